@@ -5,7 +5,7 @@ Errors name these words instead of a long list.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 NEAREST_MAX = 3
 _WORD_MAX = 100
@@ -28,6 +28,15 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     """Return `, did you mean X?` for the known word nearest to `word`, else ""."""
     near = nearest_words(word, known, most=1)
     return f", did you mean {near[0]}?" if near else ""
+
+
+def bracketed_suggestion(word: str, known: Iterable[str], shown: Mapping[str, str] | None = None) -> str:
+    """Return ` (did you mean 'X'?)` for the known word nearest to `word`, else "".
+
+    `shown` gives words another form in the message, as `leader` is shown as `leader(TOPIC-PARTITION)`.
+    """
+    near = nearest_words(word, known, most=1)
+    return f" (did you mean '{(shown or {}).get(near[0], near[0])}'?)" if near else ""
 
 
 def allowed_words(word: str, known: Sequence[str]) -> str:

@@ -6,7 +6,6 @@ may be started before the cluster answers: it waits for the brokers.
 
 from __future__ import annotations
 
-import difflib
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,6 +16,7 @@ from kafka.protocol.admin import DescribeConfigsRequest, DescribeConfigsResponse
 from cluster.kafka_api.connection import NONE, BrokerConnection, ClusterState, WireError
 from ebbtide.errors import HarnessError
 from ebbtide.record.files import write_atomically
+from ebbtide.suggestions import nearest_words
 from ebbtide.waiting import wait_until
 from workloads.config import NewTopic, ScenarioProperties, TopicsConfig, TopicsResult, UnknownProperty, read_config
 from workloads.process import Stop, run_client
@@ -65,9 +65,7 @@ def unknown_properties(given: ScenarioProperties) -> list[UnknownProperty]:
         raise HarnessError(what, where=given.address, got=said)
     known = {one.name for one in answer.configs if one.config_type != _UNKNOWN_TYPE}
     return [
-        UnknownProperty(
-            role=given.role, name=name, near=next(iter(difflib.get_close_matches(name, sorted(known), n=1)), "")
-        )
+        UnknownProperty(role=given.role, name=name, near=next(iter(nearest_words(name, sorted(known), most=1)), ""))
         for name in given.names
         if known.isdisjoint(_spellings(name)) and not name.startswith(_READ_BY_CLASSES)
     ]

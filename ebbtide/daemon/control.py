@@ -20,7 +20,7 @@ from ebbtide.errors import HarnessError, UsageError
 from ebbtide.places import state_dir
 from ebbtide.privileges import current_privileges
 from ebbtide.scenario.plain import to_plain
-from ebbtide.scenario.words import suggestion
+from ebbtide.suggestions import bracketed_suggestion
 
 _SUFFIX = ".sock"
 _PEER = struct.Struct("3i")
@@ -135,7 +135,7 @@ def find_cluster(name: str | None) -> ClusterStatus:
     raise UsageError(
         "several clusters are up, so that one has to be named" if name is None else "no cluster of this name is up",
         got=name,
-        allowed=", ".join(known) + (suggestion(name, known) if name is not None else ""),
+        allowed=", ".join(known) + (bracketed_suggestion(name, known) if name is not None else ""),
         next="ebbtide cluster status",
     )
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ebbtide.pytest_plugin.judgement import allowed_expectations
 from ebbtide.pytest_plugin.settings import wrong_release
-from ebbtide.suggestions import nearest_words
+from ebbtide.suggestions import bracketed_suggestion
 
 if TYPE_CHECKING:
     import pytest
@@ -81,7 +81,7 @@ def expected_of(item: pytest.Item) -> tuple[str, ...] | None:
         raise _wrong_marker(mark, "causes", '"last-replica-standing"', mark.kwargs)
     causes, others = allowed_expectations()
     known = [*causes, *others]
-    if unknown := [repr(word) + _suggestion(word, known) for word in expected if word not in known]:
+    if unknown := [repr(word) + bracketed_suggestion(word, known) for word in expected if word not in known]:
         raise WrongMarker(
             f"expected_violation does not know {', '.join(unknown)}; allowed: the causes {', '.join(causes)}, the "
             "properties of docs/clauses.md, the coverage facts of docs/coverage-facts.md, and the kinds of anomaly of "
@@ -108,7 +108,9 @@ def describe_misspelt_markers(item: pytest.Item) -> str:
     """Return a line for each marker of the test that resembles one of the plugin's."""
     ours = [line.partition("(")[0] for line in MARKER_LINES]
     others = dict.fromkeys(mark.name for mark in item.iter_markers() if mark.name not in ours)
-    return "".join(f"\n  the test has @pytest.mark.{one}{near}" for one in others if (near := _suggestion(one, ours)))
+    return "".join(
+        f"\n  the test has @pytest.mark.{one}{near}" for one in others if (near := bracketed_suggestion(one, ours))
+    )
 
 
 def _releases(mark: pytest.Mark, value: Any) -> tuple[str, ...]:
@@ -131,15 +133,9 @@ def _unknown_keywords(mark: pytest.Mark, allowed: Sequence[str]) -> list[str]:
 
     The suggestion is the most similar keyword.
     """
-    return [key + _suggestion(key, allowed) for key in mark.kwargs if key not in allowed]
+    return [key + bracketed_suggestion(key, allowed) for key in mark.kwargs if key not in allowed]
 
 
 def _wrong_marker(mark: pytest.Mark, takes: str, example: str, unknown: Iterable[str]) -> WrongMarker:
     got = ", ".join([*map(repr, mark.args), *unknown]) or "nothing"
     return WrongMarker(f"{mark.name} takes {takes}, as in @pytest.mark.{mark.name}({example}); got {got}")
-
-
-def _suggestion(got: str, allowed: Iterable[str]) -> str:
-    """Return ` (did you mean 'x'?)` for the most similar allowed word, else ""."""
-    near = nearest_words(got, allowed, most=1)
-    return f" (did you mean '{near[0]}'?)" if near else ""

@@ -83,10 +83,10 @@ class Plugin:
             return None if os.geteuid() == 0 else f"user {os.geteuid()} is not root"
         checks = {one.name: one for one in self.abilities()}
         if need not in checks:
-            from ebbtide.scenario.words import suggestion
+            from ebbtide.suggestions import bracketed_suggestion
 
             known = ["root", *checks]
-            raise Failed(f"unknown need {need!r}; allowed: {', '.join(known)}{suggestion(need, known)}")
+            raise Failed(f"unknown need {need!r}; allowed: {', '.join(known)}{bracketed_suggestion(need, known)}")
         return checks[need].lacking
 
     def release_cluster(self, lease: Lease, *, failed: bool) -> None:

@@ -6,7 +6,6 @@ same types, so that the vocabulary is written down once, in `ebbtide.scenario.mo
 
 from __future__ import annotations
 
-import difflib
 import functools
 import math
 from collections.abc import Collection, Iterator, Mapping
@@ -21,8 +20,7 @@ from ebbtide.scenario.steps.keys import SHOWN, keys_of
 from ebbtide.scenario.steps.step import StepSpec
 from ebbtide.scenario.steps.table import STEP_TYPES
 from ebbtide.scenario.triggers import TRIGGERS, Trigger
-from ebbtide.scenario.words import suggestion
-from ebbtide.suggestions import allowed_words
+from ebbtide.suggestions import allowed_words, bracketed_suggestion, nearest_words
 
 
 def mismatches(value: Any, kind: type, where: str = "") -> list[UsageError]:
@@ -47,7 +45,7 @@ def field_types(kind: Any) -> Mapping[str, Any]:
 
 def meant_keys(value: Collection[str], known: Collection[str]) -> set[str]:
     """The keys that were probably meant by those which are not known."""
-    return {near for key in value if key not in known for near in _nearest(key, known)}
+    return {near for key in value if key not in known for near in nearest_words(key, sorted(known), most=1)}
 
 
 _type_info = functools.cache(inspect.type_info)
@@ -157,12 +155,7 @@ def _at(where: str, key: str) -> str:
 
 def _unknown(key: str, where: str, known: Collection[str]) -> UsageError:
     names = sorted(known)
-    return UsageError("unknown key", where=_at(where, key), allowed=", ".join(names) + suggestion(key, names))
-
-
-def _nearest(key: str, known: Collection[str]) -> list[str]:
-    """The key that was probably meant, if any."""
-    return difflib.get_close_matches(key, sorted(known), n=1, cutoff=0.6)
+    return UsageError("unknown key", where=_at(where, key), allowed=", ".join(names) + bracketed_suggestion(key, names))
 
 
 def _bare(kind: inspect.Type) -> inspect.Type:
@@ -204,7 +197,7 @@ def _hint(value: Any, kind: inspect.Type, where: str) -> str:
     if isinstance(kind, inspect.LiteralType):
         if str(value) == "-1" and "all" in kind.values:
             return ' (-1 is "all")'
-        return suggestion(str(value), [str(word) for word in kind.values])
+        return bracketed_suggestion(str(value), [str(word) for word in kind.values])
     if isinstance(kind, inspect.StrType) and isinstance(value, dict):
         return f' (dots make tables: a name with dots is quoted, "{_dotted(where.rpartition(".")[2], value)}")'
     return ""

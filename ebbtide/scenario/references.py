@@ -10,7 +10,8 @@ from collections.abc import Callable, Collection, Iterator
 from ebbtide.errors import UsageError
 from ebbtide.scenario.parts import Parts
 from ebbtide.scenario.roles import ConfigResource, Role
-from ebbtide.scenario.words import PartitionName, suggestion
+from ebbtide.scenario.words import PartitionName
+from ebbtide.suggestions import bracketed_suggestion
 
 
 def limit(where: str, got: float, low: float, high: float | None = None, *, why: str = "") -> Iterator[UsageError]:
@@ -47,7 +48,7 @@ def validate_topic_exists(parts: Parts, name: str, where: str) -> Iterator[Usage
     if parts.topics and name not in parts.topics:
         names = sorted(parts.topics)
         yield UsageError(
-            "unknown topic", where=where, got=repr(name), allowed=", ".join(names) + suggestion(name, names)
+            "unknown topic", where=where, got=repr(name), allowed=", ".join(names) + bracketed_suggestion(name, names)
         )
 
 
@@ -61,7 +62,9 @@ def validate_partition(parts: Parts, partition: PartitionName, where: str) -> It
         return
     if number >= sizes.get(topic, 0):
         names = [f"{name}-{index}" for name, size in sizes.items() for index in range(size)]
-        allowed = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "") + suggestion(str(partition), names)
+        allowed = (
+            ", ".join(names[:8]) + (", ..." if len(names) > 8 else "") + bracketed_suggestion(str(partition), names)
+        )
         yield UsageError("unknown partition", where=where, got=repr(partition), allowed=allowed)
 
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 import re
 
 from ebbtide.errors import UsageError
-from ebbtide.scenario.words import ParsedText, PartitionName, suggestion, whole_number
+from ebbtide.scenario.words import ParsedText, PartitionName, whole_number
+from ebbtide.suggestions import bracketed_suggestion
 
 PARTITION_ROLES = ("leader", "followers", "isr", "elr", "replicas", "last-known-leader")
 PLAIN_ROLES = ("controller", "controllers", "brokers", "clients")
@@ -62,7 +63,8 @@ class Role(ParsedText):
         self.broker = whole_number(str(argument)) if kind == "broker" else None
         if not known or (kind == "broker" and self.broker is None):
             forms = {form.split("(")[0]: form for form in ROLE_FORMS}
-            raise UsageError("unknown role", got=repr(text), allowed=", ".join(ROLE_FORMS) + suggestion(kind, forms))
+            near = bracketed_suggestion(kind, forms, shown=forms)
+            raise UsageError("unknown role", got=repr(text), allowed=", ".join(ROLE_FORMS) + near)
         self.partition = PartitionName(str(argument)) if kind in PARTITION_ROLES else None
 
     @classmethod

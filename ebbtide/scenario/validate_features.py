@@ -18,7 +18,7 @@ from ebbtide.releases.feature_levels import (
     uses_metadata_version_name,
 )
 from ebbtide.scenario.model import ClusterSpec
-from ebbtide.scenario.words import suggestion
+from ebbtide.suggestions import bracketed_suggestion
 
 FEATURES = (
     METADATA_VERSION,
@@ -42,7 +42,7 @@ _ABSENT = range(1)
 def validate_feature_name(name: str, where: str) -> Iterator[UsageError]:
     """A feature that no release has."""
     if name not in FEATURES:
-        allowed = ", ".join(FEATURES) + suggestion(name, list(FEATURES))
+        allowed = ", ".join(FEATURES) + bracketed_suggestion(name, FEATURES)
         yield UsageError("unknown feature", where=where, got=repr(name), allowed=allowed)
 
 

@@ -13,7 +13,7 @@ from ebbtide.scenario.model import Prediction
 from ebbtide.scenario.parts import Parts, as_far_as_read
 from ebbtide.scenario.references import limit
 from ebbtide.scenario.validate_features import has_level, validate_feature_name
-from ebbtide.scenario.words import suggestion
+from ebbtide.suggestions import bracketed_suggestion
 
 
 def validate_predictions(parts: Parts) -> Iterator[UsageError]:
@@ -74,7 +74,7 @@ def _fact_known(name: str, where: str) -> Iterator[UsageError]:
             "unknown coverage fact",
             where=where,
             got=repr(name),
-            allowed="a coverage fact of docs/coverage-facts.md, e.g. elections" + suggestion(name, list(FACTS)),
+            allowed="a coverage fact of docs/coverage-facts.md, e.g. elections" + bracketed_suggestion(name, FACTS),
         )
 
 

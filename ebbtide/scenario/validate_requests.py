@@ -8,7 +8,7 @@ from itertools import combinations
 from ebbtide.errors import UsageError
 from ebbtide.scenario.parts import Parts
 from ebbtide.scenario.roles import Role, overlap
-from ebbtide.scenario.words import suggestion
+from ebbtide.suggestions import bracketed_suggestion
 
 _NO_REPLICAS = ("controller", "controllers", "clients")
 
@@ -35,7 +35,7 @@ def validate_error_name(name: str, where: str) -> Iterator[UsageError]:
     kinds = [one for one in vars(errors).values() if isinstance(one, type)]
     names = sorted({str(vars(one)["message"]) for one in kinds if _is_answer(one, errors.BrokerResponseError)})
     if name not in names:
-        allowed = "an error of Kafka's protocol, e.g. ELECTION_NOT_NEEDED" + suggestion(name, names)
+        allowed = "an error of Kafka's protocol, e.g. ELECTION_NOT_NEEDED" + bracketed_suggestion(name, names)
         yield UsageError("unknown error", where=where, got=repr(name), allowed=allowed)
 
 

@@ -24,7 +24,8 @@ from ebbtide.scenario.triggers import (
     Trigger,
 )
 from ebbtide.scenario.validate_faults import validate_broker
-from ebbtide.scenario.words import PartitionName, suggestion
+from ebbtide.scenario.words import PartitionName
+from ebbtide.suggestions import bracketed_suggestion
 
 
 def validate_trigger(parts: Parts, trigger: Trigger, where: str, names: Collection[str]) -> Iterator[UsageError]:
@@ -74,7 +75,7 @@ def validate_held(held: HeldTrigger, earlier: Iterable[StepPart], where: str) ->
 def validate_api(name: str, where: str) -> Iterator[UsageError]:
     """An API that Kafka does not have."""
     if name not in API_KEYS:
-        allowed = "a Kafka API, e.g. AlterPartition, Fetch, Produce" + suggestion(name, list(API_KEYS))
+        allowed = "a Kafka API, e.g. AlterPartition, Fetch, Produce" + bracketed_suggestion(name, API_KEYS)
         yield UsageError("unknown API", where=where, got=repr(name), allowed=allowed)
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import difflib
 import re
-from collections.abc import Collection, Mapping
 
 from ebbtide.errors import UsageError
 from ebbtide.logs.segments import TopicPartition
@@ -22,17 +20,6 @@ def whole_number(text: str) -> int | None:
     A superscript two is not a digit.
     """
     return int(text) if re.fullmatch("[0-9]{1,9}", text) else None
-
-
-def suggestion(got: str, allowed: Collection[str]) -> str:
-    """` (did you mean 'x'?)` for the nearest allowed word, or nothing.
-
-    A mapping gives each word the form in which it is shown, as `leader` is `leader(TOPIC-PARTITION)`.
-    """
-    near = difflib.get_close_matches(got, list(allowed), n=1, cutoff=0.6)
-    if not near:
-        return ""
-    return f" (did you mean '{allowed[near[0]] if isinstance(allowed, Mapping) else near[0]}'?)"
 
 
 class ParsedText:

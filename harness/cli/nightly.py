@@ -266,11 +266,11 @@ def _targets(text: str) -> list[ReleaseTarget]:
 
 def _scenarios(text: str | None) -> list[Scenario]:
     from ebbtide.scenario import catalogue
-    from ebbtide.scenario.words import suggestion
+    from ebbtide.suggestions import bracketed_suggestion
 
     known = catalogue.names()
     names = known if text is None else _required_list(text, "--scenarios")
-    if others := [f"{name}{suggestion(name, known)}" for name in names if name not in known]:
+    if others := [f"{name}{bracketed_suggestion(name, known)}" for name in names if name not in known]:
         raise UsageError(
             "not a scenario of the catalogue", got=", ".join(others), next="ebbtide scenarios    (lists all)"
         )

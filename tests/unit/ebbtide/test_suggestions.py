@@ -7,7 +7,7 @@ import pytest
 from ebbtide.errors import UsageError
 from ebbtide.plurals import plural
 from ebbtide.scenario import catalogue
-from ebbtide.suggestions import allowed_words, did_you_mean, nearest_words
+from ebbtide.suggestions import allowed_words, bracketed_suggestion, did_you_mean, nearest_words
 
 KINDS = ["kill", "stop", "start", "pause", "resume", "restart", "rolling", "power-loss", "fill-disk", "heal"]
 
@@ -29,6 +29,9 @@ def test_a_short_list_is_shown_whole() -> None:
 def test_a_word_that_resembles_none_suggests_nothing() -> None:
     assert did_you_mean("xyz", KINDS) == ""
     assert did_you_mean("kil", KINDS) == ", did you mean kill?"
+    assert bracketed_suggestion("xyz", KINDS) == ""
+    assert bracketed_suggestion("kil", KINDS) == " (did you mean 'kill'?)"
+    assert bracketed_suggestion("kil", KINDS, shown={"kill": "kill ROLE"}) == " (did you mean 'kill ROLE'?)"
 
 
 def test_a_very_long_word_is_not_compared() -> None:
