@@ -34,7 +34,7 @@ class PartitionStep(BetweenStep, frozen=True, kw_only=True, tag="partition"):
     """Cuts groups of nodes from each other."""
 
     kind = _network(
-        does="drops IP packets between groups, or one way",
+        does="drops IP packets between groups, in both directions or one way",
         proof="a probe packet of each cut pair does not arrive, and one of every other pair does",
         healed_by="heal",
         spends=(),
