@@ -129,14 +129,14 @@ def text_of(protocol: Protocol, event: str | None = None) -> str:
 
 
 def _title(protocol: Protocol) -> str:
-    older = [one.name for one in reversed(_owners(protocol)) if "name" in vars(one)]
+    older = [one.name for one in reversed(_classes_of(protocol)) if "name" in vars(one)]
     return (
         f"The rules of {protocol.name}: {protocol.source}.\n\n"
         f"Variants, oldest first: {', '.join(older)}.\nA comment above each rule names the variant that states it.\n"
     )
 
 
-def _owners(protocol: Protocol) -> list[Any]:
+def _classes_of(protocol: Protocol) -> list[Any]:
     return [one for one in type(protocol).__mro__ if one is not object]
 
 
@@ -159,7 +159,7 @@ def _method_in_force(protocol: Protocol, name: str, after: type | None = None) -
 
     `after`: return the method that `super()` means in that class.
     """
-    owners = _owners(protocol)
+    owners = _classes_of(protocol)
     owner = next(one for one in owners[owners.index(after) + 1 if after else 0 :] if name in vars(one))
     return _method_stated_by(owner, name, overridden=after is not None)
 
@@ -184,7 +184,7 @@ def _calls_of(protocol: Protocol, method: _Method) -> Iterator[_Method]:
 
     Calls by `super()` or by the name of an older variant's class count too.
     """
-    classes = {one.__name__: one for one in _owners(protocol)}
+    classes = {one.__name__: one for one in _classes_of(protocol)}
     for node in ast.walk(_tree(method.function)):
         if not isinstance(node, ast.Attribute):
             continue
@@ -213,7 +213,7 @@ def _method_text(protocol: Protocol, method: _Method) -> str:
     name = method.function.__name__
     source = textwrap.dedent(inspect.getsource(method.function))
     source = source.replace(f"def {name}(", f"def {method.name}(", 1)
-    classes = {one.__name__: one for one in _owners(protocol)}
+    classes = {one.__name__: one for one in _classes_of(protocol)}
 
     def rename(found: re.Match[str]) -> str:
         called = found["name"]
@@ -230,7 +230,9 @@ def _heading(protocol: Protocol, method: _Method) -> str:
     name = method.function.__name__
     stated = _variant(method.owner)
     older = [
-        _variant(one) for one in _owners(protocol)[_owners(protocol).index(method.owner) + 1 :] if name in vars(one)
+        _variant(one)
+        for one in _classes_of(protocol)[_classes_of(protocol).index(method.owner) + 1 :]
+        if name in vars(one)
     ]
     words = "unchanged since kraft" if stated == _SHARED else f"since {stated}"
     if older and stated != "kraft":

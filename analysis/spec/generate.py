@@ -3,7 +3,7 @@
 The model itself makes the predictions. The counterexample is reduced to what is done to the
 cluster, and played with everything else happening by itself, as on a real cluster
 (`analysis.spec.explore.eager`). Where the loss then does not show, followers are held back from
-their leader, which a network can do. Then every deed that the loss does not need is left out. Each
+their leader, which a network can do. Then every operation that the loss does not need is left out. Each
 variant plays the same schedule. What a variant does is the prediction for its releases, and what
 all variants do is what steps wait for.
 """
@@ -14,9 +14,9 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from analysis.spec.explore.eager import Deed, PlayedSchedule, play
+from analysis.spec.explore.eager import Operation, PlayedSchedule, play
 from analysis.spec.explore.trace import Trace
-from analysis.spec.generate_schedule import ample_machine, deed_words, schedule_of
+from analysis.spec.generate_schedule import ample_machine, describe_operation, schedule_of
 from analysis.spec.generate_steps import FIRST_COUNT, steps_of
 from analysis.spec.model.bounds import Bounds
 from analysis.spec.variants import VARIANTS
@@ -83,7 +83,7 @@ def scenario_of(name: str, variant: str, bounds: Bounds, found: Trace, kafka: Se
     parts = _parts(variant, bounds, schedule)
     plays = [part.played for part in parts]
     shown = play(ample_machine(variant, bounds, elr=VARIANTS[variant].has_elr), schedule)
-    first = any(deed.kind == "resize-first-partition" for deed in schedule)
+    first = any(operation.kind == "resize-first-partition" for operation in schedule)
     later = any(phase.committed_anew for phase in shown.phases[1 : shown.lost_at + 1])
     assignment = tuple(range(1, bounds.rf + 1))
     return Scenario(
@@ -121,42 +121,45 @@ def scenario_of(name: str, variant: str, bounds: Bounds, found: Trace, kafka: Se
     )
 
 
-def _sets_feature(schedule: Sequence[Deed]) -> bool:
-    return any(deed.kind == "set-feature" for deed in schedule)
+def _sets_feature(schedule: Sequence[Operation]) -> bool:
+    return any(operation.kind == "set-feature" for operation in schedule)
 
 
-def _partition_0_troubles(schedule: Sequence[Deed], broker: int) -> tuple[bool, bool]:
+def _partition_0_troubles(schedule: Sequence[Operation], broker: int) -> tuple[bool, bool]:
     """Return two answers on a broker that gets partition 0.
 
     The first is whether it is unreachable then, the second whether it then takes records with it.
     """
-    kinds = [deed.kind if broker in deed.brokers or deed.kind == "resize-first-partition" else "" for deed in schedule]
+    kinds = [
+        operation.kind if broker in operation.brokers or operation.kind == "resize-first-partition" else ""
+        for operation in schedule
+    ]
     at = kinds.index("resize-first-partition") if "resize-first-partition" in kinds else 0
     return "isolate" in kinds[:at], any(kind in ("power-loss", "kill", "replace-disk") for kind in kinds)
 
 
-def _is_all_unreachable(schedule: Sequence[Deed], size: int) -> bool:
+def _is_all_unreachable(schedule: Sequence[Operation], size: int) -> bool:
     """Return whether an operator's request comes when no broker can be reached.
 
     The scenario then needs one more broker.
     """
     gone: set[int] = set()
-    for deed in schedule:
-        if deed.kind in ("isolate", "power-loss", "kill", "stop"):
-            gone |= set(deed.brokers)
-        elif deed.kind in ("rejoin", "start"):
-            gone -= set(deed.brokers)
-        elif deed.kind in _REQUESTS and len(gone) == size:
+    for operation in schedule:
+        if operation.kind in ("isolate", "power-loss", "kill", "stop"):
+            gone |= set(operation.brokers)
+        elif operation.kind in ("rejoin", "start"):
+            gone -= set(operation.brokers)
+        elif operation.kind in _REQUESTS and len(gone) == size:
             return True
     return False
 
 
-def _description(schedule: Sequence[Deed]) -> str:
-    deeds = ", then ".join(deed_words(deed) for deed in schedule)
-    return f"The shortest schedule that the explorer found and that steps can bring about: {deeds}."
+def _description(schedule: Sequence[Operation]) -> str:
+    operations = ", then ".join(describe_operation(operation) for operation in schedule)
+    return f"The shortest schedule that the explorer found and that steps can bring about: {operations}."
 
 
-def _parts(searched: str, bounds: Bounds, schedule: list[Deed]) -> list[_Part]:
+def _parts(searched: str, bounds: Bounds, schedule: list[Operation]) -> list[_Part]:
     """Return the part of each variant that can do the whole schedule.
 
     Among equals the searched variant comes first.

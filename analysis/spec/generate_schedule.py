@@ -1,7 +1,7 @@
-"""Turns a counterexample into a schedule of deeds that brings the loss about.
+"""Turns a counterexample into a schedule of operations that brings the loss about.
 
-The counterexample's own deeds come first. Where the loss does not show when they are played,
-followers are held back from their leader, or the deeds are put in another order. Then each deed
+The counterexample's own operations come first. Where the loss does not show when they are played,
+followers are held back from their leader, or the operations are put in another order. Then each operation
 that the loss does not need is left out.
 """
 
@@ -12,7 +12,7 @@ from itertools import combinations, permutations
 
 import msgspec
 
-from analysis.spec.explore.eager import Deed, play
+from analysis.spec.explore.eager import Operation, play
 from analysis.spec.explore.question import RELEASE_OF
 from analysis.spec.explore.trace import Step, Trace
 from analysis.spec.model import words as w
@@ -45,21 +45,21 @@ _DIRECT = frozenset(
 )
 
 
-def deed_words(deed: Deed) -> str:
-    """Return a deed in a word or two."""
-    whom = " ".join(map(str, deed.brokers))
-    number = str(deed.value) if deed.kind.startswith(("set-", "resize-")) else ""
-    return " ".join(part for part in (deed.kind, whom, number) if part)
+def describe_operation(operation: Operation) -> str:
+    """Return an operation in a word or two."""
+    whom = " ".join(map(str, operation.brokers))
+    number = str(operation.value) if operation.kind.startswith(("set-", "resize-")) else ""
+    return " ".join(part for part in (operation.kind, whom, number) if part)
 
 
-def schedule_of(variant: str, bounds: Bounds, found: Trace) -> list[Deed]:
+def schedule_of(variant: str, bounds: Bounds, found: Trace) -> list[Operation]:
     loses = _loses(variant, bounds)
-    deeds = _deeds(found)
-    schedule = next((one for one in _variations(deeds, bounds) if loses(one)), None)
+    operations = _operations(found)
+    schedule = next((one for one in _variations(operations, bounds) if loses(one)), None)
     if schedule is None:
         raise UsageError(
             "no scenario can bring this counterexample about",
-            got=", ".join(deed_words(deed) for deed in deeds),
+            got=", ".join(describe_operation(operation) for operation in operations),
             allowed="counterexamples that do not depend on a request in flight, or on a config that is read late",
             next="ebbtide spec check with the same options shows it",
         )
@@ -77,34 +77,34 @@ class PlayabilityFilter:
     def __init__(self, variant: str, bounds: Bounds) -> None:
         self._bounds = bounds
         self._loses = _loses(variant, bounds)
-        self._tried: set[tuple[Deed, ...]] = set()
+        self._tried: set[tuple[Operation, ...]] = set()
 
     def __call__(self, found: Trace) -> bool:
-        deeds = _deeds(found)
-        if tuple(deeds) in self._tried:
+        operations = _operations(found)
+        if tuple(operations) in self._tried:
             return False
-        self._tried.add(tuple(deeds))
+        self._tried.add(tuple(operations))
         # Beyond the last try any counterexample is taken, and `scenario_of` says that no step can
         # bring it about.
-        return len(self._tried) > self.TRIES or any(self._loses(one) for one in _variations(deeds, self._bounds))
+        return len(self._tried) > self.TRIES or any(self._loses(one) for one in _variations(operations, self._bounds))
 
 
-def _loses(variant: str, bounds: Bounds) -> Callable[[Sequence[Deed]], bool]:
+def _loses(variant: str, bounds: Bounds) -> Callable[[Sequence[Operation]], bool]:
     machine = ample_machine(variant, bounds, elr=VARIANTS[variant].has_elr)
 
-    def loses(deeds: Sequence[Deed]) -> bool:
-        played = play(machine, deeds)
+    def loses(operations: Sequence[Operation]) -> bool:
+        played = play(machine, operations)
         return played.impossible < 0 and played.lost_at > 0
 
     return loses
 
 
-def _deeds(found: Trace) -> list[Deed]:
+def _operations(found: Trace) -> list[Operation]:
     """Return what was done to the cluster in a counterexample.
 
     Sessions of running brokers expire because the brokers are cut off.
     """
-    deeds: list[Deed] = []
+    operations: list[Operation] = []
     words, cut, asking = found.initial, set[int](), 0
     for number, step in enumerate(found.steps):
         leader = _leader(words)
@@ -114,29 +114,29 @@ def _deeds(found: Trace) -> list[Deed]:
         if late:
             asking = leader
             # The leader asks because of the last cut that healed, or because of the next one.
-            at = len(deeds) - (step.kind == "ask-expand" and bool(deeds) and deeds[-1].kind == "rejoin")
-            deeds.insert(at, Deed("hold-requests", (leader,)))
+            at = len(operations) - (step.kind == "ask-expand" and bool(operations) and operations[-1].kind == "rejoin")
+            operations.insert(at, Operation("hold-requests", (leader,)))
         elif step.kind == "deliver" and asking:
-            deeds.append(Deed("release", (asking,)))
+            operations.append(Operation("release", (asking,)))
             asking = 0
         elif step.kind == "set-min-isr" and step.shared.leader_min_isr != step.shared.min_isr:
-            deeds.append(Deed("hold-metadata", (leader,)))
+            operations.append(Operation("hold-metadata", (leader,)))
         if step.kind == "fence" and running and step.broker not in cut:
             cut.add(step.broker)
-            deeds.append(Deed("isolate", (step.broker,)))
+            operations.append(Operation("isolate", (step.broker,)))
         elif step.kind in ("unfence", "ask-expand", "start") and step.broker in cut:
             cut.discard(step.broker)
-            deeds.append(Deed("rejoin", (step.broker,)))
+            operations.append(Operation("rejoin", (step.broker,)))
         elif step.kind == "ask-shrink":
             behind = tuple(broker for broker in step.brokers if broker not in cut)
             cut |= set(behind)
-            deeds.append(Deed("hold-back", behind))
+            operations.append(Operation("hold-back", behind))
         if step.kind == "reassign":
             order = found.orders.get(number, step.brokers)
-            deeds.append(Deed("reassign", tuple(broker for broker in order if broker in step.brokers)))
+            operations.append(Operation("reassign", tuple(broker for broker in order if broker in step.brokers)))
         elif step.kind in _DIRECT:
-            deeds.append(Deed(step.kind, (step.broker,) if step.broker else (), step.detail))
-    return deeds
+            operations.append(Operation(step.kind, (step.broker,) if step.broker else (), step.detail))
+    return operations
 
 
 def _leader(words: Mapping[int, int]) -> int:
@@ -156,29 +156,29 @@ def _arrives_late(steps: Sequence[Step]) -> bool:
     return False
 
 
-def _variations(deeds: list[Deed], bounds: Bounds) -> Iterator[list[Deed]]:
+def _variations(operations: list[Operation], bounds: Bounds) -> Iterator[list[Operation]]:
     """Yield variations of a schedule, the simplest first.
 
     The variations are: no request held; as it is; some brokers held back from some point on;
     another order. In the counterexample a session may outlive its broker. Where it does not, the
-    same deeds may have to come in another order.
+    same operations may have to come in another order.
     """
-    at_once = [deed for deed in deeds if deed.kind not in ("hold-requests", "release")]
-    if at_once != deeds and len(at_once) <= _PERMUTED:
+    at_once = [operation for operation in operations if operation.kind not in ("hold-requests", "release")]
+    if at_once != operations and len(at_once) <= _PERMUTED:
         yield from (list(order) for order in permutations(at_once))
-    if at_once != deeds and any(deed.kind == "hold-metadata" for deed in deeds):
+    if at_once != operations and any(operation.kind == "hold-metadata" for operation in operations):
         return  # a release would let the metadata go, too
-    yield deeds
+    yield operations
     for count in range(1, bounds.size):
         for brokers in combinations(range(1, bounds.size + 1), count):
-            for at in range(len(deeds) + 1):
-                yield [*deeds[:at], Deed("hold-back", brokers), *deeds[at:]]
-    if at_once == deeds and len(deeds) <= _PERMUTED:
-        yield from (list(order) for order in permutations(deeds))
+            for at in range(len(operations) + 1):
+                yield [*operations[:at], Operation("hold-back", brokers), *operations[at:]]
+    if at_once == operations and len(operations) <= _PERMUTED:
+        yield from (list(order) for order in permutations(operations))
 
 
-def _without_needless(schedule: list[Deed], loses: Callable[[Sequence[Deed]], bool]) -> list[Deed]:
-    """Return the schedule without the deeds that the loss does not need."""
+def _without_needless(schedule: list[Operation], loses: Callable[[Sequence[Operation]], bool]) -> list[Operation]:
+    """Return the schedule without the operations that the loss does not need."""
     at = 0
     while at < len(schedule):
         without = schedule[:at] + schedule[at + 1 :]

@@ -1,4 +1,4 @@
-"""Turns a schedule of deeds into the steps of a scenario file.
+"""Turns a schedule of operations into the steps of a scenario file.
 
 Each step fires when what the model says must come before it has happened. A step waits only for
 what every variant does at that point, so one file runs on all releases. Where the variants differ,
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from analysis.spec.explore.eager import Deed, PlayedSchedule
+from analysis.spec.explore.eager import Operation, PlayedSchedule
 from ebbtide.releases.feature_levels import ELR_VERSION
 from ebbtide.scenario.plain import from_plain
 from ebbtide.scenario.roles import ConfigResource, Role, RoleOrNone
@@ -39,7 +39,7 @@ _COMMIT_WAIT = after("2s")
 It is less than replica.lag.time.max.ms, after which the ISR changes.
 """
 _END_WAIT = after("5s")
-"""Time for the effects of the last deed, where no trigger sees them in all releases."""
+"""Time for the effects of the last operation, where no trigger sees them in all releases."""
 
 _ON_A_BROKER: dict[str, Callable[[Role], StepSpec]] = {
     "power-loss": lambda broker: PowerLossStep(target=broker),
@@ -59,7 +59,7 @@ A broker fetches the metadata log from the controllers.
 
 
 def steps_of(
-    schedule: Sequence[Deed],
+    schedule: Sequence[Operation],
     plays: Sequence[PlayedSchedule],
     *,
     partition: str,
@@ -74,16 +74,16 @@ def steps_of(
     steps: list[StepSpec] = []
     isolated: set[int] = set()
     held_back: set[int] = set()
-    for number, deed in enumerate(schedule):
+    for number, operation in enumerate(schedule):
         # A leader may at once take back what a release lets through: the next step must not wait.
         at_once = number > 0 and schedule[number - 1].kind == "release"
         awaited = [] if at_once else _triggers(number, plays, name)
-        done = list(_steps(deed, name, brokers, resized, isolated, held_back))
+        done = list(_steps(operation, name, brokers, resized, isolated, held_back))
         steps += [WaitStep(trigger=trigger, deadline_s=60) for trigger in awaited[:-1]]
         if awaited:
             done[0] = done[0].replace(trigger=awaited[-1], deadline_s=60.0)
         steps += done
-    # The end heals everything, so it must come after the effects of the last deed.
+    # The end heals everything, so it must come after the effects of the last operation.
     steps += [WaitStep(trigger=trigger, deadline_s=60) for trigger in _triggers(len(schedule), plays, name)]
     steps.append(WaitStep(trigger=_END_WAIT))
     return tuple(steps)
@@ -103,9 +103,9 @@ def _triggers(phase: int, plays: Sequence[PlayedSchedule], partition: PartitionN
         state = {"fence": "fenced", "unfence": "unfenced"}.get(event.kind)
         if state is not None and all(event in one.events for one in now):
             triggers.append(_broker_is(event.broker, state))
-    deed = now[0].deed
-    if deed is not None and deed.kind == "hold-metadata":
-        triggers.append(HeldTrigger(node=Role.of_broker(deed.brokers[0]), api="Fetch"))
+    operation = now[0].operation
+    if operation is not None and operation.kind == "hold-metadata":
+        triggers.append(HeldTrigger(node=Role.of_broker(operation.brokers[0]), api="Fetch"))
     held = {one.held for one in now}
     if len(held) == 1 and held != {0} and before[0].held == 0:
         triggers.append(HeldTrigger(node=Role.of_broker(held.pop()), api="AlterPartition"))
@@ -127,7 +127,7 @@ def _broker_is(broker: int, state: str) -> Trigger:
 
 
 def _steps(
-    deed: Deed,
+    operation: Operation,
     partition: PartitionName,
     brokers: Sequence[int],
     resized: Sequence[int],
@@ -135,47 +135,47 @@ def _steps(
     held_back: set[int],
 ) -> Iterator[StepSpec]:
     topic = partition.at.topic
-    if deed.kind in _ON_A_BROKER:
-        if deed.kind == "isolate":
-            isolated |= set(deed.brokers)
-        for broker in deed.brokers:
-            yield _ON_A_BROKER[deed.kind](Role.of_broker(broker))
-    elif deed.kind == "hold-back":
-        held_back |= set(deed.brokers)
-        yield _apart(deed.brokers, brokers)
-    elif deed.kind == "rejoin":
-        isolated -= set(deed.brokers)
-        held_back -= set(deed.brokers)
+    if operation.kind in _ON_A_BROKER:
+        if operation.kind == "isolate":
+            isolated |= set(operation.brokers)
+        for broker in operation.brokers:
+            yield _ON_A_BROKER[operation.kind](Role.of_broker(broker))
+    elif operation.kind == "hold-back":
+        held_back |= set(operation.brokers)
+        yield _apart(operation.brokers, brokers)
+    elif operation.kind == "rejoin":
+        isolated -= set(operation.brokers)
+        held_back -= set(operation.brokers)
         yield HealStep()
         for broker in sorted(isolated):
             yield IsolateStep(target=Role.of_broker(broker))
         if held_back:
             yield _apart(sorted(held_back), brokers)
-    elif deed.kind in _HELD:
+    elif operation.kind in _HELD:
         yield HoldRequestStep(
-            name=f"{deed.kind}-{deed.brokers[0]}",
-            target=Role.of_broker(deed.brokers[0]),
-            api=_HELD[deed.kind],
+            name=f"{operation.kind}-{operation.brokers[0]}",
+            target=Role.of_broker(operation.brokers[0]),
+            api=_HELD[operation.kind],
             to=(Role("controllers"),),
         )
-    elif deed.kind == "release":
-        yield ReleaseStep(target=Role.of_step(f"hold-requests-{deed.brokers[0]}"))
-    elif deed.kind == "reassign":
-        yield ReassignStep(partition=partition, replicas=_roles(deed.brokers))
-    elif deed.kind == "cancel-reassignment":
+    elif operation.kind == "release":
+        yield ReleaseStep(target=Role.of_step(f"hold-requests-{operation.brokers[0]}"))
+    elif operation.kind == "reassign":
+        yield ReassignStep(partition=partition, replicas=_roles(operation.brokers))
+    elif operation.kind == "cancel-reassignment":
         yield ReassignStep(partition=partition, cancel=True)
-    elif deed.kind == "resize-first-partition":
-        yield ReassignStep(partition=PartitionName(f"{topic}-0"), replicas=_roles(resized[: deed.value]))
-    elif deed.kind == "set-min-isr":
+    elif operation.kind == "resize-first-partition":
+        yield ReassignStep(partition=PartitionName(f"{topic}-0"), replicas=_roles(resized[: operation.value]))
+    elif operation.kind == "set-min-isr":
         yield SetConfigStep(
-            resource=ConfigResource(f"topic:{topic}"), config="min.insync.replicas", value=str(deed.value)
+            resource=ConfigResource(f"topic:{topic}"), config="min.insync.replicas", value=str(operation.value)
         )
-    elif deed.kind == "set-feature":
-        yield SetFeatureStep(feature=ELR_VERSION, level=deed.value)
-    elif deed.kind in ("elect-preferred", "elect-unclean"):
-        yield ElectStep(partition=partition, type="preferred" if deed.kind == "elect-preferred" else "unclean")
+    elif operation.kind == "set-feature":
+        yield SetFeatureStep(feature=ELR_VERSION, level=operation.value)
+    elif operation.kind in ("elect-preferred", "elect-unclean"):
+        yield ElectStep(partition=partition, type="preferred" if operation.kind == "elect-preferred" else "unclean")
     else:
-        raise AssertionError(f"no step for {deed.kind}")
+        raise AssertionError(f"no step for {operation.kind}")
 
 
 def _apart(some: Sequence[int], brokers: Sequence[int]) -> StepSpec:

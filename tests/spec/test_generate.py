@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from analysis.spec.explore.eager import Deed, PlayedSchedule, play
+from analysis.spec.explore.eager import Operation, PlayedSchedule, play
 from analysis.spec.explore.properties import PROPERTIES
 from analysis.spec.explore.question import ask, machine_for
 from analysis.spec.generate import scenario_of
@@ -19,7 +19,12 @@ from ebbtide.scenario.steps.step import target_of
 from ebbtide.scenario.write import brief_text_of
 from harness.cli.main import main
 
-LAST_REPLICA_STANDING = (Deed("isolate", (3,)), Deed("isolate", (2,)), Deed("power-loss", (1,)), Deed("start", (1,)))
+LAST_REPLICA_STANDING = (
+    Operation("isolate", (3,)),
+    Operation("isolate", (2,)),
+    Operation("power-loss", (1,)),
+    Operation("start", (1,)),
+)
 
 
 def generated(variant: str, **limits: Any) -> Scenario:
@@ -29,9 +34,9 @@ def generated(variant: str, **limits: Any) -> Scenario:
     return scenario_of("found", variant, bounds, answer.trace, ("4.3.1",))
 
 
-def played(variant: str, *deeds: Deed) -> PlayedSchedule:
+def played(variant: str, *operations: Operation) -> PlayedSchedule:
     ample = Bounds(records=6, power_losses=9, kills=9, stops=9, admin=9, admin_kinds=("reassign", "feature"))
-    return play(machine_for(variant, ample, PROPERTIES["committed"]), deeds)
+    return play(machine_for(variant, ample, PROPERTIES["committed"]), operations)
 
 
 def steps(scenario: Scenario) -> list[tuple[str, str | None]]:
@@ -49,17 +54,17 @@ def test_a_schedule_is_played_as_a_real_cluster_would(variant: str, loses: bool)
 
 
 def test_an_elr_member_leads_when_it_comes_back() -> None:
-    seen = played("elr_43", *LAST_REPLICA_STANDING, Deed("rejoin", (2,)))
+    seen = played("elr_43", *LAST_REPLICA_STANDING, Operation("rejoin", (2,)))
     assert seen.elected_from_elr
     assert seen.phases[-1].leader == 2
 
 
-def test_a_deed_that_cannot_be_done_is_named() -> None:
-    assert played("elr_43", Deed("isolate", (2,)), Deed("start", (1,))).impossible == 1
+def test_an_operation_that_cannot_be_done_is_named() -> None:
+    assert played("elr_43", Operation("isolate", (2,)), Operation("start", (1,))).impossible == 1
 
 
 def test_held_back_followers_fall_out_of_the_isr_and_come_back() -> None:
-    seen = played("elr_43", Deed("hold-back", (2, 3)), Deed("rejoin", (2, 3)))
+    seen = played("elr_43", Operation("hold-back", (2, 3)), Operation("rejoin", (2, 3)))
     assert [phase.isr for phase in seen.phases] == [(1, 2, 3), (1,), (1, 2, 3)]
 
 

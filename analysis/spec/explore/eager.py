@@ -2,7 +2,7 @@
 
 A counterexample leaves out what it does not need: followers that could fetch do not, sessions
 outlive their brokers. A real cluster does all of it, unless something hinders it. Here a schedule
-holds only what an operator or the environment does (`Deed`). After each deed the model runs until
+holds only what an operator or the environment does (`Operation`). After each operation the model runs until
 nothing more happens by itself. Then requests arrive, dead or cut brokers are fenced, others are
 unfenced, followers fetch, the HW advances, the ISR changes, and the producer sends one more record.
 """
@@ -17,7 +17,7 @@ from analysis.spec.model.machine import Machine, Move
 from analysis.spec.model.words import DATA_BITS, LOG, unpack
 
 
-class Deed(NamedTuple):
+class Operation(NamedTuple):
     """One thing that an operator or the environment does to the cluster.
 
     `brokers` are the brokers it concerns, or the replicas that a reassignment asks for. Kinds
@@ -43,12 +43,12 @@ class Event(NamedTuple):
 
 
 class Phase(NamedTuple):
-    """A deed and its effects.
+    """An operation and its effects.
 
     `leader` 0: none. `held` is the broker whose AlterPartition is held then, 0: none.
     """
 
-    deed: Deed | None
+    operation: Operation | None
     events: tuple[Event, ...]
     leader: int
     isr: tuple[int, ...]
@@ -60,7 +60,7 @@ class PlayedSchedule(NamedTuple):
     """A schedule as one variant plays it.
 
     `lost_at` is the first phase that lost promised records, -1: none did. `impossible` is the first
-    deed that could not be done, -1: all could.
+    operation that could not be done, -1: all could.
     """
 
     phases: tuple[Phase, ...]
@@ -73,12 +73,12 @@ _ALONE = ("deliver", "apply-config", "fence", "unfence", "fetch", "advance-hw", 
 """What happens by itself, in order of priority."""
 
 
-def play(machine: Machine, deeds: Sequence[Deed]) -> PlayedSchedule:
-    """Play `deeds` from the initial configuration of `machine`.
+def play(machine: Machine, operations: Sequence[Operation]) -> PlayedSchedule:
+    """Play `operations` from the initial configuration of `machine`.
 
     The replica list is in ascending order of broker ids.
     """
-    return _Cluster(machine).play(deeds)
+    return _Cluster(machine).play(operations)
 
 
 class _Cluster:
@@ -97,54 +97,54 @@ class _Cluster:
         self._lost = False
         self._from_elr = False
 
-    def play(self, deeds: Sequence[Deed]) -> PlayedSchedule:
+    def play(self, operations: Sequence[Operation]) -> PlayedSchedule:
         phases = [self._settle(None)]
         lost_at = impossible = -1
-        for number, deed in enumerate(deeds, 1):
-            if not self._do(deed):
+        for number, operation in enumerate(operations, 1):
+            if not self._do(operation):
                 impossible = number - 1
                 break
-            phases.append(self._settle(deed))
+            phases.append(self._settle(operation))
             if self._lost and lost_at < 0:
                 lost_at = number
         return PlayedSchedule(tuple(phases), lost_at, self._from_elr, impossible)
 
-    def _do(self, deed: Deed) -> bool:
-        if deed.kind == "isolate":
-            self._isolated |= set(deed.brokers)
-        elif deed.kind == "hold-back":
-            self._held_back |= set(deed.brokers)
-        elif deed.kind == "rejoin":
-            self._isolated -= set(deed.brokers)
-            self._held_back -= set(deed.brokers)
-        elif deed.kind == "hold-requests":
-            self._held_requests |= set(deed.brokers)
-        elif deed.kind == "hold-metadata":
-            self._held_metadata |= set(deed.brokers)
-        elif deed.kind == "release":
-            self._held_requests -= set(deed.brokers)
+    def _do(self, operation: Operation) -> bool:
+        if operation.kind == "isolate":
+            self._isolated |= set(operation.brokers)
+        elif operation.kind == "hold-back":
+            self._held_back |= set(operation.brokers)
+        elif operation.kind == "rejoin":
+            self._isolated -= set(operation.brokers)
+            self._held_back -= set(operation.brokers)
+        elif operation.kind == "hold-requests":
+            self._held_requests |= set(operation.brokers)
+        elif operation.kind == "hold-metadata":
+            self._held_metadata |= set(operation.brokers)
+        elif operation.kind == "release":
+            self._held_requests -= set(operation.brokers)
         else:
-            if deed.kind == "reassign":
-                self._order = [*deed.brokers, *(one for one in self._order if one not in deed.brokers)]
-            move = self._find_move(deed)
+            if operation.kind == "reassign":
+                self._order = [*operation.brokers, *(one for one in self._order if one not in operation.brokers)]
+            move = self._find_move(operation)
             if move is None:
                 return False
             self._apply(move)
         return True
 
-    def _find_move(self, deed: Deed) -> Move | None:
-        """Return the move that makes this deed.
+    def _find_move(self, operation: Operation) -> Move | None:
+        """Return the move that makes this operation.
 
         Elections go by the present order of the replica list.
         """
-        if deed.kind == "reassign":
-            at, detail = -1, sum(1 << self._ids.index(broker) for broker in deed.brokers)
+        if operation.kind == "reassign":
+            at, detail = -1, sum(1 << self._ids.index(broker) for broker in operation.brokers)
         else:
-            at, detail = (self._move_to_first_alike(deed.brokers[0]) if deed.brokers else -1), deed.value
-        return self._choose(move for move in self._moves() if move.action == (deed.kind, at, detail))
+            at, detail = (self._move_to_first_alike(operation.brokers[0]) if operation.brokers else -1), operation.value
+        return self._choose(move for move in self._moves() if move.action == (operation.kind, at, detail))
 
-    def _settle(self, deed: Deed | None) -> Phase:
-        self._waits = deed is not None and deed.kind == "hold-back"
+    def _settle(self, operation: Operation | None) -> Phase:
+        self._waits = operation is not None and operation.kind == "hold-back"
         events: list[Event] = []
         committed = unpack(self._state[1]).committed
         sent = False
@@ -155,7 +155,7 @@ class _Cluster:
             if event.kind in ("fence", "unfence", "deliver"):
                 events.append(event)
         return Phase(
-            deed,
+            operation,
             tuple(events),
             next(iter(self._brokers_with(w.LEADER)), 0),
             self._brokers_with(w.IN_ISR),

@@ -12,7 +12,7 @@ from analysis.spec.leader import Follower, Leader, LeaderRules
 from analysis.spec.partition import NO_ERROR
 
 
-class Leading:
+class LeaderTables:
     """The tables of one variant. All lengths are numbers of records."""
 
     def __init__(self, rules: LeaderRules) -> None:

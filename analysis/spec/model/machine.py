@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple
 from analysis.spec.model import words as w
 from analysis.spec.model.bounds import MAX_BROKERS, Bounds
 from analysis.spec.model.control import Controls
-from analysis.spec.model.leading import Leading
+from analysis.spec.model.leading import LeaderTables
 from analysis.spec.model.transition import ERASES, LOSES, Action, Transition, partition_of
 from analysis.spec.model.words import DATA_BITS, LOG, MAX_RECORDS, Data, Shared, State
 from analysis.spec.partition import Cluster, LogInfo, Partition
@@ -95,7 +95,7 @@ class Machine:
         self.protocol = protocol
         self._promise = promise
         self._elr = cluster.elr
-        self._leading = Leading(protocol)
+        self._leading = LeaderTables(protocol)
         self.controls = Controls(protocol, bounds, cluster.metadata_version)
         self._shared: list[Shared] = []
         self._index: dict[Shared, int] = {}
