@@ -24,7 +24,7 @@ from ebbtide.scenario.model import Scenario
 from ebbtide.scenario.plain import read_part
 from harness.cli.judging import JudgeTogether, judging_together
 from harness.random.guide import CORPUS, CorpusEntry, Guide, coverage_marks
-from harness.runner.launch import Launch, Wanted, check, prepare
+from harness.runner.launch import Launch, LaunchOptions, check, prepare
 from harness.runner.run import RunRequest
 from harness.runner.side_by_side import run_side_by_side
 
@@ -50,10 +50,10 @@ class Arm:
         self.folder = store / name
         self.guide = Guide(self.folder, kafka=kafka, steps=steps, guided=_ARMS[name])
 
-    def request(self, seed: int, launch: Launch, wanted: Wanted) -> tuple[Scenario, RunRequest]:
+    def request(self, seed: int, launch: Launch, options: LaunchOptions) -> tuple[Scenario, RunRequest]:
         """Draw the next schedule; return it, and the request that runs it."""
         scenario = self.guide.next_schedule(seed)
-        check(wanted, scenario, scenario.kafka)
+        check(options, scenario, scenario.kafka)
         return scenario, launch.request(scenario, scenario.kafka[0], seed)
 
     def corpus(self) -> list[CorpusEntry]:
@@ -63,13 +63,13 @@ class Arm:
 
 
 def play_round(
-    number: int, seed: int, arms: list[Arm], launch: Launch, wanted: Wanted, store: Path, judge: JudgeTogether
+    number: int, seed: int, arms: list[Arm], launch: Launch, options: LaunchOptions, store: Path, judge: JudgeTogether
 ) -> None:
     """Run, judge and record one run of each arm, both at once.
 
     Skips an arm that already has this seed.
     """
-    asked = [(arm, *arm.request(seed, launch, wanted)) for arm in arms if not arm.guide.has_run(f"random-{seed}")]
+    asked = [(arm, *arm.request(seed, launch, options)) for arm in arms if not arm.guide.has_run(f"random-{seed}")]
     log = store / "runs.log"
     ran = list(run_side_by_side((((arm, scenario), request) for arm, scenario, request in asked), at_once=2, log=log))
     for (arm, scenario), record in ran:
@@ -141,16 +141,16 @@ def compare(args: argparse.Namespace, store: Path) -> int:
     """
     store.mkdir(parents=True, exist_ok=True)
     arms = [Arm(store, name, args.kafka, args.steps) for name in _ARMS]
-    wanted = Wanted(runs=store / "runs", runtime="local")
+    options = LaunchOptions(runs=store / "runs", runtime="local")
     done = min(len(arm.corpus()) for arm in arms)
     until = time.monotonic() + args.budget_s
     if done < args.rounds:
-        launch = prepare(wanted, [args.kafka], print)
+        launch = prepare(options, [args.kafka], print)
         with judging_together() as judge:
             for number in range(done + 1, args.rounds + 1):
                 if time.monotonic() >= until:
                     break
-                play_round(number, args.seed + number - 1, arms, launch, wanted, store, judge)
+                play_round(number, args.seed + number - 1, arms, launch, options, store, judge)
     print_reached(arms)
     return 0
 

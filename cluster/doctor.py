@@ -19,7 +19,7 @@ from cluster.jars import maven
 from ebbtide import java
 from ebbtide.errors import EbbtideError, HarnessError
 from ebbtide.privileges import current_privileges, sudo_command
-from ebbtide.scenario.steps.table import needing
+from ebbtide.scenario.steps.table import kinds_needing
 
 EVERY_RUN = "every run"
 VOLUMES = "power-loss by file system shutdown"
@@ -279,21 +279,21 @@ QUESTIONS: tuple[_Question, ...] = (
         name="bandwidth limits",
         look=partial(_as_root, "limit_a_link"),
         trial=True,
-        disables=needing("bandwidth limits"),
+        disables=kinds_needing("bandwidth limits"),
         remedy="modprobe sch_htb sch_tbf cls_u32",
     ),
     _Question(
         name="wire proxies",
         look=partial(_as_root, "redirect_a_connection"),
         trial=True,
-        disables=needing("wire proxies"),
+        disables=kinds_needing("wire proxies"),
         remedy="modprobe nft_redir nft_nat",
     ),
     _Question(
         name="loop mounts",
         look=partial(_with_volumes, "mount_loop"),
         trial=True,
-        disables=(VOLUMES, *needing("loop mounts")),
+        disables=(VOLUMES, *kinds_needing("loop mounts")),
         remedy="root on a host with /dev/loop-control, and: apt-get install mount e2fsprogs",
     ),
     _Question(
@@ -307,7 +307,7 @@ QUESTIONS: tuple[_Question, ...] = (
         name="slow volumes",
         look=partial(_with_volumes, "slow_a_disk"),
         trial=True,
-        disables=needing("slow volumes"),
+        disables=kinds_needing("slow volumes"),
         remedy="root on a host whose kernel can freeze ext4 (FIFREEZE)",
     ),
     _Question(

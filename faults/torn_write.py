@@ -60,13 +60,13 @@ def torn_write(runtime: Runtime, node_id: int) -> Effect:
     figures = {**lost.proof, "torn": msgspec.to_builtins(torn)}
     whole = [name for name, page in torn.items() if page.damage is None]
     if lost.effect_ns is not None and not torn:
-        return unproven_effect("no log had a page to tear, because nothing was lost", **_measured(figures))
+        return unproven_effect("no log had a page to tear, because nothing was lost", **_without_probe(figures))
     if lost.effect_ns is not None and whole:
-        return unproven_effect(f"a reader finds no damage at the end of {', '.join(whole)}", **_measured(figures))
+        return unproven_effect(f"a reader finds no damage at the end of {', '.join(whole)}", **_without_probe(figures))
     return msgspec.structs.replace(lost, proof=figures)
 
 
-def _measured(figures: dict[str, object]) -> dict[str, object]:
+def _without_probe(figures: dict[str, object]) -> dict[str, object]:
     return {key: value for key, value in figures.items() if key != "probe"}
 
 

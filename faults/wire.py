@@ -99,7 +99,7 @@ class ArmedRule:
         if self.wire_rule.action == "delay" and did:
             waited_ms = [round((event.waited_s or 0.0) * 1000, 1) for _, event in did]
             figures |= {"waited_ms_min": min(waited_ms), "waited_ms_max": max(waited_ms)}
-        passed = self._passed()
+        passed = self._passed_requests()
         if passed is not None:
             figures["passed"] = passed
         if not did:
@@ -117,7 +117,7 @@ class ArmedRule:
         }
         return msgspec.structs.replace(proven_effect(**figures), effect_ns=first.at_ns)
 
-    def _passed(self) -> dict[str, int] | None:
+    def _passed_requests(self) -> dict[str, int] | None:
         """Return how many requests of each API passed while the rule was in force.
 
         None while it is in force.

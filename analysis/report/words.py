@@ -23,7 +23,7 @@ from ebbtide.record.verdict import (
     acks_0_summary,
     count_acked_by_brokers,
 )
-from ebbtide.scenario.recorded import levels_asked, spelled
+from ebbtide.scenario.recorded import requested_levels, spell_release
 from ebbtide.scenario.roles import CLIENTS
 
 STATUS_ORDER: tuple[PropertyStatus, ...] = ("violated", "unknown", "holds", "not-exercised")
@@ -51,7 +51,7 @@ def target(record: Path, manifest: Manifest) -> str | None:
 
     For example `4.3.1:eligible.leader.replicas.version=0`.
     """
-    return spelled(manifest.kafka, levels_asked(record)) if manifest.kafka is not None else None
+    return spell_release(manifest.kafka, requested_levels(record)) if manifest.kafka is not None else None
 
 
 def headline(verdict: Verdict, kafka: str | None, *, sends: bool) -> str:

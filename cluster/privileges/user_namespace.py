@@ -38,7 +38,7 @@ _AWAITED = {*_FORWARDED, signal.SIGCHLD}
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-class Refused(Exception):
+class KernelRefusal(Exception):
     """The kernel refused a request; the message says which request, and why."""
 
 
@@ -102,7 +102,7 @@ def main(command: Sequence[str]) -> int:
             _exit_with_result_of(lambda: _first_process(command, alive, mask))
         os.close(alive)
         return _forward_signals_until_exit(first)
-    except (Refused, OSError) as error:
+    except (KernelRefusal, OSError) as error:
         return _print_error(error)
 
 
@@ -155,7 +155,7 @@ def _become(command: Sequence[str]) -> NoReturn:
     try:
         os.execvp(command[0], list(command))
     except OSError as error:
-        raise Refused(f"starting {command[0]} in a user namespace: {error.strerror}") from None
+        raise KernelRefusal(f"starting {command[0]} in a user namespace: {error.strerror}") from None
 
 
 def _forward_signals_until_exit(child: int) -> int:
@@ -176,7 +176,7 @@ def _exit_with_result_of(body: Callable[[], int]) -> NoReturn:
     code: int = ExitCode.HARNESS_FAILED
     try:
         code = body()
-    except (Refused, OSError) as error:
+    except (KernelRefusal, OSError) as error:
         code = _print_error(error)
     finally:
         os._exit(code)
@@ -195,7 +195,7 @@ def _mount(source: str, target: str, kind: str | None, flags: int) -> None:
 
 def _check(result: int, doing: str) -> None:
     if result != 0:
-        raise Refused(f"{doing}: {os.strerror(ctypes.get_errno())}")
+        raise KernelRefusal(f"{doing}: {os.strerror(ctypes.get_errno())}")
 
 
 if __name__ == "__main__":

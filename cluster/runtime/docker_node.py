@@ -215,7 +215,7 @@ class ContainerProcess:
 
         Raises `WaitExpired`.
         """
-        self._wait_gone(timeout_s)
+        self._wait_ended(timeout_s)
         status = self.exit_status()
         assert status is not None
         return status
@@ -223,10 +223,10 @@ class ContainerProcess:
     def kill(self) -> None:
         """Send SIGKILL, and wait until the process is reaped. Needs no daemon."""
         self.send(signal.SIGKILL)
-        self._wait_gone(KILL_TIMEOUT_S)
+        self._wait_ended(KILL_TIMEOUT_S)
         self._ledger.forget(self._entry)
 
-    def _wait_gone(self, timeout_s: float) -> None:
+    def _wait_ended(self, timeout_s: float) -> None:
         wait_until(
             lambda: not self._exists(),
             awaited=f"{self._entry.describe()} to end",

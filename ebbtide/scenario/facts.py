@@ -244,7 +244,7 @@ GROUPS: Mapping[str, tuple[Fact, ...]] = {
 FACTS: Mapping[str, Fact] = {fact.name: fact for group in GROUPS.values() for fact in group}
 
 
-def unexercised(name: str, facts: Mapping[str, int]) -> tuple[str, ...]:
+def missing_needs(name: str, facts: Mapping[str, int]) -> tuple[str, ...]:
     """Return the needed facts that never came about; empty if the 0 says something.
 
     Without a needed fact, the fact's 0 says nothing.

@@ -96,8 +96,8 @@ def as_far_as_read(problems: Iterable[UsageError]) -> Iterator[UsageError]:
             raise
 
 
-def is_told(part: object, name: str) -> bool:
-    """Whether the file says something for this field, be it that it could not be read."""
+def has_value(part: object, name: str) -> bool:
+    """Whether the file has a value for this field, also one that could not be read."""
     try:
         return getattr(part, name) not in (None, (), False)
     except AttributeError:

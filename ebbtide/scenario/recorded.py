@@ -13,13 +13,13 @@ from ebbtide.scenario.parse import load
 from ebbtide.scenario.write import SCENARIO
 
 
-def spelled(kafka: str, levels: Mapping[str, int]) -> str:
-    """As it is typed: `4.0.2:eligible.leader.replicas.version=1`."""
-    told = "+".join(f"{name}={level}" for name, level in sorted(levels.items()))
-    return f"{kafka}:{told}" if told else kafka
+def spell_release(kafka: str, levels: Mapping[str, int]) -> str:
+    """Return the release as it is typed: `4.0.2:eligible.leader.replicas.version=1`."""
+    features = "+".join(f"{name}={level}" for name, level in sorted(levels.items()))
+    return f"{kafka}:{features}" if features else kafka
 
 
-def levels_asked(record: Path) -> Mapping[str, int]:
+def requested_levels(record: Path) -> Mapping[str, int]:
     """Return the feature levels that the scenario of a run record asks for.
 
     Returns none if the scenario is missing or cannot be read.

@@ -30,42 +30,42 @@ _OF_TRANSACTIONS = ("txn_records", "abort_every", "fence_every")
 def validate_clients(parts: Parts) -> Iterator[UsageError]:
     """Ids, topics, ranges, and keys that need or exclude each other."""
     producers, consumers = parts.producers or (), parts.consumers or ()
-    yield from _ids("producers", producers)
-    yield from _ids("consumers", consumers)
+    yield from _validate_ids("producers", producers)
+    yield from _validate_ids("consumers", consumers)
     for index, producer in enumerate(producers):
         if producer is not None:
             where = f"producers[{index}]"
-            yield from as_far_as_read(_topic(parts, producer, f"{where}.topic"))
-            yield from as_far_as_read(_sending(producer, where))
-            yield from as_far_as_read(_guarantees(producer, where))
-            yield from as_far_as_read(_transactions(producer, where))
+            yield from as_far_as_read(_validate_topic(parts, producer, f"{where}.topic"))
+            yield from as_far_as_read(_validate_sending(producer, where))
+            yield from as_far_as_read(_validate_guarantees(producer, where))
+            yield from as_far_as_read(_validate_transactions(producer, where))
             for name, low, high in _RANGES_OF_PRODUCERS:
                 yield from limit_field(where, producer, name, low, high)
     for index, consumer in enumerate(consumers):
         if consumer is not None:
             where = f"consumers[{index}]"
-            yield from as_far_as_read(_topics(parts, consumer, where))
-            yield from as_far_as_read(_group(consumer, where))
-            yield from as_far_as_read(_leaving(consumer, where))
+            yield from as_far_as_read(_validate_topics(parts, consumer, where))
+            yield from as_far_as_read(_validate_group(consumer, where))
+            yield from as_far_as_read(_validate_leaving(consumer, where))
             yield from limit_field(where, consumer, "leave_every", 1)
             yield from limit_field(where, consumer, "max_rate_per_s", 1)
 
 
-def _topic(parts: Parts, producer: ProducerSpec, where: str) -> Iterator[UsageError]:
+def _validate_topic(parts: Parts, producer: ProducerSpec, where: str) -> Iterator[UsageError]:
     yield from validate_topic_exists(parts, producer.topic, where)
 
 
-def _topics(parts: Parts, consumer: ConsumerSpec, where: str) -> Iterator[UsageError]:
+def _validate_topics(parts: Parts, consumer: ConsumerSpec, where: str) -> Iterator[UsageError]:
     for at, topic in enumerate(consumer.topics):
         yield from validate_topic_exists(parts, topic, f"{where}.topics[{at}]")
 
 
-def _sending(producer: ProducerSpec, where: str) -> Iterator[UsageError]:
+def _validate_sending(producer: ProducerSpec, where: str) -> Iterator[UsageError]:
     if producer.count is None and producer.rate_per_s is None:
         yield UsageError("neither count nor rate", where=f"{where}.count", allowed="count, rate_per_s, or both")
 
 
-def _guarantees(producer: ProducerSpec, where: str) -> Iterator[UsageError]:
+def _validate_guarantees(producer: ProducerSpec, where: str) -> Iterator[UsageError]:
     if (producer.idempotent or producer.transactional) and producer.acks != "all":
         yield UsageError(
             "an idempotent or transactional producer needs every in-sync replica",
@@ -79,7 +79,7 @@ def _guarantees(producer: ProducerSpec, where: str) -> Iterator[UsageError]:
         )
 
 
-def _transactions(producer: ProducerSpec, where: str) -> Iterator[UsageError]:
+def _validate_transactions(producer: ProducerSpec, where: str) -> Iterator[UsageError]:
     for key in _OF_TRANSACTIONS:
         records = getattr(producer, key, None)
         if records is not None and not producer.transactional:
@@ -91,7 +91,7 @@ def _transactions(producer: ProducerSpec, where: str) -> Iterator[UsageError]:
             )
 
 
-def _group(consumer: ConsumerSpec, where: str) -> Iterator[UsageError]:
+def _validate_group(consumer: ConsumerSpec, where: str) -> Iterator[UsageError]:
     if consumer.group is not None and not _GROUP.fullmatch(consumer.group):
         yield UsageError(
             "not a group name",
@@ -101,7 +101,7 @@ def _group(consumer: ConsumerSpec, where: str) -> Iterator[UsageError]:
         )
 
 
-def _leaving(consumer: ConsumerSpec, where: str) -> Iterator[UsageError]:
+def _validate_leaving(consumer: ConsumerSpec, where: str) -> Iterator[UsageError]:
     if consumer.leave_every is not None and consumer.group is None:
         yield UsageError(
             "only a member of a group can leave it",
@@ -111,7 +111,7 @@ def _leaving(consumer: ConsumerSpec, where: str) -> Iterator[UsageError]:
         )
 
 
-def _ids(kind: str, clients: Sequence[ProducerSpec | ConsumerSpec | None]) -> Iterator[UsageError]:
+def _validate_ids(kind: str, clients: Sequence[ProducerSpec | ConsumerSpec | None]) -> Iterator[UsageError]:
     taken = set()
     for index, client in enumerate(clients):
         one = getattr(client, "id", None)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import combinations, product
 
 from ebbtide.errors import UsageError
-from ebbtide.scenario.parts import Parts, is_told
+from ebbtide.scenario.parts import Parts, has_value
 from ebbtide.scenario.references import limit
 from ebbtide.scenario.roles import Role, overlap
 from ebbtide.scenario.steps.disk import SlowDiskStep
@@ -31,7 +31,7 @@ def validate_either(_parts: Parts, step: StepSpec, where: str) -> Iterator[Usage
     if step.kind.either is None:
         return
     one, other = step.kind.either
-    told = [key for key in (one, other) if is_told(step, key)]
+    told = [key for key in (one, other) if has_value(step, key)]
     if len(told) != 1:
         got = " and ".join(told) or None
         allowed = f"either {one}, or {other} = true"
@@ -40,7 +40,7 @@ def validate_either(_parts: Parts, step: StepSpec, where: str) -> Iterator[Usage
 
 def validate_sides(step: BetweenStep, where: str) -> Iterator[UsageError]:
     """Neither groups nor two sides, both, or groups that cannot be apart."""
-    told = [key for key, name in (("groups", "groups"), ("from", "from_"), ("to", "to")) if is_told(step, name)]
+    told = [key for key, name in (("groups", "groups"), ("from", "from_"), ("to", "to")) if has_value(step, name)]
     if told not in (["groups"], ["from", "to"]):
         missing = {"from": "to", "to": "from"}.get("".join(told), "groups")
         yield UsageError(

@@ -74,7 +74,7 @@ def validate_features(kafka: str, cluster: ClusterSpec, *, where: str = "cluster
                 f"Kafka {kafka} cannot be formatted with {'this level' if len(refused) == 1 else 'these levels'}",
                 where=where,
                 got=", ".join(f"{name} = {level}" for name, level in refused.items()),
-                allowed="; ".join(_allowed(name, known.get(name)) for name in refused),
+                allowed="; ".join(_allowed_levels(name, known.get(name)) for name in refused),
                 next="ebbtide kafka list",
             )
     level = cluster.features.get(METADATA_VERSION)
@@ -82,7 +82,7 @@ def validate_features(kafka: str, cluster: ClusterSpec, *, where: str = "cluster
         metadata_version_name(level, kafka)
 
 
-def _allowed(name: str, levels: range | None) -> str:
+def _allowed_levels(name: str, levels: range | None) -> str:
     if levels is None:
         return f"no {name}, which this release does not have"
     return f"{name} {levels[0]}" + (f" to {levels[-1]}" if len(levels) > 1 else "")

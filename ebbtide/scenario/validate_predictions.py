@@ -39,7 +39,7 @@ def _place(prediction: Prediction, earlier: Iterable[tuple[int, Prediction]], wh
     versions = _range_of(prediction.kafka)
     if versions is None:
         return
-    if not _held(versions, _breaks(prediction.kafka)):
+    if not _matching(versions, _breaks(prediction.kafka)):
         yield UsageError(
             "holds no Kafka release",
             where=f"{where}.kafka",
@@ -52,7 +52,7 @@ def _place(prediction: Prediction, earlier: Iterable[tuple[int, Prediction]], wh
         yield UsageError(
             f"never comes into play: predictions[{first}] fits every run that this one fits, and the first counts",
             where=where,
-            got=_fits_what(prediction),
+            got=_describe_target(prediction),
             allowed="the narrower prediction first",
         )
 
@@ -61,7 +61,7 @@ def _has_range(prediction: Prediction) -> bool:
     """Whether it says releases, and all levels that it asks for were read."""
     text = getattr(prediction, "kafka", None)
     versions = None if text is None else _range_of(text)
-    return versions is not None and bool(_held(versions, _breaks(str(text)))) and hasattr(prediction, "features")
+    return versions is not None and bool(_matching(versions, _breaks(str(text)))) and hasattr(prediction, "features")
 
 
 def _fact_known(name: str, where: str) -> Iterator[UsageError]:
@@ -122,10 +122,10 @@ def _always_before(earlier: Prediction, later: Prediction) -> bool:
     if not earlier.features.items() <= later.features.items():
         return False
     points = _breaks(earlier.kafka, later.kafka)
-    return _held(SpecifierSet(later.kafka), points) <= _held(SpecifierSet(earlier.kafka), points)
+    return _matching(SpecifierSet(later.kafka), points) <= _matching(SpecifierSet(earlier.kafka), points)
 
 
-def _fits_what(prediction: Prediction) -> str:
+def _describe_target(prediction: Prediction) -> str:
     levels = ", ".join(f"{name} = {level}" for name, level in sorted(prediction.features.items()))
     return repr(prediction.kafka) + (f" with {levels}" if levels else "")
 
@@ -138,7 +138,7 @@ def _range_of(text: str) -> SpecifierSet | None:
         return None
 
 
-def _held(versions: SpecifierSet, points: set[Version]) -> set[Version]:
+def _matching(versions: SpecifierSet, points: set[Version]) -> set[Version]:
     return {one for one in points if versions.contains(one)}
 
 

@@ -78,13 +78,13 @@ def _each(where: str, value: object) -> Iterator[tuple[str, object]]:
         yield from _each(f"{where}[{at}]", one)
 
 
-def _deleted(parts: Parts, topic: str, where: str) -> Iterator[UsageError]:
+def _validate_deletion(parts: Parts, topic: str, where: str) -> Iterator[UsageError]:
     yield from validate_topic_exists(parts, topic, where)
     yield from validate_deleted_topic(parts, topic, where)
 
 
 _TEXTS: Mapping[str, Callable[[Parts, str, str], Iterator[UsageError]]] = {
-    "topic": _deleted,
+    "topic": _validate_deletion,
     "feature": lambda _parts, name, where: validate_feature_name(name, where),
     "expect_error": lambda _parts, name, where: validate_error_name(name, where),
     "api": lambda _parts, name, where: validate_api(name, where),

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator
 
 from ebbtide.errors import UsageError
 from ebbtide.scenario.api_keys import API_KEYS
-from ebbtide.scenario.parts import Parts, StepPart, as_far_as_read, is_told
+from ebbtide.scenario.parts import Parts, StepPart, as_far_as_read, has_value
 from ebbtide.scenario.references import limit, validate_partition, validate_resource, validate_role
 from ebbtide.scenario.roles import Role
 from ebbtide.scenario.steps.admin import ReassignStep
@@ -32,8 +32,8 @@ def validate_trigger(parts: Parts, trigger: Trigger, where: str, names: Collecti
     """Report the mistakes of a step's trigger; `names` are those of earlier steps."""
     where = f"{where}.{trigger.key}"
     if isinstance(trigger, OfPartitions):
-        yield from as_far_as_read(_which(trigger, where))
-        yield from as_far_as_read(_partitions(parts, trigger, where))
+        yield from as_far_as_read(_validate_partition_keys(trigger, where))
+        yield from as_far_as_read(_validate_partitions(parts, trigger, where))
     yield from as_far_as_read(_own_rules(parts, trigger, where, names))
 
 
@@ -41,19 +41,19 @@ def _own_rules(parts: Parts, trigger: Trigger, where: str, names: Collection[str
     """Check the rules of single kinds."""
     match trigger:
         case AckedTrigger(records=records):
-            yield from _acked(parts, records, where)
+            yield from _validate_acked(parts, records, where)
         case IsrTrigger():
-            yield from _isr(parts, trigger, where)
+            yield from _validate_isr(parts, trigger, where)
         case LeaderTrigger(broker=broker):
             if broker.role is not None:
-                yield from _broker(parts, names, broker.role, f"{where}.broker")
+                yield from _validate_broker(parts, names, broker.role, f"{where}.broker")
         case ElrTrigger(broker=role) | BrokerTrigger(broker=role):
-            yield from _broker(parts, names, role, f"{where}.broker")
+            yield from _validate_broker(parts, names, role, f"{where}.broker")
         case HeldTrigger(node=role):
             yield from validate_role(parts, role, f"{where}.node", names, clients=True)
         case ReplicasTrigger(are=roles):
             for at, role in enumerate(roles):
-                yield from _broker(parts, names, role, f"{where}.are[{at}]")
+                yield from _validate_broker(parts, names, role, f"{where}.are[{at}]")
         case ConfigTrigger(resource=resource):
             yield from validate_resource(parts, resource, f"{where}.resource", names)
 
@@ -85,12 +85,12 @@ def _may_hold(part: StepPart, api: str) -> bool:
     return isinstance(part.step, RuleStep) and part.step.kind.stops_requests and part.step.api == api
 
 
-def _broker(parts: Parts, names: Collection[str], role: Role, where: str) -> Iterator[UsageError]:
+def _validate_broker(parts: Parts, names: Collection[str], role: Role, where: str) -> Iterator[UsageError]:
     yield from validate_role(parts, role, where, names, clients=False)
     yield from validate_broker(role, where, "can never fire: not a broker")
 
 
-def _acked(parts: Parts, records: int, where: str) -> Iterator[UsageError]:
+def _validate_acked(parts: Parts, records: int, where: str) -> Iterator[UsageError]:
     """More records than the producers send."""
     yield from limit(where, records, 1)
     counts = [None if one is None else one.count for one in ((None,) if parts.producers is None else parts.producers)]
@@ -99,7 +99,7 @@ def _acked(parts: Parts, records: int, where: str) -> Iterator[UsageError]:
         yield UsageError("can never fire", where=where, got=str(records), allowed=f"up to {sum(known)}")
 
 
-def _partitions(parts: Parts, trigger: OfPartitions, where: str) -> Iterator[UsageError]:
+def _validate_partitions(parts: Parts, trigger: OfPartitions, where: str) -> Iterator[UsageError]:
     for key in ("partition", "partitions"):
         for at, name in _names(getattr(trigger, key, None), f"{where}.{key}"):
             yield from validate_partition(parts, name, at)
@@ -111,13 +111,13 @@ def _names(value: PartitionName | tuple[PartitionName, ...] | None, where: str) 
     return [] if value is None else [(where, value)]
 
 
-def _which(trigger: OfPartitions, where: str) -> Iterator[UsageError]:
-    if is_told(trigger, "partition") + is_told(trigger, "partitions") != 1:
+def _validate_partition_keys(trigger: OfPartitions, where: str) -> Iterator[UsageError]:
+    if has_value(trigger, "partition") + has_value(trigger, "partitions") != 1:
         allowed = "either partition = 't-0', or partitions = ['t-0', 't-1']"
         yield UsageError("say which partition", where=f"{where}.partition", allowed=allowed)
 
 
-def _isr(parts: Parts, trigger: IsrTrigger, where: str) -> Iterator[UsageError]:
+def _validate_isr(parts: Parts, trigger: IsrTrigger, where: str) -> Iterator[UsageError]:
     """Report an ISR trigger without a size, with two, or with one that is too large.
 
     The largest size is that of the replicas; for a reassigned partition, of the brokers.

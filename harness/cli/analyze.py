@@ -176,7 +176,7 @@ def judge_all(
                             print(f"{named}: {verdict.outcome}: {'; '.join(verdict.why[:1])}", flush=True)
                         else:
                             done.append(judged_run(record, verdict, named=named))
-                    progress.judged(record)
+                    progress.report_judged(record)
     if done:
         _print_summary(done)
     return ExitCode.worst(codes)

@@ -16,9 +16,9 @@ from harness.cli.cluster_options import (
     add_cluster_option,
     add_cluster_option_of_group,
     add_cluster_options,
+    launch_options_of,
     named_cluster,
     release_of,
-    wanted_of,
 )
 from harness.cli.command import Args, Command, Group
 from harness.cli.run_flow import check_runs, seed_or_new
@@ -160,7 +160,7 @@ def _run_daemon(args: Args) -> ExitCode:
 
     scenario = _scenario(args)
     name = choose_name(args.name)
-    runs = check_runs(wanted_of(args), scenario, scenario.kafka)
+    runs = check_runs(launch_options_of(args), scenario, scenario.kafka)
     with display_for(Console()) as display:
         (request,) = runs.requests(display, seed_or_new(args.seed))
         own_cluster(

@@ -19,7 +19,7 @@ from harness.cli.command import Args, Command, Group
 
 if TYPE_CHECKING:
     from ebbtide.scenario.model import Scenario
-    from harness.runner.launch import Wanted
+    from harness.runner.launch import LaunchOptions
 
 
 def add_cluster_options(command: Command) -> None:
@@ -125,11 +125,11 @@ def budget_s_of(args: Args) -> float:
     return float(match[1]) * {"h": 3600.0, "m": 60.0, "s": 1.0}[match[2]]
 
 
-def wanted_of(args: Args) -> Wanted:
+def launch_options_of(args: Args) -> LaunchOptions:
     """Return the options of `add_cluster_options` as typed."""
-    from harness.runner.launch import Wanted
+    from harness.runner.launch import LaunchOptions
 
-    return Wanted(
+    return LaunchOptions(
         runs=args.runs,
         runtime=args.runtime,
         image=args.image,

@@ -1,7 +1,7 @@
 """Click commands that report all mistakes of a command line at once.
 
 The mistakes are `UsageError`s. A verb's module has `command() -> Command | Group`, which declares its arguments, and
-`run(args) -> ExitCode`. Invoking a command does not run the verb. It returns a `Typed` command line, which
+`run(args) -> ExitCode`. Invoking a command does not run the verb. It returns a `ParsedCommand` command line, which
 `harness.cli.main` runs.
 """
 
@@ -38,7 +38,7 @@ class Args:
         def __getattr__(self, name: str) -> Any: ...
 
 
-class Typed(NamedTuple):
+class ParsedCommand(NamedTuple):
     """A valid command line; `command_path` is the part before its arguments."""
 
     args: Args
@@ -155,7 +155,7 @@ class Command(_CommandBase):
         mistakes.raise_all(ctx, surplus)
         return surplus
 
-    def invoke(self, ctx: click.Context) -> Typed:
+    def invoke(self, ctx: click.Context) -> ParsedCommand:
         """Return the typed values of this command and of its groups."""
         values: dict[str, Any] = {}
         above: click.Context | None = ctx
@@ -164,7 +164,7 @@ class Command(_CommandBase):
             if above.parent is not None and isinstance(above.parent.command, Group):
                 values[above.parent.command.dest] = above.info_name
             above = above.parent
-        return Typed(Args(**values), ctx.command_path)
+        return ParsedCommand(Args(**values), ctx.command_path)
 
 
 class Group(_CommandBase, click.Group):

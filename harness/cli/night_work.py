@@ -33,18 +33,18 @@ def carrier(store: Store, night: str, runtime: Runtime, drawing: RandomJobs, at_
     A process that hangs is killed. The next run starts however a run ends.
     """
     from ebbtide.scenario import catalogue
-    from harness.runner.launch import Wanted
+    from harness.runner.launch import LaunchOptions
     from harness.runner.run import RunRequest
     from harness.runner.side_by_side import run_side_by_side
 
-    wanted = Wanted(runs=store.runs, runtime=runtime)
+    options = LaunchOptions(runs=store.runs, runtime=runtime)
     log = store.night_folder(night) / RUNS_LOG
 
     def request(job: Job, display: Display) -> RunRequest | EbbtideError:
         try:
             scenario = drawing.scenario_of(job) if job.origin == "random" else catalogue.find(job.scenario)
             as_run = with_levels(scenario, job.target.features)
-            (made,) = check_runs(wanted, as_run, [job.target.kafka]).requests(display, seed_or_new(None))
+            (made,) = check_runs(options, as_run, [job.target.kafka]).requests(display, seed_or_new(None))
             return made
         except EbbtideError as error:
             return error
@@ -52,7 +52,7 @@ def carrier(store: Store, night: str, runtime: Runtime, drawing: RandomJobs, at_
             return _bug("a run", error, log)
 
     def carry_out(jobs: Iterable[Job]) -> Generator[tuple[Job, Path | EbbtideError], None, None]:
-        with _logged(store, night) as display:
+        with _log_display(store, night) as display:
             requests = ((job, request(job, display)) for job in jobs)
             yield from run_side_by_side(requests, at_once=at_once, log=log)
 
@@ -70,7 +70,7 @@ def _bug(what: str, error: Exception, log: Path) -> HarnessError:
 
 
 @contextlib.contextmanager
-def _logged(store: Store, night: str) -> Iterator[Display]:
+def _log_display(store: Store, night: str) -> Iterator[Display]:
     """Yield a display that writes into the night's log."""
     from rich.console import Console
 
@@ -110,14 +110,14 @@ def follower(store: Store, night: str, runtime: Runtime, at_once: int) -> Callab
     from harness.cli.judging import judging
     from harness.nightly.followup import follow_up
     from harness.nightly.store import Followup
-    from harness.runner.launch import Wanted, prepare
+    from harness.runner.launch import LaunchOptions, prepare
 
     log = store.night_folder(night) / RUNS_LOG
 
     def carry_out(done: FinishedJob, until_s: float) -> Followup:
         try:
-            with _logged(store, night) as display, judging([store.runs / str(done.run_id)]) as judge:
-                launch = prepare(Wanted(runs=store.runs, runtime=runtime), [done.job.target.kafka], display.note)
+            with _log_display(store, night) as display, judging([store.runs / str(done.run_id)]) as judge:
+                launch = prepare(LaunchOptions(runs=store.runs, runtime=runtime), [done.job.target.kafka], display.note)
                 return follow_up(
                     store,
                     done,

@@ -100,7 +100,7 @@ def run(args: Args) -> ExitCode:
     """Run a night, or continue the one that was killed; return the worst outcome."""
     from cluster.doctor import require_host
     from harness.nightly.store import Store
-    from harness.runner.launch import Wanted, prepare
+    from harness.runner.launch import LaunchOptions, prepare
 
     settings = _settings(args)
     at_once = jobs_of(args)
@@ -108,7 +108,7 @@ def run(args: Args) -> ExitCode:
     _, targets, _ = settings
     if targets is not None:
         # A release that does not exist, or that cannot be fetched, would fail run by run.
-        prepare(Wanted(runtime=args.runtime), [target.kafka for target in targets], _report)
+        prepare(LaunchOptions(runtime=args.runtime), [target.kafka for target in targets], _report)
     store = Store(args.store)
     with store.lock():
         return _run(args, store, settings, at_once)

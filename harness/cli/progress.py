@@ -47,7 +47,7 @@ class Progress(Protocol):
     def stage(self, doing: str) -> None:
         """Report what is being done now."""
 
-    def judged(self, record: Path) -> None:
+    def report_judged(self, record: Path) -> None:
         """Report that a record has its verdict, or an error."""
 
     def watch(self, spark: SparkSession) -> None:
@@ -89,7 +89,7 @@ class _Lines:
     def watch(self, spark: SparkSession) -> None:
         """Print nothing: jobs are for terminals."""
 
-    def judged(self, record: Path) -> None:
+    def report_judged(self, record: Path) -> None:
         self._done += 1
         if self._done % LINE_EVERY == 0 and self._done < self._records:
             print(f"judged {self._done:,} of {self._records:,} records, the last {record}", file=sys.stderr, flush=True)
@@ -113,7 +113,7 @@ class _OnTerminal:
     def stage(self, doing: str) -> None:
         self._bar.reset(self._doing, description=doing, total=None)
 
-    def judged(self, record: Path) -> None:
+    def report_judged(self, record: Path) -> None:
         self._bar.update(self._all, advance=1, description=f"judging {record.name}")
 
     def watch(self, spark: SparkSession) -> None:

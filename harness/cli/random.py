@@ -11,7 +11,7 @@ from cluster.privileges.choice import PrivilegeRequest
 from ebbtide.errors import ExitCode, UsageError
 from ebbtide.releases.known import KNOWN
 from harness.cli import completing
-from harness.cli.cluster_options import add_cluster_options, release_of, split_list, wanted_of, with_features
+from harness.cli.cluster_options import add_cluster_options, launch_options_of, release_of, split_list, with_features
 from harness.cli.command import Args, Command
 from harness.cli.run_flow import check_runs, run_and_judge, seed_or_new
 from harness.cli.scenario_file import check_writable, refuse_existing, write_scenario
@@ -96,7 +96,7 @@ def run(args: Args) -> ExitCode:
         write_scenario(args.out, text)
         print(f"seed {seed}: {len(scenario.steps)} steps, including waits and heals, in {args.out}")
     if args.run:
-        return run_and_judge(check_runs(wanted_of(args), scenario, scenario.kafka), seed=seed)
+        return run_and_judge(check_runs(launch_options_of(args), scenario, scenario.kafka), seed=seed)
     if args.out is not None:
         print(f"next: ebbtide run {shlex.quote(str(args.out))}")
     return ExitCode.AS_PREDICTED

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from cluster.privileges.choice import PrivilegeRequest
 from ebbtide.errors import ExitCode, UsageError
 from harness.cli import completing
-from harness.cli.cluster_options import add_cluster_options, add_jobs_option, jobs_of, releases_of, wanted_of
+from harness.cli.cluster_options import add_cluster_options, add_jobs_option, jobs_of, launch_options_of, releases_of
 from harness.cli.command import Args, Command
 from harness.cli.progress import judging_note
 from harness.cli.run_flow import check_runs, progress_display, report_unfinished_records
@@ -54,7 +54,7 @@ def privileges(args: Args) -> PrivilegeRequest:
 
     First raises `UsageError` for an invalid record.
     """
-    _recorded(args.run)
+    _load_recorded_run(args.run)
     jobs_of(args)
     return PrivilegeRequest(runtime=args.runtime, folders=(args.runs,))
 
@@ -73,9 +73,9 @@ def run(args: Args) -> ExitCode:
     if args.times < 1:
         raise UsageError("out of range", where="--times", got=str(args.times), allowed="1 or more")
     jobs = jobs_of(args)
-    original = _recorded(args.run)
+    original = _load_recorded_run(args.run)
     releases = [original.manifest.kafka] if args.kafka is None else releases_of(args.kafka)
-    runs = check_runs(with_recorded_power_loss(original, wanted_of(args)), original.scenario, releases)
+    runs = check_runs(with_recorded_power_loss(original, launch_options_of(args)), original.scenario, releases)
     done: list[UnjudgedReplay] = []
     with report_unfinished_records(
         "replayed, but not compared; next", lambda: [one.record for one in done if one.record is not None], _note
@@ -100,7 +100,7 @@ def run(args: Args) -> ExitCode:
     return ExitCode.worst(one.exit_code for one in found)
 
 
-def _recorded(folder: Path) -> LoadedRun:
+def _load_recorded_run(folder: Path) -> LoadedRun:
     from harness.replay.recorded import load_run, refuse_empty_run
 
     recorded = load_run(folder)

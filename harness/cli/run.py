@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from cluster.privileges.choice import PrivilegeRequest
 from ebbtide.errors import ExitCode, UsageError
 from harness.cli import completing
-from harness.cli.cluster_options import add_cluster_options, releases_of, wanted_of, with_features
+from harness.cli.cluster_options import add_cluster_options, launch_options_of, releases_of, with_features
 from harness.cli.command import Args, Command
 from harness.cli.run_flow import CheckedRuns, check_runs, run_and_judge, seed_or_new
 
@@ -78,7 +78,7 @@ def run(args: Args) -> ExitCode:
 
     scenario = with_features(catalogue.find(args.scenario), args.feature)
     releases = list(scenario.kafka) if args.kafka is None else releases_of(args.kafka)
-    wanted = wanted_of(args)
+    options = launch_options_of(args)
     if args.keep_cluster and len(releases) > 1:
         raise UsageError(
             "only one cluster can be kept",
@@ -89,7 +89,7 @@ def run(args: Args) -> ExitCode:
     if args.name is not None and not args.keep_cluster:
         raise UsageError("only a kept cluster has a name", where="--name", got=args.name, next="--keep-cluster")
     kept_as = choose_name(args.name) if args.keep_cluster else None
-    runs = check_runs(wanted, scenario, releases)
+    runs = check_runs(options, scenario, releases)
     seed, drive = seed_or_new(args.seed), _drive_for(args.witness)
     if kept_as is not None:
         return _run_and_keep(runs, name=kept_as, seed=seed, as_json=args.json, drive=drive)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from analysis.early_session import EarlySession
     from ebbtide.scenario.model import Scenario
     from harness.runner.display import Display
-    from harness.runner.launch import Launch, Wanted
+    from harness.runner.launch import Launch, LaunchOptions
     from harness.runner.run import RunRequest
     from harness.runner.session import Session
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 class CheckedRuns(msgspec.Struct, frozen=True):
     """A scenario and releases that this host can run, as far as a check can see."""
 
-    wanted: Wanted
+    options: LaunchOptions
     scenario: Scenario
     releases: tuple[str, ...]
 
@@ -37,7 +37,7 @@ class CheckedRuns(msgspec.Struct, frozen=True):
         """Choose runtimes, and fetch what is missing. Raises `EbbtideError`."""
         from harness.runner.launch import prepare
 
-        return prepare(self.wanted, self.releases, display.note)
+        return prepare(self.options, self.releases, display.note)
 
     def requests(self, display: Display, seed: int) -> list[RunRequest]:
         """Prepare the host, and return one run for each release. Raises `EbbtideError`."""
@@ -45,15 +45,15 @@ class CheckedRuns(msgspec.Struct, frozen=True):
         return [launch.request(self.scenario, release, seed) for release in self.releases]
 
 
-def check_runs(wanted: Wanted, scenario: Scenario, releases: Sequence[str]) -> CheckedRuns:
+def check_runs(options: LaunchOptions, scenario: Scenario, releases: Sequence[str]) -> CheckedRuns:
     """Check the runs before any of them starts.
 
     Raises `UsageError`, or `HarnessError` if the host cannot run them.
     """
     from harness.runner.launch import check
 
-    check(wanted, scenario, releases)
-    return CheckedRuns(wanted, scenario, tuple(releases))
+    check(options, scenario, releases)
+    return CheckedRuns(options, scenario, tuple(releases))
 
 
 def seed_or_new(seed: int | None) -> int:

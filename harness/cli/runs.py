@@ -114,7 +114,7 @@ def _row(folder: Path) -> _RecordRow:
     from ebbtide.record.files import is_going
     from ebbtide.record.manifest import NoRecord, is_plain_cluster, read_manifest
     from ebbtide.record.verdict import count_acked_by_brokers, read_verdict, unfinished_verdict
-    from ebbtide.scenario.recorded import levels_asked
+    from ebbtide.scenario.recorded import requested_levels
 
     size_bytes = _size(folder)
     try:
@@ -139,7 +139,7 @@ def _row(folder: Path) -> _RecordRow:
         scenario=manifest.scenario,
         replay_of=manifest.replay_of,
         kafka=manifest.kafka,
-        features_asked=dict(levels_asked(folder)),
+        features_asked=dict(requested_levels(folder)),
         status="running" if is_going(folder) else manifest.status,
         start_ns=manifest.start_ns,
         outcome=verdict.outcome if verdict else None,
@@ -166,14 +166,14 @@ def _size(folder: Path) -> int:
 
 
 def _print(rows: list[_RecordRow]) -> None:
-    from ebbtide.scenario.recorded import spelled
+    from ebbtide.scenario.recorded import spell_release
     from harness.cli.output import print_table
 
     def cells(row: _RecordRow) -> list[str]:
         unjudged = "damaged" if row.why else "plain cluster" if row.plain else "not judged"
         outcome = row.outcome or unjudged
         counts = [_count(row.acked), _count(row.lost)] if row.outcome is not None else ["-", "-"]
-        kafka = spelled(row.kafka, row.features_asked) if row.kafka else None
+        kafka = spell_release(row.kafka, row.features_asked) if row.kafka else None
         scenario = f"{row.scenario or '-'} (replay)" if row.replay_of else row.scenario
         names = [name or "-" for name in (kafka, row.status, scenario)]
         return [shlex.quote(row.record), outcome, *counts, _human_size(row.bytes), *names]

@@ -13,7 +13,7 @@ from ebbtide.errors import ExitCode, UsageError
 from ebbtide.plurals import plural
 from ebbtide.signals import is_interrupt
 from harness.cli import completing
-from harness.cli.cluster_options import add_cluster_options, add_jobs_option, budget_s_of, jobs_of, wanted_of
+from harness.cli.cluster_options import add_cluster_options, add_jobs_option, budget_s_of, jobs_of, launch_options_of
 from harness.cli.command import Args, Command
 from harness.cli.progress import judging_note
 from harness.cli.run_flow import check_runs, progress_display
@@ -93,8 +93,8 @@ def run(args: Args) -> ExitCode:
     if not is_from(out, recorded.manifest.run_id):
         refuse_existing(out)
     kafka = recorded.manifest.kafka
-    wanted = with_recorded_power_loss(recorded, wanted_of(args))
-    runs = check_runs(wanted, recorded.scenario, [kafka])
+    options = with_recorded_power_loss(recorded, launch_options_of(args))
+    runs = check_runs(options, recorded.scenario, [kafka])
     with (
         _report_interrupt(),
         judging([recorded.folder]) as judge,
@@ -144,7 +144,7 @@ def run(args: Args) -> ExitCode:
         elif smaller.gave_way:
             print("a smaller scenario showed the finding only in half of its runs or fewer; ", end="")
             print("the same command would give the same result")
-        power_loss = f" --power-loss {wanted.power_loss}" if wanted.power_loss != "auto" else ""
+        power_loss = f" --power-loss {options.power_loss}" if options.power_loss != "auto" else ""
         print(f"next: ebbtide run {shlex.quote(str(out))} --kafka {kafka}{power_loss}")
     return ExitCode.AS_PREDICTED if smaller.shown * 2 > smaller.times else ExitCode.INCONCLUSIVE
 

@@ -49,7 +49,7 @@ def pending_contradictions(
         groups[done.job.group][done.night].append(done)
     wanted = []
     for nights in groups.values():
-        unresolved = _unresolved(nights)
+        unresolved = _unresolved_jobs(nights)
         ids = {str(done.run_id) for done in unresolved}
         left = [done for done in unresolved if has_record(str(done.run_id))]
         if left and not ids.intersection(settled) and not ids.intersection(tried):
@@ -62,7 +62,7 @@ def pending_contradictions(
     ]
 
 
-def _unresolved(nights: dict[str, list[FinishedJob]]) -> list[FinishedJob]:
+def _unresolved_jobs(nights: dict[str, list[FinishedJob]]) -> list[FinishedJob]:
     """Return a group's contradictions since its last night as predicted, oldest first."""
     found: list[FinishedJob] = []
     fresh = True

@@ -10,7 +10,7 @@ import msgspec
 from ebbtide.errors import UsageError
 from ebbtide.releases.known import parse_version
 from ebbtide.scenario.model import Scenario
-from ebbtide.scenario.recorded import spelled
+from ebbtide.scenario.recorded import spell_release
 
 Runtime = Literal["auto", "docker", "local"]
 """The runtime as the user asked for it; `auto` is decided for each run."""
@@ -25,7 +25,7 @@ class ReleaseTarget(msgspec.Struct, frozen=True, kw_only=True):
 
     def __str__(self) -> str:
         """Write the target as typed: `4.0.2:eligible.leader.replicas.version=1`."""
-        return spelled(self.kafka, self.features)
+        return spell_release(self.kafka, self.features)
 
 
 def parse_target(text: str) -> ReleaseTarget:

@@ -54,11 +54,11 @@ def _lines(
     if known:
         yield "\n## Known bugs, found again\n"
         yield from (f"- {what} ({count} of these runs)" for what, count in sorted(known.items()))
-    yield from _skipped(plan)
+    yield from _skipped_lines(plan)
     yield from _coverage(finished)
 
 
-def _skipped(plan: NightPlan) -> Iterator[str]:
+def _skipped_lines(plan: NightPlan) -> Iterator[str]:
     """List the scenarios that the host cannot run, grouped by what the host lacks."""
     by_reason: dict[str, set[str]] = defaultdict(set)
     for one in plan.skipped:

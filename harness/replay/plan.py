@@ -36,7 +36,7 @@ class _Moment(msgspec.Struct, frozen=True, kw_only=True):
     """The state of the partitions and brokers at one time, with the replay's ids."""
 
     partitions: dict[str, RecordedPartition]
-    standings: dict[int, str]
+    broker_states: dict[int, str]
 
 
 class _Stretch(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,7 +52,7 @@ class _Stretch(msgspec.Struct, frozen=True, kw_only=True):
     gate: Gate
 
     @property
-    def stood_s(self) -> float:
+    def lasted_s(self) -> float:
         """How long the state had lasted when the step fired, in seconds."""
         return (self.fired_ns - self.came_ns) / 1e9
 
@@ -75,8 +75,8 @@ def gates_of(recorded: LoadedRun, naming: Naming, *, with_elr: bool) -> dict[int
         gates[index] = msgspec.structs.replace(
             one.gate,
             acked=acked,
-            acked_since=acked - before if one.stood_s >= _AT_ONCE_S else 0,
-            stood_s=one.stood_s if instead else 0.0,
+            acked_since=acked - before if one.lasted_s >= _AT_ONCE_S else 0,
+            lasted_s=one.lasted_s if instead else 0.0,
             instead_s=instead_s,
             patience_s=slack_s + instead_s,
         )
@@ -120,7 +120,7 @@ class _Reader:
         over_ns = min(_end_ns(before), fired_ns) if before is not None else 0
         now, began, over = self._at(fired_ns), self._at(began_ns), self._at(over_ns)
         named = self._names_in(entry)
-        partitions, standings, since_ns = [], {}, [over_ns or self._recorded.manifest.start_ns or 0]
+        partitions, broker_states, since_ns = [], {}, [over_ns or self._recorded.manifest.start_ns or 0]
         came_later = False
         for name, was in now.partitions.items():
             changed = [was.shape(self._mark) != self._shape(old.partitions.get(name)) for old in (began, over)]
@@ -129,15 +129,15 @@ class _Reader:
             if any(changed):
                 since_ns.append(self._partition_since(was, fired_ns))
             came_later |= changed[1]
-        for broker, how in now.standings.items():
-            changed = [how != old.standings.get(broker) for old in (began, over)]
+        for broker, how in now.broker_states.items():
+            changed = [how != old.broker_states.get(broker) for old in (began, over)]
             if before is None or any(changed) or broker in named:
-                standings[broker] = how
+                broker_states[broker] = how
             if any(changed):
                 since_ns.append(self._broker_since(broker, fired_ns))
             came_later |= changed[1]
         instead = before is not None and "after" in entry.trigger and came_later
-        gate = Gate(partitions=tuple(partitions), standings=standings, instead_of_trigger=instead)
+        gate = Gate(partitions=tuple(partitions), broker_states=broker_states, instead_of_trigger=instead)
         return _Stretch(fired_ns=fired_ns, over_ns=over_ns or fired_ns, came_ns=max(since_ns), gate=gate)
 
     def _at(self, at_ns: int) -> _Moment:
@@ -145,7 +145,7 @@ class _Reader:
         brokers = self._recorded.brokers_at(at_ns)
         return _Moment(
             partitions={state.partition: state for state in states},
-            standings={_rename(self._naming, broker): how for broker, how in brokers.items()},
+            broker_states={_rename(self._naming, broker): how for broker, how in brokers.items()},
         )
 
     def _shape(self, was: RecordedPartition | None) -> Hashable:

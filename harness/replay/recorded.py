@@ -26,7 +26,7 @@ from ebbtide.record.verdict import Verdict, read_verdict, unfinished_verdict
 from ebbtide.scenario.model import Scenario
 from ebbtide.scenario.parse import load
 from ebbtide.scenario.write import SCENARIO
-from harness.runner.gates import standing_after
+from harness.runner.gates import broker_state_after
 
 
 class LoadedRun(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,7 +74,9 @@ class LoadedRun(msgspec.Struct, frozen=True, kw_only=True):
 
         Its newest registration event decides.
         """
-        return {event.broker: standing_after(event.event) for event in self.timeline.brokers if event.at_ns <= at_ns}
+        return {
+            event.broker: broker_state_after(event.event) for event in self.timeline.brokers if event.at_ns <= at_ns
+        }
 
     def acked_at(self, times_ns: list[int]) -> list[int]:
         """Count the records acked until each of these times.

@@ -24,7 +24,7 @@ from harness.replay.compare import Repetition, compare
 from harness.replay.plan import ReplayPlan, plan
 from harness.replay.recorded import LoadedRun, load_run
 from harness.runner.display import Display
-from harness.runner.launch import Launch, Wanted
+from harness.runner.launch import Launch, LaunchOptions
 from harness.runner.run import RunRequest, new_seed
 from harness.runner.side_by_side import run_in_turn, run_side_by_side
 
@@ -63,14 +63,14 @@ class UnjudgedReplay(msgspec.Struct, frozen=True, kw_only=True):
     failure: str | None = None
 
 
-def with_recorded_power_loss(original: LoadedRun, wanted: Wanted) -> Wanted:
-    """Return `wanted` with the record's power-loss method, unless the user chose one.
+def with_recorded_power_loss(original: LoadedRun, options: LaunchOptions) -> LaunchOptions:
+    """Return `options` with the record's power-loss method, unless the user chose one.
 
-    The default is a real power loss where the host can do it, so only a record with `truncate` changes `wanted`.
+    The default is a real power loss where the host can do it, so only a record with `truncate` changes `options`.
     """
-    if wanted.power_loss == "auto" and original.manifest.power_loss_method == "truncate":
-        return msgspec.structs.replace(wanted, power_loss="truncate")
-    return wanted
+    if options.power_loss == "auto" and original.manifest.power_loss_method == "truncate":
+        return msgspec.structs.replace(options, power_loss="truncate")
+    return options
 
 
 def launch_differences(original: LoadedRun, launch: Launch) -> str | None:
@@ -122,7 +122,7 @@ def run_replays(
                     kafka,
                     run_seed,
                     replay_of=original.manifest.run_id,
-                    as_it_is=True,
+                    allow_unknown_properties=True,
                     gates=planned.gates,
                 )
                 yield (kafka, planned), request

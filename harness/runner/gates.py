@@ -30,7 +30,7 @@ from ebbtide.record.rows import PartitionState
 from ebbtide.record.steps import StepEntry
 from ebbtide.scenario.roles import CLIENTS
 from ebbtide.scenario.steps.table import CUT_KINDS
-from harness.runner.triggers import Counters, Seen
+from harness.runner.triggers import Counters, Observation
 from harness.runner.view import ClusterView
 
 _STALLED_S = 6.0
@@ -123,27 +123,27 @@ def _shape(state: RecordedPartition | PartitionState, mark: Mark, *, with_elr: b
 class Gate(msgspec.Struct, frozen=True, kw_only=True):
     """The state that a step waits for, besides its trigger, at most `patience_s`.
 
-    - `standings`: broker id to its standing, as `standing_after` names it.
+    - `broker_states`: broker id to its state, as `broker_state_after` names it.
     - `acked`: how many records in all, or `acked_since` since the state came, or as many as still come.
-    - `instead_of_trigger`: the trigger was a time of `instead_s` in which this state came, and had lasted `stood_s`.
+    - `instead_of_trigger`: the trigger was a time of `instead_s` in which this state came, and had lasted `lasted_s`.
     - `acted`: the nodes that each step before acted on, by step index.
     - `alike`: the brokers that no step names by id.
     """
 
     partitions: tuple[RecordedPartition, ...] = ()
-    standings: Mapping[int, str] = {}
+    broker_states: Mapping[int, str] = {}
     acked: int = 0
     acked_since: int | None = None
     instead_of_trigger: bool = False
-    stood_s: float = 0.0
+    lasted_s: float = 0.0
     instead_s: float = 0.0
     patience_s: float = 10.0
     acted: Mapping[int, Sides] = {}
     alike: frozenset[int] = frozenset()
 
 
-def standing_after(event: str) -> str:
-    """Return the standing of a broker after a registration event."""
+def broker_state_after(event: str) -> str:
+    """Return the state of a broker after a registration event."""
     return "fenced" if event == _AS_FENCED else event
 
 
@@ -174,12 +174,12 @@ class GateWatch:
         # Marks depend on the steps before, so they do not change while the gate waits.
         self._marks = Counter(map(self._now, view.brokers))
         self._never = {was.partition: lacking for was in gate.partitions if (lacking := self._missing_brokers(was))}
-        self._hoped = [was for was in gate.partitions if was.partition not in self._never]
-        self._awaited = list(self._hoped)
-        wanted = Counter((self._then(broker), how) for broker, how in gate.standings.items())
-        self._standings = Counter({one: count for one, count in wanted.items() if count <= self._marks[one[0]]})
+        self._possible = [was for was in gate.partitions if was.partition not in self._never]
+        self._awaited = list(self._possible)
+        wanted = Counter((self._then(broker), how) for broker, how in gate.broker_states.items())
+        self._broker_states = Counter({one: count for one, count in wanted.items() if count <= self._marks[one[0]]})
         self._unlike = [
-            broker for broker, how in gate.standings.items() if (self._then(broker), how) not in self._standings
+            broker for broker, how in gate.broker_states.items() if (self._then(broker), how) not in self._broker_states
         ]
         self._began_s = time.monotonic()
         self._came: _Arrival | None = None
@@ -194,29 +194,29 @@ class GateWatch:
         """
         return bool(self._never or self._unlike)
 
-    def look(self) -> Seen:
+    def look(self) -> Observation:
         """Check the gate once.
 
         The text names only what has not come yet or cannot, and what was recorded.
         """
         seen = self._look()
-        return Seen(fired=seen.fired, what="; ".join([*self._describe_impossible(), seen.what]))
+        return Observation(fired=seen.fired, what="; ".join([*self._describe_impossible(), seen.what]))
 
-    def _look(self) -> Seen:
+    def _look(self) -> Observation:
         acked = self._counters.acked()
         if acked > self._acked:
             self._acked, self._acked_s = acked, time.monotonic()
-        differing = self._differing()
+        differing = self._describe_differences()
         if differing:
-            return Seen(fired=False, what="; ".join(differing))
-        shapes = [was.shape_of(self._row(was), self._now) for was in self._hoped]
+            return Observation(fired=False, what="; ".join(differing))
+        shapes = [was.shape_of(self._row(was), self._now) for was in self._possible]
         if self._came is None:
             self._came = _Arrival(at_s=time.monotonic(), acked=acked, shapes=shapes)
         lacking = list(self._unmet_conditions(self._came, acked))
         fired = shapes != self._came.shapes or not lacking
-        return Seen(fired=fired, what=", ".join([f"{acked} acked", *(() if fired else lacking)]))
+        return Observation(fired=fired, what=", ".join([f"{acked} acked", *(() if fired else lacking)]))
 
-    def _differing(self) -> list[str]:
+    def _describe_differences(self) -> list[str]:
         """Describe the partitions and brokers that have not been as recorded.
 
         For each it names the state now and the recorded state.
@@ -224,7 +224,7 @@ class GateWatch:
         self._awaited = [
             was for was in self._awaited if was.shape_of(self._row(was), self._now) != was.shape(self._then)
         ]
-        return [*map(self._describe_difference, self._awaited), *self._differing_standings()]
+        return [*map(self._describe_difference, self._awaited), *self._differing_broker_states()]
 
     def _missing_brokers(self, was: RecordedPartition) -> tuple[int, ...]:
         """Return the brokers of the recorded state that have no counterpart in this run.
@@ -242,29 +242,29 @@ class GateWatch:
             if lacked := self._never.get(was.partition):
                 yield f"{self._describe_difference(was)}, which cannot come: {_unlike(lacked)}"
         for broker in self._unlike:
-            yield f"broker {broker} {self._gate.standings[broker]} cannot come: {_unlike([broker])}"
+            yield f"broker {broker} {self._gate.broker_states[broker]} cannot come: {_unlike([broker])}"
 
     def _describe_difference(self, was: RecordedPartition) -> str:
         row = self._row(was)
         now = f"{was.partition} does not exist" if row is None else describe(row)
         return f"{now}, not {was.describe()}"
 
-    def _differing_standings(self) -> list[str]:
-        stand = {broker: standing_after(event.event) for broker, event in self._view.image.brokers.items()}
+    def _differing_broker_states(self) -> list[str]:
+        stand = {broker: broker_state_after(event.event) for broker, event in self._view.image.brokers.items()}
         now = Counter((self._now(broker), how) for broker, how in stand.items())
-        for one, count in list(self._standings.items()):
+        for one, count in list(self._broker_states.items()):
             if now[one] >= count:
-                del self._standings[one]
+                del self._broker_states[one]
         return [
             f"broker {broker} {stand.get(broker, 'not registered')}, not {wanted}"
-            for broker, wanted in self._gate.standings.items()
-            if (self._then(broker), wanted) in self._standings
+            for broker, wanted in self._gate.broker_states.items()
+            if (self._then(broker), wanted) in self._broker_states
         ]
 
     def _unmet_conditions(self, came: _Arrival, acked: int) -> Iterable[str]:
         gate, now_s = self._gate, time.monotonic()
-        if now_s - came.at_s < gate.stood_s:
-            yield f"for {now_s - came.at_s:.1f} s, not {gate.stood_s:.1f} s"
+        if now_s - came.at_s < gate.lasted_s:
+            yield f"for {now_s - came.at_s:.1f} s, not {gate.lasted_s:.1f} s"
         if self.has_departed and now_s - self._began_s < gate.instead_s:
             # Nothing says when the rest would have come, so the gate waits for the whole recorded time.
             yield f"{now_s - self._began_s:.1f} s after the step before, not {gate.instead_s:.1f} s"
@@ -287,7 +287,7 @@ def state_entry(gate: Gate, *, reached: bool, waited_s: float, seen: str) -> dic
     return {
         "awaited": [
             *(was.describe() for was in gate.partitions),
-            *(f"broker {broker} {wanted}" for broker, wanted in gate.standings.items()),
+            *(f"broker {broker} {wanted}" for broker, wanted in gate.broker_states.items()),
             f"{gate.acked} acked",
         ],
         "instead_of_trigger": gate.instead_of_trigger,

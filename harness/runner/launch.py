@@ -23,7 +23,7 @@ from harness.runner.host import require_folder
 from harness.runner.run import RunRequest
 
 
-class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+class LaunchOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The options of the command line on how to run.
 
     `image` is a reference of a Docker image.
@@ -65,7 +65,7 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
         seed: int,
         *,
         replay_of: str | None = None,
-        as_it_is: bool = False,
+        allow_unknown_properties: bool = False,
         gates: Mapping[int, Gate] | None = None,
     ) -> RunRequest:
         """Return the request of a run on `kafka`, for which this launch was prepared.
@@ -81,54 +81,54 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
             power_loss_method=self.power_loss_method,
             hold_write_back=self.hold_write_back,
             replay_of=replay_of,
-            as_it_is=as_it_is,
+            allow_unknown_properties=allow_unknown_properties,
             gates=gates or {},
         )
 
 
-def check(wanted: Wanted, scenario: Scenario, releases: Sequence[str]) -> None:
+def check(options: LaunchOptions, scenario: Scenario, releases: Sequence[str]) -> None:
     """Check everything that can be refused before anything is made.
 
     Raises `UsageError`, or `HarnessError` if the host lacks something.
     """
     from cluster.doctor import require_host
 
-    require_folder(wanted.runs)
+    require_folder(options.runs)
     for release in releases:
         parse_version(release)
         validate_features(release, scenario.cluster)
-    check_options(wanted.runtime, wanted.image, len(releases))
+    check_options(options.runtime, options.image, len(releases))
     # Before the host check: a host without volumes lacks only what these steps need.
-    _refuse_without_volumes(wanted, scenario)
+    _refuse_without_volumes(options, scenario)
     require_host(step.step for step in scenario.steps)
 
 
-def prepare(wanted: Wanted, releases: Iterable[str], note: Callable[[str], None]) -> Launch:
+def prepare(options: LaunchOptions, releases: Iterable[str], note: Callable[[str], None]) -> Launch:
     """Choose a runtime for each release and fetch what is missing.
 
     Reports both to `note`. Raises `EbbtideError`.
     """
     from cluster.jars.releases import ensure
 
-    method, why_not = _power_loss_method(wanted.power_loss)
+    method, why_not = _power_loss_method(options.power_loss)
     if why_not is not None:
         note(f"power is lost by truncate, not by file system shutdown: {why_not}")
-    runtimes = {release: choose_runtime(wanted.runtime, release, wanted.image, note) for release in releases}
+    runtimes = {release: choose_runtime(options.runtime, release, options.image, note) for release in releases}
     local = [release for release, choice in runtimes.items() if choice.name == "local"]
     ensure(local, lambda event: note(f"Kafka {event.version}: {event.phase}"))
     return Launch(
-        runs=wanted.runs,
+        runs=options.runs,
         runtimes=runtimes,
         power_loss_method=method,
-        hold_write_back=not wanted.keep_write_back,
+        hold_write_back=not options.keep_write_back,
     )
 
 
-def _refuse_without_volumes(wanted: Wanted, scenario: Scenario) -> None:
+def _refuse_without_volumes(options: LaunchOptions, scenario: Scenario) -> None:
     needing = sorted({step.step for step in scenario.steps} & DISK_TROUBLES)
     if not needing:
         return
-    method, why_not = _power_loss_method(wanted.power_loss)
+    method, why_not = _power_loss_method(options.power_loss)
     if method == "truncate":
         raise UsageError(
             "these steps need nodes with their own volumes, which a power loss by truncate does not use",

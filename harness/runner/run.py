@@ -46,8 +46,8 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     - `hold_write_back` false lets the kernel write back what a power loss should take, as `--keep-write-back` asks for.
     - `replay_of` is the id of the run whose schedule this is; `gates` are the gates of its steps, by index.
-    - `as_it_is`: the scenario is that of a record, which cannot be corrected. A property that Kafka ignores is then a
-      note, not an error.
+    - `allow_unknown_properties`: the scenario is that of a record, which cannot be corrected. A property that Kafka
+      ignores is then a note, not an error.
     """
 
     scenario: Scenario
@@ -58,7 +58,7 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
     power_loss_method: PowerLossMethod = "fs-shutdown"
     hold_write_back: bool = True
     replay_of: str | None = None
-    as_it_is: bool = False
+    allow_unknown_properties: bool = False
     gates: Mapping[int, Gate] = {}
 
 
@@ -140,7 +140,7 @@ class _Run:
                 self.record,
                 self.display,
                 self.request.gates,
-                as_it_is=self.request.as_it_is,
+                allow_unknown_properties=self.request.allow_unknown_properties,
             )
             self._amend(clients=self.manifest.clients | session.client_settings)
             ended = False
@@ -158,14 +158,17 @@ class _Run:
                     cluster = self.scenario.cluster
                     hold(ClusterAfterRun(record=self.record, run_id=self.run_id, cluster=cluster, runtime=runtime))
             finally:
-                with self._note_cleanup_failure() if not ended else contextlib.nullcontext(), session.timed("close"):
+                with (
+                    self._note_cleanup_failure() if not ended else contextlib.nullcontext(),
+                    session.time_phase("close"),
+                ):
                     runtime.close()
             if hold is None:
                 self._complete(session)
 
     def _take_evidence(self, session: Session, runtime: Runtime, *, leave_nodes: bool) -> None:
         session.close(leave_nodes=leave_nodes)
-        with session.timed("collect"):
+        with session.time_phase("collect"):
             omitted = collect_raw(runtime, self.scenario.topics, self.record)
         self._amend(
             features=dict(session.features),
@@ -176,7 +179,7 @@ class _Run:
         )
 
     def _complete(self, session: Session) -> None:
-        with session.timed("tables"):
+        with session.time_phase("tables"):
             torn_bytes = write_tables(self.record, self.run_id)
         if torn_bytes:
             self.display.note(f"left out {torn_bytes} bytes of incomplete entries at the ends of journals")

@@ -27,7 +27,7 @@ from faults.families import Faults
 from faults.injector import Plan
 from harness.runner.display import Display
 from harness.runner.gates import Gate, GateWatch, state_entry
-from harness.runner.triggers import Counters, Seen, Watch, text_of
+from harness.runner.triggers import Counters, Observation, TriggerWatch, text_of
 from harness.runner.view import ClusterView, RoleUnresolved
 
 
@@ -101,7 +101,7 @@ class Schedule:
         return self._faults.down
 
     @property
-    def paused(self) -> Collection[int]:
+    def paused_nodes(self) -> Collection[int]:
         """The nodes that a step paused."""
         return self._faults.paused
 
@@ -227,14 +227,14 @@ class Schedule:
             self._display.note(f"departed before step {index} ({kind}): the recorded state did not come: {seen}")
 
     def _await_trigger(self, step: StepSpec, trigger: Trigger, gate: GateWatch | None) -> None:
-        watch = Watch(trigger, self._view, self._counters, self._faults.wire.held_count)
+        watch = TriggerWatch(trigger, self._view, self._counters, self._faults.wire.held_count)
 
-        def look() -> Seen:
+        def look() -> Observation:
             try:
                 return watch.look()
             except RoleUnresolved as nobody:
                 # Not an error yet: a leader may still be elected.
-                return Seen(fired=False, what=f"{nobody.what}: {nobody.got}")
+                return Observation(fired=False, what=f"{nobody.what}: {nobody.got}")
 
         def has_fired() -> bool:
             self._poll_cluster()

@@ -62,9 +62,9 @@ class Session:
         display: Display,
         gates: Mapping[int, Gate] | None = None,
         *,
-        as_it_is: bool = False,
+        allow_unknown_properties: bool = False,
     ) -> None:
-        """`as_it_is`: as in `RunRequest`."""
+        """`allow_unknown_properties`: as in `RunRequest`."""
         self.run_id = run_id
         self.record = record
         self.runtime = runtime
@@ -81,7 +81,7 @@ class Session:
         )
         given = properties_to_check(scenario, runtime.nodes.values())
         self._unasked = given.unasked
-        self._as_it_is = as_it_is
+        self._allow_unknown_properties = allow_unknown_properties
         self._workload = Workload(
             record=record,
             run_id=run_id,
@@ -154,7 +154,7 @@ class Session:
 
         Raises as `carry_out` does.
         """
-        with self.timed("steps"):
+        with self.time_phase("steps"):
             return self._schedule.run()
 
     def open(self, *, tap_all: bool = False) -> None:
@@ -164,12 +164,12 @@ class Session:
 
         Raises `HarnessError`, or `UsageError` for a property that Kafka refuses.
         """
-        with self.timed("prepare"):
+        with self.time_phase("prepare"):
             nodes = self.runtime.nodes
             everyone = {CLIENTS: "clients", **{node.id: node.name for node in nodes.values()}}
             self.runtime.wire.intercept(everyone if tap_all else nodes_to_intercept(self._scenario.steps, nodes))
             self.runtime.prepare()
-        with self.timed("start cluster"):
+        with self.time_phase("start cluster"):
             self.runtime.start(tuple(self.runtime.nodes))
             self.runtime.wait_ready(tuple(self.runtime.nodes), START_TIMEOUT_S)
         self.join()
@@ -182,9 +182,9 @@ class Session:
         Raises as `open` does.
         """
         self._up = True
-        with self.timed("start clients"):
+        with self.time_phase("start clients"):
             if unknown := self._workload.create_topics():
-                if not self._as_it_is:
+                if not self._allow_unknown_properties:
                     raise unknown_properties_error(unknown)
                 self.ignored = tuple(f"{one.table}.{one.name}" for one in unknown)
                 self._display.note(unknown_properties_error(unknown).what)
@@ -208,17 +208,17 @@ class Session:
 
         Raises as `carry_out` does.
         """
-        with self.timed("settle"):
+        with self.time_phase("settle"):
             self._schedule.restore()
             why = self._settle()
-        with self.timed("producers"):
+        with self.time_phase("producers"):
             self._end_producers()
         if why is not None:
             self.end = End(why_no_final_read=why)
             return
-        with self.timed("final read"):
+        with self.time_phase("final read"):
             self.end = self._final_read()
-        with self.timed("checkpoints"):
+        with self.time_phase("checkpoints"):
             self._await_checkpoints(self.end)
 
     def close(self, *, leave_nodes: bool = False) -> None:
@@ -226,7 +226,7 @@ class Session:
 
         Controllers first, so that they do not record the deaths of brokers.
         """
-        with self.timed("stop"):
+        with self.time_phase("stop"):
             self._workload.stop()
             self._workload.close()
             self._view.poll()
@@ -238,7 +238,7 @@ class Session:
                     self.runtime.kill(node)
 
     @contextlib.contextmanager
-    def timed(self, phase: str) -> Iterator[None]:
+    def time_phase(self, phase: str) -> Iterator[None]:
         """Show the name of the phase, and measure how long the block takes."""
         self._phase = phase
         began = time.monotonic()
@@ -380,7 +380,7 @@ class Session:
         return {node.name: self._node_state(node.id) for node in self.runtime.nodes.values()}
 
     def _node_state(self, node: int) -> str:
-        if node in self._schedule.paused:
+        if node in self._schedule.paused_nodes:
             state = "paused"
         elif self._up:
             state = "running" if self.runtime.pid(node) is not None else "down"

@@ -46,42 +46,42 @@ class Counters(Protocol):
         """The highest HW sampled so far."""
 
 
-Held = Callable[[tuple[int, ...], str], int]
-"""How many requests or answers of an API are held now at some nodes (`faults.wire.WireFaults.held`)."""
+CountHeld = Callable[[tuple[int, ...], str], int]
+"""How many requests or answers of an API are held now at some nodes (`faults.wire.WireFaults.held_count`)."""
 
 
-class Seen(msgspec.Struct, frozen=True, kw_only=True):
+class Observation(msgspec.Struct, frozen=True, kw_only=True):
     """Whether a trigger has fired, and what it looked at."""
 
     fired: bool
     what: str
 
 
-class Watch:
+class TriggerWatch:
     """One trigger while its step waits; `after` counts from the making of the watch."""
 
-    def __init__(self, trigger: Trigger, view: ClusterView, counters: Counters, held: Held) -> None:
+    def __init__(self, trigger: Trigger, view: ClusterView, counters: Counters, count_held: CountHeld) -> None:
         self._trigger = trigger
         self._view = view
         self._counters = counters
-        self._held = held
+        self._count_held = count_held
         self._since = time.monotonic()
 
-    def look(self) -> Seen:
+    def look(self) -> Observation:
         """Ask once."""
         trigger = self._trigger
         match trigger:
             case AckedTrigger(records=records):
                 acked = self._counters.acked()
-                return Seen(fired=acked >= records, what=f"{acked} acked")
+                return Observation(fired=acked >= records, what=f"{acked} acked")
             case AfterTrigger():
                 passed_s = time.monotonic() - self._since
-                return Seen(fired=passed_s >= trigger.seconds, what=f"{passed_s:.1f} s passed")
+                return Observation(fired=passed_s >= trigger.seconds, what=f"{passed_s:.1f} s passed")
             case ConfigTrigger(config=config):
                 resource = self._view.config_resource(trigger.resource)
                 value = self._view.image.configs.get((resource, config))
                 seen = "is not set" if value is None else f"= {value}"
-                return Seen(fired=value == trigger.value, what=f"{config} of {resource} {seen}")
+                return Observation(fired=value == trigger.value, what=f"{config} of {resource} {seen}")
             case BrokerTrigger(broker=role, state=state):
                 events = self._view.image.brokers
                 states = {
@@ -89,24 +89,24 @@ class Watch:
                     for broker in self._view.resolve(role)
                 }
                 told = "; ".join(f"broker {broker} {event}" for broker, event in states.items())
-                return Seen(fired=set(states.values()) == {state}, what=told)
+                return Observation(fired=set(states.values()) == {state}, what=told)
             case HeldTrigger(node=role, api=api, at_least=at_least):
-                held = self._held(self._view.resolve(role), api)
-                return Seen(fired=held >= at_least, what=f"{held} {api} held")
+                held = self._count_held(self._view.resolve(role), api)
+                return Observation(fired=held >= at_least, what=f"{held} {api} held")
             case OfPartitions():
                 looks = [self._look_at_partition(trigger, partition) for partition in trigger.names]
-                return Seen(fired=all(look.fired for look in looks), what="; ".join(look.what for look in looks))
+                return Observation(fired=all(look.fired for look in looks), what="; ".join(look.what for look in looks))
         raise AssertionError(f"nobody looks for {trigger.key}")
 
-    def _look_at_partition(self, trigger: OfPartitions, partition: PartitionName) -> Seen:
+    def _look_at_partition(self, trigger: OfPartitions, partition: PartitionName) -> Observation:
         if isinstance(trigger, OffsetTrigger):
             high_watermark = self._counters.high_watermark(*partition.at)
             fired = high_watermark is not None and high_watermark >= trigger.offset
-            return Seen(fired=fired, what=f"HW {high_watermark} of {partition}")
+            return Observation(fired=fired, what=f"HW {high_watermark} of {partition}")
         state = self._view.partition(partition.at)
         if state is None:
-            return Seen(fired=False, what=f"{partition} does not exist yet")
-        return Seen(fired=self._holds(trigger, state), what=describe(state))
+            return Observation(fired=False, what=f"{partition} does not exist yet")
+        return Observation(fired=self._holds(trigger, state), what=describe(state))
 
     def _holds(self, trigger: OfPartitions, state: PartitionState) -> bool:
         match trigger:

@@ -27,7 +27,7 @@ def with_witness(jars: Sequence[Path]) -> Callable[[Session], None]:
 
     def drive(session: Session) -> None:
         session.carry_out()
-        with session.timed("witness"):
+        with session.time_phase("witness"):
             problem = _read_final_log(session, jars)
         if problem is not None:
             write_atomically(session.record / WITNESS_DIR / PROBLEM, problem.encode())

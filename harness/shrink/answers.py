@@ -16,9 +16,9 @@ from ebbtide.scenario.parts import Parts
 from ebbtide.scenario.validate import validate
 from harness.shrink.journal import Decision, Journal
 
-Wanted = tuple[int, str, Scenario]
+CandidateRun = tuple[int, str, Scenario]
 """A candidate to run: its number, its key in the journal, and its scenario."""
-Decide = Callable[[Iterable[Wanted]], Generator[tuple[int, Decision | HarnessError], None, None]]
+Decide = Callable[[Iterable[CandidateRun]], Generator[tuple[int, Decision | HarnessError], None, None]]
 """Runs candidates, and asks for the next when it has room.
 
 Yields the number of each in the order in which they end, with its decision or the failure of the harness.
@@ -69,7 +69,7 @@ class CandidateAnswers:
         self.last_run_s = 0.0
 
     @property
-    def given_up(self) -> int:
+    def given_up_count(self) -> int:
         """How many candidates were put aside because their runs failed."""
         return sum(count >= _TRIES for count in self._failed.values())
 
@@ -120,7 +120,7 @@ class CandidateAnswers:
         seen: set[str] = set()
         found = spent = False
 
-        def to_run() -> Iterator[Wanted]:
+        def to_run() -> Iterator[CandidateRun]:
             nonlocal found, spent
             while True:
                 if again:

@@ -35,7 +35,7 @@ from harness.runner.launch import Launch
 from harness.runner.run import RunRequest, run_scenario
 from harness.runner.session import Session
 from harness.runner.side_by_side import run_in_turn, run_side_by_side
-from harness.shrink.answers import Wanted
+from harness.shrink.answers import CandidateRun
 from harness.shrink.goal import Goal
 from harness.shrink.journal import Decision
 
@@ -77,7 +77,7 @@ class CandidateRunner:
         self._jobs = jobs
         self._apart = apart or jobs > 1
 
-    def __call__(self, wanted: Iterable[Wanted]) -> Generator[tuple[int, Decision | HarnessError], None, None]:
+    def __call__(self, wanted: Iterable[CandidateRun]) -> Generator[tuple[int, Decision | HarnessError], None, None]:
         """Yield the number of each candidate with its decision or failure.
 
         The failures are those of the harness. Removes the records of runs that did not show the
@@ -85,12 +85,17 @@ class CandidateRunner:
         """
         began: dict[int, float] = {}
 
-        def requests() -> Iterator[tuple[Wanted, RunRequest]]:
+        def requests() -> Iterator[tuple[CandidateRun, RunRequest]]:
             for one in wanted:
                 number, key, scenario = one
                 began[number] = time.monotonic()
                 launch = msgspec.structs.replace(self._launch, runs=self._launch.runs / key)
-                yield one, launch.request(with_short_deadlines(scenario), self._kafka, self._seed, as_it_is=True)
+                yield (
+                    one,
+                    launch.request(
+                        with_short_deadlines(scenario), self._kafka, self._seed, allow_unknown_properties=True
+                    ),
+                )
 
         if not self._apart:
             ends = run_in_turn(requests(), self._display, carry_out_or_stop)

@@ -275,7 +275,7 @@ class Search:
                 finished = finished and not left and len(answers) == times
                 break
         assert best is not None, "the search has found at least one scenario"
-        finished = finished and not self._answers.given_up
+        finished = finished and not self._answers.given_up_count
         return msgspec.structs.replace(best, finished=finished, gave_way=best.scenario != self.found[-1])
 
 

@@ -22,7 +22,7 @@ from ebbtide.record.verdict import Verdict, read_verdict
 from ebbtide.scenario import catalogue
 from ebbtide.waiting import wait_until
 from harness.runner import side_by_side
-from harness.runner.launch import Wanted, prepare
+from harness.runner.launch import LaunchOptions, prepare
 from harness.runner.side_by_side import run_side_by_side
 
 pytestmark = pytest.mark.live
@@ -108,7 +108,7 @@ def test_a_run_that_hangs_is_killed_at_its_limit_and_nothing_of_it_is_left(
     monkeypatch.setattr(side_by_side, "_CLEANS_UP_WITHIN_S", 1.0)
     before, log = HostState.now(), tmp_path / "runs.log"
     scenario = catalogue.find(LOSS)
-    request = prepare(Wanted(runs=tmp_path / "runs"), ["4.3.1"], print).request(scenario, "4.3.1", seed=1)
+    request = prepare(LaunchOptions(runs=tmp_path / "runs"), ["4.3.1"], print).request(scenario, "4.3.1", seed=1)
 
     def stop_once_cut_off() -> None:
         said = r"\(process (\d+)\): .*partition broker"

@@ -198,10 +198,6 @@ def abort() -> bytes:
     return message(ABORT, b"", tags={0: text("changed its mind")})
 
 
-def no_op() -> bytes:
-    return message(NO_OP, b"")
-
-
 def segment_name(base: int) -> str:
     return f"{base:020}.log"
 

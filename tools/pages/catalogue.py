@@ -58,7 +58,7 @@ recorded runs; do not edit it. A prediction names [causes](../causes.md) of loss
 """
 
 
-class Measured(msgspec.Struct, frozen=True, kw_only=True):
+class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     """The measurements of one scenario on one target and runtime.
 
     The newest runs have them; `took_s` is the median of a run. `odd` explains the runs that did
@@ -75,7 +75,7 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
     odd: tuple[str, ...] = ()
 
 
-def measured(finished: Iterable[FinishedJob]) -> list[Measured]:
+def measurements_of(finished: Iterable[FinishedJob]) -> list[Measurement]:
     """Return one row for each scenario, target and runtime.
 
     Runs that failed because of the host measured nothing.
@@ -85,7 +85,7 @@ def measured(finished: Iterable[FinishedJob]) -> list[Measured]:
         if done.job.origin == "catalogue" and done.ended != "failed":
             groups.setdefault((done.job.scenario, str(done.job.target), done.job.runtime), []).append(done)
     return [
-        Measured(
+        Measurement(
             scenario=scenario,
             target=target,
             runtime=runtime,
@@ -99,7 +99,7 @@ def measured(finished: Iterable[FinishedJob]) -> list[Measured]:
     ]
 
 
-def index(scenarios: Sequence[Scenario], rows: Sequence[Measured]) -> str:
+def index(scenarios: Sequence[Scenario], rows: Sequence[Measurement]) -> str:
     """The whole of docs/scenarios.md."""
     return _INTRO + "".join(
         f"| [{one.name}](scenarios/{one.name}.md) | {one.title} | {' | '.join(_releases_by_worst_loss(one, rows))} |\n"
@@ -107,12 +107,12 @@ def index(scenarios: Sequence[Scenario], rows: Sequence[Measured]) -> str:
     )
 
 
-def page(scenario: Scenario, rows: Sequence[Measured]) -> str:
+def page(scenario: Scenario, rows: Sequence[Measurement]) -> str:
     """The whole page of a scenario."""
     return "\n".join(_page(scenario, rows)).rstrip("\n") + "\n"
 
 
-def write(scenarios: Sequence[Scenario], rows: Sequence[Measured]) -> None:
+def write(scenarios: Sequence[Scenario], rows: Sequence[Measurement]) -> None:
     """Write the index and the pages, and remove pages of scenarios that are removed."""
     INDEX.write_text(index(scenarios, rows))
     PAGES.mkdir(exist_ok=True)
@@ -122,7 +122,7 @@ def write(scenarios: Sequence[Scenario], rows: Sequence[Measured]) -> None:
         (PAGES / f"{scenario.name}.md").write_text(page(scenario, rows))
 
 
-def _releases_by_worst_loss(scenario: Scenario, rows: Sequence[Measured]) -> Iterator[str]:
+def _releases_by_worst_loss(scenario: Scenario, rows: Sequence[Measurement]) -> Iterator[str]:
     """The releases on which runs lost committed records, lost only other records, and lost none."""
     mine = [row for row in rows if row.scenario == scenario.name and ":" not in row.target]
     losing = {row.target for row in mine if row.lost != ("none",)}
@@ -131,7 +131,7 @@ def _releases_by_worst_loss(scenario: Scenario, rows: Sequence[Measured]) -> Ite
         yield ", ".join(sorted(releases, key=Version)) or "-"
 
 
-def _causes(row: Measured) -> Iterator[str]:
+def _causes(row: Measurement) -> Iterator[str]:
     """The cause of each loss, or none; `lost` has texts such as `1,781 unclean-election, 4 unexplained`."""
     for run in row.lost:
         yield from (loss.split()[-1] for loss in run.split(", "))
@@ -147,7 +147,7 @@ def _odd(done: FinishedJob) -> str:
     return f"{done.ended}: {reasons[0] if reasons else 'no reason'}"
 
 
-def _page(scenario: Scenario, rows: Sequence[Measured]) -> Iterator[str]:
+def _page(scenario: Scenario, rows: Sequence[Measurement]) -> Iterator[str]:
     yield f"# {scenario.name}"
     yield _PAGE_INTRO
     yield f"{scenario.title}.\n"
@@ -178,18 +178,18 @@ def scenarios() -> list[Scenario]:
     return [catalogue.find(name) for name in catalogue.names()]
 
 
-def stored() -> list[Measured]:
+def read_stored() -> list[Measurement]:
     """What docs/measured.json holds."""
-    return msgspec.json.decode(MEASURED.read_bytes(), type=list[Measured]) if MEASURED.is_file() else []
+    return msgspec.json.decode(MEASURED.read_bytes(), type=list[Measurement]) if MEASURED.is_file() else []
 
 
 def main(argv: Sequence[str]) -> int:
     """Take in the stores and write the pages."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("stores", nargs="*", type=Path, metavar="STORE")
-    rows = {(row.scenario, row.target, row.runtime): row for row in stored()}
+    rows = {(row.scenario, row.target, row.runtime): row for row in read_stored()}
     for folder in parser.parse_args(argv).stores:
-        rows |= {(row.scenario, row.target, row.runtime): row for row in measured(Store(folder).history())}
+        rows |= {(row.scenario, row.target, row.runtime): row for row in measurements_of(Store(folder).history())}
     known = {one.name for one in scenarios()}
     kept = [row for _, row in sorted(rows.items()) if row.scenario in known]
     MEASURED.write_bytes(msgspec.json.format(msgspec.json.encode(kept), indent=1) + b"\n")

@@ -33,14 +33,14 @@ from ebbtide.record.manifest import read_manifest, records_of
 from ebbtide.record.verdict import read_verdict
 from ebbtide.scenario.catalogue import names
 from ebbtide.scenario.parts import MAX_BROKERS
-from ebbtide.scenario.recorded import spelled
+from ebbtide.scenario.recorded import spell_release
 from harness.cli.judging import JudgeTogether, judging_together
 from harness.replay.compare import Repetition
 from harness.replay.finding import finding
 from harness.replay.recorded import LoadedRun, load_run
 from harness.replay.replaying import Replay, judge_replays, run_replays, with_recorded_power_loss
 from harness.runner.display import PlainDisplay
-from harness.runner.launch import Wanted, check, prepare
+from harness.runner.launch import LaunchOptions, check, prepare
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 MEASURED = DOCS / "replayed.json"
@@ -61,7 +61,7 @@ with the same outcome and cause. *fidelity* is the mean of the replays.
 """
 
 
-class Departed(msgspec.Struct, frozen=True, kw_only=True):
+class Departure(msgspec.Struct, frozen=True, kw_only=True):
     """A replay with another outcome or cause, and where it first departed.
 
     It also has what the replay found.
@@ -71,7 +71,7 @@ class Departed(msgspec.Struct, frozen=True, kw_only=True):
     first: str
 
 
-class Replayed(msgspec.Struct, frozen=True, kw_only=True):
+class ReplayResults(msgspec.Struct, frozen=True, kw_only=True):
     """The results of the replays of a run.
 
     `times` replays finished. `fidelity` is their mean, from 0 to 1. `runs` names the recorded run, or several if the
@@ -86,10 +86,10 @@ class Replayed(msgspec.Struct, frozen=True, kw_only=True):
     times: int
     same: int
     fidelity: float | None
-    departed: tuple[Departed, ...] = ()
+    departed: tuple[Departure, ...] = ()
 
 
-def chosen(runs: Path, known: Collection[str] = ()) -> dict[str, Path]:
+def choose_records(runs: Path, known: Collection[str] = ()) -> dict[str, Path]:
     """Return one record for each scenario of the catalogue, by scenario.
 
     The record was conclusive and is not a replay. A run id in `known` comes first, then a run that lost records as
@@ -114,27 +114,27 @@ def chosen(runs: Path, known: Collection[str] = ()) -> dict[str, Path]:
     return {scenario: record for scenario, (_, record) in sorted(found.items())}
 
 
-def row(original: LoadedRun, replays: Sequence[Replay], date: str) -> Replayed:
+def row(original: LoadedRun, replays: Sequence[Replay], date: str) -> ReplayResults:
     """Return the results of the replays of a run.
 
     Replays that failed because of the host say nothing, and do not count.
     """
     finished = [(one, one.repetition) for one in replays if one.repetition is not None]
     manifest = original.manifest
-    return Replayed(
+    return ReplayResults(
         scenario=manifest.scenario,
         runs=(manifest.run_id,),
-        release=spelled(manifest.kafka, original.scenario.cluster.features),
+        release=spell_release(manifest.kafka, original.scenario.cluster.features),
         dates=(date,),
-        recorded=_told(original),
+        recorded=_finding_text(original),
         times=len(finished),
         same=sum(one.is_same for one, _ in finished),
         fidelity=round(mean(repetition.fidelity for _, repetition in finished), 3) if finished else None,
-        departed=tuple(_departed(one, repetition) for one, repetition in finished if not one.is_same),
+        departed=tuple(_departure_of(one, repetition) for one, repetition in finished if not one.is_same),
     )
 
 
-def added(before: Replayed | None, new: Replayed) -> Replayed:
+def merge_results(before: ReplayResults | None, new: ReplayResults) -> ReplayResults:
     """Return the results of the replays of both.
 
     Returns `new` alone if the earlier replays were of another finding or release.
@@ -157,25 +157,25 @@ def added(before: Replayed | None, new: Replayed) -> Replayed:
     )
 
 
-def _departed(replay: Replay, repetition: Repetition) -> Departed:
+def _departure_of(replay: Replay, repetition: Repetition) -> Departure:
     verdict = replay.run.verdict if replay.run is not None else None
     why = f" ({'; '.join(verdict.why)})" if verdict is not None and verdict.outcome == "inconclusive" else ""
-    return Departed(
-        found=f"{_told(replay.run)}{why}",
+    return Departure(
+        found=f"{_finding_text(replay.run)}{why}",
         first=repetition.departures[0].describe() if repetition.departures else "nowhere",
     )
 
 
-def _told(run: LoadedRun | None) -> str:
+def _finding_text(run: LoadedRun | None) -> str:
     return finding(run.verdict).describe() if run is not None and run.verdict is not None else "not judged"
 
 
-def page(rows: Sequence[Replayed]) -> str:
+def page(rows: Sequence[ReplayResults]) -> str:
     """Return the whole of docs/replay-rates.md."""
     times, same = sum(one.times for one in rows), sum(one.same for one in rows)
     lines = [_INTRO]
     lines.append(
-        f"- Scenarios: {len(rows)} of {len(names())}\n{_reached(rows)}\n- Replays: {times:,}; the same: {same:,}\n"
+        f"- Scenarios: {len(rows)} of {len(names())}\n{_reached_text(rows)}\n- Replays: {times:,}; the same: {same:,}\n"
     )
     lines += ["| scenario | release | recorded | same | fidelity | measured |", "|---|---|---|---|---|---|"]
     for one in rows:
@@ -193,7 +193,7 @@ def page(rows: Sequence[Replayed]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _reached(rows: Sequence[Replayed]) -> str:
+def _reached_text(rows: Sequence[ReplayResults]) -> str:
     """Return how many scenarios reach the aim.
 
     Counts scenarios that were replayed too rarely apart.
@@ -209,13 +209,13 @@ def _reached(rows: Sequence[Replayed]) -> str:
     return f"{told}\n- Replayed {span}, too few for that rate: {len(counts)}; the same every time: {always}"
 
 
-def stored() -> dict[str, Replayed]:
+def read_stored() -> dict[str, ReplayResults]:
     """What docs/replayed.json holds, by scenario."""
-    rows = msgspec.json.decode(MEASURED.read_bytes(), type=list[Replayed]) if MEASURED.is_file() else []
+    rows = msgspec.json.decode(MEASURED.read_bytes(), type=list[ReplayResults]) if MEASURED.is_file() else []
     return {row.scenario: row for row in rows}
 
 
-def write(rows: Mapping[str, Replayed]) -> None:
+def write(rows: Mapping[str, ReplayResults]) -> None:
     """Both files."""
     ordered = [one for _, one in sorted(rows.items())]
     write_atomically(MEASURED, msgspec.json.format(msgspec.json.encode(ordered), indent=1) + b"\n")
@@ -224,17 +224,17 @@ def write(rows: Mapping[str, Replayed]) -> None:
 
 def measure(
     record: Path, folder: Path, times: int, keep: Path | None, judge: JudgeTogether, *, anew: bool = True
-) -> Replayed:
+) -> ReplayResults:
     """Replay a record so many times in `folder`.
 
     With `anew` it judges the record again. Raises `EbbtideError` if this host cannot do it.
     """
     original = load_run(record)
     kafka = original.manifest.kafka
-    wanted = with_recorded_power_loss(original, Wanted(runs=folder))
-    check(wanted, original.scenario, [kafka])
+    options = with_recorded_power_loss(original, LaunchOptions(runs=folder))
+    check(options, original.scenario, [kafka])
     with PlainDisplay(Console(stderr=True)) as display:
-        launch = prepare(wanted, [kafka], display.note)
+        launch = prepare(options, [kafka], display.note)
         jobs = min(AT_ONCE, MAX_BROKERS // original.scenario.cluster.brokers)
         ran = list(run_replays(original, [kafka], times=times, seed=None, launch=launch, display=display, jobs=jobs))
     original, replays = judge_replays(original, ran, judge, _note, anew=anew)
@@ -247,7 +247,7 @@ def measure(
 
 
 @contextlib.contextmanager
-def replaying_in(place: Path, keep: Path | None) -> Iterator[Path]:
+def replay_folder(place: Path, keep: Path | None) -> Iterator[Path]:
     """Yield a folder for replays in `place`, and remove it at the end.
 
     Complete records that are left are kept, in `keep` if given.
@@ -277,7 +277,7 @@ def _note(line: str) -> None:
     print(line, file=sys.stderr)
 
 
-def go_on(
+def replay_all(
     left: dict[str, Path], times: int, each: int, keep: Path | None, budget_m: float, anew: Collection[str]
 ) -> int:
     """Replay the records, the scenario with the fewest replays first.
@@ -285,7 +285,7 @@ def go_on(
     Returns 1 if a record could not be replayed. Replays of scenarios in `anew` count from 0; their
     old results stay in the files until there are new ones.
     """
-    rows = stored()
+    rows = read_stored()
     before = {name: one for name, one in rows.items() if name not in anew}
     until, code = time.monotonic() + budget_m * 60, 0
     begun: set[str] = set()
@@ -298,7 +298,7 @@ def go_on(
             record, began = left[scenario], time.monotonic()
             try:
                 # Beside the records: power is lost by the method of that file system.
-                with replaying_in(record.parent, keep) as folder:
+                with replay_folder(record.parent, keep) as folder:
                     many = min(each, times - short[scenario])
                     new = measure(record, folder, many, keep, judge, anew=scenario not in begun)
                 begun.add(scenario)
@@ -309,7 +309,7 @@ def go_on(
                 del left[scenario]
                 code = 1
                 continue
-            rows[scenario] = before[scenario] = added(before.get(scenario), new)
+            rows[scenario] = before[scenario] = merge_results(before.get(scenario), new)
             write(rows)
             print(f"{scenario}: {new.same} of {new.times}, {time.monotonic() - began:.0f} s", flush=True)
     return code
@@ -337,9 +337,11 @@ def main(argv: Sequence[str]) -> int:
     if args.runs is None:
         if args.anew:
             parser.error("--anew needs RUNS, the records to replay")
-        write(stored())
+        write(read_stored())
         return 0
-    records = chosen(args.runs, {run for name, one in stored().items() if name not in args.anew for run in one.runs})
+    records = choose_records(
+        args.runs, {run for name, one in read_stored().items() if name not in args.anew for run in one.runs}
+    )
     if not records:
         parser.error(
             f"{args.runs}: no folder with records of the catalogue that proved something (a store: STORE/runs)"
@@ -348,7 +350,7 @@ def main(argv: Sequence[str]) -> int:
         parser.error(f"--anew {', '.join(unknown)}: {args.runs} has records of {', '.join(records)}")
     if args.keep is not None:
         args.keep.mkdir(parents=True, exist_ok=True)
-    return go_on(records, args.times, args.each, args.keep, args.budget_m, args.anew)
+    return replay_all(records, args.times, args.each, args.keep, args.budget_m, args.anew)
 
 
 if __name__ == "__main__":

@@ -101,33 +101,33 @@ def _attribute_divergence(evidence: Evidence, vanished: VanishedRange, offset: i
 
 
 def _attribute_offset(
-    evidence: Evidence, range_: VanishedRange, offset: int, since_ns: int, since_epoch: int, *, exact: bool = True
+    evidence: Evidence, vanished: VanishedRange, offset: int, since_ns: int, since_epoch: int, *, exact: bool = True
 ) -> Attribution:
     """Attribute an offset that is known to have held a committed record.
 
     A slow consumer returns records from its buffer after they were cut off. Where no event after
     the poll explains the record's absence, an event after the start of its leader epoch may.
     """
-    vanished = LostOffset(
-        topic=range_.topic,
-        partition=range_.partition,
+    lost_offset = LostOffset(
+        topic=vanished.topic,
+        partition=vanished.partition,
         offset=offset,
         committed=True,
         since_ns=since_ns,
         since_epoch=since_epoch,
         exact=exact,
     )
-    found = attribute(evidence, vanished)
+    found = attribute(evidence, lost_offset)
     if not exact or found.cause not in ("unexplained", None) or not evidence.timeline.partitions:
         return found
-    begun_ns = _epoch_start_ns(evidence, vanished.topic, vanished.partition, vanished.since_epoch)
+    begun_ns = _epoch_start_ns(evidence, lost_offset.topic, lost_offset.partition, lost_offset.since_epoch)
     if begun_ns is None:
         why = (
-            f"the metadata timeline of {vanished.name} lacks leader epoch {vanished.since_epoch}, "
+            f"the metadata timeline of {lost_offset.name} lacks leader epoch {lost_offset.since_epoch}, "
             "under which it was written"
         )
         return Attribution(cause=None, election=None, why=why)
-    earlier = attribute(evidence, msgspec.structs.replace(vanished, since_ns=min(vanished.since_ns, begun_ns)))
+    earlier = attribute(evidence, msgspec.structs.replace(lost_offset, since_ns=min(lost_offset.since_ns, begun_ns)))
     return found if earlier.cause in ("unexplained", None) else earlier
 
 

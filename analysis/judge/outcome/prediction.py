@@ -9,7 +9,7 @@ import msgspec
 
 from ebbtide.record.manifest import Manifest
 from ebbtide.record.predicted import APART, findings_ruled_out, fitting_prediction
-from ebbtide.scenario.facts import unexercised
+from ebbtide.scenario.facts import missing_needs
 from ebbtide.scenario.model import LossExpectation, Prediction, Scenario
 
 
@@ -152,7 +152,7 @@ def _compare_facts(prediction: Prediction, seen: ObservedRun, open_: list[str]) 
     open_ += [
         f"predicted no {fact}, but there was no {' or '.join(lacking)}, so there could be none: the run did not show it"
         for fact in prediction.never
-        if facts.get(fact) == 0 and (lacking := unexercised(fact, facts))
+        if facts.get(fact) == 0 and (lacking := missing_needs(fact, facts))
     ]
 
 

@@ -103,10 +103,10 @@ def actions_of_the_leader(
             )
             made = protocol.alter_partition(partition, cluster, request).partition
             by = f"leader {partition.leader}, AlterPartition to {sorted(isr)}"
-            yield PossibleAction(_alter_partition(partition, made), by, made)
+            yield PossibleAction(_alteration_name(partition, made), by, made)
 
 
-def _alter_partition(before: Partition, after: Partition) -> str:
+def _alteration_name(before: Partition, after: Partition) -> str:
     if before.replicas != after.replicas or before.adding != after.adding or before.removing != after.removing:
         return "reassignment-completed"
     gained, lost = after.isr - before.isr, before.isr - after.isr

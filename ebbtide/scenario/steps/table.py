@@ -60,6 +60,6 @@ NEEDS_A_SOUND_VOLUME = DISK_TROUBLES | LOSES_RECORDS
 """Faults of a volume: one that is in trouble already is mended first."""
 
 
-def needing(check: str) -> tuple[StepKind, ...]:
+def kinds_needing(check: str) -> tuple[StepKind, ...]:
     """The kinds that need what this check of `ebbtide doctor` tries."""
     return tuple(sorted(_kinds(lambda one: check in one.host)))

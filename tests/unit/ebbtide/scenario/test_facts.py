@@ -13,7 +13,7 @@ from analysis.judge.clauses.invariants import CLAUSES
 from ebbtide.record.clients import ClientEvent, write_client_events
 from ebbtide.record.manifest import ProducerSetup
 from ebbtide.record.tables import ANOMALY_SCHEMA
-from ebbtide.scenario.facts import FACTS, unexercised
+from ebbtide.scenario.facts import FACTS, missing_needs
 from tools.pages.catalogue import scenarios
 from tools.pages.facts import PAGE, page
 
@@ -64,9 +64,9 @@ def test_what_a_fact_needs_is_a_fact() -> None:
 
 
 def test_one_of_what_a_fact_needs_is_enough_and_most_need_nothing() -> None:
-    assert unexercised("elections-while-recovering", {"recovering": 1}) == ()
-    assert unexercised("elections-while-recovering", {"recovering": 0}) == ("recovering",)
-    assert unexercised("elections", {}) == ()
+    assert missing_needs("elections-while-recovering", {"recovering": 1}) == ()
+    assert missing_needs("elections-while-recovering", {"recovering": 0}) == ("recovering",)
+    assert missing_needs("elections", {}) == ()
 
 
 def test_the_page_has_the_table_of_the_code_and_the_catalogue() -> None:

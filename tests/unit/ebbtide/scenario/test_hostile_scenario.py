@@ -281,5 +281,5 @@ def test_a_record_whose_run_id_names_no_folder_is_judged_in_its_own_folder(tmp_p
 @pytest.mark.parametrize("name", ["a,b", "a\nb", "a\x7fb"], ids=repr)
 def test_no_record_is_made_where_kafka_could_not_be_told_its_folder(tmp_path: Path, name: str) -> None:
     with pytest.raises(UsageError, match="cannot keep its logs below this folder"):
-        launch.check(launch.Wanted(runs=tmp_path / name), hostile({}), ["3.9.1"])
+        launch.check(launch.LaunchOptions(runs=tmp_path / name), hostile({}), ["3.9.1"])
     assert list(tmp_path.iterdir()) == []

@@ -255,14 +255,14 @@ def test_a_search_says_what_it_was_allowed(capsys: pytest.CaptureFixture[str]) -
 def test_steps_that_need_volumes_are_refused_where_power_is_lost_by_truncate(monkeypatch: pytest.MonkeyPatch) -> None:
     from cluster import doctor
     from ebbtide.scenario import catalogue
-    from harness.runner.launch import Wanted, check
+    from harness.runner.launch import LaunchOptions, check
 
     monkeypatch.setattr(doctor, "require_host", lambda _steps: None)
-    wanted = Wanted(power_loss="truncate", runtime="local")
-    check(wanted, catalogue.find("last-replica-standing"), ["4.3.1"])
+    options = LaunchOptions(power_loss="truncate", runtime="local")
+    check(options, catalogue.find("last-replica-standing"), ["4.3.1"])
     with pytest.raises(UsageError, match="fill-disk"):
-        check(wanted, catalogue.find("disk-full"), ["4.3.1"])
+        check(options, catalogue.find("disk-full"), ["4.3.1"])
     monkeypatch.setattr(doctor, "why_no_volumes", lambda: "loop mounts: none")
     monkeypatch.setattr(doctor, "require_host", lambda _steps: pytest.fail("asked before"))
     with pytest.raises(UsageError, match="fill-disk; loop mounts: none"):
-        check(Wanted(runtime="local"), catalogue.find("disk-full"), ["4.3.1"])
+        check(LaunchOptions(runtime="local"), catalogue.find("disk-full"), ["4.3.1"])

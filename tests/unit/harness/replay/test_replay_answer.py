@@ -16,7 +16,7 @@ from harness.replay.answer import answer
 from harness.replay.compare import compare
 from harness.replay.recorded import LoadedRun, load_run
 from harness.replay.replaying import Replay, launch_differences, missed_gate, summarize, with_recorded_power_loss
-from harness.runner.launch import Launch, Wanted
+from harness.runner.launch import Launch, LaunchOptions
 
 
 def test_a_release_that_lost_nothing_and_proved_it_would_have_saved_the_records() -> None:
@@ -83,9 +83,9 @@ def test_a_release_on_which_nothing_was_acked_cannot_be_said_to_save() -> None:
 def test_power_is_lost_as_in_the_record_unless_another_way_was_asked_for() -> None:
     lost = load_run(LOST)
     truncated = _with_method(lost, "truncate")
-    assert with_recorded_power_loss(truncated, Wanted()).power_loss == "truncate"
-    assert with_recorded_power_loss(truncated, Wanted(power_loss="fs-shutdown")).power_loss == "fs-shutdown"
-    assert with_recorded_power_loss(lost, Wanted()).power_loss == "auto"
+    assert with_recorded_power_loss(truncated, LaunchOptions()).power_loss == "truncate"
+    assert with_recorded_power_loss(truncated, LaunchOptions(power_loss="fs-shutdown")).power_loss == "fs-shutdown"
+    assert with_recorded_power_loss(lost, LaunchOptions()).power_loss == "auto"
 
 
 def test_what_is_not_run_as_the_record_was_is_told() -> None:

@@ -26,7 +26,7 @@ def test_a_step_waits_for_the_partition_the_brokers_and_the_acked_records_of_its
     assert gates[0].acked == 2000
     assert gates[2].partitions == (RecordedPartition(partition="t-0", leader=-1, isr=(2,)),)
     # The other two were fenced long before.
-    assert [dict(gates[at].standings) for at in (2, 3)] == [{2: "fenced"}, {2: "unfenced"}]
+    assert [dict(gates[at].broker_states) for at in (2, 3)] == [{2: "fenced"}, {2: "unfenced"}]
 
 
 def test_what_stayed_as_it_was_is_waited_for_only_where_the_step_speaks_of_it(tmp_path: Path) -> None:
@@ -97,7 +97,7 @@ def test_a_time_that_gives_way_goes_on_from_the_state_and_lasts_no_shorter_than_
     before, gate = steps[1].effect_ns, plan(load_run(copy)).gates[2]
     assert before is not None
     assert steps[2].fired_ns is not None
-    assert 0.0 < gate.stood_s < 1.0
+    assert 0.0 < gate.lasted_s < 1.0
     plain = plan(load_run(LOST)).gates[2]
     assert (plain.instead_s, gate.instead_s) == (0.0, pytest.approx((steps[2].fired_ns - before) / 1e9))
     assert gate.patience_s == pytest.approx(plain.patience_s + gate.instead_s)
@@ -112,7 +112,7 @@ def test_what_a_long_step_brought_about_itself_does_not_replace_the_time_after_i
     write_steps(copy, [*steps[:2], lasted, after])
     gate = plan(load_run(copy)).gates[3]
     assert not gate.instead_of_trigger
-    assert gate.stood_s == 0.0
+    assert gate.lasted_s == 0.0
     # It is waited for nevertheless: it may come a little later than the step's end.
     assert [was.leader for was in gate.partitions] == [2]
 
@@ -135,7 +135,7 @@ def test_a_seed_renames_the_brokers_everywhere_alike() -> None:
     renamed = step_of("isolate", target=f"broker({naming[2]})", from_=(f"broker({naming[3]})", "controllers"))
     assert drawn.scenario.steps[0] == renamed
     assert drawn.gates[1].partitions[0].isr == (naming[2],)
-    assert drawn.gates[1].standings[naming[2]] == "unfenced"
+    assert drawn.gates[1].broker_states[naming[2]] == "unfenced"
 
 
 def test_the_same_seed_draws_the_same_names() -> None:

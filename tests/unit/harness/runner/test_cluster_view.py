@@ -10,7 +10,7 @@ from plain_steps import trigger_of
 
 from ebbtide.kraft.image import describe
 from ebbtide.scenario.roles import CLIENTS, Role
-from harness.runner.triggers import Watch, text_of
+from harness.runner.triggers import TriggerWatch, text_of
 from harness.runner.view import ClusterView, RoleUnresolved
 
 
@@ -61,7 +61,7 @@ def _none_held(nodes: tuple[int, ...], api: str) -> int:
 
 
 def fired(view: ClusterView, **asked: object) -> bool:
-    return Watch(trigger_of(**asked), view, Counters(), _none_held).look().fired  # type: ignore[arg-type]
+    return TriggerWatch(trigger_of(**asked), view, Counters(), _none_held).look().fired  # type: ignore[arg-type]
 
 
 def test_roles_follow_the_newest_state(view: ClusterView, log: Log) -> None:
@@ -121,7 +121,7 @@ def test_partition_triggers_fire_on_the_state_they_ask_for(view: ClusterView, lo
 
 
 def test_a_partition_that_does_not_exist_yet_fires_nothing(view: ClusterView) -> None:
-    seen = Watch(trigger_of(isr={"partition": "u-0", "size": 1}), view, Counters(), _none_held).look()
+    seen = TriggerWatch(trigger_of(isr={"partition": "u-0", "size": 1}), view, Counters(), _none_held).look()
     assert (seen.fired, seen.what) == (False, "u-0 does not exist yet")
 
 
@@ -145,7 +145,7 @@ def test_a_broker_trigger_on_several_brokers_waits_for_the_last_of_them(view: Cl
     trigger = {"broker": "followers(t-0)", "state": "registered"}
     log.append(build.register(1, 5, "I"))
     view.poll()
-    seen = Watch(trigger_of(broker_is=trigger), view, Counters(), _none_held).look()
+    seen = TriggerWatch(trigger_of(broker_is=trigger), view, Counters(), _none_held).look()
     assert (seen.fired, seen.what) == (False, "broker 1 registered; broker 3 not registered yet")
     log.append(build.register(3, 6, "I"))
     view.poll()

@@ -16,7 +16,7 @@ from ebbtide.scenario.steps.step import StepSpec
 from ebbtide.scenario.words import Duration
 from harness.runner.gates import Gate, GateWatch, RecordedPartition
 from harness.runner.schedule import Schedule
-from harness.runner.triggers import Seen
+from harness.runner.triggers import Observation
 from harness.runner.view import ClusterView
 
 AS_NOW = RecordedPartition(partition="t-0", leader=2, isr=(3, 2, 1))
@@ -64,7 +64,7 @@ def test_a_gate_without_an_elr_opens_whatever_it_is(view: ClusterView) -> None:
 
 
 def test_a_gate_names_what_differs(view: ClusterView) -> None:
-    seen = GateWatch(Gate(partitions=(NEVER,), standings={1: "fenced"}), view, Counters(0)).look()
+    seen = GateWatch(Gate(partitions=(NEVER,), broker_states={1: "fenced"}), view, Counters(0)).look()
     assert not seen.fired
     told = "t-0 leader 2 epoch 0 ISR [1, 2, 3], not t-0 leader 3 ISR [3]; broker 1 not registered, not fenced"
     assert seen.what == told
@@ -74,7 +74,7 @@ def test_a_gate_waits_for_records_only_as_long_as_more_of_them_come(
     view: ClusterView, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     watch = GateWatch(Gate(acked=10), view, Counters(4))
-    assert watch.look() == Seen(fired=False, what="4 acked, not 10")
+    assert watch.look() == Observation(fired=False, what="4 acked, not 10")
     monkeypatch.setattr("harness.runner.gates._STALLED_S", 0.0)
     assert watch.look().fired
     assert GateWatch(Gate(acked=4), view, Counters(4)).look().fired

@@ -84,7 +84,7 @@ def test_two_partitions_may_change_in_either_order_and_the_first_may_have_gone_o
 
 
 def test_a_broker_may_be_fenced_before_or_after_the_isr_shrinks(live: Live) -> None:
-    opened = live.watch(Gate(partitions=(T_ALONE,), standings={2: "fenced"}))
+    opened = live.watch(Gate(partitions=(T_ALONE,), broker_states={2: "fenced"}))
     live.fence(2)
     assert not opened()
     live.fence(2, fenced=False)
@@ -103,7 +103,7 @@ def test_a_gate_accepts_either_of_two_untouched_brokers_leaving_the_isr(live: Li
 
 def test_a_broker_stands_for_the_one_that_the_same_step_acted_on_in_the_record(live: Live) -> None:
     was = RecordedPartition(partition="t-0", leader=1, isr=(1, 3))
-    gate = Gate(partitions=(was,), standings={2: "fenced"}, alike=EVERYBODY, acted={0: (frozenset({2}),)})
+    gate = Gate(partitions=(was,), broker_states={2: "fenced"}, alike=EVERYBODY, acted={0: (frozenset({2}),)})
     opened = live.watch(gate, _fired("kill", 3))
     live.isr("t", 1, 3)
     live.fence(2)
@@ -163,7 +163,7 @@ def test_a_step_that_fired_as_soon_as_the_state_came_waits_for_no_records(live: 
 
 def test_a_state_that_begins_to_pass_is_fired_on_however_few_were_acked(live: Live) -> None:
     was = RecordedPartition(partition="t-0", leader=1, isr=(1, 2))
-    opened = live.watch(Gate(partitions=(was,), acked=1000, acked_since=5, instead_of_trigger=True, stood_s=3.0))
+    opened = live.watch(Gate(partitions=(was,), acked=1000, acked_since=5, instead_of_trigger=True, lasted_s=3.0))
     live.isr("t", 1, 2)
     assert not opened()
     live.isr("t", 1)
@@ -190,7 +190,7 @@ def _default(name: str) -> int:
 
 
 def test_a_time_goes_on_from_the_state_that_came_about_in_it(live: Live) -> None:
-    opened = live.watch(Gate(partitions=(T_ALONE,), instead_of_trigger=True, stood_s=5.0))
+    opened = live.watch(Gate(partitions=(T_ALONE,), instead_of_trigger=True, lasted_s=5.0))
     live.now_s += 7
     live.isr("t", 1)
     assert not opened()

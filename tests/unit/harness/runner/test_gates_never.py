@@ -59,7 +59,7 @@ def test_two_brokers_that_no_step_touched_count_as_two(live: Live) -> None:
 
 
 def test_a_broker_that_stood_so_is_not_waited_for_where_none_is_like_it(live: Live) -> None:
-    gate = watch(live, Gate(standings={2: "fenced", 3: "fenced"}, alike=EVERYBODY, acted=OTHERS_KILLED))
+    gate = watch(live, Gate(broker_states={2: "fenced", 3: "fenced"}, alike=EVERYBODY, acted=OTHERS_KILLED))
     seen = gate.look()
     assert (gate.has_departed, seen.fired) == (True, False)
     assert seen.what == (
@@ -74,7 +74,7 @@ def test_a_broker_that_stood_so_is_not_waited_for_where_none_is_like_it(live: Li
 def test_one_broker_may_stand_for_two_that_stood_differently(live: Live) -> None:
     """Each is awaited for itself, at any time."""
     acted = {0: (frozenset({1}),)}
-    gate = Gate(standings={2: "fenced", 3: "unfenced"}, alike=EVERYBODY, acted=acted)
+    gate = Gate(broker_states={2: "fenced", 3: "unfenced"}, alike=EVERYBODY, acted=acted)
     opened = GateWatch(gate, live.view, live.counters, [_fired("kill", 1, 2)])
     assert (opened.has_departed, opened.look().fired) == (False, False)
     live.fence(3)
@@ -100,7 +100,7 @@ def test_records_are_waited_for_all_the_same(live: Live) -> None:
 
 
 def test_a_time_that_the_state_stood_in_for_is_waited_out(live: Live) -> None:
-    gate = Gate(partitions=(BY_THE_FIRST,), alike=EVERYBODY, acted=OTHERS_KILLED, stood_s=1.0, instead_s=9.0)
+    gate = Gate(partitions=(BY_THE_FIRST,), alike=EVERYBODY, acted=OTHERS_KILLED, lasted_s=1.0, instead_s=9.0)
     timed = watch(live, gate)
     assert not timed.look().fired
     live.now_s += 8.9
@@ -110,7 +110,7 @@ def test_a_time_that_the_state_stood_in_for_is_waited_out(live: Live) -> None:
 
 
 def test_a_state_that_came_goes_on_for_as_long_as_it_stood_and_no_longer(live: Live) -> None:
-    opened = live.watch(Gate(partitions=(T_ALONE, U_ALONE), stood_s=1.0, instead_s=9.0))
+    opened = live.watch(Gate(partitions=(T_ALONE, U_ALONE), lasted_s=1.0, instead_s=9.0))
     live.isr("t", 1)
     live.isr("u", 1)
     assert not opened()

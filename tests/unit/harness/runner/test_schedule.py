@@ -118,7 +118,7 @@ def test_restoring_heals_resumes_and_starts_what_the_steps_left_broken(bench: Be
     assert ("heal",) in bench.done
     assert ("resume", 1) in bench.done
     assert all(entry.healed_ns is not None for entry in bench.entries())
-    assert (schedule.down, schedule.paused) == (set(), set())
+    assert (schedule.down, schedule.paused_nodes) == (set(), set())
 
 
 def test_faults_on_top_of_each_other_are_undone_from_the_wire_down_to_the_processes(bench: Bench) -> None:
@@ -147,7 +147,7 @@ def test_faults_on_top_of_each_other_are_undone_from_the_wire_down_to_the_proces
 
 def test_a_paused_node_that_was_killed_is_started_and_not_resumed(bench: Bench) -> None:
     schedule, _ = bench.run(step_of("pause", target="broker(1)"), step_of("kill", target="broker(1)"))
-    assert schedule.paused == set()
+    assert schedule.paused_nodes == set()
     bench.done.clear()
     schedule.restore()
     assert bench.done == [("start", 1)]

@@ -23,7 +23,7 @@ def test_a_paused_node_that_died_to_have_its_volume_mended_is_started_and_not_re
         step_of("read-only", target="broker(1)"),
         step_of("mend-disk", target="broker(1)"),
     )
-    assert schedule.paused == set()
+    assert schedule.paused_nodes == set()
     bench.done.clear()
     schedule.restore()
     assert bench.done == [("start", 1)]

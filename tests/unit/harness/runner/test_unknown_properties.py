@@ -34,16 +34,24 @@ def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     nodes = plan_cluster(scenario.cluster, address_of).nodes
     runtime = Mock(nodes=nodes, **{"data_dir.side_effect": lambda node: tmp_path / str(node)})
 
-    def make(*, as_it_is: bool) -> tuple[Session, Mock, Mock]:
+    def make(*, allow_unknown_properties: bool) -> tuple[Session, Mock, Mock]:
         display = Mock()
-        made = Session(scenario, Draws(assignments={}), runtime, "run", tmp_path, display, as_it_is=as_it_is)
+        made = Session(
+            scenario,
+            Draws(assignments={}),
+            runtime,
+            "run",
+            tmp_path,
+            display,
+            allow_unknown_properties=allow_unknown_properties,
+        )
         return made, display, workload
 
     return make
 
 
 def test_it_ends_a_run_before_its_clients_start(session: Any) -> None:
-    made, _, workload = session(as_it_is=False)
+    made, _, workload = session(allow_unknown_properties=False)
     with pytest.raises(UsageError, match=r"Kafka does not know num.io.thread, zookeeper.connect, and ignores them"):
         made.join()
     workload.start.assert_not_called()
@@ -51,7 +59,7 @@ def test_it_ends_a_run_before_its_clients_start(session: Any) -> None:
 
 
 def test_in_the_scenario_of_a_record_it_is_noted_and_ends_nothing(session: Any) -> None:
-    made, display, workload = session(as_it_is=True)
+    made, display, workload = session(allow_unknown_properties=True)
     made.join()
     workload.start.assert_called_once_with()
     told = [call.args[0] for call in display.note.call_args_list]

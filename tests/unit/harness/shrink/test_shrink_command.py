@@ -23,9 +23,9 @@ from ebbtide.scenario.model import Scenario
 from harness.cli.main import main
 from harness.replay.recorded import LoadedRun, load_run
 from harness.runner import launch as launching
-from harness.runner.launch import Launch, Wanted
+from harness.runner.launch import Launch, LaunchOptions
 from harness.shrink import shrinking
-from harness.shrink.answers import Wanted as Asked
+from harness.shrink.answers import CandidateRun
 from harness.shrink.file import file_text
 from harness.shrink.goal import goal_from_record
 from harness.shrink.journal import Decision
@@ -49,7 +49,7 @@ class Host:
     def trying(self, *, launch: Launch, **_: Any) -> Any:
         told = launch.describe_way(KAFKA)
 
-        def decide(wanted: Iterable[Asked]) -> Generator[tuple[int, Decision | HarnessError], None, None]:
+        def decide(wanted: Iterable[CandidateRun]) -> Generator[tuple[int, Decision | HarnessError], None, None]:
             for number, _, scenario in wanted:
                 self.runs[told] = self.runs.get(told, 0) + 1
                 yield (
@@ -181,7 +181,7 @@ class Command:
 
     def __init__(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.out = tmp_path / "small.toml"
-        self.wanted: Wanted | None = None
+        self.wanted: LaunchOptions | None = None
         self.searches = 0
         recorded = load_run(LOST)
         self.smaller = SmallerScenario(scenario=recorded.scenario, shown=3, times=3, finished=True)
@@ -192,7 +192,7 @@ class Command:
         monkeypatch.setattr(shrinking, "shrink", self._shrink)
         monkeypatch.setattr(os, "geteuid", lambda: 0)
 
-    def _prepare(self, wanted: Wanted, *_: object) -> None:
+    def _prepare(self, wanted: LaunchOptions, *_: object) -> None:
         self.wanted = wanted
 
     def _shrink(self, *_: object, **__: object) -> ShrinkResult:

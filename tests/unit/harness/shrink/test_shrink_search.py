@@ -20,7 +20,7 @@ from ebbtide.scenario.words import Duration
 from ebbtide.scenario.write import text_of
 from harness.replay.plan import plan
 from harness.replay.recorded import load_run
-from harness.shrink.answers import Decide, Wanted
+from harness.shrink.answers import CandidateRun, Decide
 from harness.shrink.file import file_text, start_scenario
 from harness.shrink.goal import goal_from_record
 from harness.shrink.journal import Decision, Journal
@@ -83,7 +83,7 @@ class Runs:
 def in_turn(runs: Callable[[Scenario], Decision]) -> Decide:
     """One run after the other."""
 
-    def decide(wanted: Iterable[Wanted]) -> Generator[tuple[int, Decision | HarnessError], None, None]:
+    def decide(wanted: Iterable[CandidateRun]) -> Generator[tuple[int, Decision | HarnessError], None, None]:
         for number, _, scenario in wanted:
             try:
                 yield number, runs(scenario)
@@ -96,8 +96,8 @@ def in_turn(runs: Callable[[Scenario], Decision]) -> Decide:
 def two_at_once(runs: Callable[[Scenario], Decision]) -> Decide:
     """Two runs side by side, of which the later one ends first."""
 
-    def decide(wanted: Iterable[Wanted]) -> Generator[tuple[int, Decision | HarnessError], None, None]:
-        running: list[Wanted] = []
+    def decide(wanted: Iterable[CandidateRun]) -> Generator[tuple[int, Decision | HarnessError], None, None]:
+        running: list[CandidateRun] = []
         for one in wanted:
             running.append(one)
             if len(running) == 2:

@@ -7,7 +7,7 @@ import pytest
 from ebbtide.scenario import catalogue
 from harness.nightly.job import Job, ReleaseTarget
 from harness.nightly.store import FinishedJob, JobEnd
-from tools.pages.catalogue import INDEX, PAGES, index, measured, page, scenarios, stored
+from tools.pages.catalogue import INDEX, PAGES, index, measurements_of, page, read_stored, scenarios
 
 
 def finished_job(ended: JobEnd, number: int, **causes: int) -> FinishedJob:
@@ -16,9 +16,9 @@ def finished_job(ended: JobEnd, number: int, **causes: int) -> FinishedJob:
 
 
 def test_the_index_and_the_pages_are_those_of_the_files() -> None:
-    assert INDEX.read_text() == index(scenarios(), stored()), "python -m tools.pages.catalogue"
+    assert INDEX.read_text() == index(scenarios(), read_stored()), "python -m tools.pages.catalogue"
     written = {path.stem: path.read_text() for path in PAGES.iterdir()}
-    assert written == {one.name: page(one, stored()) for one in scenarios()}, "python -m tools.pages.catalogue"
+    assert written == {one.name: page(one, read_stored()) for one in scenarios()}, "python -m tools.pages.catalogue"
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,7 @@ def test_the_index_says_on_which_releases_runs_lost_committed_and_other_records(
 
 
 def test_repetitions_are_one_row_and_failures_of_the_host_are_none() -> None:
-    [row] = measured(
+    [row] = measurements_of(
         [finished_job("as-predicted", 1), finished_job("contradicted", 2, unexplained=1_000), finished_job("failed", 9)]
     )
     assert row.outcomes == {"as-predicted": 1, "contradicted": 1}

@@ -19,7 +19,7 @@ PROGRAMS = [path.stem for path in sorted((ROOT / "tools" / "pages").glob("*.py")
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_every_program_has_a_test_that_runs_it(name: str) -> None:
-    runs = re.compile(rf"\b{name}\.main\(|^from tools\.pages\.{name} import .*\bmain\b", re.MULTILINE)
+    runs = re.compile(rf"\b{name}\.main\(|^from tools\.pages\.{name} import (?:.*|\([^)]*)\bmain\b", re.MULTILINE)
     tests = [path.name for path in (ROOT / "tests").rglob("test_*.py") if runs.search(path.read_text())]
     assert tests != [], f"no test runs tools.pages.{name}"
 
@@ -77,7 +77,9 @@ def test_the_catalogue_takes_the_runs_of_a_store_into_its_pages(
     stored_run(tmp_path / "store", "healthy")
     assert catalogue.main([str(tmp_path / "store")]) == 0
     [row] = [
-        row for row in catalogue.stored() if (row.scenario, row.target, row.runtime) == ("healthy", "4.3.1", "local")
+        row
+        for row in catalogue.read_stored()
+        if (row.scenario, row.target, row.runtime) == ("healthy", "4.3.1", "local")
     ]
     assert (row.outcomes, row.took_s) == ({"as-predicted": 1}, 20.0)
     assert (

@@ -22,7 +22,17 @@ from harness.replay.plan import plan
 from harness.replay.recorded import load_run
 from harness.replay.replaying import Replay, UnjudgedReplay
 from tools.pages import replays
-from tools.pages.replays import PAGE, Replayed, added, chosen, main, measure, page, row, stored
+from tools.pages.replays import (
+    PAGE,
+    ReplayResults,
+    choose_records,
+    main,
+    measure,
+    merge_results,
+    page,
+    read_stored,
+    row,
+)
 
 COUNTED = (("a", 20, 20), ("b", 4, 4), ("c", 18, 19), ("d", 8, 8))
 DEPARTURE = Departure(what="states of t-0", at_ns=7, after_step=2, recorded="leader 1", replayed="leader 2")
@@ -52,8 +62,8 @@ def replay(*, same: bool, share: float, departures: tuple[Departure, ...] = ()) 
     return Replay(kafka="4.0.2", run=load_run(LOST), repetition=repetition)
 
 
-def measured(scenario: str, *, same: int) -> Replayed:
-    return Replayed(
+def measured(scenario: str, *, same: int) -> ReplayResults:
+    return ReplayResults(
         scenario=scenario,
         runs=("r",),
         release="4.3.1",
@@ -75,7 +85,7 @@ class Measuring:
 
     def __call__(
         self, record: Path, folder: Path, times: int, keep: Path | None, judge: JudgeTogether, *, anew: bool
-    ) -> Replayed:
+    ) -> ReplayResults:
         self.asked.append((record.name, times, anew))
         if record.name == self.failing:
             raise HarnessError("no space", where=str(record))
@@ -88,7 +98,7 @@ class Measuring:
 
 
 def test_the_page_is_that_of_what_was_measured() -> None:
-    assert PAGE.read_text() == page(list(stored().values())), "python -m tools.pages.replays"
+    assert PAGE.read_text() == page(list(read_stored().values())), "python -m tools.pages.replays"
 
 
 def test_a_run_that_lost_records_as_predicted_is_replayed_rather_than_another(
@@ -104,12 +114,12 @@ def test_a_run_that_lost_records_as_predicted_is_replayed_rather_than_another(
     ran(tmp_path, "isr-churn", "8-proved-nothing", "inconclusive")
     (tmp_path / "9-cut").mkdir()
     (tmp_path / "9-cut" / "manifest.json").write_text("{")
-    assert {name: record.name for name, record in chosen(tmp_path).items()} == {
+    assert {name: record.name for name, record in choose_records(tmp_path).items()} == {
         "first-partition": "2-lost",
         "healthy": "5-new",
     }
     assert "9-cut" in capsys.readouterr().err
-    assert chosen(tmp_path, {"4-old"})["healthy"].name == "4-old"
+    assert choose_records(tmp_path, {"4-old"})["healthy"].name == "4-old"
 
 
 def test_replays_with_another_finding_are_told_with_where_they_departed_and_failed_ones_are_not_counted() -> None:
@@ -149,11 +159,11 @@ def test_replays_of_several_days_add_up_and_those_of_another_finding_do_not(caps
         measured("a", same=20),
         msgspec.structs.replace(measured("a", same=3), runs=("s",), dates=("e",), times=5, fidelity=0.5),
     )
-    both = added(first, then)
+    both = merge_results(first, then)
     assert (both.times, both.same, both.fidelity, both.runs) == (25, 23, 0.9, ("r", "s"))
     assert "- of 2 recorded runs" in page([both])
     assert "| 23 of 25 | 0.90 | d to e |" in page([both])
-    assert added(first, msgspec.structs.replace(then, recorded="another loss")).times == 5
+    assert merge_results(first, msgspec.structs.replace(then, recorded="another loss")).times == 5
     assert "the 20 before are dropped" in capsys.readouterr().err
 
 
@@ -223,7 +233,7 @@ def test_a_replay_that_cannot_be_judged_is_kept_and_the_others_are_counted(
         damaged = UsageError("sends is damaged")
         return {one: damaged if one.name == "bad" else verdict for one in records if (verdict := read_verdict(one))}
 
-    with replays.replaying_in(tmp_path, keep if asked else None) as folder:
+    with replays.replay_folder(tmp_path, keep if asked else None) as folder:
         carried_out(monkeypatch, *(Path(shutil.copytree(LOST, folder / name)) for name in ("bad", "good")))
         found = measure(recorded, folder, 2, None, judge)
     assert (found.times, found.same) == (1, 1)
@@ -254,7 +264,7 @@ def test_replays_run_two_at_once_unless_that_were_more_than_six_brokers(
 
 
 def test_an_interruption_says_where_the_replays_lie(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with contextlib.suppress(KeyboardInterrupt), replays.replaying_in(tmp_path, None) as folder:
+    with contextlib.suppress(KeyboardInterrupt), replays.replay_folder(tmp_path, None) as folder:
         shutil.copytree(LOST, folder / "whole")
         cut = Path(shutil.copytree(LOST, folder / "cut"))
         write_manifest(cut, msgspec.structs.replace(read_manifest(cut), status="interrupted"))
@@ -279,7 +289,7 @@ def test_what_was_measured_is_left_out_the_next_time_and_one_that_fails_stops_no
     assert main([str(runs), "--each", "15"]) == 1
     assert main([str(runs)]) == 1
     assert measuring.records == ["first-partition", "healthy", "healthy", "first-partition"]
-    assert {name: one.times for name, one in stored().items()} == {"healthy": 20}
+    assert {name: one.times for name, one in read_stored().items()} == {"healthy": 20}
     assert main([str(runs), "--budget-m", "0"]) == 0
 
 
@@ -290,10 +300,10 @@ def test_what_is_measured_anew_is_known_until_there_is_something_new(
     assert main([str(runs), "--times", "3", "--each", "3"]) == 0
     measuring.failing = "first-partition"
     assert main([str(runs), "--times", "4", "--each", "4", "--anew", "first-partition"]) == 1
-    assert {name: one.times for name, one in stored().items()} == {"first-partition": 3, "healthy": 4}
+    assert {name: one.times for name, one in read_stored().items()} == {"first-partition": 3, "healthy": 4}
     measuring.failing = None
     assert main([str(runs), "--times", "3", "--each", "2", "--anew", "first-partition"]) == 0
-    assert {name: one.times for name, one in stored().items()} == {"first-partition": 3, "healthy": 4}
+    assert {name: one.times for name, one in read_stored().items()} == {"first-partition": 3, "healthy": 4}
     assert measuring.records[4:] == ["first-partition", "first-partition"]
     ran(runs, "healthy", "of-today", lost=True)
     assert main([str(runs), "--times", "5"]) == 0
@@ -316,7 +326,7 @@ def test_a_scenario_that_cannot_be_measured_anew_is_refused_and_nothing_is_forgo
     with pytest.raises(SystemExit):
         main([str(runs) if word == "RUNS" else word for word in words])
     assert says in capsys.readouterr().err
-    assert list(stored()) == ["healthy"]
+    assert list(read_stored()) == ["healthy"]
 
 
 def test_a_folder_without_records_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
