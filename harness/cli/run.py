@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 def command() -> Command:
     """Declare the verb's arguments."""
     command = Command(
-        "Start a real cluster, inject the faults of the scenario, record everything, and judge the record.",
+        "Start a real cluster, inject the faults of the scenario, record everything, and judge the record. Prints a "
+        "table of the runs. Exit code: that of the worst run, see `ebbtide --help`.",
         epilog="example: ebbtide run last-replica-standing --kafka 3.9.1,4.3.1",
     )
     command.argument(

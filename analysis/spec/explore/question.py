@@ -18,6 +18,7 @@ from analysis.spec.model.machine import Machine
 from analysis.spec.variants import VARIANTS, cluster_for, protocol_for
 from ebbtide.errors import UsageError
 from ebbtide.releases.feature_levels import ELR_VERSION
+from ebbtide.suggestions import did_you_mean
 
 RELEASE_OF: dict[str, str] = {
     "kraft": "3.4.1",
@@ -67,9 +68,14 @@ def variant_named(name: str, *, where: str = "--variant") -> str:
     key = name.replace("-", "_").replace(".", "_")
     if key in VARIANTS:
         return key
-    known = ", ".join(one.replace("_", "-") for one in VARIANTS)
     if not name[:1].isdigit():
-        raise UsageError("unknown protocol variant", where=where, got=name, allowed=f"{known}, or a Kafka release")
+        known = [one.replace("_", "-") for one in VARIANTS]
+        raise UsageError(
+            f"unknown protocol variant{did_you_mean(name, known)}",
+            where=where,
+            got=name,
+            allowed=f"{', '.join(known)}, or a Kafka release such as 4.3.1",
+        )
     protocol = protocol_for(name, {})
     return next(key for key, one in VARIANTS.items() if one == protocol)
 
