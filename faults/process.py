@@ -173,7 +173,7 @@ class ProcessFaults:
     def _rolling(self, step: RollingStep, nodes: tuple[int, ...]) -> Effect:
         """Take one node after the other down and back.
 
-        Each node starts only after the ISR of every partition is whole again.
+        Each node starts only after the ISR of every partition is full again.
         """
         down: StepKind = "stop" if step.mode == "restart" else step.mode
         parts: list[Part] = []
@@ -192,17 +192,21 @@ class ProcessFaults:
         return carry_out_part(kind, (node,), partial(self._injector.inject, kind, node))
 
     def _await_whole(self, node: int, timeout_s: float) -> None:
-        def lacking() -> list[str]:
+        def unsettled_partitions() -> list[str]:
             rows = self._injector.view.image.partitions.values()
             return [describe(row) for row in rows if row.leader < 0 or set(row.isr) != set(row.replicas)]
 
-        def whole() -> bool:
+        def is_isr_full() -> bool:
             self._injector.poll()
-            return not lacking()
+            return not unsettled_partitions()
 
         self._runtime.wait_ready([node], timeout_s)
         wait_until(
-            whole, awaited="the whole ISR", timeout_s=timeout_s, last_seen=lambda: "; ".join(lacking()), poll_s=0.05
+            is_isr_full,
+            awaited="the whole ISR",
+            timeout_s=timeout_s,
+            last_seen=lambda: "; ".join(unsettled_partitions()),
+            poll_s=0.05,
         )
 
 

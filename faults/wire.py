@@ -253,21 +253,21 @@ class WireFaults:
         return msgspec.json.encode({"at_ns": row.pop("at_ns"), "node": node, **row}) + b"\n"
 
     def _await(self, armed: ArmedRule, what: str) -> None:
-        def said() -> bool:
+        def is_reported() -> bool:
             self.poll()
             return set(armed.wire_rule.nodes) <= armed.nodes_reporting(what)
 
-        wait_until(said, awaited=f"the wire proxies to say {what}", timeout_s=PROXY_TIMEOUT_S)
+        wait_until(is_reported, awaited=f"the wire proxies to say {what}", timeout_s=PROXY_TIMEOUT_S)
 
     def _await_answers(self, rules: Sequence[ArmedRule]) -> None:
         ends = time.monotonic() + ANSWER_TIMEOUT_S
 
-        def answered() -> bool:
+        def is_all_answered() -> bool:
             self.poll()
             owed = sum(armed.count("forwarded") - armed.count("answered") for armed in rules)
             return owed <= 0 or time.monotonic() >= ends
 
-        wait_until(answered, awaited="the answers", timeout_s=ANSWER_TIMEOUT_S + 1.0)
+        wait_until(is_all_answered, awaited="the answers", timeout_s=ANSWER_TIMEOUT_S + 1.0)
 
     def _describe(self, wire_rule: WireRule) -> str:
         what = (

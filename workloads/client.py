@@ -108,12 +108,12 @@ class Client:
         Raises `HarnessError` when the process dies, `WaitExpired`.
         """
 
-        def reached() -> bool:
+        def is_reached() -> bool:
             self.check()
             return self.state in states
 
         wait_until(
-            reached,
+            is_reached,
             awaited=f"{self.name} to be {' or '.join(state.name.lower() for state in states)}",
             timeout_s=timeout_s,
             last_seen=lambda: f"{self.state.name.lower()} {self._stderr()}".strip(),

@@ -45,13 +45,15 @@ _ASK_MS = 2_000
 class Tail:
     """The positions of one consumer; each change of a position begins a session.
 
-    `tell` journals an event. The consumer is assigned its partitions here, unless it is in a group.
+    `write_event` journals an event. The consumer is assigned its partitions here, unless it is in a group.
     """
 
-    def __init__(self, consumer: KafkaConsumer, config: ConsumerConfig, tell: Callable[[ClientEvent], None]) -> None:
+    def __init__(
+        self, consumer: KafkaConsumer, config: ConsumerConfig, write_event: Callable[[ClientEvent], None]
+    ) -> None:
         self._consumer = consumer
         self._policy = config.auto_offset_reset
-        self._tell = tell
+        self._write_event = write_event
         names = list(config.topics)
         partitions = [TopicPartition(*item) for item in partitions_of(config.topics)]
         self.lanes = {item: ReadPartition(names.index(item.topic), item) for item in partitions}
@@ -118,7 +120,7 @@ class Tail:
             offset = self.lanes[partition].previous + 1
         self._session += 1
         self._seek(partition, to)
-        self._tell(
+        self._write_event(
             ClientEvent(
                 event=event,
                 at_ns=time.time_ns(),
@@ -170,11 +172,11 @@ def run(config: ConsumerConfig, status: StatusFile, stop: Stop) -> ClientState:
         return ClientState.STOPPED
     consumer = open_consumer(bootstrap, f"ebbtide-consumer-{config.id}", consumer_settings(config))
 
-    def tell(event: ClientEvent) -> None:
+    def write_event(event: ClientEvent) -> None:
         journal.write([pack_event(event)])
 
-    tail = Tail(consumer, config, tell)
-    membership = None if config.group is None else Membership(consumer, config, tail.begin_session, tell)
+    tail = Tail(consumer, config, write_event)
+    membership = None if config.group is None else Membership(consumer, config, tail.begin_session, write_event)
     value, pace = value_of(config.run_id), Pace(config.max_rate_per_s)
     started = False
     while not stop:

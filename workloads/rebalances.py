@@ -39,7 +39,7 @@ class Listener(ConsumerRebalanceListener):  # type: ignore[misc]
 class Membership:
     """Membership of the group; joins at once.
 
-    `assigned` is called with new partitions, `tell` with each rebalance as an event.
+    `assigned` is called with new partitions, `write_event` with each rebalance as an event.
     """
 
     def __init__(
@@ -47,13 +47,13 @@ class Membership:
         consumer: KafkaConsumer,
         config: ConsumerConfig,
         assigned: Callable[[Sequence[TopicPartition]], None],
-        tell: Callable[[ClientEvent], None],
+        write_event: Callable[[ClientEvent], None],
     ) -> None:
         self._consumer = consumer
         self._topics = list(config.topics)
         self._leave_every = config.leave_every
         self._assigned = assigned
-        self._tell = tell
+        self._write_event = write_event
         self._listener = Listener()
         self._returned = 0
         self._join()
@@ -64,7 +64,7 @@ class Membership:
             event, at_ns, partitions = self._listener.events.popleft()
             if event == "assigned":
                 self._assigned(partitions)
-            self._tell(
+            self._write_event(
                 ClientEvent(
                     event=event, at_ns=at_ns, partitions=tuple(f"{one.topic}-{one.partition}" for one in partitions)
                 )

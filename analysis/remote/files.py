@@ -75,7 +75,7 @@ class RemoteFiles:
 
         return self._call(address, stat_path)
 
-    def listing(self, folder: str) -> list[Entry]:
+    def list_folder(self, folder: str) -> list[Entry]:
         """Return what a folder holds, by name.
 
         Raises `UsageError` for a name that would lead out of it.

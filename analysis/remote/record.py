@@ -59,7 +59,7 @@ class RemoteRecord:
         there = self._files.stat(self.address)
         if there is not None and there.is_folder:
             self.folder.mkdir(parents=True)
-            entries = {entry.name: entry for entry in self._files.listing(self.address)}
+            entries = {entry.name: entry for entry in self._files.list_folder(self.address)}
             if (manifest := entries.pop(MANIFEST, None)) is not None and not manifest.is_folder:
                 self._files.fetch(f"{self.address}/{MANIFEST}", self.folder / MANIFEST, manifest.size)
             is_complete = read_manifest(self.folder).status == "complete"
@@ -166,7 +166,7 @@ class RemoteRecord:
                 where=f"{self.address}/{path.as_posix()}",
                 allowed=f"up to {_DEPTH_MAX} levels",
             )
-        for below in self._files.listing(f"{self.address}/{path.as_posix()}"):
+        for below in self._files.list_folder(f"{self.address}/{path.as_posix()}"):
             yield from self._files_of(path / below.name, below)
 
     def _fetch_all(self, found: list[tuple[Path, Entry]]) -> None:
@@ -222,7 +222,7 @@ class RemoteStore:
         there = self._files.stat(address)
         if there is None or not there.is_folder:
             return [self._record(address)]
-        entries = self._files.listing(address)
+        entries = self._files.list_folder(address)
         if any(entry.name == MANIFEST for entry in entries):
             return [self._record(address)]
         below = [

@@ -167,7 +167,7 @@ class BridgeNetwork:
         from pyroute2 import IPRoute
         from pyroute2.netlink.exceptions import NetlinkError
 
-        def changed() -> None:
+        def apply_changes() -> None:
             for setting, value in _NAMESPACE_SETTINGS.items():
                 if setting.exists():
                     setting.write_text(value)
@@ -176,7 +176,7 @@ class BridgeNetwork:
 
         with _needs_root():
             try:
-                call_in_namespace(namespace, changed)
+                call_in_namespace(namespace, apply_changes)
             except NetlinkError as error:
                 raise HarnessError("cannot build the network", where=str(namespace), got=str(error)) from None
 

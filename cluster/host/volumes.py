@@ -108,12 +108,12 @@ class Volume(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="v
     def unmount(self) -> None:
         """Unmount the volume. Raises `HarnessError` with the processes that keep it busy."""
 
-        def unmounted() -> bool:
+        def is_unmounted() -> bool:
             result = subprocess.run(["umount", self.folder], capture_output=True, text=True, check=False)
             return result.returncode == 0 or not self.is_mounted()
 
         try:
-            wait_until(unmounted, awaited=f"{self.folder} to unmount", timeout_s=UNMOUNT_TIMEOUT_S, poll_s=0.1)
+            wait_until(is_unmounted, awaited=f"{self.folder} to unmount", timeout_s=UNMOUNT_TIMEOUT_S, poll_s=0.1)
         except WaitExpired:
             raise HarnessError(
                 "a volume cannot be unmounted, because it is in use",

@@ -23,7 +23,7 @@ from ebbtide.pytest_plugin.markers import (
     scenario_in,
     scenario_of,
 )
-from ebbtide.pytest_plugin.runner import Failed
+from ebbtide.pytest_plugin.runner import CommandFailed
 from ebbtide.pytest_plugin.session import WORKER_KEPT, JudgedTest, Plugin, call_or_fail, uses_clusters, why_too_parallel
 from ebbtide.pytest_plugin.settings import WORKER_SEED, add_options, read_settings
 
@@ -103,7 +103,7 @@ def _lacking_abilities(config: pytest.Config, items: Sequence[pytest.Item]) -> l
         return []
     try:
         abilities = config.stash[PLUGIN].abilities()
-    except Failed as error:
+    except CommandFailed as error:
         return [f"ebbtide: cannot find out what this host can do: {error}"]
     return [
         f"ebbtide: not possible on this host: {', '.join(one.disables)} ({one.name}: {one.lacking})"
@@ -158,7 +158,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         expected_of(item)
         needs = needs_of(item)
         lacking = {need: why for need in needs if (why := plugin.why_lacking(need)) is not None}
-    except (WrongMarker, Failed) as error:
+    except (WrongMarker, CommandFailed) as error:
         raise pytest.fail.Exception(str(error), pytrace=False) from None
     if lacking:
         reason = "; ".join(f"needs {need}: {why}" for need, why in lacking.items())
@@ -214,7 +214,7 @@ def _judge_run(item: pytest.Item) -> str | None:
         run = judged.run or (judged.finish() if judged.finish is not None else None)
     except WrongMarker as error:
         return str(error)
-    except Failed as error:
+    except CommandFailed as error:
         return error.full_message()
     if run is None:
         return None

@@ -33,7 +33,7 @@ _DEFAULTS: Mapping[str, Any] = {
 """The scenario of a chaos test without a marker: one partition, an acks=all producer, a consumer."""
 
 
-class Failed(Exception):
+class CommandFailed(Exception):
     """The command failed; the message is the end of its output.
 
     With `mistake` the test asked for something wrong, and the message says what is right.
@@ -73,28 +73,28 @@ class Runner(Protocol):
     """What the plugin needs from the command."""
 
     def abilities(self) -> Sequence[Ability]:
-        """Return what this host can do. Raises `Failed`."""
+        """Return what this host can do. Raises `CommandFailed`."""
 
     def run_scenario(
         self, scenario: str, kafka: str, settings: Settings, *, keep: bool
     ) -> tuple[RunRecord, Lease | None]:
-        """Run and judge a scenario; with `keep` the cluster stays. Raises `Failed`."""
+        """Run and judge a scenario; with `keep` the cluster stays. Raises `CommandFailed`."""
 
     def replay(self, record: Path, settings: Settings) -> RunRecord:
-        """Replay a record on its release. Raises `Failed`."""
+        """Replay a record on its release. Raises `CommandFailed`."""
 
     def open_cluster(self, kafka: str, settings: Settings, *, keep: bool) -> tuple[KafkaCluster, Lease]:
-        """Start a plain cluster. Raises `Failed`."""
+        """Start a plain cluster. Raises `CommandFailed`."""
 
     def open_chaos(
         self, parts: Mapping[str, Any], kafka: str, expected: Sequence[str] | None, settings: Settings, *, keep: bool
     ) -> tuple[Chaos, Lease]:
-        """Start a cluster with clients, whose run is judged at its end. Raises `Failed`."""
+        """Start a cluster with clients, whose run is judged at its end. Raises `CommandFailed`."""
 
     def judge_chaos(self, chaos: Chaos, lease: Lease) -> RunRecord:
         """Heal, settle, read all partitions, and judge; a kept cluster stays.
 
-        Raises `Failed`.
+        Raises `CommandFailed`.
         """
 
     def close(self, lease: Lease) -> None:
@@ -191,12 +191,12 @@ class CommandRunner:
         except EbbtideError:
             # The cluster stopped by itself, and its log says why.
             assert lease.process is not None
-            raise Failed(lease.process.log.read_text(errors="replace")[-2000:]) from None
+            raise CommandFailed(lease.process.log.read_text(errors="replace")[-2000:]) from None
         if lease.tied and lease.process is not None:
             with errors_as_failed():
                 code = lease.process.wait()
             if code != 0:
-                raise Failed(f"exit code {code}\n" + lease.process.log.read_text(errors="replace")[-2000:])
+                raise CommandFailed(f"exit code {code}\n" + lease.process.log.read_text(errors="replace")[-2000:])
         done = _run_to_end([*self._command, "analyze", str(chaos.record), "--json"])
         if done.returncode > 2:
             raise self._failed(done)
@@ -215,7 +215,7 @@ class CommandRunner:
         with errors_as_failed():
             return lease.process.await_up()
 
-    def _failed(self, done: subprocess.CompletedProcess[str]) -> Failed:
+    def _failed(self, done: subprocess.CompletedProcess[str]) -> CommandFailed:
         """Return the error of a command: its message, or the last lines of its output."""
         from ebbtide.errors import ExitCode
 
@@ -223,7 +223,7 @@ class CommandRunner:
         error = next((at for at, line in enumerate(lines) if line.startswith("error:")), None)
         start = error if error is not None else max(0, len(lines) - _TAIL_LINES)
         message = [f"ebbtide {' '.join(done.args[len(self._command) :])}: exit code {done.returncode}", *lines[start:]]
-        return Failed("\n".join(message), mistake=done.returncode == ExitCode.USAGE)
+        return CommandFailed("\n".join(message), mistake=done.returncode == ExitCode.USAGE)
 
 
 def scenario_text(parts: Mapping[str, Any], kafka: str, expected: Sequence[str] | None) -> str:
@@ -286,13 +286,13 @@ def _read_judged(record: Path) -> RunRecord:
 
 @contextlib.contextmanager
 def errors_as_failed() -> Iterator[None]:
-    """Raise `Failed` instead of `EbbtideError` in the block."""
+    """Raise `CommandFailed` instead of `EbbtideError` in the block."""
     from ebbtide.errors import EbbtideError, ExitCode
 
     try:
         yield
     except EbbtideError as error:
-        raise Failed(error.render(), mistake=error.exit_code == ExitCode.USAGE) from None
+        raise CommandFailed(error.render(), mistake=error.exit_code == ExitCode.USAGE) from None
 
 
 def _run_to_end(words: Sequence[str]) -> subprocess.CompletedProcess[str]:

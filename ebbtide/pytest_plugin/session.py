@@ -9,7 +9,7 @@ from typing import TypeVar
 import pytest
 
 from ebbtide.pytest_plugin.run_record import RunRecord
-from ebbtide.pytest_plugin.runner import Ability, CommandRunner, Failed, Lease, Runner, errors_as_failed
+from ebbtide.pytest_plugin.runner import Ability, CommandFailed, CommandRunner, Lease, Runner, errors_as_failed
 from ebbtide.pytest_plugin.settings import Settings
 
 T = TypeVar("T")
@@ -69,7 +69,7 @@ class Plugin:
         self.shared_failed |= "kafka_cluster" in fixtures or ("topic" in fixtures and "chaos" not in fixtures)
 
     def abilities(self) -> Sequence[Ability]:
-        """Return what this host can do; asks only once. Raises `Failed`."""
+        """Return what this host can do; asks only once. Raises `CommandFailed`."""
         if self._abilities is None:
             self._abilities = self.runner.abilities()
         return self._abilities
@@ -77,7 +77,7 @@ class Plugin:
     def why_lacking(self, need: str) -> str | None:
         """Return why the host lacks `need`; None if it has it.
 
-        Raises `Failed` for an unknown need.
+        Raises `CommandFailed` for an unknown need.
         """
         if need == "root":
             return None if os.geteuid() == 0 else f"user {os.geteuid()} is not root"
@@ -86,7 +86,9 @@ class Plugin:
             from ebbtide.suggestions import bracketed_suggestion
 
             known = ["root", *checks]
-            raise Failed(f"unknown need {need!r}; allowed: {', '.join(known)}{bracketed_suggestion(need, known)}")
+            raise CommandFailed(
+                f"unknown need {need!r}; allowed: {', '.join(known)}{bracketed_suggestion(need, known)}"
+            )
         return checks[need].lacking
 
     def release_cluster(self, lease: Lease, *, failed: bool) -> None:
@@ -146,7 +148,7 @@ def call_or_fail(act: Callable[[], T]) -> T:
     try:
         with errors_as_failed():
             return act()
-    except Failed as error:
+    except CommandFailed as error:
         # Without `from None` pytest would also show the original error, which says the same.
         raise pytest.fail.Exception(error.full_message(), pytrace=False) from None
 

@@ -205,17 +205,17 @@ class Search:
         Tries all at once first, then delta debugging.
         """
 
-        def applied(kept: Items) -> Scenario:
+        def apply_without(kept: Items) -> Scenario:
             return _apply_valid(scenario, [one for at, one in enumerate(wanted) if at not in kept])
 
         def scenario_of(part: Subset) -> tuple[str, Scenario]:
             left_out = [one.what for at, one in enumerate(wanted) if at not in part.kept]
-            return f"{what}: without {', '.join(left_out)}", applied(part.kept)
+            return f"{what}: without {', '.join(left_out)}", apply_without(part.kept)
 
         def first(parts: Iterable[Subset]) -> Subset | None:
             return self._first_part(parts, scenario_of)
 
-        if applied(()) != scenario and first([Subset(())]) is None:
+        if apply_without(()) != scenario and first([Subset(())]) is None:
             # Reversed, so that the reduction that saves the most is tried first: a pass begins at the end.
             ddmin(tuple(reversed(range(len(wanted)))), first)
         return self.found[-1]

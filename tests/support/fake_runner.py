@@ -21,7 +21,7 @@ from ebbtide.errors import UsageError
 from ebbtide.pytest_plugin.chaos import Chaos
 from ebbtide.pytest_plugin.kafka_cluster import KafkaCluster
 from ebbtide.pytest_plugin.run_record import RunRecord, read_record
-from ebbtide.pytest_plugin.runner import Ability, Failed, Lease, scenario_text
+from ebbtide.pytest_plugin.runner import Ability, CommandFailed, Lease, scenario_text
 from ebbtide.pytest_plugin.settings import Settings
 from ebbtide.record.manifest import read_manifest
 from ebbtide.record.steps import StepEntry
@@ -160,7 +160,7 @@ class FakeRunner:
         self.asked.append(f"{scenario} on {kafka}")
         if scenario not in ENDS:
             code, why = (3, "no loop device") if scenario == "breaks" else (4, "unknown scenario")
-            raise Failed(f"ebbtide run {scenario}: exit code {code}\nerror: {why}", mistake=code == 4)
+            raise CommandFailed(f"ebbtide run {scenario}: exit code {code}\nerror: {why}", mistake=code == 4)
         return write_record(_folder(settings), kafka, settings.seed, ENDS[scenario]), self._lease(
             keep
         ) if keep else None

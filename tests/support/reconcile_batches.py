@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 from reconcile_histories import History, Row, Setup
 from reconcile_oracle import Item, anomalies, committed_lost, unnamed_drops
-from reconcile_oracle_groups import groups, told
+from reconcile_oracle_groups import groups, groups_of
 from records import FINAL_CONSUMER, RecordBuilder
 
 from analysis.reconcile import reconcile_all
@@ -153,7 +153,7 @@ def _compared(
         wrong = f"planted: {history.planted}, found: {dict(kinds)}"
     elif committed != was_committed:
         wrong = f"lost, and committed by one of the two only: {_own(committed ^ was_committed)}"
-    elif (grouped := told(found, [topic])) != (expected_groups := groups(items, tables, manifest)):
+    elif (grouped := groups_of(found, [topic])) != (expected_groups := groups(items, tables, manifest)):
         wrong = f"groups of duplicates and aborted reads: {grouped}, not {expected_groups}"
     elif drops := unnamed_drops(stored, found.regressions):
         wrong = f"drops of the HW that are not named: {drops}"

@@ -32,7 +32,7 @@ def _epoch(offset: int, value: int | None) -> int:
     return (offset + (value or 0)) % 5
 
 
-def _told_epoch(dice: Dice, offset: int, value: int | None) -> int | None:
+def _reported_epoch(dice: Dice, offset: int, value: int | None) -> int | None:
     """Return the leader epoch that a consumer reports; None now and then."""
     return None if dice.random() < 0.1 else _epoch(offset, value)
 
@@ -72,7 +72,7 @@ def _polls(dice: Dice, builder: RecordBuilder, *, final_isolation: str) -> None:
                 prev_offset=dice.maybe(_offset(dice)),
                 isolation=isolation,
                 polled_ns=dice.randint(1, 40) + (dice.choice([40, 40, 40, 0]) if final else 0),
-                leader_epoch=_told_epoch(dice, offset, value),
+                leader_epoch=_reported_epoch(dice, offset, value),
                 partition=dice.randrange(2),
             )
 

@@ -75,14 +75,14 @@ class History:
         # How Hypothesis tells an example; the whole is so long that it warns of it.
         printer.text(f"<history of {len(self.rows)} rows>")
 
-    def told(self) -> str:
-        """All of it, a line a row."""
+    def describe(self) -> str:
+        """Return the whole history, a line a row."""
         lines = [str(self.setup), *(f"{name}: {end}" for name, end in self.ends.items())]
         lines += [f"{name} is not in the final read" for name in sorted(self.unread)]
-        return "\n".join([*lines, *(f"{table:<10} {_told(row)}" for table, row in self.rows)])
+        return "\n".join([*lines, *(f"{table:<10} {_describe_row(row)}" for table, row in self.rows)])
 
 
-def _told(row: Row) -> str:
+def _describe_row(row: Row) -> str:
     return " ".join(f"{name}={value}" for name, value in row.items() if name != "topic" and value not in (None, []))
 
 
@@ -98,7 +98,7 @@ class Draws:
     def number(self, low: int, high: int) -> int:
         return self._draw(_numbers(low, high))
 
-    def chance(self, per_cent: int) -> bool:
+    def is_drawn(self, per_cent: int) -> bool:
         return self.number(1, 100) <= per_cent
 
     def maybe(self, drawn: T) -> T | None:
@@ -129,7 +129,7 @@ def histories(draw: st.DrawFn) -> History:
     setup = d.one_of(*SETUPS)
     builder = RecordBuilder()
     for part, per_cent in PARTS.items():
-        if d.chance(per_cent):
+        if d.is_drawn(per_cent):
             part(d, builder, setup)
     return _history(builder, setup)
 
@@ -188,7 +188,7 @@ def _polls(d: Draws, b: RecordBuilder, setup: Setup) -> None:
     for consumer, isolation in ((1, "read_uncommitted"), (2, other), (FINAL_CONSUMER, setup.final_isolation)):
         final = consumer == FINAL_CONSUMER
         for _ in range(d.number(0, 6)):
-            value, offset = None if d.chance(10) else d.number(1, 6), d.offset()
+            value, offset = None if d.is_drawn(10) else d.number(1, 6), d.offset()
             b.read(
                 value,
                 at=offset,
@@ -197,7 +197,7 @@ def _polls(d: Draws, b: RecordBuilder, setup: Setup) -> None:
                 prev_offset=d.maybe(d.offset()),
                 isolation=isolation,
                 polled_ns=d.number(1, 40) + (d.one_of(40, 40, 40, 0) if final else 0),
-                leader_epoch=None if d.chance(10) else _epoch(offset, value),
+                leader_epoch=None if d.is_drawn(10) else _epoch(offset, value),
                 partition=d.number(0, 1),
             )
 
@@ -208,16 +208,16 @@ def _agreed(d: Draws, b: RecordBuilder, setup: Setup) -> None:
     Sometimes it is out of order, or a value is out of place.
     """
     partition = d.number(0, 1)
-    at, first, before, backwards = 128, 20 + 20 * partition, None, d.chance(30)
+    at, first, before, backwards = 128, 20 + 20 * partition, None, d.is_drawn(30)
     for value in range(first, first + d.number(1, 5)):
         b.acked(value, at=at, partition=partition, sequence=200 - value if backwards else value)
-        if d.chance(90):
+        if d.is_drawn(90):
             b.final(value, at=at, partition=partition, leader_epoch=0, isolation=setup.final_isolation)
-        if d.chance(70):
+        if d.is_drawn(70):
             b.read(value, at=at, consumer=3, partition=partition, leader_epoch=0, prev_offset=before)
             before = at
         at += d.one_of(1, 1, 1, 64)
-    if d.chance(30):
+    if d.is_drawn(30):
         place = d.one_of(0, 63, 128, 500)
         b.final(first, at=place, partition=d.number(0, 1), isolation=setup.final_isolation)
 
@@ -233,18 +233,18 @@ def _cut_off(d: Draws, b: RecordBuilder, setup: Setup) -> None:
     old = {offset: next(values) for offset in range(at, at + d.number(3, 8))}
     cut = d.number(at, at + len(old))
     again = {
-        offset: old[offset] if offset < cut or (offset in old and d.chance(20)) else next(values)
+        offset: old[offset] if offset < cut or (offset in old and d.is_drawn(20)) else next(values)
         for offset in range(at, at + len(old) + d.number(-1, 2))
     }
     logs = {0: old, 1: {offset: value for offset, value in again.items() if offset >= cut}}
     for offset, value in sorted({place for log in logs.values() for place in log.items()}):
-        if d.chance(90):
+        if d.is_drawn(90):
             b.send(value, at=offset, partition=partition, **_outcome(d, setup))
     for consumer in (4, 5):
         before, isolation = None, d.one_of("read_uncommitted", "read_committed")
         for epoch, log in logs.items():
             for offset in sorted(log):
-                if (before is None or offset > before) and d.chance(50):
+                if (before is None or offset > before) and d.is_drawn(50):
                     columns = {"prev_offset": before, "leader_epoch": epoch, "partition": partition}
                     b.read(log[offset], at=offset, consumer=consumer, isolation=isolation, **columns)
                     before = offset
@@ -264,19 +264,19 @@ def _elections(d: Draws, b: RecordBuilder, setup: Setup) -> None:
     for epoch in range(4):
         for offset in d.some(4, 6):
             value, acked_ns = next(values), 10 * epoch + d.one_of(0, 5, 15, 25)
-            columns = {"partition": 2, "leader_epoch": epoch if d.chance(80) else None}
-            if d.chance(70):
+            columns = {"partition": 2, "leader_epoch": epoch if d.is_drawn(80) else None}
+            if d.is_drawn(70):
                 acks = d.one_of(1, 1, 1, -1)
                 b.send(value, at=offset, acks=acks, partition=2, sent_ns=acked_ns - 3, done_ns=acked_ns)
-            if d.chance(20):
+            if d.is_drawn(20):
                 b.read(value, at=offset, consumer=6, polled_ns=acked_ns + d.one_of(0, 30), **columns)
-            if d.chance(20):
+            if d.is_drawn(20):
                 b.final(value, at=offset, polled_ns=90, isolation=setup.final_isolation, **columns)
-            if d.chance(20):
+            if d.is_drawn(20):
                 b.replica(d.number(1, 3), value, at=offset, epoch=epoch, partition=2)
     for leader_epoch in (None, *d.some(0, 3)):
         # Half of them fall from the start, so that a record may be passed by a lower HW only.
-        falls = d.chance(50)
+        falls = d.is_drawn(50)
         for number in range(d.number(0, 4)):
             at_ns, high_watermark = d.number(1, 60), d.number(3, 8)
             if falls:
@@ -301,7 +301,7 @@ def _evidence(d: Draws, b: RecordBuilder, setup: Setup) -> None:
     for broker in d.some(1, 3):
         b.checkpoint(broker, d.number(0, 6), partition=partition)
         for offset in d.some(0, 4):
-            value = None if d.chance(20) else d.number(1, 6)
+            value = None if d.is_drawn(20) else d.number(1, 6)
             b.replica(broker, value, at=offset, epoch=_epoch(offset, value), partition=partition)
     for epoch in d.some(0, 3):
         b.led_by(d.one_of(-1, 1, 2, 3), epoch=epoch, at_ns=d.number(1, 40), partition=partition)
@@ -316,7 +316,7 @@ def _replicated(d: Draws, b: RecordBuilder, setup: Setup) -> None:
     values = list(range(300, 300 + d.one_of(3, 70, 130)))
     for broker in (1, 2, 3):
         held = list(values)
-        for place in d.some(0, 2) if d.chance(40) else ():
+        for place in d.some(0, 2) if d.is_drawn(40) else ():
             held[place] = 500 + broker * d.number(0, 1)
         b.replica(
             broker, *held[: len(held) - d.one_of(0, 0, 1, 2)], at=first, epoch=d.one_of(0, 0, 0, 1), partition=partition

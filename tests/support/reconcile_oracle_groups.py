@@ -36,7 +36,7 @@ def groups(items: Sequence[Item], tables: dict[str, list[Row]], manifest: Manife
     return {key: (len(group), *min(group)) for key, group in found.items()}
 
 
-def told(reconciliation: Reconciliation, topics: Sequence[str] | None = None) -> Groups:
+def groups_of(reconciliation: Reconciliation, topics: Sequence[str] | None = None) -> Groups:
     """The groups that the judge gets; `topics`: of these only."""
     duplicates = {
         ("duplicate", one.topic, one.partition, one.idempotent, one.stands_twice, one.unreadable): one

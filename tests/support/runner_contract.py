@@ -6,7 +6,7 @@ import pytest
 
 from ebbtide.errors import UsageError
 from ebbtide.pytest_plugin.kafka_cluster import Unproven
-from ebbtide.pytest_plugin.runner import Failed, Runner
+from ebbtide.pytest_plugin.runner import CommandFailed, Runner
 from ebbtide.pytest_plugin.settings import Settings
 from ebbtide.record.manifest import read_manifest
 
@@ -22,7 +22,7 @@ def abilities_have_names_and_reasons(runner: Runner) -> None:
 
 def an_unknown_scenario_is_a_mistake(runner: Runner, settings: Settings) -> None:
     """With the command's own words."""
-    with pytest.raises(Failed, match=r"exit code 4[\s\S]*unknown scenario") as caught:
+    with pytest.raises(CommandFailed, match=r"exit code 4[\s\S]*unknown scenario") as caught:
         runner.run_scenario("no-such-scenario", KAFKA, settings, keep=False)
     assert caught.value.mistake
 

@@ -126,14 +126,14 @@ def sentence(step: Step, order: tuple[int, ...] = ()) -> tuple[str, str]:
 def state_line(shared: Shared, data: int, brokers: dict[int, int]) -> str:
     """Return the controller's record, the HW, and each broker with its log, in a line."""
 
-    def having(flag: int) -> str:
+    def brokers_with(flag: int) -> str:
         return ",".join(str(broker) for broker, word in brokers.items() if word >> DATA_BITS & flag) or "-"
 
-    parts = [f"leader {having(w.LEADER)}", f"ISR {having(w.IN_ISR)}"]
-    if shared.elr or having(w.IN_ELR) != "-":
-        parts += [f"ELR {having(w.IN_ELR)}", f"last known {having(w.LAST_KNOWN)}"]
+    parts = [f"leader {brokers_with(w.LEADER)}", f"ISR {brokers_with(w.IN_ISR)}"]
+    if shared.elr or brokers_with(w.IN_ELR) != "-":
+        parts += [f"ELR {brokers_with(w.IN_ELR)}", f"last known {brokers_with(w.LAST_KNOWN)}"]
     if shared.in_flight:
-        parts.append(f"asked {having(w.PROPOSED)}")
+        parts.append(f"asked {brokers_with(w.PROPOSED)}")
     parts.append(f"committed {_records(unpack(data).committed)}")
     return "  ".join(parts) + "  |  " + "  ".join(_broker(broker, word) for broker, word in brokers.items())
 

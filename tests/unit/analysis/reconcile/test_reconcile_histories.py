@@ -43,11 +43,13 @@ def drawn(number: int) -> tuple[list[History], list[tuple[History, ...]]]:
 
     Without the variable they are the same at every call.
     """
-    planted = _examples(planted_histories(), 2 * max(1, number // 250), lambda some: "".join(map(History.told, some)))
-    return _examples(histories(), number, History.told), planted
+    planted = _examples(
+        planted_histories(), 2 * max(1, number // 250), lambda some: "".join(map(History.describe, some))
+    )
+    return _examples(histories(), number, History.describe), planted
 
 
-def _examples(strategy: SearchStrategy[T], number: int, told: Callable[[T], str]) -> list[T]:
+def _examples(strategy: SearchStrategy[T], number: int, describe: Callable[[T], str]) -> list[T]:
     found: dict[str, T] = {}
 
     # Only draws: a history alone would cost a Spark job, so they are judged together, and shrunk by their rows.
@@ -60,7 +62,7 @@ def _examples(strategy: SearchStrategy[T], number: int, told: Callable[[T], str]
     )
     @given(strategy)
     def draw(example: T) -> None:
-        found[told(example)] = example
+        found[describe(example)] = example
         if len(found) >= number:
             raise EnoughError
 
@@ -88,7 +90,7 @@ def test_spark_and_plain_python_agree_on_drawn_histories(
         for number, (history, one) in enumerate(zip(batch, judged(batch), strict=True), first):
             if one.wrong is not None:
                 smallest, wrong = reduced(history, one.wrong, judged)
-                pytest.fail(f"history {number} of {len(mine)}\n{wrong}\n{smallest.told()}", pytrace=False)
+                pytest.fail(f"history {number} of {len(mine)}\n{wrong}\n{smallest.describe()}", pytrace=False)
             if history.planted is None:
                 kinds |= one.kinds
     # Of few histories none may come to some kind. What is planted comes to all, and would prove nothing here.

@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 from reconcile_dice import Dice, run
 from reconcile_oracle import Item, anomalies, committed_lost, unnamed_drops
-from reconcile_oracle_groups import groups, told
+from reconcile_oracle_groups import groups, groups_of
 from records import RecordBuilder
 
 from analysis.reconcile import crowds, reconcile_all, reconciling
@@ -42,8 +42,8 @@ def test_spark_and_plain_python_agree(
     for record, builder, reconciliation in zip(records, builders, found, strict=True):
         stored = sorted((_item(row) for row in pq.read_table(record / "anomalies").to_pylist()), key=repr)
         assert stored == anomalies(builder.tables, builder.manifest())
-        assert told(reconciliation) == groups(stored, builder.tables, builder.manifest())
-        judged_by |= {key[3:] for key in told(reconciliation) if key[0] == "duplicate"}
+        assert groups_of(reconciliation) == groups(stored, builder.tables, builder.manifest())
+        judged_by |= {key[3:] for key in groups_of(reconciliation) if key[0] == "duplicate"}
         assert sum(one.count for one in reconciliation.anomalies) == len(stored)
         assert not unnamed_drops(pq.read_table(record / "anomalies").to_pylist(), reconciliation.regressions)
         committed = [one for one in reconciliation.lost if one.committed]

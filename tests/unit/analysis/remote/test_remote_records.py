@@ -232,7 +232,7 @@ def test_a_name_that_leads_out_of_its_folder_is_refused(files: RemoteFiles, monk
     for name in ("..", ".", "", "a/b", "a\\b", "a\0b"):
         monkeypatch.setattr(files, "_call", lambda *_, name=name: [Entry(name=name, is_folder=False, size=1)])
         with pytest.raises(UsageError, match="lead out of its folder"):
-            files.listing("hdfs://host/run")
+            files.list_folder("hdfs://host/run")
 
 
 def test_a_record_that_does_not_fit_here_is_refused_before_it_is_copied(
@@ -286,6 +286,6 @@ def test_a_server_that_never_answers_is_given_up_once_for_all_its_records(
             files.stat(f"{address}/one")
         monkeypatch.setattr(remote_files, "ANSWER_S", 600.0)
         with pytest.raises(HarnessError, match="nothing within 1 s") as again:
-            files.listing(f"{address}/two")
+            files.list_folder(f"{address}/two")
         assert again.value.where == f"{address}/two"
     assert files.stat("file:///nowhere") is None

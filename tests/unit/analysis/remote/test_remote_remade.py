@@ -27,7 +27,7 @@ class LocalFiles:
     def stat(self, address: str) -> Entry:
         return Entry(name=Path(address).name, is_folder=True, size=0)
 
-    def listing(self, address: str) -> list[Entry]:
+    def list_folder(self, address: str) -> list[Entry]:
         found = sorted(Path(address).iterdir())
         return [Entry(name=one.name, is_folder=one.is_dir(), size=one.stat().st_size) for one in found]
 

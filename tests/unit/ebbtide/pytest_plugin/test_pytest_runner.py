@@ -15,7 +15,7 @@ from ebbtide.daemon.messages import ClusterStatus, Refusal, Reply
 from ebbtide.errors import UsageError
 from ebbtide.pytest_plugin import runner as runners
 from ebbtide.pytest_plugin.chaos import Chaos
-from ebbtide.pytest_plugin.runner import CommandRunner, Failed, Lease
+from ebbtide.pytest_plugin.runner import CommandFailed, CommandRunner, Lease
 from ebbtide.pytest_plugin.settings import Settings
 from ebbtide.waiting import WaitExpired
 
@@ -50,7 +50,7 @@ def test_an_owner_that_does_not_end_is_the_harness_failing(settings: Settings, m
     monkeypatch.setattr(control, "end", lambda _name: None)
     chaos, _ = FakeRunner().open_chaos({}, "4.3.1", None, settings, keep=False)
     lease = Lease(name="pytest-1", process=StuckOwner())  # type: ignore[arg-type]
-    with pytest.raises(Failed, match="waited 120 s for the daemon of pytest-1 to end"):
+    with pytest.raises(CommandFailed, match="waited 120 s for the daemon of pytest-1 to end"):
         CommandRunner().judge_chaos(chaos, lease)
 
 
@@ -73,7 +73,7 @@ def test_a_kept_cluster_is_ended_when_its_run_cannot_be_read(
     unjudged = settings.runs / "run-1"
     owner = StuckOwner(msgspec.structs.replace(chaos._status, record=str(unjudged / "kept")))
     monkeypatch.setattr(starting, "DaemonProcess", lambda *_arguments, **_how: owner)
-    with pytest.raises(Failed, match="run-1"):
+    with pytest.raises(CommandFailed, match="run-1"):
         CommandRunner().run_scenario("healthy", "4.3.1", settings, keep=True)
     assert owner.terminated
 
@@ -88,7 +88,7 @@ def test_a_replay_that_is_not_carried_out_is_the_harness_failing(
         return subprocess.CompletedProcess(words, code, out, "error: no record\n")
 
     monkeypatch.setattr(runners, "_run_to_end", finished)
-    with pytest.raises(Failed, match=rf"ebbtide replay old[\s\S]*exit code {code}\nerror: no record"):
+    with pytest.raises(CommandFailed, match=rf"ebbtide replay old[\s\S]*exit code {code}\nerror: no record"):
         CommandRunner().replay(Path("old"), settings)
 
 
