@@ -227,7 +227,7 @@ def test_a_property_that_kafka_refuses_is_reported_before_anything_starts(
 ) -> None:
     cluster = Cluster(name, "4.3.1", tmp_path, **{"num.io.threads": "-1"})
     try:
-        with pytest.raises(UsageError, match=r"does not take num\.io\.threads = -1: Value must be at least 1"):
+        with pytest.raises(UsageError, match=r"Kafka refuses num\.io\.threads = -1: Value must be at least 1"):
             cluster.runtime.prepare()
     finally:
         cluster.runtime.close()
