@@ -148,7 +148,7 @@ class Suite:
         Raises `AnalysisException` if Spark cannot plan the query.
         """
         from reconcile_oracle import unnamed_drops
-        from reconcile_oracle_groups import told as told_groups
+        from reconcile_oracle_groups import groups_of
         from reconcile_planted import by_topic
 
         for narrows in (False, True) if self._narrowed else (False,):
@@ -170,7 +170,7 @@ class Suite:
                     return "random histories"
                 if sum(one.count for one in told.lost if one.committed) != committed:
                     return "what was committed"
-                if told_groups(told) != grouped:
+                if groups_of(told) != grouped:
                     return "groups of duplicates"
                 if unnamed_drops(rows, told.regressions):
                     return "drops of the HW"
