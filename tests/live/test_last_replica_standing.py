@@ -57,7 +57,7 @@ def test_with_elr_nothing_is_lost_and_an_elr_member_leads(demo: Demo) -> None:
     assert verdict.regressions == []
     assert verdict.counts.acked >= 1000
     assert verdict.coverage["elections-from-elr"] == 1
-    assert re.search(r"elected from ELR +- +broker [123], leader epoch 2,\s+metadata offset \d+", demo.output)
+    assert re.search(r"elected from ELR +- +broker\s+[123],\s+leader\s+epoch\s+2,\s+metadata\s+offset \d+", demo.output)
     assert read_manifest(demo.records["4.3.1"]).features["eligible.leader.replicas.version"] == 1
 
 
