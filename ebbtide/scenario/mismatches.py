@@ -103,9 +103,7 @@ def _step(value: Mapping[str, Any], where: str) -> Iterator[UsageError]:
             continue
         if key not in fields:
             yield _unknown(key, where, ("step", *fields))
-        elif key in own:
-            yield from _walk(element, fields[key].type, _at(where, key))
-        elif is_set(element):
+        elif key not in own and is_set(element):
             yield UsageError(f"{word} has no {key}", where=_at(where, key), allowed=", ".join(sorted(own)))
         else:
             yield from _walk(element, fields[key].type, _at(where, key))

@@ -8,7 +8,7 @@ readers of recorded scenarios expect this. A trigger is a table of one key.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar, cast, get_origin
 
 import msgspec
 
@@ -24,16 +24,32 @@ T = TypeVar("T")
 TEXTS = (Duration, Rate, Role, RoleOrNone, ConfigResource, PartitionName)
 """Types of texts that are parsed when they are read."""
 
-_LISTS = ("groups", "from", "to", "replicas")
-_FIRST = ("step", "name", "target", *_LISTS[:3], "mode", "times", "period", "partition", "replicas", "cancel", "type")
+_FIRST = (
+    "step",
+    "name",
+    "target",
+    "groups",
+    "from",
+    "to",
+    "mode",
+    "times",
+    "period",
+    "partition",
+    "replicas",
+    "cancel",
+    "type",
+)
 _NEXT = ("resource", "config", "value", "delete", "feature", "level", "topic", "expect_error", "api", "direction")
 _LAST = ("trigger", "deadline_s", "optional")
 
 
+_FIELDS = {one.encode_name: one.type for kind in STEP_TYPES.values() for one in msgspec.structs.fields(kind)}
+_LISTS = {key for key, type_ in _FIELDS.items() if get_origin(type_) is tuple}
+
+
 def _step_keys() -> tuple[str, ...]:
     known = (*_FIRST, *_NEXT, "delay", "rate")
-    every = {one.encode_name: None for kind in STEP_TYPES.values() for one in msgspec.structs.fields(kind)}
-    return (*known, *(key for key in every if key not in (*known, *_LAST)), *_LAST)
+    return (*known, *(key for key in _FIELDS if key not in (*known, *_LAST)), *_LAST)
 
 
 STEP_KEYS = _step_keys()

@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from ebbtide.plurals import plural
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from rich.progress import Progress as Bar
@@ -81,7 +83,7 @@ class _Lines:
     def found(self, records: int, *, first: bool = False) -> None:
         self._records = records
         longer = f" ({FIRST_TIME})" if first else ""
-        print(f"judging {records:,} record{'s' if records != 1 else ''}{longer}", file=sys.stderr, flush=True)
+        print(f"judging {plural(records, 'record')}{longer}", file=sys.stderr, flush=True)
 
     def stage(self, doing: str) -> None:
         """Print nothing: stages are for terminals."""

@@ -9,6 +9,7 @@ import msgspec
 
 from analysis.judge.outcome.deciding import unproven_reasons
 from analysis.report.words import MEANING
+from ebbtide.plurals import plural
 from ebbtide.record.predicted import fitting_prediction
 from ebbtide.record.properties import NO_COMMITTED_LOSS
 from ebbtide.record.verdict import Verdict, count_acked_by_brokers
@@ -116,7 +117,7 @@ def _is_loss_decided(verdict: Verdict) -> bool:
 
 
 def _count_text(count: int) -> str:
-    return f"{count:,} committed record{'s' if count != 1 else ''}"
+    return plural(count, "committed record")
 
 
 def _cause_names(runs: Sequence[LoadedRun]) -> str:

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from analysis.judge.clauses.invariants import CheckedClause
 from analysis.judge.clauses.outcome_checks import AttributedAnomaly, election_in_brackets
 from analysis.judge.outcome.prediction import Comparison
+from ebbtide.plurals import plural
 from ebbtide.record.manifest import Manifest
 from ebbtide.record.properties import NO_COMMITTED_LOSS, NO_HW_REGRESSION, hw_fell_without_cause, is_needed
 from ebbtide.record.steps import StepEntry
@@ -34,7 +35,7 @@ def unproven_reasons(manifest: Manifest, scenario: Scenario | None, steps: Seque
     if manifest.status != "complete":
         found.append(f"the run is {manifest.status}" + (f": {manifest.failure}" if manifest.failure else ""))
     if manifest.torn_journal_bytes:
-        torn = f"{manifest.torn_journal_bytes:,} byte{'s' if manifest.torn_journal_bytes != 1 else ''}"
+        torn = plural(manifest.torn_journal_bytes, "byte")
         found.append(
             f"{torn} at the ends of the clients' journals are not whole entries: the tables lack their contents"
         )
@@ -145,7 +146,7 @@ def _first_case(one: CheckedClause) -> str:
     where = [f"{key.replace('_', ' ')} {first[key]}" for key in ("metadata_offset", "broker") if key in first]
     if "topic" in first:
         where.insert(0, f"{first['topic']}-{first['partition']}")
-    count = f"{one.cases:,} case{'s' if one.cases != 1 else ''}"
+    count = plural(one.cases, "case")
     return f"{count}, first: {', '.join(where)}" if where else count
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from ebbtide.plurals import plural
 from ebbtide.record.manifest import Manifest
 from ebbtide.record.predicted import APART, findings_ruled_out, fitting_prediction
 from ebbtide.scenario.facts import missing_needs
@@ -214,7 +215,7 @@ def observed_sentence(seen: ObservedRun, acks_0: str | None) -> str:
         parts.append(acks_0)
     count = seen.kinds.get("hw-regression", 0)
     if count or "hw-regression" not in seen.unknown_kinds:
-        times = f"{count:,} time{'s' if count != 1 else ''}"
+        times = plural(count, "time")
         parts.append(f"a HW below an earlier one was served {times}" if count else "the HW never went back")
     if seen.elected_from_elr:
         parts.append(f"{seen.elected_from_elr} election{'s' if seen.elected_from_elr != 1 else ''} from the ELR")
