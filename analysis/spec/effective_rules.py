@@ -18,7 +18,7 @@ from itertools import pairwise
 from types import FunctionType, ModuleType
 from typing import Any, NamedTuple
 
-from analysis.spec import builder, leader, partition, shutdown
+from analysis.spec import builder, leader, partition, shutdown, unclean_recovery
 from analysis.spec import protocol as protocol_module
 from analysis.spec.builder import Builder
 from analysis.spec.explore.wording import clause_of
@@ -61,7 +61,7 @@ _CLAUSE_OF = {
 """The clauses of events that have no action in the explorer."""
 _SHARED = "all variants"
 _SENT_BY_BROKERS = ("fetch_epoch", "previous_epoch")
-_MODULES: tuple[ModuleType, ...] = (partition, builder, leader, shutdown, protocol_module)
+_MODULES: tuple[ModuleType, ...] = (partition, builder, leader, shutdown, unclean_recovery, protocol_module)
 """The modules with the records, constants and functions that rules use.
 
 Each module uses only those before it.
@@ -70,7 +70,7 @@ _IMPORTS = """\
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from enum import IntEnum
 from typing import Literal, NamedTuple
 """

@@ -24,6 +24,7 @@ from analysis.spec.partition import (
     Partition,
     UncleanElection,
 )
+from analysis.spec.unclean_recovery import choose_leader
 
 
 class Kip966(Elr43):
@@ -96,27 +97,22 @@ class Kip966(Elr43):
     def recover(self, partition: Partition, cluster: Cluster, replies: Sequence[LogInfo]) -> Outcome:
         """Elect the longest log among `replies`: highest last epoch, then highest LEO.
 
-        A reply counts while its broker is live and still has the epoch that it replied with.
-        Balanced waits for all of LastKnownElr, Proactive for any reply; the caller applies the
-        timeout of 5 min.
+        `analysis.spec.unclean_recovery` says which replies count, and for whom a strategy waits.
+        The caller applies the timeout of 5 min.
         """
-        counted = [
-            reply
-            for reply in replies
-            if reply.broker in partition.replicas
-            and reply.broker in cluster.live
-            and reply.broker_epoch == cluster.epoch(reply.broker)
-        ]
-        answered = {reply.broker for reply in counted}
-        balanced = cluster.unclean is not UncleanElection.ENABLED
-        waits = balanced and not answered.issuperset(partition.last_known)
-        if not counted or waits or not self.is_recovery_due(partition, cluster):
+        if not self.is_recovery_due(partition, cluster):
             return Outcome(partition, cluster, "ELIGIBLE_LEADERS_NOT_AVAILABLE")
-        best = max(
-            counted,
-            key=lambda reply: (reply.last_epoch, reply.log_end_offset, -partition.replicas.index(reply.broker)),
+        choice = choose_leader(
+            cluster.unclean,
+            partition.replicas,
+            partition.last_known,
+            replies,
+            broker_epochs={broker: cluster.epoch(broker) for broker in cluster.live},
+            leader_epoch=partition.leader_epoch,
         )
-        return Outcome(self._with_leader(partition, best.broker), cluster)
+        if choice.leader == NO_LEADER:
+            return Outcome(partition, cluster, "ELIGIBLE_LEADERS_NOT_AVAILABLE")
+        return Outcome(self._with_leader(partition, choice.leader), cluster)
 
     def designate(self, partition: Partition, cluster: Cluster, broker: int) -> Outcome:
         """ElectLeaders v3 with DesiredLeaders: an operator names the new leader.

@@ -121,12 +121,17 @@ class AlterPartition(NamedTuple):
 
 
 class LogInfo(NamedTuple):
-    """A replica's answer to GetReplicaLogInfo (KIP-966, in no release)."""
+    """A replica's answer to GetReplicaLogInfo (KIP-966, in no release).
+
+    `last_epoch` is LastWrittenLeaderEpoch, the epoch of the last record in its log.
+    `current_leader_epoch` is the partition's epoch in the replica's metadata cache.
+    """
 
     broker: int
     broker_epoch: int
     last_epoch: int
     log_end_offset: int
+    current_leader_epoch: int
 
 
 class Election(IntEnum):

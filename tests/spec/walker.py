@@ -79,7 +79,8 @@ def step(protocol: Protocol, partition: Partition, cluster: Cluster, move: str, 
             return f"unclean {choice.name}", protocol.set_unclean(partition, cluster, choice)
         case "recover":
             replies = tuple(
-                LogInfo(at, cluster.epoch(at), random.randrange(3), random.randrange(9)) for at in sorted(cluster.live)
+                LogInfo(at, cluster.epoch(at), random.randrange(3), random.randrange(9), partition.leader_epoch)
+                for at in sorted(cluster.live)
             )
             return "recover", protocol.recover(partition, cluster, replies)
         case "designate":

@@ -299,7 +299,7 @@ class Machine:
         controls = tuple(word >> DATA_BITS for word in words)
         _, cluster = self.partition(state)
         replies = [
-            LogInfo(at, cluster.epoch(at), (word & LOG).bit_length(), (word & LOG).bit_count())
+            LogInfo(at, cluster.epoch(at), (word & LOG).bit_length(), (word & LOG).bit_count(), 0)
             for at, word in enumerate(words)
             if controls[at] & _FETCHES == _FETCHES
         ]
