@@ -48,6 +48,7 @@ from analysis.judge.outcome.prediction import (
     observed_sentence,
     prediction_sentence,
 )
+from analysis.judge.outcome.unavailable import time_without_service
 from ebbtide.errors import EbbtideError, Problems
 from ebbtide.record.files import JOURNAL_DIR, RAW_DIR, WITNESS_DIR, check_ended
 from ebbtide.record.manifest import Manifest, read_manifest
@@ -57,6 +58,7 @@ from ebbtide.record.sums import forget_sums, read_sums, update_sums, write_sums
 from ebbtide.record.tables import table_files
 from ebbtide.record.verdict import (
     Outcome,
+    Unavailability,
     Verdict,
     acks_0_summary,
     count_acked_by_brokers,
@@ -161,7 +163,8 @@ def verdict_of(record: Path, manifest: Manifest, reconciliation: Reconciliation)
         checked += check_all(case, [WITNESS])
     kinds = counts_by_kind(reconciliation.anomalies)
     facts = _facts(case, checked, kinds)
-    seen = _observed_run(case, reconciliation, facts)
+    unavailable = time_without_service(case.evidence, manifest, case.gaps)
+    seen = _observed_run(case, reconciliation, facts, unavailable)
     comparison = compare(scenario, manifest, seen) if scenario is not None else None
     if comparison is not None and any(one.part in OF_PREDICTIONS for one in case.gaps):
         comparison = as_unproven(comparison)
@@ -190,6 +193,7 @@ def verdict_of(record: Path, manifest: Manifest, reconciliation: Reconciliation)
         anomalies=list(reconciliation.anomalies),
         losses=losses_of(case.losses),
         regressions=regressions_of(case.regressions),
+        unavailable=unavailable,
         properties=[one.found for one in checked],
         coverage=facts,
     )
@@ -279,7 +283,9 @@ def _facts(case: Case, checked: Sequence[CheckedClause], kinds: Mapping[str, int
     return facts
 
 
-def _observed_run(case: Case, reconciliation: Reconciliation, facts: dict[str, int]) -> ObservedRun:
+def _observed_run(
+    case: Case, reconciliation: Reconciliation, facts: dict[str, int], unavailable: Sequence[Unavailability]
+) -> ObservedRun:
     """Return what the run showed, to compare it with its prediction."""
     causes: Counter[str] = Counter()
     for one in case.losses:
@@ -301,6 +307,7 @@ def _observed_run(case: Case, reconciliation: Reconciliation, facts: dict[str, i
         unknown_kinds=case.unknown_kinds,
         elected_from_elr=sum(one.road == "elr" for one in all_elections(timeline)) if known else None,
         facts=facts if known else {},
+        unavailable=unavailable,
         acked=count_acked_by_brokers(counts, facts) if counts.sends or table_files(case.record, "sends") else None,
     )
 

@@ -17,6 +17,7 @@ from analysis.judge.history.timeline import Timeline, TopicPartition, load_timel
 from analysis.report import words
 from analysis.report.protocol import as_one_line, protocol_row
 from ebbtide.record.manifest import Manifest
+from ebbtide.record.outages import age_text, oldest_text, outage_text
 from ebbtide.record.predicted import prediction_of
 from ebbtide.record.rows import PartitionState
 from ebbtide.record.steps import StepEntry
@@ -37,6 +38,7 @@ class LossRow(msgspec.Struct, frozen=True, kw_only=True):
     cause: str
     meaning: str
     election: str
+    oldest: str
 
 
 class RegressionRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -217,7 +219,10 @@ def _figures(record: Path, verdict: Verdict, manifest: Manifest) -> tuple[tuple[
         ("read", f"{counts.polls:,}"),
         ("lost, committed", words.count_lost_text(verdict, committed=True)),
         ("lost, not committed", words.count_lost_text(verdict, committed=False)),
+        ("oldest lost", oldest_text(verdict)),
         ("answers with a lower HW", words.count_regressions(verdict)),
+        ("without leader, longest", outage_text(verdict, "no_leader")),
+        ("without ack, longest", outage_text(verdict, "no_ack")),
         ("protocol", as_one_line(protocol_row(verdict, prediction_of(record, manifest)))),
         ("took", words.duration(manifest.start_ns, manifest.end_ns)),
     )
@@ -233,6 +238,7 @@ def _loss(loss: Loss) -> LossRow:
         cause=loss.cause,
         meaning=words.MEANING[loss.cause],
         election=words.election(loss.election),
+        oldest=age_text(loss),
     )
 
 

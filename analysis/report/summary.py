@@ -17,6 +17,7 @@ from analysis.judge.history.timeline import load_timeline
 from analysis.report import words
 from analysis.report.protocol import as_one_line, protocol_row
 from ebbtide.record.manifest import Manifest, read_manifest
+from ebbtide.record.outages import oldest_text, outage_text
 from ebbtide.record.predicted import prediction_of
 from ebbtide.record.verdict import Loss, RecordedElection, Verdict, count_acked_by_brokers
 
@@ -80,6 +81,9 @@ def summary_lines(run: JudgedRun) -> list[tuple[str, str]]:
         ),
         ("elected from ELR", "\n".join(map(words.election, run.from_elr)) or "-"),
         ("HW went back", _hw_regression(verdict)),
+        ("oldest lost", oldest_text(verdict)),
+        ("without leader", outage_text(verdict, "no_leader")),
+        ("without ack", outage_text(verdict, "no_ack")),
         ("protocol", run.protocol),
         ("took", _run_length(run.manifest)),
         ("outcome", verdict.outcome),

@@ -50,6 +50,7 @@ def allowed_expectations() -> tuple[Sequence[str], Sequence[str]]:
 
 def report_properties(run: RunRecord) -> list[tuple[str, str | int]]:
     """Return the properties of the run for JUnit XML and other reports."""
+    from ebbtide.record.outages import service_figures
     from ebbtide.record.verdict import count_acked_by_brokers
 
     causes = dict.fromkeys(loss.cause for loss in run.verdict.losses)
@@ -62,6 +63,7 @@ def report_properties(run: RunRecord) -> list[tuple[str, str | int]]:
         ("ebbtide_acked", count_acked_by_brokers(run.verdict.counts, run.verdict.coverage)),
         ("ebbtide_lost", run.lost),
         ("ebbtide_causes", ", ".join(causes)),
+        *((f"ebbtide_{name}", text) for name, text in service_figures(run.verdict).items()),
         *replayed,
     ]
 

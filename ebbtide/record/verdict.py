@@ -23,6 +23,7 @@ VERDICT = "verdict.json"
 Outcome = Literal["as-predicted", "contradicted", "inconclusive"]
 PropertyStatus = Literal["holds", "violated", "unknown", "not-exercised"]
 Cause = Literal[AllowedCause, "unexplained"]
+LossEvent = Literal["disk", "election"]
 
 KINDS = (
     "lost",
@@ -110,7 +111,10 @@ class RecordedElection(msgspec.Struct, frozen=True, kw_only=True):
 class Loss(msgspec.Struct, frozen=True, kw_only=True):
     """Lost records of one partition that share acks, commitment, cause and election.
 
-    `acks`: -1 is all.
+    - `acks`: -1 is all.
+    - `oldest_s`: how old the oldest of them was when it was lost, in seconds from its ack (RPO); null: not known.
+    - `lost_by`: the event that lost it. `disk`: a power loss or another fault took it from the disk of the broker
+      that the guilty election made leader. `election`: the guilty election itself.
     """
 
     topic: str
@@ -122,6 +126,8 @@ class Loss(msgspec.Struct, frozen=True, kw_only=True):
     first_offset: int
     last_offset: int
     election: RecordedElection | None = None
+    oldest_s: float | None = None
+    lost_by: LossEvent | None = None
 
 
 class Regression(msgspec.Struct, frozen=True, kw_only=True):
@@ -134,6 +140,38 @@ class Regression(msgspec.Struct, frozen=True, kw_only=True):
     leader_epoch: int
     cause: Cause
     election: RecordedElection | None = None
+
+
+class Outage(msgspec.Struct, frozen=True, kw_only=True):
+    """How long one kind of service was missing on one partition, in seconds.
+
+    `longest_s` is the longest spell, from `from_ns` to `to_ns` (null where there was none). `total_s` and `spells` are
+    the sum and the number of all spells. `at_least`: the last spell has no end in the record, so that it may have
+    lasted longer.
+    """
+
+    longest_s: float
+    total_s: float
+    spells: int
+    from_ns: int | None = None
+    to_ns: int | None = None
+    at_least: bool = False
+
+
+class Unavailability(msgspec.Struct, frozen=True, kw_only=True):
+    """The time without service of one partition.
+
+    - `no_leader`: the metadata log says that the partition had no leader.
+    - `no_ack`: acks=all records waited, and none was acked. It is exact from 0.1 s on: 0.1 also stands for less, and
+      `total_s` and `spells` leave out shorter spells.
+    - `unknown` says for each of the two that is null why it is not known.
+    """
+
+    topic: str
+    partition: int
+    no_leader: Outage | None = None
+    no_ack: Outage | None = None
+    unknown: dict[str, str] = {}
 
 
 class PropertyResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -156,6 +194,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     anomalies: list[AnomalyCount] = []
     losses: list[Loss] = []
     regressions: list[Regression] = []
+    unavailable: list[Unavailability] = []
     properties: list[PropertyResult] = []
     coverage: dict[str, int] = {}
 

@@ -56,7 +56,12 @@ def _add_case(suite: ElementTree.Element, job: Job, took_s: float) -> ElementTre
 def _add_run(suite: ElementTree.Element, done: FinishedJob) -> None:
     case = _add_case(suite, done.job, done.took_s)
     properties = ElementTree.SubElement(case, "properties")
-    for name, value in (("record", done.run_id), ("outcome", done.ended), ("seed", done.seed)):
+    for name, value in (
+        ("record", done.run_id),
+        ("outcome", done.ended),
+        ("seed", done.seed),
+        *done.figures.items(),
+    ):
         if value is not None:
             ElementTree.SubElement(properties, "property", name=name, value=str(value))
     if not done.is_expected:

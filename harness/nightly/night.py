@@ -14,6 +14,7 @@ import psutil
 from analysis.judge.outcome.prediction import known_bug_of
 from ebbtide.errors import EbbtideError, ExitCode, HarnessError, UsageError
 from ebbtide.record.manifest import Manifest, read_manifest, records_of
+from ebbtide.record.outages import service_figures
 from ebbtide.record.verdict import EXIT_OF_OUTCOME, Verdict
 from ebbtide.releases.known import parse_version
 from ebbtide.scenario import catalogue
@@ -206,6 +207,7 @@ class Night:
             causes=causes,
             coverage=verdict.coverage,
             known_bug=known_bug_of(verdict.why),
+            figures=service_figures(verdict),
             seed=manifest.seed,
             took_s=max(0, took_ns) / 1e9,
         )

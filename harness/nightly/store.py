@@ -53,7 +53,8 @@ class FinishedJob(msgspec.Struct, frozen=True, kw_only=True):
     """A job that ran, as a line of the history.
 
     `causes` counts lost records by cause. `harness_mib` is the harness's memory after the run. `known_bug` is the bug
-    that the scenario names as the reason for this contradiction.
+    that the scenario names as the reason for this contradiction. `figures` has texts for JUnit, by name: the longest
+    times without service, and the age of the oldest lost record.
     """
 
     night: str
@@ -68,6 +69,7 @@ class FinishedJob(msgspec.Struct, frozen=True, kw_only=True):
     ended_at_s: float = 0.0
     harness_mib: int = 0
     known_bug: str | None = None
+    figures: dict[str, str] = {}
 
     @property
     def is_expected(self) -> bool:

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from analysis.judge.causes.lost_offsets import counts_between
+from analysis.judge.causes.lost_offsets import LostStretch, stretches_between
 from analysis.judge.causes.permits import has_lost_offset, why_it_could_lead
 from analysis.judge.causes.uncommitted_losses import why_uncommitted
 from analysis.judge.history.elections import ElectionEvent, elections_of
@@ -38,12 +38,16 @@ if TYPE_CHECKING:
 
 
 class LostPart(msgspec.Struct, frozen=True, kw_only=True):
-    """The part of a lost range that one election is guilty of."""
+    """The part of a lost range that one election is guilty of.
+
+    `first_done_ns` is when the first of its records was acked; None: not known.
+    """
 
     first_offset: int
     last_offset: int
     count: int
     attribution: Attribution
+    first_done_ns: int | None = None
 
 
 def attribute_loss(evidence: Evidence, lost: LostRange) -> list[LostPart]:
@@ -106,16 +110,25 @@ def _with_counts(evidence: Evidence, lost: LostRange, parts: list[tuple[int, int
     Where the counts cannot be read, the attribution of the first offset, which is certainly lost,
     stands for all.
     """
-    counts: list[int] | None = [last - first + 1 for first, last, _ in parts]
-    if sum(counts or []) != lost.count:
-        one_part = len(parts) == 1
-        counts = [lost.count] if one_part else counts_between(evidence.record, lost, [first for first, _, _ in parts])
-    if counts is None:
-        parts, counts = [(lost.first_offset, lost.last_offset, parts[0][2])], [lost.count]
+    if len(parts) == 1:
+        stretches: list[LostStretch] | None = [LostStretch(lost.count, lost.first_done_ns)]
+    else:
+        stretches = stretches_between(evidence.record, lost, [first for first, _, _ in parts])
+    if stretches is None and lost.count == lost.last_offset - lost.first_offset + 1:
+        stretches = [LostStretch(last - first + 1, None) for first, last, _ in parts]
+    if stretches is None:
+        parts = [(lost.first_offset, lost.last_offset, parts[0][2])]
+        stretches = [LostStretch(lost.count, lost.first_done_ns)]
     return [
-        LostPart(first_offset=first, last_offset=last, count=count, attribution=found)
-        for (first, last, found), count in zip(parts, counts, strict=True)
-        if count
+        LostPart(
+            first_offset=first,
+            last_offset=last,
+            count=one.count,
+            attribution=found,
+            first_done_ns=one.first_done_ns,
+        )
+        for (first, last, found), one in zip(parts, stretches, strict=True)
+        if one.count
     ]
 
 

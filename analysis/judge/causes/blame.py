@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,7 @@ import msgspec
 
 from analysis.evidence.wholeness import OF_LOSSES, Gap
 from analysis.judge.causes.attribution import attribute_loss, attribute_regression
+from analysis.judge.causes.loss_age import age_of
 from analysis.judge.causes.vanished import READ
 from analysis.judge.clauses.outcome_checks import AttributedAnomaly, election_in_brackets, election_of
 from analysis.judge.history.evidence import Attribution, Evidence
@@ -23,18 +25,23 @@ _DIFFER = "offset at which replicas differ|offsets at which replicas differ"
 
 def attributed_losses(evidence: Evidence, reconciliation: Reconciliation) -> list[AttributedAnomaly]:
     """Return the losses, in parts of one cause each."""
-    return [
-        AttributedAnomaly(
-            topic=lost.topic,
-            partition=lost.partition,
-            what={"acks": lost.acks, "first_offset": part.first_offset, "last_offset": part.last_offset},
-            count=part.count,
-            committed=lost.committed or lost.acks == -1,
-            attribution=part.attribution,
-        )
-        for lost in reconciliation.lost
-        for part in attribute_loss(evidence, lost)
-    ]
+    found = []
+    for lost in reconciliation.lost:
+        for part in attribute_loss(evidence, lost):
+            age = age_of(evidence, lost.topic, lost.partition, part)
+            found.append(
+                AttributedAnomaly(
+                    topic=lost.topic,
+                    partition=lost.partition,
+                    what={"acks": lost.acks, "first_offset": part.first_offset, "last_offset": part.last_offset},
+                    count=part.count,
+                    committed=lost.committed or lost.acks == -1,
+                    attribution=part.attribution,
+                    oldest_s=age.oldest_s if age is not None else None,
+                    lost_by=age.lost_by if age is not None else None,
+                )
+            )
+    return found
 
 
 def attributed_regressions(evidence: Evidence, reconciliation: Reconciliation) -> list[AttributedAnomaly]:
@@ -83,9 +90,17 @@ def losses_of(blamed: Sequence[AttributedAnomaly]) -> list[Loss]:
             first_offset=min(one.what["first_offset"] for one in group),
             last_offset=max(one.what["last_offset"] for one in group),
             election=election,
+            oldest_s=oldest.oldest_s,
+            lost_by=oldest.lost_by,
         )
         for (topic, partition, acks, committed, cause, election), group in groups.items()
+        for oldest in [_oldest(group)]
     ]
+
+
+def _oldest(group: Sequence[AttributedAnomaly]) -> AttributedAnomaly:
+    """Return the part with the oldest record; a part whose age is not known, if there is one."""
+    return max(group, key=lambda one: math.inf if one.oldest_s is None else one.oldest_s)
 
 
 def regressions_of(blamed: Sequence[AttributedAnomaly]) -> list[Regression]:

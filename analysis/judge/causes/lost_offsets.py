@@ -9,7 +9,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 import pyarrow as pa
@@ -23,11 +23,18 @@ if TYPE_CHECKING:
 
 
 class _LostDetails(msgspec.Struct, frozen=True):
-    """The columns of a lost record's details that identify its group."""
+    """The details of a lost record that identify its group, and when it was acked."""
 
     acks: int
     committed: bool
     acked_after_epoch: int | None = None
+    sent_ns: int | None = None
+    done_ns: int | None = None
+
+    @property
+    def group(self) -> tuple[object, ...]:
+        """What lost records of one group share."""
+        return self.acks, self.committed, self.acked_after_epoch
 
 
 class _VanishedDetails(msgspec.Struct, frozen=True):
@@ -40,20 +47,39 @@ class _VanishedDetails(msgspec.Struct, frozen=True):
     leader_epoch: int | None = None
     also_lost: bool = False
 
+    @property
+    def group(self) -> tuple[object, ...]:
+        """What vanished items of one group share."""
+        return self.committed, self.leader_epoch, self.also_lost
 
-def counts_between(record: Path, lost: LostRange, starts: list[int]) -> list[int] | None:
-    """Count the records of `lost` in each stretch that begins at one of `starts`.
+
+_Details = TypeVar("_Details", _LostDetails, _VanishedDetails)
+
+
+class LostStretch(msgspec.Struct, frozen=True):
+    """How many records of a stretch are lost, and when the first of them was acked."""
+
+    count: int
+    first_done_ns: int | None
+
+
+def stretches_between(record: Path, lost: LostRange, starts: list[int]) -> list[LostStretch] | None:
+    """Return the lost records of each stretch of `lost` that begins at one of `starts`.
 
     `starts` is sorted. None: anomalies/ does not hold exactly the records of the range.
     """
     group = _LostDetails(lost.acks, lost.committed, lost.acked_after_epoch)
     counts = [0] * len(starts)
+    first_done_ns: list[int | None] = [None] * len(starts)
     try:
-        for offset in _offsets(record, "lost", lost, group):
-            counts[bisect_right(starts, offset) - 1] += 1
+        for offset, details in _items(record, "lost", lost, group):
+            at = bisect_right(starts, offset) - 1
+            counts[at] += 1
+            done_ns = details.sent_ns if details.done_ns is None else details.done_ns
+            first_done_ns[at] = min((one for one in (first_done_ns[at], done_ns) if one is not None), default=None)
     except (pa.ArrowException, OSError, msgspec.DecodeError, KeyError, TypeError):
         return None
-    return counts if sum(counts) == lost.count else None
+    return list(map(LostStretch, counts, first_done_ns)) if sum(counts) == lost.count else None
 
 
 def lowest_between(record: Path, vanished: VanishedRange, starts: list[int]) -> list[int] | None:
@@ -66,7 +92,7 @@ def lowest_between(record: Path, vanished: VanishedRange, starts: list[int]) -> 
     lowest: dict[int, int] = {}
     count = 0
     try:
-        for offset in _offsets(record, vanished.kind, vanished, group):
+        for offset, _ in _items(record, vanished.kind, vanished, group):
             stretch = bisect_right(starts, offset)
             lowest[stretch] = min(offset, lowest.get(stretch, offset))
             count += 1
@@ -75,15 +101,17 @@ def lowest_between(record: Path, vanished: VanishedRange, starts: list[int]) -> 
     return sorted(lowest.values()) if count == vanished.count else None
 
 
-def _offsets(
-    record: Path, kind: str, range_: LostRange | VanishedRange, group: _LostDetails | _VanishedDetails
-) -> Iterator[int]:
-    """Yield the offsets of a group's items within its range."""
+def _items(
+    record: Path, kind: str, range_: LostRange | VanishedRange, group: _Details
+) -> Iterator[tuple[int, _Details]]:
+    """Yield the offsets and details of a group's items within its range."""
     files = [str(file) for file in sorted((record / ANOMALIES_DIR).glob("*.parquet"))]
     decoder = msgspec.json.Decoder(type(group))
     place = (pc.field("topic") == range_.topic) & (pc.field("partition") == range_.partition)
     where = (pc.field("kind") == kind) & place
     for batch in ds.dataset(files, format="parquet").to_batches(columns=["offset", "details"], filter=where):
-        for offset, details in zip(batch["offset"].to_pylist(), batch["details"].to_pylist(), strict=True):
-            if range_.first_offset <= offset <= range_.last_offset and decoder.decode(details) == group:
-                yield offset
+        for offset, text in zip(batch["offset"].to_pylist(), batch["details"].to_pylist(), strict=True):
+            if range_.first_offset <= offset <= range_.last_offset:
+                details = decoder.decode(text)
+                if details.group == group.group:
+                    yield offset, details

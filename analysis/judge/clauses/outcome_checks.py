@@ -8,11 +8,14 @@ import msgspec
 
 from analysis.judge.clauses.findings import Finding, Row, finding
 from analysis.judge.history.evidence import Attribution
-from ebbtide.record.verdict import RecordedElection
+from ebbtide.record.verdict import LossEvent, RecordedElection
 
 
 class AttributedAnomaly(msgspec.Struct, frozen=True, kw_only=True):
-    """One lost part or one HW regression in plain values, with its attribution."""
+    """One lost part or one HW regression in plain values, with its attribution.
+
+    `oldest_s` and `lost_by` of lost records are as in `ebbtide.record.verdict.Loss`.
+    """
 
     topic: str
     partition: int
@@ -20,6 +23,8 @@ class AttributedAnomaly(msgspec.Struct, frozen=True, kw_only=True):
     count: int
     committed: bool
     attribution: Attribution
+    oldest_s: float | None = None
+    lost_by: LossEvent | None = None
 
 
 def no_committed_loss_unless_allowed(

@@ -10,6 +10,7 @@ import msgspec
 from ebbtide.plurals import plural
 from ebbtide.record.manifest import Manifest
 from ebbtide.record.predicted import APART, findings_ruled_out, fitting_prediction
+from ebbtide.record.verdict import Unavailability
 from ebbtide.scenario.facts import missing_needs
 from ebbtide.scenario.model import LossExpectation, Prediction, Scenario
 
@@ -21,7 +22,7 @@ class ObservedRun(msgspec.Struct, frozen=True, kw_only=True):
     records that a consumer had read and that vanished without being among the lost. `kinds` counts
     the anomalies by kind; `unknown_kinds` says why a kind could not be decided. `facts` are the
     coverage facts; empty: not known. `acked` counts the records that brokers acked; None: the
-    record does not say.
+    record does not say. `unavailable` is the time without service of each partition.
     """
 
     committed_lost: int
@@ -33,6 +34,7 @@ class ObservedRun(msgspec.Struct, frozen=True, kw_only=True):
     elected_from_elr: int | None = None
     facts: Mapping[str, int] = {}
     acked: int | None = None
+    unavailable: Sequence[Unavailability] = ()
 
 
 class Comparison(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,0 +1,86 @@
+"""Says how long each partition was without service: without a leader, and without an ack."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from analysis.evidence.remaking import TIMELINE
+from analysis.evidence.wholeness import Gap
+from analysis.judge.history.ack_gaps import CELL_NS, ack_spells
+from analysis.judge.history.evidence import Evidence
+from analysis.judge.history.leader_gaps import Spell, leaderless_spells
+from analysis.judge.history.timeline import TopicPartition
+from ebbtide.record.manifest import ACKS, Manifest
+from ebbtide.record.outages import NOBODY_WAITED
+from ebbtide.record.tables import table_files
+from ebbtide.record.verdict import Outage, Unavailability
+
+_OF_LEADERS = frozenset({*TIMELINE, "manifest", "evidence"})
+_OF_ACKS = frozenset({"sends", "manifest"})
+
+
+def time_without_service(evidence: Evidence, manifest: Manifest, gaps: Sequence[Gap]) -> list[Unavailability]:
+    """Return the time without service of every partition of the run's topics."""
+    no_leaders = _gap_sentence(gaps, _OF_LEADERS)
+    no_acks = _gap_sentence(gaps, _OF_ACKS) or _why_sends_unknown(evidence.record, manifest)
+    spells = ack_spells(evidence.record) if no_acks is None else {}
+    found = []
+    for topic, partition in _partitions(evidence, manifest, spells):
+        leaderless = no_leaders or leaderless_spells(evidence.timeline, topic, partition)
+        ackless = no_acks or spells.get((topic, partition)) or _why_no_acks(manifest)
+        found.append(
+            Unavailability(
+                topic=topic,
+                partition=partition,
+                no_leader=None if isinstance(leaderless, str) else _outage(leaderless, 0),
+                no_ack=None if isinstance(ackless, str) else _outage(ackless, CELL_NS),
+                unknown={
+                    name: why for name, why in (("no_leader", leaderless), ("no_ack", ackless)) if isinstance(why, str)
+                },
+            )
+        )
+    return found
+
+
+def _partitions(evidence: Evidence, manifest: Manifest, sent: Iterable[TopicPartition]) -> list[TopicPartition]:
+    """Return the partitions of the topics that the run made; a bare record names them by its tables."""
+    named = {(topic, at) for topic, setup in manifest.topics.items() for at in range(setup.partitions)}
+    return sorted(named or {*evidence.timeline.partitions, *sent})
+
+
+def _outage(spells: Sequence[Spell], least_ns: int) -> Outage:
+    """Return what a verdict says of some spells; spells of at most `least_ns` are not told apart."""
+    longest = max(spells, key=lambda one: one.length_ns, default=None)
+    told = [one for one in spells if one.length_ns > least_ns]
+    return Outage(
+        longest_s=_seconds(max(longest.length_ns if longest else 0, least_ns)),
+        total_s=_seconds(sum(one.length_ns for one in told)),
+        spells=len(told),
+        from_ns=longest.from_ns if longest in told and longest is not None else None,
+        to_ns=longest.to_ns if longest in told and longest is not None else None,
+        at_least=any(one.is_open for one in spells),
+    )
+
+
+def _seconds(length_ns: int) -> float:
+    return round(length_ns / 1e9, 3)
+
+
+def _gap_sentence(gaps: Sequence[Gap], parts: frozenset[str]) -> str | None:
+    return next((f"the record is not whole: {one.why}" for one in gaps if one.part in parts), None)
+
+
+def _why_sends_unknown(record: Path, manifest: Manifest) -> str | None:
+    if not table_files(record, "sends"):
+        return "sends is missing"
+    if manifest.torn_journal_bytes:
+        return "the clients' journals end in the middle of an entry, so sends may lack rows"
+    return None
+
+
+def _why_no_acks(manifest: Manifest) -> str:
+    """Return why a partition has no spells: nobody waited there for an ack by acks=all."""
+    if manifest.producers and not any(one.acks == ACKS["all"] for one in manifest.producers.values()):
+        return NOBODY_WAITED[0]
+    return NOBODY_WAITED[1]

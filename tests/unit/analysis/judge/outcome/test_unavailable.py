@@ -1,0 +1,115 @@
+"""The time without service in a verdict: known, or null with the reason, and never 0 by default."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from judge_records import Story, ns, whole_log
+
+from ebbtide.record.manifest import ProducerSetup
+from ebbtide.record.outages import oldest_text, outage_text
+from ebbtide.record.tables import SENDS
+from ebbtide.record.verdict import Outage, Unavailability, Verdict, read_verdict, write_verdict
+
+
+def send(sent_s: float, done_s: float, status: str = "acked", **fields: Any) -> dict[str, Any]:
+    """A row of sends with acks=all."""
+    usual = {"topic": "t", "partition": 0, "value": 1, "producer": 1, "sequence": 0, "acks": -1, "status": status}
+    return dict.fromkeys(SENDS.names) | usual | {"sent_ns": ns(sent_s), "done_ns": ns(done_s)} | fields
+
+
+@pytest.fixture
+def story(tmp_path: Path) -> Story:
+    """A run without a leader from 10 s to 14 s, and without an ack from 9 s to 15 s."""
+    story = Story(tmp_path)
+    whole_log(story)
+    story.change(producers={"1": ProducerSetup(acks=-1)})
+    story.broker(0, 1)
+    story.state(1)
+    story.state(10, leader=-1)
+    story.state(14, leader=1)
+    story.tables["sends"] = [send(2, 2.01), send(8, 9), send(8.5, 15)]
+    return story
+
+
+def only(verdict: Verdict) -> Unavailability:
+    (found,) = verdict.unavailable
+    return found
+
+
+def test_a_verdict_says_how_long_a_partition_had_no_leader_and_no_ack(story: Story) -> None:
+    found = only(story.judged())
+    assert found.no_leader == Outage(longest_s=4, total_s=4, spells=1, from_ns=ns(10), to_ns=ns(14))
+    assert found.no_ack == Outage(longest_s=6, total_s=7, spells=2, from_ns=ns(9), to_ns=ns(15))
+    assert found.unknown == {}
+
+
+def test_a_partition_with_a_leader_all_the_time_was_without_one_for_0_s(story: Story) -> None:
+    story.tables["partitions"] = story.tables["partitions"][:1]
+    verdict = story.judged()
+    assert only(verdict).no_leader == Outage(longest_s=0, total_s=0, spells=0)
+    assert outage_text(verdict, "no_leader") == "none"
+
+
+@pytest.mark.parametrize(
+    ("missing", "service", "why"),
+    [
+        ("partitions", "no_leader", "the metadata timeline is missing (partitions.parquet)"),
+        ("sends", "no_ack", "sends is missing"),
+    ],
+)
+def test_a_missing_table_leaves_its_service_unknown(story: Story, missing: str, service: str, why: str) -> None:
+    verdict = story.judged(missing=(missing,))
+    assert getattr(only(verdict), service) is None
+    assert only(verdict).unknown == {service: why}
+    assert outage_text(verdict, "no_leader" if service == "no_leader" else "no_ack") == "?"
+
+
+def test_a_torn_journal_leaves_the_acks_unknown(story: Story) -> None:
+    story.change(torn_journal_bytes=3)
+    assert only(story.judged()).no_ack is None
+
+
+def test_a_metadata_log_with_gaps_leaves_the_leaders_unknown(story: Story) -> None:
+    (story.record / "evidence.json").unlink()
+    assert only(story.judged()).no_leader is None
+
+
+def test_where_nobody_waits_for_acks_all_there_is_nothing_to_measure(story: Story) -> None:
+    story.tables["sends"] = [send(2, 15, acks=1)]
+    story.change(producers={"1": ProducerSetup(acks=1)})
+    verdict = story.judged()
+    assert only(verdict).no_ack is None
+    assert only(verdict).unknown == {"no_ack": "no producer sent with acks=all"}
+    assert outage_text(verdict, "no_ack") == "-"
+
+
+def test_the_texts_name_the_worst_partition_and_say_at_least(story: Story) -> None:
+    verdict = story.judged()
+    assert (outage_text(verdict, "no_leader"), outage_text(verdict, "no_ack")) == ("4.0 s (t-0)", "6.0 s (t-0)")
+    story.tables["sends"].append(send(15, 40, "failed"))
+    assert outage_text(story.judged(), "no_ack") == "at least 25.0 s (t-0)"
+    partly = [*verdict.unavailable, Unavailability(topic="u", partition=0, unknown={"no_leader": "a reason"})]
+    more = msgspec.structs.replace(verdict, unavailable=partly)
+    assert outage_text(more, "no_leader") == "at least 4.0 s (t-0)"
+
+
+def test_waits_too_short_to_tell_apart_are_shown_as_an_upper_bound(story: Story) -> None:
+    story.tables["sends"] = [send(at, at + 0.01) for at in range(9)]
+    verdict = story.judged()
+    assert only(verdict).no_ack == Outage(longest_s=0.1, total_s=0, spells=0)
+    assert outage_text(verdict, "no_ack") == "at most 0.1 s"
+
+
+def test_a_verdict_of_before_is_still_read(story: Story) -> None:
+    write_verdict(story.record, story.judged())
+    path = story.record / "verdict.json"
+    old = msgspec.json.decode(path.read_bytes())
+    del old["unavailable"]
+    path.write_bytes(msgspec.json.encode(old))
+    verdict = read_verdict(story.record)
+    assert verdict is not None
+    assert (outage_text(verdict, "no_leader"), oldest_text(verdict)) == ("?", "-")
