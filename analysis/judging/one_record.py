@@ -51,13 +51,14 @@ from analysis.judge.outcome.prediction import (
 from analysis.judge.outcome.unavailable import time_without_service
 from ebbtide.errors import EbbtideError, Problems
 from ebbtide.record.files import JOURNAL_DIR, RAW_DIR, WITNESS_DIR, check_ended
-from ebbtide.record.manifest import Manifest, read_manifest
+from ebbtide.record.manifest import ACKS_SPELLED, Manifest, read_manifest
 from ebbtide.record.properties import API_AGREES, TRANSITIONS
 from ebbtide.record.steps import StepEntry, read_steps, split_composed_steps
 from ebbtide.record.sums import forget_sums, read_sums, update_sums, write_sums
 from ebbtide.record.tables import table_files
 from ebbtide.record.verdict import (
     Outcome,
+    PropertyStatus,
     Unavailability,
     Verdict,
     acks_0_summary,
@@ -164,7 +165,8 @@ def verdict_of(record: Path, manifest: Manifest, reconciliation: Reconciliation)
     kinds = counts_by_kind(reconciliation.anomalies)
     facts = _facts(case, checked, kinds)
     unavailable = time_without_service(case.evidence, manifest, case.gaps)
-    seen = _observed_run(case, reconciliation, facts, unavailable)
+    properties = {one.found.name: one.found.status for one in checked}
+    seen = _observed_run(case, reconciliation, facts, unavailable, properties)
     comparison = compare(scenario, manifest, seen) if scenario is not None else None
     if comparison is not None and any(one.part in OF_PREDICTIONS for one in case.gaps):
         comparison = as_unproven(comparison)
@@ -284,7 +286,11 @@ def _facts(case: Case, checked: Sequence[CheckedClause], kinds: Mapping[str, int
 
 
 def _observed_run(
-    case: Case, reconciliation: Reconciliation, facts: dict[str, int], unavailable: Sequence[Unavailability]
+    case: Case,
+    reconciliation: Reconciliation,
+    facts: dict[str, int],
+    unavailable: Sequence[Unavailability],
+    properties: Mapping[str, PropertyStatus],
 ) -> ObservedRun:
     """Return what the run showed, to compare it with its prediction."""
     causes: Counter[str] = Counter()
@@ -309,7 +315,23 @@ def _observed_run(
         facts=facts if known else {},
         unavailable=unavailable,
         acked=count_acked_by_brokers(counts, facts) if counts.sends or table_files(case.record, "sends") else None,
+        lost_by_acks=_lost_by_acks(case, facts),
+        properties=properties,
     )
+
+
+def _lost_by_acks(case: Case, facts: Mapping[str, int]) -> dict[str, int]:
+    """Return how many records of each acks were lost; an acks is left out where that is not known.
+
+    A record with acks=0 has no offset, so no election can be found for it. It is lost if the final
+    read lacks it.
+    """
+    known: dict[str, int] = {}
+    if "lost" not in case.unknown_kinds:
+        for acks, word in ACKS_SPELLED.items():
+            if acks != 0:
+                known[word] = sum(one.count for one in case.losses if one.what["acks"] == acks)
+    return known | ({"0": facts["acks-0-gone"]} if "acks-0-gone" in facts else {})
 
 
 def _prediction_reasons(comparison: Comparison | None, outcome: Outcome, violated: Set[str]) -> Iterator[str]:

@@ -63,10 +63,13 @@ _OF_THE_HW = frozenset({HW_FROZEN, NO_HW_REGRESSION})
 def is_needed(name: str, prediction: Prediction | None, *, threw: bool, fell: bool) -> bool:
     """Whether a run cannot end as predicted while this clause is unknown.
 
-    Clauses on the HW are needed where the prediction mentions the HW, and where a HW went back without an allowed
-    cause (`fell`). A checker that failed (`threw`) always counts: what it would have found is not known.
+    A clause that the prediction requires to hold is needed. Clauses on the HW are needed where the prediction mentions
+    the HW, and where a HW went back without an allowed cause (`fell`). A checker that failed (`threw`) always counts:
+    what it would have found is not known.
     """
     if threw or (name == NO_HW_REGRESSION and fell):
+        return True
+    if prediction is not None and name in prediction.holds:
         return True
     if name in _OF_THE_HW:
         return prediction is not None and prediction.hw_regression != "any"

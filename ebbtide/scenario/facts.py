@@ -14,6 +14,7 @@ from ebbtide.scenario.steps.table import KINDS
 
 BELOW = "below-min-isr"
 HELD = "while-alter-partition-held"
+RECOVERING = "while-recovering"
 
 ACTION_CLAUSES: Mapping[str, str] = {
     "fence": "KIP-966, Controller behaviors 2",
@@ -48,6 +49,27 @@ class Fact(NamedTuple):
     clause: str = ""
     needs: tuple[str, ...] = ()
 
+
+_REJECTIONS = (
+    Fact(
+        "alter-partitions-rejected",
+        "requests that the controllers' own logs say were rejected; left out where the record lacks these",
+        "KIP-903, Controller; KIP-704, AlterPartition RPC",
+    ),
+    *(
+        Fact(f"alter-partitions-rejected-for-{reason}", f"of them, {counts}", clause, ("alter-partitions-rejected",))
+        for reason, counts, clause in (
+            ("broker-epoch", "those whose new ISR names an earlier broker epoch", "KIP-903, Controller"),
+            (
+                "fenced-replica",
+                "those whose new ISR has a broker that is fenced, shutting down or not registered",
+                "KIP-841",
+            ),
+            ("partition-epoch", "those of an earlier partition epoch", "KIP-497"),
+            ("recovering", "those with an ISR of several while the leader recovers", "KIP-704, AlterPartition RPC"),
+        )
+    ),
+)
 
 _TIMELINE = (
     Fact(
@@ -94,10 +116,30 @@ _TIMELINE = (
         "KIP-966, Controller behaviors 4",
     ),
     Fact(
-        "alter-partitions-rejected",
-        "requests that the controllers' own logs say were rejected; left out where the record lacks these",
-        "KIP-903, Controller; KIP-704, AlterPartition RPC",
+        "clean-registrations",
+        "registrations after a proven clean stop",
+        "KIP-966, Detection of an unclean shutdown 3",
     ),
+    Fact(
+        "clean-registrations-still-eligible",
+        "such registrations of brokers that were in an ISR or ELR, and that stayed in one of the two",
+        "KIP-966, Controller behaviors 4",
+        needs=("clean-registrations",),
+    ),
+    Fact(
+        "clean-registrations-taken-as-unclean",
+        "such registrations that removed the broker from ISR and ELR, or of brokers that found no clean-shutdown file",
+        "KIP-966, Detection of an unclean shutdown 3",
+        needs=("clean-registrations",),
+    ),
+    Fact(
+        "clean-shutdown-files-found",
+        "such registrations of brokers that found the file of a clean shutdown, as their logs say; left out where the "
+        "record lacks these",
+        "KIP-966, Detection of an unclean shutdown 1",
+        needs=("clean-registrations",),
+    ),
+    *_REJECTIONS,
     Fact(
         "reassignments-completed", "reassignments that ended with their target replicas", "KIP-966, Other behaviors 4a"
     ),
@@ -237,6 +279,9 @@ GROUPS: Mapping[str, tuple[Fact, ...]] = {
         BELOW, "KIP-966, HW 1 and 5"
     ),
     "While a leader's AlterPartition was held, from the last cut in that time on": _of_stretches(HELD, "KIP-966, HW 3"),
+    "While a partition was RECOVERING and its leader surely knew of it": _of_stretches(
+        RECOVERING, "KIP-704, Topic Partition Leader 3"
+    ),
     "Transitions; left out where the model could check none": _ACTIONS,
 }
 """All facts, by what they are about."""

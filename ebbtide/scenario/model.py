@@ -16,6 +16,8 @@ from ebbtide.scenario.steps.step import StepSpec
 
 Acks = Literal["0", "1", "all"]
 Isolation = Literal["read_uncommitted", "read_committed"]
+Expected = Literal["none", "some", "any"]
+"""Whether a run must show none, must show some, or may show either."""
 Compression = Literal["none", "gzip", "snappy", "lz4", "zstd"]
 OffsetReset = Literal["none", "earliest", "latest"]
 AllowedCause = Literal[
@@ -126,11 +128,13 @@ class ConsumerSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 class LossExpectation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Lost records that a release must show (some) or must not show (none).
 
-    `cause` is the only cause allowed.
+    `cause` is the only cause allowed. `acks` says the same of the records sent with each acks, committed or not. That
+    includes acks=0, whose records no broker acks: those that the final read lacks are lost.
     """
 
-    committed: Literal["none", "some", "any"] = "any"
-    uncommitted: Literal["none", "some", "any"] = "any"
+    committed: Expected = "any"
+    uncommitted: Expected = "any"
+    acks: dict[str, Expected] = {}
     cause: AllowedCause | None = None
     at_least: int | None = None
 
@@ -143,6 +147,8 @@ class Prediction(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     - `clause` names the part of the protocol on which the prediction is based.
     - `exercised` names coverage facts of the verdict; a run without one of them is inconclusive.
     - `never` names coverage facts too; a run with one of them contradicts the prediction.
+    - `holds` names properties of the verdict that the run must show to hold. A run in which such a property was not
+      exercised, or is unknown, is inconclusive.
     - `known_bug` says why a run on these releases breaks the protocol and is contradicted. `violates` names the
       properties of the verdict that it violates. If nothing else is broken, a campaign does not report it as news.
     """
@@ -151,11 +157,12 @@ class Prediction(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     clause: str
     features: dict[str, int] = {}
     loss: LossExpectation = LossExpectation()
-    hw_regression: Literal["none", "some", "any"] = "any"
+    hw_regression: Expected = "any"
     elected_from_elr: bool | None = None
     anomalies: Literal["none", "any"] = "any"
     exercised: tuple[str, ...] = ()
     never: tuple[str, ...] = ()
+    holds: tuple[str, ...] = ()
     known_bug: str | None = None
     violates: tuple[str, ...] = ()
 

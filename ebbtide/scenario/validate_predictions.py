@@ -28,7 +28,11 @@ def validate_predictions(parts: Parts) -> Iterator[UsageError]:
             for key in ("exercised", "never"):
                 for at, fact in enumerate(getattr(prediction, key, ())):
                     yield from _fact_known(fact, f"{where}.{key}[{at}]")
+            for at, name in enumerate(getattr(prediction, "holds", ())):
+                yield from _property_known(name, f"{where}.holds[{at}]")
+            yield from as_far_as_read(_contradictory_holds(prediction, f"{where}.holds"))
             yield from as_far_as_read(_loss(prediction, f"{where}.loss"))
+            yield from as_far_as_read(_acks(parts, prediction, f"{where}.loss.acks"))
             yield from as_far_as_read(_features(parts, prediction, f"{where}.features"))
             yield from as_far_as_read(_place(prediction, earlier, where))
             earlier.append((index, prediction))
@@ -90,6 +94,55 @@ def _loss(prediction: Prediction, where: str) -> Iterator[UsageError]:
                     got=repr(got),
                     allowed="committed or uncommitted = 'some' or 'any' beside it",
                 )
+
+
+def _property_known(name: str, where: str) -> Iterator[UsageError]:
+    """A property that no verdict has."""
+    # Imported here: few files name properties, and the verdict needs its libraries.
+    from ebbtide.record.properties import PROPERTY_NAMES, WITNESS_AGREES
+
+    known = (*PROPERTY_NAMES, WITNESS_AGREES)
+    if name not in known:
+        yield UsageError(
+            "unknown property",
+            where=where,
+            got=repr(name),
+            allowed=f"a property of docs/clauses.md, e.g. {PROPERTY_NAMES[0]}" + bracketed_suggestion(name, known),
+        )
+
+
+def _contradictory_holds(prediction: Prediction, where: str) -> Iterator[UsageError]:
+    """Report a property that the prediction wants to hold and to be violated."""
+    for at, name in enumerate(prediction.holds):
+        if name in prediction.violates:
+            yield UsageError(
+                "contradicts violates",
+                where=f"{where}[{at}]",
+                got=repr(name),
+                allowed="a property that the known bug does not violate",
+            )
+
+
+def _acks(parts: Parts, prediction: Prediction, where: str) -> Iterator[UsageError]:
+    """Report losses by acks that no producer can show, and those that the prediction rules out."""
+    loss = prediction.loss
+    producers = parts.producers
+    used = None if producers is None or None in producers else {one.acks for one in producers if one is not None}
+    for acks, wanted in loss.acks.items():
+        if used is not None and acks not in used:
+            yield UsageError(
+                "no producer sends with these acks",
+                where=f"{where}.{acks}",
+                got=repr(wanted),
+                allowed=f"acks of a producer: {', '.join(sorted(used))}",
+            )
+        elif wanted == "some" and acks != "0" and loss.committed == loss.uncommitted == "none":
+            yield UsageError(
+                "contradicts that no record is lost",
+                where=f"{where}.{acks}",
+                got=repr(wanted),
+                allowed="committed or uncommitted = 'some' or 'any' beside it",
+            )
 
 
 def _features(parts: Parts, prediction: Prediction, where: str) -> Iterator[UsageError]:

@@ -29,7 +29,7 @@ _NOT_STATES = (
     "described-",
     "disks-",
     "kills",
-    "clean-stops",
+    "clean-",
     "pauses",
     "power-losses",
     "partitions-cut",

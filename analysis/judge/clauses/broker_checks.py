@@ -19,6 +19,27 @@ def unclean_registrations(steps: Sequence[StepEntry], brokers: Sequence[BrokerEv
     step had stopped the broker cleanly before. A second registration of the running process (same
     incarnation) is not a return.
     """
+    for event, since in _returns(steps, brokers):
+        if since[0].step in UNCLEAN_STEPS and since[0].effect_ns is not None:
+            yield event
+
+
+def returns_from_a_stop(
+    steps: Sequence[StepEntry], brokers: Sequence[BrokerEvent]
+) -> Iterator[tuple[BrokerEvent, StepEntry]]:
+    """Yield the registrations with which a broker returned from a proven clean stop, and that stop.
+
+    No other step touched the broker's process or disk in between.
+    """
+    for event, since in _returns(steps, brokers):
+        if len(since) == 1 and since[0].step == "stop" and since[0].effect_ns is not None:
+            yield event, since[0]
+
+
+def _returns(
+    steps: Sequence[StepEntry], brokers: Sequence[BrokerEvent]
+) -> Iterator[tuple[BrokerEvent, list[StepEntry]]]:
+    """Yield the registrations of new processes after steps that took the broker down, with these steps."""
     for at, event in enumerate(brokers):
         if event.event != "registered":
             continue
@@ -33,8 +54,8 @@ def unclean_registrations(steps: Sequence[StepEntry], brokers: Sequence[BrokerEv
             and earlier[-1].at_ns <= step.fired_ns < event.at_ns
             and (step.step in UNCLEAN_STEPS or step.step == "stop")
         ]
-        if since and since[0].step in UNCLEAN_STEPS and since[0].effect_ns is not None:
-            yield event
+        if since:
+            yield event, since
 
 
 def unclean_broker_leaves_isr_and_elr(evidence: Evidence, steps: Sequence[StepEntry] | None) -> Finding:

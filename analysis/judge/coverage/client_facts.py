@@ -1,9 +1,10 @@
-"""Counts what clients saw below min ISR and while an ISR join was pending.
+"""Counts what clients saw in states for which the protocol has a rule.
 
-A rule on the HW is about these states. Both are stretches in which a leader surely knew of the
-state (`hw_check`). Below min ISR acks=all must be refused, acks=0 and acks=1 are answered, and
-whether the HW moves depends on the release. While the leader's AlterPartition is held on the wire,
-the controller may grant it at any time, so the HW must wait for the maximal ISR.
+These are: below min ISR, while an ISR join is pending, and while RECOVERING. All are stretches in
+which a leader surely knew of the state (`hw_check`). Below min ISR acks=all must be refused, acks=0
+and acks=1 are answered, and whether the HW moves depends on the release. While the leader's
+AlterPartition is held on the wire, the controller may grant it at any time, so the HW must wait for
+the maximal ISR. While RECOVERING, KIP-704 wants a leader to answer neither producers nor consumers.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from analysis.judge.history.evidence import Evidence
 from ebbtide.record.manifest import read_manifest
 from ebbtide.record.steps import StepEntry
 from ebbtide.record.tables import table_files
-from ebbtide.scenario.facts import BELOW, HELD
+from ebbtide.scenario.facts import BELOW, HELD, RECOVERING
 from ebbtide.scenario.steps.table import CUT_KINDS
 
 _ACKS = {"0": 0, "1": 1, "all": -1}
@@ -45,6 +46,7 @@ def client_facts(record: Path, evidence: Evidence, contact: LeaderContact) -> Co
     for suffix, intervals in (
         (BELOW, intervals_below(evidence, contact)),
         (HELD, _intervals_of_held_requests(evidence, contact.steps)),
+        (RECOVERING, _recovering_intervals(evidence)),
     ):
         sends = _sends_within(record, intervals) if table_files(record, "sends") else None
         if sends is not None:
@@ -172,6 +174,28 @@ def _intervals_of_held_requests(evidence: Evidence, steps: Sequence[StepEntry]) 
                     )
                 )
     return found
+
+
+def _recovering_intervals(evidence: Evidence) -> list[Interval]:
+    """Return the stretches in which a leader led a RECOVERING partition and knew of it.
+
+    A stretch ends with the next record of the partition.
+    """
+    return [
+        Interval(
+            topic=before.topic,
+            partition=before.partition,
+            leader=before.leader,
+            leader_epoch=before.leader_epoch,
+            metadata_offset=before.metadata_offset,
+            min_isr=0,
+            isr=before.isr,
+            start_ns=before.at_ns + LEARNS_WITHIN_NS,
+            end_ns=after.at_ns,
+        )
+        for before, after in evidence.timeline.pairs()
+        if before.recovering and before.leader >= 0 and before.at_ns + LEARNS_WITHIN_NS < after.at_ns
+    ]
 
 
 def _within(interval: Interval, column: str) -> pc.Expression:

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from analysis.judge.clauses.broker_checks import unclean_registrations
+from analysis.judge.coverage.node_logs import clean_stop_facts, rejection_facts
 from analysis.judge.coverage.partition_facts import partition_facts, rare_facts
 from analysis.judge.coverage.workload_facts import workload_facts
 from analysis.judge.history.elections import all_elections
@@ -68,7 +69,10 @@ def coverage(evidence: Evidence, steps: Sequence[StepEntry] | None, controllers:
     if "brokers" in timeline.missing:
         for fact in _OF_BROKERS:
             del facts[fact]
-    return dict(facts) | dict(rare_facts(evidence, steps, controllers)) | dict(workload_facts(evidence.record))
+    elif steps is not None:
+        facts.update(clean_stop_facts(evidence, steps))
+    rejections = rejection_facts(evidence.record, controllers)
+    return dict(facts) | dict(rare_facts(evidence, steps)) | dict(rejections) | dict(workload_facts(evidence.record))
 
 
 def _is_one_way(step: StepEntry) -> bool:

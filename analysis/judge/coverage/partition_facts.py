@@ -7,16 +7,12 @@ schedules.
 
 from __future__ import annotations
 
-import gzip
-import zlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from pathlib import Path
 
 from analysis.judge.history.evidence import Evidence
 from analysis.judge.history.timeline import Timeline
-from ebbtide.record.files import LOGS_DIR
 from ebbtide.record.rows import PartitionState
 from ebbtide.record.steps import StepEntry
 from ebbtide.scenario.steps.table import HEALED_BY
@@ -139,27 +135,17 @@ def _count_failovers(timeline: Timeline) -> int:
     return max(len({state.metadata_epoch for states in timeline.partitions.values() for state in states}) - 1, 0)
 
 
-_REJECTED = b"Rejecting AlterPartition request"
-"""`ReplicationControlManager` logs this at INFO for each of its reasons (3.9.1, 4.3.1, 4.4.0)."""
-
-
-def rare_facts(
-    evidence: Evidence, steps: Sequence[StepEntry] | None, controllers: Sequence[int]
-) -> Iterator[tuple[str, int]]:
+def rare_facts(evidence: Evidence, steps: Sequence[StepEntry] | None) -> Iterator[tuple[str, int]]:
     """Yield the facts that few schedules reach, each with its count.
 
     - `elr-of-two`: the ELR grew to two members or more.
     - `faults-while-recovering`: faults that hit a RECOVERING partition.
-    - `alter-partitions-rejected`: only where the logs of all `controllers` are there and whole.
     """
     pairs = evidence.timeline.pairs()
     yield "elr-of-two", sum(len(after.elr) >= 2 > len(before.elr) for before, after in pairs)
     spans = list(_recovering_spans(evidence.timeline))
     faults = [step.effect_ns for step in steps or () if step.step in HEALED_BY and step.effect_ns is not None]
     yield "faults-while-recovering", sum(any(start <= at < end for start, end in spans) for at in faults)
-    counts = [_count_rejections(log) for log in _controller_logs(evidence.record, controllers)]
-    if counts and None not in counts:
-        yield "alter-partitions-rejected", sum(filter(None, counts))
 
 
 def _recovering_spans(timeline: Timeline) -> Iterator[tuple[int, float]]:
@@ -177,19 +163,3 @@ def _recovering_spans(timeline: Timeline) -> Iterator[tuple[int, float]]:
                 began = None
         if began is not None:
             yield began.at_ns, float("inf")
-
-
-def _controller_logs(record: Path, controllers: Sequence[int]) -> list[Path]:
-    """Return the controllers' logs; empty if the log of any controller is missing."""
-    logs = sorted((record / LOGS_DIR).glob("controller-*.log*"))
-    there = {log.name.partition(".")[0] for log in logs}
-    return logs if all(f"controller-{node}" in there for node in controllers) else []
-
-
-def _count_rejections(log: Path) -> int | None:
-    """Count the rejected AlterPartition requests; None if the log is not whole."""
-    try:
-        with gzip.open(log) if log.suffix == ".gz" else log.open("rb") as lines:
-            return sum(_REJECTED in line for line in lines)
-    except (EOFError, OSError, zlib.error):
-        return None

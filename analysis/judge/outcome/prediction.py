@@ -10,7 +10,7 @@ import msgspec
 from ebbtide.plurals import plural
 from ebbtide.record.manifest import Manifest
 from ebbtide.record.predicted import APART, findings_ruled_out, fitting_prediction
-from ebbtide.record.verdict import Unavailability
+from ebbtide.record.verdict import PropertyStatus, Unavailability
 from ebbtide.scenario.facts import missing_needs
 from ebbtide.scenario.model import LossExpectation, Prediction, Scenario
 
@@ -22,7 +22,9 @@ class ObservedRun(msgspec.Struct, frozen=True, kw_only=True):
     records that a consumer had read and that vanished without being among the lost. `kinds` counts
     the anomalies by kind; `unknown_kinds` says why a kind could not be decided. `facts` are the
     coverage facts; empty: not known. `acked` counts the records that brokers acked; None: the
-    record does not say. `unavailable` is the time without service of each partition.
+    record does not say. `unavailable` is the time without service of each partition. `lost_by_acks`
+    counts the lost records that were sent with each acks; an acks that is missing is not known.
+    `properties` has the status of each checked property.
     """
 
     committed_lost: int
@@ -35,6 +37,8 @@ class ObservedRun(msgspec.Struct, frozen=True, kw_only=True):
     facts: Mapping[str, int] = {}
     acked: int | None = None
     unavailable: Sequence[Unavailability] = ()
+    lost_by_acks: Mapping[str, int] = {}
+    properties: Mapping[str, PropertyStatus] = {}
 
 
 class Comparison(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,9 +69,15 @@ def compare(scenario: Scenario, manifest: Manifest, seen: ObservedRun) -> Compar
     if seen.acked == 0:
         open_.append("no record was acked: the run had nothing to lose")
     _compare_losses(prediction.loss, seen, broken, open_)
+    _compare_acks(prediction.loss, seen, broken, open_)
     _compare_regressions(prediction, seen, broken, open_)
     _compare_elr(prediction, seen, unless_faulty, open_)
     _compare_facts(prediction, seen, open_)
+    open_ += [
+        f"predicted that {name} holds, but it is {status}: the run did not show it"
+        for name in prediction.holds
+        if (status := seen.properties.get(name, "not-exercised")) == "not-exercised"
+    ]
     broken += findings_ruled_out(prediction, facts=seen.facts, kinds=seen.kinds).values()
     if prediction.anomalies == "none":
         open_ += [
@@ -115,6 +125,18 @@ def _compare_losses(expected: LossExpectation, seen: ObservedRun, broken: list[s
         counted = seen.committed_lost + seen.uncommitted_lost
     if 0 < counted < at_least and decided:
         open_.append(f"predicted a loss of at least {at_least:,} records, seen {counted:,}: the run did not show it")
+
+
+def _compare_acks(expected: LossExpectation, seen: ObservedRun, broken: list[str], open_: list[str]) -> None:
+    """Compare the lost records of each acks with the prediction."""
+    for acks, wanted in expected.acks.items():
+        lost = seen.lost_by_acks.get(acks)
+        if wanted == "none" and lost:
+            broken.append(f"predicted no loss of records sent with acks={acks}, seen {lost:,} lost")
+        elif wanted == "some" and lost == 0:
+            open_.append(f"predicted a loss of records sent with acks={acks}, but the run did not show one")
+        elif wanted != "any" and lost is None:
+            open_.append(f"how many records sent with acks={acks} were lost is not known")
 
 
 def _compare_regressions(prediction: Prediction, seen: ObservedRun, broken: list[str], open_: list[str]) -> None:
@@ -166,6 +188,11 @@ def prediction_sentence(prediction: Prediction) -> str:
     for what, wanted in (("committed", prediction.loss.committed), ("uncommitted", prediction.loss.uncommitted)):
         if words[wanted] is not None:
             parts.append(f"{words[wanted]} loss of {what} records")
+    parts += [
+        f"{words[wanted]} loss of records sent with acks={acks}"
+        for acks, wanted in sorted(prediction.loss.acks.items())
+        if words[wanted] is not None
+    ]
     if prediction.loss.at_least:
         parts.append(f"at least {prediction.loss.at_least:,} of them")
     if prediction.loss.cause:
@@ -178,6 +205,7 @@ def prediction_sentence(prediction: Prediction) -> str:
         parts.append("no other anomaly")
     parts += prediction.exercised
     parts += [f"no {fact}" for fact in prediction.never]
+    parts += [f"{name} holds" for name in prediction.holds]
     return f"predicted: {', '.join(parts) or 'nothing in particular'} ({prediction.clause})"
 
 

@@ -142,6 +142,29 @@ def test_what_is_said_of_losses_may_not_contradict_that_there_is_none(loss: str,
 
 
 @pytest.mark.parametrize(
+    ("loss", "keys"),
+    [
+        ('acks = { all = "none" }', []),
+        ('acks = { "1" = "some" }', ["acks.1"]),  # no producer sends with acks=1
+        ('committed = "none", uncommitted = "none", acks = { all = "some" }', ["acks.all"]),
+        ('committed = "none", acks = { all = "some" }', []),
+        ('acks = { "2" = "some" }', ["acks.2"]),
+    ],
+)
+def test_what_is_said_of_the_losses_of_an_acks_needs_a_producer_that_can_show_it(loss: str, keys: list[str]) -> None:
+    found = of_predictions(f"{ANY}\nloss = {{ {loss} }}")
+    assert {where.removeprefix("predictions[0].loss.") for where in found} == set(keys), found
+
+
+def test_properties_that_must_hold_are_known_by_name_and_not_violated_too() -> None:
+    found = of_predictions(f'{ANY}\nholds = ["leader-in-isr", "api-agrees-with-logs"]')
+    assert set(found) == {"predictions[0].holds[1]"}
+    assert "did you mean 'api-agrees-with-log'?" in found["predictions[0].holds[1]"]
+    bug = 'known_bug = "K"\nviolates = ["leader-in-isr"]\nholds = ["leader-in-isr"]'
+    assert set(of_predictions(f"{ANY}\n{bug}")) == {"predictions[0].holds[0]"}
+
+
+@pytest.mark.parametrize(
     "kafka", [">=4.0,<3.0", "<3.3", "<=3.2.9", ">4.0.0,<4.0.1", "===3.9", "==3.9.1,!=3.9.1", ">=2,<3.3.0"]
 )
 def test_a_range_that_holds_no_release_is_refused(kafka: str) -> None:

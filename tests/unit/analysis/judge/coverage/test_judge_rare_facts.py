@@ -7,6 +7,8 @@ from pathlib import Path
 
 from judge_records import ELR_ON, Story
 
+from ebbtide.record.manifest import Topology
+
 
 def facts(story: Story) -> dict[str, int]:
     return story.judged().coverage
@@ -44,5 +46,7 @@ def test_rejected_alter_partitions_are_counted_in_the_logs_of_the_controllers(tm
     (tmp_path / "logs" / "broker-1.log.gz").write_bytes(gzip.compress(line))
     (tmp_path / "logs" / "controller-100.log.gz").write_bytes(gzip.compress(line + b"INFO else\n" + line))
     assert facts(story)["alter-partitions-rejected"] == 2
+    story.change(topology=Topology(controllers=(100, 101), brokers=(1, 2, 3)))
+    assert "alter-partitions-rejected" not in facts(story)
     (tmp_path / "logs" / "controller-101.log").write_bytes(line)
     assert facts(story)["alter-partitions-rejected"] == 3

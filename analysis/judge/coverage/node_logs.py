@@ -1,0 +1,131 @@
+"""Counts what the nodes' own logs say, and no metadata record does.
+
+- Why a controller rejected an AlterPartition request: the answer goes to the leader alone.
+- Whether a broker that starts found the file that a clean shutdown leaves.
+
+Facts that need a log which the record lacks are left out.
+"""
+
+from __future__ import annotations
+
+import gzip
+import re
+import zlib
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Literal
+
+from analysis.judge.clauses.broker_checks import returns_from_a_stop
+from analysis.judge.history.evidence import Evidence
+from analysis.judge.history.timeline import MILLISECOND_NS
+from ebbtide.record.files import LOGS_DIR
+from ebbtide.record.rows import BrokerEvent
+from ebbtide.record.steps import StepEntry
+
+_REJECTED = b"Rejecting AlterPartition request"
+"""`ReplicationControlManager` logs this for each of its reasons (3.4.1, 3.9.1, 4.3.1, 4.4.0)."""
+_REASONS = {
+    "broker-epoch": re.compile(rb"ineligible replicas .*broker epoch mismatch"),
+    "fenced-replica": re.compile(rb"ineligible replicas .*\((fenced|shutting down|not registered)\)"),
+    "partition-epoch": re.compile(rb"because the current partition epoch is -?\d+, not "),
+    "recovering": re.compile(rb"while the leader was still recovering"),
+}
+"""The words after `alter-partitions-rejected-for-`, and the log lines that they stand for. `(...)` is
+`IneligibleReplica.toString`; 3.4.1 compares no broker epochs."""
+_LOADED = re.compile(rb"^(\S+) .*LogManager.* since (no )?clean shutdown file was found")
+"""`LogManager.loadLogs`, once a log directory with logs in it (3.4.1, 3.9.1, 4.3.1)."""
+
+
+def rejection_facts(record: Path, controllers: Sequence[int]) -> Counter[str]:
+    """Count the rejected AlterPartition requests, by reason; empty unless every log is whole.
+
+    The leader repeats a request that was rejected, so a count is of requests, not of causes.
+    """
+    facts = Counter(
+        {"alter-partitions-rejected": 0, **{f"alter-partitions-rejected-for-{reason}": 0 for reason in _REASONS}}
+    )
+    logs = _logs_of(record, "controller", controllers)
+    try:
+        for line in (line for log in logs for line in _lines(log) if _REJECTED in line):
+            facts["alter-partitions-rejected"] += 1
+            for reason, pattern in _REASONS.items():
+                facts[f"alter-partitions-rejected-for-{reason}"] += pattern.search(line) is not None
+    except (EOFError, OSError, zlib.error):
+        return Counter()
+    return facts if logs else Counter()
+
+
+def clean_stop_facts(evidence: Evidence, steps: Sequence[StepEntry]) -> Counter[str]:
+    """Count the brokers that returned from a clean stop, and as what they were taken.
+
+    No metadata record says that a shutdown was clean. Two things show it: the broker finds the file
+    that a clean shutdown leaves, and its registration leaves it in the ISR or ELR of each partition
+    that it was in (KIP-966, Detection of an unclean shutdown). A broker that has no replica logs
+    nothing, and counts as neither.
+    """
+    timeline = evidence.timeline
+    facts = Counter(
+        {"clean-registrations": 0, "clean-registrations-still-eligible": 0, "clean-registrations-taken-as-unclean": 0}
+    )
+    files: int | None = 0
+    for event, stop in returns_from_a_stop(steps, timeline.brokers):
+        facts["clean-registrations"] += 1
+        kept, lost = _membership(evidence, event)
+        facts["clean-registrations-still-eligible"] += kept > 0 and not lost
+        started = _start_after(evidence.record, event.broker, stop.effect_ns or event.at_ns)
+        facts["clean-registrations-taken-as-unclean"] += lost > 0 or started == "unclean"
+        files = None if started is None or files is None else files + (started == "clean")
+    return facts if files is None else Counter({**facts, "clean-shutdown-files-found": files})
+
+
+def _membership(evidence: Evidence, event: BrokerEvent) -> tuple[int, int]:
+    """Return in how many partitions a registration left the broker eligible, and in how many not.
+
+    Counted are the partitions with the broker in ISR or ELR before the batch of the registration. A
+    broker epoch is the offset at which that batch begins.
+    """
+    kept = lost = 0
+    for topic, partition in evidence.timeline.partitions:
+        before = evidence.timeline.state_at(topic, partition, min(event.broker_epoch, event.metadata_offset) - 1)
+        after = evidence.timeline.state_at(topic, partition, event.metadata_offset)
+        if before is None or after is None or event.broker not in {*before.isr, *before.elr}:
+            continue
+        stayed = event.broker in {*after.isr, *after.elr}
+        kept, lost = kept + stayed, lost + (not stayed)
+    return kept, lost
+
+
+def _start_after(record: Path, broker: int, since_ns: int) -> Literal["clean", "unclean", "no-logs"] | None:
+    """Return as what the broker's first start after a stop took that stop.
+
+    It says so only if it found logs. None: the record lacks the broker's own log.
+    """
+    logs = _logs_of(record, "broker", (broker,))
+    try:
+        for line in (line for log in logs for line in _lines(log)):
+            match = _LOADED.match(line)
+            if match is not None and _time_ns(match[1]) >= since_ns - MILLISECOND_NS:
+                return "unclean" if match[2] else "clean"
+    except (EOFError, OSError, ValueError, zlib.error):
+        return None
+    return "no-logs" if logs else None
+
+
+def _time_ns(stamp: bytes) -> int:
+    """Return the time of a log line (`2026-11-23T20:06:39.394Z`), to the millisecond."""
+    at = datetime.fromisoformat(stamp.decode("ascii").removesuffix("Z")).replace(tzinfo=UTC)
+    return round(at.timestamp() * 1000) * MILLISECOND_NS
+
+
+def _logs_of(record: Path, role: str, nodes: Sequence[int]) -> list[Path]:
+    """Return the logs of these nodes; empty if the log of any is missing."""
+    logs = [log for node in nodes for log in sorted((record / LOGS_DIR).glob(f"{role}-{node}.log*"))]
+    there = {log.name.partition(".")[0] for log in logs}
+    return logs if all(f"{role}-{node}" in there for node in nodes) else []
+
+
+def _lines(log: Path) -> Iterator[bytes]:
+    with gzip.open(log) if log.suffix == ".gz" else log.open("rb") as lines:
+        yield from lines
