@@ -32,12 +32,7 @@ from analysis.judge.coverage.client_facts import client_facts
 from analysis.judge.coverage.counting import coverage
 from analysis.judge.coverage.workload_facts import count_acks_0_sends
 from analysis.judge.history.elections import all_elections
-from analysis.judge.history.epochs import load_epochs
-from analysis.judge.history.evidence import Evidence
-from analysis.judge.history.log_losses import log_losses
-from analysis.judge.history.requests import requests
-from analysis.judge.history.rules import Rules
-from analysis.judge.history.timeline import load_timeline
+from analysis.judge.history.loading import load_evidence
 from analysis.judge.outcome.deciding import decide, unproven_reasons
 from analysis.judge.outcome.prediction import (
     Comparison,
@@ -210,15 +205,8 @@ def _case(
 ) -> Case:
     """Return the evidence of the run, with a cause for each loss and HW regression."""
     steps = None if recorded is None else split_composed_steps(recorded)
-    timeline = load_timeline(record)
-    evidence = Evidence(
-        record=record,
-        timeline=timeline,
-        rules=Rules(manifest, timeline),
-        epochs=load_epochs(record),
-        log_losses=log_losses(steps) if steps is not None else None,
-        asked=requests(steps) if steps is not None else None,
-        statics=scenario.cluster.controller_properties if scenario is not None else None,
+    evidence = load_evidence(
+        record, manifest, steps, statics=scenario.cluster.controller_properties if scenario is not None else None
     )
     # A HW that had not gone back when a run ended early might have done so later.
     early = {} if manifest.status == "complete" else {"hw-regression": "the run ended early"}

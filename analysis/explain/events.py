@@ -1,0 +1,157 @@
+"""Collects what happened to one record, in the order of time, each event with its place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+import pyarrow.compute as pc
+
+from analysis.explain.subject import Subject
+from analysis.explain.table_rows import find_rows
+from analysis.judge.history.batches import batches
+from analysis.judge.history.elections import elections_of
+from analysis.judge.history.evidence import Evidence
+from analysis.report.words import acks, cut_sides, members, nodes, transition
+from ebbtide.record.steps import STEPS, StepEntry
+from ebbtide.record.tables import table_files
+
+
+class LifeEvent(msgspec.Struct, frozen=True, kw_only=True):
+    """One event; `place` says where its evidence is. `kind` groups events that look alike.
+
+    `at_ns` is nanoseconds since the epoch.
+    """
+
+    at_ns: int
+    kind: str
+    text: str
+    place: str
+
+
+def events_of(
+    evidence: Evidence, subject: Subject, steps: Sequence[StepEntry], final_consumer: int | None
+) -> list[LifeEvent]:
+    """Return all events that concern the record, by time.
+
+    `steps` are those of steps.jsonl, in its order.
+    """
+    sent_ns = subject.sent.values["sent_ns"]
+    events = [
+        *_client_events(evidence.record, subject, final_consumer),
+        *_metadata_events(evidence, subject, sent_ns),
+        *_step_events(evidence, subject, steps),
+    ]
+    if subject.offset is not None:
+        events += _hw_events(evidence.record, subject, subject.offset, sent_ns)
+    return sorted(events, key=lambda event: event.at_ns)
+
+
+def _client_events(record: Path, subject: Subject, final_consumer: int | None) -> Iterator[LifeEvent]:
+    sent = subject.sent.values
+    txn = f", in transaction {sent['txn']}" if sent["txn"] is not None else ""
+    yield LifeEvent(
+        at_ns=sent["sent_ns"],
+        kind="send",
+        text=f"producer {sent['producer']} sends it with acks={acks(sent['acks'])}{txn}",
+        place=subject.sent.place,
+    )
+    if sent["done_ns"] is not None:
+        yield LifeEvent(at_ns=sent["done_ns"], kind="answer", text=_answer(subject), place=subject.sent.place)
+    for row in find_rows(record, "polls", value=subject.value):
+        who = _reader(row.values["consumer"], final_consumer)
+        text = f"{who} reads it at offset {row.values['offset']:,}"
+        yield LifeEvent(at_ns=row.values["polled_ns"], kind="read", text=text, place=row.place)
+    if subject.offset is None:
+        return
+    for row in find_rows(
+        record, "polls", topic=subject.at.topic, partition=subject.at.partition, offset=subject.offset
+    ):
+        if row.values["value"] != subject.value:
+            who = _reader(row.values["consumer"], final_consumer)
+            what = "a damaged record" if row.values["value"] is None else f"another record, value {row.values['value']}"
+            text = f"{who} reads {what}, at its offset {subject.offset:,}"
+            yield LifeEvent(at_ns=row.values["polled_ns"], kind="read", text=text, place=row.place)
+
+
+def _answer(subject: Subject) -> str:
+    sent = subject.sent.values
+    if sent["status"] == "acked":
+        return "the producer goes on without an answer" if sent["acks"] == 0 else f"acked at offset {sent['offset']:,}"
+    if sent["status"] == "failed":
+        return f"the producer reports an error: {sent['error'] or 'not named'}"
+    return f"the producer does not know whether it was written: {sent['error'] or 'no answer'}"
+
+
+def _reader(consumer: int, final_consumer: int | None) -> str:
+    return "the final read" if consumer == final_consumer else f"consumer {consumer}"
+
+
+def _metadata_events(evidence: Evidence, subject: Subject, sent_ns: int) -> Iterator[LifeEvent]:
+    """Yield the changes of the partition and of its brokers' registrations since the record was sent."""
+    at = subject.at
+    states = evidence.timeline.states(at.topic, at.partition)
+    elections = {one.after.metadata_offset: one for one in elections_of(evidence.timeline, at.topic, at.partition)}
+    first = evidence.timeline.state_at_time(at.topic, at.partition, sent_ns)
+    before = None
+    for state in states:
+        note = transition(before, state, elections.get(state.metadata_offset), None)[1]
+        if state == first or state.at_ns > sent_ns:
+            leader = f"leader {state.leader}" if state.leader >= 0 else "no leader"
+            sets = f"ISR {members(state.isr)}" + (f", ELR {members(state.elr)}" if state.elr else "")
+            text = f"{note or 'the partition changes'}: {leader}, leader epoch {state.leader_epoch}, {sets}"
+            place = f"partitions.parquet, metadata offset {state.metadata_offset:,}"
+            yield LifeEvent(at_ns=state.at_ns, kind="partition", text=text, place=place)
+        before = state
+    replicas = set(first.replicas) if first is not None else set()
+    for event in evidence.timeline.brokers:
+        if event.broker in replicas and event.at_ns > sent_ns and event.event in ("registered", "fenced"):
+            yield LifeEvent(
+                at_ns=event.at_ns,
+                kind="broker",
+                text=f"broker {event.broker} {'registers again' if event.event == 'registered' else 'is fenced'}",
+                place=f"brokers.parquet, metadata offset {event.metadata_offset:,}",
+            )
+
+
+def _step_events(evidence: Evidence, subject: Subject, steps: Sequence[StepEntry]) -> Iterator[LifeEvent]:
+    """Yield every step that fired, and what each disk loss took from the partition's log."""
+    for line, step in enumerate(steps, 1):
+        if step.fired_ns is not None:
+            whom = step.whom or cut_sides(step) or nodes(step.nodes)
+            unproven = "" if step.effect_ns is not None else "; nothing proves that it took effect"
+            text = f"step {step.step}" + (f": {whom}" if whom != "-" else "") + unproven
+            yield LifeEvent(at_ns=step.fired_ns, kind="step", text=text, place=f"{STEPS}, line {line}")
+    name = str(subject.at)
+    for loss in evidence.log_losses or ():
+        if name not in loss.ends:
+            continue
+        before, after = loss.starts.get(name), loss.ends[name]
+        text = f"the log of broker {loss.broker} ends at offset {after:,}"
+        text += f", before at {before:,}" if before is not None else ""
+        if subject.offset is not None:
+            had = before is None or before > subject.offset
+            gone = f"it {'has lost' if had else 'never had'} offset {subject.offset:,}"
+            text += f": {gone}" if after <= subject.offset else f": it has kept offset {subject.offset:,}"
+        yield LifeEvent(at_ns=loss.done_ns, kind="disk", text=text, place=f"{STEPS}, the step's proof")
+
+
+def _hw_events(record: Path, subject: Subject, offset: int, sent_ns: int) -> Iterator[LifeEvent]:
+    """Yield each time that a leader served a HW on the other side of the record than before."""
+    if not table_files(record, "watermarks"):
+        return
+    at = subject.at
+    where = (pc.field("topic") == at.topic) & (pc.field("partition") == at.partition)
+    where = where & (pc.field("source") == "list_offsets") & (pc.field("at_ns") > sent_ns)
+    columns = ["at_ns", "high_watermark", "broker", "leader_epoch"]
+    rows = [row for batch in batches(record, "watermarks", columns, where) for row in batch.to_pylist()]
+    passed = False
+    for row in sorted(rows, key=lambda row: row["at_ns"]):
+        if (row["high_watermark"] > offset) == passed:
+            continue
+        passed = not passed
+        where_to = "passes it" if passed else "is below it again"
+        epoch = f", leader epoch {row['leader_epoch']}" if row["leader_epoch"] is not None else ""
+        text = f"the HW {where_to}: broker {row['broker']} serves {row['high_watermark']:,}{epoch}"
+        yield LifeEvent(at_ns=row["at_ns"], kind="hw", text=text, place="watermarks/")

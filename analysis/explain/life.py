@@ -1,0 +1,98 @@
+"""Puts the life of one record together: its fate, the events, the reasons, and what is unknown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from analysis.explain.events import LifeEvent, events_of
+from analysis.explain.reasons import Reason, fate_of, reasons_of
+from analysis.explain.replica_places import ReplicaPlace, replica_places
+from analysis.explain.subject import Subject, anomalies_of
+from analysis.judge.history.loading import load_evidence
+from analysis.report.words import target
+from ebbtide.errors import EbbtideError
+from ebbtide.record.manifest import Manifest, read_run
+from ebbtide.record.steps import read_steps, split_composed_steps
+from ebbtide.record.verdict import read_judgement
+from ebbtide.scenario.parse import load
+from ebbtide.scenario.write import SCENARIO
+
+Tone = Literal["bad", "good", "open"]
+
+
+class Life(msgspec.Struct, frozen=True, kw_only=True):
+    """All that the run record says about one record of the run.
+
+    `headline` is one sentence. `tone`: bad if the record was lost, good if it is safe, else open.
+    `places` say what each replica has in the end. `start_ns` is the start of the run; `run` names
+    the run and its release.
+    """
+
+    value: int
+    partition: str
+    offset: int | None
+    run: str
+    start_ns: int | None
+    headline: str
+    tone: Tone
+    events: list[LifeEvent]
+    places: list[ReplicaPlace]
+    reasons: list[Reason]
+    unknown: list[str]
+    others: tuple[int, ...] = ()
+
+
+def explain(record: Path, subject: Subject) -> Life:
+    """Return the life of the record.
+
+    Raises `UsageError` when the run was not judged yet, or a file is damaged.
+    """
+    manifest = read_run(record)
+    verdict = read_judgement(record)
+    recorded = read_steps(record)
+    steps = None if recorded is None else split_composed_steps(recorded)
+    evidence = load_evidence(record, manifest, steps, statics=_controller_properties(record))
+    states = evidence.timeline.states(subject.at.topic, subject.at.partition)
+    brokers = sorted({broker for state in states for broker in state.replicas}) or list(manifest.topology.brokers)
+    places = replica_places(record, subject, brokers, evidence.epochs)
+    anomalies = anomalies_of(record, subject.value)
+    fate = fate_of(evidence, manifest, verdict, subject, anomalies, places)
+    return Life(
+        value=subject.value,
+        partition=str(subject.at),
+        offset=subject.offset,
+        run=f"{manifest.run_id}: {manifest.scenario} on Kafka {target(record, manifest)}",
+        start_ns=manifest.start_ns,
+        headline=fate.headline,
+        tone=fate.tone,
+        events=events_of(evidence, subject, recorded or [], manifest.final_consumer),
+        places=places,
+        reasons=reasons_of(evidence, manifest, verdict, subject, anomalies, places, fate),
+        unknown=_unknown(manifest, evidence.timeline.missing, recorded is None, places, fate.unknown),
+        others=subject.others,
+    )
+
+
+def _controller_properties(record: Path) -> Any:
+    try:
+        return load(record / SCENARIO).cluster.controller_properties
+    except (EbbtideError, OSError):
+        return None
+
+
+def _unknown(
+    manifest: Manifest, missing: frozenset[str], no_steps: bool, places: Sequence[ReplicaPlace], more: Sequence[str]
+) -> list[str]:
+    """Return what the record cannot say about this record, in sentences."""
+    found = list(more)
+    found += [f"the record has no table {name}" for name in sorted(missing)]
+    if no_steps:
+        found.append("steps.jsonl is missing, so whether a disk lost data is not known")
+    if manifest.final_consumer is None:
+        found.append("there was no final read, so nobody knows what consumers can still read")
+    found += [f"the log of broker {one.broker} after the run" for one in places if one.has_it is None]
+    return found

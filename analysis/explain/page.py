@@ -1,0 +1,31 @@
+"""Renders the life of a record as one HTML page without scripts or external resources."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from analysis.explain.life import Life
+from analysis.report.words import offset_s
+from ebbtide.record.files import write_atomically
+
+
+def render_page(life: Life) -> str:
+    """Return the page. Every value is escaped."""
+    environment = Environment(
+        loader=PackageLoader("analysis.explain"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    times = [offset_s(event.at_ns, life.start_ns) for event in life.events]
+    return environment.get_template("explain.html.j2").render(
+        life=life, events=list(zip(times, life.events, strict=True))
+    )
+
+
+def write_page(path: Path, life: Life) -> None:
+    """Write the page to `path`."""
+    write_atomically(path, render_page(life).encode())

@@ -1,0 +1,260 @@
+"""Says what became of one record, and by which steps the verdict comes to that."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import msgspec
+
+from analysis.explain.replica_places import ReplicaPlace
+from analysis.explain.subject import Subject
+from analysis.explain.table_rows import TableRow, find_rows
+from analysis.judge.causes.attribution import attribute_loss
+from analysis.judge.history.elections import ElectionEvent, elections_of
+from analysis.judge.history.evidence import Attribution, Evidence
+from analysis.reconcile.model import LostRange
+from analysis.report.words import MEANING, acks, transition
+from ebbtide.plurals import plural
+from ebbtide.record.json_files import decode_json
+from ebbtide.record.manifest import Manifest
+from ebbtide.record.verdict import Loss, Verdict
+
+Name = Literal["lost", "safe", "duplicated", "aborted", "never-acked", "acks-0", "below-start", "not-known"]
+
+
+class Reason(msgspec.Struct, frozen=True, kw_only=True):
+    """One step of the reasoning; `place` says where its evidence is."""
+
+    text: str
+    place: str
+
+
+class Fate(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of a record.
+
+    `headline` is one sentence. `final_reads` are its rows in the final read. `loss` is the group of
+    verdict.json that it belongs to, if it is lost, and `attribution` the cause and election.
+    `unknown` has sentences.
+    """
+
+    name: Name
+    headline: str
+    tone: Literal["bad", "good", "open"]
+    final_reads: list[TableRow]
+    details: dict[str, Any] = {}
+    loss: Loss | None = None
+    attribution: Attribution | None = None
+    unknown: tuple[str, ...] = ()
+
+
+def fate_of(
+    evidence: Evidence,
+    manifest: Manifest,
+    verdict: Verdict,
+    subject: Subject,
+    anomalies: Sequence[TableRow],
+    places: Sequence[ReplicaPlace],
+) -> Fate:
+    """Return what became of the record, by the verdict's own anomalies and the final read."""
+    sent = subject.sent.values
+    reads = [
+        row
+        for row in find_rows(evidence.record, "polls", value=subject.value)
+        if row.values["consumer"] == manifest.final_consumer
+    ]
+    kinds = {row.values["kind"]: row for row in anomalies}
+    who = f"The record with value {subject.value} of {subject.at}"
+    if "lost" in kinds:
+        return _lost_fate(evidence, verdict, subject, kinds["lost"], who)
+
+    def fate(name: Name, tone: Literal["bad", "good", "open"], text: str, *unknown: str) -> Fate:
+        return Fate(name=name, tone=tone, headline=f"{who} {text}", final_reads=reads, unknown=unknown)
+
+    there = "it is in the final log" if reads else "it is not in the final log"
+    if sent["txn_outcome"] == "aborted":
+        read = "; a consumer with read_committed read it, which is a fault" if "aborted-read" in kinds else ""
+        return fate(
+            "aborted", "bad" if read else "good", f"belongs to an aborted transaction: it does not count{read}."
+        )
+    if "duplicate" in kinds:
+        return fate("duplicated", "bad", "is duplicated: the partition has it at more than one offset.")
+    if sent["acks"] == 0:
+        return fate("acks-0", "good" if reads else "open", f"was sent with acks=0, which no broker acks; {there}.")
+    if sent["status"] != "acked":
+        answer = "failed" if sent["status"] == "failed" else "has an unknown outcome"
+        return fate("never-acked", "good", f"was never acked (its send {answer}), so it is no loss; {there}.")
+    if manifest.final_consumer is None:
+        return fate("not-known", "open", "was acked; whether it is lost is not known, as there was no final read.")
+    final = manifest.final_offsets.get(str(subject.at))
+    if not reads and final is not None and subject.offset is not None and subject.offset < final.log_start:
+        return fate("below-start", "open", "was acked; its offset is below the start of the final log (retention).")
+    if not reads and not any(place.has_it for place in places):
+        why = next((one for one in verdict.why if "lost" in one and "know" in one), "see why in verdict.json")
+        return fate(
+            "not-known", "open", "was acked and is not in the final read; the judge cannot say that it is lost.", why
+        )
+    return fate("safe", "good", "is safe: it was acked, and it is in the final log.")
+
+
+def _lost_fate(evidence: Evidence, verdict: Verdict, subject: Subject, row: TableRow, who: str) -> Fate:
+    details = decode_json(row.values["details"].encode(), dict[str, Any])
+    found = _attribution(evidence, subject, details)
+    same = [
+        loss
+        for loss in verdict.losses
+        if (loss.topic, loss.partition) == subject.at
+        and loss.acks == details.get("acks")
+        and loss.first_offset <= (subject.offset or 0) <= loss.last_offset
+    ]
+    loss = next((one for one in same if one.cause == found.cause), None)
+    committed = "committed" if details.get("committed") or details.get("acks") == -1 else "not committed"
+    if loss is None:
+        text = f"{who} is lost ({committed}); its cause is not known."
+        unknown = ("the cause of the loss: verdict.json names none for this offset",)
+        return Fate(name="lost", tone="bad", headline=text, final_reads=[], details=details, unknown=unknown)
+    text = f"{who} is lost ({committed}): {loss.cause}, {MEANING[loss.cause].partition(':')[0]}."
+    return Fate(name="lost", tone="bad", headline=text, final_reads=[], details=details, loss=loss, attribution=found)
+
+
+def _attribution(evidence: Evidence, subject: Subject, details: dict[str, Any]) -> Attribution:
+    """Return the cause that the judge finds for this record alone."""
+    offset = subject.offset if subject.offset is not None else 0
+    done_ns = details.get("done_ns") or details["sent_ns"]
+    lost = LostRange(
+        topic=subject.at.topic,
+        partition=subject.at.partition,
+        acks=details["acks"],
+        committed=bool(details.get("committed")),
+        first_offset=offset,
+        last_offset=offset,
+        count=1,
+        acked_after_epoch=details.get("acked_after_epoch"),
+        first_done_ns=done_ns,
+        last_done_ns=done_ns,
+        last_sent_ns=details.get("sent_ns"),
+    )
+    return attribute_loss(evidence, lost)[0].attribution
+
+
+def reasons_of(
+    evidence: Evidence,
+    manifest: Manifest,
+    verdict: Verdict,
+    subject: Subject,
+    anomalies: Sequence[TableRow],
+    places: Sequence[ReplicaPlace],
+    fate: Fate,
+) -> list[Reason]:
+    """Return the reasoning, a step after the other: promise, commitment, end, elections, clause."""
+    reasons = [_promise(subject)]
+    reasons += _commitment(subject, fate)
+    reasons.append(_end(manifest, subject, fate))
+    reasons += [
+        Reason(text=f"The reconciliation lists it as {row.values['kind']}.", place=row.place) for row in anomalies
+    ]
+    reasons += _elections(evidence, subject, fate)
+    reasons += _copies(places)
+    if fate.loss is not None and fate.attribution is not None:
+        reasons.append(Reason(text=f"Why it could lead: {fate.attribution.why}.", place="verdict.json, why"))
+        reasons.append(
+            Reason(
+                text=f"The clause: {MEANING[fate.loss.cause]}. It covers {fate.loss.count:,} records of {subject.at}.",
+                place="verdict.json, losses",
+            )
+        )
+    reasons.append(Reason(text=f"The outcome of the whole run is {verdict.outcome}.", place="verdict.json, outcome"))
+    return reasons
+
+
+def _promise(subject: Subject) -> Reason:
+    sent = subject.sent.values
+    if sent["status"] == "acked" and sent["acks"] != 0:
+        who = "every member of the ISR had it" if sent["acks"] == -1 else "only the leader had to have it"
+        text = f"A broker acked it with acks={acks(sent['acks'])} at offset {sent['offset']:,}: {who} at that time."
+    elif sent["status"] == "acked":
+        text = "It was sent with acks=0: no broker promised anything."
+    else:
+        text = f"No broker acked it ({sent['status']}): Kafka promised nothing."
+    return Reason(text=text, place=subject.sent.place)
+
+
+def _commitment(subject: Subject, fate: Fate) -> list[Reason]:
+    if fate.name != "lost":
+        return []
+    facts = [
+        text
+        for key, text in (("read_by_consumer", "a consumer had read it"), ("passed_by_hw", "the HW had passed it"))
+        if fate.details.get(key)
+    ]
+    if fate.details.get("acks") == -1:
+        facts.insert(0, "it was acked with acks=all")
+    text = f"It was committed: {', and '.join(facts)}." if facts else "Nothing shows that it was committed."
+    return [Reason(text=text, place="anomalies/, kind lost")]
+
+
+def _end(manifest: Manifest, subject: Subject, fate: Fate) -> Reason:
+    final = manifest.final_offsets.get(str(subject.at))
+    log = f"offsets {final.log_start:,} to {final.high_watermark:,}" if final is not None else "an unknown range"
+    if manifest.final_consumer is None or final is None:
+        return Reason(text="No final read of its partition exists.", place="manifest.json, final_offsets")
+    if fate.final_reads:
+        offsets = ", ".join(f"{row.values['offset']:,}" for row in fate.final_reads)
+        text = f"After everything was healed, the final read ({log}) returned it at offset {offsets}."
+        return Reason(text=text, place=fate.final_reads[0].place)
+    return Reason(
+        text=f"After everything was healed, the final read ({log}) did not return it.",
+        place=f"manifest.json, final_offsets; polls/ of consumer {manifest.final_consumer}",
+    )
+
+
+def _copies(places: Sequence[ReplicaPlace]) -> list[Reason]:
+    known = [one for one in places if one.has_it is not None]
+    if not known:
+        return []
+    holders = [str(one.broker) for one in known if one.has_it]
+    who = f"broker{'' if len(holders) == 1 else 's'} {', '.join(holders)}" if holders else "none of them"
+    text = f"Of the {plural(len(known), 'replica')} whose logs were read in the end, {who} had it."
+    return [Reason(text=text, place="replicas/")]
+
+
+def _elections(evidence: Evidence, subject: Subject, fate: Fate) -> list[Reason]:
+    """Say of each election since the record was sent whether the new leader had it."""
+    sent_ns = subject.sent.values["sent_ns"]
+    at = subject.at
+    guilty = fate.attribution.election if fate.attribution is not None else None
+    found = []
+    is_lost = False
+    for one in elections_of(evidence.timeline, at.topic, at.partition):
+        if one.after.at_ns < sent_ns:
+            continue
+        is_guilty = guilty is not None and one.after.metadata_offset == guilty.after.metadata_offset
+        is_lost = is_lost or is_guilty
+        found.append(
+            Reason(
+                text=f"{_election_text(one)}: {_held(evidence, subject, one, is_guilty, is_lost)}",
+                place=f"partitions.parquet, metadata offset {one.after.metadata_offset:,}",
+            )
+        )
+    if not found:
+        found = [Reason(text="No leader was elected since it was sent.", place="partitions.parquet")]
+    return found
+
+
+def _election_text(one: ElectionEvent) -> str:
+    how = transition(one.before, one.after, one, None)[1] or f"broker {one.leader} leads on"
+    return f"Leader epoch {one.epoch}, {how}"
+
+
+def _held(evidence: Evidence, subject: Subject, one: ElectionEvent, is_guilty: bool, is_lost: bool) -> str:
+    if is_guilty:
+        return "this leader did not have the record. This is the election that lost it."
+    if is_lost:
+        return "the record was lost already."
+    if subject.offset is None:
+        return "whether this leader had the record is not known."
+    held = evidence.epochs.has_held(subject.at.topic, subject.at.partition, one.epoch, subject.offset)
+    if held is None:
+        return "no log says directly whether this leader had the record."
+    has = "had a record" if held else "had no record"
+    return f"this leader {has} at offset {subject.offset:,} when it was elected."

@@ -1,0 +1,104 @@
+"""Finds where a record stands in the replicas' logs after the run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from analysis.explain.subject import Subject
+from analysis.explain.table_rows import TableRow, find_rows
+from analysis.judge.history.epochs import Epochs
+from ebbtide.logs.scan import Damage, scan_file
+from ebbtide.logs.segments import segment_files
+from ebbtide.record.files import RAW_DIR
+from ebbtide.record.tables import table_files
+
+
+class ReplicaPlace(msgspec.Struct, frozen=True, kw_only=True):
+    """What one replica's log holds of the record; `has_it` None: not known.
+
+    `place` is its row of replicas/; `segment` is the file of raw/ and the position of its batch
+    there.
+    """
+
+    broker: int
+    has_it: bool | None
+    text: str
+    place: str
+    segment: str | None = None
+
+
+def replica_places(record: Path, subject: Subject, brokers: list[int], epochs: Epochs) -> list[ReplicaPlace]:
+    """Return one entry for each broker of the partition's replica set, in order."""
+    paths = table_files(record, "replicas")
+    known = {one.broker: "replicas/" for one in epochs.replicas}
+    files = known | {
+        broker: str(path.relative_to(record)) for path in paths for broker in brokers if _is_of(path, broker)
+    }
+    copies: dict[int, TableRow] = {}
+    others: dict[int, TableRow] = {}
+    at = subject.at
+    for row in find_rows(record, "replicas", value=subject.value):
+        copies.setdefault(row.values["broker"], row)
+    if subject.offset is not None:
+        for row in find_rows(record, "replicas", topic=at.topic, partition=at.partition, offset=subject.offset):
+            others.setdefault(row.values["broker"], row)
+    return [
+        _place_on(record, subject, broker, files.get(broker), copies.get(broker), others.get(broker), epochs)
+        for broker in brokers
+    ]
+
+
+def _is_of(path: Path, broker: int) -> bool:
+    """Return whether the file has the log of `broker`; a broker with an empty log has a file too."""
+    return path.stem == f"broker-{broker}"
+
+
+def _place_on(
+    record: Path,
+    subject: Subject,
+    broker: int,
+    file: str | None,
+    copy: TableRow | None,
+    other: TableRow | None,
+    epochs: Epochs,
+) -> ReplicaPlace:
+    if copy is not None:
+        offset, epoch = copy.values["offset"], copy.values["leader_epoch"]
+        return ReplicaPlace(
+            broker=broker,
+            has_it=True,
+            text=f"has it at offset {offset:,}, written under leader epoch {epoch}",
+            place=copy.place,
+            segment=segment_place(record, broker, str(subject.at), offset),
+        )
+    if file is None:
+        text = "not known: the record has no rows of this broker's log"
+        return ReplicaPlace(broker=broker, has_it=None, text=text, place="replicas/")
+    if other is not None:
+        value, epoch = other.values["value"], other.values["leader_epoch"]
+        what = f"another record, value {value}" if value is not None else "a record of no producer of this run"
+        text = f"does not have it: at offset {subject.offset:,} is {what}, of leader epoch {epoch}"
+        return ReplicaPlace(broker=broker, has_it=False, text=text, place=other.place)
+    at = subject.at
+    ends = [
+        one.last_offset + 1
+        for one in epochs.replicas
+        if (one.broker, one.topic, one.partition) == (broker, at.topic, at.partition)
+    ]
+    text = f"does not have it: its log ends at offset {max(ends):,}" if ends else "does not have it: its log is empty"
+    return ReplicaPlace(broker=broker, has_it=False, text=text, place=file)
+
+
+def segment_place(record: Path, broker: int, partition: str, offset: int) -> str | None:
+    """Return the segment file in raw/ and the position of the batch that has the offset.
+
+    None: raw/ does not have it, for instance because the log was too large to be kept.
+    """
+    folder = record / RAW_DIR / f"broker-{broker}" / partition
+    below = [path for base, path in segment_files(folder).items() if base <= offset]
+    for item in scan_file(below[-1]) if below else ():
+        if not isinstance(item, Damage) and item.base_offset <= offset <= item.last_offset:
+            return f"{below[-1].relative_to(record)}, byte {item.position:,}"
+    return None

@@ -1,0 +1,111 @@
+"""Chooses the record to explain: by its value, by its place, or the first lost one."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from analysis.explain.table_rows import TableRow, find_rows
+from ebbtide.errors import UsageError
+from ebbtide.journal.payload import PRODUCER_SHIFT
+from ebbtide.logs.segments import TopicPartition
+from ebbtide.record.files import ANOMALIES_DIR
+from ebbtide.record.reading import open_run
+
+_NAMED_MAX = 5
+
+
+class Subject(msgspec.Struct, frozen=True, kw_only=True):
+    """A record of a run: its value, which is unique in the run, and its partition.
+
+    `sent` is its row of sends/. `offset` is where a broker acked it, or else where the record was
+    found; null: nowhere. `others` are the other values known at that offset.
+    """
+
+    value: int
+    at: TopicPartition
+    sent: TableRow
+    offset: int | None
+    others: tuple[int, ...] = ()
+
+
+def subject_of_value(record: Path, value: int) -> Subject:
+    """Return the record with this value. Raises `UsageError` when no producer sent it."""
+    sent = next(find_rows(record, "sends", value=value), None)
+    if sent is None:
+        raise UsageError(
+            "no producer of this run sent a record with this value",
+            where=str(record),
+            got=str(value),
+            allowed=f"(the producer's id << {PRODUCER_SHIFT}) + the record's number, as in the table sends",
+            next=f"ebbtide explain {shlex.quote(str(record))}    (explains the first lost record)",
+        )
+    at = TopicPartition(sent.values["topic"], sent.values["partition"])
+    offset = sent.values["offset"]
+    if offset is None:
+        found = [row for table in ("polls", "replicas") for row in find_rows(record, table, value=value)]
+        offset = found[0].values["offset"] if found else None
+    others = tuple(one for one in _values_at(record, at, offset) if one != value) if offset is not None else ()
+    return Subject(value=value, at=at, sent=sent, offset=offset, others=others)
+
+
+def subject_at(record: Path, at: TopicPartition, offset: int) -> Subject:
+    """Return the record at an offset: the lost one, else the first that was acked there.
+
+    Raises `UsageError` when the record knows no record at this offset.
+    """
+    values = _values_at(record, at, offset)
+    if not values:
+        raise UsageError(
+            "nobody sent, acked or read a record at this offset",
+            where=str(record),
+            got=f"{at}:{offset}",
+            allowed=_known_offsets(record, at),
+            next=f"ebbtide explain {shlex.quote(str(record))}    (explains the first lost record)",
+        )
+    lost = {row.values["value"] for row in _anomalies_at(record, at, offset) if row.values["kind"] == "lost"}
+    chosen = next((one for one in values if one in lost), values[0])
+    return subject_of_value(record, chosen)
+
+
+def first_lost_subject(record: Path) -> Subject | None:
+    """Return the lost record with the lowest offset, a committed one if there is any.
+
+    None: the judge found no lost record. Raises `UsageError` when the record was not judged.
+    """
+    losses = open_run(record).verdict().losses
+    worst = next((loss for loss in losses if loss.committed), losses[0] if losses else None)
+    if worst is None:
+        return None
+    return subject_at(record, TopicPartition(worst.topic, worst.partition), worst.first_offset)
+
+
+def anomalies_of(record: Path, value: int) -> list[TableRow]:
+    """Return the rows of anomalies/ on the record with this value."""
+    return list(find_rows(record, ANOMALIES_DIR, value=value))
+
+
+def _anomalies_at(record: Path, at: TopicPartition, offset: int) -> list[TableRow]:
+    return list(find_rows(record, ANOMALIES_DIR, topic=at.topic, partition=at.partition, offset=offset))
+
+
+def _values_at(record: Path, at: TopicPartition, offset: int) -> list[int]:
+    """Return the values known at an offset: acked ones first, then read ones, then those in logs."""
+    place: dict[str, Any] = {"topic": at.topic, "partition": at.partition, "offset": offset}
+    rows = (row for table in ("sends", "polls", "replicas") for row in find_rows(record, table, **place))
+    return list(dict.fromkeys(row.values["value"] for row in rows if row.values["value"] is not None))
+
+
+def _known_offsets(record: Path, at: TopicPartition) -> str:
+    """Say which offsets of the partition have records, or which partitions there are."""
+    manifest = open_run(record).manifest
+    names = [str(TopicPartition(name, n)) for name, topic in manifest.topics.items() for n in range(topic.partitions)]
+    if str(at) not in names:
+        more = f" and {len(names) - _NAMED_MAX} more" if len(names) > _NAMED_MAX else ""
+        return f"a partition of {', '.join(names[:_NAMED_MAX])}{more}"
+    rows = (row.values["offset"] for row in find_rows(record, "sends", topic=at.topic, partition=at.partition))
+    acked = [offset for offset in rows if offset is not None]
+    return f"{at}:{min(acked)} to {at}:{max(acked)}, where brokers acked records" if acked else "no offset was acked"

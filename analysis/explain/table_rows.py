@@ -1,0 +1,66 @@
+"""Finds rows of a record's tables, with their places.
+
+Tables may be large: a table is read one row group at a time, and only the columns of the condition
+until a row group has a row that meets it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from ebbtide.errors import UsageError
+from ebbtide.record.files import ANOMALIES_DIR
+from ebbtide.record.tables import ANOMALY_SCHEMA, TABLES, table_files, unreadable_file
+
+_ROW = "row number"
+
+
+class TableRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One row of a table; `place` names the file in the record and the row, counted from 0."""
+
+    place: str
+    values: dict[str, Any]
+
+
+def find_rows(record: Path, table: str, **equals: int | str) -> Iterator[TableRow]:
+    """Yield the rows of `table` whose columns have these values, in the order of the files.
+
+    A record without the table has no rows, and a nullable column that a file lacks is null. Raises
+    `UsageError` when a file is damaged or lacks a column of the condition.
+    """
+    names = (ANOMALY_SCHEMA if table == ANOMALIES_DIR else TABLES[table]).names
+    where = pc.scalar(True)
+    for name, value in equals.items():
+        where = where & (pc.field(name) == value)
+    for path in table_files(record, table):
+        problem = unreadable_file(record, path)
+        if problem is not None:
+            raise problem
+        try:
+            yield from _rows_of_file(record, path, names, list(equals), where)
+        except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
+            raise UsageError("a table's file is damaged", where=str(path), got=str(error)) from None
+
+
+def _rows_of_file(
+    record: Path, path: Path, names: list[str], columns: list[str], where: pc.Expression
+) -> Iterator[TableRow]:
+    name = path.relative_to(record)
+    with pq.ParquetFile(path) as file:
+        first = 0
+        for group in range(file.num_row_groups):
+            narrow = file.read_row_group(group, columns=columns)
+            numbered = narrow.append_column(_ROW, pa.array(range(narrow.num_rows), pa.int64()))
+            at = numbered.filter(where).column(_ROW)
+            if len(at):
+                rows = file.read_row_group(group).take(at).to_pylist()
+                for number, row in zip(at.to_pylist(), rows, strict=True):
+                    yield TableRow(place=f"{name}, row {first + number:,}", values={key: row.get(key) for key in names})
+            first += narrow.num_rows

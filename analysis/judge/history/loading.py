@@ -1,0 +1,35 @@
+"""Reads from a record what causes are judged from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from analysis.judge.history.epochs import load_epochs
+from analysis.judge.history.evidence import Evidence
+from analysis.judge.history.log_losses import log_losses
+from analysis.judge.history.requests import requests
+from analysis.judge.history.rules import Rules
+from analysis.judge.history.timeline import load_timeline
+from ebbtide.record.manifest import Manifest
+from ebbtide.record.steps import StepEntry
+
+
+def load_evidence(
+    record: Path, manifest: Manifest, steps: Sequence[StepEntry] | None, *, statics: Mapping[str, str] | None
+) -> Evidence:
+    """Read the evidence of a record.
+
+    `steps` are split into their parts; None: the record has no steps.jsonl. `statics` are the
+    controllers' own properties; None: not known. Raises `UsageError` when a table is damaged.
+    """
+    timeline = load_timeline(record)
+    return Evidence(
+        record=record,
+        timeline=timeline,
+        rules=Rules(manifest, timeline),
+        epochs=load_epochs(record),
+        log_losses=None if steps is None else log_losses(list(steps)),
+        asked=None if steps is None else requests(steps),
+        statics=statics,
+    )

@@ -1,0 +1,92 @@
+"""`ebbtide explain RUN`: tells the life of one record, and why it was lost or is safe."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ebbtide.errors import ExitCode, UsageError
+from harness.cli import completing
+from harness.cli.command import Args, Command
+
+if TYPE_CHECKING:
+    from analysis.explain.subject import Subject
+
+
+def command() -> Command:
+    """Declare the verb's arguments."""
+    command = Command(
+        "Explain what happened to one record of a run. The command prints every row of evidence by time, each "
+        "replica's copy in the end, and the reasoning of the verdict. Without a place or a value, the command explains "
+        "the first lost record. The run must have been judged; the exit code is 0."
+    )
+    command.argument(
+        "run", metavar="RUN", type=Path, completes=completing.complete_record, help="a run record, e.g. runs/<run_id>"
+    )
+    command.argument(
+        "place", needed=False, metavar="[TOPIC-PARTITION:OFFSET]", help="the offset of the record, e.g. t-0:1234"
+    )
+    command.option("--value", type=int, metavar="N", help="the record's value, as in the tables sends and polls")
+    command.option("--html", type=Path, metavar="FILE.html", help="also write the explanation as a page")
+    command.flag("--json", help="print the explanation as JSON")
+    return command
+
+
+def run(args: Args) -> ExitCode:
+    """Print the life of a record. Raises `UsageError`."""
+    from ebbtide.record.manifest import read_run
+    from ebbtide.record.verdict import read_judgement
+
+    read_run(args.run)
+    read_judgement(args.run)
+    subject = _subject(args)
+    if subject is None:
+        print(f"{args.run}: no acked record is lost")
+        print(f"next: ebbtide explain {shlex.quote(str(args.run))} TOPIC-PARTITION:OFFSET    (explains any record)")
+        return ExitCode.AS_PREDICTED
+    from analysis.explain.life import explain
+
+    life = explain(args.run, subject)
+    if args.html is not None:
+        from analysis.explain.page import write_page
+
+        write_page(args.html, life)
+    if args.json:
+        import msgspec
+
+        print(msgspec.json.encode(life).decode())
+        return ExitCode.AS_PREDICTED
+    from analysis.explain.text import render_text
+
+    print(render_text(life))
+    if args.html is not None:
+        print(f"\npage: {args.html}")
+    return ExitCode.AS_PREDICTED
+
+
+def _subject(args: Args) -> Subject | None:
+    """Return the record that the command line names; None: nothing is lost."""
+    from analysis.explain.subject import first_lost_subject, subject_at, subject_of_value
+    from ebbtide.scenario.words import PartitionName, whole_number
+
+    if args.value is not None and args.place is not None:
+        raise UsageError("the command names two records", got=f"{args.place} and --value {args.value}", allowed="one")
+    if args.value is not None:
+        return subject_of_value(args.run, args.value)
+    if args.place is None:
+        return first_lost_subject(args.run)
+    name, _, number = args.place.rpartition(":")
+    offset = whole_number(number)
+    try:
+        at = PartitionName(name).at
+    except UsageError:
+        offset = None
+    if offset is None:
+        raise UsageError(
+            "not the place of a record",
+            where="TOPIC-PARTITION:OFFSET",
+            got=repr(args.place),
+            allowed="a partition and an offset, e.g. t-0:1234",
+        )
+    return subject_at(args.run, at, offset)

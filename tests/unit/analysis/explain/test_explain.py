@@ -1,0 +1,210 @@
+"""The life of one record: what became of it, the evidence with its places, and the reasons."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from judge_records import Story, last_replica_standing, ns
+
+from analysis.explain.life import Life, explain
+from analysis.explain.page import render_page
+from analysis.explain.subject import first_lost_subject, subject_at, subject_of_value
+from analysis.explain.text import render_text
+from ebbtide.errors import UsageError
+from ebbtide.logs.segments import TopicPartition
+from ebbtide.record.manifest import FinalOffsets
+from ebbtide.record.tables import ANOMALY_SCHEMA
+from ebbtide.record.verdict import write_verdict
+from harness.cli.main import main
+
+T_0 = TopicPartition("t", 0)
+
+
+def send(story: Story, value: int, *, at: int | None, **columns: Any) -> None:
+    """Add a send at 4 s that was acked at 5 s, with acks=all."""
+    row = {"producer": 1, "sequence": value, "acks": -1, "status": "acked", "error": None, "txn": None}
+    row |= {"txn_outcome": None, "sent_ns": ns(4), "done_ns": ns(5)}
+    story.tables["sends"].append({"topic": "t", "partition": 0, "value": value, "offset": at, **row, **columns})
+
+
+def read(story: Story, value: int | None, *, at: int, consumer: int = 999) -> None:
+    """Add a row of a consumer at 40 s; the consumer 999 is the final read."""
+    row = {"session": 1, "prev_offset": None, "leader_epoch": 0, "isolation": "read_uncommitted", "polled_ns": ns(40)}
+    story.tables["polls"].append(
+        {"topic": "t", "partition": 0, "offset": at, "value": value, "consumer": consumer, **row}
+    )
+
+
+def finish(story: Story, *anomalies: dict[str, Any], end: int = 1000) -> Path:
+    """Judge the record, and write its anomalies; the final log ends at `end`."""
+    story.change(final_offsets={"t-0": FinalOffsets(log_start=0, high_watermark=end)})
+    write_verdict(story.record, story.judged())
+    if anomalies:
+        (story.record / "anomalies").mkdir()
+        table = pa.Table.from_pylist(list(anomalies), schema=ANOMALY_SCHEMA)
+        pq.write_table(table, story.record / "anomalies" / "part-0.parquet")
+    return story.record
+
+
+def anomaly(kind: str, value: int, offset: int | None, details: str = "{}") -> dict[str, Any]:
+    return {"kind": kind, "topic": "t", "partition": 0, "offset": offset, "value": value, "details": details}
+
+
+def healthy(record: Path) -> Story:
+    story = Story(record)
+    story.state(1)
+    story.log(1, (0, 0, 9))
+    story.log(2, (0, 0, 9))
+    return story
+
+
+def life_of(record: Path, value: int) -> Life:
+    return explain(record, subject_of_value(record, value))
+
+
+@pytest.fixture
+def lost(tmp_path: Path) -> Path:
+    """A record in which 1,000 records were lost with the last member of the ISR."""
+    story = last_replica_standing(tmp_path)
+    for value in range(3):
+        send(story, value, at=value)
+    story.hw(6, 1, 0, 1000)
+    story.hw(22, 1, 2, 0)
+    details = f'{{"acks":-1,"committed":true,"passed_by_hw":true,"sent_ns":{ns(4)},"done_ns":{ns(5)}}}'
+    return finish(story, anomaly("lost", 1, 1, details), end=0)
+
+
+def test_a_lost_record_has_its_election_its_cause_and_its_clause(lost: Path) -> None:
+    life = life_of(lost, 1)
+    assert life.headline == (
+        "The record with value 1 of t-0 is lost (committed): last-replica-standing, allowed without ELR."
+    )
+    assert life.tone == "bad"
+    reasons = [reason.text for reason in life.reasons]
+    assert any("this is the election that lost it" in one.lower() for one in reasons), reasons
+    assert "It was committed: it was acked with acks=all, and the HW had passed it." in reasons
+
+
+def test_the_events_are_in_the_order_of_time_and_each_has_a_place(lost: Path) -> None:
+    events = life_of(lost, 1).events
+    assert [event.at_ns for event in events] == sorted(event.at_ns for event in events)
+    assert all(event.place for event in events)
+    texts = [event.text for event in events]
+    assert "the log of broker 1 ends at offset 0, before at 1,000: it has lost offset 1" in texts
+    assert "the HW passes it: broker 1 serves 1,000, leader epoch 0" in texts
+    assert "the HW is below it again: broker 1 serves 0, leader epoch 2" in texts
+
+
+def test_a_place_names_the_row_that_has_the_evidence(lost: Path) -> None:
+    place = next(event.place for event in life_of(lost, 2).events if event.kind == "send")
+    assert place == "sends.parquet, row 2"
+    assert pq.read_table(lost / "sends.parquet").to_pylist()[2]["value"] == 2
+
+
+def test_without_a_name_the_first_lost_record_is_explained(lost: Path) -> None:
+    subject = first_lost_subject(lost)
+    assert subject is not None
+    assert (subject.at, subject.offset) == (T_0, 0)
+
+
+def test_a_safe_record_is_where_the_final_read_and_the_replicas_have_it(tmp_path: Path) -> None:
+    story = healthy(tmp_path)
+    send(story, 5, at=5)
+    read(story, 5, at=5)
+    life = life_of(finish(story), 5)
+    assert life.headline == "The record with value 5 of t-0 is safe: it was acked, and it is in the final log."
+    assert [(place.broker, place.has_it) for place in life.places] == [(1, True), (2, True), (3, None)]
+    assert "the log of broker 3 after the run" in life.unknown
+    assert "Of the 2 replicas whose logs were read in the end, brokers 1, 2 had it." in [
+        reason.text for reason in life.reasons
+    ]
+
+
+@pytest.mark.parametrize(
+    ("columns", "kind", "headline"),
+    [
+        ({"status": "failed", "done_ns": ns(5)}, None, "was never acked (its send failed), so it is no loss"),
+        ({"status": "unknown", "done_ns": None}, None, "was never acked (its send has an unknown outcome)"),
+        ({"acks": 0}, None, "was sent with acks=0, which no broker acks; it is not in the final log"),
+        ({"txn": 1, "txn_outcome": "aborted"}, None, "belongs to an aborted transaction: it does not count."),
+        ({"txn": 1, "txn_outcome": "aborted"}, "aborted-read", "read_committed read it, which is a fault"),
+        ({}, "duplicate", "is duplicated: the partition has it at more than one offset"),
+        ({}, None, "was acked and is not in the final read; the judge cannot say that it is lost"),
+    ],
+)
+def test_the_headline_says_what_became_of_the_record(
+    columns: dict[str, Any], kind: str | None, headline: str, tmp_path: Path
+) -> None:
+    story = Story(tmp_path)
+    story.state(1)
+    acked = columns.get("status", "acked") == "acked"
+    send(story, 7, at=7 if acked else None, **columns)
+    record = finish(story, *([anomaly(kind, 7, 7)] if kind else []))
+    assert headline in life_of(record, 7).headline
+
+
+def test_a_record_below_the_final_log_start_is_not_called_lost(tmp_path: Path) -> None:
+    story = Story(tmp_path)
+    story.state(1)
+    send(story, 7, at=7)
+    record = finish(story)
+    story.change(final_offsets={"t-0": FinalOffsets(log_start=8, high_watermark=1000)})
+    story.write()
+    assert "below the start of the final log" in life_of(record, 7).headline
+
+
+def test_another_record_at_the_offset_is_named(lost: Path) -> None:
+    table = pq.read_table(lost / "sends.parquet").to_pylist()
+    rows = [*table, {**table[1], "value": 77, "sent_ns": ns(30), "done_ns": ns(31)}]
+    pq.write_table(pa.Table.from_pylist(rows, schema=pq.read_schema(lost / "sends.parquet")), lost / "sends.parquet")
+    subject = subject_at(lost, T_0, 1)
+    assert (subject.value, subject.others) == (1, (77,))
+    assert "--value 77" in render_text(explain(lost, subject))
+
+
+def test_an_unknown_value_and_an_unknown_offset_are_refused_with_what_is_known(lost: Path) -> None:
+    with pytest.raises(UsageError, match="no producer of this run sent a record with this value"):
+        subject_of_value(lost, 4711)
+    with pytest.raises(UsageError) as refused:
+        subject_at(lost, T_0, 500)
+    assert refused.value.allowed == "t-0:0 to t-0:2, where brokers acked records"
+    with pytest.raises(UsageError) as refused:
+        subject_at(lost, TopicPartition("u", 0), 0)
+    assert refused.value.allowed == "a partition of t-0"
+
+
+def test_the_page_escapes_what_others_named(lost: Path, tmp_path: Path) -> None:
+    manifest = (lost / "manifest.json").read_text().replace("hand-made", "<script>alert(1)</script>")
+    (lost / "manifest.json").write_text(manifest)
+    page = render_page(life_of(lost, 1))
+    assert "<script>" not in page
+    assert "&lt;script&gt;" in page
+
+
+def test_the_command_prints_the_life_and_starts_no_spark(lost: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", str(lost), "t-0:1", "--html", str(lost / "life.html")]) == 0
+    printed = capsys.readouterr().out
+    assert printed.startswith("The record with value 1 of t-0 is lost (committed)")
+    assert (lost / "life.html").is_file()
+    session = sys.modules.get("pyspark.sql")
+    assert session is None or session.SparkSession.getActiveSession() is None
+
+
+@pytest.mark.parametrize(
+    ("words", "what"),
+    [
+        (["t-0"], "not the place of a record"),
+        (["t-0:x"], "not the place of a record"),
+        (["t-0:1", "--value", "1"], "the command names two records"),
+    ],
+)
+def test_a_misspelt_place_is_one_clear_error(
+    words: list[str], what: str, lost: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["explain", str(lost), *words]) == 4
+    assert what in capsys.readouterr().err
