@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
 from analysis.explain.life import Life
 from analysis.report.words import offset_s
@@ -14,7 +14,7 @@ from ebbtide.record.files import write_atomically
 def render_page(life: Life) -> str:
     """Return the page. Every value is escaped."""
     environment = Environment(
-        loader=PackageLoader("analysis.explain"),
+        loader=ChoiceLoader([PackageLoader("analysis.explain"), PackageLoader("analysis.report")]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

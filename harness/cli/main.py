@@ -29,6 +29,7 @@ from harness.cli.mistakes import Mistakes
 VERBS: dict[str, str] = {
     "run": "run a scenario on one or more Kafka releases, and judge the runs",
     "nightly": "run all scenarios within a time budget, and keep a history",
+    "report": "write the nights of stores as a static site",
     "replay": "run a recorded schedule again, on the same or another release",
     "shrink": "find the smallest scenario that reproduces a finding",
     "cluster": "start, use and stop a cluster for experiments by hand",

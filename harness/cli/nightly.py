@@ -17,6 +17,7 @@ from ebbtide.plurals import plural
 from harness.cli import completing
 from harness.cli.cluster_options import add_jobs_option, budget_s_of, jobs_of, split_list
 from harness.cli.command import Args, Command
+from harness.cli.report import SITE
 
 if TYPE_CHECKING:
     from ebbtide.scenario.model import Scenario
@@ -295,6 +296,7 @@ def _close(store: Store, plan: NightPlan, keep: int) -> ExitCode:
     from harness.nightly.retention import stale_folders
     from harness.nightly.summary import summary_page
     from harness.nightly.trend import trend
+    from harness.site.writing import write_site
 
     history = store.history()
     done = [one for one in history if one.night == plan.night]
@@ -307,7 +309,8 @@ def _close(store: Store, plan: NightPlan, keep: int) -> ExitCode:
     for one in list(stale_folders(store.runs, history, night=plan.night, keep=keep, pending=pending)):
         shutil.rmtree(one, ignore_errors=True)
     print(text)
-    print(f"summary: {folder / 'summary.md'}\nJUnit:   {folder / 'junit.xml'}")
+    site = write_site([store], store.folder / SITE)
+    print(f"summary: {folder / 'summary.md'}\nJUnit:   {folder / 'junit.xml'}\nsite:    {site}")
     return exit_code(done)
 
 

@@ -1,0 +1,52 @@
+"""`ebbtide report STORE...`: writes the nights of stores as a static site."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+from ebbtide.errors import ExitCode, UsageError
+from harness.cli import completing
+from harness.cli.command import Args, Command
+
+SITE = "site"
+"""The folder of a store where its site is written by default."""
+
+
+def command() -> Command:
+    """Declare the verb's arguments."""
+    command = Command(
+        "Write the nights of one or more stores as a static site: scenarios by releases, the trend, what is new, and "
+        "each run's report. The pages need no server and no network. Several stores may be parts of one night, or "
+        "nights of several machines.",
+        epilog="example: ebbtide report /var/lib/ebbtide --out public",
+    )
+    command.argument(
+        "stores",
+        many=True,
+        metavar="STORE",
+        type=Path,
+        completes=completing.complete_folder,
+        help="a store of nights, as of `ebbtide nightly --store STORE`",
+    )
+    command.option("--out", type=Path, metavar="DIR", help="the folder of the site (default: STORE/site)")
+    return command
+
+
+def run(args: Args) -> ExitCode:
+    """Write the site, and print its first page. Raises `UsageError`."""
+    from harness.nightly.store import Store
+    from harness.site.writing import write_site
+
+    for folder in args.stores:
+        if not (folder / "history.jsonl").is_file():
+            raise UsageError(
+                "not a store of nights: history.jsonl is missing",
+                where=str(folder),
+                next=f"ebbtide nightly --store {shlex.quote(str(folder))}",
+            )
+    if args.out is None and len(args.stores) > 1:
+        raise UsageError("several stores need the folder of their site", where="--out", allowed="--out DIR")
+    out = args.out if args.out is not None else args.stores[0] / SITE
+    print(f"site: {write_site([Store(folder) for folder in args.stores], out)}")
+    return ExitCode.AS_PREDICTED

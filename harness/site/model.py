@@ -1,0 +1,197 @@
+"""Arranges the history of stores for the site: nights, a matrix of cells, and the runs of each cell."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from hashlib import blake2b
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from analysis.report.html import REPORT
+from ebbtide.record.files import is_run_id
+from harness.nightly.store import FinishedJob, Followup, Store
+from harness.nightly.trend import Trend, trend
+
+NIGHTS_SHOWN = 14
+"""How many of the last nights the overview draws."""
+
+Mark = Literal["ok", "loss", "known-bug", "contradicted", "inconclusive", "failed"]
+MARKS: dict[Mark, tuple[str, str]] = {
+    "contradicted": ("✗", "contradicted: the protocol or the prediction was broken"),
+    "failed": ("!", "failed: the harness or its host failed"),
+    "inconclusive": ("?", "inconclusive: evidence is missing"),
+    "known-bug": ("k", "contradicted by a known bug, as expected"),
+    "loss": ("▾", "as predicted, and committed or uncommitted records were lost"),
+    "ok": ("✓", "as predicted, and nothing was lost"),
+}
+"""Each mark with its sign and its meaning, the gravest first. A sign tells it without colour."""
+
+
+class RunRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One run of a cell. `report` is the file of its report; None: its record is gone."""
+
+    night: str
+    key: str
+    mark: Mark
+    why: tuple[str, ...]
+    lost: str
+    took_s: float
+    run_id: str | None
+    report: Path | None
+    followup: str | None
+
+
+class Cell(msgspec.Struct, frozen=True, kw_only=True):
+    """All runs of one scenario on one release and runtime, oldest first.
+
+    `nights` has the gravest mark of each night that is drawn, or None. `change` is new, gone or
+    flaky in the last night.
+    """
+
+    scenario: str
+    target: str
+    page: str
+    runs: tuple[RunRow, ...]
+    nights: tuple[Mark | None, ...]
+    change: str | None
+
+    @property
+    def last(self) -> RunRow:
+        """The newest run."""
+        return self.runs[-1]
+
+
+class NightColumn(msgspec.Struct, frozen=True, kw_only=True):
+    """One night of the trend: how many of its runs have each mark."""
+
+    night: str
+    counts: dict[Mark, int]
+
+    @property
+    def total(self) -> int:
+        """How many runs the night had."""
+        return sum(self.counts.values())
+
+
+class Site(msgspec.Struct, frozen=True, kw_only=True):
+    """What the site shows. `cells` is keyed by scenario and target; `drawn` are the random runs.
+
+    `replayed` counts the replays that ended as the contradiction did, and all replays.
+    """
+
+    nights: tuple[NightColumn, ...]
+    scenarios: tuple[str, ...]
+    targets: tuple[str, ...]
+    cells: Mapping[tuple[str, str], Cell]
+    drawn: tuple[RunRow, ...]
+    changes: Trend
+    replayed: tuple[int, int]
+
+
+def site_of(stores: Sequence[Store]) -> Site:
+    """Arrange the histories of the stores, which may be shards of one night or several machines.
+
+    A run that several stores have counts once. Raises `UsageError` for a damaged history.
+    """
+    history, reports, followups = _merge(stores)
+    nights = sorted({done.night for done in history})
+    drawn_nights = nights[-NIGHTS_SHOWN:]
+    changes = trend(history, nights[-1]) if nights else Trend(new=(), gone=(), flaky=())
+    rows: dict[tuple[str, str], list[RunRow]] = defaultdict(list)
+    drawn: list[RunRow] = []
+    for done in history:
+        row = _row(done, reports, followups)
+        if done.job.origin == "catalogue":
+            rows[done.job.scenario, f"{done.job.target} ({done.job.runtime})"].append(row)
+        else:
+            drawn.append(row)
+    cells = {key: _cell(*key, found, drawn_nights, changes) for key, found in rows.items()}
+    return Site(
+        nights=tuple(_night(night, history) for night in drawn_nights),
+        scenarios=tuple(sorted({scenario for scenario, _ in cells})),
+        targets=tuple(sorted({target for _, target in cells}, key=_by_numbers)),
+        cells=cells,
+        drawn=tuple(drawn),
+        changes=changes,
+        replayed=(sum(one.same for one in followups.values()), sum(one.times for one in followups.values())),
+    )
+
+
+def _merge(stores: Sequence[Store]) -> tuple[list[FinishedJob], dict[str, Path], dict[str, Followup]]:
+    """Return the runs of all stores by time, their reports, and the follow-ups, by run id."""
+    jobs: dict[tuple[str, str, str | None], FinishedJob] = {}
+    reports: dict[str, Path] = {}
+    followups: dict[str, Followup] = {}
+    for store in stores:
+        for done in store.history():
+            jobs.setdefault((done.night, done.job.key, done.run_id), done)
+            if done.run_id is not None and is_run_id(done.run_id):
+                report = store.runs / done.run_id / REPORT
+                if report.is_file():
+                    reports.setdefault(done.run_id, report)
+        followups |= {one.run_id: one for one in store.all_followups()}
+    return sorted(jobs.values(), key=lambda done: (done.night, done.ended_at_s)), reports, followups
+
+
+def mark_of(done: FinishedJob) -> Mark:
+    """Return the mark of a run: the loss decides the colour, the sign says how the run ended."""
+    if done.known_bug is not None:
+        return "known-bug"
+    if done.ended == "as-predicted":
+        return "loss" if any(done.causes.values()) else "ok"
+    return done.ended
+
+
+def _row(done: FinishedJob, reports: Mapping[str, Path], followups: Mapping[str, Followup]) -> RunRow:
+    followup = followups.get(str(done.run_id))
+    return RunRow(
+        night=done.night,
+        key=done.job.key,
+        mark=mark_of(done),
+        why=done.why,
+        lost=", ".join(f"{count:,} {cause}" for cause, count in sorted(done.causes.items()) if count) or "none",
+        took_s=done.took_s,
+        run_id=done.run_id,
+        report=reports.get(str(done.run_id)),
+        followup=followup.describe() if followup is not None else None,
+    )
+
+
+def gravest(marks: Iterable[Mark]) -> Mark | None:
+    """Return the gravest of some marks; None if there are none."""
+    found = set(marks)
+    return next((mark for mark in MARKS if mark in found), None)
+
+
+def _cell(scenario: str, target: str, runs: list[RunRow], nights: Sequence[str], changes: Trend) -> Cell:
+    kafka, _, runtime = target.rpartition(" ")
+    group = f"{scenario} on {kafka} {runtime}"
+    groups = {"new": changes.new, "gone": changes.gone, "flaky": changes.flaky}
+    return Cell(
+        scenario=scenario,
+        target=target,
+        page=page_name(group),
+        runs=tuple(runs),
+        nights=tuple(gravest(run.mark for run in runs if run.night == night) for night in nights),
+        change=next((name for name, members in groups.items() if group in members), None),
+    )
+
+
+def _night(night: str, history: Sequence[FinishedJob]) -> NightColumn:
+    counts = Counter(mark_of(done) for done in history if done.night == night)
+    return NightColumn(night=night, counts={mark: counts[mark] for mark in MARKS if counts[mark]})
+
+
+def page_name(group: str) -> str:
+    """Return a file name for a group of runs: readable, the same in every site, and unique."""
+    readable = re.sub(r"[^A-Za-z0-9.]+", "-", group).strip("-.")[:80]
+    return f"{readable}-{blake2b(group.encode(), digest_size=3).hexdigest()}.html"
+
+
+def _by_numbers(text: str) -> tuple[list[int], str]:
+    """Sort releases by their numbers: 3.10.0 after 3.9.1."""
+    return [int(number) for number in re.findall(r"\d+", text)], text

@@ -1,0 +1,68 @@
+"""Writes the site: an overview, a page for each cell of the matrix, and copies of the reports."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
+
+from ebbtide.errors import UsageError
+from ebbtide.record.files import write_atomically
+from harness.nightly.store import Store
+from harness.site.model import MARKS, RunRow, Site, site_of
+
+INDEX = "index.html"
+CELLS = "cells"
+REPORTS = "reports"
+_DRAWN_SHOWN = 50
+_BAR_PX = 120
+
+
+def write_site(stores: Sequence[Store], out: Path) -> Path:
+    """Write the site of some stores into the folder `out`, and return its first page.
+
+    Pages of before are replaced. Raises `UsageError` when a history is damaged or the folder cannot
+    be written.
+    """
+    site = site_of(stores)
+    pages = _environment()
+    try:
+        for run in [run for cell in site.cells.values() for run in cell.runs] + list(site.drawn):
+            if run.report is not None:
+                write_atomically(out / REPORTS / report_name(run), run.report.read_bytes())
+        for cell in site.cells.values():
+            text = pages.get_template("cell.html.j2").render(cell=cell, marks=MARKS, report_name=report_name)
+            write_atomically(out / CELLS / cell.page, text.encode())
+        write_atomically(out / INDEX, _index(pages, site).encode())
+    except OSError as error:
+        allowed = "a folder that you can write to"
+        raise UsageError("the site cannot be written", where=str(out), got=str(error), allowed=allowed) from None
+    return out / INDEX
+
+
+def report_name(run: RunRow) -> str:
+    """Return the file name of a run's report in the site."""
+    return f"{run.run_id}.html"
+
+
+def _environment() -> Environment:
+    return Environment(
+        loader=ChoiceLoader([PackageLoader("harness.site"), PackageLoader("analysis.report")]),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+
+
+def _index(pages: Environment, site: Site) -> str:
+    largest = max((night.total for night in site.nights), default=1)
+    return pages.get_template("index.html.j2").render(
+        site=site,
+        marks=MARKS,
+        px_a_run=_BAR_PX / largest,
+        bar_px=_BAR_PX,
+        drawn=[run for run in reversed(site.drawn) if run.mark not in ("ok", "loss")][:_DRAWN_SHOWN],
+        report_name=report_name,
+    )
