@@ -187,6 +187,7 @@ def verdict_of(record: Path, manifest: Manifest, reconciliation: Reconciliation)
             *reasons_of(case.losses, case.regressions, case.vanished),
         ],
         counts=counts,
+        write_back=manifest.write_back,
         anomalies=list(reconciliation.anomalies),
         losses=losses_of(case.losses),
         regressions=regressions_of(case.regressions),

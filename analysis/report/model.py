@@ -360,6 +360,8 @@ def _configuration(manifest: Manifest) -> tuple[tuple[str, str], ...]:
         ),
         ("runtime", manifest.runtime or "-"),
         ("power loss by", manifest.power_loss_method or "-"),
+        ("write-back", words.write_back(manifest)),
+        ("file system", manifest.file_system or "-"),
         ("seed", str(manifest.seed) if manifest.seed is not None else "-"),
         ("drawn", words.without_brackets(manifest.draws) or "-"),
         ("clients", words.without_brackets(manifest.clients) or "-"),

@@ -82,6 +82,7 @@ def summary_lines(run: JudgedRun) -> list[tuple[str, str]]:
         ("elected from ELR", "\n".join(map(words.election, run.from_elr)) or "-"),
         ("HW went back", _hw_regression(verdict)),
         ("oldest lost", oldest_text(verdict)),
+        ("write-back", _write_back(run.manifest)),
         ("without leader", outage_text(verdict, "no_leader")),
         ("without ack", outage_text(verdict, "no_ack")),
         ("protocol", run.protocol),
@@ -163,6 +164,12 @@ def _run_length(manifest: Manifest) -> str:
         return took
     start = manifest.timings_s.get("prepare", 0.0) + manifest.timings_s.get("start cluster", 0.0)
     return f"{took}, cluster start {start:.1f} s"
+
+
+def _write_back(manifest: Manifest) -> str:
+    """Return who decided when dirty pages were written, and the file system of the nodes."""
+    kinds = {"held": "held", "kernel": "the kernel's own"}
+    return ", ".join(filter(None, (kinds.get(manifest.write_back or ""), manifest.file_system))) or words.UNKNOWN
 
 
 def _hw_regression(verdict: Verdict) -> str:

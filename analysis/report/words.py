@@ -174,6 +174,14 @@ def election(value: RecordedElection | None) -> str:
     return f"broker {value.leader}, leader epoch {value.leader_epoch}, metadata offset {value.metadata_offset}"
 
 
+def write_back(manifest: Manifest) -> str:
+    """Return under which write-back of dirty pages power was lost; `-` if it is not known."""
+    if manifest.write_back != "kernel":
+        return "held: a disk loses all that was not fsynced" if manifest.write_back == "held" else "-"
+    set_to = ", ".join(f"{name} {value}" for name, value in manifest.host.items() if name.startswith("vm."))
+    return f"by the kernel's own settings{f' ({set_to})' if set_to else ''}"
+
+
 def members(ids: Sequence[int], empty: str = "[]") -> str:
     """Return a set of brokers in ascending order.
 

@@ -22,13 +22,13 @@ from cluster.host.namespaces import Namespace
 from cluster.host.processes import OwnedProcess, ProcessId, identify
 from cluster.host.slow_volume import Slowness
 from cluster.host.volumes import Volume
-from cluster.host.writeback import WriteBackHold
+from cluster.host.writeback import KernelWriteBack, WriteBackHold
 from ebbtide.errors import EbbtideError, HarnessError, UsageError
 from ebbtide.places import state_dir
 from ebbtide.record.files import RUN_ID_ALLOWED, is_run_id
 from ebbtide.signals import defer_signals, unwind_on_signals
 
-Entry = Namespace | Volume | Slowness | WriteBackHold | OwnedProcess | Container
+Entry = Namespace | Volume | Slowness | WriteBackHold | KernelWriteBack | OwnedProcess | Container
 """Every kind of ledger entry; each has `undo() -> bool` (idempotent) and `describe() -> str`."""
 
 

@@ -1,4 +1,4 @@
-"""A node's data volume: ext4 in a loop-mounted sparse file, which can lose power.
+"""A node's data volume: ext4 or xfs in a loop-mounted sparse file, which can lose power.
 
 Losing power has three steps. FS_IOC_SHUTDOWN without a log flush makes the file system refuse everything and forget
 what was not fsynced. Unmounting drops it from memory. Mounting again replays the journal as a boot would.
@@ -18,6 +18,7 @@ from pathlib import Path
 import msgspec
 
 from ebbtide.errors import HarnessError
+from ebbtide.scenario.model import FileSystem
 from ebbtide.waiting import WaitExpired, wait_until
 
 DEFAULT_SIZE_BYTES = 2 << 30
@@ -35,8 +36,12 @@ _UNSYNCED = b"not fsynced\n" * 512
 _libc = ctypes.CDLL(None, use_errno=True)
 
 # Initialising lazily leaves work to a kernel thread; noinit_itable keeps that thread from ever starting.
-_MKFS = ("mkfs.ext4", "-q", "-F", "-m", "0", "-E", "lazy_itable_init=1,lazy_journal_init=1,nodiscard")
-_MOUNT_OPTIONS = "noatime,noinit_itable"
+_MKFS: dict[FileSystem, tuple[str, ...]] = {
+    "ext4": ("mkfs.ext4", "-q", "-F", "-m", "0", "-E", "lazy_itable_init=1,lazy_journal_init=1,nodiscard"),
+    "xfs": ("mkfs.xfs", "-q", "-f", "-K"),
+}
+_MOUNT_OPTIONS: dict[FileSystem, str] = {"ext4": "noatime,noinit_itable", "xfs": "noatime,nouuid"}
+_PACKAGES: dict[FileSystem, str] = {"ext4": "e2fsprogs", "xfs": "xfsprogs"}
 
 
 class Volume(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="volume"):
@@ -44,6 +49,7 @@ class Volume(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="v
 
     image: str
     folder: str
+    file_system: FileSystem = "ext4"
 
     def create(self, size_bytes: int = DEFAULT_SIZE_BYTES) -> None:
         """Make the image file and its file system; both paths must be free.
@@ -55,7 +61,7 @@ class Volume(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="v
         with image.open("xb") as file:
             file.truncate(size_bytes)
         Path(self.folder).mkdir(parents=True, exist_ok=True)
-        _run([*_MKFS, self.image], package="e2fsprogs")
+        self._make_file_system()
 
     def replace(self) -> None:
         """Mount an empty disk of the same size instead. Raises `HarnessError`."""
@@ -63,7 +69,7 @@ class Volume(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="v
         size_bytes = os.stat(self.image).st_size
         os.truncate(self.image, 0)
         os.truncate(self.image, size_bytes)
-        _run([*_MKFS, self.image], package="e2fsprogs")
+        self._make_file_system()
         self.mount()
 
     def mount(self) -> None:
@@ -75,7 +81,8 @@ class Volume(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="v
         """
         device = _run(["losetup", "--find", "--show", self.image], package="mount").strip()
         try:
-            _run(["mount", "-t", "ext4", "-o", _MOUNT_OPTIONS, device, self.folder], package="mount")
+            kind = self.file_system
+            _run(["mount", "-t", kind, "-o", _MOUNT_OPTIONS[kind], device, self.folder], package="mount")
         finally:
             # A device in use is only marked: it is freed with its last user.
             _run(["losetup", "--detach", device], package="mount")
@@ -208,6 +215,9 @@ class Volume(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="v
     def describe(self) -> str:
         """Return how messages name the volume."""
         return f"volume {self.folder} (loop mount of {self.image})"
+
+    def _make_file_system(self) -> None:
+        _run([*_MKFS[self.file_system], self.image], package=_PACKAGES[self.file_system])
 
     def _ballast(self) -> Path:
         return Path(self.folder) / ".ebbtide-ballast"

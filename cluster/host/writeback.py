@@ -2,14 +2,15 @@
 
 Linux writes dirty pages back after about 30 s. Kafka's fsync of its checkpoints then commits them, and nothing
 "unsynced" is left to lose (docs/decisions/write-back-hold.md). The setting is the host's, so that several harnesses
-share one hold: the first saves the original values, the last one alive restores them.
+share one hold: the first saves the original values, the last one alive restores them. A run that needs the kernel's own
+settings waits until nobody holds write-back, and nobody takes a new hold until it has ended.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import msgspec
@@ -18,6 +19,7 @@ from filelock import FileLock
 from cluster.host.processes import ProcessId, boot_id, identify, is_alive
 from ebbtide.errors import HarnessError
 from ebbtide.record.files import write_atomically
+from ebbtide.waiting import wait_until
 
 HELD_SETTINGS: dict[str, str] = {
     "dirty_writeback_centisecs": "0",
@@ -26,37 +28,36 @@ HELD_SETTINGS: dict[str, str] = {
 }
 
 
-class _SharedHold(msgspec.Struct, frozen=True, kw_only=True):
-    """The shared hold: the values to restore, and the holding processes by run id."""
+TURN_TIMEOUT_S = 600.0
+"""How long a run waits for runs under the other settings of write-back."""
+
+
+class _SharedState(msgspec.Struct, frozen=True, kw_only=True):
+    """The state that harnesses share: the values to restore, and processes by run id.
+
+    `holders` hold write-back. `free` need the kernel's own settings, and run or wait.
+    """
 
     boot_id: str
     original: dict[str, str]
     holders: dict[str, ProcessId]
+    free: dict[str, ProcessId] = {}
 
 
-class WriteBackHold(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="write-back-hold"):
-    """Ledger entry: one run's share in the hold.
+class _Share(msgspec.Struct, frozen=True, kw_only=True):
+    """One run's share in the settings of write-back, which are the host's.
 
-    `shared` is the host-wide folder of the hold's state.
+    `shared` is the host-wide folder of the shared state.
     """
 
     run_id: str
     shared: str
     settings: str = "/proc/sys/vm"
 
-    def acquire(self) -> None:
-        """Stop write-back, or join the hold. Raises `HarnessError` without permission."""
-        with self._locked():
-            state = self._live_state() or _SharedHold(boot_id=boot_id(), original=self._read(), holders={})
-            holders = {**state.holders, self.run_id: identify(os.getpid())}
-            # Saved before the change: after a kill in between, the original values can still be found.
-            self._write_state(_SharedHold(boot_id=state.boot_id, original=state.original, holders=holders))
-            self._set(HELD_SETTINGS)
-
     def undo(self) -> bool:
-        """Leave the hold; the last holder alive restores the original values.
+        """Leave the shared state; the last holder alive restores the original values.
 
-        Returns True when this run was a holder.
+        Returns True when this run was a part of it.
         """
         if not self._state_file.exists():
             return False
@@ -65,20 +66,20 @@ class WriteBackHold(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind",
             if state is None:
                 self._state_file.unlink(missing_ok=True)
                 return False
-            held = self.run_id in state.holders
-            others = {run: who for run, who in state.holders.items() if run != self.run_id and is_alive(who)}
-            if others:
-                self._write_state(_SharedHold(boot_id=state.boot_id, original=state.original, holders=others))
-                return held
-            # A value that someone else has set meanwhile stays.
-            now = self._read()
-            self._set({name: value for name, value in state.original.items() if now[name] == HELD_SETTINGS[name]})
-            self._state_file.unlink(missing_ok=True)
-            return held
+            was_part = self.run_id in {*state.holders, *state.free}
+            holders, free = self._others(state.holders), self._others(state.free)
+            if not holders:
+                # A value that someone else has set meanwhile stays.
+                now = self._read()
+                self._set({name: value for name, value in state.original.items() if now[name] == HELD_SETTINGS[name]})
+            if holders or free:
+                self._write_state(msgspec.structs.replace(state, holders=holders, free=free))
+            else:
+                self._state_file.unlink(missing_ok=True)
+            return was_part
 
-    def describe(self) -> str:
-        """Return how messages name the hold."""
-        return f"write-back hold ({', '.join('vm.' + name for name in HELD_SETTINGS)})"
+    def _others(self, runs: dict[str, ProcessId]) -> dict[str, ProcessId]:
+        return {run: who for run, who in runs.items() if run != self.run_id and is_alive(who)}
 
     @property
     def _state_file(self) -> Path:
@@ -90,15 +91,18 @@ class WriteBackHold(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind",
         with FileLock(Path(self.shared) / "lock"):
             yield
 
-    def _live_state(self) -> _SharedHold | None:
+    def _live_state(self) -> _SharedState | None:
         """Return the state of this boot; a reboot has restored the settings already."""
         try:
-            state = msgspec.json.decode(self._state_file.read_bytes(), type=_SharedHold)
+            state = msgspec.json.decode(self._state_file.read_bytes(), type=_SharedState)
         except FileNotFoundError:
             return None
         return state if state.boot_id == boot_id() else None
 
-    def _write_state(self, state: _SharedHold) -> None:
+    def _state_or_new(self) -> _SharedState:
+        return self._live_state() or _SharedState(boot_id=boot_id(), original=self._read(), holders={})
+
+    def _write_state(self, state: _SharedState) -> None:
         write_atomically(self._state_file, msgspec.json.encode(state))
 
     def _read(self) -> dict[str, str]:
@@ -115,3 +119,94 @@ class WriteBackHold(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind",
                     got=error.strerror,
                     next="run as root on a host whose /proc/sys is writable",
                 ) from None
+
+
+class WriteBackHold(_Share, frozen=True, kw_only=True, tag_field="kind", tag="write-back-hold"):
+    """Ledger entry: one run's share in the hold."""
+
+    def await_turn(self, timeout_s: float = TURN_TIMEOUT_S) -> None:
+        """Wait until no run needs the kernel's own settings. Raises `WaitExpired`."""
+        _await_no_others(self._free_runs, "the runs under the kernel's own write-back to end", timeout_s)
+
+    def acquire(self) -> None:
+        """Stop write-back, or join the hold.
+
+        Raises `HarnessError` without permission, and where another run needs the kernel's own settings.
+        """
+        with self._locked():
+            state = self._state_or_new()
+            if others := self._others(state.free):
+                raise HarnessError(
+                    "another run on this host needs the kernel's own write-back",
+                    got=", ".join(others),
+                    next="wait until it has ended",
+                )
+            holders = {**state.holders, self.run_id: identify(os.getpid())}
+            # Saved before the change: after a kill in between, the original values can still be found.
+            self._write_state(msgspec.structs.replace(state, holders=holders))
+            self._set(HELD_SETTINGS)
+
+    def describe(self) -> str:
+        """Return how messages name the hold."""
+        return f"write-back hold ({', '.join('vm.' + name for name in HELD_SETTINGS)})"
+
+    def _free_runs(self) -> list[str]:
+        with self._locked():
+            state = self._live_state()
+            return sorted(self._others(state.free)) if state is not None else []
+
+
+class KernelWriteBack(_Share, frozen=True, kw_only=True, tag_field="kind", tag="kernel-write-back"):
+    """Ledger entry: one run that needs the kernel's own settings. No run takes a new hold meanwhile."""
+
+    def register(self) -> None:
+        """Keep other runs from taking a new hold."""
+        with self._locked():
+            state = self._state_or_new()
+            self._write_state(msgspec.structs.replace(state, free={**state.free, self.run_id: identify(os.getpid())}))
+
+    def await_turn(self, timeout_s: float = TURN_TIMEOUT_S) -> None:
+        """Wait until the settings are the kernel's own.
+
+        Raises `WaitExpired`, and `HarnessError` if something else than a run of Ebbtide stopped write-back.
+        """
+        _await_no_others(self._holders, "the runs that hold write-back to end", timeout_s)
+        found = write_back_settings(Path(self.settings))
+        if found["vm.dirty_writeback_centisecs"] == HELD_SETTINGS["dirty_writeback_centisecs"]:
+            raise HarnessError(
+                "the kernel's write-back is stopped, but no run of Ebbtide holds it",
+                where=self.settings,
+                got=", ".join(f"{name} = {value}" for name, value in found.items()),
+                next="sysctl vm.dirty_writeback_centisecs=500 vm.dirty_expire_centisecs=3000 (the kernel's defaults)",
+            )
+
+    def describe(self) -> str:
+        """Return how messages name it."""
+        return "run under the kernel's own write-back"
+
+    def _holders(self) -> list[str]:
+        with self._locked():
+            state = self._live_state()
+            if state is None:
+                return []
+            holders = self._others(state.holders)
+            if len(holders) < len(state.holders) and not holders:
+                # A killed holder has left its values.
+                self._write_state(msgspec.structs.replace(state, holders={}))
+                self._set(state.original)
+            return sorted(holders)
+
+
+def write_back_settings(settings: Path = Path("/proc/sys/vm")) -> dict[str, str]:
+    """Return the kernel's settings in force, by their names."""
+    return {f"vm.{name}": (settings / name).read_text().strip() for name in HELD_SETTINGS}
+
+
+def _await_no_others(others: Callable[[], list[str]], awaited: str, timeout_s: float) -> None:
+    wait_until(
+        lambda: not others(),
+        awaited=awaited,
+        timeout_s=timeout_s,
+        last_seen=lambda: ", ".join(others()) or "none",
+        poll_s=0.5,
+    )

@@ -22,7 +22,7 @@ from cluster.host.children import Child, start_child
 from cluster.host.ledger import Ledger, shared_dir
 from cluster.host.slow_volume import Pulses, Slowness
 from cluster.host.volumes import Volume
-from cluster.host.writeback import WriteBackHold
+from cluster.host.writeback import KernelWriteBack, WriteBackHold
 from cluster.runtime import storage
 from cluster.runtime.base import DiskReplacement, NodeInfo, PowerLoss, PowerLossMethod
 from cluster.runtime.jvm import SERVER, TOOL_HEAP_MB, JavaProgram, end_error, tail_of
@@ -75,7 +75,7 @@ class HostRuntime(ABC):
     """A runtime on this host; see `cluster.runtime.base.Runtime`.
 
     `folder` is the run's folder; `close` closes the ledger. `hold_write_back=False` lets the kernel write pages back
-    as usual, so that a power loss may lose nothing.
+    by its own settings, so that a power loss may lose nothing.
     """
 
     name: str
@@ -118,6 +118,7 @@ class HostRuntime(ABC):
         self.wire.open({CLIENTS: self._client_namespace})
         self._make_node_places()
         if self.power_loss_method == "fs-shutdown":
+            self._settle_write_back()
             self._make_volumes()
         self._lay_out()
         # StorageTool does not fsync. A machine that loses power was formatted long before.
@@ -314,13 +315,23 @@ class HostRuntime(ABC):
             volume = Volume(
                 image=str(self._cluster / "volumes" / f"{node.name}.img"),
                 folder=str(self._volume_folder(node)),
+                file_system=self._plan.spec.file_system or "ext4",
             )
             self._ledger.make(volume, volume.create)
             volume.mount()
             self._volumes[node.id] = volume
+
+    def _settle_write_back(self) -> None:
+        """Take the hold, or keep every run from holding write-back until this run ends."""
+        shared = str(shared_dir(self._ledger.path.parent))
         if self._hold_write_back:
-            hold = WriteBackHold(run_id=self._ledger.run_id, shared=str(shared_dir(self._ledger.path.parent)))
+            hold = WriteBackHold(run_id=self._ledger.run_id, shared=shared)
+            hold.await_turn()
             self._ledger.make(hold, hold.acquire)
+        else:
+            own = KernelWriteBack(run_id=self._ledger.run_id, shared=shared)
+            self._ledger.make(own, own.register)
+            own.await_turn()
 
     def _format(self, node_ids: Sequence[int]) -> None:
         ended = {node_id: tool.wait(FORMAT_TIMEOUT_S) for node_id, tool in self._start_formatting(node_ids).items()}

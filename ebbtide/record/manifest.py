@@ -16,7 +16,7 @@ from ebbtide.errors import UsageError
 from ebbtide.record.files import RUN_ID_ALLOWED, check_ended, is_run_id, write_atomically
 from ebbtide.record.json_files import decode_json
 from ebbtide.record.tables import RECORD_VERSION
-from ebbtide.scenario.model import Acks
+from ebbtide.scenario.model import Acks, FileSystem, WriteBack
 
 MANIFEST = "manifest.json"
 
@@ -83,6 +83,9 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     - `failure` is a sentence that says why a run is not complete.
     - `torn_journal_bytes`: the bytes at the ends of the clients' journals that are not a whole entry, and are in no
       table.
+    - `write_back` says under which write-back of dirty pages power was lost: held by the harness, or by the kernel's
+      own settings, which `host` then has. Null: not known, or power was lost by `truncate`, which takes all the same.
+    - `file_system` is that of the nodes' volumes; null: not known, or the nodes had no volumes.
     - `replay_of` is the run id of the record whose schedule was run again.
     - `ignored_properties`, by their paths in the scenario, had no effect: this release does not know them.
     """
@@ -97,6 +100,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     features: dict[str, int] = {}
     runtime: str = ""
     power_loss_method: str | None = None
+    write_back: WriteBack | None = None
+    file_system: FileSystem | None = None
     topology: Topology = Topology()
     topics: dict[str, TopicSetup] = {}
     producers: dict[str, ProducerSetup] = {}

@@ -16,7 +16,7 @@ import msgspec
 from ebbtide.errors import ExitCode, UsageError
 from ebbtide.record.files import write_atomically
 from ebbtide.record.tables import RECORD_VERSION
-from ebbtide.scenario.model import AllowedCause
+from ebbtide.scenario.model import AllowedCause, WriteBack
 
 VERDICT = "verdict.json"
 
@@ -184,13 +184,17 @@ class PropertyResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
-    """The judgement of one run; `why` has a sentence for each reason for the outcome."""
+    """The judgement of one run; `why` has a sentence for each reason for the outcome.
+
+    `write_back`: under which write-back of dirty pages power was lost, as in the manifest.
+    """
 
     record_version: int = RECORD_VERSION
     run_id: str
     outcome: Outcome
     why: list[str] = []
     counts: Counts = Counts()
+    write_back: WriteBack | None = None
     anomalies: list[AnomalyCount] = []
     losses: list[Loss] = []
     regressions: list[Regression] = []

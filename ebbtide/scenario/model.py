@@ -31,6 +31,10 @@ AllowedCause = Literal[
 """Why Kafka may lose a record; a verdict knows one cause more, `unexplained`."""
 
 
+WriteBack = Literal["held", "kernel"]
+"""Who decides when dirty pages are written: nobody until the run ends, or the kernel by its own settings."""
+FileSystem = Literal["ext4", "xfs"]
+
 NodeRole = Literal["broker", "controller"]
 NODE_ROLES: tuple[NodeRole, ...] = get_args(NodeRole)
 """No process has both: a cluster's controllers and brokers are apart."""
@@ -40,7 +44,8 @@ class ClusterSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """The processes of a cluster; controllers and brokers are separate processes.
 
     Properties are Kafka's, added to the generated ones. `features` are feature levels to format
-    with, e.g. `{"eligible.leader.replicas.version": 0}`.
+    with, e.g. `{"eligible.leader.replicas.version": 0}`. `write_back` and `file_system` are of the
+    nodes' volumes; None means held and ext4.
     """
 
     controllers: int = 1
@@ -50,6 +55,8 @@ class ClusterSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     features: dict[str, int] = {}
     session_timeout_s: float = 3.0
     replica_lag_max_s: float = 4.0
+    write_back: WriteBack | None = None
+    file_system: FileSystem | None = None
 
     def properties_of(self, role: NodeRole) -> dict[str, str]:
         """The properties that the scenario sets for nodes of this role."""
@@ -139,6 +146,20 @@ class LossExpectation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     at_least: int | None = None
 
 
+class TimeBounds(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A time in seconds that a release must reach on some partition (min), and must not exceed on any (max)."""
+
+    min: float | None = None
+    max: float | None = None
+
+
+class UnavailabilityExpectation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Bounds of the longest time for which a partition has no leader, and for which acks=all records get no ack."""
+
+    no_leader: TimeBounds | None = None
+    no_ack: TimeBounds | None = None
+
+
 class Prediction(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What the author expects on the releases that the prediction names.
 
@@ -149,6 +170,7 @@ class Prediction(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     - `never` names coverage facts too; a run with one of them contradicts the prediction.
     - `holds` names properties of the verdict that the run must show to hold. A run in which such a property was not
       exercised, or is unknown, is inconclusive.
+    - `unavailable_s` bounds the time without service of each partition.
     - `known_bug` says why a run on these releases breaks the protocol and is contradicted. `violates` names the
       properties of the verdict that it violates. If nothing else is broken, a campaign does not report it as news.
     """
@@ -163,6 +185,7 @@ class Prediction(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     exercised: tuple[str, ...] = ()
     never: tuple[str, ...] = ()
     holds: tuple[str, ...] = ()
+    unavailable_s: UnavailabilityExpectation | None = None
     known_bug: str | None = None
     violates: tuple[str, ...] = ()
 

@@ -15,9 +15,10 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from ebbtide.errors import UsageError
 from ebbtide.releases.known import parse_version
 from ebbtide.scenario.model import ClusterSpec, TopicSpec
-from ebbtide.scenario.parts import MAX_BROKERS, Parts, as_far_as_read
+from ebbtide.scenario.parts import MAX_BROKERS, Parts, StepPart, as_far_as_read
 from ebbtide.scenario.references import limit, limit_field, put_at
 from ebbtide.scenario.safety import check_name, validate_topic_name
+from ebbtide.scenario.steps.disk import ReadOnlyStep
 from ebbtide.scenario.triggers import HeldTrigger
 from ebbtide.scenario.validate_clients import validate_clients
 from ebbtide.scenario.validate_features import validate_feature_name, validate_features
@@ -121,6 +122,12 @@ def _assignment(topic: TopicSpec, where: str, brokers: int) -> Iterator[UsageErr
         yield UsageError("not an assignment of this topic", where=where, got=got, allowed=wanted)
 
 
+def _file_system(parts: Parts, step: StepPart, where: str) -> Iterator[UsageError]:
+    """Report a step that the file system of the nodes' disks cannot carry out."""
+    if isinstance(step.step, ReadOnlyStep) and getattr(parts.cluster, "file_system", None) == "xfs":
+        yield UsageError("xfs cannot be made read-only in this way", where=where, allowed="file_system = 'ext4'")
+
+
 def _steps(parts: Parts) -> Iterator[UsageError]:
     names: set[str] = set()
     steps = parts.steps or ()
@@ -130,6 +137,7 @@ def _steps(parts: Parts) -> Iterator[UsageError]:
         for trigger in step.triggers:
             if isinstance(trigger, HeldTrigger):
                 yield from as_far_as_read(validate_held(trigger, steps[:index], f"{where}.trigger.held"))
+        yield from as_far_as_read(_file_system(parts, step, where))
         if step.name in names:
             got = repr(step.name)
             yield UsageError("name taken by an earlier step", where=f"{where}.name", got=got, allowed="another")

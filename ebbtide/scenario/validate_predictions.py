@@ -11,7 +11,7 @@ from ebbtide.errors import UsageError
 from ebbtide.releases.known import KNOWN, OLDEST
 from ebbtide.scenario.model import Prediction
 from ebbtide.scenario.parts import Parts, as_far_as_read
-from ebbtide.scenario.references import limit
+from ebbtide.scenario.references import limit, limit_field
 from ebbtide.scenario.validate_features import has_level, validate_feature_name
 from ebbtide.suggestions import bracketed_suggestion
 
@@ -33,6 +33,7 @@ def validate_predictions(parts: Parts) -> Iterator[UsageError]:
             yield from as_far_as_read(_contradictory_holds(prediction, f"{where}.holds"))
             yield from as_far_as_read(_loss(prediction, f"{where}.loss"))
             yield from as_far_as_read(_acks(parts, prediction, f"{where}.loss.acks"))
+            yield from as_far_as_read(_unavailable(parts, prediction, f"{where}.unavailable_s"))
             yield from as_far_as_read(_features(parts, prediction, f"{where}.features"))
             yield from as_far_as_read(_place(prediction, earlier, where))
             earlier.append((index, prediction))
@@ -143,6 +144,31 @@ def _acks(parts: Parts, prediction: Prediction, where: str) -> Iterator[UsageErr
                 got=repr(wanted),
                 allowed="committed or uncommitted = 'some' or 'any' beside it",
             )
+
+
+def _unavailable(parts: Parts, prediction: Prediction, where: str) -> Iterator[UsageError]:
+    """Report bounds that bound nothing, or that no run can meet."""
+    bounds = prediction.unavailable_s
+    if bounds is None:
+        return
+    named = {"no_leader": bounds.no_leader, "no_ack": bounds.no_ack}
+    if not any(named.values()):
+        yield UsageError("bounds nothing", where=where, allowed=" or ".join(named))
+    for name, one in named.items():
+        if one is None:
+            continue
+        at = f"{where}.{name}"
+        yield from limit_field(at, one, "min", 0)
+        yield from limit_field(at, one, "max", 0)
+        if one.min is None and one.max is None:
+            yield UsageError("bounds nothing", where=at, allowed="min or max, in seconds")
+        if one.min is not None and one.max is not None and one.min > one.max:
+            yield UsageError("min is above max", where=at, got=f"{one.min:g} and {one.max:g}", allowed="min <= max")
+    producers = parts.producers
+    if bounds.no_ack is not None and producers and all(getattr(one, "acks", "all") != "all" for one in producers):
+        yield UsageError(
+            "nobody waits for an ack of acks=all", where=f"{where}.no_ack", allowed="a producer with acks = 'all'"
+        )
 
 
 def _features(parts: Parts, prediction: Prediction, where: str) -> Iterator[UsageError]:

@@ -79,7 +79,7 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
             runs=self.runs,
             runtime=self.runtimes[kafka],
             power_loss_method=self.power_loss_method,
-            hold_write_back=self.hold_write_back,
+            hold_write_back=self.hold_write_back and scenario.cluster.write_back != "kernel",
             replay_of=replay_of,
             allow_unknown_properties=allow_unknown_properties,
             gates=gates or {},

@@ -8,6 +8,7 @@ of it, so a run that reaches the limit waits for something that none of its dead
 
 from __future__ import annotations
 
+from cluster.host.writeback import TURN_TIMEOUT_S
 from ebbtide.scenario.steps.admin import RequestStep
 from ebbtide.scenario.steps.network import FlapStep
 from ebbtide.scenario.steps.process import RollingStep
@@ -31,7 +32,7 @@ def limit_s(request: RunRequest) -> float:
     scenario = request.scenario
     brokers = scenario.cluster.brokers
     steps_s = sum(_step_s(step, brokers, request.gates.get(index)) for index, step in enumerate(scenario.steps))
-    return _AROUND_S + _SETTLES * scenario.settle_s + steps_s
+    return _AROUND_S + TURN_TIMEOUT_S + _SETTLES * scenario.settle_s + steps_s
 
 
 def _step_s(step: StepSpec, brokers: int, gate: Gate | None) -> float:

@@ -19,6 +19,7 @@ from typing import Any
 import msgspec
 
 from cluster.host.ledger import Ledger
+from cluster.host.writeback import write_back_settings
 from cluster.runtime.base import PowerLossMethod, Runtime
 from cluster.runtime.choose import Choice, LocalChoice, open_runtime
 from cluster.runtime.jvm import ensure_class_archive, installation_of
@@ -44,7 +45,8 @@ from workloads.config import FINAL_CONSUMER
 class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
     """One scenario to run on one Kafka release; the record is made in `runs`.
 
-    - `hold_write_back` false lets the kernel write back what a power loss should take, as `--keep-write-back` asks for.
+    - `hold_write_back` false lets the kernel write back what a power loss should take, as `--keep-write-back` and the
+      scenario's `write_back = "kernel"` ask for.
     - `replay_of` is the id of the run whose schedule this is; `gates` are the gates of its steps, by index.
     - `allow_unknown_properties`: the scenario is that of a record, which cannot be corrected. A property that Kafka
       ignores is then a note, not an error.
@@ -173,6 +175,7 @@ class _Run:
         self._amend(
             features=dict(session.features),
             ignored_properties=session.ignored,
+            host=self.manifest.host | (write_back_settings() if self.manifest.write_back == "kernel" else {}),
             raw_limit_bytes=RAW_LIMIT_BYTES,
             raw_omitted=omitted,
             end_ns=time.time_ns(),
@@ -259,6 +262,7 @@ class _Run:
 
     def _first_manifest(self, started: datetime) -> Manifest:
         cluster = self.scenario.cluster
+        has_volumes = self.request.power_loss_method == "fs-shutdown"
         return Manifest(
             run_id=self.run_id,
             scenario=self.scenario.name,
@@ -267,6 +271,8 @@ class _Run:
             kafka=self.request.kafka,
             runtime=self.request.runtime.name,
             power_loss_method=self.request.power_loss_method,
+            write_back=("held" if self.request.hold_write_back else "kernel") if has_volumes else None,
+            file_system=(cluster.file_system or "ext4") if has_volumes else None,
             topology=Topology(
                 controllers=tuple(range(FIRST_CONTROLLER, FIRST_CONTROLLER + cluster.controllers)),
                 brokers=tuple(range(1, cluster.brokers + 1)),

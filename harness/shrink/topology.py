@@ -67,6 +67,8 @@ def without_extras(scenario: Scenario) -> Scenario | None:
         features=scenario.cluster.features,
         session_timeout_s=scenario.cluster.session_timeout_s,
         replica_lag_max_s=scenario.cluster.replica_lag_max_s,
+        write_back=scenario.cluster.write_back,
+        file_system=scenario.cluster.file_system,
     )
     topics = {name: msgspec.structs.replace(topic, config={}) for name, topic in scenario.topics.items()}
     producers = tuple(

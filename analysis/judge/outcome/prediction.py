@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from analysis.judge.outcome.service_bounds import compare_unavailability, unavailability_phrases
 from ebbtide.plurals import plural
 from ebbtide.record.manifest import Manifest
 from ebbtide.record.predicted import APART, findings_ruled_out, fitting_prediction
@@ -78,6 +79,7 @@ def compare(scenario: Scenario, manifest: Manifest, seen: ObservedRun) -> Compar
         for name in prediction.holds
         if (status := seen.properties.get(name, "not-exercised")) == "not-exercised"
     ]
+    compare_unavailability(prediction, seen.unavailable, unless_faulty, open_)
     broken += findings_ruled_out(prediction, facts=seen.facts, kinds=seen.kinds).values()
     if prediction.anomalies == "none":
         open_ += [
@@ -206,6 +208,7 @@ def prediction_sentence(prediction: Prediction) -> str:
     parts += prediction.exercised
     parts += [f"no {fact}" for fact in prediction.never]
     parts += [f"{name} holds" for name in prediction.holds]
+    parts += unavailability_phrases(prediction)
     return f"predicted: {', '.join(parts) or 'nothing in particular'} ({prediction.clause})"
 
 

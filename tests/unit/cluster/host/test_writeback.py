@@ -9,7 +9,9 @@ import msgspec
 import pytest
 
 from cluster.host.processes import identify
-from cluster.host.writeback import HELD_SETTINGS, WriteBackHold
+from cluster.host.writeback import HELD_SETTINGS, KernelWriteBack, WriteBackHold
+from ebbtide.errors import HarnessError
+from ebbtide.waiting import WaitExpired
 
 ORIGINAL = {"dirty_writeback_centisecs": "500", "dirty_expire_centisecs": "3000"}
 
@@ -112,3 +114,73 @@ def test_a_hold_of_an_earlier_boot_is_forgotten_and_changes_nothing(settings: Pa
 def test_undoing_what_was_never_held_changes_nothing(settings: Path) -> None:
     assert not _hold("a", settings).undo()
     assert _values(settings) == ORIGINAL
+
+
+def _kernel(run_id: str, settings: Path) -> KernelWriteBack:
+    return KernelWriteBack(run_id=run_id, shared=str(settings.parent / "shared"), settings=str(settings))
+
+
+def test_a_run_under_the_kernels_own_settings_changes_none(settings: Path) -> None:
+    run = _kernel("a", settings)
+    run.register()
+    run.await_turn(0)
+    assert _values(settings) == ORIGINAL
+    assert run.undo()
+    assert not (settings.parent / "shared" / "held.json").exists()
+
+
+def test_a_run_under_the_kernels_own_settings_waits_until_nobody_holds_write_back(settings: Path) -> None:
+    hold, run = _hold("holder", settings), _kernel("a", settings)
+    hold.acquire()
+    run.register()
+    with pytest.raises(WaitExpired, match="last seen: holder"):
+        run.await_turn(0)
+    assert hold.undo()
+    run.await_turn(0)
+    assert _values(settings) == ORIGINAL
+
+
+def test_nobody_holds_write_back_while_a_run_needs_the_kernels_own_settings(settings: Path) -> None:
+    run, hold = _kernel("a", settings), _hold("holder", settings)
+    run.register()
+    with pytest.raises(WaitExpired, match="last seen: a"):
+        hold.await_turn(0)
+    with pytest.raises(HarnessError, match="needs the kernel's own write-back"):
+        hold.acquire()
+    assert _values(settings) == ORIGINAL
+    run.undo()
+    hold.await_turn(0)
+    hold.acquire()
+    assert _values(settings) == HELD_SETTINGS
+
+
+def test_the_values_of_a_killed_holder_are_put_back_before_a_run_under_the_kernels_own(settings: Path) -> None:
+    _hold("dead", settings).acquire()
+    with subprocess.Popen(["sleep", "300"]) as process:
+        _die_as("dead", settings, process)
+    run = _kernel("a", settings)
+    run.register()
+    run.await_turn(0)
+    assert _values(settings) == ORIGINAL
+
+
+def test_write_back_that_something_else_stopped_is_refused(settings: Path) -> None:
+    (settings / "dirty_writeback_centisecs").write_text("0")
+    run = _kernel("a", settings)
+    run.register()
+    with pytest.raises(HarnessError, match="no run of Ebbtide holds it"):
+        run.await_turn(0)
+
+
+def test_a_killed_run_under_the_kernels_own_settings_keeps_nobody_waiting(settings: Path) -> None:
+    _kernel("dead", settings).register()
+    file = settings.parent / "shared" / "held.json"
+    with subprocess.Popen(["sleep", "300"]) as process:
+        state = msgspec.json.decode(file.read_bytes())
+        state["free"]["dead"] = msgspec.to_builtins(identify(process.pid))
+        file.write_bytes(msgspec.json.encode(state))
+        process.kill()
+    hold = _hold("live", settings)
+    hold.await_turn(0)
+    hold.acquire()
+    assert _values(settings) == HELD_SETTINGS
