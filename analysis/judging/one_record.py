@@ -47,7 +47,6 @@ from analysis.judge.outcome.unavailable import time_without_service
 from ebbtide.errors import EbbtideError, Problems
 from ebbtide.record.files import JOURNAL_DIR, RAW_DIR, WITNESS_DIR, check_ended
 from ebbtide.record.manifest import ACKS_SPELLED, Manifest, read_manifest
-from ebbtide.record.properties import API_AGREES, TRANSITIONS
 from ebbtide.record.steps import StepEntry, read_steps, split_composed_steps
 from ebbtide.record.sums import forget_sums, read_sums, update_sums, write_sums
 from ebbtide.record.tables import table_files
@@ -62,6 +61,7 @@ from ebbtide.record.verdict import (
     write_verdict,
 )
 from ebbtide.scenario.model import Scenario
+from ebbtide.scenario.property_names import API_AGREES, TRANSITIONS
 from ebbtide.scenario.write import SCENARIO
 
 if TYPE_CHECKING:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from ebbtide.record.properties import NO_COMMITTED_LOSS, needed_unknown_clauses
+from ebbtide.record.properties import needed_unknown_clauses
 from ebbtide.record.verdict import Verdict, counts_by_kind
 from ebbtide.scenario.model import Prediction
+from ebbtide.scenario.property_names import NO_COMMITTED_LOSS
 
 
 def protocol_row(verdict: Verdict, prediction: Prediction | None) -> str:

@@ -10,7 +10,6 @@ import msgspec
 from analysis.judge.history.elections import ElectionEvent
 from ebbtide.record.files import ANOMALIES_DIR, LOGS_DIR, RAW_DIR
 from ebbtide.record.manifest import ACKS_SPELLED, Manifest
-from ebbtide.record.properties import NO_COMMITTED_LOSS, NO_HW_REGRESSION
 from ebbtide.record.rows import PartitionState
 from ebbtide.record.steps import StepEntry
 from ebbtide.record.tables import table_files
@@ -23,6 +22,7 @@ from ebbtide.record.verdict import (
     acks_0_summary,
     count_acked_by_brokers,
 )
+from ebbtide.scenario.property_names import NO_COMMITTED_LOSS, NO_HW_REGRESSION
 from ebbtide.scenario.recorded import requested_levels, spell_release
 from ebbtide.scenario.roles import CLIENTS
 

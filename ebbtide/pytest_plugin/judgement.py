@@ -40,9 +40,9 @@ def allowed_expectations() -> tuple[Sequence[str], Sequence[str]]:
     from typing import get_args
 
     from ebbtide.record.predicted import APART
-    from ebbtide.record.properties import PROPERTY_NAMES
     from ebbtide.record.verdict import KINDS, Cause
     from ebbtide.scenario.facts import FACTS
+    from ebbtide.scenario.property_names import PROPERTY_NAMES
 
     kinds = [kind for kind in KINDS if kind not in APART]
     return get_args(Cause), [*PROPERTY_NAMES, *FACTS, *kinds]

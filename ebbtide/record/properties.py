@@ -1,4 +1,4 @@
-"""The properties of verdict.json: their names, and which of them must be known.
+"""The properties of verdict.json: which of them must be known.
 
 There is one for each clause that is checked.
 """
@@ -9,49 +9,9 @@ from collections.abc import Collection
 
 from ebbtide.record.verdict import PropertyResult, Verdict
 from ebbtide.scenario.model import Prediction
+from ebbtide.scenario.property_names import API_AGREES, HW_FROZEN, NO_HW_REGRESSION, NO_STALE_JOIN, TRANSITIONS
 
 CHECKER_FAILED = "the checker failed: "
-
-NO_COMMITTED_LOSS = "no-committed-loss-unless-allowed"
-NO_HW_REGRESSION = "no-hw-regression-unless-allowed"
-HW_FROZEN = "hw-frozen-below-min-isr"
-NO_STALE_JOIN = "no-isr-join-with-an-old-broker-epoch"
-UNCLEAN_LEAVES = "unclean-broker-leaves-isr-and-elr"
-API_AGREES = "api-agrees-with-log"
-TRANSITIONS = "every-transition-is-one-the-protocol-allows"
-NO_ABORTED_READ = "no-aborted-read"
-NO_DUPLICATE = "no-duplicate-of-an-idempotent-producer"
-ISR_ELR_DISJOINT = "isr-and-elr-disjoint"
-ELR_BELOW_MIN_ISR = "elr-only-below-min-isr"
-LEADER_IN_ISR = "leader-in-isr"
-RECOVERING_ISR = "recovering-has-an-isr-of-one"
-RECOVERING_ELECTION = "recovering-begins-with-an-election"
-ELECTION_RECOVERING = "election-outside-isr-and-elr-shows-recovering"
-PARTITION_EPOCH = "partition-epoch-rises-by-one"
-LEADER_EPOCH = "leader-epoch-rises-by-one"
-WITNESS_AGREES = "witness-agrees"
-
-PROPERTY_NAMES = (
-    NO_COMMITTED_LOSS,
-    NO_HW_REGRESSION,
-    NO_ABORTED_READ,
-    NO_DUPLICATE,
-    HW_FROZEN,
-    ISR_ELR_DISJOINT,
-    ELR_BELOW_MIN_ISR,
-    UNCLEAN_LEAVES,
-    LEADER_IN_ISR,
-    RECOVERING_ISR,
-    RECOVERING_ELECTION,
-    ELECTION_RECOVERING,
-    NO_STALE_JOIN,
-    TRANSITIONS,
-    API_AGREES,
-    PARTITION_EPOCH,
-    LEADER_EPOCH,
-)
-"""The properties of every verdict; `WITNESS_AGREES` is added only where the run had a witness."""
-
 
 _NOT_NEEDED = frozenset({NO_STALE_JOIN, TRANSITIONS, API_AGREES})
 """Clauses that may stay unknown. No record can have all the evidence for the first. The second needs a release that

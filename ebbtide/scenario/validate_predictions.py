@@ -11,6 +11,7 @@ from ebbtide.errors import UsageError
 from ebbtide.releases.known import KNOWN, OLDEST
 from ebbtide.scenario.model import Prediction
 from ebbtide.scenario.parts import Parts, as_far_as_read
+from ebbtide.scenario.property_names import PROPERTY_NAMES, WITNESS_AGREES
 from ebbtide.scenario.references import limit, limit_field
 from ebbtide.scenario.validate_features import has_level, validate_feature_name
 from ebbtide.suggestions import bracketed_suggestion
@@ -100,8 +101,6 @@ def _loss(prediction: Prediction, where: str) -> Iterator[UsageError]:
 def _property_known(name: str, where: str) -> Iterator[UsageError]:
     """A property that no verdict has."""
     # Imported here: few files name properties, and the verdict needs its libraries.
-    from ebbtide.record.properties import PROPERTY_NAMES, WITNESS_AGREES
-
     known = (*PROPERTY_NAMES, WITNESS_AGREES)
     if name not in known:
         yield UsageError(

@@ -11,8 +11,8 @@ from analysis.judge.outcome.deciding import unproven_reasons
 from analysis.report.words import MEANING
 from ebbtide.plurals import plural
 from ebbtide.record.predicted import fitting_prediction
-from ebbtide.record.properties import NO_COMMITTED_LOSS
 from ebbtide.record.verdict import Verdict, count_acked_by_brokers
+from ebbtide.scenario.property_names import NO_COMMITTED_LOSS
 from ebbtide.scenario.steps.table import ADMIN_KINDS
 from harness.replay.recorded import LoadedRun
 

@@ -31,9 +31,11 @@ from analysis.judge.history.evidence import Evidence
 from analysis.judge.trace.results import TimelineTrace
 from ebbtide.record.files import WITNESS_DIR
 from ebbtide.record.manifest import Manifest
-from ebbtide.record.properties import (
+from ebbtide.record.properties import CHECKER_FAILED
+from ebbtide.record.steps import StepEntry
+from ebbtide.record.verdict import PropertyResult
+from ebbtide.scenario.property_names import (
     API_AGREES,
-    CHECKER_FAILED,
     ELECTION_RECOVERING,
     ELR_BELOW_MIN_ISR,
     HW_FROZEN,
@@ -52,8 +54,6 @@ from ebbtide.record.properties import (
     UNCLEAN_LEAVES,
     WITNESS_AGREES,
 )
-from ebbtide.record.steps import StepEntry
-from ebbtide.record.verdict import PropertyResult
 
 if TYPE_CHECKING:
     from analysis.reconcile.model import AbortedReads, Duplicates

@@ -17,10 +17,11 @@ from analysis.judge.clauses.outcome_checks import AttributedAnomaly, election_in
 from analysis.judge.outcome.prediction import Comparison
 from ebbtide.plurals import plural
 from ebbtide.record.manifest import Manifest
-from ebbtide.record.properties import NO_COMMITTED_LOSS, NO_HW_REGRESSION, hw_fell_without_cause, is_needed
+from ebbtide.record.properties import hw_fell_without_cause, is_needed
 from ebbtide.record.steps import StepEntry
 from ebbtide.record.verdict import Outcome
 from ebbtide.scenario.model import Scenario
+from ebbtide.scenario.property_names import NO_COMMITTED_LOSS, NO_HW_REGRESSION
 from ebbtide.scenario.steps.table import CUT_KINDS
 
 _SHOWN_MAX = 20

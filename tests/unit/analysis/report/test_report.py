@@ -19,10 +19,11 @@ from analysis.report.protocol import as_one_line, protocol_row
 from analysis.report.summary import JudgedRun, judged_run, summary_table, summary_text
 from analysis.report.words import count_lost_acks_0, headline
 from ebbtide.record.predicted import prediction_of
-from ebbtide.record.properties import CHECKER_FAILED, NO_COMMITTED_LOSS, TRANSITIONS, needed_unknown_clauses
+from ebbtide.record.properties import CHECKER_FAILED, needed_unknown_clauses
 from ebbtide.record.steps import StepEntry
 from ebbtide.record.verdict import Counts, PropertyResult, PropertyStatus, Verdict, read_verdict
 from ebbtide.scenario.model import Prediction
+from ebbtide.scenario.property_names import NO_COMMITTED_LOSS, TRANSITIONS
 
 _VOID = {"meta", "br"}
 

@@ -10,7 +10,7 @@ from judge_records import ELR_OFF, ELR_ON, Story, by_name, last_replica_standing
 from analysis.judge.clauses.findings import finding
 from analysis.judge.clauses.invariants import CLAUSES, Clause
 from analysis.judging import one_record as judging
-from ebbtide.record.properties import NO_STALE_JOIN
+from ebbtide.scenario.property_names import NO_STALE_JOIN
 
 
 def status(story: Story, name: str, *, missing: tuple[str, ...] = ()) -> str:
