@@ -41,6 +41,7 @@ class Target(NamedTuple):
       record is written in any case.
     - `unassigned`: brokers that the change adds. Whether they may lead is undefined, because it
       depends on their log directory.
+    - `elects_last_leader`: whether KIP-966's LastKnownLeader may lead (its text only).
     """
 
     live: Brokers
@@ -56,6 +57,7 @@ class Target(NamedTuple):
     unclean: Brokers = NOBODY
     touched: bool = False
     unassigned: Brokers = NOBODY
+    elects_last_leader: bool = False
 
 
 class Builder:
@@ -69,6 +71,8 @@ class Builder:
 
     If not, it holds the KIP's last known ELR members.
     """
+    unclean_election_empties_elr: bool = True
+    """Whether nobody is in the ELR after an unclean election (all releases)."""
 
     def effective_min_isr(self, partition: Partition, cluster: Cluster) -> int:
         """Return the controller's min ISR: the configured one, at most the replica count.
@@ -109,7 +113,7 @@ class Builder:
         if leader == _UNCHANGED and set(partition.replicas) - set(replicas):
             leader = partition.leader
         elected_uncleanly = unclean and leader >= 0 and node != partition.leader
-        if elected_uncleanly or not target.elr:
+        if (elected_uncleanly and self.unclean_election_empties_elr) or not target.elr:
             elr = NOBODY
         new_isr = isr if isr or target.elr else partition.isr
         if leader == _UNCHANGED and target.metadata_version < MV_SKIPS_EPOCH_BUMP_ON_SHRINK:

@@ -46,6 +46,7 @@ _ACTION_OF = {
 }
 """The explorer's action for an event: both follow the same clause."""
 _CLAUSE_OF = {
+    "set_broker_min_isr": "min.insync.replicas",
     "set_unclean": "unclean.leader.election.enable",
     "directory_offline": "KIP-858",
     "assign_directory": "KIP-858",
@@ -70,9 +71,11 @@ _IMPORTS = """\
 from __future__ import annotations
 
 import json
+import math
+import re
 from collections.abc import Collection, Mapping, Sequence
 from enum import IntEnum
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 """
 
 
@@ -165,7 +168,7 @@ def _method_in_force(protocol: Protocol, name: str, after: type | None = None) -
 
 
 def _method_stated_by(owner: type, name: str, *, overridden: bool) -> _Method:
-    return _Method(f"{name}_in_{_variant(owner)}" if overridden else name, owner, vars(owner)[name])
+    return _Method(f"{name}_in_{_variant(owner).replace(' ', '_')}" if overridden else name, owner, vars(owner)[name])
 
 
 def _called_methods(protocol: Protocol, begin: list[_Method]) -> list[_Method]:

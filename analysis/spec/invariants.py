@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from analysis.spec.partition import NO_LEADER, Cluster, Partition
-from analysis.spec.variants import VARIANTS
+from analysis.spec.variants import IN_NO_RELEASE, VARIANTS
 
 
 class Invariant(NamedTuple):
@@ -31,7 +31,7 @@ class Invariant(NamedTuple):
 _ALL = tuple(VARIANTS)
 _ELR = tuple(name for name, protocol in VARIANTS.items() if protocol.has_elr)
 _WITHOUT_ELR = tuple(name for name in _ALL if name not in _ELR)
-_KIP = ("kip966",)
+_KIP = IN_NO_RELEASE
 _SHIPPED_ELR = tuple(name for name in _ELR if name not in _KIP)
 
 

@@ -68,7 +68,8 @@ class Cluster(NamedTuple):
     directory of this partition is offline. `epochs[id]` is the broker epoch of the stored registration,
     `NO_EPOCH` if there is none. `min_isr` is the topic's configured min.insync.replicas, `topic_min_isr`
     whether the topic overrides the cluster's. `elr` is whether eligible.leader.replicas.version is 1.
-    `metadata_version` is the finalised feature level.
+    `metadata_version` is the finalised feature level. `recovery_manager` is
+    unclean.recovery.manager.enabled, which only KIP-966's text has.
     """
 
     registered: Brokers
@@ -81,6 +82,7 @@ class Cluster(NamedTuple):
     elr: bool = False
     unclean: UncleanElection = UncleanElection.DISABLED
     metadata_version: int = 1
+    recovery_manager: bool = True
 
     @property
     def active(self) -> Brokers:

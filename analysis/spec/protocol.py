@@ -56,6 +56,10 @@ class Protocol(Builder, LeaderRules):
 
     See KAFKA-16952.
     """
+    recovers: bool = False
+    """Whether the code has KIP-966's unclean recovery, which is in no release."""
+    last_known_first: bool = False
+    """Whether an unclean recovery prefers LastKnownElr members; KIP-966's text does not."""
 
     def fence(self, partition: Partition, cluster: Cluster, broker: int) -> Outcome:
         """Fence `broker`: its session timed out.
@@ -243,12 +247,17 @@ class Protocol(Builder, LeaderRules):
         )
         return Outcome(self.build(partition, target), cluster)
 
-    def set_min_isr(self, partition: Partition, cluster: Cluster, value: int, *, topic: bool) -> Outcome:
+    def set_min_isr(self, partition: Partition, cluster: Cluster, value: int | None, *, topic: bool) -> Outcome:
         """Set min.insync.replicas to `value`, on the topic or as the cluster's default.
 
+        None removes the cluster's default, which is then 1; with the ELR on, that is refused.
         With the ELR on, ClearElrRecord follows: it clears ELR and LastKnownElr, raises the
         partition epoch only where something was cleared, and leaves the leader epoch.
         """
+        if value is None:
+            if cluster.elr:
+                return Outcome(partition, cluster, "INVALID_CONFIG")
+            value = 1
         if value < 1:
             return Outcome(partition, cluster, "INVALID_CONFIG")
         unchanged = topic and cluster.topic_min_isr and value == cluster.min_isr
@@ -261,6 +270,14 @@ class Protocol(Builder, LeaderRules):
             return Outcome(partition, now)
         cleared = partition._replace(elr=NOBODY, last_known=(), partition_epoch=partition.partition_epoch + 1)
         return Outcome(cleared, now)
+
+    def set_broker_min_isr(self, partition: Partition, cluster: Cluster, value: int | None) -> Outcome:
+        """Set min.insync.replicas of one broker, or remove it (None).
+
+        The controller reads no broker's value. With the ELR on, it refuses both.
+        """
+        refused = cluster.elr or (value is not None and value < 1)
+        return Outcome(partition, cluster, "INVALID_CONFIG" if refused else NO_ERROR)
 
     def set_unclean(self, partition: Partition, cluster: Cluster, value: UncleanElection) -> Outcome:
         """Set unclean.leader.election.enable; nothing is elected before the next event."""

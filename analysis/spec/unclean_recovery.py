@@ -45,12 +45,12 @@ def choose_leader(
     """Return the choice of an unclean recovery (KIP-966, Unclean recovery).
 
     The highest last written leader epoch wins, then the longest log; the replica order breaks a
-    tie. Balanced waits for a reply of every member of `last_known`, Proactive for any reply. Manual
+    tie. Balanced waits for a reply of every replica in `last_known`, Proactive for any reply. Manual
     elects nobody. `replicas` is the assignment in its order, `broker_epochs` has the present epoch
     of every live broker, `leader_epoch` is the partition's. A broker's last reply counts.
 
     `last_known_first` is no rule of the KIP: a reply of a LastKnownElr member then goes before all
-    others.
+    others (docs/findings/longest-log.md).
     """
     latest = {reply.broker: reply for reply in replies}
     why_void = {
@@ -61,7 +61,7 @@ def choose_leader(
     void = tuple((reply, why_void[broker]) for broker, reply in latest.items() if why_void[broker])
     awaited = NOBODY
     if strategy is UncleanElection.DISABLED:
-        awaited = frozenset(last_known) - {reply.broker for reply in counted}
+        awaited = frozenset(last_known) & set(replicas) - {reply.broker for reply in counted}
     if strategy is UncleanElection.MANUAL or awaited or not counted:
         return RecoveryChoice(NO_LEADER, awaited, void)
 

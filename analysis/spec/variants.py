@@ -11,6 +11,7 @@ from analysis.spec.elr_41 import Elr41, Elr410
 from analysis.spec.elr_43 import Elr43
 from analysis.spec.kip903 import Kip903, Kip903In36
 from analysis.spec.kip966 import Kip966
+from analysis.spec.kip966_last_known import Kip966LastKnown
 from analysis.spec.kraft import Kraft
 from analysis.spec.partition import MV_ELR, Cluster, UncleanElection
 from analysis.spec.protocol import Protocol
@@ -33,9 +34,13 @@ VARIANTS: dict[str, Protocol] = {
         Elr41(),
         Elr43(),
         Kip966(),
+        Kip966LastKnown(),
     )
 }
-"""Oldest first; `kip966` is the KIP's text, all others are what releases run."""
+"""Oldest first; all but `IN_NO_RELEASE` are what releases run."""
+
+IN_NO_RELEASE = ("kip966", "kip966_last_known")
+"""The KIP's text, and the text with a repair."""
 
 _FIRST_RELEASE: tuple[tuple[str, str], ...] = (
     ("4.4", "elr_43"),

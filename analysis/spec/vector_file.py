@@ -10,7 +10,7 @@ vector was executed.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
 
@@ -119,7 +119,10 @@ class Build(_VectorPart, frozen=True):
 
 
 class ControllerEvent(_VectorPart, frozen=True):
-    """One event at the controller; which fields count depends on `type`."""
+    """One event at the controller; which fields count depends on `type`.
+
+    `setConfig`: `scope` is topic, cluster or broker:N; a `value` of null removes the config.
+    """
 
     type: Literal[
         "alterPartition",
@@ -150,9 +153,9 @@ class ControllerEvent(_VectorPart, frozen=True):
     previous_broker_epoch: int = -1
     request_version: int = 4
     same_incarnation: bool = False
-    scope: Literal["topic", "cluster"] = "topic"
+    scope: Annotated[str, msgspec.Meta(pattern="^(topic|cluster|broker:[0-9]+)$")] = "topic"
     target_replicas: list[int] | None = None
-    value: str = ""
+    value: str | None = ""
 
 
 class LeaderEvent(_VectorPart, frozen=True):
@@ -284,10 +287,16 @@ def _mistakes(vector: Vector, where: str) -> list[EbbtideError]:
             )
         )
     event = vector.event
-    if (
-        isinstance(event, ControllerEvent)
-        and (event.type, event.name) == ("setConfig", "min.insync.replicas")
-        and not event.value.isdecimal()
-    ):
-        mistakes.append(UsageError("min.insync.replicas is not a number", where=where, got=event.value))
+    if isinstance(event, ControllerEvent) and (event.type, event.name) == ("setConfig", "min.insync.replicas"):
+        if event.value is None and event.scope == "topic":
+            mistakes.append(
+                UsageError(
+                    "a topic's min.insync.replicas cannot be removed, because a vector does not name the cluster's",
+                    where=where,
+                    got="value null",
+                    allowed="a number",
+                )
+            )
+        if event.value is not None and not event.value.isdecimal():
+            mistakes.append(UsageError("min.insync.replicas is not a number", where=where, got=event.value))
     return mistakes

@@ -146,7 +146,10 @@ def _event(vector: ControllerVector, protocol: Protocol, partition: Partition, c
         case "reassign":
             return protocol.reassign(partition, cluster, tuple(event.target_replicas or ()))
         case "setConfig" if event.name == "min.insync.replicas":
-            return protocol.set_min_isr(partition, cluster, int(event.value), topic=event.scope == "topic")
+            value = None if event.value is None else int(event.value)
+            if event.scope.startswith("broker:"):
+                return protocol.set_broker_min_isr(partition, cluster, value)
+            return protocol.set_min_isr(partition, cluster, value, topic=event.scope == "topic")
         case "setConfig":
             return protocol.set_unclean(partition, cluster, UncleanElection(event.value == "true"))
         case "alterPartition":

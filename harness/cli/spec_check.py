@@ -33,7 +33,7 @@ def run(args: Args) -> ExitCode:
     found = answer.found
     print(f"property:  {asked.name}: {asked.says}  [{asked.clause}]")
     print(f"variant:   {args.variant}, RF {args.rf}, min.insync.replicas {args.min_isr}")
-    print(f"bounds:    {bounds_in_words(bounds)}")
+    print(f"bounds:    {bounds_in_words(bounds, recovers=VARIANTS[variant_named(args.variant)].recovers)}")
     print(
         f"searched:  {found.states:,} distinct states of {found.moves:,}, depth {found.depth}, "
         f"{found.elapsed_s:.1f} s, {found.states_per_s:,.0f} states/s"

@@ -40,6 +40,7 @@ def run(args: Args) -> ExitCode:
     from analysis.spec.explore.question import RELEASE_OF, variant_named
     from analysis.spec.generate import scenario_of
     from analysis.spec.generate_schedule import PlayabilityFilter
+    from analysis.spec.variants import IN_NO_RELEASE
     from ebbtide.scenario.parse import parse
     from ebbtide.scenario.parts import MAX_BROKERS
     from ebbtide.scenario.references import put_at
@@ -47,8 +48,10 @@ def run(args: Args) -> ExitCode:
     from ebbtide.scenario.write import brief_text_of
 
     variant = variant_named(args.variant)
-    if variant == "kip966":
-        raise UsageError("no release runs this variant", got=args.variant, next="ebbtide spec check --variant kip966")
+    if variant in IN_NO_RELEASE:
+        raise UsageError(
+            "no release runs this variant", got=args.variant, next=f"ebbtide spec check --variant {args.variant}"
+        )
     releases = tuple(split_list(args.kafka, "--kafka")) or (RELEASE_OF[variant],)
     problems = [*put_at("--out", partial(check_name, args.out.stem))]
     for release in releases:

@@ -42,6 +42,15 @@ def add_search_options(command: Command) -> None:
     )
     command.flag("--late-configs", help="let the leader learn late of a new min.insync.replicas")
     command.option(
+        "--unclean-recovery",
+        default="balanced",
+        choices=("balanced", "proactive", "manual"),
+        help="KIP-966's unclean.leader.election.enable, for kip966 and kip966-last-known (default: balanced)",
+    )
+    command.flag(
+        "--no-recovery-manager", help="set KIP-966's unclean.recovery.manager.enabled to false (default: true)"
+    )
+    command.option(
         "--property", default="committed", metavar="NAME", help="the property that must hold (default: committed)"
     )
     command.option("--steps", type=int, metavar="N", help="the most steps of a path (default: no limit)")
@@ -67,8 +76,11 @@ def bounds_of(args: Args) -> Bounds:
         disks_outside=args.disks_outside,
         stops=args.stops,
         admin=args.admin,
-        admin_kinds=kinds or tuple(kind for kind in ADMIN_KINDS if args.admin and kind not in ("move", "unclean")),
+        admin_kinds=kinds
+        or tuple(kind for kind in ADMIN_KINDS if args.admin and kind not in ("move", "unclean", "designate")),
         late_configs=args.late_configs,
+        unclean_recovery=args.unclean_recovery,
+        recovery_manager=not args.no_recovery_manager,
         acks=args.acks,
         steps=args.steps,
     )
@@ -76,10 +88,10 @@ def bounds_of(args: Args) -> Bounds:
     return bounds
 
 
-def bounds_in_words(bounds: Bounds) -> str:
+def bounds_in_words(bounds: Bounds, *, recovers: bool) -> str:
     """Return all bounds of a search in words.
 
-    "Holds" is true only within these bounds.
+    `recovers`: the variant has KIP-966's unclean recovery. "Holds" is true only within these bounds.
     """
     from analysis.spec.model.bounds import BUDGETS
 
@@ -90,6 +102,10 @@ def bounds_in_words(bounds: Bounds) -> str:
         parts.append(f"of the kinds {', '.join(bounds.admin_kinds)}")
     if bounds.late_configs:
         parts.append("configs may arrive late")
+    if recovers:
+        parts.append(f"unclean recovery {bounds.unclean_recovery}")
+        if not bounds.recovery_manager:
+            parts[-1] = f"no recovery manager, strategy {bounds.unclean_recovery}"
     if bounds.steps is not None:
         parts.append(f"at most {bounds.steps} steps")
     return ", ".join(parts)

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from analysis.spec import AlterPartition, Cluster, Outcome, Partition, Protocol, cluster_for, protocol_for
 from analysis.spec.explore.question import RELEASE_OF
 from analysis.spec.partition import NO_EPOCH, NO_LEADER, UncleanElection
-from analysis.spec.variants import VARIANTS
+from analysis.spec.variants import IN_NO_RELEASE, VARIANTS
 from ebbtide.errors import UsageError
 
-_NEWEST = next(name for name in reversed(VARIANTS) if name != "kip966")
+_NEWEST = next(name for name in reversed(VARIANTS) if name not in IN_NO_RELEASE)
 """The variant for releases that the specification does not know."""
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from analysis.spec import VARIANTS, Cluster, LogInfo, Partition, UncleanElection, cluster_for
+from analysis.spec import VARIANTS, AlterPartition, Cluster, LogInfo, Partition, UncleanElection, cluster_for
 from analysis.spec.partition import NO_LEADER, NOBODY
 from analysis.spec.unclean_recovery import RecoveryChoice, choose_leader
+from analysis.spec.variants import IN_NO_RELEASE
 
 KIP = VARIANTS["kip966"]
 BALANCED, PROACTIVE, MANUAL = UncleanElection.DISABLED, UncleanElection.ENABLED, UncleanElection.MANUAL
@@ -154,27 +155,107 @@ def test_no_recovery_begins_where_the_kip_has_none(partition: Partition, known: 
     assert (outcome.partition, outcome.error) == (partition, UNAVAILABLE)
 
 
-def test_proactive_recovers_while_all_of_the_elr_is_down() -> None:
-    outcome = KIP.recover(leaderless(elr=frozenset({2})), cluster(PROACTIVE, down=2), (log(1, 5, 10),))
-    assert (outcome.partition.leader, outcome.partition.elr) == (1, NOBODY)
-
-
-def test_a_recovery_is_an_unclean_election_and_leaves_nobody_eligible() -> None:
+def test_a_recovery_is_an_unclean_election_that_keeps_the_other_last_known_elr_members() -> None:
+    """KIP-966, Other behaviors 6a: LastKnownElr is cleaned when the ISR reaches min ISR."""
     partition = leaderless(1, 2)
     outcome = KIP.recover(partition, cluster(), (log(1, 5, 10), log(2, 5, 30)))
     assert outcome.partition == partition._replace(
         leader=2,
         isr=frozenset({2}),
         elr=NOBODY,
-        last_known=(),
+        last_known=(1,),
         last_known_leader=NO_LEADER,
         recovering=True,
         leader_epoch=8,
         partition_epoch=10,
     )
+    wider = AlterPartition(2, 8, 10, ((2, 102), (3, 103)))
+    assert KIP.alter_partition(outcome.partition, cluster(), wider).partition.last_known == ()
+
+
+def test_a_recovery_that_brings_the_isr_to_min_isr_empties_elr_and_last_known_elr() -> None:
+    known = cluster(PROACTIVE, down=2)._replace(min_isr=1)
+    after = KIP.recover(leaderless(3, elr=frozenset({2})), known, (log(1, 5, 10),)).partition
+    assert (after.leader, after.elr, after.last_known) == (1, NOBODY, ())
+
+
+def test_a_proactive_recovery_keeps_the_fenced_elr_members() -> None:
+    """KIP-966, ELR update 2a: below min ISR the ELR retains its members."""
+    after = KIP.recover(leaderless(elr=frozenset({2})), cluster(PROACTIVE, down=2), (log(1, 5, 10),)).partition
+    assert (after.leader, after.elr, after.last_known) == (1, {2}, ())
+    back = KIP.fence(after, cluster(PROACTIVE), 1).partition
+    assert (back.leader, back.isr, back.elr) == (2, {2}, {1})
+
+
+@pytest.mark.parametrize(
+    ("strategy", "manager", "last_leader_down", "leader"),
+    [
+        (MANUAL, False, True, NO_LEADER),
+        (MANUAL, False, False, 2),
+        (MANUAL, True, False, NO_LEADER),
+        (BALANCED, False, True, NO_LEADER),
+        (BALANCED, False, False, 2),
+        (BALANCED, True, False, NO_LEADER),
+        (PROACTIVE, False, True, 3),
+        (PROACTIVE, True, False, NO_LEADER),
+    ],
+)
+def test_the_table_of_the_revision(
+    strategy: UncleanElection, manager: bool, last_leader_down: bool, leader: int
+) -> None:
+    """What happens by itself once a broker is unfenced while ISR and ELR are empty."""
+    known = cluster(strategy, down=2)._replace(recovery_manager=manager)
+    returning = 1 if last_leader_down else 2
+    known = known._replace(unfenced=known.unfenced - {1})
+    after = KIP.unfence(leaderless(1, 2), known, returning)
+    assert after.partition.leader == leader
+    assert after.partition.recovering == (leader != NO_LEADER)
+
+
+def test_the_table_of_the_revision_with_the_manager() -> None:
+    """Its right column: Manual waits for the user, Balanced and Proactive recover; none of them without it."""
+    partition = leaderless(1, 2)
+    for strategy, recovers in ((MANUAL, False), (BALANCED, True), (PROACTIVE, True)):
+        assert KIP.is_recovery_due(partition, cluster(strategy)) == recovers
+        assert not KIP.is_recovery_due(partition, cluster(strategy)._replace(recovery_manager=False))
+
+
+def test_without_the_manager_a_fenced_elr_member_blocks_all_but_an_unclean_election() -> None:
+    """KIP-966, Delivery plan: fenced ELR members are waited for, or an unclean election begins."""
+    for strategy, leader in ((MANUAL, NO_LEADER), (BALANCED, NO_LEADER), (PROACTIVE, 3)):
+        known = cluster(strategy, down=1)._replace(recovery_manager=False)
+        known = known._replace(unfenced=known.unfenced - {2})
+        after = KIP.unfence(leaderless(elr=frozenset({1})), known, 2).partition
+        assert after.leader == leader
+
+
+def test_a_removed_replica_in_the_last_known_elr_is_not_awaited() -> None:
+    assert elected(leaderless(1, 4), cluster(down=4), log(1, 5, 10)) == 1
+
+
+@pytest.mark.parametrize("strategy", [MANUAL, BALANCED, PROACTIVE])
+def test_an_operator_may_name_the_leader_of_a_leaderless_partition(strategy: UncleanElection) -> None:
+    """kafka-leader-election, DESIGNATION: only without a leader, only a live replica."""
+    partition = leaderless(1, 2)
+    after = KIP.designate(partition, cluster(strategy), 1).partition
+    assert (after.leader, after.isr, after.last_known, after.recovering) == (1, {1}, (2,), True)
+    for broker, known in ((4, cluster(strategy)), (2, cluster(strategy, down=2))):
+        assert KIP.designate(partition, known, broker).error == UNAVAILABLE
+    assert KIP.designate(after, cluster(strategy), 2).error == "ELECTION_NOT_NEEDED"
+
+
+def test_the_repair_elects_another_replica_only_if_no_last_known_elr_member_replied() -> None:
+    """docs/findings/longest-log.md: broker 3 has an uncommitted record of a newer epoch."""
+    replies = (log(1, 5, 10), log(2, 5, 0), log(3, 6, 10))
+    assert elected(leaderless(1, 2), cluster(), *replies) == 3
+    repaired = VARIANTS["kip966_last_known"]
+    for strategy in (BALANCED, PROACTIVE):
+        assert repaired.recover(leaderless(1, 2), cluster(strategy), replies).partition.leader == 1
+        assert repaired.recover(leaderless(), cluster(strategy), replies).partition.leader == 3
+    assert repaired.recover(leaderless(1, 2), cluster(PROACTIVE), (log(3, 6, 10),)).partition.leader == 3
 
 
 def test_no_release_recovers() -> None:
     for name, protocol in VARIANTS.items():
         outcome = protocol.recover(leaderless(), cluster(PROACTIVE), (log(1, 5, 10),))
-        assert (outcome.error == "UNSUPPORTED_VERSION") == (name != "kip966")
+        assert (outcome.error == "UNSUPPORTED_VERSION") == (name not in IN_NO_RELEASE)

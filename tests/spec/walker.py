@@ -16,6 +16,7 @@ from analysis.spec import (
     cluster_for,
 )
 from analysis.spec.invariants import invariants_of
+from analysis.spec.variants import IN_NO_RELEASE
 
 BROKERS = (0, 1, 2, 3, 4)
 
@@ -33,7 +34,10 @@ def start(protocol: Protocol, random: Random) -> tuple[Partition, Cluster]:
     metadata_version = 33 if protocol.has_elr else random.choice((7, 11, 14))
     replicas = tuple(random.sample(BROKERS, 3))
     partition = Partition(replicas=replicas, isr=frozenset(replicas), leader=replicas[0])
-    return partition, cluster._replace(elr=protocol.has_elr, metadata_version=metadata_version)
+    manager = protocol.name not in IN_NO_RELEASE or random.random() < 0.7
+    return partition, cluster._replace(
+        elr=protocol.has_elr, metadata_version=metadata_version, recovery_manager=manager
+    )
 
 
 def step(protocol: Protocol, partition: Partition, cluster: Cluster, move: str, random: Random) -> tuple[str, Outcome]:
@@ -79,8 +83,15 @@ def step(protocol: Protocol, partition: Partition, cluster: Cluster, move: str, 
             return f"unclean {choice.name}", protocol.set_unclean(partition, cluster, choice)
         case "recover":
             replies = tuple(
-                LogInfo(at, cluster.epoch(at), random.randrange(3), random.randrange(9), partition.leader_epoch)
-                for at in sorted(cluster.live)
+                LogInfo(
+                    at,
+                    cluster.epoch(at) - (random.random() < 0.1),
+                    random.randrange(3),
+                    random.randrange(9),
+                    partition.leader_epoch - (random.random() < 0.1),
+                )
+                for at in BROKERS
+                if random.random() < 0.8
             )
             return "recover", protocol.recover(partition, cluster, replies)
         case "designate":
@@ -120,7 +131,7 @@ def check(protocol: Protocol, before: Partition, did: str, outcome: Outcome, *, 
             f"{protocol.name}: {did} broke {invariant.name} ({invariant.source}): {before} -> {after}, "
             f"{outcome.cluster}"
         )
-    if protocol.name == "kip966" and (before.adding | before.removing) and not (after.adding | after.removing):
+    if protocol.name in IN_NO_RELEASE and (before.adding | before.removing) and not (after.adding | after.removing):
         least = min(outcome.cluster.min_isr, len(after.replicas))
         assert len(after.isr) >= least, f"{did} ended a reassignment below min ISR {least}: {after}"
     grown = after.partition_epoch - before.partition_epoch

@@ -106,6 +106,12 @@ PROPERTIES: dict[str, Property] = {
         Property("acks-1", "no record acknowledged under acks=1 is lost", "KIP-966, Ack=0/1 comparison", "acks-1"),
         Property("hw", "the HW that leaders serve does not go back", "KIP-966, Eligible Leader Replicas", "hw"),
         Property(
+            "recovery",
+            "no committed record is lost, unless every LastKnownElr member lost one before a recovery",
+            "Last Replica Standing, Balanced mode",
+            "recovery",
+        ),
+        Property(
             "isr-has-hw", "ISR members have the log up to the HW", "KIP-966, ISR invariants", check=_isr_has_the_hw
         ),
         Property(

@@ -15,7 +15,7 @@ from analysis.spec.explore.search import BYTES_PER_STATE, SearchResult, search
 from analysis.spec.explore.trace import Trace, trace
 from analysis.spec.model.bounds import Bounds, check_bounds
 from analysis.spec.model.machine import Machine
-from analysis.spec.variants import VARIANTS, cluster_for, protocol_for
+from analysis.spec.variants import IN_NO_RELEASE, VARIANTS, cluster_for, protocol_for
 from ebbtide.errors import UsageError
 from ebbtide.releases.feature_levels import ELR_VERSION
 from ebbtide.suggestions import did_you_mean
@@ -32,10 +32,11 @@ RELEASE_OF: dict[str, str] = {
     "elr_41": "4.2.1",
     "elr_43": "4.4.0",
     "kip966": "4.4.0",
+    "kip966_last_known": "4.4.0",
 }
 """A release of each variant, for its feature levels.
 
-No release runs `kip966`; it takes the newest levels.
+No release runs a variant of `IN_NO_RELEASE`; they take the newest levels.
 """
 
 _MEMORY_SHARE = 0.8
@@ -94,6 +95,13 @@ def machine_for(variant: str, bounds: Bounds, asked: Property) -> Machine:
     """
     check_bounds(bounds)
     protocol = VARIANTS[variant]
+    if not protocol.recovers and (bounds.unclean_recovery != "balanced" or not bounds.recovery_manager):
+        raise UsageError(
+            "this variant has no unclean recovery",
+            where="--unclean-recovery" if bounds.recovery_manager else "--no-recovery-manager",
+            got=variant.replace("_", "-"),
+            allowed=", ".join(one.replace("_", "-") for one in IN_NO_RELEASE),
+        )
     features = {ELR_VERSION: 1} if protocol.has_elr else {}
     return Machine(protocol, cluster_for(RELEASE_OF[variant], features, (0,)), bounds, asked.promise)
 

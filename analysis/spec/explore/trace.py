@@ -45,7 +45,7 @@ class Trace(NamedTuple):
     orders: dict[int, tuple[int, ...]]
 
 
-_MASKS = frozenset({"ask-shrink", "reassign"})
+_MASKS = frozenset({"ask-shrink", "reassign", "recover"})
 """Actions whose detail is a mask of positions."""
 
 

@@ -35,7 +35,10 @@ _WORDS: dict[str, tuple[str, str]] = {
     "resize-first-partition": ("operator", "reassigns partition 0 of the topic to {detail} replica(s)"),
     "elect-preferred": ("operator", "asks for a preferred election"),
     "elect-unclean": ("operator", "asks for an unclean election"),
-    "recover": ("controller", "recovers with the logs of {detail} replica(s)"),
+    "answer": ("broker {broker}", "answers GetReplicaLogInfo with its log"),
+    "recover": ("controller", "elects the longest log of {brokers}"),
+    "change-controller": ("environment", "changes the controller, which asks for all logs again"),
+    "designate": ("operator", "names broker {broker} as the leader"),
 }
 
 _IN_KRAFT = {
@@ -76,7 +79,10 @@ _SINCE_ELR = {
     "set-min-isr": "KIP-966, Other behaviors 2",
     "set-feature": "KIP-966, Compatibility: ELR",
     "unregister": _ELR,
+    "answer": "KIP-966, Unclean recovery",
     "recover": "KIP-966, Unclean recovery",
+    "change-controller": "KIP-966, Unclean recovery: failover",
+    "designate": "KIP-966, ElectLeaders v3",
 }
 
 
@@ -147,7 +153,8 @@ def _broker(broker: int, word: int) -> str:
     spare = "" if control & w.REPLICA else " no replica"
     flushed = word >> MAX_RECORDS & LOG
     durable = f", flushed {_records(flushed)}" if flushed else ""
-    return f"{broker}: {_records(word & LOG)}{durable}{state}{spare}"
+    answer = f", answered {_records(control >> w.ANSWER_AT & LOG)}" if control & w.ANSWERED else ""
+    return f"{broker}: {_records(word & LOG)}{durable}{answer}{state}{spare}"
 
 
 def _records(mask: int) -> str:

@@ -19,9 +19,12 @@ AdminKind = Literal[
     "first-partition",
     "preferred",
     "unclean",
+    "designate",
 ]
 ADMIN_KINDS: tuple[AdminKind, ...] = get_args(AdminKind)
 Acks = Literal["all", "1", "mixed"]
+Recovery = Literal["balanced", "proactive", "manual"]
+RECOVERIES: tuple[Recovery, ...] = get_args(Recovery)
 
 BUDGETS = ("power_losses", "kills", "disks", "disks_outside", "stops", "admin")
 """The fields of `Bounds` that count what may happen."""
@@ -48,6 +51,8 @@ class Bounds(msgspec.Struct, frozen=True, kw_only=True):
     - `admin` requests of the kinds in `admin_kinds`: `reassign` to any set of at most RF brokers,
       `move` only to sets of RF.
 
+    `unclean_recovery` and `recovery_manager` are KIP-966's unclean.leader.election.enable and
+    unclean.recovery.manager.enabled, for variants that have the recovery.
     `late_configs`: the leader's broker may lag behind the controller in min.insync.replicas.
     `steps` bounds the depth, None: none. Sessions may expire without a budget: a network may cut
     any running broker off at any time.
@@ -65,6 +70,8 @@ class Bounds(msgspec.Struct, frozen=True, kw_only=True):
     admin: int = 0
     admin_kinds: tuple[AdminKind, ...] = ()
     late_configs: bool = False
+    unclean_recovery: Recovery = "balanced"
+    recovery_manager: bool = True
     acks: Acks = "all"
     steps: int | None = None
 
@@ -83,6 +90,13 @@ def check_bounds(bounds: Bounds) -> None:
     _within("number of records", bounds.records, 1, MAX_RECORDS, "--records")
     for option in BUDGETS:
         _within(f"budget of {option.replace('_', ' ')}", getattr(bounds, option), 0, MAX_BUDGET, f"--{option}")
+    if bounds.unclean_recovery not in RECOVERIES:
+        raise UsageError(
+            "unknown strategy",
+            where="--unclean-recovery",
+            got=bounds.unclean_recovery,
+            allowed=", ".join(RECOVERIES),
+        )
     if bounds.steps is not None:
         _within("number of steps", bounds.steps, 1, 1000, "--steps")
     unknown = [kind for kind in bounds.admin_kinds if kind not in ADMIN_KINDS]

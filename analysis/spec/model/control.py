@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from itertools import combinations
 
+from analysis.spec.kip966 import Kip966
 from analysis.spec.model import words as w
 from analysis.spec.model.bounds import Bounds
 from analysis.spec.model.transition import (
@@ -33,6 +34,7 @@ from analysis.spec.model.words import Shared
 from analysis.spec.partition import (
     NO_EPOCH,
     NO_ERROR,
+    NOBODY,
     AlterPartition,
     Cluster,
     Election,
@@ -41,6 +43,7 @@ from analysis.spec.partition import (
     Partition,
 )
 from analysis.spec.protocol import Protocol
+from analysis.spec.unclean_recovery import STRATEGIES
 
 _PRESENT_EPOCH, _NEW_EPOCH, _OLD_EPOCH = 1, 2, 0
 
@@ -54,6 +57,8 @@ class Controls:
         self._metadata_version = metadata_version
         broker = frozenset({0})
         healthy = Cluster(broker, broker, epochs=(_PRESENT_EPOCH,), metadata_version=metadata_version)
+        self._recovering = protocol if isinstance(protocol, Kip966) else None
+        self._strategy = STRATEGIES[bounds.unclean_recovery]
         self._sends_epochs = protocol.fetch_epoch(healthy, 0) != NO_EPOCH
 
     def transitions(self, shared: Shared, controls: tuple[int, ...]) -> Iterator[Transition]:
@@ -62,6 +67,8 @@ class Controls:
             yield from self._broker_transitions(shared, controls, broker)
         if shared.in_flight:
             yield from self._deliveries(shared, controls)
+        if self._recovering and any(control & w.ANSWERED for control in controls):
+            yield from self._recoveries(shared, controls)
         if shared.leader_min_isr != shared.min_isr:
             yield Transition(Action("apply-config"), shared._replace(leader_min_isr=shared.min_isr), controls)
         if shared.admin < self._bounds.admin:
@@ -176,6 +183,9 @@ class Controls:
             yield from self._elections(Election.PREFERRED, shared, controls)
         elif kind == "unclean":
             yield from self._elections(Election.UNCLEAN, shared, controls)
+        elif kind == "designate":
+            for broker in range(len(controls)):
+                yield from self._designations(shared, controls, broker)
 
     def _reassignments(self, shared: Shared, controls: tuple[int, ...], smallest: int) -> Iterator[Transition]:
         protocol, brokers = self._protocol, range(len(controls))
@@ -226,13 +236,58 @@ class Controls:
         ):
             yield transition._replace(forgiven=election == Election.UNCLEAN)
 
-    def recoveries(
-        self, shared: Shared, controls: tuple[int, ...], replies: tuple[LogInfo, ...]
-    ) -> Iterator[Transition]:
-        """Yield KIP-966's unclean recovery with these replies."""
+    def _designations(self, shared: Shared, controls: tuple[int, ...], broker: int) -> Iterator[Transition]:
+        for transition in self._outcomes(
+            Action("designate", broker), shared, controls, lambda p, c: self._protocol.designate(p, c, broker)
+        ):
+            yield transition._replace(forgiven=True)
+
+    def may_answer(self, shared: Shared, controls: tuple[int, ...]) -> tuple[int, ...]:
+        """Return the brokers whose log an unclean recovery asks for, if one is due."""
+        if not self._recovering:
+            return ()
+        cluster = self.cluster(shared, controls)
+        first = next(broker for broker, control in enumerate(controls) if control & w.REPLICA)
+        if not self._recovering.is_recovery_due(partition_of(shared, controls, first), cluster):
+            return ()
+        live = sorted(cluster.live)
+        return tuple(at for at in live if controls[at] & w.UP and controls[at] & w.REPLICA)
+
+    def _recoveries(self, shared: Shared, controls: tuple[int, ...]) -> Iterator[Transition]:
+        """Yield what becomes of the answers: an election, or a new controller without them.
+
+        A timeout may pass at any time, so an election may happen with any answers that suffice.
+        """
+        answers = tuple(_answer(broker, control) for broker, control in enumerate(controls) if control & w.ANSWERED)
+        mask = sum(1 << answer.broker for answer in answers)
         yield from self._outcomes(
-            Action("recover", detail=len(replies)), shared, controls, lambda p, c: self._protocol.recover(p, c, replies)
+            Action("recover", detail=mask), shared, controls, lambda p, c: self._protocol.recover(p, c, answers)
         )
+        forgotten = tuple(control & ~w.ANSWER_BITS for control in controls)
+        yield Transition(Action("change-controller"), shared, forgotten)
+
+    def _aged_answers(
+        self, protocol: Kip966, before: Partition, known: Cluster, outcome: Outcome, controls: tuple[int, ...]
+    ) -> tuple[int, ...]:
+        """Return the control bits with every answer that an event made stale.
+
+        An answer that the rule voids by an epoch stays void, because epochs only grow. So it is
+        dropped at once.
+        """
+        partition, cluster = outcome.partition, outcome.cluster
+        all_live = cluster._replace(unfenced=cluster.registered, shutting_down=NOBODY, offline=NOBODY)
+        aged = list(controls)
+        for broker, control in enumerate(controls):
+            if not control & w.ANSWERED:
+                continue
+            if protocol.choose(partition, all_live, (_answer(broker, control),)).void:
+                aged[broker] = control & ~w.ANSWER_BITS
+                continue
+            if cluster.epoch(broker) != known.epoch(broker):
+                aged[broker] |= w.OLD_INCARNATION
+            if partition.leader_epoch != before.leader_epoch:
+                aged[broker] |= w.OLD_LEADER_EPOCH
+        return tuple(aged)
 
     def _outcomes(
         self,
@@ -254,6 +309,9 @@ class Controls:
             if outcome.error != NO_ERROR and outcome.partition == before and action.kind not in ("deliver", "start"):
                 continue
             transition = transition_of(action, shared, controls, before, outcome, answered=answered)
+            if self._recovering:
+                aged = self._aged_answers(self._recovering, before, cluster, outcome, transition.controls)
+                transition = transition._replace(controls=aged)
             if (transition.shared, transition.controls) not in seen:
                 seen.add((transition.shared, transition.controls))
                 yield transition
@@ -271,5 +329,22 @@ class Controls:
             min_isr=min_isr,
             topic_min_isr=True,
             elr=shared.elr,
+            unclean=self._strategy,
             metadata_version=self._metadata_version,
+            recovery_manager=self._bounds.recovery_manager,
         )
+
+
+def _answer(broker: int, control: int) -> LogInfo:
+    """Return the answer that the control bits of a broker hold.
+
+    The number of a log's last record stands for its epoch (`analysis.spec.model.words`).
+    """
+    log = control >> w.ANSWER_AT & w.LOG
+    return LogInfo(
+        broker,
+        _OLD_EPOCH if control & w.OLD_INCARNATION else _PRESENT_EPOCH,
+        log.bit_length(),
+        log.bit_count(),
+        -1 if control & w.OLD_LEADER_EPOCH else 0,
+    )

@@ -17,14 +17,15 @@ from analysis.spec.model.control import Controls
 from analysis.spec.model.leading import LeaderTables
 from analysis.spec.model.transition import ERASES, LOSES, Action, Transition, partition_of
 from analysis.spec.model.words import DATA_BITS, LOG, MAX_RECORDS, Data, Shared, State
-from analysis.spec.partition import Cluster, LogInfo, Partition
+from analysis.spec.partition import Cluster, Partition
 from analysis.spec.protocol import Protocol
 
-Promise = Literal["committed", "acks-all", "acks-1", "hw"]
+Promise = Literal["committed", "acks-all", "acks-1", "hw", "recovery"]
 """What a new leader must have.
 
 The records that the HW passed, or those acknowledged under acks=all or 1; or (hw) as many records
-as the HW counted, so that the HW that it serves does not go back.
+as the HW counted, so that the HW that it serves does not go back. `recovery`: as `committed`, but an
+unclean recovery may lose what every LastKnownElr member lost.
 """
 
 _COMMITTED_AT, _OLDER_AT, _APPENDED_AT = 2 * MAX_RECORDS, 3 * MAX_RECORDS, 4 * MAX_RECORDS
@@ -33,6 +34,8 @@ _ONE_APPENDED = 1 << _APPENDED_AT
 _NOT_OLDER = ~(LOG << _OLDER_AT)
 _NOT_FLUSHED = ~(LOG << MAX_RECORDS)
 _UP = w.UP << DATA_BITS
+_LAST_KNOWN = w.LAST_KNOWN << DATA_BITS
+_WITHOUT_ANSWER = ~(w.ANSWER_BITS << DATA_BITS)
 _FETCHES = w.UP | w.UNFENCED | w.REPLICA
 
 
@@ -70,7 +73,7 @@ class _Effect(NamedTuple):
 class _Plan(NamedTuple):
     """What can happen with these control bits, logs left open.
 
-    -1: no leader that runs.
+    -1: no leader that runs. `answering`: brokers whose log an unclean recovery asks for.
     """
 
     leader: int
@@ -81,7 +84,7 @@ class _Plan(NamedTuple):
     joiners: tuple[tuple[int, _Effect], ...]
     members: tuple[int, ...]
     effects: tuple[_Effect, ...]
-    recovers: bool
+    answering: tuple[int, ...] = ()
 
 
 class Machine:
@@ -142,9 +145,22 @@ class Machine:
             if at > 0 and words[at] == words[at - 1]:
                 continue
             moves.append(self._apply(effect, data, words))
-        if plan.recovers:
-            moves += self._recoveries(state)
+        if plan.answering:
+            self._answers(plan, state, words, moves)
         return moves
+
+    def _answers(self, plan: _Plan, state: Sequence[int], words: list[int], moves: list[Move]) -> None:
+        """Add the answers to GetReplicaLogInfo; a later answer replaces an earlier one."""
+        previous = -1
+        for at in plan.answering:
+            word = words[at]
+            answer = (w.ANSWERED | (word & LOG) << w.ANSWER_AT) << DATA_BITS
+            answered = word & _WITHOUT_ANSWER | answer
+            if answered != word and word != previous:
+                after = words.copy()
+                after[at] = answered
+                moves.append(Move(Action("answer", at), state[0], state[1], after))
+            previous = word
 
     def _leader_moves(self, plan: _Plan, state: Sequence[int], words: list[int], moves: list[Move]) -> None:
         """Add what the leader does with its log and its followers' logs."""
@@ -224,11 +240,12 @@ class Machine:
             everything = (1 << (data >> _APPENDED_AT)) - 1
             data = data & _NOT_OLDER | everything << _OLDER_AT
             leader = after[effect.elected]
-            if effect.forgiven:
+            promised = data >> self._promised_at & LOG
+            if leader & _UP and self._forgives(effect, words, promised):
                 missing = LOG & ~leader
                 data &= ~(missing << _COMMITTED_AT | missing << _ACKED_AT)
+                promised &= leader
             if leader & _UP:
-                promised = data >> self._promised_at & LOG
                 lost = promised & ~leader
                 if self._promise == "hw" and (leader & LOG).bit_count() >= promised.bit_count():
                     lost = 0
@@ -239,10 +256,9 @@ class Machine:
         effects = tuple(
             self._effect(controls, transition) for transition in self.controls.transitions(shared, controls)
         )
-        recovers = type(self.protocol).recover is not Protocol.recover and not any(c & w.LEADER for c in controls)
         leader = next((at for at, control in enumerate(controls) if control & w.LEADER and control & w.UP), -1)
         if leader < 0:
-            return _Plan(-1, (), (), None, False, (), (), effects, recovers)
+            return _Plan(-1, (), (), None, False, (), (), effects, self.controls.may_answer(shared, controls))
         replicas = sum(1 for control in controls if control & w.REPLICA)
         others = [at for at in range(len(controls)) if at != leader]
         isr = [at for at in others if controls[at] & w.IN_ISR]
@@ -267,7 +283,6 @@ class Machine:
             joiners=tuple(joiners),
             members=() if shared.in_flight else tuple(isr),
             effects=effects,
-            recovers=recovers,
         )
 
     def _join_effect(
@@ -290,24 +305,15 @@ class Machine:
             transition.forgiven,
         )
 
-    def _recoveries(self, state: Sequence[int]) -> list[Move]:
-        """Return KIP-966's unclean recoveries.
+    def _forgives(self, effect: _Effect, words: list[int], promised: int) -> bool:
+        """Return whether KIP-966 allows the loss of an election.
 
-        One has the logs of all live replicas, the others only one log.
+        It is an operator's choice, or a recovery for which every LastKnownElr member lost a record.
         """
-        shared, words = self.shared_of(state), list(state[2:])
-        controls = tuple(word >> DATA_BITS for word in words)
-        _, cluster = self.partition(state)
-        replies = [
-            LogInfo(at, cluster.epoch(at), (word & LOG).bit_length(), (word & LOG).bit_count(), 0)
-            for at, word in enumerate(words)
-            if controls[at] & _FETCHES == _FETCHES
-        ]
-        moves: list[Move] = []
-        for heard in [tuple(replies), *((reply,) for reply in replies)] if len(replies) > 1 else [tuple(replies)]:
-            for transition in self.controls.recoveries(shared, controls, heard):
-                moves.append(self._apply(self._effect(controls, transition), state[1], words))
-        return moves
+        if effect.forgiven or self._promise != "recovery" or effect.action.kind != "recover":
+            return effect.forgiven
+        members = [word for word in words if word & _LAST_KNOWN]
+        return bool(members) and all(promised & ~word for word in members)
 
     def _shared_at(self, shared: Shared) -> int:
         at = self._index.get(shared)

@@ -41,6 +41,15 @@ PROPOSED = 1 << 13
 """In the ISR that an AlterPartition in flight asks for."""
 STALE = 1 << 14
 """Proposed, and registered again since: the request carries an older broker epoch."""
+ANSWERED = 1 << 15
+"""KIP-966's text only: the controller has, or will have, its answer to GetReplicaLogInfo."""
+OLD_INCARNATION = 1 << 16
+"""Answered, and registered again since."""
+OLD_LEADER_EPOCH = 1 << 17
+"""Answered in an older leader epoch of the partition."""
+ANSWER_AT = 18
+"""From this bit on: the log as it was when the broker answered."""
+ANSWER_BITS = ANSWERED | OLD_INCARNATION | OLD_LEADER_EPOCH | LOG << ANSWER_AT
 
 
 class Shared(NamedTuple):
