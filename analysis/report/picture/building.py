@@ -1,0 +1,197 @@
+"""Builds the picture of a run from its record.
+
+    picture = picture_of(read_source(record, manifest, verdict))
+
+Only `read_source` reads files; everything else is computed from values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from analysis.judge.history.timeline import Timeline, TopicPartition, load_timeline
+from analysis.report import words
+from analysis.report.picture import partitions
+from analysis.report.picture.model import PartitionPicture, RunPicture, StepSpan
+from analysis.report.picture.nodes import lanes_of, step_details
+from analysis.report.picture.series import ObservedSeries, counts_of, log_ends_of, read_series
+from ebbtide.record.manifest import Manifest
+from ebbtide.record.steps import StepEntry, read_steps, split_composed_steps
+from ebbtide.record.verdict import Verdict
+from ebbtide.scenario.steps.table import HEALERS, KINDS
+
+PICTURED_MAX = 6
+"""How many partitions have a picture."""
+_AIM_MAX = 30
+_LEAD_NS = 300_000_000
+"""How long before the first event the picture begins."""
+
+
+class PictureSource(msgspec.Struct, frozen=True, kw_only=True):
+    """What a picture is made of; `steps` as recorded, composed ones whole."""
+
+    manifest: Manifest
+    verdict: Verdict
+    timeline: Timeline
+    steps: tuple[StepEntry, ...] = ()
+    series: dict[TopicPartition, ObservedSeries] = {}
+    kafka: str = "unknown"
+
+
+def read_source(
+    record: Path,
+    manifest: Manifest,
+    verdict: Verdict,
+    *,
+    steps: Sequence[StepEntry] | None = None,
+    timeline: Timeline | None = None,
+) -> PictureSource:
+    """Read what the picture of a judged record is made of.
+
+    `steps` and `timeline` are read from the record unless given. Raises `UsageError` when a file is
+    damaged.
+    """
+    return PictureSource(
+        manifest=manifest,
+        verdict=verdict,
+        timeline=timeline if timeline is not None else load_timeline(record),
+        steps=tuple(steps if steps is not None else read_steps(record) or ()),
+        series=read_series(record, manifest.final_consumer),
+        kafka=words.target(record, manifest) or "unknown",
+    )
+
+
+def picture_of(source: PictureSource) -> RunPicture | None:
+    """Return the picture; None for a record in which nothing has a time."""
+    times = _times(source)
+    if not times:
+        return None
+    zero_ns = source.manifest.start_ns if source.manifest.start_ns is not None else min(times)
+    begin_ns, end_ns = _window(source, times, zero_ns)
+    fired = split_composed_steps(step for step in source.steps if step.fired_ns is not None)
+    shown = partitions_by_blame(source.timeline, source.verdict)
+    return RunPicture(
+        run_id=source.manifest.run_id,
+        scenario=source.manifest.scenario,
+        kafka=source.kafka,
+        zero_ns=zero_ns,
+        begin_ns=begin_ns,
+        end_ns=end_ns,
+        lanes=lanes_of(source.manifest.topology, source.timeline, fired, zero_ns),
+        steps=tuple(step_spans(source.steps, zero_ns)),
+        partitions=tuple(
+            _partition(source, key, fired, zero_ns=zero_ns, window=(begin_ns, end_ns)) for key in shown[:PICTURED_MAX]
+        ),
+        partitions_omitted=max(0, len(shown) - PICTURED_MAX),
+    )
+
+
+def partitions_by_blame(timeline: Timeline, verdict: Verdict) -> list[TopicPartition]:
+    """Return the partitions: those with a loss or a HW that went back, then those that changed most."""
+    blamed = _blamed(verdict)
+    return sorted(timeline.partitions, key=lambda key: (key not in blamed, -len(timeline.partitions[key]), key))
+
+
+def step_spans(steps: Sequence[StepEntry], zero_ns: int) -> list[StepSpan]:
+    """Return the steps that fired; waits and healers are no faults."""
+    spans = []
+    for step in steps:
+        if step.fired_ns is None:
+            continue
+        kind = KINDS.get(step.step)
+        is_fault = step.step not in HEALERS and (kind is None or kind.family != "waiting")
+        lasts = is_fault and kind is not None and (kind.healed_by is not None or kind.ends_itself)
+        ends_ns = step.effect_ns if kind is not None and kind.ends_itself else step.healed_ns
+        name = step.parameters.get("name")
+        spans.append(
+            StepSpan(
+                index=step.index,
+                number=step.index + 1,
+                kind=step.step,
+                name=name if isinstance(name, str) else step.step,
+                aim=_aim(step),
+                nodes=step.nodes,
+                begin_ns=step.fired_ns,
+                end_ns=ends_ns if lasts else step.fired_ns,
+                is_fault=is_fault,
+                is_proven=step.effect_ns is not None or step.step == "wait",
+                text=_step_text(step),
+                details=step_details(step, zero_ns),
+            )
+        )
+    return spans
+
+
+def _aim(step: StepEntry) -> str:
+    """Return the target of a step; of a cut, its first side."""
+    aim = (step.whom or "").removeprefix(step.step).split(" | ")[0].split(" > ")[0].strip()
+    return aim if len(aim) <= _AIM_MAX else ""
+
+
+def _step_text(step: StepEntry) -> str:
+    """Return a step in words; a request to Kafka names itself."""
+    if step.whom is None or step.whom.startswith(step.step):
+        return step.whom or step.step
+    return f"{step.step}: {step.whom}"
+
+
+def _blamed(verdict: Verdict) -> set[TopicPartition]:
+    return {(one.topic, one.partition) for one in partitions.blamed_in(verdict)}
+
+
+def _times(source: PictureSource) -> list[int]:
+    """Return when each partition began, when something happened, and the ends of the series."""
+    timeline = source.timeline
+    moments = [event.at_ns for event in timeline.brokers]
+    moments += [state.at_ns for states in timeline.partitions.values() for state in states]
+    for step in source.steps:
+        moments += [at for at in (step.fired_ns, step.effect_ns, step.healed_ns) if at is not None]
+    for series in source.series.values():
+        moments += [point.at_ns for point in series.high_watermarks]
+    return moments
+
+
+def _window(source: PictureSource, times: list[int], zero_ns: int) -> tuple[int, int]:
+    """Return from when to when the picture shows the run.
+
+    It begins when the partitions are there: before, the cluster only starts.
+    """
+    created = [states[0].at_ns for states in source.timeline.partitions.values()]
+    fired = [step.fired_ns for step in source.steps if step.fired_ns is not None]
+    begin_ns = max(min([*created, *fired], default=min(times)) - _LEAD_NS, min(zero_ns, min(times)))
+    end_ns = source.manifest.end_ns
+    last = max(times) + _LEAD_NS
+    end_ns = last if end_ns is None else max(min(end_ns, last), max(times))
+    return begin_ns, max(end_ns, begin_ns + 1_000_000)
+
+
+def _partition(
+    source: PictureSource,
+    key: TopicPartition,
+    fired: Sequence[StepEntry],
+    *,
+    zero_ns: int,
+    window: tuple[int, int],
+) -> PartitionPicture:
+    states = source.timeline.partitions[key]
+    series = source.series.get(key, ObservedSeries())
+    elected = partitions.elections_by_offset(source.timeline, key)
+    guilty = partitions.guilty_of(source.verdict, key)
+    name = f"{key[0]}-{key[1]}"
+    return PartitionPicture(
+        topic=key[0],
+        partition=key[1],
+        name=name,
+        is_blamed=key in _blamed(source.verdict),
+        roles=partitions.roles_of(states, zero_ns),
+        records=tuple(partitions.records_of(states, elected, guilty, zero_ns)),
+        elections=tuple(partitions.election_marks(elected, guilty, source.verdict, key, zero_ns)),
+        leaderless=tuple(partitions.leaderless_of(states)),
+        high_watermarks=series.high_watermarks,
+        log_ends=log_ends_of(series.log_ends, fired, name),
+        counts=counts_of(series.records, *window),
+        lost=tuple(partitions.lost_bands(source.verdict, states, key)),
+    )

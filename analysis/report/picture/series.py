@@ -1,0 +1,169 @@
+"""Reads a partition's offsets and record counts over time from the tables of a record.
+
+Sends and polls are read as a stream and counted per 100 ms, so memory grows with the length of the
+run and not with its records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import accumulate
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+
+from analysis.judge.history.timeline import TopicPartition
+from analysis.report.picture.model import BIN_NS, LogEnds, OffsetPoint, RecordCounts
+from ebbtide.errors import UsageError
+from ebbtide.record.steps import StepEntry
+from ebbtide.record.tables import TABLES, table_files
+
+_BATCH_ROWS = 131_072
+
+
+class BinnedRecords(msgspec.Struct, frozen=True, kw_only=True):
+    """Counts of one partition by the number of the 100 ms since the epoch."""
+
+    acked: dict[int, int] = {}
+    consumed: dict[int, int] = {}
+    acked_end: dict[int, int] = {}
+
+
+class ObservedSeries(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that clients saw of one partition over time."""
+
+    high_watermarks: tuple[OffsetPoint, ...] = ()
+    log_ends: dict[int, tuple[OffsetPoint, ...]] = {}
+    records: BinnedRecords = BinnedRecords()
+
+
+def read_series(record: Path, final_consumer: int | None) -> dict[TopicPartition, ObservedSeries]:
+    """Return the series of each partition that has any.
+
+    Tables that are missing have no series. Raises `UsageError` when a file is damaged.
+    """
+    hws: dict[TopicPartition, list[OffsetPoint]] = {}
+    ends: dict[TopicPartition, dict[int, list[OffsetPoint]]] = {}
+    for row in _rows(record, "watermarks", ["topic", "partition", "broker", "leader_epoch", *_MEASURED]):
+        key = (row["topic"], row["partition"])
+        if row["source"] == "list_offsets" and row["high_watermark"] >= 0:
+            point = OffsetPoint(row["at_ns"], row["high_watermark"], row["broker"], row["leader_epoch"])
+            hws.setdefault(key, []).append(point)
+        if row["log_end_offset"] is not None:
+            point = OffsetPoint(row["at_ns"], row["log_end_offset"], row["broker"], row["leader_epoch"])
+            ends.setdefault(key, {}).setdefault(row["broker"], []).append(point)
+    acked, acked_end = _binned(record, "sends", "done_ns", pc.field("status") == "acked", end="offset")
+    consumed, _ = _binned(record, "polls", "polled_ns", pc.field("consumer") != (final_consumer or 0))
+    keys = {*hws, *ends, *acked, *consumed}
+    return {
+        key: ObservedSeries(
+            high_watermarks=tuple(sorted(hws.get(key, []), key=_time)),
+            log_ends={broker: tuple(sorted(points, key=_time)) for broker, points in ends.get(key, {}).items()},
+            records=BinnedRecords(
+                acked=acked.get(key, {}), consumed=consumed.get(key, {}), acked_end=acked_end.get(key, {})
+            ),
+        )
+        for key in keys
+    }
+
+
+_MEASURED = ["high_watermark", "log_end_offset", "source", "at_ns"]
+
+
+def _time(point: OffsetPoint) -> int:
+    return point.at_ns
+
+
+def _scan(record: Path, table: str, columns: list[str], only: Any = None) -> Iterable[pa.RecordBatch]:
+    files = table_files(record, table)
+    if not files:
+        return
+    try:
+        dataset = ds.dataset([str(file) for file in files], format="parquet", schema=TABLES[table])
+        yield from dataset.to_batches(columns=columns, filter=only, batch_size=_BATCH_ROWS)
+    except (pa.ArrowException, OSError) as error:
+        raise UsageError(f"the table {table} cannot be read", where=str(record), got=str(error)) from None
+
+
+def _rows(record: Path, table: str, columns: list[str]) -> Iterable[dict[str, Any]]:
+    for batch in _scan(record, table, columns):
+        yield from batch.to_pylist()
+
+
+_Bins = dict[TopicPartition, dict[int, int]]
+
+
+def _binned(record: Path, table: str, time: str, only: Any, *, end: str | None = None) -> tuple[_Bins, _Bins]:
+    """Return the rows per 100 ms, and the highest `end` plus one, by partition."""
+    counts: _Bins = {}
+    ends: _Bins = {}
+    columns = ["topic", "partition", time, *([end] if end else [])]
+    for batch in _scan(record, table, columns, only & pc.field(time).is_valid()):
+        if not batch.num_rows:
+            continue
+        found = pa.table(
+            {
+                "topic": batch["topic"],
+                "partition": batch["partition"],
+                "bin": pc.divide(batch[time], BIN_NS),
+                "end": batch[end] if end else pa.nulls(batch.num_rows, pa.int64()),
+            }
+        )
+        grouped = found.group_by(["topic", "partition", "bin"]).aggregate([([], "count_all"), ("end", "max")])
+        for row in grouped.to_pylist():
+            key = (row["topic"], row["partition"])
+            bins = counts.setdefault(key, {})
+            bins[row["bin"]] = bins.get(row["bin"], 0) + row["count_all"]
+            if row["end_max"] is not None:
+                reached = ends.setdefault(key, {})
+                reached[row["bin"]] = max(reached.get(row["bin"], 0), row["end_max"] + 1)
+    return counts, ends
+
+
+def counts_of(records: BinnedRecords, begin_ns: int, end_ns: int) -> RecordCounts | None:
+    """Return the counts of each 100 ms between two times; None if nothing was sent or read."""
+    if not records.acked and not records.consumed:
+        return None
+    bins = range(begin_ns // BIN_NS, end_ns // BIN_NS + 1)
+    return RecordCounts(
+        begin_ns=bins.start * BIN_NS,
+        acked=tuple(records.acked.get(one, 0) for one in bins),
+        consumed=tuple(records.consumed.get(one, 0) for one in bins),
+        acked_end=tuple(accumulate((records.acked_end.get(one, 0) for one in bins), max)),
+    )
+
+
+def log_ends_of(
+    observed: dict[int, tuple[OffsetPoint, ...]], steps: Sequence[StepEntry], name: str
+) -> tuple[LogEnds, ...]:
+    """Return the known log ends of each replica.
+
+    They are known where a client asked, where the proof of a fault measured the log on disk before
+    and afterwards, and after the run.
+    """
+    points: dict[int, list[OffsetPoint]] = {broker: list(found) for broker, found in observed.items()}
+    for step in steps:
+        for node in step.nodes:
+            points.setdefault(node, []).extend(_measured(step, node, name))
+    return tuple(
+        LogEnds(broker=broker, points=tuple(sorted(found, key=_time)))
+        for broker, found in sorted(points.items())
+        if found
+    )
+
+
+def _measured(step: StepEntry, node: int, name: str) -> Iterable[OffsetPoint]:
+    parts = step.proof.get("nodes")
+    proof = parts.get(str(node)) if isinstance(parts, dict) else step.proof
+    logs = proof.get("logs") if isinstance(proof, dict) else None
+    log = logs.get(name) if isinstance(logs, dict) else None
+    if not isinstance(log, dict) or (node != step.node and not isinstance(parts, dict)):
+        return
+    for key, at_ns in (("leo_before", step.fired_ns), ("leo_after", step.effect_ns)):
+        offset = log.get(key)
+        if at_ns is not None and isinstance(offset, int) and not isinstance(offset, bool):
+            yield OffsetPoint(at_ns, offset, node)
