@@ -284,8 +284,8 @@ MUTANTS: dict[str, Mutant] = {
     "model-5": _model(
         "control",
         "asks one replica alone",
-        "return tuple(at for at in live if controls[at] & w.UP and controls[at] & w.REPLICA)",
-        "return tuple(at for at in live if controls[at] & w.UP and controls[at] & w.REPLICA)[:1]",
+        "live = sorted(cluster.live)",
+        "live = [] if any(control & w.ANSWERED for control in controls) else sorted(cluster.live)",
         "test_proactive_elects_with_any_replicas_that_answered",
     ),
     "model-6": _model(

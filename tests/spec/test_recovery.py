@@ -141,13 +141,22 @@ def test_a_reply_of_a_broker_that_is_down_or_holds_no_replica_does_not_count() -
     ("partition", "known"),
     [
         (leaderless()._replace(leader=2, isr=frozenset({2})), cluster(PROACTIVE)),
+        (leaderless()._replace(leader=2, isr=frozenset({2})), cluster(PROACTIVE, down=2)),
         (leaderless(elr=frozenset({2})), cluster(PROACTIVE)),
         (leaderless(isr=frozenset({2})), cluster(PROACTIVE)),
         (leaderless(elr=frozenset({2})), cluster(BALANCED, down=2)),
         (leaderless(2), cluster(BALANCED, down=2)),
         (leaderless(), cluster(MANUAL)),
     ],
-    ids=["led", "live ELR member", "live ISR member", "Balanced, ELR", "Balanced, last known ELR down", "Manual"],
+    ids=[
+        "led",
+        "led by a broker that is not fenced yet",
+        "live ELR member",
+        "live ISR member",
+        "Balanced, ELR",
+        "Balanced, last known ELR down",
+        "Manual",
+    ],
 )
 def test_no_recovery_begins_where_the_kip_has_none(partition: Partition, known: Cluster) -> None:
     assert not KIP.is_recovery_due(partition, known)

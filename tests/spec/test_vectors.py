@@ -8,7 +8,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from analysis.spec.variants import VARIANTS, protocol_for
+from analysis.spec.partition import Outcome, Partition
+from analysis.spec.variants import VARIANTS, cluster_for, protocol_for
 from analysis.spec.vector_file import Vector, load
 from analysis.spec.vectors import agreement, compare, releases_of
 from ebbtide.errors import ExitCode, Problems, UsageError
@@ -126,6 +127,38 @@ def test_all_mistakes_of_a_file_are_told_with_their_lines(tmp_path: Path, capsys
     assert [problem.where for problem in caught.value.problems] == [f"{damaged}:{line}" for line in (2, 3, 4, 5, 6)]
     assert main(["spec", "vectors", str(damaged)]) == ExitCode.USAGE
     assert "damaged.jsonl:4" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("scope", "value", "says"),
+    [
+        ("broker:x", "1", "matching regex"),
+        ("brokers", "1", "matching regex"),
+        ("topic", None, "cannot be removed"),
+        ("broker:2", "two", "not a number"),
+        ("cluster", "", "not a number"),
+    ],
+)
+def test_a_min_isr_that_no_event_can_set_is_refused(scope: str, value: str | None, says: str, tmp_path: Path) -> None:
+    vector = next(json.loads(line) for line in ELR.read_text().splitlines() if "broker-level-rejected" in line)
+    damaged = tmp_path / "damaged.jsonl"
+    damaged.write_text(json.dumps({**vector, "event": {**vector["event"], "scope": scope, "value": value}}))
+    with pytest.raises(Problems) as caught:
+        load(damaged)
+    assert says in caught.value.problems[0].what
+
+
+def test_a_brokers_min_isr_is_refused_with_the_elr_and_changes_nothing_without() -> None:
+    partition = Partition((1, 2, 4), frozenset({2}), frozenset({1}), leader=2)
+    for protocol in VARIANTS.values():
+        for elr, cluster_removal in ((True, "INVALID_CONFIG"), (False, "NONE")):
+            known = cluster_for("4.4.0", {}, (1, 2, 4), min_isr=2)._replace(elr=elr)
+            for value in (1, None):
+                done = protocol.set_broker_min_isr(partition, known, value)
+                assert done == Outcome(partition, known, cluster_removal)
+            assert protocol.set_broker_min_isr(partition, known, 0).error == "INVALID_CONFIG"
+            removed = protocol.set_min_isr(partition, known, None, topic=False)
+            assert (removed.error, removed.cluster.min_isr) == (cluster_removal, 2 if elr else 1)
 
 
 def test_the_command_shows_the_agreement_and_every_difference(
