@@ -31,7 +31,7 @@ from workloads.topics import create_topics
 TARGET = 0.8
 
 
-def bare(config: ProducerConfig) -> float:
+def time_bare_producer(config: ProducerConfig) -> float:
     """Return the seconds of a bare producer for the same records.
 
     It has no journal and no callbacks.
@@ -46,7 +46,7 @@ def bare(config: ProducerConfig) -> float:
     return time.perf_counter() - start
 
 
-def journalled(record: Path) -> float:
+def time_journalled_producer(record: Path) -> float:
     """Return the seconds of the record's only producer.
 
     They last from the first hand-over to the last answer.
@@ -78,7 +78,7 @@ def measure(kind: str, number: int, folder: Path, address: str, options: argpars
     path.write_bytes(msgspec.json.encode(config))
     module = ["bench.journal_cost", "--bare"] if kind == "bare" else ["workloads.producer"]
     done = subprocess.run([sys.executable, "-m", *module, str(path)], check=True, capture_output=True, text=True)
-    seconds = json.loads(done.stdout) if kind == "bare" else journalled(record)
+    seconds = json.loads(done.stdout) if kind == "bare" else time_journalled_producer(record)
     return options.count / seconds
 
 
@@ -98,7 +98,7 @@ def main() -> int:
     parser.add_argument("--bare", metavar="CONFIG", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.bare:
-        print(bare(msgspec.json.decode(Path(options.bare).read_bytes(), type=ProducerConfig)))
+        print(time_bare_producer(msgspec.json.decode(Path(options.bare).read_bytes(), type=ProducerConfig)))
         return 0
     rates: dict[str, list[float]] = {"bare": [], "journalled": []}
     with tempfile.TemporaryDirectory(prefix="ebbtide-bench-") as scratch:

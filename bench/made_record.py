@@ -130,10 +130,10 @@ def _chunk(writers: dict[str, _Writer], partition: int, offsets: np.ndarray, eac
             control=np.zeros(len(at), bool),
             timestamp_ms=times[kept] // 10**6,
         )
-    return rows + _observed(writers, partition, offsets)
+    return rows + _write_observations(writers, partition, offsets)
 
 
-def _observed(writers: dict[str, _Writer], partition: int, offsets: np.ndarray) -> int:
+def _write_observations(writers: dict[str, _Writer], partition: int, offsets: np.ndarray) -> int:
     """Return one HW observation for each 1,000 records.
 
     Each is just above the record that was sent last.

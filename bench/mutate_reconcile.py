@@ -55,12 +55,12 @@ Mutant = tuple[ModuleType, str, str]
 """A module, a piece of its text that occurs once, and the text that replaces it."""
 
 MUTANTS: tuple[Mutant, ...] = (
-    (lost, '        & ~F.col("stands_in_partition")\n', ""),
+    (lost, '        & ~F.col("in_final_log_of_partition")\n', ""),
     (lost, '(F.col("offset") >= F.col("log_start"))', '(F.col("offset") > F.col("log_start"))'),
     (lost, '        & ~F.col("damaged")\n', ""),
-    (lost, " & ~_can_stand_unseen(runs)", ""),
-    (lost, 'F.least(F.col("standing_epoch"), gone_again)', "gone_again"),
-    (lost, 'F.least(F.col("standing_epoch"), gone_again)', 'F.col("standing_epoch")'),
+    (lost, " & ~_can_hold_unread_record(runs)", ""),
+    (lost, 'F.least(F.col("final_log_epoch"), gone_again)', "gone_again"),
+    (lost, 'F.least(F.col("final_log_epoch"), gone_again)', 'F.col("final_log_epoch")'),
     (lost, "F.when(era.isNull() | (epoch >= era), epoch)", "epoch"),
     (lost, "F.when(era.isNull(), 0).otherwise(era + 1)", "era + 1"),
     (lost, "F.when(era.isNull(), 0).otherwise(era + 1)", "F.lit(0)"),
@@ -74,7 +74,7 @@ MUTANTS: tuple[Mutant, ...] = (
     (vanished, "(replaced | gone)", "replaced"),
     (vanished, "(replaced | gone)", "gone"),
     (vanished, "& ~_can_be_hidden(runs)", ""),
-    (vanished, '~F.col("stands") & F.coalesce(other_ns', "F.coalesce(other_ns"),
+    (vanished, '~F.col("in_final_log") & F.coalesce(other_ns', "F.coalesce(other_ns"),
     (vanished, '_is_replaced_in_final_read(F.col("last_final.final_ns")) | _is_replaced_later', "_is_replaced_later"),
     (inconsistent_offset, 'F.col("values_in_all") > 1', 'F.col("values_in_all") > 2'),
     (duplicate, 'F.col("places_in_all") > 1', 'F.col("places_in_all") > 2'),

@@ -21,7 +21,7 @@ from ebbtide.errors import EbbtideError
 from ebbtide.record.json_files import append_line, read_lines
 from ebbtide.record.verdict import Verdict
 from ebbtide.scenario.model import Scenario
-from ebbtide.scenario.plain import read_part
+from ebbtide.scenario.plain_values import read_part
 from harness.cli.judging import JudgeTogether, judging_together
 from harness.random.guide import CORPUS, CorpusEntry, Guide, coverage_marks
 from harness.runner.launch import Launch, LaunchOptions, check, prepare

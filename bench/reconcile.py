@@ -27,7 +27,7 @@ from typing import NoReturn
 
 import msgspec
 
-from bench.reconcile_engines import ENGINES, Measured, measure, run_engine
+from bench.reconcile_engines import ENGINES, EngineRun, measure, run_engine
 from bench.reconcile_table import GROWTH_HEAD, HEAD, Size, growths
 from ebbtide.signals import defer_signals, unwind_on_signals
 
@@ -38,7 +38,7 @@ _MADE = "made.json"
 """In a record that was made here: how many rows it has, and by which maker."""
 
 
-class Made(msgspec.Struct, frozen=True, kw_only=True):
+class RecordOrigin(msgspec.Struct, frozen=True, kw_only=True):
     """What made a record, and of how many rows."""
 
     rows: int
@@ -116,20 +116,20 @@ def _compare(args: argparse.Namespace) -> int:
     for asked in dict.fromkeys(args.events or SIZES):
         with _temporary(args.folder) as scratch:
             record, rows = kept_record(args.folder or scratch, asked, scratch, maker)
-            size = _measured(args, record, scratch, asked, rows)
+            size = _measure_size(args, record, scratch, asked, rows)
         print("\n".join(size.table({"duckdb": args.memory})), flush=True)
         sizes.append(size)
         mistakes = size.mistakes(maker.planted)
         for mistake in mistakes:
             print(f"error: {mistake}", file=sys.stderr)
-        wrong |= bool(mistakes or size.broken())
+        wrong |= bool(mistakes or size.failed_engines())
     if grown := growths(sizes):
         print("\n".join([GROWTH_HEAD, *(one.row() for one in grown)]))
     return int(wrong)
 
 
-def _measured(args: argparse.Namespace, record: Path, scratch: Path, asked: int, rows: int) -> Size:
-    runs: dict[str, list[Measured]] = {engine: [] for engine in args.engines}
+def _measure_size(args: argparse.Namespace, record: Path, scratch: Path, asked: int, rows: int) -> Size:
+    runs: dict[str, list[EngineRun]] = {engine: [] for engine in args.engines}
     for _ in range(args.repeat):
         for engine in args.engines:
             if engine != "pandas" or asked <= PANDAS_EVENTS_MAX:
@@ -154,10 +154,10 @@ def kept_record(folder: Path, asked: int, scratch: Path, maker: Maker) -> tuple[
     if not record.exists():
         new = scratch / "new" / record.name
         rows = maker.make(new, asked)
-        (new / _MADE).write_bytes(msgspec.json.encode(Made(rows=rows, maker=maker.digest)))
+        (new / _MADE).write_bytes(msgspec.json.encode(RecordOrigin(rows=rows, maker=maker.digest)))
         new.rename(record)
     try:
-        made = msgspec.json.decode((record / _MADE).read_bytes(), type=Made)
+        made = msgspec.json.decode((record / _MADE).read_bytes(), type=RecordOrigin)
     except (OSError, msgspec.DecodeError):
         made = None
     if made is None or made.maker != maker.digest:

@@ -36,17 +36,17 @@ class Clock:
     def __init__(self) -> None:
         self._began, self._used = time.monotonic(), self._cpu_s()
 
-    def measured(self, found: dict[str, int] | None = None, start_s: float = 0.0) -> Measured:
+    def end_run(self, found: dict[str, int] | None = None, start_s: float = 0.0) -> EngineRun:
         """What an engine took."""
         took_s, cpu_s = time.monotonic() - self._began, self._cpu_s() - self._used
-        return Measured(time_s=took_s, cpu_s=cpu_s, start_s=start_s, found=found)
+        return EngineRun(time_s=took_s, cpu_s=cpu_s, start_s=start_s, found=found)
 
     def _cpu_s(self) -> float:
         me = psutil.Process()
         return sum(sum(one.cpu_times()[:2]) for one in (me, *me.children(recursive=True)))
 
 
-class Measured(msgspec.Struct, frozen=True, kw_only=True):
+class EngineRun(msgspec.Struct, frozen=True, kw_only=True):
     """One run of one engine, with what it found and how long it took.
 
     `found` counts items by kind; `unknown` says which kinds it cannot find, and why. `cpu_s` is user and system time
@@ -64,7 +64,7 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
     out_of_memory: bool = False
 
 
-def run_engine(engine: str, record: Path, scratch: Path, memory: str) -> Measured:
+def run_engine(engine: str, record: Path, scratch: Path, memory: str) -> EngineRun:
     """Run an engine in this child process; a failure is a result.
 
     `memory` is the limit of DuckDB.
@@ -73,20 +73,20 @@ def run_engine(engine: str, record: Path, scratch: Path, memory: str) -> Measure
     try:
         return _run(engine, record, scratch, memory)
     except Exception as error:
-        return failed(error, time.monotonic() - began)
+        return failed_run(error, time.monotonic() - began)
 
 
-def failed(error: Exception, time_s: float) -> Measured:
+def failed_run(error: Exception, time_s: float) -> EngineRun:
     """The result of an engine that threw."""
     said = str(error).strip()
     names = {one.__name__ for one in type(error).__mro__}
     # DuckDB's own class is known by its name: it is imported only where it runs. A JVM's error is in the message.
     out_of_memory = bool(names & {"MemoryError", "OutOfMemoryException"}) or "java.lang.OutOfMemoryError" in said
     first = said.partition("\n")[0] or type(error).__name__
-    return Measured(time_s=time_s, failure=first[:_SAID_MAX], out_of_memory=out_of_memory)
+    return EngineRun(time_s=time_s, failure=first[:_SAID_MAX], out_of_memory=out_of_memory)
 
 
-def _run(engine: str, record: Path, scratch: Path, memory: str) -> Measured:
+def _run(engine: str, record: Path, scratch: Path, memory: str) -> EngineRun:
     if engine == "ebbtide":
         from analysis.reconcile import reconcile
         from analysis.reconcile.files import rows_of
@@ -101,22 +101,22 @@ def _run(engine: str, record: Path, scratch: Path, memory: str) -> Measured:
             reconciled = reconcile(spark, record, read_manifest(record))
             for one in reconciled.anomalies:
                 found[one.kind] = found.get(one.kind, 0) + one.count
-            measured = clock.measured(found, start_s)
+            measured = clock.end_run(found, start_s)
             return msgspec.structs.replace(measured, unknown=dict(reconciled.unknown))
     if engine == "duckdb":
         from bench.reconcile_duckdb import count_anomalies as with_duckdb
 
         clock = Clock()
-        return clock.measured(with_duckdb(record, threads=THREADS, memory=memory, scratch=scratch))
+        return clock.end_run(with_duckdb(record, threads=THREADS, memory=memory, scratch=scratch))
     if engine == "pandas":
         from bench.reconcile_pandas import count_anomalies as with_pandas
 
         clock = Clock()
-        return clock.measured(with_pandas(record))
+        return clock.end_run(with_pandas(record))
     return _read_once(record)
 
 
-def _read_once(record: Path) -> Measured:
+def _read_once(record: Path) -> EngineRun:
     import pyarrow as pa
     import pyarrow.dataset as ds
 
@@ -128,10 +128,10 @@ def _read_once(record: Path) -> Measured:
         rows = ds.dataset(record / table)
         for _ in rows.to_batches(columns=[name for name in rows.schema.names if name not in unused]):
             pass
-    return clock.measured()
+    return clock.end_run()
 
 
-def measure(command: Sequence[str], scratch: Path) -> Measured:
+def measure(command: Sequence[str], scratch: Path) -> EngineRun:
     """Run an engine in a process of its own and watch its memory.
 
     The command prints what it measured, as JSON. All temporary files are in `scratch`. An interrupt ends the
@@ -162,13 +162,13 @@ def measure(command: Sequence[str], scratch: Path) -> Measured:
                 _end(process)
     watcher.join()
     if process.returncode != 0:
-        return Measured(
+        return EngineRun(
             time_s=time.monotonic() - began,
             peak_bytes=peak[0],
             failure=_last_words(process.returncode, complained),
             out_of_memory=process.returncode == -signal.SIGKILL,
         )
-    return msgspec.structs.replace(msgspec.json.decode(said, type=Measured), peak_bytes=peak[0])
+    return msgspec.structs.replace(msgspec.json.decode(said, type=EngineRun), peak_bytes=peak[0])
 
 
 def _last_words(returncode: int, complained: str) -> str:

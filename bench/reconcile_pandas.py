@@ -33,9 +33,9 @@ def count_anomalies(record: Path) -> dict[str, int]:
     good_final = good[good["consumer"] == FINAL]
     places = pd.concat([acked[[*_AT, "value"]], good[[*_AT, "value"]]]).drop_duplicates()
     found = {
-        "lost": _lost(acked, good_final, polls, replicas),
+        "lost": _count_lost(acked, good_final, polls, replicas),
         "unseen": _unseen(final, ordinary),
-        "vanished": _vanished(good, final),
+        "vanished": _count_vanished(good, final),
         "inconsistent-offset": _more_than_one(places, _AT),
         "duplicate": _more_than_one(places, ["value"]),
         "aborted-read": sends[(sends["status"] == "failed") & sends["value"].isin(good["value"])]["value"].nunique(),
@@ -49,7 +49,7 @@ def count_anomalies(record: Path) -> dict[str, int]:
     return {kind: int(count) for kind, count in found.items() if count}
 
 
-def _without(rows: pd.DataFrame, others: pd.DataFrame, on: list[str]) -> pd.DataFrame:
+def _rows_without(rows: pd.DataFrame, others: pd.DataFrame, on: list[str]) -> pd.DataFrame:
     merged = rows.merge(others[on].drop_duplicates(), on=on, how="left", indicator=True)
     return merged[merged["_merge"] == "left_only"].drop(columns="_merge")
 
@@ -58,14 +58,14 @@ def _more_than_one(rows: pd.DataFrame, by: list[str]) -> int:
     return int((rows.groupby(by, observed=True).size() > 1).sum())
 
 
-def _lost(acked: pd.DataFrame, final: pd.DataFrame, polls: pd.DataFrame, replicas: pd.DataFrame) -> int:
-    gone = _without(acked, final, _VALUE)
-    gone = _without(gone, replicas[replicas["broker"] == 1], _VALUE)
-    return int(_without(gone, polls[polls["value"].isna()], _AT)["value"].nunique())
+def _count_lost(acked: pd.DataFrame, final: pd.DataFrame, polls: pd.DataFrame, replicas: pd.DataFrame) -> int:
+    gone = _rows_without(acked, final, _VALUE)
+    gone = _rows_without(gone, replicas[replicas["broker"] == 1], _VALUE)
+    return int(_rows_without(gone, polls[polls["value"].isna()], _AT)["value"].nunique())
 
 
 def _unseen(final: pd.DataFrame, ordinary: pd.DataFrame) -> int:
-    left = _without(final[_AT].drop_duplicates(), ordinary, _AT)
+    left = _rows_without(final[_AT].drop_duplicates(), ordinary, _AT)
     ranges = ordinary.groupby(["topic", "partition", "consumer", "session"], observed=True)["offset"].agg(
         ["min", "max"]
     )
@@ -74,11 +74,12 @@ def _unseen(final: pd.DataFrame, ordinary: pd.DataFrame) -> int:
     return len(passed[_AT].drop_duplicates())
 
 
-def _vanished(good: pd.DataFrame, final: pd.DataFrame) -> int:
+def _count_vanished(good: pd.DataFrame, final: pd.DataFrame) -> int:
     read = good[good["consumer"] != FINAL]
-    there = final[[*_AT, "value"]].rename(columns={"value": "stands"})
+    there = final[[*_AT, "value"]].rename(columns={"value": "final_value"})
     merged = read.merge(there, on=_AT, how="left", indicator=True)
-    gone = (merged["_merge"] == "left_only") | (merged["stands"].notna() & (merged["stands"] != merged["value"]))
+    value = merged["final_value"]
+    gone = (merged["_merge"] == "left_only") | (value.notna() & (value != merged["value"]))
     return len(merged[gone][[*_AT, "value"]].drop_duplicates())
 
 

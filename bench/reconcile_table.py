@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
 
-from bench.reconcile_engines import Measured
+from bench.reconcile_engines import EngineRun
 
 LARGE = 2_000_000
 """From so many events on what does not grow with them is a small part of the time."""
@@ -59,7 +59,7 @@ class Size:
 
     asked: int
     rows: int
-    runs: Mapping[str, Sequence[Measured]]
+    runs: Mapping[str, Sequence[EngineRun]]
 
     def table(self, limits: Mapping[str, str]) -> list[str]:
         """Return a row for each engine.
@@ -83,7 +83,7 @@ class Size:
         ]
         return list(dict.fromkeys(found))
 
-    def broken(self) -> list[str]:
+    def failed_engines(self) -> list[str]:
         """Return the engines that failed, apart from those that ran out of memory.
 
         Lack of memory is a result, except for Ebbtide.
@@ -155,7 +155,7 @@ def _mistakes(found: Mapping[str, int], unknown: Mapping[str, str], planted: Map
             yield f"finds {found.get(kind, 0)} items of {has}"
 
 
-def _failure(failure: Measured, limit: str | None) -> str:
+def _failure(failure: EngineRun, limit: str | None) -> str:
     said = (failure.failure or "").replace("|", "/")
     if not failure.out_of_memory:
         return f"failed after {failure.time_s:.1f} s: {said}"

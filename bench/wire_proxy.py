@@ -56,7 +56,7 @@ def serve() -> None:
 def connect(namespace: Path, *, direct: bool) -> socket.socket:
     """A connection from the node to the peer."""
 
-    def connected() -> socket.socket:
+    def open_connection() -> socket.socket:
         end = socket.socket()
         end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if direct:
@@ -64,7 +64,7 @@ def connect(namespace: Path, *, direct: bool) -> socket.socket:
         end.connect((address_of(PEER), BROKER_PORT))
         return end
 
-    return call_in_namespace(namespace, connected)
+    return call_in_namespace(namespace, open_connection)
 
 
 def ask(end: socket.socket, correlation: int, wanted: int) -> None:

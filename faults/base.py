@@ -23,7 +23,7 @@ class Effect(msgspec.Struct, frozen=True, kw_only=True):
     why: str | None = None
 
 
-class Pending(Protocol):
+class PendingFault(Protocol):
     """A fault in force that takes effect when a matching request comes by."""
 
     in_force: bool

@@ -18,7 +18,7 @@ from ebbtide.scenario.roles import CLIENTS, ConfigResource, Role
 from ebbtide.scenario.steps.step import StepSpec, target_of
 from ebbtide.scenario.steps.table import KINDS, NEEDS_A_SOUND_VOLUME, StepKind
 from ebbtide.waiting import wait_until
-from faults.base import Effect, Pending, merge_effects, unproven_effect
+from faults.base import Effect, PendingFault, merge_effects, unproven_effect
 
 
 class View(Protocol):
@@ -49,7 +49,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     nodes: tuple[int, ...]
     description: str
-    act: Callable[[], Effect | Pending]
+    act: Callable[[], Effect | PendingFault]
     """Returns the effect, or what it armed, which takes effect later."""
     target: tuple[int, ...] | None = None
     """The nodes that `step(NAME)` resolves to, where the step also acts on other nodes; None: it does not."""
@@ -135,11 +135,11 @@ class Injector:
         """Let `seconds` pass, and follow the cluster meanwhile."""
         ends = time.monotonic() + seconds
 
-        def over() -> bool:
+        def is_over() -> bool:
             self.poll()
             return time.monotonic() >= ends
 
-        wait_until(over, awaited="the period to pass", timeout_s=seconds + 5.0)
+        wait_until(is_over, awaited="the period to pass", timeout_s=seconds + 5.0)
 
     def _plan_on_each(self, step: StepSpec) -> Plan:
         return self.plan_on_target(step, lambda nodes: self.inject_each(step.step, nodes))

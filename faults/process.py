@@ -159,7 +159,7 @@ class ProcessFaults:
         return self._injector.plan_on_target(step, self._restart)
 
     def _plan_rolling(self, step: RollingStep) -> Plan:
-        return self._injector.plan_on_target(step, partial(self._rolling, step))
+        return self._injector.plan_on_target(step, partial(self._roll_nodes, step))
 
     def _restart(self, nodes: tuple[int, ...]) -> Effect:
         """Stop each node cleanly and start it, unless its stop was not clean."""
@@ -170,7 +170,7 @@ class ProcessFaults:
                 parts.append(self._part("start", node))
         return compose_effect(parts)
 
-    def _rolling(self, step: RollingStep, nodes: tuple[int, ...]) -> Effect:
+    def _roll_nodes(self, step: RollingStep, nodes: tuple[int, ...]) -> Effect:
         """Take one node after the other down and back.
 
         Each node starts only after the ISR of every partition is full again.

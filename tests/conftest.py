@@ -66,12 +66,12 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """With several workers: one for what changes this host, the next one that is free for every other file."""
     from xdist.scheduler import LoadScopeScheduling
 
-    class Scheduling(LoadScopeScheduling):  # type: ignore[misc, unused-ignore]
+    class ClusterScheduling(LoadScopeScheduling):  # type: ignore[misc, unused-ignore]
         def _split_scope(self, nodeid: str) -> str:
             file = nodeid.partition("::")[0]
             return "host" if _changes_host(config.rootpath / file) else file
 
-    return Scheduling(config, log)
+    return ClusterScheduling(config, log)
 
 
 @functools.cache

@@ -12,7 +12,7 @@ import time
 from collections import deque
 
 from cluster.kafka_api.connection import DESCRIBE_TOPIC_PARTITIONS, BrokerConnection, WireError
-from ebbtide.journal.descriptions import Described
+from ebbtide.journal.descriptions import PartitionAnswer
 from workloads.config import SamplerConfig
 
 
@@ -23,7 +23,7 @@ class BrokerDescriber(threading.Thread):
     """
 
     def __init__(
-        self, config: SamplerConfig, broker: int, answers: deque[Described], stopping: threading.Event
+        self, config: SamplerConfig, broker: int, answers: deque[PartitionAnswer], stopping: threading.Event
     ) -> None:
         super().__init__(name=f"describer-{broker}", daemon=True)
         self._broker = broker
@@ -57,7 +57,7 @@ class BrokerDescriber(threading.Thread):
         found = self._connection.describe(list(self._topics))
         at_ns = time.time_ns()
         self._answers.extend(
-            Described(
+            PartitionAnswer(
                 topic=self._topics[one.topic],
                 partition=one.partition,
                 broker=self._broker,

@@ -42,7 +42,7 @@ class PartitionEnd(msgspec.Struct, frozen=True, kw_only=True):
     leader_epoch: int | None
 
 
-class _Unsettled(Exception):
+class _UnsettledRead(Exception):
     """The attempt does not count; the message says what moved."""
 
 
@@ -73,7 +73,7 @@ def ask_ends(bootstrap: Sequence[str], partitions: list[tuple[str, int]]) -> dic
                 seen = f"{address} answers {key[0]}-{key[1]} with error {answer.error or starts[key].error}"
     missing = [f"{topic}-{partition}" for topic, partition in partitions if (topic, partition) not in ends]
     if missing:
-        raise _Unsettled(f"no leader answers for {', '.join(missing)}; {seen}")
+        raise _UnsettledRead(f"no leader answers for {', '.join(missing)}; {seen}")
     return ends
 
 
@@ -99,7 +99,7 @@ def read_once(config: FinalReadConfig, deadline: float) -> dict[str, dict[str, i
     after = ask_ends(config.bootstrap, partitions)
     for key, end in after.items():
         if end != ends[key]:
-            raise _Unsettled(f"{key[0]}-{key[1]} moved during the read, from {ends[key]} to {end}")
+            raise _UnsettledRead(f"{key[0]}-{key[1]} moved during the read, from {ends[key]} to {end}")
     return {
         f"{topic}-{partition}": {"log_start": end.log_start, "high_watermark": end.high_watermark}
         for (topic, partition), end in after.items()
@@ -134,7 +134,7 @@ def _read(
         open_ = {item for item in open_ if _position(consumer, item) < ends[item].high_watermark}
         if open_ and time.monotonic() > deadline:
             left = {f"{item.topic}-{item.partition}": _position(consumer, item) for item in open_}
-            raise _Unsettled(f"not read to the end; positions {left}")
+            raise _UnsettledRead(f"not read to the end; positions {left}")
 
 
 def _position(consumer: KafkaConsumer, partition: TopicPartition) -> int:
@@ -160,7 +160,7 @@ def run(config: FinalReadConfig, _status: StatusFile, stop: Stop) -> ClientState
             return {"": {}}
         try:
             return read_once(config, deadline)
-        except (_Unsettled, KafkaError) as error:
+        except (_UnsettledRead, KafkaError) as error:
             seen = str(error)
             return None
 

@@ -140,7 +140,7 @@ class Workload:
         for producer, client in self._producers.values():
             client.start(self._producer_config(producer, client, timeout_s), self._start_client)
         deadline = time.monotonic() + timeout_s
-        for client in self._running():
+        for client in self._running_clients():
             client.await_state(_STARTED, max(0.0, deadline - time.monotonic()))
 
     def settings(self) -> dict[str, str]:
@@ -157,7 +157,7 @@ class Workload:
 
     def check(self) -> None:
         """Raise `HarnessError` with its reason when a client died by itself."""
-        for client in self._running():
+        for client in self._running_clients():
             client.check()
 
     def send_counts(self) -> SendCounts:
@@ -239,18 +239,18 @@ class Workload:
 
     def stop(self, timeout_s: float = 10.0) -> list[ClientEnd]:
         """End the clients that run; returns how every client ended."""
-        return _end(self._running(), timeout_s)
+        return _end(self._running_clients(), timeout_s)
 
     def close(self) -> None:
         """Kill the clients that still run; never raises for a client that has ended."""
-        for client in [*self._running(), self._final, self._topic_maker]:
+        for client in [*self._running_clients(), self._final, self._topic_maker]:
             client.kill()
 
     @property
     def _folder(self) -> Path:
         return self._record / JOURNAL_DIR
 
-    def _running(self) -> list[Client]:
+    def _running_clients(self) -> list[Client]:
         clients = [client for _, client in self._producers.values()]
         clients += [client for _, client in self._consumers.values()]
         return [*clients, self._sampler]

@@ -104,7 +104,7 @@ def open_producer(config: ProducerConfig, bootstrap: Sequence[str]) -> KafkaProd
     return producer
 
 
-class Sending:
+class RecordSender:
     """Hands records over, in turn to the partitions or keys.
 
     It stays within the bounds of count, rate and outstanding records. `number` counts what was handed over;
@@ -189,7 +189,7 @@ def run(config: ProducerConfig, status: StatusFile, stop: Stop) -> ClientState:
     if producer is None:
         return ClientState.STOPPED
     sends.watch(AttemptWatch(producer))
-    sending = Sending(config, producer, sends)
+    sending = RecordSender(config, producer, sends)
     interval_s = config.flush_interval_ms / 1000
     status.set_state(ClientState.RUNNING)
     flush_at = time.monotonic() + interval_s
@@ -217,7 +217,7 @@ def _run_transactions(config: ProducerConfig, sends: Sends, status: StatusFile, 
 
     A stop ends the open transaction as it would have ended, with the records that it has.
     """
-    sending = Sending(config, None, sends)
+    sending = RecordSender(config, None, sends)
 
     def open_() -> KafkaProducer:
         producer = connect(config, stop)

@@ -14,7 +14,7 @@ from kafka import KafkaConsumer, TopicPartition
 
 from cluster.kafka_api.connection import BrokerConnection, WireError
 from ebbtide.journal.file import JournalWriter
-from ebbtide.journal.frames import Polled, pack_polled
+from ebbtide.journal.frames import PolledRecords, pack_polled
 from ebbtide.waiting import wait_until
 from workloads.settings import Setting
 
@@ -82,7 +82,7 @@ def journal_poll(
         offsets = array("q", [record.offset for record in records])
         decoded = (value_of(record.value) for record in records)
         values = array("q", [-1 if value is None else value for value in decoded])
-        polled = Polled(
+        polled = PolledRecords(
             topic=lane.topic,
             partition=partition.partition,
             session=lane.session,

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from cluster.kafka_api.connection import LATEST, NONE, BrokerConnection, WireError
-from ebbtide.journal.descriptions import Described, pack_described
+from ebbtide.journal.descriptions import PartitionAnswer, pack_described
 from ebbtide.journal.file import JournalHeader, JournalWriter
 from ebbtide.journal.frames import pack_watermarks
 from ebbtide.waiting import pause
@@ -83,7 +83,7 @@ def run(config: SamplerConfig, status: StatusFile, stop: Stop) -> ClientState:
     marks: deque[tuple[int, ...]] = deque()
     stopping = threading.Event()
     descriptions = JournalWriter(Path(config.described), JournalHeader(table="described", topics=tuple(config.topics)))
-    described: deque[Described] = deque()
+    described: deque[PartitionAnswer] = deque()
     threads: list[threading.Thread] = [BrokerSampler(config, broker, marks, stopping) for broker in config.brokers]
     threads += [BrokerDescriber(config, broker, described, stopping) for broker in config.brokers]
     for thread in threads:

@@ -16,7 +16,7 @@ from typing import Any
 from ebbtide.journal.file import JournalWriter
 from ebbtide.journal.frames import (
     STATUSES,
-    Answered,
+    AnsweredSends,
     pack_answered,
     pack_event,
     pack_handed,
@@ -181,7 +181,7 @@ class Sends:
         self, lane: SentPartition, first: int, count: int, outcome: Outcome, base: int, error: str, done_ns: int
     ) -> None:
         lane.counts[outcome] += count
-        answer = Answered(
+        answer = AnsweredSends(
             partition=lane.partition,
             first_sequence=first,
             count=count,

@@ -27,7 +27,7 @@ KIND = "aborted-read"
 
 def why_unknown(facts: Facts) -> str | None:
     """Return why nothing, or not everything, could be judged."""
-    return facts.without("sends", "polls")
+    return facts.missing_or_empty("sends", "polls")
 
 
 def is_forbidden_read() -> Column:

@@ -9,7 +9,7 @@ leader epochs.
 
 `with_places` adds, for a row's value:
 
-- `stands_in_partition`, `read_in_partition`: whether it stands, or an ordinary consumer got it,
+- `in_final_log_of_partition`, `read_in_partition`: whether it stands, or an ordinary consumer got it,
   anywhere in the partition of the row.
 - At its lowest place that is evidenced: `places`, the lowest of those places as structs (topic,
   partition, offset); `places_in_all`, how many there are; `standing`, at how many of them it
@@ -72,7 +72,7 @@ def with_places(rows: DataFrame) -> DataFrame:
 
     rows = rows.withColumn("got", aborted_read.is_forbidden_read()).withColumns(
         {
-            "stands_in_partition": F.bool_or("stands").over(in_partition),
+            "in_final_log_of_partition": F.bool_or("in_final_log").over(in_partition),
             "read_in_partition": F.bool_or(F.col("read_ns").isNotNull()).over(in_partition),
         }
     )
@@ -84,7 +84,7 @@ def with_places(rows: DataFrame) -> DataFrame:
         {
             "places": F.array_sort(at_lowest("evidenced", lowest("evidenced"))),
             "places_in_all": at_lowest("evidenced", F.count_if("evidenced")),
-            "standing": at_lowest("evidenced", F.count_if(F.col("evidenced") & F.col("stands"))),
+            "standing": at_lowest("evidenced", F.count_if(F.col("evidenced") & F.col("in_final_log"))),
             "unreadable": at_lowest("evidenced", F.count_if(F.col("evidenced") & ~readable)),
             "got_places": F.array_sort(at_lowest("got", lowest("got"))),
             "got_in_all": at_lowest("got", F.count_if("got")),
@@ -112,7 +112,7 @@ def with_others(rows: DataFrame) -> DataFrame:
     rows = rows.withColumn("rank_in_group", F.row_number().over(oldest_first))
     one = F.struct("value", "polled_ns", "epoch", "evidenced", "final_ns")
     ranked = F.collect_list(F.when(F.col("rank") <= LISTED + 1, F.struct("rank", one.alias("one"))))
-    near = F.collect_list(F.when(~F.col("stands") & (F.col("rank_in_group") <= 2), F.struct("epoch", "value")))
+    near = F.collect_list(F.when(~F.col("in_final_log") & (F.col("rank_in_group") <= 2), F.struct("epoch", "value")))
     final = F.max(F.when(F.col("final_ns").isNotNull(), F.struct("final_ns", "value", "polled_ns")))
     rows = rows.withColumns(
         {
@@ -162,4 +162,4 @@ def epoch_group() -> Column:
     older = F.filter("elections", lambda election: election["leader_epoch"] <= F.col("epoch"))
     last = F.coalesce(F.array_max(F.transform(older, lambda election: election["leader_epoch"])), F.lit(_BEFORE_ALL))
     known = F.when(F.col("epoch").isNull(), F.lit(_EPOCH_UNKNOWN)).otherwise(last)
-    return F.when(~F.col("stands"), known)
+    return F.when(~F.col("in_final_log"), known)

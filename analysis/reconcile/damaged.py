@@ -29,7 +29,7 @@ KIND = "damaged"
 
 def why_unknown(facts: Facts) -> str | None:
     """Return why nothing, or not everything, could be judged."""
-    return facts.without("polls")
+    return facts.missing_or_empty("polls")
 
 
 def items(tables: RecordTables, runs: Sequence[Facts]) -> DataFrame | None:

@@ -34,7 +34,7 @@ KIND = "dirty-order"
 
 def why_unknown(facts: Facts) -> str | None:
     """Return why nothing, or not everything, could be judged."""
-    lacking = facts.without("sends", "polls")
+    lacking = facts.missing_or_empty("sends", "polls")
     if lacking is not None:
         return lacking
     return facts.without_final_read() or facts.without_offsets()
@@ -71,11 +71,11 @@ def items(
     """
     if inverted is None or tables.polls is None:
         return None
-    stands = tables.polls.where("final AND value IS NOT NULL").select(*PARTITION, "offset", "value")
+    final_rows = tables.polls.where("final AND value IS NOT NULL").select(*PARTITION, "offset", "value")
     if leaders is not None:
-        stands = stands.union(leaders.where("value IS NOT NULL").select(*PARTITION, "offset", "value"))
+        final_rows = final_rows.union(leaders.where("value IS NOT NULL").select(*PARTITION, "offset", "value"))
     pairs = inverted.withColumn("place", F.struct("before.offset", "before.value"))
-    found = stands.select(*PARTITION, F.struct("offset", "value").alias("place")).join(pairs, [*PARTITION, "place"])
+    found = final_rows.select(*PARTITION, F.struct("offset", "value").alias("place")).join(pairs, [*PARTITION, "place"])
     found = found.dropDuplicates([*PARTITION, "offset", "value"])
     row = item(
         KIND,

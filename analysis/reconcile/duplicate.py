@@ -30,7 +30,7 @@ KIND = "duplicate"
 
 def why_unknown(facts: Facts) -> str | None:
     """Return why nothing, or not everything, could be judged."""
-    return facts.without("sends", "polls") or facts.without_offsets()
+    return facts.missing_or_empty("sends", "polls") or facts.without_offsets()
 
 
 def items(runs: Sequence[Facts]) -> Column:
@@ -53,7 +53,7 @@ def items(runs: Sequence[Facts]) -> Column:
                 "idempotent": is_idempotent(runs),
             },
             idempotent=is_idempotent(runs),
-            stands_twice=F.col("standing") > 1,
+            twice_in_final_log=F.col("standing") > 1,
             unreadable=F.col("unreadable") > 0,
         ),
     )

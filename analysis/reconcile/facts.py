@@ -243,7 +243,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
         """Whether any value may be one of a transaction."""
         return self.transactional or any(one.in_txn for one in self.sends)
 
-    def without(self, *tables: str) -> str | None:
+    def missing_or_empty(self, *tables: str) -> str | None:
         """Say which of the tables are missing or empty; None when nothing is amiss."""
         lacking = [
             f"{table} is {'missing' if table in self.missing else 'empty'}"

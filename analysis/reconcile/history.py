@@ -16,13 +16,13 @@ and
 - `in_leader`: it stands there in the last leader's own log;
 - `evidenced`: acked or polled there; `damaged`: a consumer returned a null value at that offset;
 - `epoch`: the lowest leader epoch that it is known to have been appended under there;
-- `stands`: `in_final` or `in_leader`;
+- `in_final_log`: `in_final` or `in_leader`;
 - of its acknowledgement and the metadata log: `era`, the leader epoch in force when it came (null:
   not known);
 - of the HWs above its offset that were observed since it was sent: `hw_seen`, whether there are
   any, and `hw_epoch`, the lowest leader epoch of one;
 - of its offset: `at_offset`, how many values were there; rows without a value (a control record, a
-  damaged one) count as one, and `nameless` says whether there are any; `standing_epoch`: the lowest
+  damaged one) count as one, and `nameless` says whether there are any; `final_log_epoch`: the lowest
   leader epoch of what stands there, 0 if an epoch is not known;
 - of its value: `producer` (null: no row in sends), `in_transaction`, `in_committed`, `in_aborted`,
   `failed`; `placed`, at how many offsets it was seen;
@@ -186,7 +186,7 @@ def _by_offset(evidence: DataFrame) -> DataFrame:
         .agg(*facts, F.min_by("reader", "read_ns").alias("reader"))
         .withColumn("evidenced", F.col("acked").isNotNull() | F.col("polled_ns").isNotNull())
     )
-    rows = rows.withColumn("stands", F.coalesce("in_final", F.lit(False)) | F.coalesce("in_leader", F.lit(False)))
+    rows = rows.withColumn("in_final_log", F.coalesce("in_final", F.lit(False)) | F.coalesce("in_leader", F.lit(False)))
     here = Window.partitionBy(*PLACE)
     nameless = F.col("value").isNull()
     return rows.withColumns(
@@ -194,7 +194,7 @@ def _by_offset(evidence: DataFrame) -> DataFrame:
             "at_offset": F.count("*").over(here),
             "nameless": F.bool_or(nameless).over(here),
             "damaged": F.bool_or(nameless & F.col("polled_ns").isNotNull()).over(here),
-            "standing_epoch": F.min(F.when(F.col("stands"), F.coalesce("epoch", F.lit(0)))).over(here),
+            "final_log_epoch": F.min(F.when(F.col("in_final_log"), F.coalesce("epoch", F.lit(0)))).over(here),
         }
     ).where("value IS NOT NULL")
 

@@ -49,7 +49,7 @@ _OBSERVED = ("high_watermark", "leader_epoch", "broker", "asked_ns", "at_ns")
 
 def why_unknown(facts: Facts) -> str | None:
     """Return why nothing, or not everything, could be judged."""
-    lacking = facts.without("watermarks")
+    lacking = facts.missing_or_empty("watermarks")
     if lacking is not None:
         return lacking
     served = [one for one in facts.served if one.source == _SOURCE]

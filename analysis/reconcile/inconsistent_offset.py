@@ -26,7 +26,7 @@ KIND = "inconsistent-offset"
 
 def why_unknown(facts: Facts) -> str | None:
     """Return why nothing, or not everything, could be judged."""
-    return facts.without("sends", "polls") or facts.without_offsets()
+    return facts.missing_or_empty("sends", "polls") or facts.without_offsets()
 
 
 def items() -> Column:

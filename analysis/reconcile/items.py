@@ -27,7 +27,7 @@ GROUPING = {
     "also_lost": "boolean",
     "earlier": "struct<high_watermark:bigint,at_ns:bigint,leader_epoch:int>",
     "idempotent": "boolean",
-    "stands_twice": "boolean",
+    "twice_in_final_log": "boolean",
     "unreadable": "boolean",
 }
 ITEM = RUN | PUBLIC | GROUPING

@@ -58,7 +58,7 @@ KIND = "lost"
 
 def _why_nothing_is_judged(facts: Facts) -> str | None:
     """Return why not even a part could be judged."""
-    lacking = facts.without("sends") or ("polls is missing" if "polls" in facts.missing else None)
+    lacking = facts.missing_or_empty("sends") or ("polls is missing" if "polls" in facts.missing else None)
     if lacking is not None:
         return lacking
     if facts.final_consumer is None:
@@ -84,7 +84,7 @@ def is_lost(runs: Sequence[Facts]) -> Column:
         F.col("acked")
         & F.col("final_read")
         & (F.col("offset") >= F.col("log_start"))
-        & ~F.col("stands_in_partition")
+        & ~F.col("in_final_log_of_partition")
         & ~F.col("damaged")
         & ~F.col("compacted")
         & runs_where(runs, lambda facts: _why_nothing_is_judged(facts) is None)
@@ -95,7 +95,7 @@ def is_lost(runs: Sequence[Facts]) -> Column:
 def items(runs: Sequence[Facts]) -> Column:
     """Return the item of a row of the history, or null."""
     read = F.col("read_in_partition")
-    passed = _is_passed_by_hw() & ~_can_stand_unseen(runs)
+    passed = _is_passed_by_hw() & ~_can_hold_unread_record(runs)
     committed = (F.col("acks") == -1) | read | passed
     values = F.transform("others", lambda one: one["value"])
     with_nameless = F.array_append(values, F.lit(None).cast("bigint"))
@@ -131,20 +131,20 @@ def _is_passed_by_hw() -> Column:
     near = F.filter("near_epochs", lambda other: other["value"] != F.col("value"))
     gone_again = F.array_min(F.transform(near, lambda other: _replaced_from_epoch(other["epoch"])))
     # A lost record does not stand, so any record that stands there is another one.
-    replaced_in = F.least(F.col("standing_epoch"), gone_again)
+    replaced_in = F.least(F.col("final_log_epoch"), gone_again)
     return F.coalesce(
         F.when(replaced_in.isNull(), F.col("hw_seen")).otherwise(F.col("hw_epoch") < replaced_in), F.lit(False)
     )
 
 
-def _can_stand_unseen(runs: Sequence[Facts]) -> Column:
+def _can_hold_unread_record(runs: Sequence[Facts]) -> Column:
     """Return whether an unknown record may stand at the offset.
 
     Nobody returned it, and no log that is known has it.
     """
     transactions = runs_where(runs, lambda facts: facts.has_transactions)
     below = F.coalesce(F.col("offset") < F.col("final_hw"), F.lit(False))
-    return transactions & below & F.col("standing_epoch").isNull()
+    return transactions & below & F.col("final_log_epoch").isNull()
 
 
 def _replaced_from_epoch(epoch: Column) -> Column:

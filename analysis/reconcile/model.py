@@ -81,7 +81,7 @@ class HwRegression(msgspec.Struct, frozen=True, kw_only=True):
 class Duplicates(msgspec.Struct, frozen=True, kw_only=True):
     """All duplicates of one partition that the judge treats alike.
 
-    `idempotent`: their producers were; `stands_twice`: each stands at two places or more in the
+    `idempotent`: their producers were; `twice_in_final_log`: each stands at two places or more in the
     end; `unreadable`: each was at a place that nobody can read any more. `first` is the duplicate
     at the lowest offset, as anomalies/ has it.
     """
@@ -89,7 +89,7 @@ class Duplicates(msgspec.Struct, frozen=True, kw_only=True):
     topic: str
     partition: int
     idempotent: bool
-    stands_twice: bool
+    twice_in_final_log: bool
     unreadable: bool
     count: int
     first: dict[str, Any]

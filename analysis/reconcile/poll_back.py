@@ -32,7 +32,7 @@ def why_unknown(facts: Facts) -> str | None:
 
     One row a partition has no row before it.
     """
-    lacking = facts.without("polls")
+    lacking = facts.missing_or_empty("polls")
     if lacking is not None:
         return lacking
     if not any(polls.chained for polls in facts.polls) and any(polls.rows > 1 for polls in facts.polls):

@@ -12,7 +12,7 @@ Why it is sound: between two offsets that one session returned one after the oth
 should have been returned. Only what exists counts: holes of lost records, control records, and
 offsets below the log start do not. And only what existed then counts: the row that ended the jump
 stands in the final log, and logs that hold the same record hold the same below it (see the module
-standing). A jump over aborted or control records does not count if its end was cut off since,
+final_log_rows). A jump over aborted or control records does not count if its end was cut off since,
 whatever was put at those offsets later.
 
 When it cannot tell: without polls or a final read, or when no row says what was returned before it;
@@ -33,8 +33,8 @@ from pyspark.sql import functions as F
 
 from analysis.reconcile.blocks import BITS, BLOCK, PARTITION, block_of
 from analysis.reconcile.facts import Facts
+from analysis.reconcile.final_log_rows import mark_final_log_rows
 from analysis.reconcile.items import item
-from analysis.reconcile.standing import with_standing
 from analysis.reconcile.tables import RecordTables
 
 KIND = "poll-skip"
@@ -44,7 +44,7 @@ _JUMP = ["offset", "value", "prev_offset", "consumer", "session", "polled_ns"]
 
 def why_unknown(facts: Facts) -> str | None:
     """Return why nothing, or not everything, could be judged."""
-    lacking = facts.without("polls")
+    lacking = facts.missing_or_empty("polls")
     if lacking is not None:
         return lacking
     if facts.final_consumer is None:
@@ -66,9 +66,9 @@ def items(tables: RecordTables, runs: Sequence[Facts], readable: DataFrame | Non
     if not any(polls.jumped for facts in runs for polls in facts.polls):
         return None
     committed = F.col("isolation") == "read_committed"
-    jumps = with_standing(tables.polls).where("offset - 1 > prev_offset")
+    jumps = mark_final_log_rows(tables.polls).where("offset - 1 > prev_offset")
     jumps = jumps.select(
-        *PARTITION, *_JUMP, committed.alias("committed"), "stands", F.monotonically_increasing_id().alias("jump")
+        *PARTITION, *_JUMP, committed.alias("committed"), "in_final_log", F.monotonically_increasing_id().alias("jump")
     )
     both = F.explode(F.array(F.col("prev_offset") + 1, F.col("offset"))).alias("end")
     ends = jumps.select("*", both).withColumn("block", block_of("end"))
@@ -83,12 +83,12 @@ def items(tables: RecordTables, runs: Sequence[Facts], readable: DataFrame | Non
         for name, mask in (("open", "open_mask"), ("shown", "shown_mask"))
     }
     there = F.call_function("shiftright", F.max("agreed_mask").over(here), place).bitwiseAND(F.lit(1)) == 1
-    stands = F.col("stands") | (F.coalesce(there, F.lit(False)) & (F.col("end") == F.col("offset")))
-    seen = counted.withColumns(below | {"stands": stands}).where("jump IS NOT NULL")
+    in_final_log = F.col("in_final_log") | (F.coalesce(there, F.lit(False)) & (F.col("end") == F.col("offset")))
+    seen = counted.withColumns(below | {"in_final_log": in_final_log}).where("jump IS NOT NULL")
     found = seen.groupBy(*PARTITION, *_JUMP, "committed", "jump").agg(
-        F.bool_or("stands").alias("stands"), *((F.max(name) - F.min(name)).alias(name) for name in below)
+        F.bool_or("in_final_log").alias("in_final_log"), *((F.max(name) - F.min(name)).alias(name) for name in below)
     )
     skipped = F.when(F.col("committed"), F.col("shown")).otherwise(F.col("open"))
     details = {name: F.col(name) for name in ("consumer", "session", "prev_offset", "polled_ns")}
     row = item(KIND, offset=F.col("offset"), value=F.col("value"), details={**details, "skipped": skipped})
-    return found.where((skipped > 0) & F.col("stands")).select(row.alias("item")).select("item.*")
+    return found.where((skipped > 0) & F.col("in_final_log")).select(row.alias("item")).select("item.*")

@@ -33,12 +33,12 @@ from analysis.reconcile import (
 from analysis.reconcile.blocks import BLOCK, compare_blocks, poll_blocks, readable_blocks, send_blocks
 from analysis.reconcile.collecting import collect_facts
 from analysis.reconcile.facts import Facts, partition_facts
+from analysis.reconcile.final_log_rows import session_ranges
 from analysis.reconcile.history import leader_logs, suspicious_history
 from analysis.reconcile.keeping import FrameKeeper
 from analysis.reconcile.model import Reconciliation
 from analysis.reconcile.narrowing import narrow
 from analysis.reconcile.session import is_small, plans_for
-from analysis.reconcile.standing import session_ranges
 from analysis.reconcile.store import check_writable, store
 from analysis.reconcile.summary import AnomalySummary, summarize
 from analysis.reconcile.tables import RecordTables, RunFiles, load, run_files

@@ -49,7 +49,7 @@ _CHECKPOINTS = pa.schema(
 
 def why_unknown(facts: Facts) -> str | None:
     """Return why nothing, or not everything, could be judged."""
-    lacking = facts.without("replicas", "watermarks")
+    lacking = facts.missing_or_empty("replicas", "watermarks")
     if lacking is not None:
         return lacking
     if not facts.checkpoints:

@@ -90,7 +90,7 @@ def summarize(items: DataFrame, runs: int) -> list[AnomalySummary]:
     if not kinds.isdisjoint(_VANISHED):
         sections["vanished"] = _vanished_ranges(items)
     if duplicate.KIND in kinds:
-        sections["duplicate"] = _with_first(items, duplicate.KIND, "idempotent", "stands_twice", "unreadable")
+        sections["duplicate"] = _with_first(items, duplicate.KIND, "idempotent", "twice_in_final_log", "unreadable")
     if aborted_read.KIND in kinds:
         sections["aborted"] = _with_first(items, aborted_read.KIND)
     union = reduce(

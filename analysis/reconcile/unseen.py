@@ -10,7 +10,7 @@ where there are transactions, a value without a row in sends.
 
 Why it is sound: the record exists, because the final read got it. It was there when the session
 read the row above, because that row stands in the final log, and logs that hold the same record
-hold the same below it (see the module standing). So the session should have returned it. Below a
+hold the same below it (see the module final_log_rows). So the session should have returned it. Below a
 row that was cut off since, the record may have been put there after the session had passed over
 aborted or control records. Between two sessions the position may have been set anywhere; that is
 not judged.
@@ -34,7 +34,7 @@ KIND = "unseen"
 
 def why_unknown(facts: Facts) -> str | None:
     """Return why nothing, or not everything, could be judged."""
-    lacking = facts.without("polls")
+    lacking = facts.missing_or_empty("polls")
     if lacking is not None:
         return lacking
     if facts.final_consumer is None:
@@ -57,8 +57,8 @@ def items(readable: DataFrame | None, sessions: DataFrame | None) -> DataFrame |
     left = left.where("open_mask <> 0").join(F.broadcast(sessions), PARTITION)
     offset = F.shiftleft("block", BITS) + F.col("bit")
     offsets = left.select("*", F.explode(F.sequence(F.lit(0), F.lit(2**BITS - 1))).alias("bit"))
-    offsets = offsets.where(_has("open_mask")).select(
-        *PARTITION, offset.alias("offset"), _has("shown_mask").alias("shown"), "sessions"
+    offsets = offsets.where(_has_bit("open_mask")).select(
+        *PARTITION, offset.alias("offset"), _has_bit("shown_mask").alias("shown"), "sessions"
     )
     passed = F.filter(
         "sessions",
@@ -77,5 +77,5 @@ def items(readable: DataFrame | None, sessions: DataFrame | None) -> DataFrame |
     return offsets.where(F.size(passed) > 0).select(row.alias("item")).select("item.*")
 
 
-def _has(mask: str) -> Column:
+def _has_bit(mask: str) -> Column:
     return F.call_function("shiftright", F.col(mask), F.col("bit")).bitwiseAND(F.lit(1)) == 1

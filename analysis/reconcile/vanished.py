@@ -44,7 +44,7 @@ KIND = "vanished"
 
 def why_unknown(facts: Facts) -> str | None:
     """Return why nothing, or not everything, could be judged."""
-    lacking = facts.without("polls")
+    lacking = facts.missing_or_empty("polls")
     if lacking is not None:
         return lacking
     if facts.final_consumer is None:
@@ -74,7 +74,7 @@ def items(runs: Sequence[Facts]) -> Column:
     below = F.col("offset") < F.col("log_start")
     also_lost = F.coalesce(lost.is_lost(runs), F.lit(False))
     in_doubt = F.coalesce("in_transaction", F.lit(False)) & ~F.coalesce("in_committed", F.lit(False))
-    committed = ~F.coalesce("stands_in_partition", F.lit(False)) & ~in_doubt
+    committed = ~F.coalesce("in_final_log_of_partition", F.lit(False)) & ~in_doubt
     is_vanished = F.col("read_ns").isNotNull() & ~F.coalesce(below, F.lit(False)) & (replaced | gone)
     return F.when(
         is_vanished,
@@ -113,7 +113,7 @@ def _is_replaced_later(other_ns: Column) -> Column:
 
     `other_ns` is when it did so last.
     """
-    return ~F.col("stands") & F.coalesce(other_ns > F.col("read_ns"), F.lit(False))
+    return ~F.col("in_final_log") & F.coalesce(other_ns > F.col("read_ns"), F.lit(False))
 
 
 def _replacing_values() -> Column:

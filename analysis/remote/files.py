@@ -92,7 +92,7 @@ class RemoteFiles:
         `size`: about its number of bytes.
         """
         to.parent.mkdir(parents=True, exist_ok=True)
-        self._call(address, lambda fs, path: fs.copyToLocalFile(False, path, self._here(to), True), size=size)
+        self._call(address, lambda fs, path: fs.copyToLocalFile(False, path, self._local_path(to), True), size=size)
 
     def put(self, source: Path, address: str) -> None:
         """Put a file or folder of this host at `address`, replacing what was there.
@@ -107,7 +107,7 @@ class RemoteFiles:
             try:
                 hadoop = self._jvm.org.apache.hadoop.fs
                 here = hadoop.FileSystem.getLocal(self._conf)
-                hadoop.FileUtil.copy(here, self._here(source), fs, self._path(part), False, self._conf)
+                hadoop.FileUtil.copy(here, self._local_path(source), fs, self._path(part), False, self._conf)
                 if fs.exists(path):
                     self._rename(fs, path, self._path(old))
                 self._rename(fs, self._path(part), path)
@@ -183,7 +183,7 @@ class RemoteFiles:
     def _path(self, address: str) -> Any:
         return self._jvm.org.apache.hadoop.fs.Path(address)
 
-    def _here(self, path: Path) -> Any:
+    def _local_path(self, path: Path) -> Any:
         return self._jvm.org.apache.hadoop.fs.Path(self._jvm.java.io.File(str(path.absolute())).toURI())
 
 

@@ -73,7 +73,7 @@ class RemoteRecord:
         elif there is not None:
             self.folder.parent.mkdir(parents=True, exist_ok=True)
             self.folder.touch()
-        self._had = self._has()
+        self._had = self._file_stamps()
 
     def address_of(self, path: Path) -> str:
         """Return where the record itself has what is at `path` in the copy."""
@@ -86,7 +86,7 @@ class RemoteRecord:
         has the file, it first loses its entries for the other files, so that the next analysis
         finishes what was interrupted.
         """
-        has = self._has()
+        has = self._file_stamps()
         changed = [path for path in has if self._had.get(path) != has[path]]
         sums = Path(SUMS)
         if sums in changed:
@@ -183,7 +183,7 @@ class RemoteRecord:
         for path, entry in found:
             self._files.fetch(f"{self.address}/{path.as_posix()}", self.folder / path, entry.size)
 
-    def _has(self) -> dict[Path, tuple[int, int]]:
+    def _file_stamps(self) -> dict[Path, tuple[int, int]]:
         """Return size and time of the last change of every file of the copy."""
         files = [path for path in self.folder.rglob("*") if path.is_file()]
         return {path.relative_to(self.folder): ((at := path.stat()).st_size, at.st_mtime_ns) for path in files}

@@ -18,7 +18,7 @@ from analysis.report import words
 from analysis.report.protocol import as_one_line, protocol_row
 from ebbtide.record.manifest import Manifest
 from ebbtide.record.outages import age_text, oldest_text, outage_text
-from ebbtide.record.predicted import prediction_of
+from ebbtide.record.predictions import prediction_of
 from ebbtide.record.rows import PartitionState
 from ebbtide.record.steps import StepEntry
 from ebbtide.record.verdict import Loss, Regression, Verdict, count_acked_by_brokers

@@ -18,7 +18,7 @@ from analysis.report import words
 from analysis.report.protocol import as_one_line, protocol_row
 from ebbtide.record.manifest import Manifest, read_manifest
 from ebbtide.record.outages import oldest_text, outage_text
-from ebbtide.record.predicted import prediction_of
+from ebbtide.record.predictions import prediction_of
 from ebbtide.record.verdict import Loss, RecordedElection, Verdict, count_acked_by_brokers
 
 _STYLE = {"as-predicted": "green", "contradicted": "bold red", "inconclusive": "yellow"}

@@ -23,7 +23,7 @@ from ebbtide.record.verdict import (
     count_acked_by_brokers,
 )
 from ebbtide.scenario.property_names import NO_COMMITTED_LOSS, NO_HW_REGRESSION
-from ebbtide.scenario.recorded import requested_levels, spell_release
+from ebbtide.scenario.requested_release import requested_levels, spell_release
 from ebbtide.scenario.roles import CLIENTS
 
 STATUS_ORDER: tuple[PropertyStatus, ...] = ("violated", "unknown", "holds", "not-exercised")

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from analysis.spec.explore.eager import Operation, PlayedSchedule
 from ebbtide.releases.feature_levels import ELR_VERSION
-from ebbtide.scenario.plain import from_plain
+from ebbtide.scenario.plain_values import from_plain
 from ebbtide.scenario.roles import ConfigResource, Role, RoleOrNone
 from ebbtide.scenario.steps.admin import ElectStep, ReassignStep, SetConfigStep, SetFeatureStep, UnregisterStep
 from ebbtide.scenario.steps.disk import PowerLossStep, WipeDiskStep
@@ -142,7 +142,7 @@ def _steps(
             yield _ON_A_BROKER[operation.kind](Role.of_broker(broker))
     elif operation.kind == "hold-back":
         held_back |= set(operation.brokers)
-        yield _apart(operation.brokers, brokers)
+        yield _partition_step(operation.brokers, brokers)
     elif operation.kind == "rejoin":
         isolated -= set(operation.brokers)
         held_back -= set(operation.brokers)
@@ -150,7 +150,7 @@ def _steps(
         for broker in sorted(isolated):
             yield IsolateStep(target=Role.of_broker(broker))
         if held_back:
-            yield _apart(sorted(held_back), brokers)
+            yield _partition_step(sorted(held_back), brokers)
     elif operation.kind in _HELD:
         yield HoldRequestStep(
             name=f"{operation.kind}-{operation.brokers[0]}",
@@ -178,7 +178,7 @@ def _steps(
         raise AssertionError(f"no step for {operation.kind}")
 
 
-def _apart(some: Sequence[int], brokers: Sequence[int]) -> StepSpec:
+def _partition_step(some: Sequence[int], brokers: Sequence[int]) -> StepSpec:
     others = [broker for broker in brokers if broker not in some]
     return PartitionStep(groups=(_roles(some), _roles(others)))
 

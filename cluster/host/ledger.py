@@ -32,7 +32,7 @@ Entry = Namespace | Volume | Slowness | WriteBackHold | KernelWriteBack | OwnedP
 """Every kind of ledger entry; each has `undo() -> bool` (idempotent) and `describe() -> str`."""
 
 
-class Opened(msgspec.Struct, frozen=True, kw_only=True, tag_field="line", tag="opened"):
+class LedgerOpened(msgspec.Struct, frozen=True, kw_only=True, tag_field="line", tag="opened"):
     """The first line of a ledger: the run, and the harness process that runs it."""
 
     run_id: str
@@ -40,20 +40,20 @@ class Opened(msgspec.Struct, frozen=True, kw_only=True, tag_field="line", tag="o
     folder: str
 
 
-class Made(msgspec.Struct, frozen=True, kw_only=True, tag_field="line", tag="made"):
+class EntryMade(msgspec.Struct, frozen=True, kw_only=True, tag_field="line", tag="made"):
     """The line for a thing that is about to be made."""
 
     number: int
     entry: Entry
 
 
-class Undone(msgspec.Struct, frozen=True, kw_only=True, tag_field="line", tag="undone"):
+class EntryUndone(msgspec.Struct, frozen=True, kw_only=True, tag_field="line", tag="undone"):
     """Return the line for a thing that was removed, or was never made."""
 
     number: int
 
 
-Line = Opened | Made | Undone
+Line = LedgerOpened | EntryMade | EntryUndone
 
 
 def ledgers_dir() -> Path:
@@ -106,7 +106,7 @@ class Ledger:
         home = ledgers or ledgers_dir()
         path = home / f"{run_id}.jsonl"
         part = home / f".{run_id}.{os.getpid()}.part"
-        opened = Opened(run_id=run_id, owner=identify(os.getpid()), folder=str(folder.absolute()))
+        opened = LedgerOpened(run_id=run_id, owner=identify(os.getpid()), folder=str(folder.absolute()))
         try:
             home.mkdir(parents=True, exist_ok=True)
             part.write_bytes(msgspec.json.encode(opened) + b"\n")
@@ -132,7 +132,7 @@ class Ledger:
         with self._lock:
             if self._closed:
                 raise HarnessError("the ledger is closed", where=str(self.path), got=entry.describe())
-            self._write(Made(number=self._next, entry=entry))
+            self._write(EntryMade(number=self._next, entry=entry))
             self._entries[self._next] = entry
             self._next += 1
 
@@ -156,7 +156,7 @@ class Ledger:
         """Remove `entry` without undoing it: the thing is gone, or was never made."""
         with self._lock:
             for number in [number for number, known in self._entries.items() if known == entry]:
-                self._write(Undone(number=number))
+                self._write(EntryUndone(number=number))
                 del self._entries[number]
 
     def undo(self, entry: Entry) -> None:
@@ -216,7 +216,7 @@ class LedgerFile(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     path: Path
-    opened: Opened
+    opened: LedgerOpened
     entries: tuple[Entry, ...]
 
 
@@ -225,7 +225,7 @@ def read_ledger(path: Path) -> LedgerFile:
 
     Raises `HarnessError` when the file is damaged elsewhere or of another version.
     """
-    opened: Opened | None = None
+    opened: LedgerOpened | None = None
     entries: dict[int, Entry] = {}
     content = path.read_bytes()
     # A last line without its newline was never acknowledged: its thing was not made.
@@ -236,11 +236,11 @@ def read_ledger(path: Path) -> LedgerFile:
         except (msgspec.DecodeError, msgspec.ValidationError) as error:
             raise HarnessError("a ledger cannot be read", where=f"{path}, line {number}", got=str(error)) from None
         match line:
-            case Opened():
+            case LedgerOpened():
                 opened = line
-            case Made():
+            case EntryMade():
                 entries[line.number] = line.entry
-            case Undone():
+            case EntryUndone():
                 entries.pop(line.number, None)
     if opened is None:
         raise HarnessError("a ledger does not say which run it belongs to", where=str(path))

@@ -61,7 +61,7 @@ class _Share(msgspec.Struct, frozen=True, kw_only=True):
         """
         if not self._state_file.exists():
             return False
-        with self._locked():
+        with self._lock_shared():
             state = self._live_state()
             if state is None:
                 self._state_file.unlink(missing_ok=True)
@@ -86,7 +86,7 @@ class _Share(msgspec.Struct, frozen=True, kw_only=True):
         return Path(self.shared) / "held.json"
 
     @contextlib.contextmanager
-    def _locked(self) -> Iterator[None]:
+    def _lock_shared(self) -> Iterator[None]:
         Path(self.shared).mkdir(parents=True, exist_ok=True)
         with FileLock(Path(self.shared) / "lock"):
             yield
@@ -133,7 +133,7 @@ class WriteBackHold(_Share, frozen=True, kw_only=True, tag_field="kind", tag="wr
 
         Raises `HarnessError` without permission, and where another run needs the kernel's own settings.
         """
-        with self._locked():
+        with self._lock_shared():
             state = self._state_or_new()
             if others := self._others(state.free):
                 raise HarnessError(
@@ -151,7 +151,7 @@ class WriteBackHold(_Share, frozen=True, kw_only=True, tag_field="kind", tag="wr
         return f"write-back hold ({', '.join('vm.' + name for name in HELD_SETTINGS)})"
 
     def _free_runs(self) -> list[str]:
-        with self._locked():
+        with self._lock_shared():
             state = self._live_state()
             return sorted(self._others(state.free)) if state is not None else []
 
@@ -161,7 +161,7 @@ class KernelWriteBack(_Share, frozen=True, kw_only=True, tag_field="kind", tag="
 
     def register(self) -> None:
         """Keep other runs from taking a new hold."""
-        with self._locked():
+        with self._lock_shared():
             state = self._state_or_new()
             self._write_state(msgspec.structs.replace(state, free={**state.free, self.run_id: identify(os.getpid())}))
 
@@ -185,7 +185,7 @@ class KernelWriteBack(_Share, frozen=True, kw_only=True, tag_field="kind", tag="
         return "run under the kernel's own write-back"
 
     def _holders(self) -> list[str]:
-        with self._locked():
+        with self._lock_shared():
             state = self._live_state()
             if state is None:
                 return []

@@ -25,7 +25,7 @@ from cluster.images.find import CLASS_ARCHIVE, IS_KAFKA, Image, find_own_image, 
 from cluster.images.rootfs import make_rootfs, missing_tool
 from cluster.jars import releases
 from ebbtide.places import cache_dir
-from ebbtide.releases.known import parse_version
+from ebbtide.releases.known_releases import parse_version
 from ebbtide.signals import defer_signals, unwind_on_signals
 from ebbtide.waiting import WaitExpired, wait_until
 

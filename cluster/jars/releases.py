@@ -26,7 +26,7 @@ from packaging.version import Version
 from cluster.jars.maven import Artifact, ArtifactMissing, copy_runtime_jars
 from ebbtide.errors import HarnessError, UsageError
 from ebbtide.places import cache_dir
-from ebbtide.releases.known import OLDEST, nearest_release, parse_version
+from ebbtide.releases.known_releases import OLDEST, nearest_release, parse_version
 
 LOG_OPTIONS = (
     "-Dorg.slf4j.simpleLogger.logFile=System.out",

@@ -206,7 +206,7 @@ def _find_or_build_image(client: DockerClient, note: Callable[[str], None]) -> s
     """
     from cluster import images
     from cluster.jars import releases
-    from ebbtide.releases.known import KNOWN
+    from ebbtide.releases.known_releases import KNOWN
 
     built = images.built_images(client)
     if built:

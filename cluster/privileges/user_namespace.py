@@ -126,7 +126,7 @@ def _first_process(command: Sequence[str], alive: int, mask: set[int | signal.Si
     child = os.fork()
     if child == 0:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-        _exit_with_result_of(lambda: _become(command))
+        _exit_with_result_of(lambda: _exec_or_raise(command))
     return _forward_signals_until_exit(child)
 
 
@@ -151,7 +151,7 @@ def _mount_private_folders() -> None:
         os.close(handle)
 
 
-def _become(command: Sequence[str]) -> NoReturn:
+def _exec_or_raise(command: Sequence[str]) -> NoReturn:
     try:
         os.execvp(command[0], list(command))
     except OSError as error:

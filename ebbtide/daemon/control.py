@@ -15,11 +15,11 @@ from pathlib import Path
 
 import msgspec
 
-from ebbtide.daemon.messages import AskStatus, ClusterStatus, Down, Reply, Request
+from ebbtide.daemon.messages import AskStatus, ClusterStatus, EndCluster, Reply, Request
 from ebbtide.errors import HarnessError, UsageError
 from ebbtide.places import state_dir
 from ebbtide.privileges import current_privileges
-from ebbtide.scenario.plain import to_plain
+from ebbtide.scenario.plain_values import to_plain
 from ebbtide.suggestions import bracketed_suggestion
 
 _SUFFIX = ".sock"
@@ -164,7 +164,7 @@ def end(name: str) -> None:
     Raises `HarnessError` when no daemon answers.
     """
     with _open_connection(name) as connection:
-        connection.sendall(msgspec.json.encode(Down()) + b"\n")
+        connection.sendall(msgspec.json.encode(EndCluster()) + b"\n")
         with contextlib.suppress(ConnectionError):
             connection.recv(1)
 

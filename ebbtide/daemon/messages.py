@@ -60,14 +60,14 @@ class CreateTopic(msgspec.Struct, frozen=True, kw_only=True, tag="create-topic")
     spec: TopicSpec
 
 
-class Down(msgspec.Struct, frozen=True, kw_only=True, tag="down"):
+class EndCluster(msgspec.Struct, frozen=True, kw_only=True, tag="down"):
     """End the cluster.
 
     There is no answer: the connection closes when nothing is left of the cluster.
     """
 
 
-Request = AskStatus | Fire | CreateTopic | Down
+Request = AskStatus | Fire | CreateTopic | EndCluster
 
 
 class Refusal(msgspec.Struct, frozen=True, kw_only=True):

@@ -78,7 +78,7 @@ class DaemonProcess:
                 note(line)
             heard = len(lines)
 
-        def up() -> ClusterStatus | None:
+        def poll_status() -> ClusterStatus | None:
             ended = self._process.poll()
             listen()
             if ended is not None:
@@ -86,7 +86,7 @@ class DaemonProcess:
             return status_of(self.name)
 
         try:
-            status = wait_until(up, awaited=f"{self.name} to be up", timeout_s=UP_TIMEOUT_S, poll_s=0.2)
+            status = wait_until(poll_status, awaited=f"{self.name} to be up", timeout_s=UP_TIMEOUT_S, poll_s=0.2)
         except BaseException:
             self.terminate()
             raise

@@ -29,7 +29,7 @@ from ebbtide.journal.frames import (
     STATUSES,
     TXN_BEGUN,
     TXN_ENDED,
-    Answered,
+    AnsweredSends,
     unpack_answered,
     unpack_event,
     unpack_handed,
@@ -128,7 +128,7 @@ def _row_groups(chunks: Iterator[Columns], schema: pa.Schema) -> Iterator[Column
 
 
 def _rows_of_sends(header: JournalHeader, reader: JournalReader) -> Iterator[Columns]:
-    answers: dict[int, Spans[Answered]] = {}
+    answers: dict[int, Spans[AnsweredSends]] = {}
     transactions = _Transactions()
     for kind, payload in reader.frames():
         if kind == ANSWERED:
@@ -201,7 +201,7 @@ class _Transactions:
             at = until
 
 
-def _extend_answer(columns: Columns, start: int, count: int, answer: Answered | None) -> None:
+def _extend_answer(columns: Columns, start: int, count: int, answer: AnsweredSends | None) -> None:
     status: str
     error: str | None
     done: int | None

@@ -13,7 +13,7 @@ DESCRIBED = 8
 """The kind number of these frames."""
 
 
-class Described(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
+class PartitionAnswer(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
     """One broker's answer on one partition; an ELR of None means that it did not say.
 
     `topic` is an index into the journal's topics.
@@ -31,11 +31,11 @@ class Described(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
     at_ns: int
 
 
-def pack_described(rows: list[Described]) -> bytes:
+def pack_described(rows: list[PartitionAnswer]) -> bytes:
     """Return the frame of several answers."""
     return frame(DESCRIBED, msgspec.msgpack.encode(rows))
 
 
-def unpack_described(kind: int, payload: bytes) -> list[Described]:
+def unpack_described(kind: int, payload: bytes) -> list[PartitionAnswer]:
     """Return the answers in a frame; empty for a frame of another kind."""
-    return msgspec.msgpack.decode(payload, type=list[Described]) if kind == DESCRIBED else []
+    return msgspec.msgpack.decode(payload, type=list[PartitionAnswer]) if kind == DESCRIBED else []

@@ -34,7 +34,7 @@ _POLLED = struct.Struct("=iiiqqI")
 _TXN_ENDED = struct.Struct("=qB")
 
 
-class Answered(msgspec.Struct, frozen=True, kw_only=True):
+class AnsweredSends(msgspec.Struct, frozen=True, kw_only=True):
     """The outcome of `count` sends of one partition, from `first_sequence` on.
 
     `base_offset` is the first one's offset, -1 when there is none.
@@ -49,7 +49,7 @@ class Answered(msgspec.Struct, frozen=True, kw_only=True):
     error: str
 
 
-class Polled(msgspec.Struct, frozen=True, kw_only=True):
+class PolledRecords(msgspec.Struct, frozen=True, kw_only=True):
     """Records of one partition that one poll returned; the arrays have one length.
 
     `previous` is the offset that the session returned before them, -1 for none.
@@ -79,7 +79,7 @@ def unpack_handed(payload: bytes) -> tuple[int, int, array[int]]:
     return partition, first, _longs(payload, _HANDED.size, 2 * count)
 
 
-def pack_answered(answer: Answered) -> bytes:
+def pack_answered(answer: AnsweredSends) -> bytes:
     """Return the frame of one answer."""
     head = _ANSWERED.pack(
         answer.partition, answer.first_sequence, answer.count, answer.status, answer.base_offset, answer.done_ns
@@ -87,10 +87,10 @@ def pack_answered(answer: Answered) -> bytes:
     return frame(ANSWERED, head + answer.error.encode())
 
 
-def unpack_answered(payload: bytes) -> Answered:
+def unpack_answered(payload: bytes) -> AnsweredSends:
     """Return the answer in an ANSWERED frame."""
     partition, first, count, status, base, done = _ANSWERED.unpack_from(payload)
-    return Answered(
+    return AnsweredSends(
         partition=partition,
         first_sequence=first,
         count=count,
@@ -101,7 +101,7 @@ def unpack_answered(payload: bytes) -> Answered:
     )
 
 
-def pack_polled(polled: Polled) -> bytes:
+def pack_polled(polled: PolledRecords) -> bytes:
     """Return the frame of one partition's share of a poll."""
     head = _POLLED.pack(
         polled.topic, polled.partition, polled.session, polled.previous, polled.polled_ns, len(polled.offsets)
@@ -110,11 +110,11 @@ def pack_polled(polled: Polled) -> bytes:
     return frame(POLLED, head + columns)
 
 
-def unpack_polled(payload: bytes) -> Polled:
+def unpack_polled(payload: bytes) -> PolledRecords:
     """Return the rows of a POLLED frame."""
     topic, partition, session, previous, polled_ns, count = _POLLED.unpack_from(payload)
     at, step = _POLLED.size, 8 * count
-    return Polled(
+    return PolledRecords(
         topic=topic,
         partition=partition,
         session=session,

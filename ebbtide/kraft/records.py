@@ -65,7 +65,7 @@ def _decode(batch: Batch, record: Record) -> MetadataRecord:
     try:
         name, version, cursor = _control_head(record) if batch.control else _data_head(record)
         fields = messages()[name].decode(cursor, version)
-    except _Unknown as unknown:
+    except _UnknownRecordType as unknown:
         name, undecoded = unknown.args[0], "unknown type"
     except UndecodableError as error:
         undecoded = str(error)
@@ -81,7 +81,7 @@ def _decode(batch: Batch, record: Record) -> MetadataRecord:
     )
 
 
-class _Unknown(Exception):
+class _UnknownRecordType(Exception):
     """A record of a type that the bundled definitions do not have."""
 
 
@@ -93,7 +93,7 @@ def _data_head(record: Record) -> tuple[str, int, Cursor]:
     api_key, version = cursor.read_uvarint(), cursor.read_uvarint()
     message = metadata_messages().get(api_key)
     if message is None:
-        raise _Unknown(f"metadata record {api_key}")
+        raise _UnknownRecordType(f"metadata record {api_key}")
     return message.name, version, cursor
 
 
@@ -103,5 +103,5 @@ def _control_head(record: Record) -> tuple[str, int, Cursor]:
         raise UndecodableError(f"a control record with a key of {len(key)} and a value of {len(value)} bytes")
     kind = _CONTROL_KEY.unpack_from(key)[1]
     if kind not in CONTROL_MESSAGES:
-        raise _Unknown(f"control record {kind}")
+        raise _UnknownRecordType(f"control record {kind}")
     return CONTROL_MESSAGES[kind], int.from_bytes(value[:2], "big", signed=True), Cursor(value)

@@ -39,7 +39,7 @@ def allowed_expectations() -> tuple[Sequence[str], Sequence[str]]:
     """
     from typing import get_args
 
-    from ebbtide.record.predicted import APART
+    from ebbtide.record.predictions import APART
     from ebbtide.record.verdict import KINDS, Cause
     from ebbtide.scenario.facts import FACTS
     from ebbtide.scenario.property_names import PROPERTY_NAMES
@@ -113,7 +113,7 @@ def _violations(run: RunRecord, expected: Sequence[str]) -> list[str]:
 
     The anomalies are losses and HW regressions.
     """
-    from ebbtide.record.predicted import findings_ruled_out
+    from ebbtide.record.predictions import findings_ruled_out
     from ebbtide.record.verdict import counts_by_kind
 
     verdict, prediction = run.verdict, prediction_of(run)

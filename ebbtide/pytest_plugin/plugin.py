@@ -242,7 +242,7 @@ def kafka_version(request: pytest.FixtureRequest) -> str:
     from_option = request.config.stash[PLUGIN].settings.kafka
     if from_option is not None:
         return from_option
-    from ebbtide.releases.known import KNOWN
+    from ebbtide.releases.known_releases import KNOWN
 
     return KNOWN[-1].version
 

@@ -60,7 +60,7 @@ def prediction_of(run: RunRecord) -> Prediction | None:
 
     Returns None if it has none that can be read.
     """
-    from ebbtide.record import predicted
+    from ebbtide.record import predictions
     from ebbtide.record.manifest import read_manifest
 
-    return predicted.prediction_of(run.path, read_manifest(run.path))
+    return predictions.prediction_of(run.path, read_manifest(run.path))

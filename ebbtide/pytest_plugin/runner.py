@@ -113,7 +113,7 @@ class CommandRunner:
 
         done = _run_to_end([*self._command, "doctor", "--json"])
         if not done.stdout.strip():
-            raise self._failed(done)
+            raise self._command_error(done)
         checks = json.loads(done.stdout)
         return [
             Ability(
@@ -144,7 +144,7 @@ class CommandRunner:
         done = _run_to_end([*self._command, *words])
         lines = done.stdout.splitlines()
         if done.returncode > 2 or not lines:
-            raise self._failed(done)
+            raise self._command_error(done)
         return _read_judged(settings.runs / json.loads(lines[-1])["run_id"]), None
 
     def replay(self, record: Path, settings: Settings) -> RunRecord:
@@ -153,7 +153,7 @@ class CommandRunner:
 
         done = _run_to_end([*self._command, "replay", str(record), "--json", *_common_options(settings)])
         if done.returncode > 2 or not done.stdout.strip():
-            raise self._failed(done)
+            raise self._command_error(done)
         (again,) = json.loads(done.stdout)["replays"]
         return replace(_read_judged(settings.runs / again["run_id"]), fidelity=again["fidelity"])
 
@@ -199,7 +199,7 @@ class CommandRunner:
                 raise CommandFailed(f"exit code {code}\n" + lease.process.log.read_text(errors="replace")[-2000:])
         done = _run_to_end([*self._command, "analyze", str(chaos.record), "--json"])
         if done.returncode > 2:
-            raise self._failed(done)
+            raise self._command_error(done)
         return _read_judged(chaos.record)
 
     def close(self, lease: Lease) -> None:
@@ -215,7 +215,7 @@ class CommandRunner:
         with errors_as_failed():
             return lease.process.await_up()
 
-    def _failed(self, done: subprocess.CompletedProcess[str]) -> CommandFailed:
+    def _command_error(self, done: subprocess.CompletedProcess[str]) -> CommandFailed:
         """Return the error of a command: its message, or the last lines of its output."""
         from ebbtide.errors import ExitCode
 

@@ -93,7 +93,7 @@ def read_settings(config: pytest.Config) -> Settings:
         command=_command(option("command"), wrong_option),
     )
     replay = option("replay")
-    return settings if replay is None else _replaying(settings, _folder(config, "replay", replay))
+    return settings if replay is None else _settings_of_replay(settings, _folder(config, "replay", replay))
 
 
 def _command(text: str | None, wrong_option: Callable[[str, str], pytest.UsageError]) -> tuple[str, ...]:
@@ -111,7 +111,7 @@ def _command(text: str | None, wrong_option: Callable[[str, str], pytest.UsageEr
 def wrong_release(kafka: str) -> str | None:
     """Return why this text cannot be a Kafka release; None if it may be one."""
     from ebbtide.errors import UsageError
-    from ebbtide.releases.known import parse_version
+    from ebbtide.releases.known_releases import parse_version
 
     try:
         parse_version(kafka)
@@ -138,7 +138,7 @@ def _new_seed(config: pytest.Config) -> int:
     return drawn[WORKER_SEED] if WORKER_SEED in drawn else secrets.randbelow(2**31)
 
 
-def _replaying(settings: Settings, record: Path) -> Settings:
+def _settings_of_replay(settings: Settings, record: Path) -> Settings:
     from dataclasses import replace
 
     from ebbtide.errors import EbbtideError

@@ -45,7 +45,7 @@ def step_of(kind: str, values: tuple[Any, ...], keys: Mapping[str, Any]) -> Step
     """
     from ebbtide.errors import Problems, UsageError
     from ebbtide.scenario.mismatches import mismatches
-    from ebbtide.scenario.plain import from_plain
+    from ebbtide.scenario.plain_values import from_plain
     from ebbtide.scenario.steps.step import StepSpec
 
     __tracebackhide__ = True

@@ -15,7 +15,7 @@ import msgspec
 from msgspec import inspect
 
 from ebbtide.errors import UsageError
-from ebbtide.scenario.plain import is_set
+from ebbtide.scenario.plain_values import is_set
 from ebbtide.scenario.steps.keys import SHOWN, keys_of
 from ebbtide.scenario.steps.step import StepSpec
 from ebbtide.scenario.steps.table import STEP_TYPES
@@ -52,7 +52,7 @@ _type_info = functools.cache(inspect.type_info)
 
 
 def _walk(value: Any, kind: inspect.Type, where: str) -> Iterator[UsageError]:
-    kind = _bare(kind)
+    kind = _without_none(kind)
     match kind:
         case inspect.StructType() if isinstance(value, dict):
             yield from _struct(value, kind, where)
@@ -70,7 +70,7 @@ def _walk(value: Any, kind: inspect.Type, where: str) -> Iterator[UsageError]:
             yield from _text(value, cls, where)
         case _ if not _fits(value, kind):
             yield UsageError(
-                "wrong value", where=where, got=_shown(value), allowed=_describe(kind) + _hint(value, kind, where)
+                "wrong value", where=where, got=_toml_value(value), allowed=_describe(kind) + _hint(value, kind, where)
             )
 
 
@@ -80,10 +80,10 @@ def _struct(value: Mapping[str, Any], kind: inspect.StructType, where: str) -> I
         if key in fields:
             yield from _walk(element, fields[key].type, _at(where, key))
         else:
-            yield _unknown(key, where, fields)
+            yield _unknown_key(key, where, fields)
     for name, field in fields.items():
         if field.required and name not in value:
-            yield UsageError("missing key", where=_at(where, name), allowed=_describe(_bare(field.type)))
+            yield UsageError("missing key", where=_at(where, name), allowed=_describe(_without_none(field.type)))
 
 
 def _step(value: Mapping[str, Any], where: str) -> Iterator[UsageError]:
@@ -94,7 +94,7 @@ def _step(value: Mapping[str, Any], where: str) -> Iterator[UsageError]:
         yield UsageError("missing key", where=_at(where, "step"), allowed=" | ".join(STEP_TYPES))
     elif not known:
         allowed = f"{allowed_words(word, list(STEP_TYPES))}, see docs/scenario-steps.md"
-        yield UsageError("wrong value", where=_at(where, "step"), got=_shown(value["step"]), allowed=allowed)
+        yield UsageError("wrong value", where=_at(where, "step"), got=_toml_value(value["step"]), allowed=allowed)
     fields = {**_every_field(), **(_fields_of(STEP_TYPES[word]) if known else {})}
     needed, possible = keys_of(word) if known else ((), tuple(fields))
     own = {*needed, *possible}
@@ -102,7 +102,7 @@ def _step(value: Mapping[str, Any], where: str) -> Iterator[UsageError]:
         if key == "step":
             continue
         if key not in fields:
-            yield _unknown(key, where, ("step", *fields))
+            yield _unknown_key(key, where, ("step", *fields))
         elif key not in own and is_set(element):
             yield UsageError(f"{word} has no {key}", where=_at(where, key), allowed=", ".join(sorted(own)))
         else:
@@ -116,7 +116,7 @@ def _step(value: Mapping[str, Any], where: str) -> Iterator[UsageError]:
 def _trigger(value: Mapping[str, Any], where: str) -> Iterator[UsageError]:
     for key, element in value.items():
         if key not in TRIGGERS:
-            yield _unknown(key, where, TRIGGERS)
+            yield _unknown_key(key, where, TRIGGERS)
             continue
         kind = TRIGGERS[key]
         bare = _fields_of(kind)[kind.bare].type if kind.bare else _type_info(cast(Any, kind))
@@ -151,12 +151,12 @@ def _at(where: str, key: str) -> str:
     return f"{where}.{key}" if where else key
 
 
-def _unknown(key: str, where: str, known: Collection[str]) -> UsageError:
+def _unknown_key(key: str, where: str, known: Collection[str]) -> UsageError:
     names = sorted(known)
     return UsageError("unknown key", where=_at(where, key), allowed=", ".join(names) + bracketed_suggestion(key, names))
 
 
-def _bare(kind: inspect.Type) -> inspect.Type:
+def _without_none(kind: inspect.Type) -> inspect.Type:
     """`X` of `X | None`; a scenario file has no other unions."""
     if isinstance(kind, inspect.UnionType):
         return next(one for one in kind.types if not isinstance(one, inspect.NoneType))
@@ -183,7 +183,7 @@ def _is_64_bits(value: int) -> bool:
     return -(2**63) <= value < 2**63
 
 
-def _shown(value: Any) -> str:
+def _toml_value(value: Any) -> str:
     """As it stands in the file, or nearly."""
     if isinstance(value, bool):
         return str(value).lower()
@@ -197,11 +197,11 @@ def _hint(value: Any, kind: inspect.Type, where: str) -> str:
             return ' (-1 is "all")'
         return bracketed_suggestion(str(value), [str(word) for word in kind.values])
     if isinstance(kind, inspect.StrType) and isinstance(value, dict):
-        return f' (dots make tables: a name with dots is quoted, "{_dotted(where.rpartition(".")[2], value)}")'
+        return f' (dots make tables: a name with dots is quoted, "{_dotted_name(where.rpartition(".")[2], value)}")'
     return ""
 
 
-def _dotted(name: str, value: Any) -> str:
+def _dotted_name(name: str, value: Any) -> str:
     """The name that TOML took apart."""
     while isinstance(value, dict) and value:
         key, value = next(iter(value.items()))

@@ -62,7 +62,7 @@ class ClusterSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         """The properties that the scenario sets for nodes of this role."""
         return self.broker_properties if role == "broker" else self.controller_properties
 
-    def without(self, paths: Collection[str]) -> ClusterSpec:
+    def without_properties(self, paths: Collection[str]) -> ClusterSpec:
         """Without the properties at these paths, as in `cluster.broker_properties.NAME`."""
         left = {
             f"{role}_properties": {

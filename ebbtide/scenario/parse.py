@@ -8,7 +8,7 @@ from pathlib import Path
 from ebbtide.errors import EbbtideError, Problems, UsageError
 from ebbtide.scenario.model import Scenario
 from ebbtide.scenario.parts import as_far_as_read, read_parts
-from ebbtide.scenario.plain import from_plain
+from ebbtide.scenario.plain_values import from_plain
 from ebbtide.scenario.validate import validate
 from ebbtide.scenario.validate_predictions import validate_predictions
 from ebbtide.scenario.validate_properties import validate_outward_properties

@@ -15,7 +15,7 @@ import msgspec
 from ebbtide.errors import UsageError
 from ebbtide.scenario.mismatches import field_types, is_within, meant_keys, mismatches
 from ebbtide.scenario.model import ClusterSpec, ConsumerSpec, Prediction, ProducerSpec, Scenario, TopicSpec
-from ebbtide.scenario.plain import from_plain
+from ebbtide.scenario.plain_values import from_plain
 from ebbtide.scenario.steps.step import StepSpec
 from ebbtide.scenario.steps.table import STEP_TYPES
 from ebbtide.scenario.triggers import TRIGGERS, Trigger
@@ -142,7 +142,7 @@ class _PartReader:
         """A table without the fields that cannot be read; None where there is no table."""
         if not isinstance(raw, dict):
             return None
-        return _built(kind, self.values(raw, kind, where), {*meant_keys(raw, field_types(kind)), *raw.keys()})
+        return _build_struct(kind, self.values(raw, kind, where), {*meant_keys(raw, field_types(kind)), *raw.keys()})
 
     def steps(self, raw: Any) -> tuple[StepPart, ...] | None:
         """The steps; None where there is no list of tables."""
@@ -157,7 +157,7 @@ class _PartReader:
             at = f"{where}.{key}" if where else key
             if key not in raw or at in self._places:
                 continue
-            if self._holds(at):
+            if self._is_readable(at):
                 found[key] = from_plain(raw[key], type_)
             elif isinstance(raw[key], dict) and isinstance(type_, type) and issubclass(type_, msgspec.Struct):
                 found[key] = self.struct(raw[key], type_, at)
@@ -173,7 +173,7 @@ class _PartReader:
         if len(triggers) == 1 and f"{where}.trigger" not in self._places:
             values["trigger"] = triggers[0]
         told = {*raw.keys(), *meant_keys(raw, field_types(StepSpec))}
-        step = None if kind is None else _built(kind, values, told)
+        step = None if kind is None else _build_struct(kind, values, told)
         return StepPart(step=step, values=values, triggers=triggers, unread=frozenset(told - values.keys() - {"step"}))
 
     def _triggers(self, raw: Any, where: str) -> Iterator[Trigger]:
@@ -184,15 +184,15 @@ class _PartReader:
             if not kind.bare:
                 trigger = self.struct(value, kind, f"{where}.{key}")
             else:
-                trigger = from_plain({kind.bare: value}, kind) if self._holds(f"{where}.{key}") else None
+                trigger = from_plain({kind.bare: value}, kind) if self._is_readable(f"{where}.{key}") else None
             if trigger is not None:
                 yield trigger
 
-    def _holds(self, where: str) -> bool:
+    def _is_readable(self, where: str) -> bool:
         return not any(is_within(place, where) for place in self._places)
 
 
-def _built(kind: Any, values: Mapping[str, Any], told: Collection[str]) -> Any:
+def _build_struct(kind: Any, values: Mapping[str, Any], told: Collection[str]) -> Any:
     """Return a struct without the fields that could not be read.
 
     These are the fields that the file names and that are not among the values.

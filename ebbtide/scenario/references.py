@@ -17,8 +17,10 @@ from ebbtide.suggestions import bracketed_suggestion
 def limit(where: str, got: float, low: float, high: float | None = None, *, why: str = "") -> Iterator[UsageError]:
     """A number out of its range, both ends allowed; `why` says where the range comes from."""
     if got < low or (high is not None and got > high):
-        allowed = f"{_plain(low)} or more" if high is None else f"{_plain(low)} to {_plain(high)}"
-        yield UsageError("out of range", where=where, got=_plain(got), allowed=allowed + (f" ({why})" if why else ""))
+        allowed = f"{_plain_number(low)} or more" if high is None else f"{_plain_number(low)} to {_plain_number(high)}"
+        yield UsageError(
+            "out of range", where=where, got=_plain_number(got), allowed=allowed + (f" ({why})" if why else "")
+        )
 
 
 def limit_field(
@@ -30,7 +32,7 @@ def limit_field(
         yield from limit(f"{where}.{name}", got, low, high, why=why)
 
 
-def _plain(number: float) -> str:
+def _plain_number(number: float) -> str:
     """As a person types it: 1048000, not 1.048e+06."""
     return str(number) if isinstance(number, int) else f"{number:.15g}"
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from functools import partial
 
 from ebbtide.errors import EbbtideError, Problems, UsageError
-from ebbtide.releases.known import parse_version
+from ebbtide.releases.known_releases import parse_version
 from ebbtide.scenario.model import Scenario
 from ebbtide.scenario.references import put_at
 from ebbtide.scenario.validate_properties import validate_outward_properties, validate_properties

@@ -2,7 +2,7 @@
 
 A file says a trigger as one key: `trigger = { acked = 1000 }`, `trigger = { isr = { partition = "t-0", size = 1 } }`.
 The key is the struct's tag, and says which struct it is. What stands behind it are the struct's fields, or the only
-one of them (`bare`). `ebbtide.scenario.plain` reads and writes both forms.
+one of them (`bare`). `ebbtide.scenario.plain_values` reads and writes both forms.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from functools import partial
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
 from ebbtide.errors import UsageError
-from ebbtide.releases.known import parse_version
+from ebbtide.releases.known_releases import parse_version
 from ebbtide.scenario.model import ClusterSpec, TopicSpec
 from ebbtide.scenario.parts import MAX_BROKERS, Parts, StepPart, as_far_as_read
 from ebbtide.scenario.references import limit, limit_field, put_at

@@ -34,14 +34,14 @@ _FIXED = ("broker", "controllers")
 """Roles that stand for the same nodes at each step. The active controller is another one once it was killed."""
 
 
-class _Who(NamedTuple):
+class _TargetKey(NamedTuple):
     """A role of a certain node, or `argument` at a certain step."""
 
     kind: str
     argument: str | None = None
 
 
-_CLIENTS = _Who("clients")
+_CLIENTS = _TargetKey("clients")
 
 
 class _Fault(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,7 +51,7 @@ class _Fault(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     kind: StepKind
-    who: _Who
+    who: _TargetKey
 
 
 def validate_order(steps: Sequence[StepSpec], *, one_controller: bool) -> Iterator[UsageError]:
@@ -61,13 +61,13 @@ def validate_order(steps: Sequence[StepSpec], *, one_controller: bool) -> Iterat
     """
     fixed = (*_FIXED, "controller") if one_controller else _FIXED
     open_: list[_Fault] = []
-    named: dict[str, _Who] = {}
+    named: dict[str, _TargetKey] = {}
     for index, step in enumerate(steps):
-        who = _who(step, index, named, fixed)
+        who = _target_key(step, index, named, fixed)
         yield from _impossible(step, who, open_, f"steps[{index}]")
         if step.name is not None and who is not None:
             named[step.name] = who
-        open_ = [fault for fault in open_ if not _ends(step, who, fault) and not _cuts_short(step, who, fault)]
+        open_ = [fault for fault in open_ if not _ends_fault(step, who, fault) and not _cuts_short(step, who, fault)]
         # A node whose volume was mended may have ended before.
         leaves_broken = step.step in HEALED_BY or step.kind.may_leave_down
         if leaves_broken and (who is not None or step.step in NETWORK_FAULTS):
@@ -86,12 +86,12 @@ def impossible_now(step: StepSpec, node: int | None, in_force: Iterable[tuple[St
     yield from _impossible(step, None if node is None else _node(node), open_, "step")
 
 
-def _node(node: int) -> _Who:
+def _node(node: int) -> _TargetKey:
     """A node for certain, whatever it is."""
-    return _Who("broker", str(node))
+    return _TargetKey("broker", str(node))
 
 
-def _impossible(step: StepSpec, who: _Who | None, open_: Sequence[_Fault], where: str) -> Iterator[UsageError]:
+def _impossible(step: StepSpec, who: _TargetKey | None, open_: Sequence[_Fault], where: str) -> Iterator[UsageError]:
     kind, target = step.kind, target_of(step)
     healed: set[str] = {fault for fault, healer in HEALED_BY.items() if healer == step.step}
     if step.step == "start":
@@ -145,7 +145,7 @@ def _impossible(step: StepSpec, who: _Who | None, open_: Sequence[_Fault], where
         )
 
 
-def _who(step: StepSpec, index: int, named: dict[str, _Who], fixed: Collection[str]) -> _Who | None:
+def _target_key(step: StepSpec, index: int, named: dict[str, _TargetKey], fixed: Collection[str]) -> _TargetKey | None:
     """Return the certain target of a role at this step.
 
     A role of a `fixed` kind is itself. Any other is the node it resolved to at this step, and
@@ -157,16 +157,16 @@ def _who(step: StepSpec, index: int, named: dict[str, _Who], fixed: Collection[s
     if role.kind == "step":
         return named.get(str(role.argument))
     if role.kind in fixed:
-        return _Who(role.kind, role.argument)
-    return _Who(role.kind, f"{role.argument} at step {index}")
+        return _TargetKey(role.kind, role.argument)
+    return _TargetKey(role.kind, f"{role.argument} at step {index}")
 
 
-def _cuts_short(step: StepSpec, who: _Who | None, fault: _Fault) -> bool:
+def _cuts_short(step: StepSpec, who: _TargetKey | None, fault: _Fault) -> bool:
     """A process that ends is not paused any more."""
     return fault.kind == "pause" and step.step in TAKES_DOWN and fault.who == who
 
 
-def _ends(step: StepSpec, who: _Who | None, fault: _Fault) -> bool:
+def _ends_fault(step: StepSpec, who: _TargetKey | None, fault: _Fault) -> bool:
     if HEALED_BY.get(fault.kind, "start") != step.step:
         return False
     return target_of(step) is None or who == fault.who
@@ -180,7 +180,7 @@ def _took_as_much(kind: Kind, earlier: Kind) -> bool:
     return kind.loses is not None and earlier.takes_down and earlier.loses in (kind.loses, "all")
 
 
-def _may_be(one: _Who, other: _Who) -> bool:
+def _may_be(one: _TargetKey, other: _TargetKey) -> bool:
     if one.kind == other.kind == "broker":
         return one == other
     return (one.kind in _NOT_BROKERS) == (other.kind in _NOT_BROKERS)

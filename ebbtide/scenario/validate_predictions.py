@@ -8,7 +8,7 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
 
 from ebbtide.errors import UsageError
-from ebbtide.releases.known import KNOWN, OLDEST
+from ebbtide.releases.known_releases import KNOWN, OLDEST
 from ebbtide.scenario.model import Prediction
 from ebbtide.scenario.parts import Parts, as_far_as_read
 from ebbtide.scenario.property_names import PROPERTY_NAMES, WITNESS_AGREES
@@ -45,7 +45,7 @@ def _place(prediction: Prediction, earlier: Iterable[tuple[int, Prediction]], wh
     versions = _range_of(prediction.kafka)
     if versions is None:
         return
-    if not _matching(versions, _breaks(prediction.kafka)):
+    if not _matching_versions(versions, _breaks(prediction.kafka)):
         yield UsageError(
             "holds no Kafka release",
             where=f"{where}.kafka",
@@ -67,7 +67,11 @@ def _has_range(prediction: Prediction) -> bool:
     """Whether it says releases, and all levels that it asks for were read."""
     text = getattr(prediction, "kafka", None)
     versions = None if text is None else _range_of(text)
-    return versions is not None and bool(_matching(versions, _breaks(str(text)))) and hasattr(prediction, "features")
+    return (
+        versions is not None
+        and bool(_matching_versions(versions, _breaks(str(text))))
+        and hasattr(prediction, "features")
+    )
 
 
 def _fact_known(name: str, where: str) -> Iterator[UsageError]:
@@ -200,7 +204,9 @@ def _always_before(earlier: Prediction, later: Prediction) -> bool:
     if not earlier.features.items() <= later.features.items():
         return False
     points = _breaks(earlier.kafka, later.kafka)
-    return _matching(SpecifierSet(later.kafka), points) <= _matching(SpecifierSet(earlier.kafka), points)
+    return _matching_versions(SpecifierSet(later.kafka), points) <= _matching_versions(
+        SpecifierSet(earlier.kafka), points
+    )
 
 
 def _describe_target(prediction: Prediction) -> str:
@@ -216,7 +222,7 @@ def _range_of(text: str) -> SpecifierSet | None:
         return None
 
 
-def _matching(versions: SpecifierSet, points: set[Version]) -> set[Version]:
+def _matching_versions(versions: SpecifierSet, points: set[Version]) -> set[Version]:
     return {one for one in points if versions.contains(one)}
 
 

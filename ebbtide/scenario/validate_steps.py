@@ -48,7 +48,7 @@ def _references(parts: Parts, part: StepPart, where: str, names: Collection[str]
     """Validate the nodes and other things that a step names in keys of its own."""
     for key, value in part.values.items():
         clients = key != "target" or part.step is None or part.step.kind.family == "wire"
-        for at, one in _each(f"{where}.{key}", value):
+        for at, one in _each_value(f"{where}.{key}", value):
             match one:
                 case Role():
                     yield from validate_role(parts, one, at, names, clients=clients)
@@ -69,13 +69,13 @@ def _keys_of_any_kind(parts: Parts, values: Mapping[str, Any], where: str) -> It
     yield from validate_replicas(values.get("replicas", ()), f"{where}.replicas", parts.brokers)
 
 
-def _each(where: str, value: object) -> Iterator[tuple[str, object]]:
+def _each_value(where: str, value: object) -> Iterator[tuple[str, object]]:
     """Each value by its place; those of lists by theirs, as in `groups[0][1]`."""
     if not isinstance(value, tuple):
         yield where, value
         return
     for at, one in enumerate(value):
-        yield from _each(f"{where}[{at}]", one)
+        yield from _each_value(f"{where}[{at}]", one)
 
 
 def _validate_deletion(parts: Parts, topic: str, where: str) -> Iterator[UsageError]:

@@ -12,7 +12,7 @@ from packaging.version import Version
 from ebbtide.errors import UsageError
 from ebbtide.releases import first_with
 from ebbtide.releases.feature_levels import ELR_VERSION
-from ebbtide.releases.known import parse_version
+from ebbtide.releases.known_releases import parse_version
 from ebbtide.scenario.model import ClusterSpec
 from ebbtide.scenario.parts import Parts, as_far_as_read
 from ebbtide.scenario.steps.admin import SetFeatureStep

@@ -11,7 +11,7 @@ import msgspec
 import tomli_w
 
 from ebbtide.scenario.model import Scenario
-from ebbtide.scenario.plain import STEP_KEYS, to_plain
+from ebbtide.scenario.plain_values import STEP_KEYS, to_plain
 from ebbtide.scenario.steps.step import StepSpec
 from ebbtide.scenario.triggers import Trigger
 from ebbtide.scenario.words import ParsedText

@@ -151,7 +151,7 @@ def judge_all(
         first = is_first_session()
         with unwind_on_signals(), shown_progress() as progress:
             if not addresses:
-                progress.found(len(readable), first=first)
+                progress.report_count(len(readable), first=first)
             progress.stage("starting Spark")
             rows = rows_of(readable)
             if early is not None:
@@ -163,7 +163,7 @@ def judge_all(
                     store = stack.enter_context(RemoteStore(spark))
                     remote = {one.folder: one for one in _remote_records(store, addresses, codes)}
                     if readable or remote:
-                        progress.found(len(readable) + len(remote), first=first)
+                        progress.report_count(len(readable) + len(remote), first=first)
                 for record, verdict in judge_many([*readable, *remote], spark, progress.stage, remote):
                     named = str(remote.get(record, record))
                     if isinstance(verdict, EbbtideError):

@@ -178,7 +178,7 @@ def _scenario(args: Args) -> Scenario:
     """Return the scenario to bring up, without steps. Raises `UsageError`."""
     import msgspec
 
-    from ebbtide.releases.known import KNOWN
+    from ebbtide.releases.known_releases import KNOWN
     from ebbtide.scenario import catalogue
     from ebbtide.scenario.model import ClusterSpec
     from ebbtide.scenario.parts import MAX_BROKERS

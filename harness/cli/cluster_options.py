@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from ebbtide.errors import EbbtideError, UsageError
-from ebbtide.releases.known import parse_version
+from ebbtide.releases.known_releases import parse_version
 from harness.cli import completing
 from harness.cli.command import Args, Command, Group
 

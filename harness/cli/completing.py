@@ -61,7 +61,7 @@ def complete_release(incomplete: str) -> list[CompletionItem[str]]:
     from packaging.version import Version
 
     from cluster.jars.releases import cached_releases
-    from ebbtide.releases.known import KNOWN
+    from ebbtide.releases.known_releases import KNOWN
 
     fetched = {one.version for one in cached_releases()}
     versions = sorted(fetched | {one.version for one in KNOWN}, key=Version, reverse=True)

@@ -86,7 +86,7 @@ def run(args: Args) -> ExitCode:
 def _read_step(args: Args) -> StepSpec:
     """Return the typed step. Raises `Problems` for values that do not fit their keys."""
     from ebbtide.scenario.mismatches import mismatches
-    from ebbtide.scenario.plain import from_plain
+    from ebbtide.scenario.plain_values import from_plain
     from ebbtide.scenario.steps.keys import SHOWN, types_of
     from ebbtide.scenario.steps.step import StepSpec
 

@@ -22,7 +22,7 @@ JudgeTogether: TypeAlias = "Callable[[Sequence[Path]], dict[Path, Verdict | Ebbt
 
 
 @contextlib.contextmanager
-def judging(records: Sequence[Path]) -> Iterator[Callable[[Path], Verdict]]:
+def open_judge(records: Sequence[Path]) -> Iterator[Callable[[Path], Verdict]]:
     """Yield a function that judges a record and writes its verdict.
 
     `records` are all records that will be judged; they set the size of the session.

@@ -10,7 +10,7 @@ from packaging.version import Version
 
 from cluster.jars.releases import CachedRelease, FetchEvent, cached_releases, fetch
 from ebbtide.errors import ExitCode
-from ebbtide.releases.known import KNOWN, OLDEST, KnownRelease
+from ebbtide.releases.known_releases import KNOWN, OLDEST, KnownRelease
 from harness.cli import completing
 from harness.cli.cluster_options import versions_of
 from harness.cli.command import Args, Group

@@ -107,7 +107,7 @@ def follower(store: Store, night: str, runtime: Runtime, at_once: int) -> Callab
 
     It stops at a time in seconds since the epoch. Another night continues what fails.
     """
-    from harness.cli.judging import judging
+    from harness.cli.judging import open_judge
     from harness.nightly.followup import follow_up
     from harness.nightly.store import Followup
     from harness.runner.launch import LaunchOptions, prepare
@@ -116,7 +116,7 @@ def follower(store: Store, night: str, runtime: Runtime, at_once: int) -> Callab
 
     def carry_out(done: FinishedJob, until_s: float) -> Followup:
         try:
-            with _log_display(store, night) as display, judging([store.runs / str(done.run_id)]) as judge:
+            with _log_display(store, night) as display, open_judge([store.runs / str(done.run_id)]) as judge:
                 launch = prepare(LaunchOptions(runs=store.runs, runtime=runtime), [done.job.target.kafka], display.note)
                 return follow_up(
                     store,

@@ -123,7 +123,7 @@ def _run(
 ) -> ExitCode:
     from cluster.clean import clean
     from cluster.doctor import check_host
-    from ebbtide.releases.known import KNOWN
+    from ebbtide.releases.known_releases import KNOWN
     from ebbtide.scenario.steps.table import KINDS
     from harness.cli.night_work import carrier, follower, judge_of
     from harness.nightly.followup import SHARE, FollowupRunner

@@ -56,7 +56,7 @@ class _WordFrom(click.Choice[str]):
         raise _WrongValue(UsageError(what, got=str(value), allowed=allowed_words(str(value), self.choices)))
 
 
-class _Collecting(click.Parameter):
+class _CollectingParameter(click.Parameter):
     """A parameter that notes a mistake, and then has the value None.
 
     `needed` replaces Click's `required`, which stops at the first missing parameter.
@@ -72,11 +72,11 @@ class _Collecting(click.Parameter):
             return None
 
 
-class Option(_Collecting, click.Option):
+class Option(_CollectingParameter, click.Option):
     """An option with a value, or a flag."""
 
 
-class Argument(_Collecting, click.Argument):
+class Argument(_CollectingParameter, click.Argument):
     """A positional argument."""
 
     def make_metavar(self, ctx: click.Context) -> str:

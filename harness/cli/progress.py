@@ -40,7 +40,7 @@ def judging_note() -> str:
 class Progress(Protocol):
     """Receives the progress of an analysis."""
 
-    def found(self, records: int, *, first: bool = False) -> None:
+    def report_count(self, records: int, *, first: bool = False) -> None:
         """Report how many records there are to judge.
 
         `first`: Spark starts for the first time here.
@@ -80,7 +80,7 @@ class _Lines:
         self._records = 0
         self._done = 0
 
-    def found(self, records: int, *, first: bool = False) -> None:
+    def report_count(self, records: int, *, first: bool = False) -> None:
         self._records = records
         longer = f" ({FIRST_TIME})" if first else ""
         print(f"judging {plural(records, 'record')}{longer}", file=sys.stderr, flush=True)
@@ -107,7 +107,7 @@ class _OnTerminal:
         self._ended = threading.Event()
         self._watcher: threading.Thread | None = None
 
-    def found(self, records: int, *, first: bool = False) -> None:
+    def report_count(self, records: int, *, first: bool = False) -> None:
         self._bar.update(self._all, total=records)
         if first:
             self._bar.console.print(f"judging: {FIRST_TIME}")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from cluster.privileges.choice import PrivilegeRequest
 from ebbtide.errors import ExitCode, UsageError
-from ebbtide.releases.known import KNOWN
+from ebbtide.releases.known_releases import KNOWN
 from harness.cli import completing
 from harness.cli.cluster_options import add_cluster_options, launch_options_of, release_of, split_list, with_features
 from harness.cli.command import Args, Command

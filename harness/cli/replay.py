@@ -15,7 +15,7 @@ from harness.cli.progress import judging_note
 from harness.cli.run_flow import check_runs, progress_display, report_unfinished_records
 
 if TYPE_CHECKING:
-    from harness.replay.recorded import LoadedRun
+    from harness.replay.recorded_run import LoadedRun
     from harness.replay.replaying import Replay, ReplaySummary, UnjudgedReplay
 
 _DEPARTURES_MAX = 5
@@ -101,7 +101,7 @@ def run(args: Args) -> ExitCode:
 
 
 def _load_recorded_run(folder: Path) -> LoadedRun:
-    from harness.replay.recorded import load_run, refuse_empty_run
+    from harness.replay.recorded_run import load_run, refuse_empty_run
 
     recorded = load_run(folder)
     refuse_empty_run(recorded)

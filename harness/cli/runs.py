@@ -114,7 +114,7 @@ def _row(folder: Path) -> _RecordRow:
     from ebbtide.record.files import is_going
     from ebbtide.record.manifest import NoRecord, is_plain_cluster, read_manifest
     from ebbtide.record.verdict import count_acked_by_brokers, read_verdict, unfinished_verdict
-    from ebbtide.scenario.recorded import requested_levels
+    from ebbtide.scenario.requested_release import requested_levels
 
     size_bytes = _size(folder)
     try:
@@ -166,7 +166,7 @@ def _size(folder: Path) -> int:
 
 
 def _print(rows: list[_RecordRow]) -> None:
-    from ebbtide.scenario.recorded import spell_release
+    from ebbtide.scenario.requested_release import spell_release
     from harness.cli.output import print_table
 
     def cells(row: _RecordRow) -> list[str]:

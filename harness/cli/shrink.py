@@ -65,7 +65,7 @@ def privileges(args: Args) -> PrivilegeRequest:
 
     First raises `UsageError` for an invalid record.
     """
-    from harness.replay.recorded import load_run
+    from harness.replay.recorded_run import load_run
 
     load_run(args.run)
     jobs_of(args)
@@ -76,8 +76,8 @@ def run(args: Args) -> ExitCode:
     """Shrink, write the file, and print the result."""
     import msgspec
 
-    from harness.cli.judging import judging
-    from harness.replay.recorded import load_run
+    from harness.cli.judging import open_judge
+    from harness.replay.recorded_run import load_run
     from harness.replay.replaying import with_recorded_power_loss
     from harness.shrink.file import is_from
     from harness.shrink.goal import goal_from_record
@@ -97,7 +97,7 @@ def run(args: Args) -> ExitCode:
     runs = check_runs(options, recorded.scenario, [kafka])
     with (
         _report_interrupt(),
-        judging([recorded.folder]) as judge,
+        open_judge([recorded.folder]) as judge,
         progress_display(as_json=args.json) as display,
     ):
         if recorded.verdict is None:

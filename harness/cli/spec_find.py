@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ebbtide.errors import COMMAND_LINE, ExitCode, Problems, UsageError
 from ebbtide.plurals import plural
-from ebbtide.releases.known import parse_version
+from ebbtide.releases.known_releases import parse_version
 from harness.cli import completing
 from harness.cli.cluster_options import split_list
 from harness.cli.command import Args, Command

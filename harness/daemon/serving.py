@@ -16,13 +16,13 @@ import msgspec
 from cluster.host.namespaces import Namespace
 from cluster.runtime.base import Runtime
 from ebbtide.daemon.control import open_control_socket
-from ebbtide.daemon.messages import AskStatus, ClusterStatus, CreateTopic, Down, Fire, Refusal, Reply, Request
+from ebbtide.daemon.messages import AskStatus, ClusterStatus, CreateTopic, EndCluster, Fire, Refusal, Reply, Request
 from ebbtide.errors import EbbtideError, UsageError
 from ebbtide.kraft.image import describe
 from ebbtide.logs.segments import TopicPartition
 from ebbtide.privileges import current_privileges
 from ebbtide.record.steps import StepEntry
-from ebbtide.scenario.plain import read_part
+from ebbtide.scenario.plain_values import read_part
 from ebbtide.scenario.steps.step import StepSpec
 from ebbtide.scenario.steps.table import DISK_TROUBLES, NETWORK_FAULTS, WIRE_KINDS
 from harness.daemon.steps import refuse_invalid, refuse_without_effect
@@ -93,7 +93,7 @@ class ClusterDaemon:
             caller.settimeout(_SPEAK_WITHIN_S)
             with caller.makefile("rb") as words:
                 request = msgspec.json.decode(words.readline(), type=Request, dec_hook=read_part)
-            if isinstance(request, Down):
+            if isinstance(request, EndCluster):
                 self._display.note("ending: a caller asked for it")
                 self._enders.append(caller)
                 return
@@ -101,7 +101,7 @@ class ClusterDaemon:
         except (OSError, msgspec.DecodeError) as error:
             self._display.note(f"a request failed: {error}")
         finally:
-            if not isinstance(request, Down):
+            if not isinstance(request, EndCluster):
                 caller.close()
 
     def _reply(self, request: AskStatus | Fire | CreateTopic) -> Reply:

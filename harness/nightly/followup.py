@@ -16,7 +16,7 @@ from ebbtide.record.manifest import read_manifest, records_of
 from ebbtide.record.verdict import Verdict
 from harness.nightly.store import FinishedJob, Followup, NightPlan, Store
 from harness.replay.plan import plan
-from harness.replay.recorded import LoadedRun, load_run
+from harness.replay.recorded_run import LoadedRun, load_run
 from harness.replay.replaying import UnjudgedReplay, judge_replay, run_replays, summarize
 from harness.runner.display import Display
 from harness.runner.launch import Launch

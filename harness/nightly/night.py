@@ -16,7 +16,7 @@ from ebbtide.errors import EbbtideError, ExitCode, HarnessError, UsageError
 from ebbtide.record.manifest import Manifest, read_manifest, records_of
 from ebbtide.record.outages import service_figures
 from ebbtide.record.verdict import EXIT_OF_OUTCOME, Verdict
-from ebbtide.releases.known import parse_version
+from ebbtide.releases.known_releases import parse_version
 from ebbtide.scenario import catalogue
 from ebbtide.scenario.parse import load
 from ebbtide.scenario.write import SCENARIO

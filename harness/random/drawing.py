@@ -10,7 +10,7 @@ from random import Random
 
 import msgspec
 
-from ebbtide.releases.known import parse_version
+from ebbtide.releases.known_releases import parse_version
 from ebbtide.scenario.model import (
     Acks,
     ClusterSpec,

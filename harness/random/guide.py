@@ -14,7 +14,7 @@ import msgspec
 
 from ebbtide.record.json_files import append_line, read_lines
 from ebbtide.scenario.model import Scenario
-from ebbtide.scenario.plain import read_part, to_plain
+from ebbtide.scenario.plain_values import read_part, to_plain
 from ebbtide.scenario.steps.table import StepKind
 from harness.random.drawing import STEPS, draw
 from harness.random.mutation import mutate

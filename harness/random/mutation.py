@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from ebbtide.scenario.model import Scenario
-from ebbtide.scenario.plain import from_plain, to_plain
+from ebbtide.scenario.plain_values import from_plain, to_plain
 from ebbtide.scenario.roles import Role
 from ebbtide.scenario.steps.step import StepSpec
 from ebbtide.scenario.steps.table import StepKind

@@ -10,11 +10,11 @@ import msgspec
 from analysis.judge.outcome.deciding import unproven_reasons
 from analysis.report.words import MEANING
 from ebbtide.plurals import plural
-from ebbtide.record.predicted import fitting_prediction
+from ebbtide.record.predictions import fitting_prediction
 from ebbtide.record.verdict import Verdict, count_acked_by_brokers
 from ebbtide.scenario.property_names import NO_COMMITTED_LOSS
 from ebbtide.scenario.steps.table import ADMIN_KINDS
-from harness.replay.recorded import LoadedRun
+from harness.replay.recorded_run import LoadedRun
 
 _NO_FAULTS = frozenset({"wait", *ADMIN_KINDS})
 """Kinds of step that are not faults."""

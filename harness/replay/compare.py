@@ -14,7 +14,7 @@ import msgspec
 from ebbtide.record.steps import StepEntry
 from ebbtide.scenario.steps.table import CUT_KINDS
 from harness.replay.finding import facts_of, finding
-from harness.replay.recorded import LoadedRun
+from harness.replay.recorded_run import LoadedRun
 from harness.replay.sequences import Sequences, best_naming, count_common, rename_brokers, sequences_of
 from harness.runner.gates import sides_of
 
@@ -103,10 +103,10 @@ def _controller_naming(one: LoadedRun, other: LoadedRun) -> dict[int, int]:
         for left, right in zip(one.steps, other.steps, strict=False)
     ]
 
-    def agreeing(naming: Mapping[int, int]) -> int:
+    def agreement(naming: Mapping[int, int]) -> int:
         return sum({naming[node] for node in left} == right for left, right in pairs)
 
-    return max((dict(zip(ids, order, strict=True)) for order in permutations(ids)), key=agreeing)
+    return max((dict(zip(ids, order, strict=True)) for order in permutations(ids)), key=agreement)
 
 
 def _steps_agree(one: LoadedRun, other: LoadedRun, naming: Mapping[int, int]) -> list[bool]:

@@ -17,10 +17,10 @@ import msgspec
 from ebbtide.record.rows import PartitionState
 from ebbtide.record.steps import StepEntry
 from ebbtide.scenario.model import Scenario, TopicSpec
-from ebbtide.scenario.plain import from_plain, to_plain
+from ebbtide.scenario.plain_values import from_plain, to_plain
 from ebbtide.scenario.steps.step import StepSpec
 from ebbtide.scenario.steps.table import CUT_KINDS, WIRE_KINDS
-from harness.replay.recorded import LoadedRun
+from harness.replay.recorded_run import LoadedRun
 from harness.runner.gates import Gate, Mark, RecordedPartition, Sides, broker_marks, sides_of
 
 BROKER = re.compile(r"\bbroker\((\d+)\)")

@@ -22,7 +22,7 @@ from ebbtide.scratch import ScratchFolder
 from harness.replay.answer import ReplayAnswer, answer
 from harness.replay.compare import Repetition, compare
 from harness.replay.plan import ReplayPlan, plan
-from harness.replay.recorded import LoadedRun, load_run
+from harness.replay.recorded_run import LoadedRun, load_run
 from harness.runner.display import Display
 from harness.runner.launch import Launch, LaunchOptions
 from harness.runner.run import RunRequest, new_seed

@@ -14,7 +14,7 @@ import msgspec
 from cluster.runtime.base import PowerLossMethod
 from cluster.runtime.choose import Asked, Choice, check_options, choose_runtime
 from ebbtide.errors import HarnessError, UsageError
-from ebbtide.releases.known import parse_version
+from ebbtide.releases.known_releases import parse_version
 from ebbtide.scenario.model import Scenario
 from ebbtide.scenario.steps.table import DISK_TROUBLES
 from ebbtide.scenario.validate_features import validate_features

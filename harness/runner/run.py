@@ -29,7 +29,7 @@ from ebbtide.record.files import mark_going, write_atomically
 from ebbtide.record.manifest import ACKS, MANIFEST, Manifest, ProducerSetup, TopicSetup, Topology, write_manifest
 from ebbtide.record.sums import update_sums, write_sums
 from ebbtide.record.verdict import unfinished_verdict, write_verdict
-from ebbtide.releases.known import parse_version
+from ebbtide.releases.known_releases import parse_version
 from ebbtide.scenario.model import ClusterSpec, ProducerSpec, Scenario
 from ebbtide.scenario.safety import refuse_unsafe
 from ebbtide.scenario.write import SCENARIO, text_of

@@ -22,7 +22,7 @@ from ebbtide.scenario.triggers import Trigger
 from ebbtide.scenario.write import keys_set
 from ebbtide.waiting import WaitExpired, wait_until
 from faults.admin import Administer
-from faults.base import Effect, Pending
+from faults.base import Effect, PendingFault
 from faults.families import Faults
 from faults.injector import Plan
 from harness.runner.display import Display
@@ -64,7 +64,7 @@ class Schedule:
         self._display = display
         self._poll_cluster = poll_cluster
         self._faults = Faults(runtime, view, administer, poll_cluster, record)
-        self._armed: dict[int, Pending] = {}
+        self._armed: dict[int, PendingFault] = {}
         self._broken: dict[int, set[int]] = {}
         """The nodes on which the effect of a step lasts, by the step's index; `_armed` has the wire rules."""
         self.entries = [_planned_entry(index, step) for index, step in enumerate(steps)]

@@ -344,7 +344,7 @@ class Session:
                 if written[node].get(partition) != high_watermark
             ]
 
-        def written() -> bool:
+        def is_written() -> bool:
             self.watch()
             # A file that is just being replaced cannot be read: try again.
             with contextlib.suppress(OSError, ValueError):
@@ -352,7 +352,7 @@ class Session:
             return False
 
         try:
-            wait_until(written, awaited="every replica's HW checkpoint", timeout_s=CHECKPOINT_TIMEOUT_S)
+            wait_until(is_written, awaited="every replica's HW checkpoint", timeout_s=CHECKPOINT_TIMEOUT_S)
         except WaitExpired as error:
             self._display.note(str(error))
 

@@ -39,7 +39,7 @@ _KILLED_WITHIN_S = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Running(Generic[Key]):
+class _RunningChild(Generic[Key]):
     """A run that is under way; `until_s` is a time of the monotonic clock."""
 
     key: Key
@@ -64,7 +64,7 @@ def run_side_by_side(
     - Closing the iterator, SIGTERM and Ctrl-C end the runs under way, and wait until they have cleaned up. A run that
       takes longer than `limit` seconds is ended in the same way.
     """
-    running: dict[Connection, _Running[Key]] = {}
+    running: dict[Connection, _RunningChild[Key]] = {}
     with unwind_on_signals():
         try:
             for key, request in wanted:
@@ -77,7 +77,7 @@ def run_side_by_side(
                 with defer_signals():
                     process.start()
                     theirs.close()
-                    running[ours] = _Running(
+                    running[ours] = _RunningChild(
                         key=key,
                         process=process,
                         name=_run_name(request),
@@ -106,7 +106,7 @@ def run_in_turn(
             yield key, error
 
 
-def _take_ended(running: dict[Connection, _Running[Key]], log: Path) -> Iterator[tuple[Key, Path | EbbtideError]]:
+def _take_ended(running: dict[Connection, _RunningChild[Key]], log: Path) -> Iterator[tuple[Key, Path | EbbtideError]]:
     """Wait for at least one run to end, or end one that hangs.
 
     Removes it from `running` and yields its result.

@@ -106,9 +106,9 @@ class TriggerWatch:
         state = self._view.partition(partition.at)
         if state is None:
             return Observation(fired=False, what=f"{partition} does not exist yet")
-        return Observation(fired=self._holds(trigger, state), what=describe(state))
+        return Observation(fired=self._is_met(trigger, state), what=describe(state))
 
-    def _holds(self, trigger: OfPartitions, state: PartitionState) -> bool:
+    def _is_met(self, trigger: OfPartitions, state: PartitionState) -> bool:
         match trigger:
             case IsrTrigger(size=size, at_least=at_least):
                 return len(state.isr) == size if size is not None else len(state.isr) >= (at_least or 0)

@@ -13,7 +13,7 @@ import msgspec
 from ebbtide.scenario.model import Scenario
 from ebbtide.scenario.parse import parse
 from ebbtide.scenario.write import brief_text_of
-from harness.replay.recorded import LoadedRun
+from harness.replay.recorded_run import LoadedRun
 from harness.shrink.goal import Goal
 from harness.shrink.search import SmallerScenario
 from harness.shrink.steps import kinds_text

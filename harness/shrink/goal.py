@@ -14,7 +14,7 @@ from ebbtide.errors import UsageError
 from ebbtide.record.verdict import Outcome, Verdict
 from ebbtide.scenario.model import LossExpectation, Prediction
 from harness.replay.finding import RunFinding, finding
-from harness.replay.recorded import LoadedRun
+from harness.replay.recorded_run import LoadedRun
 
 COMMITTED = "committed loss by "
 UNCOMMITTED = "uncommitted loss by "

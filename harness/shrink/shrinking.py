@@ -13,7 +13,7 @@ from ebbtide.errors import EbbtideError
 from ebbtide.record.manifest import ACKS_SPELLED, read_manifest
 from ebbtide.record.verdict import Verdict
 from harness.replay.plan import plan
-from harness.replay.recorded import LoadedRun
+from harness.replay.recorded_run import LoadedRun
 from harness.replay.replaying import launch_differences
 from harness.runner.display import Display, RunState
 from harness.runner.launch import Launch
@@ -94,7 +94,7 @@ def shrink(
                 kafka=recorded.manifest.kafka,
                 seed=seed,
                 launch=msgspec.structs.replace(launch, runs=runs),
-                display=_Quiet(display),
+                display=_QuietDisplay(display),
                 judge=judge,
                 jobs=jobs,
                 apart=apart,
@@ -135,7 +135,7 @@ def _without_ignored(smaller: SmallerScenario, records: Iterable[Path]) -> Small
         with contextlib.suppress(EbbtideError):  # somebody removed the record
             ignored.update(read_manifest(record).ignored_properties)
     scenario = smaller.scenario
-    scenario = msgspec.structs.replace(scenario, cluster=scenario.cluster.without(ignored))
+    scenario = msgspec.structs.replace(scenario, cluster=scenario.cluster.without_properties(ignored))
     return msgspec.structs.replace(smaller, scenario=scenario)
 
 
@@ -159,7 +159,7 @@ def _blamed_partition(recorded: LoadedRun, goal: Goal) -> LostPartition | None:
     return LostPartition(found[0]) if found else None
 
 
-class _Quiet(Display):
+class _QuietDisplay(Display):
     """A display for many runs: it shows their states and drops their notes."""
 
     def __init__(self, display: Display) -> None:

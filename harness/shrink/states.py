@@ -13,11 +13,11 @@ import msgspec
 from ebbtide.record.rows import PartitionState
 from ebbtide.record.steps import StepEntry
 from ebbtide.scenario.model import Scenario
-from ebbtide.scenario.plain import from_plain
+from ebbtide.scenario.plain_values import from_plain
 from ebbtide.scenario.roles import RoleOrNone
 from ebbtide.scenario.triggers import AfterTrigger, BrokerTrigger, IsrTrigger, LeaderTrigger, Trigger
 from ebbtide.scenario.words import Duration, PartitionName
-from harness.replay.recorded import LoadedRun
+from harness.replay.recorded_run import LoadedRun
 
 _AWAITABLE = ("fenced", "unfenced", "unregistered")
 """The broker states that a trigger can wait for; brokers only pass through the others."""

@@ -16,7 +16,7 @@ from ebbtide.scenario.steps.step import StepSpec
 from ebbtide.scenario.steps.table import OPTIONAL_KINDS
 from ebbtide.scenario.triggers import AckedTrigger, AfterTrigger, OffsetTrigger, Trigger, after
 from ebbtide.scenario.validate import validate
-from harness.replay.recorded import LoadedRun
+from harness.replay.recorded_run import LoadedRun
 from harness.shrink.states import RecordedStep
 
 _STEP = re.compile(r"steps\[(\d+)\]")

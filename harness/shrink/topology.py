@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from ebbtide.scenario.model import Acks, ClusterSpec, ProducerSpec, Scenario, TopicSpec
-from ebbtide.scenario.plain import from_plain, to_plain
+from ebbtide.scenario.plain_values import from_plain, to_plain
 from ebbtide.scenario.steps.step import StepSpec
 from ebbtide.scenario.triggers import AckedTrigger, OffsetTrigger
 from ebbtide.scenario.write import keys_set

@@ -54,13 +54,13 @@ class Cluster:
             hold_write_back=True,
         )
 
-    def up(self) -> None:
+    def bring_up(self) -> None:
         """Prepared, started and ready."""
         self.runtime.prepare()
         self.runtime.start(list(self.runtime.nodes))
         self.runtime.wait_ready(list(self.runtime.nodes), READY_S)
 
-    def left(self) -> list[str]:
+    def leftovers(self) -> list[str]:
         """What of this run is on the host."""
         return HostState.now().left_since(self.before, self.run_id, str(self.folder))
 

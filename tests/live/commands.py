@@ -44,7 +44,7 @@ def records_in(runs: Path) -> list[Path]:
     return sorted(runs.iterdir(), key=lambda record: record.stat().st_mtime_ns) if runs.is_dir() else []
 
 
-class Watched:
+class WatchedCommand:
     """A command whose output is watched, so that it can be sent a signal at a chosen moment."""
 
     def __init__(self, output: Path, *arguments: str | Path) -> None:
@@ -63,12 +63,12 @@ class Watched:
     def once_it_says(self, words: str, act: Callable[[], None], timeout_s: float = 300.0) -> int:
         """Do something when `words` stand in the output; returns the exit status."""
 
-        def said() -> bool:
+        def is_printed() -> bool:
             assert self.process.poll() is None, f"ended before it said {words!r}:\n{self.text()}"
             return words in self.text()
 
         try:
-            wait_until(said, awaited=f"{words!r}", timeout_s=timeout_s, last_seen=self.text)
+            wait_until(is_printed, awaited=f"{words!r}", timeout_s=timeout_s, last_seen=self.text)
             act()
             return self.process.wait(180)
         finally:

@@ -192,27 +192,29 @@ def as_printed(record: MetadataRecord) -> Value:
     """The record's fields in Kafka's JSON: without fields of other versions and tagged ones at their default."""
     definition = definitions()[record.name]
     structs = {each["name"]: each["fields"] for each in definition.get("commonStructs", [])}
-    return _printed(dict(record.fields), definition["fields"], structs, record.version)
+    return _printed_fields(dict(record.fields), definition["fields"], structs, record.version)
 
 
-def _printed(values, fields, structs, version):  # type: ignore[no-untyped-def]
+def _printed_fields(values, fields, structs, version):  # type: ignore[no-untyped-def]
     printed = {}
     for field in fields:
         name = field["name"][0].lower() + field["name"][1:]
         value, kind = values[name], field["type"].removeprefix("[]")
-        if not _has(field["versions"], version):
+        if not _has_version(field["versions"], version):
             continue
-        if _has(field.get("taggedVersions", "none"), version) and value == _default(field):
+        if _has_version(field.get("taggedVersions", "none"), version) and value == _default(field):
             continue
         inner = field.get("fields") or structs.get(kind)
         if inner:
-            each = [_printed(one, inner, structs, version) for one in (value if isinstance(value, list) else [value])]
+            each = [
+                _printed_fields(one, inner, structs, version) for one in (value if isinstance(value, list) else [value])
+            ]
             value = each if isinstance(value, list) else each[0]
         printed[name] = b64encode(value).decode() if isinstance(value, bytes) else value
     return printed
 
 
-def _has(versions: str, version: int) -> bool:
+def _has_version(versions: str, version: int) -> bool:
     return versions != "none" and version >= int(re.match(r"\d+", versions)[0])  # type: ignore[index]
 
 
@@ -244,9 +246,9 @@ def encoding(definition, version: int) -> list[tuple[object, ...]]:  # type: ign
 def _encoding(fields, version: int) -> list[tuple[object, ...]]:  # type: ignore[no-untyped-def]
     found = []
     for field in fields:
-        if _has(field["versions"], version):
-            tag = int(field["tag"]) if _has(field.get("taggedVersions", "none"), version) else None
-            nullable = _has(field.get("nullableVersions", "none"), version)
+        if _has_version(field["versions"], version):
+            tag = int(field["tag"]) if _has_version(field.get("taggedVersions", "none"), version) else None
+            nullable = _has_version(field.get("nullableVersions", "none"), version)
             inner = _encoding(field["fields"], version) if "fields" in field else field["type"]
             found.append((tag is not None, tag, field["type"].startswith("[]"), inner, nullable))
     return sorted(found, key=lambda each: (each[0], each[1] or 0))

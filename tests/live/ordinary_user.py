@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
-from live.commands import EBBTIDE, Watched
+from live.commands import EBBTIDE, WatchedCommand
 
 from ebbtide.places import cache_dir
 
@@ -27,7 +27,7 @@ _MS_BIND, _MS_REC = 0x1000, 0x4000
 _MS_SLAVE, _MS_SHARED = 0x80000, 0x100000
 
 
-class WatchedAs(Watched):
+class WatchedAs(WatchedCommand):
     """A command in another folder and environment than the tests' own."""
 
     def __init__(self, output: Path, words: Sequence[str], environment: Mapping[str, str], folder: Path) -> None:
@@ -65,7 +65,7 @@ class OrdinaryUser(msgspec.Struct, frozen=True, kw_only=True):
             check=False,
         )
 
-    def watch(self, *arguments: str) -> Watched:
+    def watch(self, *arguments: str) -> WatchedCommand:
         """Start `ebbtide ARGUMENTS`; the pid is that of the user's own process."""
         output = self.home.with_name(self.home.name + "-output")
         return WatchedAs(output, [*self._command(), *arguments], self._environment(), self.home)

@@ -36,7 +36,7 @@ POLLS_WITH_NEWS_MIN = 10
 NEVER_WRITTEN = ("AccessControlRecord", "UserScramCredentialRecord", "DelegationTokenRecord")
 
 
-class Written(msgspec.Struct, frozen=True):
+class WrittenNode(msgspec.Struct, frozen=True):
     """A node's data after everything was written, and what a follower saw and mirrored meanwhile.
 
     `dump_tool`: the release whose tool dumps it.
@@ -53,7 +53,7 @@ class Written(msgspec.Struct, frozen=True):
     scope="module",
     params=[pytest.param(version, marks=() if version == "4.3.1" else pytest.mark.slow) for version in VERSIONS],
 )
-def written(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Written:
+def written_node(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> WrittenNode:
     """One node of a release, written to while its metadata log is followed, then killed."""
     version = request.param
     dump_tool = DUMPED_BY.get(version, version)
@@ -76,43 +76,43 @@ def written(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     finally:
         node.kill()
     followed += follower.poll()
-    return Written(dump_tool, node.data_dir, followed, news, folder / "mirror")
+    return WrittenNode(dump_tool, node.data_dir, followed, news, folder / "mirror")
 
 
-def test_every_metadata_record_is_what_the_dump_tool_prints(written: Written) -> None:
-    records = assert_metadata_agrees(written.dump_tool, written.data / METADATA_FOLDER)
+def test_every_metadata_record_is_what_the_dump_tool_prints(written_node: WrittenNode) -> None:
+    records = assert_metadata_agrees(written_node.dump_tool, written_node.data / METADATA_FOLDER)
     assert records > 150
 
 
 @pytest.mark.parametrize("topic", topics())
-def test_every_record_of_a_topic_is_what_the_dump_tool_prints(written: Written, topic: str) -> None:
-    folder = written.data / f"{topic}-0"
-    assert assert_segments_agree(written.dump_tool, folder) == leo_of(folder)
+def test_every_record_of_a_topic_is_what_the_dump_tool_prints(written_node: WrittenNode, topic: str) -> None:
+    folder = written_node.data / f"{topic}-0"
+    assert assert_segments_agree(written_node.dump_tool, folder) == leo_of(folder)
     assert leo_of(folder) >= 300
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_the_topics_hold_what_the_codecs_made(written: Written, codec: str) -> None:
+def test_the_topics_hold_what_the_codecs_made(written_node: WrittenNode, codec: str) -> None:
     for topic in (f"client-{codec}-0", f"broker-{codec}-0"):
-        batches = [item for path in segment_files(written.data / topic).values() for item in scan_file(path)]
+        batches = [item for path in segment_files(written_node.data / topic).values() for item in scan_file(path)]
         assert {batch.codec for batch in batches} == {Codec[codec.upper()]}
 
 
-def test_a_topic_has_several_segments(written: Written) -> None:
-    assert len(segment_files(written.data / "many-segments-0")) > 1
+def test_a_topic_has_several_segments(written_node: WrittenNode) -> None:
+    assert len(segment_files(written_node.data / "many-segments-0")) > 1
 
 
-def test_a_follower_of_the_live_log_missed_nothing_and_its_mirror_is_the_log(written: Written) -> None:
-    folder = written.data / METADATA_FOLDER
-    assert written.followed == MetadataFollower(folder).poll()
-    assert written.polls_with_news > POLLS_WITH_NEWS_MIN
+def test_a_follower_of_the_live_log_missed_nothing_and_its_mirror_is_the_log(written_node: WrittenNode) -> None:
+    folder = written_node.data / METADATA_FOLDER
+    assert written_node.followed == MetadataFollower(folder).poll()
+    assert written_node.polls_with_news > POLLS_WITH_NEWS_MIN
     for path in segment_files(folder).values():
-        assert (written.mirror / path.name).read_bytes() == path.read_bytes()
+        assert (written_node.mirror / path.name).read_bytes() == path.read_bytes()
 
 
-def test_replaying_the_log_gives_the_state_that_kafka_wrote_into_each_snapshot(written: Written) -> None:
-    records = [item for item in written.followed if isinstance(item, MetadataRecord)]
-    snapshots = [each for each in snapshot_files(written.data / METADATA_FOLDER) if each.end_offset > 0]
+def test_replaying_the_log_gives_the_state_that_kafka_wrote_into_each_snapshot(written_node: WrittenNode) -> None:
+    records = [item for item in written_node.followed if isinstance(item, MetadataRecord)]
+    snapshots = [each for each in snapshot_files(written_node.data / METADATA_FOLDER) if each.end_offset > 0]
     assert len(snapshots) > 5
     for snapshot in snapshots:
         by_log, by_snapshot = MetadataImage(), MetadataImage()

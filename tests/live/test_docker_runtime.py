@@ -13,7 +13,7 @@ import pytest
 from docker.models.containers import Container
 from docker.types import IPAMConfig, IPAMPool
 from host_state import HostState, left_after
-from live.commands import Demo, Watched, ebbtide, records_in
+from live.commands import Demo, WatchedCommand, ebbtide, records_in
 from live.daemon_proxy import DaemonProxy
 
 from cluster.host.containers import labels_of
@@ -97,7 +97,7 @@ def test_nothing_is_found_where_nothing_was_broken(tmp_path: Path) -> None:
 
 def test_after_sigkill_clean_removes_the_containers_and_all_else(tmp_path: Path) -> None:
     before = HostState.now()
-    run = Watched(
+    run = WatchedCommand(
         tmp_path / "out", "run", "last-replica-standing", "--kafka", "3.9.1", *DOCKER, "--runs", tmp_path / "runs"
     )
     assert run.signal_once_it_says("power-loss broker", signal.SIGKILL) == -signal.SIGKILL
@@ -118,7 +118,7 @@ def test_a_daemon_that_goes_away_is_one_error_and_what_it_alone_can_remove_is_le
     proxy.open()
     try:
         monkeypatch.setenv("DOCKER_HOST", proxy.address)
-        run = Watched(
+        run = WatchedCommand(
             tmp_path / "out", "run", "last-replica-standing", "--kafka", "4.3.1", *DOCKER, "--runs", tmp_path / "runs"
         )
         assert run.once_it_says("partition broker", proxy.close) == 3

@@ -19,16 +19,16 @@ SCENARIO = Path(__file__).with_name("every_step.toml")
 
 
 @pytest.fixture(scope="module")
-def told() -> io.StringIO:
+def log_stream() -> io.StringIO:
     return io.StringIO()
 
 
 @pytest.fixture(scope="module")
-def steps(tmp_path_factory: pytest.TempPathFactory, told: io.StringIO) -> list[StepEntry]:
+def steps(tmp_path_factory: pytest.TempPathFactory, log_stream: io.StringIO) -> list[StepEntry]:
     request = RunRequest(
         scenario=load(SCENARIO), kafka="4.3.1", seed=1, runs=tmp_path_factory.mktemp("every-step") / "runs"
     )
-    record = run_scenario(request, PlainDisplay(Console(file=told, width=200)))
+    record = run_scenario(request, PlainDisplay(Console(file=log_stream, width=200)))
     return read_steps(record) or []
 
 
@@ -36,9 +36,9 @@ def of_kind(steps: list[StepEntry], kind: str) -> list[StepEntry]:
     return [step for step in steps if step.step == kind]
 
 
-def test_every_step_took_effect(steps: list[StepEntry], told: io.StringIO) -> None:
+def test_every_step_took_effect(steps: list[StepEntry], log_stream: io.StringIO) -> None:
     unproven = {f"{step.index} {step.step}": step.why for step in steps if step.effect_ns is None}
-    assert unproven == {}, told.getvalue()
+    assert unproven == {}, log_stream.getvalue()
 
 
 def test_a_request_names_its_record(steps: list[StepEntry]) -> None:

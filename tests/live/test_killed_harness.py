@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from host_state import HostState
-from live.commands import Watched, ebbtide, records_in
+from live.commands import WatchedCommand, ebbtide, records_in
 from pyspark.sql import SparkSession
 
 from analysis.judging.many_records import judge_many
@@ -64,7 +64,7 @@ def test_after_sigkill_the_record_can_be_judged_and_clean_leaves_nothing(
 ) -> None:
     scenario, words = PHASES[phase]
     before = HostState.now()
-    run = Watched(tmp_path / "out", "run", scenario, "--kafka", "4.3.1", "--runs", tmp_path / "runs")
+    run = WatchedCommand(tmp_path / "out", "run", scenario, "--kafka", "4.3.1", "--runs", tmp_path / "runs")
     assert run.signal_once_it_says(words, signal.SIGKILL) == -signal.SIGKILL
     cleaned = ebbtide("clean")
     assert cleaned.returncode == 0, cleaned.stdout + cleaned.stderr
@@ -90,7 +90,9 @@ def test_an_interrupted_run_undoes_everything_itself_and_keeps_what_it_saw(
     number: signal.Signals, tmp_path: Path
 ) -> None:
     before = HostState.now()
-    run = Watched(tmp_path / "out", "run", "last-replica-standing", "--kafka", "3.9.1", "--runs", tmp_path / "runs")
+    run = WatchedCommand(
+        tmp_path / "out", "run", "last-replica-standing", "--kafka", "3.9.1", "--runs", tmp_path / "runs"
+    )
     assert run.signal_once_it_says("power-loss broker", number) != 0
     (record,) = records_in(tmp_path / "runs")
     assert HostState.now().left_since(before, record.name, str(tmp_path)) == []

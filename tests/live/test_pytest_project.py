@@ -106,7 +106,7 @@ def test_in_parallel_workers_what_needs_no_cluster_runs_beside_packages_of_the_s
 
 
 @pytest.mark.slow
-def test_a_project_that_has_only_the_wheel_and_what_it_asks_for_is_told_the_truth(
+def test_a_project_that_has_only_the_wheel_and_its_dependencies_gets_the_right_verdicts(
     python: Path, project: Path, tmp_path: Path
 ) -> None:
     ensure(["3.9.1", "4.3.1"])
@@ -132,7 +132,7 @@ def test_a_project_that_has_only_the_wheel_and_what_it_asks_for_is_told_the_trut
         "errors": "0",
         "skipped": "1",
     }
-    _contradicted(cases[f"{CHAOS}[3.9.1]"], done.stdout)
+    _check_contradicted(cases[f"{CHAOS}[3.9.1]"], done.stdout)
     _inconclusive(cases[NOTHING], done.stdout)
     held = cases[f"{CHAOS}[4.3.1]"].properties
     assert (held["ebbtide_outcome"], held["ebbtide_acked"], held["ebbtide_lost"]) == ("as-predicted", "2000", "0")
@@ -149,7 +149,7 @@ def test_a_project_that_has_only_the_wheel_and_what_it_asks_for_is_told_the_trut
     assert left_after(before, str(tmp_path), *(record.name for record in records)) == []
 
 
-def _contradicted(case: Case, output: str) -> None:
+def _check_contradicted(case: Case, output: str) -> None:
     """Losses, cause, first offsets, record and the next command: in the terminal and for CI."""
     record = case.properties["ebbtide_record"]
     for line in (

@@ -33,7 +33,7 @@ HOME = Path(pyspark.__file__).parent
 START_S = 60.0
 
 
-def made() -> RecordBuilder:
+def anomalous_record() -> RecordBuilder:
     """A record with anomalies of several kinds."""
     builder = RecordBuilder()
     for partition in range(4):
@@ -44,27 +44,27 @@ def made() -> RecordBuilder:
     return builder.final(1, None, at=700).read(None, at=701)
 
 
-def stored(record: Path) -> list[tuple[Any, ...]]:
+def stored_anomalies(record: Path) -> list[tuple[Any, ...]]:
     rows = pq.read_table(record / "anomalies").to_pylist()
     return sorted((row["kind"], row["partition"], row["offset"], row["value"] or 0, row["details"]) for row in rows)
 
 
 @pytest.fixture(scope="module")
-def expected(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[Any, ...]]:
+def expected_anomalies(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[Any, ...]]:
     """What this process alone finds."""
-    record = made().write(tmp_path_factory.mktemp("local") / "run")
+    record = anomalous_record().write(tmp_path_factory.mktemp("local") / "run")
     with session() as spark:
-        reconcile(spark, record, made().manifest())
-    found = stored(record)
+        reconcile(spark, record, anomalous_record().manifest())
+    found = stored_anomalies(record)
     assert {item[0] for item in found} == {"lost", "vanished", "duplicate", "damaged", "unseen"}
     return found
 
 
-def test_executors_of_their_own_find_the_same(tmp_path: Path, expected: list[tuple[Any, ...]]) -> None:
-    record = made().write(tmp_path / "run")
+def test_executors_of_their_own_find_the_same(tmp_path: Path, expected_anomalies: list[tuple[Any, ...]]) -> None:
+    record = anomalous_record().write(tmp_path / "run")
     with session("local-cluster[2,1,1024]") as spark:
-        reconcile(spark, record, made().manifest())
-    assert stored(record) == expected
+        reconcile(spark, record, anomalous_record().manifest())
+    assert stored_anomalies(record) == expected_anomalies
 
 
 class Daemon:
@@ -84,12 +84,14 @@ class Daemon:
                 command, stdout=said, stderr=said, cwd=folder, env=environment, start_new_session=True
             )
 
-    def said(self, pattern: str) -> str | None:
+    def first_match(self, pattern: str) -> str | None:
         found = re.search(pattern, self._said.read_text(errors="replace"))
         return found.group(1) if found else None
 
     def await_said(self, pattern: str) -> str:
-        return wait_until(lambda: self.said(pattern), awaited=f"{self._said.name} says {pattern}", timeout_s=START_S)
+        return wait_until(
+            lambda: self.first_match(pattern), awaited=f"{self._said.name} says {pattern}", timeout_s=START_S
+        )
 
     def kill(self) -> None:
         """SIGKILL to the daemon and its executors, which are of its process group."""
@@ -125,11 +127,11 @@ def cluster(tmp_path: Path) -> Iterator[tuple[str, list[Daemon]]]:
 def test_a_standalone_cluster_that_loses_a_worker_finds_the_same(
     tmp_path: Path,
     cluster: tuple[str, list[Daemon]],
-    expected: list[tuple[Any, ...]],
+    expected_anomalies: list[tuple[Any, ...]],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     url, workers = cluster
-    record = made().write(tmp_path / "run")
+    record = anomalous_record().write(tmp_path / "run")
     summarize = reconciling.summarize
 
     def lose_a_worker(*arguments: Any) -> Any:
@@ -139,6 +141,6 @@ def test_a_standalone_cluster_that_loses_a_worker_finds_the_same(
 
     monkeypatch.setattr(reconciling, "summarize", lose_a_worker)
     with session(url) as spark:
-        reconcile(spark, record, made().manifest())
+        reconcile(spark, record, anomalous_record().manifest())
     assert workers[0].process.returncode == -signal.SIGKILL
-    assert stored(record) == expected
+    assert stored_anomalies(record) == expected_anomalies

@@ -21,7 +21,7 @@ RUN = ("run", "last-replica-standing", "--runtime", "local", "--kafka")
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _allowed() -> None:
+def _skip_without_user_namespaces() -> None:
     why_not = user_namespace.why_unavailable()
     if why_not is not None:
         pytest.skip(f"no user namespaces: {why_not}")
@@ -66,10 +66,12 @@ def test_a_run_that_is_ended_leaves_its_record_and_nothing_else(
     assert run.signal_once_it_says("power-loss broker", number) == status
     (record,) = set(records_in(home / "runs")) - seen
 
-    def left() -> list[str]:
+    def leftovers() -> list[str]:
         return HostState.now().left_since(before, record.name, str(home))
 
     # The kernel ends a killed run's pid namespace, a moment after its first process.
-    wait_until(lambda: left() == [], awaited="nothing to be left", timeout_s=10, last_seen=lambda: "; ".join(left()))
+    wait_until(
+        lambda: leftovers() == [], awaited="nothing to be left", timeout_s=10, last_seen=lambda: "; ".join(leftovers())
+    )
     assert read_manifest(record).status == "interrupted"
     assert "Traceback" not in run.text()

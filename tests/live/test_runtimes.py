@@ -50,7 +50,7 @@ def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     kind: Kind = request.param
     made = Cluster(kind.runtime, kind.kafka, tmp_path_factory.mktemp("cluster"), method=kind.method)
     try:
-        made.up()
+        made.bring_up()
         yield made
     finally:
         made.runtime.close()
@@ -74,7 +74,7 @@ def _proven(effect: Effect) -> Effect:
     return effect
 
 
-def _back(runtime: Runtime, node: int) -> None:
+def _bring_back(runtime: Runtime, node: int) -> None:
     _proven(process.start(runtime, node))
     runtime.wait_ready([node], READY_S)
 
@@ -124,7 +124,7 @@ def test_a_killed_broker_comes_back_as_the_same_node(runtime: Runtime) -> None:
     effect = _proven(process.kill(runtime, 1))
     assert effect.proof["exit_status"] == -signal.SIGKILL == runtime.exit_status(1)
     assert runtime.pid(1) is None
-    _back(runtime, 1)
+    _bring_back(runtime, 1)
     assert runtime.pid(1) not in (None, pid)
     assert runtime.exit_status(1) is None
     assert (runtime.data_dir(1) / "meta.properties").read_text() == identity
@@ -134,7 +134,7 @@ def test_a_cleanly_stopped_broker_leaves_its_clean_shutdown_file(runtime: Runtim
     _proven(process.stop(runtime, 2))
     assert runtime.exit_status(2) in process.CLEAN_EXIT_CODES
     assert (runtime.data_dir(2) / ".kafka_cleanshutdown").exists()
-    _back(runtime, 2)
+    _bring_back(runtime, 2)
 
 
 def test_a_paused_broker_is_stopped_and_a_resumed_one_runs(runtime: Runtime) -> None:
@@ -162,15 +162,15 @@ def test_a_node_that_lost_power_comes_back_with_what_was_fsynced(runtime: Runtim
         assert metadata["leo_after"] > 0
     elif runtime.power_loss_method == "fs-shutdown":
         assert _proven(effect).proof["lost_bytes"] > 0
-    _back(runtime, node)
+    _bring_back(runtime, node)
 
 
 def test_a_replaced_disk_is_empty_and_formatted_for_the_same_cluster(runtime: Runtime) -> None:
     replaced = runtime.replace_disk(1)
     assert replaced.lost_bytes > 0
-    assert replaced.left == ()
+    assert replaced.leftovers == ()
     assert replaced.cluster_id == replaced.cluster_id_before is not None
-    _back(runtime, 1)
+    _bring_back(runtime, 1)
 
 
 def test_a_cut_is_one_way_and_outlasts_a_restart_of_the_node(runtime: Runtime) -> None:
@@ -218,7 +218,7 @@ def test_a_node_that_dies_at_start_is_reported_with_the_end_of_its_log(runtime: 
         runtime.wait_ready([1], READY_S)
     assert "meta.properties" in str(failure.value)
     aside.rename(formatted)
-    _back(runtime, 1)
+    _bring_back(runtime, 1)
 
 
 @pytest.mark.parametrize("name", ["local", pytest.param("docker", marks=pytest.mark.docker)])
@@ -235,6 +235,6 @@ def test_a_property_that_kafka_refuses_is_reported_before_anything_starts(
 
 
 def test_what_stands_of_a_run_is_seen(cluster: Cluster) -> None:
-    left = " ".join(cluster.left())
+    left = " ".join(cluster.leftovers())
     assert f"namespace ebbtide-{cluster.run_id}-switch" in left
     assert ("container" in left) == (cluster.runtime.name == "docker")

@@ -19,7 +19,7 @@ from cluster.runtime.base import ClientProcess, StartClient
 from ebbtide.errors import HarnessError
 from ebbtide.journal.convert import convert_journals
 from ebbtide.journal.file import JournalReader
-from ebbtide.journal.frames import POLLED, Polled, unpack_polled
+from ebbtide.journal.frames import POLLED, PolledRecords, unpack_polled
 from ebbtide.journal.payload import value_at
 from ebbtide.scenario import catalogue
 from ebbtide.scenario.model import NODE_ROLES, ConsumerSpec, NodeRole, ProducerSpec, TopicSpec
@@ -83,13 +83,13 @@ def _rows(record: Path, file: str) -> list[dict[str, Any]]:
     return rows
 
 
-def _polls(record: Path) -> Iterator[Polled]:
+def _polls(record: Path) -> Iterator[PolledRecords]:
     """What consumer 1 has returned so far."""
     journal = JournalReader(record / "journal" / "consumer-1.journal")
     return (unpack_polled(payload) for kind, payload in journal.frames() if kind == POLLED)
 
 
-def _polled(record: Path) -> int:
+def _polled_count(record: Path) -> int:
     """How many records it has returned, repeated reads included."""
     return sum(len(one.offsets) for one in _polls(record))
 
@@ -128,7 +128,7 @@ def test_a_hundred_thousand_records_at_full_speed_are_journalled_read_and_final(
     )
     assert [end.is_clean for end in workload.stop_producers()] == [True]
     final = workload.final_read()
-    wait_until(lambda: _polled(tmp_path) == 100_000, awaited="the consumer to have read all", timeout_s=30)
+    wait_until(lambda: _polled_count(tmp_path) == 100_000, awaited="the consumer to have read all", timeout_s=30)
     assert {key: (end.log_start, end.high_watermark) for key, end in final.items()} == {
         "full-0": (0, 50_000),
         "full-1": (0, 50_000),
@@ -155,7 +155,7 @@ def test_a_hundred_thousand_records_at_full_speed_are_journalled_read_and_final(
     assert max(row["high_watermark"] for row in marks) == 50_000
 
 
-def test_each_kind_of_acks_at_a_rate_until_told_to_stop(make: Make, tmp_path: Path) -> None:
+def test_each_kind_of_acks_at_a_rate_until_it_is_stopped(make: Make, tmp_path: Path) -> None:
     kinds = {1: "0", 2: "1", 3: "all"}
     workload = make([ProducerSpec(id=id_, topic="rates", acks=acks, rate_per_s=200) for id_, acks in kinds.items()])
     workload.start()
@@ -223,11 +223,11 @@ def test_a_silent_leader_makes_what_was_sent_unknown_and_what_never_left_failed(
 def test_a_producer_whose_journal_does_not_fit_stops_and_says_so(
     make: Make, start: StartClient, tmp_path: Path
 ) -> None:
-    def limited(argv: Sequence[str], *, name: str, output: Path) -> ClientProcess:
+    def start_limited(argv: Sequence[str], *, name: str, output: Path) -> ClientProcess:
         words = ["prlimit", "--fsize=200000", *argv] if name == "producer-1" else argv
         return start(words, name=name, output=output)
 
-    workload = make([ProducerSpec(id=1, topic="tight")], start_client=limited)
+    workload = make([ProducerSpec(id=1, topic="tight")], start_client=start_limited)
     workload.start()
     with pytest.raises(HarnessError, match="journal cannot be written"):
         wait_until(lambda: workload.check(), awaited="the journal to be full", timeout_s=20)
@@ -247,7 +247,7 @@ def test_the_journals_of_killed_clients_are_a_record(make: Make, kafka_node: Sin
     workload = make([ProducerSpec(id=1, topic="killed")], [ConsumerSpec(id=1, topics=("killed",))])
     workload.start()
     wait_until(lambda: workload.acked() >= 5_000, awaited="5,000 acked", timeout_s=20)
-    wait_until(lambda: _polled(tmp_path) > 0, awaited="a record polled", timeout_s=20)
+    wait_until(lambda: _polled_count(tmp_path) > 0, awaited="a record polled", timeout_s=20)
     acked = workload.acked()
     workload.close()
     with BrokerConnection(kafka_node.address, connect_timeout_s=1, request_timeout_s=2) as broker:
@@ -265,7 +265,7 @@ def test_a_tailing_consumer_outlives_a_truncation_in_a_new_session(
 ) -> None:
     workload = make([ProducerSpec(id=1, topic="cut", rate_per_s=1_000)], [ConsumerSpec(id=1, topics=("cut",))])
     workload.start()
-    wait_until(lambda: _polled(tmp_path) >= 3_000, awaited="3,000 polled", timeout_s=30)
+    wait_until(lambda: _polled_count(tmp_path) >= 3_000, awaited="3,000 polled", timeout_s=30)
     kafka_node.kill()
     (log,) = (kafka_node.data_dir / "cut-0").glob("*.log")
     with log.open("r+b") as file:

@@ -27,7 +27,7 @@ def volume(tmp_path: Path) -> Iterator[Volume]:
         made.undo()
 
 
-def written(volume: Volume, content: bytes = b"log") -> Path:
+def write_file(volume: Volume, content: bytes = b"log") -> Path:
     file = Path(volume.folder) / "file"
     file.write_bytes(content)
     return file
@@ -51,7 +51,7 @@ def test_a_full_volume_has_no_byte_left_and_costs_the_host_none(volume: Volume) 
 
 
 def test_a_read_only_volume_refuses_open_files_too_and_is_read_on(volume: Volume) -> None:
-    file = written(volume)
+    file = write_file(volume)
     with file.open("r+b", buffering=0) as open_before:
         volume.set_read_only()
         with pytest.raises(OSError, match="Read-only file system") as refused:
@@ -73,7 +73,7 @@ def test_a_volume_that_died_refuses_writes_until_it_is_mounted_anew(volume: Volu
 
 
 def test_a_replaced_volume_is_empty_and_as_large(volume: Volume) -> None:
-    written(volume, os.urandom(1 << 20))
+    write_file(volume, os.urandom(1 << 20))
     volume.sync()
     volume.replace()
     assert os.listdir(volume.folder) == ["lost+found"]

@@ -42,21 +42,21 @@ class Bench:
         self._sockets: list[socket.socket] = []
 
     def listen(self, node: int, port: int) -> socket.socket:
-        return self._kept(
+        return self._keep_open(
             call_in_namespace(self.namespaces[node], lambda: socket.create_server((address_of(node), port)))
         )
 
     def connect(self, source: int, target: int, port: int) -> socket.socket:
-        def connected() -> socket.socket:
+        def open_connection() -> socket.socket:
             return socket.create_connection((address_of(target), port), timeout=3)
 
-        return self._kept(call_in_namespace(self.namespaces[source], connected))
+        return self._keep_open(call_in_namespace(self.namespaces[source], open_connection))
 
     def accept(self, listener: socket.socket) -> socket.socket:
         listener.settimeout(3)
         end, _ = listener.accept()
         end.settimeout(3)
-        return self._kept(end)
+        return self._keep_open(end)
 
     def await_event(self, what: str) -> None:
         wait_until(lambda: any(event.event == what for _, event in self.taps.poll()), awaited=what, timeout_s=5)
@@ -67,7 +67,7 @@ class Bench:
         self.taps.close()
         self.network.close()
 
-    def _kept(self, one: socket.socket) -> socket.socket:
+    def _keep_open(self, one: socket.socket) -> socket.socket:
         self._sockets.append(one)
         return one
 
@@ -79,7 +79,7 @@ def bench(ledger: Ledger, tmp_path: Path) -> Iterator[Bench]:
     one.close()
 
 
-def _held(bench: Bench, far: socket.socket) -> None:
+def _await_hold(bench: Bench, far: socket.socket) -> None:
     bench.await_event("held")
     far.settimeout(0.2)
     with pytest.raises(TimeoutError):
@@ -96,7 +96,7 @@ def test_a_connection_to_a_peer_passes_the_proxy_and_comes_from_the_nodes_own_ad
     far = bench.accept(listener)
     assert far.getpeername()[0] == address_of(NODE)
     near.sendall(REQUEST)
-    _held(bench, far)
+    _await_hold(bench, far)
     bench.taps.send(NODE, Release(1))
     assert far.recv(64) == REQUEST
 
@@ -128,21 +128,21 @@ def test_a_new_namespace_gets_a_new_proxy_with_the_rules_that_are_in_force(bench
     listener = bench.listen(PEER, PORT)
     near = bench.connect(NODE, PEER, PORT)
     near.sendall(REQUEST)
-    _held(bench, bench.accept(listener))
+    _await_hold(bench, bench.accept(listener))
 
 
 def test_a_proxy_that_dies_is_an_error_that_names_it(bench: Bench) -> None:
     (pid,) = _proxies(bench.ledger)
     os.kill(pid, signal.SIGKILL)
 
-    def told() -> bool:
+    def is_reported() -> bool:
         try:
             bench.taps.poll()
         except HarnessError as error:
             return "proxy wire-broker-1 ended by itself" in str(error)
         return False
 
-    wait_until(told, awaited="the error", timeout_s=5)
+    wait_until(is_reported, awaited="the error", timeout_s=5)
 
 
 def _proxies(ledger: Ledger) -> set[int]:

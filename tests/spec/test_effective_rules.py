@@ -22,7 +22,7 @@ VECTORS = load(Path(__file__).parent / "vectors" / "elr.jsonl")
 RELEASES = sorted({release for vector in VECTORS for release in releases_of(vector)})
 
 
-def executed(text: str, name: str) -> Any:
+def execute_class(text: str, name: str) -> Any:
     """An instance of the class that the text defines; records and enums are those of the specification."""
     namespace: dict[str, Any] = {"__name__": "effective"}
     exec(compile(text, name, "exec"), namespace)
@@ -34,7 +34,7 @@ def executed(text: str, name: str) -> Any:
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_the_printed_class_has_no_base_class_and_stands_alone(variant: str) -> None:
-    made = executed(text_of(VARIANTS[variant]), variant)
+    made = execute_class(text_of(VARIANTS[variant]), variant)
     assert type(made).__bases__ == (object,)
     assert "super()" not in text_of(VARIANTS[variant])
     assert all(hasattr(made, event) for event in events_of(VARIANTS[variant]))
@@ -43,14 +43,14 @@ def test_the_printed_class_has_no_base_class_and_stands_alone(variant: str) -> N
 @pytest.mark.parametrize("release", RELEASES)
 def test_the_printed_class_does_what_every_vector_says(release: str, monkeypatch: pytest.MonkeyPatch) -> None:
     protocol = protocol_for(release, {})
-    made = executed(text_of(protocol), protocol.name)
+    made = execute_class(text_of(protocol), protocol.name)
     monkeypatch.setattr("analysis.spec.vectors.protocol_for", lambda *_: made)
     assert [difference for one in VECTORS if release in releases_of(one) for difference in compare(one, release)] == []
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_the_printed_class_walks_as_the_specification_does(variant: str) -> None:
-    made = executed(text_of(VARIANTS[variant]), variant)
+    made = execute_class(text_of(VARIANTS[variant]), variant)
     for seed in range(100):
         assert walk(made, seed, 25, features=True) == walk(VARIANTS[variant], seed, 25, features=True)
 
@@ -70,7 +70,7 @@ def test_super_is_printed_as_the_rule_that_it_means() -> None:
 
 def test_one_event_is_printed_with_all_that_it_calls_and_nothing_else() -> None:
     text = text_of(VARIANTS["elr_43"], "balance")
-    made = executed(text, "elr_43")
+    made = execute_class(text, "elr_43")
     assert {"balance", "elect", "build"} <= set(dir(made))
     assert not {"fence", "append"} & set(dir(made))
 

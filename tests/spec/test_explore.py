@@ -19,7 +19,7 @@ WITHOUT_ELR = ("kraft", "kip903", "kip903_36", "strict_min_isr", "strict_min_isr
 WITH_ELR = ("elr_40", "elr_410", "elr_41", "elr_43", "kip966")
 
 
-def asked(variant: str, name: str = "committed", **bounds: Any) -> Answer:
+def ask_within(variant: str, name: str = "committed", **bounds: Any) -> Answer:
     return ask(variant, Bounds(**bounds), PROPERTIES[name])
 
 
@@ -30,46 +30,46 @@ def kinds(answer: Answer) -> list[str]:
 
 @pytest.mark.parametrize("variant", WITHOUT_ELR)
 def test_last_replica_standing_is_found_in_every_variant_without_elr(variant: str) -> None:
-    found = kinds(asked(variant, power_losses=1))
+    found = kinds(ask_within(variant, power_losses=1))
     assert found.count("power-loss") == 1
     assert found[-1] == "unfence"
 
 
 @pytest.mark.parametrize("variant", WITH_ELR)
 def test_one_power_loss_loses_nothing_in_any_variant_with_elr(variant: str) -> None:
-    assert asked(variant, power_losses=1, records=2).holds
+    assert ask_within(variant, power_losses=1, records=2).holds
 
 
 def test_the_stale_isr_join_is_found_before_kip_903() -> None:
     """KAFKA-14139: an AlterPartition in flight, a replaced disk, and the request arrives."""
-    found = kinds(asked("kraft", rf=2, min_isr=1, kills=1, disks_outside=1))
+    found = kinds(ask_within("kraft", rf=2, min_isr=1, kills=1, disks_outside=1))
     asked_at = found.index("ask-expand")
     assert asked_at < found.index("replace-disk") < found.index("deliver")
 
 
 @pytest.mark.parametrize("variant", ["kip903", "kip903_36", "strict_min_isr_39"])
 def test_no_stale_broker_joins_the_isr_with_kip_903(variant: str) -> None:
-    assert asked(variant, rf=2, min_isr=1, kills=1, disks_outside=1).holds
+    assert ask_within(variant, rf=2, min_isr=1, kills=1, disks_outside=1).holds
 
 
 @pytest.mark.parametrize(("rf", "min_isr"), [(3, 2), (5, 3)])
 def test_elr_tolerates_one_power_loss_less_than_min_isr(rf: int, min_isr: int) -> None:
-    assert asked("elr_43", rf=rf, min_isr=min_isr, power_losses=min_isr - 1).holds
+    assert ask_within("elr_43", rf=rf, min_isr=min_isr, power_losses=min_isr - 1).holds
 
 
 @pytest.mark.parametrize(("rf", "min_isr"), [(3, 2), (5, 3)])
 def test_as_many_power_losses_as_min_isr_lose_records(rf: int, min_isr: int) -> None:
-    found = kinds(asked("elr_43", rf=rf, min_isr=min_isr, power_losses=min_isr))
+    found = kinds(ask_within("elr_43", rf=rf, min_isr=min_isr, power_losses=min_isr))
     assert found.count("power-loss") == min_isr
 
 
 @pytest.mark.parametrize("name", [name for name in PROPERTIES if name != "acks-1"])
 def test_every_property_but_acks_1_holds_in_elr_43_without_operators(name: str) -> None:
-    assert asked("elr_43", name, power_losses=1, stops=1).holds
+    assert ask_within("elr_43", name, power_losses=1, stops=1).holds
 
 
 def test_acks_1_loses_without_any_fault_but_a_cut() -> None:
-    assert kinds(asked("elr_43", "acks-1", acks="mixed")) == ["append", "fence"]
+    assert kinds(ask_within("elr_43", "acks-1", acks="mixed")) == ["append", "fence"]
 
 
 @pytest.mark.parametrize("variant", ["kip903_36", "strict_min_isr"])
@@ -101,31 +101,31 @@ def test_acks_1_records_are_committed_below_min_isr_only_before_the_strict_rule(
     ],
 )
 def test_operators_can_make_elr_43_lose_records_within_its_tolerance(bounds: dict[str, Any], last: str) -> None:
-    answer = asked("elr_43", **bounds)
+    answer = ask_within("elr_43", **bounds)
     assert kinds(answer)[-1] == last
 
 
 @pytest.mark.parametrize("kind", ["reassign", "unregister", "preferred"])
 def test_the_text_of_kip_966_survives_what_operators_do(kind: str) -> None:
-    assert asked("kip966", admin=2, admin_kinds=(kind,), stops=1).holds
+    assert ask_within("kip966", admin=2, admin_kinds=(kind,), stops=1).holds
 
 
 @pytest.mark.parametrize(("variant", "holds"), [("elr_41", True), ("elr_43", False), ("kip966", True)])
 def test_moving_replicas_there_and_back_loses_records_since_4_3_only(variant: str, holds: bool) -> None:
-    assert asked(variant, brokers=4, admin=2, admin_kinds=("move",)).holds == holds
+    assert ask_within(variant, brokers=4, admin=2, admin_kinds=("move",)).holds == holds
 
 
 def test_a_reassignment_that_would_elect_what_it_adds_is_refused() -> None:
     """Seen on 4.3.1; without the refusal two reassignments to single brokers lose everything in five steps."""
-    assert asked("elr_43", admin=2, admin_kinds=("reassign",), stops=1).holds
+    assert ask_within("elr_43", admin=2, admin_kinds=("reassign",), stops=1).holds
 
 
 def test_what_an_unclean_election_loses_is_the_operators_loss() -> None:
-    assert asked("elr_43", admin=1, admin_kinds=("unclean",), stops=1).holds
+    assert ask_within("elr_43", admin=1, admin_kinds=("unclean",), stops=1).holds
 
 
 def test_the_same_question_has_the_same_answer() -> None:
-    one, other = (asked("elr_43", power_losses=2) for _ in range(2))
+    one, other = (ask_within("elr_43", power_losses=2) for _ in range(2))
     assert (one.found.states, one.found.path) == (other.found.states, other.found.path)
 
 
@@ -188,8 +188,8 @@ def test_a_counterexample_can_be_replayed() -> None:
     assert [bool(move.lost) for move in moves] == [False] * (len(path) - 1) + [True]
 
 
-def test_a_counterexample_is_told_with_who_what_and_why() -> None:
-    answer = asked("strict_min_isr", power_losses=1)
+def test_a_counterexample_says_who_did_what_and_why() -> None:
+    answer = ask_within("strict_min_isr", power_losses=1)
     assert answer.trace is not None
     told = list(lines(answer.trace, VARIANTS["strict_min_isr"]))
     assert any("environment broker 1 loses power" in line and "KIP-966" in line for line in told)
@@ -221,7 +221,7 @@ def test_a_step_goes_by_no_kip_that_its_variant_does_not_have(variant: str) -> N
 )
 def test_bounds_that_cannot_be_are_refused(bounds: dict[str, Any], where: str) -> None:
     with pytest.raises(UsageError) as refused:
-        asked("elr_43", **bounds)
+        ask_within("elr_43", **bounds)
     assert refused.value.where == where
 
 

@@ -27,14 +27,14 @@ LAST_REPLICA_STANDING = (
 )
 
 
-def generated(variant: str, **limits: Any) -> Scenario:
+def generate_scenario(variant: str, **limits: Any) -> Scenario:
     bounds = Bounds(**limits)
     answer = ask(variant, bounds, PROPERTIES["committed"], wanted=PlayabilityFilter(variant, bounds))
     assert answer.trace is not None
     return scenario_of("found", variant, bounds, answer.trace, ("4.3.1",))
 
 
-def played(variant: str, *operations: Operation) -> PlayedSchedule:
+def play_operations(variant: str, *operations: Operation) -> PlayedSchedule:
     ample = Bounds(records=6, power_losses=9, kills=9, stops=9, admin=9, admin_kinds=("reassign", "feature"))
     return play(machine_for(variant, ample, PROPERTIES["committed"]), operations)
 
@@ -45,7 +45,7 @@ def steps(scenario: Scenario) -> list[tuple[str, str | None]]:
 
 @pytest.mark.parametrize(("variant", "loses"), [("kraft", True), ("strict_min_isr_39", True), ("elr_43", False)])
 def test_a_schedule_is_played_as_a_real_cluster_would(variant: str, loses: bool) -> None:
-    seen = played(variant, *LAST_REPLICA_STANDING)
+    seen = play_operations(variant, *LAST_REPLICA_STANDING)
     assert (seen.lost_at >= 0) == loses
     assert seen.impossible == -1
     assert seen.phases[0].isr == (1, 2, 3)
@@ -54,22 +54,22 @@ def test_a_schedule_is_played_as_a_real_cluster_would(variant: str, loses: bool)
 
 
 def test_an_elr_member_leads_when_it_comes_back() -> None:
-    seen = played("elr_43", *LAST_REPLICA_STANDING, Operation("rejoin", (2,)))
+    seen = play_operations("elr_43", *LAST_REPLICA_STANDING, Operation("rejoin", (2,)))
     assert seen.elected_from_elr
     assert seen.phases[-1].leader == 2
 
 
 def test_an_operation_that_cannot_be_done_is_named() -> None:
-    assert played("elr_43", Operation("isolate", (2,)), Operation("start", (1,))).impossible == 1
+    assert play_operations("elr_43", Operation("isolate", (2,)), Operation("start", (1,))).impossible == 1
 
 
 def test_held_back_followers_fall_out_of_the_isr_and_come_back() -> None:
-    seen = played("elr_43", Operation("hold-back", (2, 3)), Operation("rejoin", (2, 3)))
+    seen = play_operations("elr_43", Operation("hold-back", (2, 3)), Operation("rejoin", (2, 3)))
     assert [phase.isr for phase in seen.phases] == [(1, 2, 3), (1,), (1, 2, 3)]
 
 
 def test_last_replica_standing_is_generated_with_both_predictions() -> None:
-    scenario = generated("strict_min_isr_39", power_losses=1)
+    scenario = generate_scenario("strict_min_isr_39", power_losses=1)
     assert steps(scenario) == [
         ("isolate", "broker(3)"),
         ("isolate", "broker(2)"),
@@ -90,14 +90,14 @@ def test_last_replica_standing_is_generated_with_both_predictions() -> None:
     ],
 )
 def test_what_is_generated_reads_back_the_same(limits: dict[str, Any]) -> None:
-    scenario = generated("elr_43", **limits)
+    scenario = generate_scenario("elr_43", **limits)
     assert parse(brief_text_of(scenario), file="found.toml", strict=True) == scenario
     assert any(one.loss.committed == "some" for one in scenario.predictions)
 
 
 def test_releases_that_do_different_things_get_predictions_of_their_own() -> None:
     """4.1.0 forgets the stale last known leader that 4.0 and 4.1.1 elect."""
-    scenario = generated("elr_43", admin=3, admin_kinds=("feature",), stops=2, kills=1)
+    scenario = generate_scenario("elr_43", admin=3, admin_kinds=("feature",), stops=2, kills=1)
     assert [(one.kafka, one.loss.committed) for one in scenario.predictions] == [
         (">=4.0,<4.1", "some"),
         (">=4.1,<4.1.1", "none"),
@@ -106,7 +106,7 @@ def test_releases_that_do_different_things_get_predictions_of_their_own() -> Non
 
 
 def test_the_stale_isr_join_is_brought_about_by_holding_the_request() -> None:
-    scenario = generated("kraft", rf=2, min_isr=1, kills=1, disks_outside=1)
+    scenario = generate_scenario("kraft", rf=2, min_isr=1, kills=1, disks_outside=1)
     kinds = [step.step for step in scenario.steps]
     assert kinds.index("hold-request") < kinds.index("wipe-disk") < kinds.index("release")
     predicted = {one.kafka: one.loss.committed for one in scenario.predictions}
@@ -114,7 +114,7 @@ def test_the_stale_isr_join_is_brought_about_by_holding_the_request() -> None:
 
 
 def test_a_config_that_is_read_late_is_brought_about_by_holding_the_metadata() -> None:
-    scenario = generated("elr_43", admin=1, admin_kinds=("raise-min-isr",), late_configs=True)
+    scenario = generate_scenario("elr_43", admin=1, admin_kinds=("raise-min-isr",), late_configs=True)
     assert ("hold-request", "Fetch") in [(step.step, getattr(step, "api", None)) for step in scenario.steps]
 
 

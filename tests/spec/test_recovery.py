@@ -31,7 +31,7 @@ def log(broker: int, last_epoch: int, end: int, *, broker_epoch: int | None = No
     return LogInfo(broker, 100 + broker if broker_epoch is None else broker_epoch, last_epoch, end, leader_epoch)
 
 
-def elected(partition: Partition, known: Cluster, *replies: LogInfo) -> int:
+def elected_leader(partition: Partition, known: Cluster, *replies: LogInfo) -> int:
     """The leader after the recovery; `NO_LEADER` where it does not elect."""
     outcome = KIP.recover(partition, known, replies)
     assert (outcome.error == UNAVAILABLE) == (outcome.partition == partition)
@@ -51,39 +51,39 @@ def elected(partition: Partition, known: Cluster, *replies: LogInfo) -> int:
 )
 def test_the_longest_log_is_elected(replies: tuple[LogInfo, ...], leader: int) -> None:
     for strategy in (BALANCED, PROACTIVE):
-        assert elected(leaderless(), cluster(strategy), *replies) == leader
-        assert elected(leaderless(), cluster(strategy), *reversed(replies)) == leader
+        assert elected_leader(leaderless(), cluster(strategy), *replies) == leader
+        assert elected_leader(leaderless(), cluster(strategy), *reversed(replies)) == leader
 
 
 def test_balanced_waits_for_every_last_known_elr_member_and_proactive_for_none() -> None:
     partition = leaderless(1, 2)
-    assert elected(partition, cluster(BALANCED), log(1, 5, 10)) == NO_LEADER
-    assert elected(partition, cluster(BALANCED), log(1, 5, 10), log(3, 5, 40)) == NO_LEADER
-    assert elected(partition, cluster(BALANCED), log(1, 5, 10), log(2, 5, 9)) == 1
-    assert elected(partition, cluster(PROACTIVE), log(1, 5, 10)) == 1
-    assert elected(partition, cluster(PROACTIVE), log(3, 5, 1)) == 3
+    assert elected_leader(partition, cluster(BALANCED), log(1, 5, 10)) == NO_LEADER
+    assert elected_leader(partition, cluster(BALANCED), log(1, 5, 10), log(3, 5, 40)) == NO_LEADER
+    assert elected_leader(partition, cluster(BALANCED), log(1, 5, 10), log(2, 5, 9)) == 1
+    assert elected_leader(partition, cluster(PROACTIVE), log(1, 5, 10)) == 1
+    assert elected_leader(partition, cluster(PROACTIVE), log(3, 5, 1)) == 3
 
 
 def test_a_reply_from_before_a_restart_does_not_count() -> None:
     stale = log(2, 9, 99, broker_epoch=55)
-    assert elected(leaderless(), cluster(PROACTIVE), stale, log(1, 5, 10)) == 1
-    assert elected(leaderless(), cluster(PROACTIVE), stale) == NO_LEADER
-    assert elected(leaderless(1, 2), cluster(BALANCED), stale, log(1, 5, 10)) == NO_LEADER
+    assert elected_leader(leaderless(), cluster(PROACTIVE), stale, log(1, 5, 10)) == 1
+    assert elected_leader(leaderless(), cluster(PROACTIVE), stale) == NO_LEADER
+    assert elected_leader(leaderless(1, 2), cluster(BALANCED), stale, log(1, 5, 10)) == NO_LEADER
 
 
 def test_a_reply_of_another_leader_epoch_does_not_count() -> None:
     """A reply that left before the last election, or a broker whose metadata is behind or ahead."""
     for other in (6, 8):
         stale = log(2, 9, 99, leader_epoch=other)
-        assert elected(leaderless(), cluster(PROACTIVE), stale, log(1, 5, 10)) == 1
-        assert elected(leaderless(), cluster(PROACTIVE), stale) == NO_LEADER
-        assert elected(leaderless(1, 2), cluster(BALANCED), stale, log(1, 5, 10)) == NO_LEADER
+        assert elected_leader(leaderless(), cluster(PROACTIVE), stale, log(1, 5, 10)) == 1
+        assert elected_leader(leaderless(), cluster(PROACTIVE), stale) == NO_LEADER
+        assert elected_leader(leaderless(1, 2), cluster(BALANCED), stale, log(1, 5, 10)) == NO_LEADER
 
 
 def test_the_last_reply_of_a_broker_counts() -> None:
-    assert elected(leaderless(1, 2), cluster(), log(2, 9, 99), log(1, 5, 10), log(2, 5, 9)) == 1
+    assert elected_leader(leaderless(1, 2), cluster(), log(2, 9, 99), log(1, 5, 10), log(2, 5, 9)) == 1
     stale = log(2, 9, 99, broker_epoch=55)
-    assert elected(leaderless(1, 2), cluster(), log(1, 5, 10), log(2, 5, 20), stale) == NO_LEADER
+    assert elected_leader(leaderless(1, 2), cluster(), log(1, 5, 10), log(2, 5, 20), stale) == NO_LEADER
 
 
 def test_the_choice_says_whom_it_awaits_and_why_a_reply_is_void() -> None:
@@ -132,9 +132,9 @@ def test_last_known_elr_members_may_go_before_longer_logs_of_others() -> None:
 
 
 def test_a_reply_of_a_broker_that_is_down_or_holds_no_replica_does_not_count() -> None:
-    assert elected(leaderless(), cluster(PROACTIVE, down=2), log(2, 9, 99), log(1, 5, 10)) == 1
-    assert elected(leaderless(), cluster(PROACTIVE), log(4, 9, 99), log(1, 5, 10)) == 1
-    assert elected(leaderless(), cluster(PROACTIVE)) == NO_LEADER
+    assert elected_leader(leaderless(), cluster(PROACTIVE, down=2), log(2, 9, 99), log(1, 5, 10)) == 1
+    assert elected_leader(leaderless(), cluster(PROACTIVE), log(4, 9, 99), log(1, 5, 10)) == 1
+    assert elected_leader(leaderless(), cluster(PROACTIVE)) == NO_LEADER
 
 
 @pytest.mark.parametrize(
@@ -239,7 +239,7 @@ def test_without_the_manager_a_fenced_elr_member_blocks_all_but_an_unclean_elect
 
 
 def test_a_removed_replica_in_the_last_known_elr_is_not_awaited() -> None:
-    assert elected(leaderless(1, 4), cluster(down=4), log(1, 5, 10)) == 1
+    assert elected_leader(leaderless(1, 4), cluster(down=4), log(1, 5, 10)) == 1
 
 
 @pytest.mark.parametrize("strategy", [MANUAL, BALANCED, PROACTIVE])
@@ -256,7 +256,7 @@ def test_an_operator_may_name_the_leader_of_a_leaderless_partition(strategy: Unc
 def test_the_repair_elects_another_replica_only_if_no_last_known_elr_member_replied() -> None:
     """docs/findings/longest-log.md: broker 3 has an uncommitted record of a newer epoch."""
     replies = (log(1, 5, 10), log(2, 5, 0), log(3, 6, 10))
-    assert elected(leaderless(1, 2), cluster(), *replies) == 3
+    assert elected_leader(leaderless(1, 2), cluster(), *replies) == 3
     repaired = VARIANTS["kip966_last_known"]
     for strategy in (BALANCED, PROACTIVE):
         assert repaired.recover(leaderless(1, 2), cluster(strategy), replies).partition.leader == 1

@@ -49,7 +49,7 @@ def check(
     return check_timeline(timeline, rules, manifest.kafka, statics=statics, asked=asked, touched_disks=touched)
 
 
-def told(trace: TimelineTrace) -> list[tuple[int, str]]:
+def unexplained(trace: TimelineTrace) -> list[tuple[int, str]]:
     return [(one.metadata_offset, one.why) for one in trace.unexplained]
 
 
@@ -58,7 +58,7 @@ def test_every_transition_of_a_real_run_is_explained(name: str) -> None:
     timeline = load(name)
     trace = check(timeline, name)
     assert trace.refused is None
-    assert told(trace) == []
+    assert unexplained(trace) == []
     assert len(trace.explained) == sum(len(states) for states in timeline.partitions.values())
     assert all(one.by for one in trace.explained)
 
@@ -179,7 +179,7 @@ def insert(timeline: Timeline, event: BrokerEvent) -> Timeline:
     return msgspec.structs.replace(timeline, brokers=tuple(events))
 
 
-def without(timeline: Timeline, offset: int) -> Timeline:
+def without_event(timeline: Timeline, offset: int) -> Timeline:
     """The timeline without the broker event at `offset`."""
     events = tuple(one for one in timeline.brokers if one.metadata_offset != offset)
     return msgspec.structs.replace(timeline, brokers=events)
@@ -197,7 +197,7 @@ def _with(
     return msgspec.structs.replace(timeline, partitions={**timeline.partitions, (topic, partition): changed})
 
 
-def registered(offset: int, broker: int) -> BrokerEvent:
+def registration(offset: int, broker: int) -> BrokerEvent:
     return BrokerEvent(metadata_offset=offset, at_ns=0, broker=broker, broker_epoch=offset, event="registered")
 
 
@@ -212,12 +212,12 @@ DAMAGES: dict[str, tuple[str, int, Damage]] = {
     "a follower that is down joins the ISR with the one that caught up": (
         "churn-3.4.1",
         123,
-        lambda one: without(edit(one, 123, "t", 0, isr=(3, 2, 1)), 109),
+        lambda one: without_event(edit(one, 123, "t", 0, isr=(3, 2, 1)), 109),
     ),
     "a follower joins after it registered anew and before it is unfenced": (
         "churn-3.4.1",
         118,
-        lambda one: insert(one, registered(115, 2)),
+        lambda one: insert(one, registration(115, 2)),
     ),
     "the ELR keeps a broker that registers after an unclean shutdown": (
         "churn-4.3.1",
@@ -279,14 +279,14 @@ DAMAGES: dict[str, tuple[str, int, Damage]] = {
     "a partition begins with a fenced broker in its ISR": (
         "churn-4.3.1",
         25,
-        lambda one: without(one, 20),
+        lambda one: without_event(one, 20),
     ),
 }
 
 
 def first_of(trace: TimelineTrace, offset: int) -> UnexplainedTransition:
     first = trace.unexplained[0]
-    assert first.metadata_offset == offset, told(trace)
+    assert first.metadata_offset == offset, unexplained(trace)
     return first
 
 
@@ -297,7 +297,7 @@ def test_a_damaged_timeline_is_caught_at_the_record(damage: str) -> None:
     assert not first.undecided
 
 
-def test_what_was_seen_is_told_with_what_would_have_been_allowed() -> None:
+def test_an_unexplained_change_is_reported_with_what_is_allowed() -> None:
     timeline = edit(load("shrinks-4.3.1"), 97, "t", 0, elr=())
     first = first_of(check(timeline, "shrinks-4.3.1"), 97)
     assert first.before is not None

@@ -106,7 +106,9 @@ def test_the_elr_is_refused_where_the_code_does_not_know_it() -> None:
             protocol_for(unknown, {})
 
 
-def test_all_mistakes_of_a_file_are_told_with_their_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_all_mistakes_of_a_file_are_reported_with_their_lines(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     lines = ELR.read_text().splitlines()
     first = json.loads(lines[0])
     damaged = tmp_path / "damaged.jsonl"

@@ -48,7 +48,7 @@ def removals(record: Path) -> Iterator[Damage]:
     for folder in sorted(path.name for path in (record / "raw").glob("*")):
         yield Damage(f"raw/{folder} removed", lambda copy, folder=folder: shutil.rmtree(copy / "raw" / folder))  # type: ignore[misc]
     for path in _entries(json.loads((record / MANIFEST).read_text())):
-        yield Damage(f"{MANIFEST}: {'/'.join(path)} removed", lambda copy, path=path: _without(copy, path))  # type: ignore[misc]
+        yield Damage(f"{MANIFEST}: {'/'.join(path)} removed", lambda copy, path=path: _remove_key(copy, path))  # type: ignore[misc]
 
 
 def damages(record: Path, seed: int, count: int) -> Iterator[Damage]:
@@ -73,7 +73,7 @@ def damages(record: Path, seed: int, count: int) -> Iterator[Damage]:
             )
 
 
-def both(first: Damage, second: Damage) -> Damage:
+def combine(first: Damage, second: Damage) -> Damage:
     """Return two damages at once.
 
     The second has no effect if the first removed its file.
@@ -97,12 +97,12 @@ def copy_of(record: Path, to: Path, damage: Damage) -> Path:
     return to
 
 
-def unsummed(record: Path) -> None:
+def remove_sums(record: Path) -> None:
     """Make it a record of a version that wrote no SHA256SUMS."""
     (record / SUMS).unlink(missing_ok=True)
 
 
-def summed(record: Path) -> None:
+def write_current_sums(record: Path) -> None:
     """Make it a record as a run leaves it now."""
     write_sums(record)
 
@@ -142,7 +142,7 @@ def _entries(manifest: dict[str, object]) -> Iterator[tuple[str, ...]]:
             yield from ((key, inner) for inner in value)
 
 
-def _without(record: Path, path: tuple[str, ...]) -> None:
+def _remove_key(record: Path, path: tuple[str, ...]) -> None:
     manifest = json.loads((record / MANIFEST).read_text())
     inner = manifest
     for key in path[:-1]:

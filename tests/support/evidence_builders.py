@@ -34,13 +34,13 @@ def varint(value: int) -> bytes:
     return uvarint(value << 1 if value >= 0 else (-value << 1) - 1)
 
 
-def sized(data: bytes | None) -> bytes:
+def sized_bytes(data: bytes | None) -> bytes:
     return varint(-1) if data is None else varint(len(data)) + data
 
 
 def record(index: int, key: bytes | None, value: bytes | None, headers: Headers = (), time_delta: int = 0) -> bytes:
-    body = b"\0" + varint(time_delta) + varint(index) + sized(key) + sized(value) + varint(len(headers))
-    body += b"".join(sized(name.encode()) + sized(content) for name, content in headers)
+    body = b"\0" + varint(time_delta) + varint(index) + sized_bytes(key) + sized_bytes(value) + varint(len(headers))
+    body += b"".join(sized_bytes(name.encode()) + sized_bytes(content) for name, content in headers)
     return varint(len(body)) + body
 
 
@@ -82,7 +82,7 @@ def batch(
     return struct.pack(">qi", base_offset, len(rest)) + rest
 
 
-def plain(base_offset: int, *values: bytes, epoch: int = 0) -> bytes:
+def plain_batch(base_offset: int, *values: bytes, epoch: int = 0) -> bytes:
     return batch(base_offset, [(None, value, ()) for value in values], epoch=epoch)
 
 

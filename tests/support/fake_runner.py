@@ -79,7 +79,7 @@ class FakeSteps:
         self.steps: list[StepSpec] = []
         self.fails = fails
 
-    def take(self, step: StepSpec) -> StepEntry:
+    def run_step(self, step: StepSpec) -> StepEntry:
         if str(getattr(step, "target", "")) == "broker(9)":
             raise UsageError("out of range", where="target", got="9", allowed="1 to 3")
         self.steps.append(step)
@@ -103,7 +103,7 @@ class FakeChaos(Chaos):
         self._steps = steps
 
     def _ask(self, step: StepSpec) -> StepEntry:
-        return self._steps.take(step)
+        return self._steps.run_step(step)
 
 
 class FakeCluster(KafkaCluster):
@@ -121,7 +121,7 @@ class FakeCluster(KafkaCluster):
     def _ask(self, step: StepSpec) -> StepEntry:
         if step.step == "delete-topic":
             self.made.remove(str(step.topic))
-        return self._steps.take(step)
+        return self._steps.run_step(step)
 
 
 class FakeProcess:

@@ -50,12 +50,12 @@ def left_after(before: HostState, *marks: str, timeout_s: float = 5.0) -> list[s
     The kernel frees the mounts of a container that ended, and the loop devices below them, a moment later.
     """
 
-    def left() -> list[str]:
+    def leftovers() -> list[str]:
         return HostState.now().left_since(before, *marks)
 
     with contextlib.suppress(WaitExpired):
-        wait_until(lambda: not left(), awaited="nothing to be left", timeout_s=timeout_s, poll_s=0.2)
-    return left()
+        wait_until(lambda: not leftovers(), awaited="nothing to be left", timeout_s=timeout_s, poll_s=0.2)
+    return leftovers()
 
 
 def _namespaces() -> list[str]:

@@ -29,7 +29,7 @@ class Import(NamedTuple):
     by: str
     of: str
 
-    def between(self, depth: int) -> tuple[str, str]:
+    def package_pair(self, depth: int) -> tuple[str, str]:
         """The packages at `depth` that the two modules belong to."""
         return _package(self.by, depth), _package(self.of, depth)
 
@@ -39,17 +39,19 @@ def imports_in(root: Path) -> list[Import]:
 
     Imports within functions and for types only count too.
     """
-    modules = {_dotted(path.relative_to(root)): path for top in LAYERS for path in sorted((root / top).rglob("*.py"))}
+    modules = {
+        _dotted_name(path.relative_to(root)): path for top in LAYERS for path in sorted((root / top).rglob("*.py"))
+    }
     return [
         Import(name, found)
         for name, path in modules.items()
-        for found in sorted(_imported(ast.parse(path.read_text()), modules.keys()) - {name})
+        for found in sorted(_imports_of(ast.parse(path.read_text()), modules.keys()) - {name})
     ]
 
 
-def upward(imports: Iterable[Import]) -> list[str]:
+def disallowed_imports(imports: Iterable[Import]) -> list[str]:
     """Each import that `LAYERS` does not allow, as a sentence that names both files."""
-    arrows = [(one, *one.between(1)) for one in imports]
+    arrows = [(one, *one.package_pair(1)) for one in imports]
     return [_sentence(one) for one, by, of in arrows if of != by and of not in LAYERS[by]]
 
 
@@ -62,7 +64,7 @@ def circle(imports: Iterable[Import], depth: int = 2) -> list[str]:
     graph: dict[str, set[str]] = {}
     examples: dict[tuple[str, str], Import] = {}
     for one in imports:
-        by, of = one.between(depth)
+        by, of = one.package_pair(depth)
         if not f"{by}.".startswith(f"{of}.") and not f"{of}.".startswith(f"{by}."):
             graph.setdefault(by, set()).add(of)
             examples.setdefault((by, of), one)
@@ -77,7 +79,7 @@ def circle(imports: Iterable[Import], depth: int = 2) -> list[str]:
 
 def arrows(imports: Iterable[Import]) -> set[tuple[str, str]]:
     """The top-level packages that import one another."""
-    return {(by, of) for by, of in (one.between(1) for one in imports) if by != of}
+    return {(by, of) for by, of in (one.package_pair(1) for one in imports) if by != of}
 
 
 def _sentence(one: Import) -> str:
@@ -88,17 +90,17 @@ def _package(module: str, depth: int) -> str:
     return ".".join(module.split(".")[:depth])
 
 
-def _dotted(path: Path) -> str:
+def _dotted_name(path: Path) -> str:
     parts = path.with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-def _imported(tree: ast.Module, modules: Iterable[str]) -> set[str]:
+def _imports_of(tree: ast.Module, modules: Iterable[str]) -> set[str]:
     known = set(modules)
-    return {name for name in _named(tree) if name in known}
+    return {name for name in _named_modules(tree) if name in known}
 
 
-def _named(tree: ast.Module) -> Iterator[str]:
+def _named_modules(tree: ast.Module) -> Iterator[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)

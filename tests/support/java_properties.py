@@ -26,7 +26,7 @@ def read_back(text: str) -> dict[str, str]:
         rest = line[end:].lstrip(_BLANKS)
         if rest[:1] and rest[0] in "=:":
             rest = rest[1:].lstrip(_BLANKS)
-        found[_unescaped(line[:end])] = _unescaped(rest)
+        found[_unescape(line[:end])] = _unescape(rest)
     return found
 
 
@@ -51,7 +51,7 @@ def _logical_lines(text: str) -> list[str]:
     return lines
 
 
-def _unescaped(text: str) -> str:
+def _unescape(text: str) -> str:
     units = _ESCAPE.sub(_character, text)
     # Java's characters are UTF-16 units: two of them make one of Python's.
     return units.encode("utf-16-be", "surrogatepass").decode("utf-16-be")

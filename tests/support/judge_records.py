@@ -212,7 +212,7 @@ class Story:
         )
         self.anomalies.append(AnomalyCount(kind="hw-regression", topic="t", partition=0, count=1))
 
-    def vanish(
+    def vanish_range(
         self,
         first: int,
         last: int,
@@ -226,16 +226,16 @@ class Story:
 
         They were written under `epoch`.
         """
-        self._gone("vanished", first, last, epoch=epoch, count=count, committed=committed, read_ns=ns(read_s))
+        self._lose("vanished", first, last, epoch=epoch, count=count, committed=committed, read_ns=ns(read_s))
 
     def diverge(self, first: int, last: int, *, epoch: int | None) -> None:
         """Add offsets at which replicas hold different records below both HWs.
 
         The oldest record is of `epoch`.
         """
-        self._gone("replica-divergence", first, last, epoch=epoch, committed=False)
+        self._lose("replica-divergence", first, last, epoch=epoch, committed=False)
 
-    def _gone(
+    def _lose(
         self,
         kind: str,
         first: int,
@@ -282,7 +282,7 @@ class Story:
             if rows and name not in missing:
                 pq.write_table(pa.Table.from_pylist(rows, schema=TABLES[name]), self.record / f"{name}.parquet")
 
-    def judged(self, *, missing: tuple[str, ...] = ()) -> Verdict:
+    def judge(self, *, missing: tuple[str, ...] = ()) -> Verdict:
         """Write the record and judge it on the given reconciliation."""
         self.write(missing=missing)
         reconciliation = Reconciliation(
@@ -340,7 +340,7 @@ def only_loss(verdict: Verdict) -> Loss:
     return verdict.losses[0]
 
 
-def blamed(verdict: Verdict) -> tuple[str, int | None, int | None]:
+def cause_and_leader(verdict: Verdict) -> tuple[str, int | None, int | None]:
     """Cause, leader and leader epoch of the only loss."""
     loss = only_loss(verdict)
     return loss.cause, loss.election and loss.election.leader, loss.election and loss.election.leader_epoch

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ebbtide.scenario.plain import from_plain, to_plain
+from ebbtide.scenario.plain_values import from_plain, to_plain
 from ebbtide.scenario.steps.step import StepSpec
 from ebbtide.scenario.triggers import Trigger
 

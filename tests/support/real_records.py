@@ -17,7 +17,7 @@ NAMES = tuple(sorted(path.name.removesuffix(".tar.xz") for path in _PACKED.glob(
 """`SCENARIO-RELEASE` of each."""
 
 
-def unpacked(name: str, to: Path) -> Path:
+def unpack_record(name: str, to: Path) -> Path:
     """The record `name`, unpacked into the folder `to`."""
     # Python before 3.11.4 has no filters; newer ones want one named.
     filtered: dict[str, Any] = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}

@@ -33,35 +33,35 @@ _CANDIDATES_MAX = 400
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Compared:
+class Comparison:
     """One reconciled history; `wrong` says how it differs from the rules, or is None."""
 
     kinds: frozenset[str]
     wrong: str | None
 
 
-Compare = Callable[[Sequence[History]], list[Compared]]
+Compare = Callable[[Sequence[History]], list[Comparison]]
 
 
-def compare(spark: SparkSession, folder: Path, histories: Sequence[History]) -> list[Compared]:
+def compare(spark: SparkSession, folder: Path, histories: Sequence[History]) -> list[Comparison]:
     """Reconcile all in the same jobs; `folder` is for the records, and new."""
     by_setup: dict[Setup, list[int]] = defaultdict(list)
     for number, history in enumerate(histories):
         by_setup[history.setup].append(number)
     runs = {setup: _run(setup, [histories[number] for number in numbers]) for setup, numbers in by_setup.items()}
     records = [(run.write(folder / str(number)), run.manifest()) for number, run in enumerate(runs.values())]
-    compared: dict[int, Compared] = {}
+    compared: dict[int, Comparison] = {}
     for (setup, run), (record, _), found in zip(runs.items(), records, reconcile_all(spark, records), strict=True):
         stored = _by_topic(pq.read_table(record / "anomalies").to_pylist())
         tables = {table: _by_topic(rows) for table, rows in run.tables.items()}
         assert stored[ANCHOR] == [], "what agrees in everything has no anomaly"
         for place, number in enumerate(by_setup[setup]):
             of_topic = {table: [*rows[ANCHOR], *rows[f"h{place}"]] for table, rows in tables.items()}
-            compared[number] = _compared(run, of_topic, stored[f"h{place}"], found, histories[number], f"h{place}")
+            compared[number] = _compare_run(run, of_topic, stored[f"h{place}"], found, histories[number], f"h{place}")
     return [compared[number] for number in range(len(histories))]
 
 
-def reduced(history: History, wrong: str, compare: Compare) -> tuple[History, str]:
+def reduce_history(history: History, wrong: str, compare: Compare) -> tuple[History, str]:
     """Return the history without rows that it can lose and still differ.
 
     Also returns how it differs then. Halves, quarters and so on down to single rows are left out side by side, in one
@@ -75,18 +75,18 @@ def reduced(history: History, wrong: str, compare: Compare) -> tuple[History, st
     began = time.monotonic()
     while history.rows and time.monotonic() - began < _REDUCING_S_MAX:
         cuts = _cuts(len(history.rows))
-        told = compare([history.without(cut) for cut in cuts])
+        told = compare([history.without_rows(cut) for cut in cuts])
         may_go = [cut for cut, one in zip(cuts, told, strict=True) if one.wrong is not None]
         if not may_go:
             break
         together = list(dict.fromkeys(frozenset().union(*may_go[:count]) for count in range(1, len(may_go) + 1)))
-        told = compare([history.without(cut) for cut in together])
+        told = compare([history.without_rows(cut) for cut in together])
         differing = [(cut, one.wrong) for cut, one in zip(together, told, strict=True) if one.wrong is not None]
         if not differing:
             # What differed in the call before did so only beside the other histories of that call.
             break
         most, wrong = max(differing, key=lambda differs: len(differs[0]))
-        history = history.without(most)
+        history = history.without_rows(most)
     return history, wrong
 
 
@@ -111,13 +111,13 @@ def _run(setup: Setup, histories: Sequence[History]) -> RecordBuilder:
     for number, history in enumerate(histories):
         topic = f"h{number}"
         for table, row in history.rows:
-            run.tables[table].append(_renamed(row, topic, (number + 1) * _VALUES_OF_A_TOPIC))
+            run.tables[table].append(_rename_topic(row, topic, (number + 1) * _VALUES_OF_A_TOPIC))
         run.ends |= {f"{topic}{name.removeprefix('t')}": end for name, end in history.ends.items()}
         run.unread |= {f"{topic}{name.removeprefix('t')}" for name in history.unread}
     return run
 
 
-def _renamed(row: Row, topic: str, base: int) -> Row:
+def _rename_topic(row: Row, topic: str, base: int) -> Row:
     if "resource" in row:
         return {**row, "resource": f"topic:{topic}"}
     if row.get("value") is None:
@@ -132,14 +132,14 @@ def _by_topic(rows: Sequence[Row]) -> defaultdict[str, list[Row]]:
     return topics
 
 
-def _compared(
+def _compare_run(
     run: RecordBuilder,
     tables: dict[str, list[Row]],
     stored: list[Row],
     found: Reconciliation,
     history: History,
     topic: str,
-) -> Compared:
+) -> Comparison:
     manifest = run.manifest()
     items = [(row["kind"], row["topic"], row["partition"], row["offset"], row["value"]) for row in stored]
     expected = anomalies(tables, manifest)
@@ -152,12 +152,12 @@ def _compared(
     elif history.planted is not None and kinds != history.planted:
         wrong = f"planted: {history.planted}, found: {dict(kinds)}"
     elif committed != was_committed:
-        wrong = f"lost, and committed by one of the two only: {_own(committed ^ was_committed)}"
+        wrong = f"lost, and committed by one of the two only: {_original_values(committed ^ was_committed)}"
     elif (grouped := groups_of(found, [topic])) != (expected_groups := groups(items, tables, manifest)):
         wrong = f"groups of duplicates and aborted reads: {grouped}, not {expected_groups}"
     elif drops := unnamed_drops(stored, found.regressions):
         wrong = f"drops of the HW that are not named: {drops}"
-    return Compared(kinds=frozenset(kinds), wrong=wrong)
+    return Comparison(kinds=frozenset(kinds), wrong=wrong)
 
 
 def _more(items: Sequence[Item], others: Sequence[Item]) -> list[str]:
@@ -168,6 +168,6 @@ def _more(items: Sequence[Item], others: Sequence[Item]) -> list[str]:
     ]
 
 
-def _own(values: set[int]) -> list[int]:
+def _original_values(values: set[int]) -> list[int]:
     """As the history itself has them."""
     return sorted(value % _VALUES_OF_A_TOPIC for value in values)

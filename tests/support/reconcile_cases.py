@@ -21,7 +21,7 @@ Expected = dict[str, list[tuple[int | None, int | None]]]
 _VALUES_A_CASE = 1_000
 
 
-def reconciled(
+def reconcile_cases(
     spark: SparkSession, folder: Path, builder: RecordBuilder, cases: dict[str, tuple[Case, Expected]]
 ) -> Reconciliation:
     """All cases as one record, reconciled."""

@@ -18,7 +18,7 @@ class Dice(random.Random):
     def maybe(self, drawn: int) -> int | None:
         return self.choice([drawn, drawn, None])
 
-    def some(self, least: int, most: int) -> list[int]:
+    def numbers_between(self, least: int, most: int) -> list[int]:
         return [number for number in range(least, most + 1) if self.random() < 0.5]
 
 
@@ -38,7 +38,7 @@ def _reported_epoch(dice: Dice, offset: int, value: int | None) -> int | None:
 
 
 def _sends(dice: Dice, builder: RecordBuilder, *, transactions: bool) -> None:
-    for value in dice.some(1, 6):
+    for value in dice.numbers_between(1, 6):
         outcome = dice.choice([None, None, "committed", "aborted", "unknown"]) if transactions else None
         builder.send(
             value,
@@ -158,7 +158,7 @@ def _elections(dice: Dice, builder: RecordBuilder) -> None:
     for epoch in range(dice.randint(0, 4)):
         builder.led_by(dice.randint(1, 3), epoch=epoch, at_ns=10 * epoch, partition=2)
     for epoch in range(4):
-        for offset in dice.some(4, 6):
+        for offset in dice.numbers_between(4, 6):
             value, known = next(values), dice.random() < 0.8
             acked_ns = 10 * epoch + dice.choice([0, 5, 15, 25])
             columns = {"partition": 2, "leader_epoch": epoch if known else None}
@@ -169,7 +169,7 @@ def _elections(dice: Dice, builder: RecordBuilder) -> None:
                 builder.read(value, at=offset, consumer=6, polled_ns=acked_ns + dice.choice([0, 30]), **columns)
             if dice.random() < 0.2:
                 builder.final(value, at=offset, polled_ns=90, **columns)
-    for epoch in (None, *dice.some(0, 3)):
+    for epoch in (None, *dice.numbers_between(0, 3)):
         # Half of them fall from the start, so that a record may be passed by a lower HW only.
         falls = dice.random() < 0.5
         for number in range(dice.randint(0, 4)):
@@ -187,9 +187,9 @@ def _acked_alone(dice: Dice, builder: RecordBuilder) -> None:
     values = iter(range(46, 60))
     sent_ns = dice.randint(1, 60)
     builder.send(next(values), at=7, acks=1, partition=2, sent_ns=sent_ns, done_ns=sent_ns)
-    for epoch in dice.some(0, 6):
+    for epoch in dice.numbers_between(0, 6):
         builder.read(next(values), at=7, consumer=6, polled_ns=90, leader_epoch=epoch, partition=2)
-    for epoch in dice.some(0, 6):
+    for epoch in dice.numbers_between(0, 6):
         asked_ns = dice.randint(1, 80)
         builder.served(8, epoch=epoch, asked_ns=asked_ns, at_ns=asked_ns, partition=2)
 
@@ -205,14 +205,14 @@ def _evidence(dice: Dice, builder: RecordBuilder) -> None:
             asked_ns=asked,
             at_ns=(asked or 0) + dice.randint(0, 10),
         )
-    for broker in dice.some(1, 3):
+    for broker in dice.numbers_between(1, 3):
         builder.checkpoint(broker, dice.randint(0, 6))
-        for offset in dice.some(0, 4):
+        for offset in dice.numbers_between(0, 4):
             value = None if dice.random() < 0.2 else dice.randint(1, 6)
             for _ in range(dice.choice([1, 1, 1, 2])):
                 builder.replica(broker, value, at=offset, epoch=_epoch(offset, value))
                 value = dice.choice([value, value, dice.randint(1, 6)])
-    for epoch in dice.some(0, 3):
+    for epoch in dice.numbers_between(0, 3):
         builder.led_by(dice.choice([-1, 1, 2, 3]), epoch=epoch, at_ns=dice.randint(1, 40))
 
 

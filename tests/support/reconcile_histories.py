@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from hypothesis import strategies as st
 from hypothesis.vendor.pretty import RepresentationPrinter
-from reconcile_planted import PLANTERS, Planted, healthy
+from reconcile_planted import PLANTERS, Planted, healthy_history
 from records import FINAL_CONSUMER, RecordBuilder
 
 from ebbtide.record.manifest import FinalOffsets, Status
@@ -63,7 +63,7 @@ class History:
     unread: frozenset[str] = frozenset()
     planted: Planted | None = None
 
-    def without(self, dropped: frozenset[int]) -> History:
+    def without_rows(self, dropped: frozenset[int]) -> History:
         """Return the same history without some of its rows.
 
         What was planted is then no longer known.
@@ -104,7 +104,7 @@ class Draws:
     def maybe(self, drawn: T) -> T | None:
         return self.one_of(drawn, drawn, None)
 
-    def some(self, low: int, high: int) -> list[int]:
+    def numbers_between(self, low: int, high: int) -> list[int]:
         mask = self.number(0, 2 ** (high - low + 1) - 1)
         return [number for number in range(low, high + 1) if mask >> (number - low) & 1]
 
@@ -141,7 +141,7 @@ def planted_histories(draw: st.DrawFn) -> tuple[History, ...]:
     found = []
     for plant in PLANTERS:
         builder = RecordBuilder()
-        planted = plant(healthy(builder), d.number(1, 20))
+        planted = plant(healthy_history(builder), d.number(1, 20))
         # Other topics' transactions change nothing about it.
         setup = d.one_of(PLAIN, PLAIN, Setup(idempotent=True), Setup(transactions=True))
         found.append(replace(_history(builder, setup), planted=planted))
@@ -165,7 +165,7 @@ def _outcome(d: Draws, setup: Setup) -> dict[str, Any]:
 
 def _sends(d: Draws, b: RecordBuilder, setup: Setup) -> None:
     """What producers say of values that may be read anywhere."""
-    for value in d.some(1, 6):
+    for value in d.numbers_between(1, 6):
         b.send(
             value,
             at=d.maybe(d.offset()),
@@ -202,7 +202,7 @@ def _polls(d: Draws, b: RecordBuilder, setup: Setup) -> None:
             )
 
 
-def _agreed(d: Draws, b: RecordBuilder, setup: Setup) -> None:
+def _draw_agreeing_stretch(d: Draws, b: RecordBuilder, setup: Setup) -> None:
     """Draw a healthy stretch, so that blocks agree.
 
     Sometimes it is out of order, or a value is out of place.
@@ -262,7 +262,7 @@ def _elections(d: Draws, b: RecordBuilder, setup: Setup) -> None:
     for epoch in range(d.number(0, 4)):
         b.led_by(d.number(1, 3), epoch=epoch, at_ns=10 * epoch, partition=2)
     for epoch in range(4):
-        for offset in d.some(4, 6):
+        for offset in d.numbers_between(4, 6):
             value, acked_ns = next(values), 10 * epoch + d.one_of(0, 5, 15, 25)
             columns = {"partition": 2, "leader_epoch": epoch if d.is_drawn(80) else None}
             if d.is_drawn(70):
@@ -274,7 +274,7 @@ def _elections(d: Draws, b: RecordBuilder, setup: Setup) -> None:
                 b.final(value, at=offset, polled_ns=90, isolation=setup.final_isolation, **columns)
             if d.is_drawn(20):
                 b.replica(d.number(1, 3), value, at=offset, epoch=epoch, partition=2)
-    for leader_epoch in (None, *d.some(0, 3)):
+    for leader_epoch in (None, *d.numbers_between(0, 3)):
         # Half of them fall from the start, so that a record may be passed by a lower HW only.
         falls = d.is_drawn(50)
         for number in range(d.number(0, 4)):
@@ -298,16 +298,16 @@ def _evidence(d: Draws, b: RecordBuilder, setup: Setup) -> None:
             at_ns=(asked or 0) + d.number(0, 10),
             partition=partition,
         )
-    for broker in d.some(1, 3):
+    for broker in d.numbers_between(1, 3):
         b.checkpoint(broker, d.number(0, 6), partition=partition)
-        for offset in d.some(0, 4):
+        for offset in d.numbers_between(0, 4):
             value = None if d.is_drawn(20) else d.number(1, 6)
             b.replica(broker, value, at=offset, epoch=_epoch(offset, value), partition=partition)
-    for epoch in d.some(0, 3):
+    for epoch in d.numbers_between(0, 3):
         b.led_by(d.one_of(-1, 1, 2, 3), epoch=epoch, at_ns=d.number(1, 40), partition=partition)
 
 
-def _replicated(d: Draws, b: RecordBuilder, setup: Setup) -> None:
+def _draw_replicas(d: Draws, b: RecordBuilder, setup: Setup) -> None:
     """Draw three replicas of a stretch over several blocks.
 
     They agree except for single rows, below a HW or above it.
@@ -316,7 +316,7 @@ def _replicated(d: Draws, b: RecordBuilder, setup: Setup) -> None:
     values = list(range(300, 300 + d.one_of(3, 70, 130)))
     for broker in (1, 2, 3):
         held = list(values)
-        for place in d.some(0, 2) if d.is_drawn(40) else ():
+        for place in d.numbers_between(0, 2) if d.is_drawn(40) else ():
             held[place] = 500 + broker * d.number(0, 1)
         b.replica(
             broker, *held[: len(held) - d.one_of(0, 0, 1, 2)], at=first, epoch=d.one_of(0, 0, 0, 1), partition=partition
@@ -324,7 +324,7 @@ def _replicated(d: Draws, b: RecordBuilder, setup: Setup) -> None:
         b.checkpoint(broker, first + d.one_of(0, 1, 64, 1000), partition=partition)
 
 
-def _ends(d: Draws, b: RecordBuilder, setup: Setup) -> None:
+def _draw_ends(d: Draws, b: RecordBuilder, setup: Setup) -> None:
     """Log starts that moved, and HWs at the end."""
     for partition in (0, 1):
         b.end(partition=partition, log_start=d.one_of(0, 0, 2, 64, 130), high_watermark=d.one_of(2, 7, 100, 1000))
@@ -332,24 +332,24 @@ def _ends(d: Draws, b: RecordBuilder, setup: Setup) -> None:
 
 def _left_out(d: Draws, b: RecordBuilder, setup: Setup) -> None:
     """Partitions that the final read does not name."""
-    for partition in d.some(0, 2):
+    for partition in d.numbers_between(0, 2):
         b.not_in_final_read(partition=partition)
 
 
-def _compacted(d: Draws, b: RecordBuilder, setup: Setup) -> None:
+def _draw_compaction(d: Draws, b: RecordBuilder, setup: Setup) -> None:
     b.compacted()
 
 
 PARTS: dict[Part, int] = {
     _sends: 80,
     _polls: 90,
-    _agreed: 50,
+    _draw_agreeing_stretch: 50,
     _cut_off: 50,
     _evidence: 70,
     _elections: 50,
-    _replicated: 15,
-    _ends: 50,
+    _draw_replicas: 15,
+    _draw_ends: 50,
     _left_out: 10,
-    _compacted: 7,
+    _draw_compaction: 7,
 }
 """How many of a hundred histories have each."""

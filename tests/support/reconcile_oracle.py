@@ -11,7 +11,7 @@ from collections import defaultdict
 from itertools import pairwise
 from typing import Any
 
-from reconcile_oracle_run import clock_went_back, compacted, has_transactions
+from reconcile_oracle_run import clock_went_back, compacted_topics, has_transactions
 
 from analysis.reconcile.model import HwRegression
 from ebbtide.record.manifest import Manifest
@@ -24,8 +24,8 @@ Item = tuple[str, str, int, int | None, int | None]
 def anomalies(tables: dict[str, list[Row]], manifest: Manifest) -> list[Item]:
     """Every item of every kind, sorted."""
     items = [
-        *_lost(tables, manifest),
-        *_vanished(tables, manifest),
+        *_lost_items(tables, manifest),
+        *_vanished_items(tables, manifest),
         *_inconsistent(tables),
         *_duplicates(tables),
         *_regressions(tables),
@@ -35,14 +35,14 @@ def anomalies(tables: dict[str, list[Row]], manifest: Manifest) -> list[Item]:
         *_disorder(tables, manifest),
         *_poll_skips(tables, manifest),
         *_poll_backs(tables),
-        *_damaged(tables),
+        *_damaged_items(tables),
     ]
     return sorted(items, key=repr)
 
 
 def committed_lost(tables: dict[str, list[Row]], manifest: Manifest) -> set[int]:
     """The values that are lost and were committed."""
-    lost = {item[4] for item in _lost(tables, manifest)}
+    lost = {item[4] for item in _lost_items(tables, manifest)}
     return {
         row["value"]
         for row in tables["sends"]
@@ -76,7 +76,7 @@ def _is_unread(row: Row, tables: dict[str, list[Row]], manifest: Manifest) -> bo
     return ends.high_watermark > ends.log_start and not read
 
 
-def _lost(tables: dict[str, list[Row]], manifest: Manifest) -> list[Item]:
+def _lost_items(tables: dict[str, list[Row]], manifest: Manifest) -> list[Item]:
     if manifest.final_consumer is None or manifest.status != "complete" or not tables["polls"]:
         return []
     logs = _leader_logs(tables)
@@ -89,7 +89,7 @@ def _lost(tables: dict[str, list[Row]], manifest: Manifest) -> list[Item]:
         ends = manifest.final_offsets.get(f"{row['topic']}-{row['partition']}")
         if ends is None or row["offset"] < ends.log_start or _is_unread(row, tables, manifest):
             continue
-        if row["topic"] in compacted(tables):
+        if row["topic"] in compacted_topics(tables):
             continue
         polls = [poll for poll in tables["polls"] if _at(poll) == _at(row)]
         if any(_is_final(poll, manifest) and poll["value"] == row["value"] for poll in polls):
@@ -181,7 +181,7 @@ def _was_replaced(poll: Row, tables: dict[str, list[Row]], manifest: Manifest) -
     return False
 
 
-def _vanished(tables: dict[str, list[Row]], manifest: Manifest) -> list[Item]:
+def _vanished_items(tables: dict[str, list[Row]], manifest: Manifest) -> list[Item]:
     final_rows = [poll for poll in tables["polls"] if _is_final(poll, manifest)]
     hides = any(poll["isolation"] == "read_committed" for poll in final_rows)
     transactional = any(producer.transactional for producer in manifest.producers.values())
@@ -212,7 +212,7 @@ def _vanished(tables: dict[str, list[Row]], manifest: Manifest) -> list[Item]:
                 if sends
                 else transactional
             )
-            gone = reached and not (here or damaged or held or hidden or poll["topic"] in compacted(tables))
+            gone = reached and not (here or damaged or held or hidden or poll["topic"] in compacted_topics(tables))
         if replaced or gone:
             items.add(("vanished", *place, poll["value"]))
     return list(items)
@@ -292,7 +292,7 @@ def _divergences(tables: dict[str, list[Row]]) -> list[Item]:
     ]
 
 
-def _shown(row: Row, tables: dict[str, list[Row]], manifest: Manifest) -> bool:
+def _is_surely_visible(row: Row, tables: dict[str, list[Row]], manifest: Manifest) -> bool:
     """Whether a read_committed consumer surely may see a row of the final read."""
     sends = [send for send in tables["sends"] if send["value"] == row["value"]]
     transactional = has_transactions(tables, manifest)
@@ -307,10 +307,10 @@ def _shown(row: Row, tables: dict[str, list[Row]], manifest: Manifest) -> bool:
 
 
 def _may_see(session: Row, row: Row, tables: dict[str, list[Row]], manifest: Manifest) -> bool:
-    return session["isolation"] != "read_committed" or _shown(row, tables, manifest)
+    return session["isolation"] != "read_committed" or _is_surely_visible(row, tables, manifest)
 
 
-def _stands(poll: Row, tables: dict[str, list[Row]], manifest: Manifest) -> bool:
+def _is_in_final_read(poll: Row, tables: dict[str, list[Row]], manifest: Manifest) -> bool:
     """Whether the final read returned the very record that a consumer got."""
     return any(
         _is_final(row, manifest)
@@ -331,7 +331,8 @@ def _unseen(tables: dict[str, list[Row]], manifest: Manifest) -> list[Item]:
         for below in here:
             for above in here:
                 same = all(below[name] == above[name] for name in ("consumer", "session", "isolation"))
-                over = same and below["offset"] < row["offset"] < above["offset"] and _stands(above, tables, manifest)
+                between = below["offset"] < row["offset"] < above["offset"]
+                over = same and between and _is_in_final_read(above, tables, manifest)
                 if over and _may_see(below, row, tables, manifest):
                     items.add(("unseen", *_at(row), row["offset"], None))
     return list(items)
@@ -374,7 +375,7 @@ def _poll_skips(tables: dict[str, list[Row]], manifest: Manifest) -> list[Item]:
         ("poll-skip", *_at(poll), poll["offset"], poll["value"])
         for poll in tables["polls"]
         if poll["prev_offset"] is not None
-        and _stands(poll, tables, manifest)
+        and _is_in_final_read(poll, tables, manifest)
         and any(
             _is_final(row, manifest)
             and _at(row) == _at(poll)
@@ -393,6 +394,6 @@ def _poll_backs(tables: dict[str, list[Row]]) -> list[Item]:
     ]
 
 
-def _damaged(tables: dict[str, list[Row]]) -> list[Item]:
+def _damaged_items(tables: dict[str, list[Row]]) -> list[Item]:
     places = {(*_at(poll), poll["offset"]) for poll in tables["polls"] if poll["value"] is None}
     return [("damaged", *place, None) for place in places]

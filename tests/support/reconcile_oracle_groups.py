@@ -39,7 +39,7 @@ def groups(items: Sequence[Item], tables: dict[str, list[Row]], manifest: Manife
 def groups_of(reconciliation: Reconciliation, topics: Sequence[str] | None = None) -> Groups:
     """The groups that the judge gets; `topics`: of these only."""
     duplicates = {
-        ("duplicate", one.topic, one.partition, one.idempotent, one.stands_twice, one.unreadable): one
+        ("duplicate", one.topic, one.partition, one.idempotent, one.twice_in_final_log, one.unreadable): one
         for one in reconciliation.duplicates
     }
     aborted = {

@@ -31,7 +31,7 @@ def clock_went_back(marks: list[Row]) -> bool:
     return False
 
 
-def compacted(tables: dict[str, list[Row]]) -> set[str]:
+def compacted_topics(tables: dict[str, list[Row]]) -> set[str]:
     """The topics whose own cleanup policy was compaction at any time."""
     policies = [row for row in tables.get("configs", []) if row["name"] == "cleanup.policy"]
     return {row["resource"].removeprefix("topic:") for row in policies if "compact" in (row["value"] or "")}

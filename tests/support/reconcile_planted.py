@@ -19,7 +19,7 @@ _HEALTHY = 70
 """Records before what is planted: more than a block of offsets, so that some blocks agree and some do not."""
 
 
-def healthy(builder: RecordBuilder, records: int = _HEALTHY) -> RecordBuilder:
+def healthy_history(builder: RecordBuilder, records: int = _HEALTHY) -> RecordBuilder:
     """Return a healthy history: its records are acked, read and in three logs.
 
     The HW grew.
@@ -32,7 +32,7 @@ def healthy(builder: RecordBuilder, records: int = _HEALTHY) -> RecordBuilder:
     return builder.served(1).served(records)
 
 
-def _lost(b: RecordBuilder, n: int) -> Planted:
+def _plant_lost(b: RecordBuilder, n: int) -> Planted:
     b.acked(*range(100, 100 + n), at=_HEALTHY)
     return {"lost": n}
 
@@ -44,7 +44,7 @@ def _unseen(b: RecordBuilder, n: int) -> Planted:
     return {"unseen": n}
 
 
-def _vanished(b: RecordBuilder, n: int) -> Planted:
+def _plant_vanished(b: RecordBuilder, n: int) -> Planted:
     b.read(*range(100, 100 + n), at=_HEALTHY)
     return {"vanished": n}
 
@@ -108,7 +108,7 @@ def _divergence_of_a_batch_appended_twice(b: RecordBuilder, n: int) -> Planted:
     return {"replica-divergence": n}
 
 
-def _damaged(b: RecordBuilder, n: int) -> Planted:
+def _plant_damaged(b: RecordBuilder, n: int) -> Planted:
     for number in range(n):
         b.read(None, at=_HEALTHY + number, consumer=2).final(None, at=_HEALTHY + number)
     return {"damaged": n}
@@ -116,9 +116,9 @@ def _damaged(b: RecordBuilder, n: int) -> Planted:
 
 PLANTERS: tuple[Callable[[RecordBuilder, int], Planted], ...] = (
     lambda b, n: {},
-    _lost,
+    _plant_lost,
     _unseen,
-    _vanished,
+    _plant_vanished,
     _inconsistent,
     _duplicate,
     _aborted_read,
@@ -128,7 +128,7 @@ PLANTERS: tuple[Callable[[RecordBuilder, int], Planted], ...] = (
     _hw_regression,
     _divergence,
     _divergence_of_a_batch_appended_twice,
-    _damaged,
+    _plant_damaged,
 )
 
 
@@ -138,7 +138,7 @@ def planted_run(dice: random.Random) -> tuple[RecordBuilder, dict[str, Planted]]
     expected = {}
     for number, plant in enumerate(PLANTERS):
         topic = f"{number}{plant.__name__.strip('<>')}"
-        healthy(builder.on(topic, base=1_000 * number))
+        healthy_history(builder.on(topic, base=1_000 * number))
         expected[topic] = plant(builder, dice.randint(1, 20))
     return builder, expected
 

@@ -19,7 +19,7 @@ from ebbtide.record.manifest import read_manifest, write_manifest
 from ebbtide.record.steps import read_steps, write_steps
 from ebbtide.record.tables import TABLES
 from ebbtide.record.verdict import read_verdict, write_verdict
-from harness.replay.recorded import LoadedRun, load_run
+from harness.replay.recorded_run import LoadedRun, load_run
 
 RUNS = DATA / "runs"
 LOST = RUNS / "last-replica-standing-3.9.1"
@@ -28,7 +28,7 @@ SAVED = RUNS / "last-replica-standing-4.3.1"
 Rows = list[dict[str, Any]]
 
 
-def changed(record: Path, folder: Path, **tables: Callable[[Rows], Rows]) -> LoadedRun:
+def changed_copy(record: Path, folder: Path, **tables: Callable[[Rows], Rows]) -> LoadedRun:
     """A copy of a record with tables changed; `folder` is made."""
     shutil.copytree(record, folder)
     for name, change in tables.items():
@@ -38,7 +38,7 @@ def changed(record: Path, folder: Path, **tables: Callable[[Rows], Rows]) -> Loa
     return load_run(folder)
 
 
-def renamed(record: Path, folder: Path, naming: Mapping[int, int]) -> LoadedRun:
+def renamed_copy(record: Path, folder: Path, naming: Mapping[int, int]) -> LoadedRun:
     """The same run on brokers of other ids."""
 
     def brokers(ids: list[int]) -> list[int]:
@@ -54,7 +54,7 @@ def renamed(record: Path, folder: Path, naming: Mapping[int, int]) -> LoadedRun:
     def events(rows: Rows) -> Rows:
         return [{**row, "broker": naming[row["broker"]]} for row in rows]
 
-    changed(record, folder, partitions=states, brokers=events)
+    changed_copy(record, folder, partitions=states, brokers=events)
     steps = [
         msgspec.structs.replace(entry, nodes=tuple(sorted(brokers(list(entry.nodes)))))
         for entry in read_steps(folder) or []

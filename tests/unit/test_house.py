@@ -28,7 +28,7 @@ PRINTERS = ("harness/cli/", "bench/", "tools/pages/")
 MACHINE_PATHS = re.compile("/" + r"(?:work|tmp/w|home/\w+|root)/" + r"[\w.]")
 
 
-def _tracked(*patterns: str) -> list[Path]:
+def _project_files(*patterns: str) -> list[Path]:
     """Files of the project, also those not yet committed."""
     listing = subprocess.run(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard", "--", *patterns],
@@ -41,7 +41,7 @@ def _tracked(*patterns: str) -> list[Path]:
 
 
 def _modules(*folders: str) -> list[Path]:
-    return _tracked(*(f"{folder}/*.py" for folder in folders))
+    return _project_files(*(f"{folder}/*.py" for folder in folders))
 
 
 def _name(path: Path) -> str:
@@ -81,14 +81,14 @@ def test_what_is_imported_is_asked_for_and_not_only_there_because_something_else
     missing = {
         f"{_name(path)}: {name}"
         for path in _modules(*PACKAGES)
-        for name in _imported(ast.parse(path.read_text()))
+        for name in _imported_packages(ast.parse(path.read_text()))
         if name not in sys.stdlib_module_names and name not in PACKAGES
         if not asked & {one.lower().replace("_", "-") for one in providers.get(name, ())}
     }
     assert missing == set()
 
 
-def _imported(tree: ast.Module) -> Iterator[str]:
+def _imported_packages(tree: ast.Module) -> Iterator[str]:
     """The first part of what each import names."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -164,7 +164,7 @@ def test_every_module_says_what_it_is_for() -> None:
 
 def test_nothing_names_a_path_of_one_machine() -> None:
     found = []
-    for path in _tracked():
+    for path in _project_files():
         try:
             lines = path.read_text().splitlines()
         except UnicodeDecodeError:
@@ -175,7 +175,7 @@ def test_nothing_names_a_path_of_one_machine() -> None:
 
 @pytest.fixture(scope="module")
 def documentation() -> str:
-    return "\n".join(path.read_text() for path in _tracked("README.md", "docs/*.md"))
+    return "\n".join(path.read_text() for path in _project_files("README.md", "docs/*.md"))
 
 
 @pytest.mark.parametrize("code", ExitCode)
@@ -198,7 +198,7 @@ def test_every_marker_is_documented(documentation: str, marker: str) -> None:
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
     """Names in the wheel, built from a copy of what git knows (a build leaves its folders in the source)."""
     source, out = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("wheel")
-    for path in _tracked():
+    for path in _project_files():
         copy = source / path.relative_to(ROOT)
         copy.parent.mkdir(parents=True, exist_ok=True)
         copy.write_bytes(path.read_bytes())
@@ -214,7 +214,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
 
 
 def test_the_wheel_holds_every_module_and_every_data_file_of_the_packages(wheel: set[str]) -> None:
-    shipped = {_name(path) for path in _tracked(*PACKAGES)}
+    shipped = {_name(path) for path in _project_files(*PACKAGES)}
     assert any(name.endswith(".toml") for name in shipped)
     assert {_in_wheel(name) for name in shipped} - wheel == set()
 

@@ -91,7 +91,7 @@ def measurements_of(finished: Iterable[FinishedJob]) -> list[Measurement]:
             runtime=runtime,
             date=f"{datetime.fromtimestamp(max(one.ended_at_s for one in runs), UTC):%Y-%m-%d}",
             outcomes=dict(Counter(one.ended for one in runs)),
-            lost=tuple(sorted({_lost(one) for one in runs})),
+            lost=tuple(sorted({_losses_text(one) for one in runs})),
             took_s=round(median(one.took_s for one in runs), 1),
             odd=tuple(sorted({_odd(one) for one in runs if one.ended != "as-predicted" and one.known_bug is None})),
         )
@@ -137,7 +137,7 @@ def _causes(row: Measurement) -> Iterator[str]:
         yield from (loss.split()[-1] for loss in run.split(", "))
 
 
-def _lost(done: FinishedJob) -> str:
+def _losses_text(done: FinishedJob) -> str:
     return ", ".join(f"{count:,} {cause}" for cause, count in sorted(done.causes.items())) or "none"
 
 

@@ -32,10 +32,10 @@ def _table(scenarios: Sequence[Scenario]) -> Iterator[str]:
         yield from ("", f"{title}:", "", "| fact | counts | clause or bug | asked for by |", "|---|---|---|---|")
         for fact in facts:
             needs = f"; says nothing without `{'` or `'.join(fact.needs)}`" if fact.needs else ""
-            yield f"| `{fact.name}` | {fact.counts}{needs} | {fact.clause} | {_asking(fact, scenarios)} |"
+            yield f"| `{fact.name}` | {fact.counts}{needs} | {fact.clause} | {_scenarios_asking(fact, scenarios)} |"
 
 
-def _asking(fact: Fact, scenarios: Sequence[Scenario]) -> str:
+def _scenarios_asking(fact: Fact, scenarios: Sequence[Scenario]) -> str:
     asking = [
         f"[{one.name}](scenarios/{one.name}.md)"
         for one in scenarios

@@ -73,10 +73,10 @@ def _need_rows() -> Iterator[tuple[str, ...]]:
 
 def _step_rows() -> Iterator[tuple[str, ...]]:
     for kind in KINDS:
-        yield f"`{kind}`", *_keys(kind), _doing(kind)
+        yield f"`{kind}`", *_keys(kind), _describe_kind(kind)
 
 
-def _doing(kind: StepKind) -> str:
+def _describe_kind(kind: StepKind) -> str:
     """What a step does, and what its author must also know."""
     one = KINDS[kind]
     parts = [one.does, one.note]

@@ -33,11 +33,11 @@ from ebbtide.record.manifest import read_manifest, records_of
 from ebbtide.record.verdict import read_verdict
 from ebbtide.scenario.catalogue import names
 from ebbtide.scenario.parts import MAX_BROKERS
-from ebbtide.scenario.recorded import spell_release
+from ebbtide.scenario.requested_release import spell_release
 from harness.cli.judging import JudgeTogether, judging_together
 from harness.replay.compare import Repetition
 from harness.replay.finding import finding
-from harness.replay.recorded import LoadedRun, load_run
+from harness.replay.recorded_run import LoadedRun, load_run
 from harness.replay.replaying import Replay, judge_replays, run_replays, with_recorded_power_loss
 from harness.runner.display import PlainDisplay
 from harness.runner.launch import LaunchOptions, check, prepare

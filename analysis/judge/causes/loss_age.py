@@ -61,7 +61,7 @@ def _disk_loss(evidence: Evidence, topic: str, partition: int, part: LostPart, a
         for loss in evidence.log_losses or ()
         if loss.broker in leaders
         and (until_ns is None or loss.fired_ns <= until_ns)
-        and loss.reaches(topic, partition, part.first_offset)
+        and loss.can_reach(topic, partition, part.first_offset)
         and _had(loss, f"{topic}-{partition}", part.first_offset, acked_ns)
     ]
     return took_it[-1] if took_it else None

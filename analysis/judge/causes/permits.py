@@ -153,7 +153,7 @@ def has_lost_offset(evidence: Evidence, loss: BrokerLogLoss, lost_offset: LostOf
 
     "By then" is when `elected` came to lead.
     """
-    return loss.reaches(lost_offset.topic, lost_offset.partition, lost_offset.offset) and _has_lost_data(
+    return loss.can_reach(lost_offset.topic, lost_offset.partition, lost_offset.offset) and _has_lost_data(
         evidence, loss, lost_offset, elected
     )
 
@@ -248,7 +248,7 @@ def _has_lost_before_joining(
     ]
     return any(
         loss.broker == elected.leader
-        and loss.reaches(lost_offset.topic, lost_offset.partition, lost_offset.offset)
+        and loss.can_reach(lost_offset.topic, lost_offset.partition, lost_offset.offset)
         and loss.fired_ns <= join.at_ns + MILLISECOND_NS
         and not any(loss.done_ns <= at_ns for at_ns in earlier)
         for loss in evidence.log_losses

@@ -61,7 +61,7 @@ def _is_lost_by_a_disk(evidence: Evidence, lost_offset: LostOffset, *, at_any_ti
     leaders = {state.leader for state in evidence.timeline.states(lost_offset.topic, lost_offset.partition)}
     return any(
         loss.broker in leaders
-        and loss.reaches(lost_offset.topic, lost_offset.partition, lost_offset.offset)
+        and loss.can_reach(lost_offset.topic, lost_offset.partition, lost_offset.offset)
         and (at_any_time or loss.done_ns >= lost_offset.since_ns)
         for loss in evidence.log_losses or ()
     )

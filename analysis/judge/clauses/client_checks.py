@@ -40,12 +40,12 @@ def no_duplicate_of_an_idempotent_producer(
     """
     exercised = sum(producer.idempotent for producer in manifest.producers.values())
     theirs = [one for one in duplicates if one.idempotent]
-    twice = [one for one in theirs if one.stands_twice]
+    twice = [one for one in theirs if one.twice_in_final_log]
     open_ = _unknown_rows("duplicate", exercised, unknown_kinds)
     open_ += [
         _row(one) | {"why": why}
         for one in theirs
-        if not one.stands_twice and (why := _why_cut_off_unknown(one, unknown_kinds)) is not None
+        if not one.twice_in_final_log and (why := _why_cut_off_unknown(one, unknown_kinds)) is not None
     ]
     return finding(
         exercised=exercised,

@@ -48,7 +48,7 @@ class BrokerLogLoss(msgspec.Struct, frozen=True, kw_only=True):
             return name not in self.whole
         return self.wiped or self.lost_bytes is None or self.lost_bytes > 0
 
-    def reaches(self, topic: str, partition: int, offset: int) -> bool:
+    def can_reach(self, topic: str, partition: int, offset: int) -> bool:
         """Return whether the log may have ended at or below `offset` afterwards.
 
         A measurement decides, if there is one.

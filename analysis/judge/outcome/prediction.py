@@ -10,7 +10,7 @@ import msgspec
 from analysis.judge.outcome.service_bounds import compare_unavailability, unavailability_phrases
 from ebbtide.plurals import plural
 from ebbtide.record.manifest import Manifest
-from ebbtide.record.predicted import APART, findings_ruled_out, fitting_prediction
+from ebbtide.record.predictions import APART, findings_ruled_out, fitting_prediction
 from ebbtide.record.verdict import PropertyStatus, Unavailability
 from ebbtide.scenario.facts import missing_needs
 from ebbtide.scenario.model import LossExpectation, Prediction, Scenario

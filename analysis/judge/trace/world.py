@@ -92,7 +92,7 @@ class ControllerKnowledge:
             min_isr=self._min_isr(topic, at),
             topic_min_isr=self._rules.config_value(f"topic:{topic}", MIN_ISR, at) is not None,
             elr=self._rules.is_elr_on(at) is True,
-            unclean=self._unclean(topic, at) if unclean is None else unclean,
+            unclean=self._unclean_election(topic, at) if unclean is None else unclean,
             metadata_version=self._rules.levels(at).get(METADATA_VERSION, 1),
         )
 
@@ -100,7 +100,7 @@ class ControllerKnowledge:
         """Return whether the evidence says if unclean.leader.election.enable was set."""
         return self._rules.is_unclean_election_enabled(topic, before_offset - 1, self._statics) is not None
 
-    def _unclean(self, topic: str, at: int) -> UncleanElection:
+    def _unclean_election(self, topic: str, at: int) -> UncleanElection:
         enabled = self._rules.is_unclean_election_enabled(topic, at, self._statics)
         return UncleanElection.ENABLED if enabled else UncleanElection.DISABLED
 

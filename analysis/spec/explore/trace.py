@@ -14,7 +14,7 @@ from typing import NamedTuple
 from analysis.spec.model import words as w
 from analysis.spec.model.machine import Machine, Move
 from analysis.spec.model.transition import Action
-from analysis.spec.model.words import DATA_BITS, Shared
+from analysis.spec.model.words import DATA_BITS, SharedState
 
 
 class Step(NamedTuple):
@@ -27,7 +27,7 @@ class Step(NamedTuple):
     broker: int
     detail: int
     brokers: tuple[int, ...]
-    shared: Shared
+    shared: SharedState
     data: int
     words: dict[int, int]
     lost: int
@@ -40,7 +40,7 @@ class Trace(NamedTuple):
     """
 
     initial: dict[int, int]
-    shared: Shared
+    shared: SharedState
     steps: tuple[Step, ...]
     orders: dict[int, tuple[int, ...]]
 

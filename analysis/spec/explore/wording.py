@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from analysis.spec.explore.trace import Step, Trace
 from analysis.spec.model import words as w
-from analysis.spec.model.words import DATA_BITS, LOG, MAX_RECORDS, Shared, unpack
+from analysis.spec.model.words import DATA_BITS, LOG, MAX_RECORDS, SharedState, unpack
 from analysis.spec.protocol import Protocol
 
 _WORDS: dict[str, tuple[str, str]] = {
@@ -129,7 +129,7 @@ def sentence(step: Step, order: tuple[int, ...] = ()) -> tuple[str, str]:
     return who.format(**values), what.format(**values)
 
 
-def state_line(shared: Shared, data: int, brokers: dict[int, int]) -> str:
+def state_line(shared: SharedState, data: int, brokers: dict[int, int]) -> str:
     """Return the controller's record, the HW, and each broker with its log, in a line."""
 
     def brokers_with(flag: int) -> str:

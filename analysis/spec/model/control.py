@@ -1,6 +1,6 @@
 """The controller's half of every action: which can happen where, and its effect.
 
-A decision depends on the brokers' control bits and on `Shared`, never on logs. So there are far
+A decision depends on the brokers' control bits and on `SharedState`, never on logs. So there are far
 fewer decisions than states, and each is computed once.
 
 The order of the replica list, which breaks ties between electable brokers, is left open: an
@@ -30,7 +30,7 @@ from analysis.spec.model.transition import (
     transition_of,
     with_bits,
 )
-from analysis.spec.model.words import Shared
+from analysis.spec.model.words import SharedState
 from analysis.spec.partition import (
     NO_EPOCH,
     NO_ERROR,
@@ -61,7 +61,7 @@ class Controls:
         self._strategy = STRATEGIES[bounds.unclean_recovery]
         self._sends_epochs = protocol.fetch_epoch(healthy, 0) != NO_EPOCH
 
-    def transitions(self, shared: Shared, controls: tuple[int, ...]) -> Iterator[Transition]:
+    def transitions(self, shared: SharedState, controls: tuple[int, ...]) -> Iterator[Transition]:
         """Yield what processes, sessions, the controller and operators can do here."""
         for broker in range(len(controls)):
             yield from self._broker_transitions(shared, controls, broker)
@@ -75,7 +75,7 @@ class Controls:
             for kind in self._bounds.admin_kinds:
                 yield from self._admin_requests(kind, shared._replace(admin=shared.admin + 1), controls)
 
-    def _broker_transitions(self, shared: Shared, controls: tuple[int, ...], broker: int) -> Iterator[Transition]:
+    def _broker_transitions(self, shared: SharedState, controls: tuple[int, ...], broker: int) -> Iterator[Transition]:
         control, bounds = controls[broker], self._bounds
         if not control & (PARTITION_BITS | w.PROPOSED):
             return
@@ -101,7 +101,7 @@ class Controls:
                     disks=((broker, ERASES),),
                 )
 
-    def _takedowns(self, shared: Shared, controls: tuple[int, ...], broker: int) -> Iterator[Transition]:
+    def _takedowns(self, shared: SharedState, controls: tuple[int, ...], broker: int) -> Iterator[Transition]:
         bounds, protocol = self._bounds, self._protocol
         down = with_bits(controls, broker, clear=w.UP)
         if shared.power_losses < bounds.power_losses:
@@ -121,7 +121,7 @@ class Controls:
                 stopped = with_bits(transition.controls, broker, clear=w.UP, add=w.CLEAN)
                 yield transition._replace(controls=stopped, disks=(*transition.disks, (broker, FLUSHES)))
 
-    def _starts(self, shared: Shared, controls: tuple[int, ...], broker: int) -> Iterator[Transition]:
+    def _starts(self, shared: SharedState, controls: tuple[int, ...], broker: int) -> Iterator[Transition]:
         control = controls[broker]
         previous = _PRESENT_EPOCH if control & w.CLEAN else NO_EPOCH
         up = with_bits(controls, broker, clear=w.CLEAN, add=w.UP | (w.STALE if control & w.PROPOSED else 0))
@@ -132,7 +132,7 @@ class Controls:
             lambda p, c: self._protocol.register(p, c, broker, epoch=_NEW_EPOCH, previous_epoch=previous),
         )
 
-    def _deliveries(self, shared: Shared, controls: tuple[int, ...]) -> Iterator[Transition]:
+    def _deliveries(self, shared: SharedState, controls: tuple[int, ...]) -> Iterator[Transition]:
         members = tuple(
             (broker, (_OLD_EPOCH if control & w.STALE else _PRESENT_EPOCH) if self._sends_epochs else NO_EPOCH)
             for broker, control in enumerate(controls)
@@ -150,7 +150,7 @@ class Controls:
             answered=True,
         )
 
-    def _admin_requests(self, kind: str, shared: Shared, controls: tuple[int, ...]) -> Iterator[Transition]:
+    def _admin_requests(self, kind: str, shared: SharedState, controls: tuple[int, ...]) -> Iterator[Transition]:
         protocol = self._protocol
         if kind in ("reassign", "move"):
             yield from self._reassignments(shared, controls, 1 if kind == "reassign" else self._bounds.rf)
@@ -187,7 +187,7 @@ class Controls:
             for broker in range(len(controls)):
                 yield from self._designations(shared, controls, broker)
 
-    def _reassignments(self, shared: Shared, controls: tuple[int, ...], smallest: int) -> Iterator[Transition]:
+    def _reassignments(self, shared: SharedState, controls: tuple[int, ...], smallest: int) -> Iterator[Transition]:
         protocol, brokers = self._protocol, range(len(controls))
         present = {broker for broker in brokers if controls[broker] & w.REPLICA}
         registered = [broker for broker in brokers if controls[broker] & w.REGISTERED]
@@ -204,7 +204,7 @@ class Controls:
         if any(control & (w.ADDING | w.REMOVING) for control in controls):
             yield from self._outcomes(Action("cancel-reassignment"), shared, controls, protocol.cancel_reassignment)
 
-    def _min_isr_changes(self, shared: Shared, controls: tuple[int, ...], value: int) -> Iterator[Transition]:
+    def _min_isr_changes(self, shared: SharedState, controls: tuple[int, ...], value: int) -> Iterator[Transition]:
         """Yield the changes of min.insync.replicas to a value.
 
         The leader's broker may read it from the metadata log some time later.
@@ -219,14 +219,14 @@ class Controls:
             after = transition.shared._replace(min_isr=value, leader_min_isr=applied)
             yield transition._replace(shared=after)
 
-    def _unregistrations(self, shared: Shared, controls: tuple[int, ...], broker: int) -> Iterator[Transition]:
+    def _unregistrations(self, shared: SharedState, controls: tuple[int, ...], broker: int) -> Iterator[Transition]:
         for transition in self._outcomes(
             Action("unregister", broker), shared, controls, lambda p, c: self._protocol.unregister(p, c, broker)
         ):
             stale = w.STALE if transition.controls[broker] & w.PROPOSED else 0
             yield transition._replace(controls=with_bits(transition.controls, broker, add=stale))
 
-    def _elections(self, election: Election, shared: Shared, controls: tuple[int, ...]) -> Iterator[Transition]:
+    def _elections(self, election: Election, shared: SharedState, controls: tuple[int, ...]) -> Iterator[Transition]:
         for transition in self._outcomes(
             Action("elect-preferred" if election == Election.PREFERRED else "elect-unclean"),
             shared,
@@ -236,13 +236,13 @@ class Controls:
         ):
             yield transition._replace(forgiven=election == Election.UNCLEAN)
 
-    def _designations(self, shared: Shared, controls: tuple[int, ...], broker: int) -> Iterator[Transition]:
+    def _designations(self, shared: SharedState, controls: tuple[int, ...], broker: int) -> Iterator[Transition]:
         for transition in self._outcomes(
             Action("designate", broker), shared, controls, lambda p, c: self._protocol.designate(p, c, broker)
         ):
             yield transition._replace(forgiven=True)
 
-    def may_answer(self, shared: Shared, controls: tuple[int, ...]) -> tuple[int, ...]:
+    def may_answer(self, shared: SharedState, controls: tuple[int, ...]) -> tuple[int, ...]:
         """Return the brokers whose log an unclean recovery asks for, if one is due."""
         if not self._recovering:
             return ()
@@ -253,7 +253,7 @@ class Controls:
         live = sorted(cluster.live)
         return tuple(at for at in live if controls[at] & w.UP and controls[at] & w.REPLICA)
 
-    def _recoveries(self, shared: Shared, controls: tuple[int, ...]) -> Iterator[Transition]:
+    def _recoveries(self, shared: SharedState, controls: tuple[int, ...]) -> Iterator[Transition]:
         """Yield what becomes of the answers: an election, or a new controller without them.
 
         A timeout may pass at any time, so an election may happen with any answers that suffice.
@@ -292,7 +292,7 @@ class Controls:
     def _outcomes(
         self,
         action: Action,
-        shared: Shared,
+        shared: SharedState,
         controls: tuple[int, ...],
         decide: Callable[[Partition, Cluster], Outcome],
         *,
@@ -302,7 +302,7 @@ class Controls:
         """Yield one transition for each different outcome of the replica list's order."""
         cluster = self.cluster(shared, controls)
         replicas = [broker for broker, control in enumerate(controls) if control & w.REPLICA]
-        seen: set[tuple[Shared, tuple[int, ...]]] = set()
+        seen: set[tuple[SharedState, tuple[int, ...]]] = set()
         for first in replicas:
             before = partition_of(shared, controls, first)
             outcome = decide(before, cluster)
@@ -318,7 +318,7 @@ class Controls:
             if not orders_matter and transition.elected < 0:
                 break  # nobody was elected: the order did not matter
 
-    def cluster(self, shared: Shared, controls: tuple[int, ...]) -> Cluster:
+    def cluster(self, shared: SharedState, controls: tuple[int, ...]) -> Cluster:
         """Return what the controller knows of the brokers, numbered by their positions."""
         min_isr = min(shared.min_isr, shared.first_replicas or shared.min_isr)
         return Cluster(

@@ -16,7 +16,7 @@ from analysis.spec.model.bounds import MAX_BROKERS, Bounds
 from analysis.spec.model.control import Controls
 from analysis.spec.model.leading import LeaderTables
 from analysis.spec.model.transition import ERASES, LOSES, Action, Transition, partition_of
-from analysis.spec.model.words import DATA_BITS, LOG, MAX_RECORDS, Data, Shared, State
+from analysis.spec.model.words import DATA_BITS, LOG, MAX_RECORDS, Data, SharedState, State
 from analysis.spec.partition import Cluster, Partition
 from analysis.spec.protocol import Protocol
 
@@ -100,8 +100,8 @@ class Machine:
         self._elr = cluster.elr
         self._leading = LeaderTables(protocol)
         self.controls = Controls(protocol, bounds, cluster.metadata_version)
-        self._shared: list[Shared] = []
-        self._index: dict[Shared, int] = {}
+        self._shared: list[SharedState] = []
+        self._index: dict[SharedState, int] = {}
         self._plans: dict[tuple[int, ...], _Plan] = {}
         self._promised_at = _ACKED_AT if promise.startswith("acks") else _COMMITTED_AT
 
@@ -111,13 +111,13 @@ class Machine:
         The first replica leads; spares run. The words are not sorted.
         """
         bounds = self.bounds
-        shared = Shared(bounds.min_isr, bounds.min_isr, self._elr)
+        shared = SharedState(bounds.min_isr, bounds.min_isr, self._elr)
         running = w.REGISTERED | w.UNFENCED | w.UP
         replica = running | w.REPLICA | w.IN_ISR
         brokers = [replica | w.LEADER] + [replica] * (bounds.rf - 1) + [running] * (bounds.size - bounds.rf)
         return [self._shared_at(shared), Data().pack(), *(control << DATA_BITS for control in brokers)]
 
-    def shared_of(self, state: Sequence[int]) -> Shared:
+    def shared_of(self, state: Sequence[int]) -> SharedState:
         """Return what the brokers of `state` share."""
         return self._shared[state[0]]
 
@@ -286,7 +286,7 @@ class Machine:
         )
 
     def _join_effect(
-        self, shared: Shared, controls: tuple[int, ...], leader: int, isr: list[int], joiner: int
+        self, shared: SharedState, controls: tuple[int, ...], leader: int, isr: list[int], joiner: int
     ) -> _Effect:
         """Return the effect of the leader asking for an ISR with `joiner`."""
         asked = {leader, joiner, *isr}
@@ -315,7 +315,7 @@ class Machine:
         members = [word for word in words if word & _LAST_KNOWN]
         return bool(members) and all(promised & ~word for word in members)
 
-    def _shared_at(self, shared: Shared) -> int:
+    def _shared_at(self, shared: SharedState) -> int:
         at = self._index.get(shared)
         if at is None:
             at = self._index[shared] = len(self._shared)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from analysis.spec.model import words as w
-from analysis.spec.model.words import Shared
+from analysis.spec.model.words import SharedState
 from analysis.spec.partition import NO_LEADER, Brokers, Outcome, Partition
 
 LOSES, ERASES, FLUSHES = 1, 2, 3
@@ -36,14 +36,14 @@ class Transition(NamedTuple):
     """
 
     action: Action
-    shared: Shared
+    shared: SharedState
     controls: tuple[int, ...]
     elected: int = -1
     disks: tuple[tuple[int, int], ...] = ()
     forgiven: bool = False
 
 
-def partition_of(shared: Shared, controls: tuple[int, ...], first: int) -> Partition:
+def partition_of(shared: SharedState, controls: tuple[int, ...], first: int) -> Partition:
     """Return the controller's record, with `first` at the head of the replica list.
 
     Every epoch is 0.
@@ -64,7 +64,7 @@ def partition_of(shared: Shared, controls: tuple[int, ...], first: int) -> Parti
 
 def transition_of(
     action: Action,
-    shared: Shared,
+    shared: SharedState,
     controls: tuple[int, ...],
     before: Partition,
     outcome: Outcome,
@@ -116,7 +116,7 @@ def transition_of(
     return Transition(action, shared, tuple(after), partition.leader if began else -1, tuple(disks))
 
 
-def _last_known(shared: Shared, controls: tuple[int, ...]) -> tuple[int, ...]:
+def _last_known(shared: SharedState, controls: tuple[int, ...]) -> tuple[int, ...]:
     if shared.nobody_known:
         return (NO_LEADER,)
     return tuple(broker for broker, control in enumerate(controls) if control & w.LAST_KNOWN)

@@ -52,7 +52,7 @@ ANSWER_AT = 18
 ANSWER_BITS = ANSWERED | OLD_INCARNATION | OLD_LEADER_EPOCH | LOG << ANSWER_AT
 
 
-class Shared(NamedTuple):
+class SharedState(NamedTuple):
     """What the brokers share apart from their logs; the budgets count what was used.
 
     `min_isr` is the configured min.insync.replicas, `leader_min_isr` the value that the leader's

@@ -14,7 +14,7 @@ from ebbtide.scenario.triggers import Trigger, tag_of
 class StepSpec:
     """One step of the schedule: a struct of its kind.
 
-    `ebbtide.scenario.plain` reads and writes all kinds.
+    `ebbtide.scenario.plain_values` reads and writes all kinds.
 
     - `deadline_s` bounds the wait for the trigger. In a rolling step it also bounds the wait for the whole ISR after
       each broker, and in an administrative step the wait for the answer and its record.

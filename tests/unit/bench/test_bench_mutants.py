@@ -41,7 +41,7 @@ def test_a_name_that_none_has_is_refused_with_those_that_there_are(
     assert "hw_regression, inconsistent_offset, lost, " in said
 
 
-class Unplanned(Suite):
+class UnplannableSuite(Suite):
     """Spark can plan the modules as they are, and no mutant."""
 
     def __init__(self) -> None:
@@ -55,7 +55,7 @@ class Unplanned(Suite):
 
 
 def test_a_mutant_that_spark_cannot_plan_is_broken_and_not_caught(capsys: pytest.CaptureFixture[str]) -> None:
-    assert _run(Unplanned(), cast("SparkSession", None), select_mutants(["lost-1"])) == 1
+    assert _run(UnplannableSuite(), cast("SparkSession", None), select_mutants(["lost-1"])) == 1
     first, *_, last = capsys.readouterr().out.splitlines()
     assert first.startswith("BROKEN")
     assert last == "once more: python -m bench.mutate_reconcile lost-1"

@@ -23,7 +23,7 @@ REACHED = {"elr-of-two": 2, "kills": 5}
 
 
 @pytest.fixture
-def played(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
+def played_runs(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
     """The arm and seed of each run, which nothing carries out: guided ones reach an ELR of two, the others fail."""
     seen: list[tuple[str, int]] = []
 
@@ -40,11 +40,11 @@ def played(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
         assert verdict is not None
         return {record: msgspec.structs.replace(verdict, coverage=REACHED) for record in records}
 
-    def together() -> nullcontext[JudgeTogether]:
+    def open_judge() -> nullcontext[JudgeTogether]:
         return nullcontext(judge)
 
     monkeypatch.setattr(random_guidance, "run_side_by_side", carry_out)
-    monkeypatch.setattr(random_guidance, "judging_together", together)
+    monkeypatch.setattr(random_guidance, "judging_together", open_judge)
     monkeypatch.setattr(random_guidance, "check", lambda *_: None)
     monkeypatch.setattr(random_guidance, "prepare", lambda *_: SimpleNamespace(request=lambda *_: None))
     return seen
@@ -56,17 +56,17 @@ def compare_arms(store: Path, monkeypatch: pytest.MonkeyPatch, *flags: str) -> N
 
 
 def test_each_round_is_a_run_of_each_arm_of_one_seed_and_the_next_command_goes_on(
-    tmp_path: Path, played: list[tuple[str, int]], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, played_runs: list[tuple[str, int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     compare_arms(tmp_path, monkeypatch, "--rounds", "1")
     compare_arms(tmp_path, monkeypatch, "--rounds", "2")
     compare_arms(tmp_path, monkeypatch, "--rounds", "2")
     compare_arms(tmp_path, monkeypatch, "--rounds", "3", "--budget-s", "0")
-    assert played == [("guided", 7), ("unguided", 7), ("guided", 8), ("unguided", 8)]
+    assert played_runs == [("guided", 7), ("unguided", 7), ("guided", 8), ("unguided", 8)]
 
 
 def test_a_round_that_was_killed_between_its_arms_goes_on_with_the_one_that_is_missing(
-    tmp_path: Path, played: list[tuple[str, int]], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, played_runs: list[tuple[str, int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     judge_or_explain = random_guidance.judge_or_explain
     killed = iter([False, True])
@@ -80,7 +80,7 @@ def test_a_round_that_was_killed_between_its_arms_goes_on_with_the_one_that_is_m
     with pytest.raises(KeyboardInterrupt):
         compare_arms(tmp_path, monkeypatch, "--rounds", "1")
     compare_arms(tmp_path, monkeypatch, "--rounds", "2")
-    assert played == [("guided", 7), ("unguided", 7), ("unguided", 7), ("guided", 8), ("unguided", 8)]
+    assert played_runs == [("guided", 7), ("unguided", 7), ("unguided", 7), ("guided", 8), ("unguided", 8)]
     runs = [
         msgspec.json.decode(line, type=random_guidance.Run)
         for line in (tmp_path / "runs.jsonl").read_bytes().splitlines()
@@ -100,8 +100,11 @@ def test_a_record_that_cannot_be_judged_says_why_and_ends_no_round() -> None:
     )
 
 
-def test_what_each_arm_reached_is_told_side_by_side_and_a_run_that_failed_reached_nothing(
-    tmp_path: Path, played: list[tuple[str, int]], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_the_facts_of_both_arms_are_listed_side_by_side_and_a_failed_run_reached_nothing(
+    tmp_path: Path,
+    played_runs: list[tuple[str, int]],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     compare_arms(tmp_path, monkeypatch, "--rounds", "2")
     out = capsys.readouterr().out

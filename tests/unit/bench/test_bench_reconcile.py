@@ -19,19 +19,19 @@ from analysis.reconcile.files import TableFile, check_files
 from bench import made_record
 from bench.made_record import ITEMS, make_record
 from bench.reconcile import Maker, engines, events, kept_record, main
-from bench.reconcile_engines import ENGINES, Measured, failed
+from bench.reconcile_engines import ENGINES, EngineRun, failed_run
 from bench.reconcile_table import Growth, Size, growths, spread
 from ebbtide.waiting import wait_until
 
 PLANTED = {"lost": 72, "unseen": 72}
-OUT_OF_MEMORY = Measured(time_s=12.3, failure="could not allocate | 4.0 GiB used", out_of_memory=True)
+OUT_OF_MEMORY = EngineRun(time_s=12.3, failure="could not allocate | 4.0 GiB used", out_of_memory=True)
 
 
-def took(*times: float, found: dict[str, int] | None = None) -> list[Measured]:
-    return [Measured(time_s=time, cpu_s=2 * time, found=found) for time in times]
+def engine_runs(*times: float, found: dict[str, int] | None = None) -> list[EngineRun]:
+    return [EngineRun(time_s=time, cpu_s=2 * time, found=found) for time in times]
 
 
-def size(asked: int, **runs: list[Measured]) -> Size:
+def size(asked: int, **runs: list[EngineRun]) -> Size:
     return Size(asked=asked, rows=asked, runs=runs)
 
 
@@ -44,12 +44,12 @@ def test_a_spread_is_the_median_and_the_extremes() -> None:
 
 
 def test_growth_is_from_each_size_to_the_next_whatever_their_order() -> None:
-    sizes = [size(2_000_000, ebbtide=took(8.0)), size(200_000, ebbtide=took(1.0, 2.0, 9.0))]
+    sizes = [size(2_000_000, ebbtide=engine_runs(8.0)), size(200_000, ebbtide=engine_runs(1.0, 2.0, 9.0))]
     assert steps(growths(sizes)) == [("ebbtide", 200_000, 2_000_000, 0.4)]
 
 
 def test_growth_over_all_large_sizes_leaves_small_ones_out() -> None:
-    sizes = [size(asked, duckdb=took(asked / 1e6)) for asked in (200_000, 2_000_000, 20_000_000, 200_000_000)]
+    sizes = [size(asked, duckdb=engine_runs(asked / 1e6)) for asked in (200_000, 2_000_000, 20_000_000, 200_000_000)]
     assert [(one.smaller, one.larger) for one in growths(sizes)] == [
         (200_000, 2_000_000),
         (2_000_000, 20_000_000),
@@ -60,51 +60,51 @@ def test_growth_over_all_large_sizes_leaves_small_ones_out() -> None:
 
 @pytest.mark.parametrize(("time_s", "linear"), [(10.0, "yes"), (11.0, "yes"), (11.2, "no")])
 def test_linear_is_up_to_a_tenth_more_time_than_events(time_s: float, linear: str) -> None:
-    (growth,) = growths([size(2_000_000, ebbtide=took(1.0)), size(20_000_000, ebbtide=took(time_s))])
+    (growth,) = growths([size(2_000_000, ebbtide=engine_runs(1.0)), size(20_000_000, ebbtide=engine_runs(time_s))])
     assert growth.row().endswith(f"| {time_s:.2f} | {time_s / 10:.2f} | {linear} |")
 
 
 def test_a_size_at_which_an_engine_failed_or_did_not_run_has_no_growth() -> None:
     sizes = [
-        size(2_000_000, duckdb=took(1.0), pandas=took(1.0)),
-        size(20_000_000, duckdb=[*took(1.0), OUT_OF_MEMORY], pandas=[]),
-        size(200_000_000, duckdb=took(300.0)),
+        size(2_000_000, duckdb=engine_runs(1.0), pandas=engine_runs(1.0)),
+        size(20_000_000, duckdb=[*engine_runs(1.0), OUT_OF_MEMORY], pandas=[]),
+        size(200_000_000, duckdb=engine_runs(300.0)),
     ]
     assert steps(growths(sizes)) == [("duckdb", 2_000_000, 200_000_000, 3.0)]
 
 
-def test_out_of_memory_is_told_with_the_limit_and_is_no_mistake() -> None:
-    one = size(200_000_000, ebbtide=took(9.0, found=PLANTED), duckdb=[OUT_OF_MEMORY])
+def test_out_of_memory_is_reported_with_the_limit_and_is_no_mistake() -> None:
+    one = size(200_000_000, ebbtide=engine_runs(9.0, found=PLANTED), duckdb=[OUT_OF_MEMORY])
     assert one.mistakes(PLANTED) == []
-    assert one.broken() == []
+    assert one.failed_engines() == []
     row = one.table({"duckdb": "4GiB"})[1]
     assert "| out of memory (limit 4GiB) after 12.3 s: could not allocate / 4.0 GiB used |" in row
     assert {line.count("|") for line in one.table({})} == {9}
 
 
 def test_the_ratio_to_duckdb_is_of_the_rounds_in_which_it_did_not_fail() -> None:
-    one = size(200_000, ebbtide=took(9.0, 4.0), duckdb=[OUT_OF_MEMORY, *took(2.0)])
+    one = size(200_000, ebbtide=engine_runs(9.0, 4.0), duckdb=[OUT_OF_MEMORY, *engine_runs(2.0)])
     assert "| 2.0 (2.0 to 2.0) |" in one.table({})[0]
 
 
 @pytest.mark.parametrize(
     ("engine", "failure", "broken"),
     [
-        ("duckdb", Measured(time_s=1.0, failure="no such column"), ["duckdb"]),
-        ("ebbtide", Measured(time_s=1.0, failure="heap space", out_of_memory=True), ["ebbtide"]),
+        ("duckdb", EngineRun(time_s=1.0, failure="no such column"), ["duckdb"]),
+        ("ebbtide", EngineRun(time_s=1.0, failure="heap space", out_of_memory=True), ["ebbtide"]),
         ("pandas", OUT_OF_MEMORY, []),
     ],
 )
 def test_only_another_engine_may_fail_and_only_for_want_of_memory(
-    engine: str, failure: Measured, broken: list[str]
+    engine: str, failure: EngineRun, broken: list[str]
 ) -> None:
-    assert size(200_000, **{engine: [failure]}).broken() == broken
+    assert size(200_000, **{engine: [failure]}).failed_engines() == broken
 
 
 def test_engines_that_find_what_was_planted_make_no_mistake() -> None:
-    one = size(200_000, ebbtide=took(1.0, 2.0, found=PLANTED), duckdb=took(1.0, found=PLANTED))
+    one = size(200_000, ebbtide=engine_runs(1.0, 2.0, found=PLANTED), duckdb=engine_runs(1.0, found=PLANTED))
     assert one.mistakes(PLANTED) == []
-    assert size(200_000, **{"read once": took(1.0)}).mistakes(PLANTED) == []
+    assert size(200_000, **{"read once": engine_runs(1.0)}).mistakes(PLANTED) == []
 
 
 @pytest.mark.parametrize(
@@ -115,16 +115,16 @@ def test_engines_that_find_what_was_planted_make_no_mistake() -> None:
         (PLANTED | {"vanished": 1}, "duckdb finds 1 items of vanished, of which the record has 0"),
     ],
 )
-def test_an_engine_that_finds_other_items_than_were_planted_is_told_also_of_one_round(
+def test_an_engine_that_finds_other_items_than_were_planted_is_reported_also_for_one_round(
     found: dict[str, int], said: str
 ) -> None:
-    runs = [*took(1.0, found=PLANTED), *took(1.0, 1.0, found=found)]
+    runs = [*engine_runs(1.0, found=PLANTED), *engine_runs(1.0, 1.0, found=found)]
     assert size(200_000, duckdb=runs).mistakes(PLANTED) == [said]
 
 
 @pytest.mark.parametrize(("kind", "has"), [("unseen", 72), ("vanished", 0)])
 def test_a_kind_that_an_engine_cannot_tell_of_is_a_mistake_with_the_reason(kind: str, has: int) -> None:
-    runs = [Measured(time_s=1.0, found=PLANTED, unknown={kind: "the clock was set back"})]
+    runs = [EngineRun(time_s=1.0, found=PLANTED, unknown={kind: "the clock was set back"})]
     assert size(200_000, ebbtide=runs).mistakes(PLANTED) == [
         f"ebbtide cannot tell of {kind}, of which the record has {has}: the clock was set back"
     ]
@@ -143,8 +143,8 @@ class OutOfMemoryException(Exception):
         (ValueError("Out of range"), False, "Out of range"),
     ],
 )
-def test_what_an_engine_throws_is_told_in_one_line(error: Exception, out_of_memory: bool, said: str) -> None:
-    told = failed(error, 3.0)
+def test_the_error_of_an_engine_is_reported_in_one_line(error: Exception, out_of_memory: bool, said: str) -> None:
+    told = failed_run(error, 3.0)
     assert told.out_of_memory is out_of_memory
     assert told.failure is not None
     assert told.failure.startswith(said)
@@ -187,7 +187,7 @@ def _make(record: Path, asked: int) -> int:
     return asked + 1
 
 
-def _interrupted(record: Path, asked: int) -> int:
+def _make_and_interrupt(record: Path, asked: int) -> int:
     _make(record, asked)
     raise KeyboardInterrupt
 
@@ -209,7 +209,7 @@ def test_a_record_is_made_once_and_then_taken_from_its_folder(tmp_path: Path) ->
 
 def test_a_record_that_was_begun_is_made_again(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
-        kept_record(tmp_path, 200, tmp_path / "scratch-1", Maker(make=_interrupted, digest="a", planted={}))
+        kept_record(tmp_path, 200, tmp_path / "scratch-1", Maker(make=_make_and_interrupt, digest="a", planted={}))
     assert not (tmp_path / "record-200").exists()
     assert kept_record(tmp_path, 200, tmp_path / "scratch-2", Maker(make=_make, digest="a", planted={}))[1] == 201
 
@@ -227,7 +227,7 @@ def test_what_was_not_made_by_this_maker_is_neither_used_nor_touched(tmp_path: P
     assert sorted(record.iterdir()) == before
 
 
-def served(record: Path) -> list[TableFile]:
+def watermark_files(record: Path) -> list[TableFile]:
     return check_files(record)["watermarks"]
 
 
@@ -237,13 +237,13 @@ def test_a_made_record_has_the_answers_of_a_broker_in_the_order_in_which_they_ca
 ) -> None:
     monkeypatch.setattr(made_record, "_CHUNK", 2_000)
     make_record(tmp_path / "record", asked)
-    assert not has_gone_back(served(tmp_path / "record"))
+    assert not has_gone_back(watermark_files(tmp_path / "record"))
 
 
 @pytest.mark.parametrize("asked", [200, 20_000])
 def test_the_high_watermarks_of_a_made_record_go_back_as_often_as_its_items_say(tmp_path: Path, asked: int) -> None:
     make_record(tmp_path / "record", asked)
-    rows = ds.dataset([str(file.path) for file in served(tmp_path / "record")]).to_table().to_pylist()
+    rows = ds.dataset([str(file.path) for file in watermark_files(tmp_path / "record")]).to_table().to_pylist()
     highest: Counter[int] = Counter()
     items = 0
     for row in rows:

@@ -120,7 +120,7 @@ def test_a_demo_ends_well_only_as_predicted_on_both_releases_with_nothing_left(
     ],
     ids=["good", "exit code", "no record"],
 )
-def test_both_runtimes_are_told_side_by_side_and_a_run_that_fails_ends_with_one(
+def test_both_runtimes_are_listed_side_by_side_and_a_run_that_fails_ends_with_one(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], run: Command, code: int, said: str
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["runtimes", "1"])

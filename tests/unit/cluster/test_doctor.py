@@ -20,11 +20,11 @@ def _fine() -> str:
     return "fine"
 
 
-def _lacking() -> str:
+def _lacking_check() -> str:
     raise HarnessError("the thing is missing", got="nothing", next="apt-get install thing")
 
 
-def _broken() -> str:
+def _broken_check() -> str:
     raise ZeroDivisionError("division by zero")
 
 
@@ -43,12 +43,12 @@ def ask(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 
 
 def test_a_check_that_throws_is_unknown_never_ok(ask: Callable[..., None]) -> None:
-    ask((_fine, (), True), (_lacking, (), True), (_broken, (), True))
+    ask((_fine, (), True), (_lacking_check, (), True), (_broken_check, (), True))
     assert [check.status for check in check_host()] == ["ok", "missing", "unknown"]
 
 
 def test_a_missing_thing_says_what_was_seen_and_what_to_type(ask: Callable[..., None]) -> None:
-    ask((_lacking, ("power-loss",), True))
+    ask((_lacking_check, ("power-loss",), True))
     (check,) = check_host()
     assert (check.detail, check.remedy) == ("the thing is missing (nothing)", "apt-get install thing")
 
@@ -57,9 +57,9 @@ def test_a_missing_thing_says_what_was_seen_and_what_to_type(ask: Callable[..., 
     ("looks", "code"),
     [
         ([(_fine, (), True)], ExitCode.AS_PREDICTED),
-        ([(_fine, (), True), (_lacking, (), False)], ExitCode.AS_PREDICTED),
-        ([(_fine, (), True), (_lacking, (), True)], ExitCode.INCONCLUSIVE),
-        ([(_broken, (), True)], ExitCode.INCONCLUSIVE),
+        ([(_fine, (), True), (_lacking_check, (), False)], ExitCode.AS_PREDICTED),
+        ([(_fine, (), True), (_lacking_check, (), True)], ExitCode.INCONCLUSIVE),
+        ([(_broken_check, (), True)], ExitCode.INCONCLUSIVE),
     ],
 )
 def test_the_exit_code_is_0_only_when_the_local_runtime_lacks_nothing(
@@ -76,14 +76,18 @@ def test_the_exit_code_is_0_only_when_the_local_runtime_lacks_nothing(
 
 
 def test_a_run_is_refused_once_with_everything_that_its_steps_lack(ask: Callable[..., None]) -> None:
-    ask((_lacking, (EVERY_RUN,), True), (_broken, ("power-loss",), True))
-    with pytest.raises(HarnessError, match="_lacking, _broken") as refused:
+    ask((_lacking_check, (EVERY_RUN,), True), (_broken_check, ("power-loss",), True))
+    with pytest.raises(HarnessError, match="_lacking_check, _broken_check") as refused:
         require_host(["kill", "power-loss"])
     assert refused.value.next == "apt-get install thing"
 
 
 def test_a_run_is_not_refused_for_what_its_steps_do_not_need(ask: Callable[..., None]) -> None:
-    ask((_fine, (EVERY_RUN,), True), (_lacking, ("power-loss",), True), (_broken, ("docker runtime",), False))
+    ask(
+        (_fine, (EVERY_RUN,), True),
+        (_lacking_check, ("power-loss",), True),
+        (_broken_check, ("docker runtime",), False),
+    )
     require_host(["kill", "partition"])
 
 

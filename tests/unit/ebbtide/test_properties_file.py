@@ -121,13 +121,13 @@ def test_every_printable_character_of_ascii_is_writable() -> None:
     assert is_writable(string.ascii_letters + string.digits + string.punctuation + " ")
 
 
-def test_a_node_is_told_its_folder_whatever_the_folder_is_called() -> None:
+def test_a_node_gets_its_folder_whatever_the_folder_is_called() -> None:
     plan = plan_cluster(ClusterSpec(), address_of)
     folder = Path("/records/jürgen/my runs\\1")
     assert read_back(render(properties_of(plan, plan.nodes[1], folder)))["log.dirs"] == str(folder)
 
 
-def test_the_node_that_the_class_archive_is_made_from_is_told_all_of_its_properties(tmp_path: Path) -> None:
+def test_the_node_that_the_class_archive_is_made_from_gets_all_of_its_properties(tmp_path: Path) -> None:
     found = read_back(render(jvm._training_properties(tmp_path)))
     assert found["process.roles"] == "broker,controller"
     assert found["log.dirs"] == str(tmp_path / "data")

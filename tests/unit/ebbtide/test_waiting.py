@@ -32,8 +32,8 @@ def test_a_wait_that_expires_says_what_it_awaited_and_what_it_last_saw() -> None
 
 
 def test_what_the_condition_raises_comes_through_at_once() -> None:
-    def broken() -> bool:
+    def broken_condition() -> bool:
         raise KeyError("broken")
 
     with pytest.raises(KeyError, match="broken"):
-        wait_until(broken, awaited="nothing", timeout_s=5)
+        wait_until(broken_condition, awaited="nothing", timeout_s=5)

@@ -62,7 +62,7 @@ def test_parts_that_are_no_steps_are_damage() -> None:
 
 
 @pytest.fixture
-def done(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def done_steps(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     done: list[str] = []
 
     def act(what: str, effect: Effect) -> Effect:
@@ -74,16 +74,18 @@ def done(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return done
 
 
-def test_a_flap_cuts_and_heals_in_turn_for_half_a_period_each(done: list[str]) -> None:
+def test_a_flap_cuts_and_heals_in_turn_for_half_a_period_each(done_steps: list[str]) -> None:
     waited: list[float] = []
     parts = flap(None, [CUT], 2, 3.0, waited.append)  # type: ignore[arg-type]
-    assert done == ["cut", "heal", "cut", "heal"]
+    assert done_steps == ["cut", "heal", "cut", "heal"]
     assert waited == [1.5, 1.5, 1.5, 1.5]
     assert [(part.kind, part.nodes) for part in parts[:2]] == [("partition", (1, 2)), ("heal", ())]
 
 
-def test_a_flap_ends_healed_at_the_first_cut_that_cut_nothing(done: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_flap_ends_healed_at_the_first_cut_that_cut_nothing(
+    done_steps: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(network, "partition", lambda _runtime, _cuts: unproven_effect("packets still pass"))
     effect = compose_effect(flap(None, [CUT], 5, 0.0, lambda _seconds: None))  # type: ignore[arg-type]
     assert (effect.effect_ns, effect.why) == (None, "packets still pass")
-    assert done == ["heal"]
+    assert done_steps == ["heal"]

@@ -33,7 +33,7 @@ class FakeVolume:
         return 4096
 
     def free(self) -> None:
-        self._healed("free")
+        self._heal("free")
 
     def set_read_only(self) -> None:
         self.done.append("read-only")
@@ -46,9 +46,9 @@ class FakeVolume:
         self.done.append("unmount")
 
     def mount(self) -> None:
-        self._healed("mount")
+        self._heal("mount")
 
-    def _healed(self, what: str) -> None:
+    def _heal(self, what: str) -> None:
         self.done.append(what)
         if self.heals:
             self.error = None
@@ -75,7 +75,7 @@ class FakeRuntime:
         self.volume_ = FakeVolume(folder)
         self.pulses = FakePulses(freezes=True)
         self.folder = folder / "data"
-        build.write_log(self.folder / "t-0", build.plain(0, b"one", b"two"))
+        build.write_log(self.folder / "t-0", build.plain_batch(0, b"one", b"two"))
         self.running = True
         self.signals: list[str] = []
         self.new = DiskReplacement(lost_bytes=9, logs={"t-0": LOG}, left=(), cluster_id_before="C", cluster_id="C")
@@ -116,27 +116,27 @@ def trouble(runtime: FakeRuntime) -> disk.Trouble:
     return disk.Trouble(runtime, 1)  # type: ignore[arg-type]
 
 
-def why(effect: Effect) -> str:
+def reason_of(effect: Effect) -> str:
     assert (effect.effect_ns is None) == (effect.why is not None)
     return effect.why or ""
 
 
 def test_a_replaced_disk_is_proven_by_being_empty_and_of_the_same_cluster(runtime: FakeRuntime) -> None:
     effect = disk.wipe_disk(runtime, 1)  # type: ignore[arg-type]
-    assert not why(effect)
+    assert not reason_of(effect)
     assert effect.proof["lost_bytes"] == 9
     assert effect.proof["logs"]["t-0"]["leo_after"] == 0
 
 
 def test_a_disk_that_still_holds_a_partition_was_not_replaced(runtime: FakeRuntime) -> None:
     runtime.new = DiskReplacement(lost_bytes=9, logs={}, left=("t-0",), cluster_id_before="C", cluster_id="C")
-    assert "not empty: t-0" in why(disk.wipe_disk(runtime, 1))  # type: ignore[arg-type]
+    assert "not empty: t-0" in reason_of(disk.wipe_disk(runtime, 1))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("cluster_id", ["D", None])
 def test_a_disk_of_another_cluster_is_another_experiment(runtime: FakeRuntime, cluster_id: str | None) -> None:
     runtime.new = DiskReplacement(lost_bytes=9, logs={}, left=(), cluster_id_before="C", cluster_id=cluster_id)
-    assert "not C" in why(disk.wipe_disk(runtime, 1))  # type: ignore[arg-type]
+    assert "not C" in reason_of(disk.wipe_disk(runtime, 1))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -153,7 +153,7 @@ def test_a_volume_in_trouble_is_proven_by_its_own_error_of_a_write(
 ) -> None:
     assert callable(act)
     runtime.volume_.error = error
-    reason = why(act(trouble))
+    reason = reason_of(act(trouble))
     if error is None:
         assert "still takes writes" in reason
     else:
@@ -164,7 +164,7 @@ def test_a_full_volume_is_freed_and_nothing_is_lost_or_killed(runtime: FakeRunti
     trouble.fill()
     runtime.volume_.error = errno.ENOSPC
     effect, lost = trouble.mend()
-    assert (why(effect), lost, runtime.signals) == ("", {}, [])
+    assert (reason_of(effect), lost, runtime.signals) == ("", {}, [])
     assert runtime.volume_.done == ["fill", "free"]
 
 
@@ -176,7 +176,7 @@ def test_a_dead_volume_is_mounted_anew_once_nobody_runs_on_it_and_its_losses_are
     (runtime.folder / "t-0" / build.segment_name(0)).write_bytes(b"")
     runtime.volume_.error = errno.EIO
     effect, lost = trouble.mend()
-    assert not why(effect)
+    assert not reason_of(effect)
     assert (lost["t-0"].leo_before, lost["t-0"].leo_after) == (2, 0)
     assert runtime.signals[-1] == "kill"
     assert runtime.volume_.done == ["shut down", "unmount", "mount"]
@@ -186,7 +186,7 @@ def test_a_volume_that_still_refuses_writes_was_not_mended(runtime: FakeRuntime,
     trouble.fill()
     runtime.volume_.error, runtime.volume_.heals = errno.ENOSPC, False
     effect, _ = trouble.mend()
-    assert "refuses a write" in why(effect)
+    assert "refuses a write" in reason_of(effect)
 
 
 @pytest.mark.parametrize(
@@ -209,6 +209,6 @@ def test_a_slow_volume_is_proven_by_a_slow_write_after_it_was_frozen_and_not_by_
     runtime.pulses = pulses
     monkeypatch.setattr(disk, "_WRITE_TIMEOUT_S", 0.0)
     monkeypatch.setattr(disk, "timed_write", lambda _folder, _timeout_s: write_s)
-    told = why(trouble.slow(delay_s=0.1, period_s=0.2))
+    told = reason_of(trouble.slow(delay_s=0.1, period_s=0.2))
     assert reason in told
     assert bool(reason) == bool(told)

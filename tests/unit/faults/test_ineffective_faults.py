@@ -47,7 +47,7 @@ class Inert:
         self._pid = pid
         self._asked = 0
         self._told: list[tuple[int, WireEvent]] = []
-        build.write_log(folder / "t-0", build.plain(0, b"one"))
+        build.write_log(folder / "t-0", build.plain_batch(0, b"one"))
 
     def pid(self, node_id: int) -> int | None:
         return None if node_id == 2 else self._pid
@@ -136,7 +136,7 @@ class Inert:
         return told
 
 
-def accepted(request: AdminRequest, timeout_s: float) -> AdminAnswer:
+def accept_request(request: AdminRequest, timeout_s: float) -> AdminAnswer:
     return AdminAnswer(broker="broker-1", error="NONE")
 
 
@@ -197,7 +197,7 @@ def test_a_step_that_did_nothing_proves_nothing_and_says_why(kind: StepKind, tmp
         runtime=Inert(tmp_path / "data", idle),  # type: ignore[arg-type]
         view=view,
         counters=Counters(),
-        administer=accepted,
+        administer=accept_request,
         display=Notes(),
         poll_cluster=lambda: None,
     )

@@ -38,7 +38,7 @@ class OneNode(HostRuntime):
         self.power_loss_method = method
         self._folder = folder
         self._processes, self._started_ns = {}, {}
-        build.write_log(self.data_dir(1) / "t-0", build.plain(0, b"one"))
+        build.write_log(self.data_dir(1) / "t-0", build.plain_batch(0, b"one"))
         self._volumes = {1: Lossy(image="", folder=str(self._volume_folder(NODE)))} if method == "fs-shutdown" else {}
 
     def _make_node_places(self) -> None: ...

@@ -56,7 +56,7 @@ def test_counters_and_reasons_pass_through_the_status_file(tmp_path: Path) -> No
     assert len(read.text.encode()) <= TEXT_BYTES
 
 
-def test_a_client_stops_when_told_and_says_so(start: StartClient, tmp_path: Path) -> None:
+def test_a_client_stops_on_request_and_says_so(start: StartClient, tmp_path: Path) -> None:
     client = Client("sampler", "workloads.sampler", tmp_path, tmp_path / "log")
     client.start(_sampler(client, tmp_path / "j"), start)
     client.await_state([ClientState.RUNNING], 20)

@@ -19,7 +19,7 @@ from kafka.protocol.consumer import ListOffsetsRequest, ListOffsetsResponse
 from kafka.protocol.metadata import ApiVersionsResponse
 
 from cluster.kafka_api.connection import DESCRIBE_TOPIC_PARTITIONS, LATEST, BrokerConnection, WireError
-from ebbtide.journal.descriptions import Described, pack_described, unpack_described
+from ebbtide.journal.descriptions import PartitionAnswer, pack_described, unpack_described
 from ebbtide.journal.file import JournalHeader, JournalReader, JournalWriter
 from ebbtide.waiting import wait_until
 from workloads.config import Endpoints, SamplerConfig
@@ -183,13 +183,13 @@ def test_an_answer_to_another_request_is_not_taken(broker: Callable[[Reply], Bro
         connection.list_offsets([("t", 0)], LATEST)
 
 
-def _framed(response: Any, version: int, correlation: int) -> bytes:
+def _frame_response(response: Any, version: int, correlation: int) -> bytes:
     response.API_VERSION = version
     response.with_header(correlation_id=correlation)
     return bytes(response.encode(header=True, framed=True))
 
 
-def _describing(elr: list[int] | None, *, speaks: bool = True) -> Reply:
+def _describe_reply(elr: list[int] | None, *, speaks: bool = True) -> Reply:
     """Answers ApiVersions first, then one partition with this ELR."""
     kind = DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic
     partition = kind.DescribeTopicPartitionsResponsePartition(
@@ -208,16 +208,16 @@ def _describing(elr: list[int] | None, *, speaks: bool = True) -> Reply:
         if correlation == 1:
             keys = [DESCRIBE_TOPIC_PARTITIONS] if speaks else [3]
             versions = [ApiVersionsResponse.ApiVersion(api_key=key, min_version=0, max_version=0) for key in keys]
-            return _framed(ApiVersionsResponse(error_code=0, api_keys=versions), 0, correlation)
+            return _frame_response(ApiVersionsResponse(error_code=0, api_keys=versions), 0, correlation)
         topics = [kind(error_code=0, name="t", topic_id=uuid.uuid4(), is_internal=False, partitions=[partition])]
         topics += [kind(error_code=3, name="u", topic_id=uuid.uuid4(), is_internal=False, partitions=[])]
         answer = DescribeTopicPartitionsResponse(throttle_time_ms=0, topics=topics, next_cursor=None)
-        return _framed(answer, 0, correlation)
+        return _frame_response(answer, 0, correlation)
 
     return reply
 
 
-def _describer(address: str) -> tuple[BrokerDescriber, deque[Described], threading.Event]:
+def _describer(address: str) -> tuple[BrokerDescriber, deque[PartitionAnswer], threading.Event]:
     config = SamplerConfig(
         endpoints=Endpoints(status="", stop=""),
         journal="",
@@ -227,7 +227,7 @@ def _describer(address: str) -> tuple[BrokerDescriber, deque[Described], threadi
         describe_interval_ms=5,
         request_timeout_ms=5_000,
     )
-    answers: deque[Described] = deque()
+    answers: deque[PartitionAnswer] = deque()
     stopping = threading.Event()
     return BrokerDescriber(config, 2, answers, stopping), answers, stopping
 
@@ -236,7 +236,7 @@ def _describer(address: str) -> tuple[BrokerDescriber, deque[Described], threadi
 def test_what_a_broker_describes_is_kept_as_it_said_it(
     broker: Callable[[Reply], Broker], tmp_path: Path, elr: list[int] | None
 ) -> None:
-    thread, answers, stopping = _describer(broker(_describing(elr)).address)
+    thread, answers, stopping = _describer(broker(_describe_reply(elr)).address)
     thread.start()
     wait_until(lambda: len(answers) >= 2, awaited="two answers", timeout_s=5)
     stopping.set()
@@ -251,7 +251,7 @@ def test_what_a_broker_describes_is_kept_as_it_said_it(
 
 
 def test_a_broker_that_cannot_describe_is_not_asked_to(broker: Callable[[Reply], Broker]) -> None:
-    old = broker(_describing([], speaks=False))
+    old = broker(_describe_reply([], speaks=False))
     thread, answers, _ = _describer(old.address)
     thread.start()
     thread.join(5)

@@ -25,7 +25,7 @@ from ebbtide.journal.convert import JOURNAL_DIR, convert_journals
 from ebbtide.journal.file import JournalHeader, JournalWriter
 from workloads.attempts import AttemptWatch
 from workloads.config import Endpoints, ProducerConfig
-from workloads.producer import Sending
+from workloads.producer import RecordSender
 from workloads.sends import COUNTERS, Sends
 from workloads.status import StatusFile
 
@@ -102,7 +102,7 @@ class Account:
         self.sends = Sends(JournalWriter(journal, header), self.status, partitions, acks)
         self.client = Client()
         self.sends.watch(AttemptWatch(self.client))
-        self.sending = Sending(config, self.client, self.sends)
+        self.sending = RecordSender(config, self.client, self.sends)
 
     def rows(self) -> list[tuple[int, str, int | None, str | None]]:
         """sequence, status, offset and error of each row, after the producer's end."""
@@ -217,7 +217,7 @@ def _timed_out_then_expired_in_the_buffer(client: Client, batch: Batch) -> Excep
     return KafkaTimeoutError("expired")
 
 
-def _aborted(_client: Client, _batch: Batch) -> Exception:
+def _abort_error(_client: Client, _batch: Batch) -> Exception:
     return IllegalStateError("closed forcefully")
 
 
@@ -231,7 +231,7 @@ def _aborted(_client: Client, _batch: Batch) -> Exception:
         (_refused_then_expired_in_the_buffer, "failed", "EXPIRED_UNSENT"),
         (_expired_in_flight, "unknown", "KafkaTimeoutError"),
         (_timed_out_then_expired_in_the_buffer, "unknown", "KafkaTimeoutError"),
-        (_aborted, "unknown", "IllegalStateError"),
+        (_abort_error, "unknown", "IllegalStateError"),
     ],
 )
 def test_all_attempts_together_decide(account: Account, story: Story, status: str, error: str) -> None:

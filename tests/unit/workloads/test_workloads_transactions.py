@@ -34,7 +34,7 @@ from ebbtide.record.tables import table_files
 from ebbtide.waiting import wait_until
 from workloads import transactions
 from workloads.config import Endpoints, ProducerConfig
-from workloads.producer import Sending
+from workloads.producer import RecordSender
 from workloads.sends import COUNTERS, Sends
 from workloads.status import StatusFile
 from workloads.transactions import Transactions
@@ -120,7 +120,7 @@ class Run:
         status = StatusFile.create(record / "status", len(COUNTERS) * 2)
         header = JournalHeader(table="sends", id=1, topics=("t",), acks=-1)
         self.sends = Sends(JournalWriter(journal, header), status, 2, -1)
-        self.sending = Sending(self.config, None, self.sends)
+        self.sending = RecordSender(self.config, None, self.sends)
         self.producers: list[Producer] = []
         self.prepare: Callable[[Producer], None] = lambda _: None
         self.transactions = Transactions(self.config, self.sends, self._open, self._use)
@@ -129,12 +129,12 @@ class Run:
     def go(self, until: Callable[[], bool], *, finish: bool = False) -> None:
         """Advance until it is so."""
 
-        def reached() -> bool:
+        def has_reached() -> bool:
             self.sends.flush()
             self.transactions.advance(finish=finish)
             return until()
 
-        wait_until(reached, awaited="the transactions", timeout_s=5)
+        wait_until(has_reached, awaited="the transactions", timeout_s=5)
 
     def fill(self, count: int = 4) -> int:
         """Hand over at most so many records to the transaction; how many went."""
@@ -146,12 +146,12 @@ class Run:
         self.transactions.count_handed(self.sending.number - before, whole=whole)
         return count
 
-    def whole(self) -> None:
+    def run_transaction(self) -> None:
         """One transaction from its begin to whatever follows it."""
         self.fill()
         self.go(lambda: self.transactions.is_idle and self.transactions.room() > 0)
 
-    def ends(self) -> list[tuple[str | None, str]]:
+    def outcomes(self) -> list[tuple[str | None, str]]:
         """Outcome and reason of each transaction, after the producer's end."""
         self.transactions.abandon()
         self.sends.abandon()
@@ -186,16 +186,16 @@ def run(tmp_path: Path) -> Run:
 
 
 def test_a_transaction_whose_records_are_all_acked_is_committed(run: Run) -> None:
-    run.whole()
+    run.run_transaction()
     assert run.producers[0].asked == ["init", "begin", "commit"]
-    assert run.ends() == [("committed", "COMMITTED")]
+    assert run.outcomes() == [("committed", "COMMITTED")]
     assert run.rows() == [(number, "acked", 1, "committed") for number in range(4)]
 
 
 def test_the_second_transaction_begins_where_the_first_ended_on_every_partition(run: Run) -> None:
-    run.whole()
-    run.whole()
-    run.ends()
+    run.run_transaction()
+    run.run_transaction()
+    run.outcomes()
     assert [row[2] for row in run.rows()] == [1] * 4 + [2] * 4
 
 
@@ -203,13 +203,13 @@ def test_a_commit_is_not_asked_for_before_every_record_has_its_answer(run: Run) 
     held: list[FutureProduceResult] = []
     send = run.producers[0].send
 
-    def holding(*arguments: Any) -> FutureRecordMetadata:
+    def hold_send(*arguments: Any) -> FutureRecordMetadata:
         future = send(*arguments)
         waiting = FutureProduceResult(TopicPartition("t", arguments[-1]))
         held.append(waiting)
         return FutureRecordMetadata(waiting, 0, 0, None, -1, len(arguments[1]), future.args[0])
 
-    run.producers[0].send = holding  # type: ignore[method-assign,assignment]
+    run.producers[0].send = hold_send  # type: ignore[method-assign,assignment]
     run.fill()
     for _ in range(20):
         run.sends.flush()
@@ -224,17 +224,17 @@ def test_a_commit_is_not_asked_for_before_every_record_has_its_answer(run: Run) 
 def test_every_nth_is_aborted_on_purpose(tmp_path: Path) -> None:
     run = Run(tmp_path, abort_every=2)
     for _ in range(4):
-        run.whole()
-    assert [outcome for outcome, _ in run.ends()] == ["committed", "aborted", "committed", "aborted"]
+        run.run_transaction()
+    assert [outcome for outcome, _ in run.outcomes()] == ["committed", "aborted", "committed", "aborted"]
     assert len(run.producers) == 1
 
 
 def test_a_record_that_is_not_acked_ends_the_incarnation_and_its_transaction_uncommitted(run: Run) -> None:
     run.producers[0].answer = KafkaTimeoutError("late")
-    run.whole()
+    run.run_transaction()
     assert "commit" not in run.producers[0].asked
     assert len(run.producers) == 2
-    assert run.ends() == [("aborted", "REPLACED")]
+    assert run.outcomes() == [("aborted", "REPLACED")]
     assert {row[1:] for row in run.rows()} == {("unknown", 1, "aborted")}
 
 
@@ -246,14 +246,14 @@ def test_until_the_next_incarnation_has_started_a_broken_transaction_is_unknown(
     run.producers[0].answer = KafkaTimeoutError("late")
     run.fill()
     run.go(lambda: len(run.producers) > 1)
-    assert run.ends() == [("unknown", "UNRESOLVED")]
+    assert run.outcomes() == [("unknown", "UNRESOLVED")]
 
 
 def test_a_commit_that_was_asked_for_and_failed_is_unknown(run: Run) -> None:
     run.producers[0].error["commit"] = KafkaError("the connection broke")
-    run.whole()
+    run.run_transaction()
     assert len(run.producers) == 2
-    assert run.ends() == [("unknown", "IN_DOUBT")]
+    assert run.outcomes() == [("unknown", "IN_DOUBT")]
 
 
 @pytest.mark.parametrize(
@@ -284,7 +284,7 @@ def test_a_coordinator_that_does_not_answer_is_not_waited_for_without_end(
     answered.set()
     old.moves_to(9)
     assert run.fill() > 0
-    assert run.ends() == [end, ("unknown", "UNRESOLVED")]
+    assert run.outcomes() == [end, ("unknown", "UNRESOLVED")]
     assert [one.event for one in run.events()] == ["transaction", "fenced" if on_purpose else "replaced", "transaction"]
 
 
@@ -299,7 +299,7 @@ def test_a_commit_refused_as_fenced_is_aborted_only_if_it_was_sent_once(run: Run
     run.fill()
     producer.sends_commit(times)
     run.go(lambda: run.transactions.is_idle and run.transactions.room() > 0)
-    assert run.ends() == [end]
+    assert run.outcomes() == [end]
     assert run.events()[1].event == "fenced"
 
 
@@ -307,12 +307,12 @@ def test_a_commit_that_returns_although_the_producer_epoch_moved_is_unknown(run:
     run.fill()
     run.producers[0].moves_to(5)
     run.go(lambda: run.transactions.is_idle and len(run.producers) == 2)
-    assert run.ends() == [("unknown", "EPOCH_MOVED")]
+    assert run.outcomes() == [("unknown", "EPOCH_MOVED")]
 
 
 def test_a_fenced_incarnation_goes_on_to_its_commit_and_is_refused(tmp_path: Path) -> None:
     run = Run(tmp_path, fence_every=2)
-    run.whole()
+    run.run_transaction()
     assert run.fill() == 2
     run.go(lambda: run.transactions.room() == 2)
     assert len(run.producers) == 2
@@ -320,8 +320,8 @@ def test_a_fenced_incarnation_goes_on_to_its_commit_and_is_refused(tmp_path: Pat
     run.producers[0].error["commit"] = ProducerFencedError()
     run.fill()
     run.go(lambda: run.transactions.is_idle and run.transactions.room() > 0)
-    run.whole()
-    assert run.ends() == [("committed", "COMMITTED"), ("aborted", "FENCED"), ("committed", "COMMITTED")]
+    run.run_transaction()
+    assert run.outcomes() == [("committed", "COMMITTED"), ("aborted", "FENCED"), ("committed", "COMMITTED")]
     assert [one.event for one in run.events()] == ["transaction", "transaction", "fenced", "transaction"]
     assert run.producers[1].asked == ["init", "begin", "commit"]
 
@@ -329,7 +329,7 @@ def test_a_fenced_incarnation_goes_on_to_its_commit_and_is_refused(tmp_path: Pat
 def test_a_stop_ends_the_open_transaction_with_the_records_that_it_has(run: Run) -> None:
     run.fill(1)
     run.go(lambda: run.transactions.is_idle, finish=True)
-    assert run.ends() == [("committed", "COMMITTED")]
+    assert run.outcomes() == [("committed", "COMMITTED")]
 
 
 def test_a_client_that_refuses_a_record_ends_its_incarnation(run: Run) -> None:
@@ -337,8 +337,8 @@ def test_a_client_that_refuses_a_record_ends_its_incarnation(run: Run) -> None:
         raise KafkaError("Cannot perform send")
 
     run.producers[0].send = refuse  # type: ignore[method-assign,assignment]
-    run.whole()
-    assert run.ends() == [("aborted", "REPLACED")]
+    run.run_transaction()
+    assert run.outcomes() == [("aborted", "REPLACED")]
 
 
 def test_a_transaction_without_an_end_is_unknown_after_a_kill(run: Run) -> None:

@@ -23,7 +23,7 @@ def record(tmp_path: Path) -> Path:
     """A run with one replica, whose log has a hole from offset 1 to 5 and ends at 6."""
     RecordBuilder().acked(1, at=0).final(1, at=0).write(tmp_path)
     for base in (0, 5):
-        build.write_log(tmp_path / "raw" / "broker-1" / "t-0", build.plain(base, b"1"), base=base)
+        build.write_log(tmp_path / "raw" / "broker-1" / "t-0", build.plain_batch(base, b"1"), base=base)
     write_replicas(tmp_path, lambda _: 1)
     return tmp_path
 
@@ -41,32 +41,32 @@ def facts_with(record: Path, *policies: PolicyFacts, high_watermark: int = 6) ->
     return facts_of(0, run_files(record, builder.manifest()), facts)
 
 
-def found(record: Path, *policies: PolicyFacts, high_watermark: int = 6) -> tuple[DamagedLog, ...]:
+def damaged_logs_of(record: Path, *policies: PolicyFacts, high_watermark: int = 6) -> tuple[DamagedLog, ...]:
     return facts_with(record, *policies, high_watermark=high_watermark).damaged_logs
 
 
 def test_a_hole_below_the_high_watermark_is_damage(record: Path) -> None:
-    (damaged,) = found(record)
+    (damaged,) = damaged_logs_of(record)
     assert "from offset 1 on, below the checkpointed HW 6" in damaged.why
 
 
 def test_a_hole_above_the_high_watermark_is_none(record: Path) -> None:
-    assert found(record, high_watermark=1) == ()
+    assert damaged_logs_of(record, high_watermark=1) == ()
 
 
 @pytest.mark.parametrize("resource", ["topic:t", "cluster", "broker:1"])
 def test_a_hole_of_a_topic_that_was_compacted_is_none(record: Path, resource: str) -> None:
-    assert found(record, PolicyFacts(resource, "compact")) == ()
+    assert damaged_logs_of(record, PolicyFacts(resource, "compact")) == ()
 
 
 def test_a_hole_is_none_where_the_brokers_compact_by_default(record: Path) -> None:
     (record / "scenario.toml").write_text(COMPACTED_BY_DEFAULT)
-    assert found(record) == ()
+    assert damaged_logs_of(record) == ()
 
 
 def test_a_topics_own_policy_outdoes_the_default(record: Path) -> None:
     (record / "scenario.toml").write_text(COMPACTED_BY_DEFAULT)
-    assert len(found(record, PolicyFacts("topic:t", "delete"))) == 1
+    assert len(damaged_logs_of(record, PolicyFacts("topic:t", "delete"))) == 1
 
 
 def test_other_damage_counts_on_a_compacted_topic_too(record: Path) -> None:
@@ -76,5 +76,5 @@ def test_other_damage_counts_on_a_compacted_topic_too(record: Path) -> None:
     path.write_bytes(content)
     (record / "evidence.json").unlink()
     write_replicas(record, lambda _: 1)
-    (damaged,) = found(record, PolicyFacts("topic:t", "compact"))
+    (damaged,) = damaged_logs_of(record, PolicyFacts("topic:t", "compact"))
     assert "CRC-32C does not match, from offset 5 on" in damaged.why

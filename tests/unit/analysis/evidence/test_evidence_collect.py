@@ -61,7 +61,7 @@ def number(value: bytes | None) -> int | None:
 START = build.metadata_batch(0, build.topic("t", "T"), build.partition("T", 0, (1, 2), leader=1))
 
 
-def elected(offset: int, leader: int, epoch: int = 1) -> bytes:
+def election_batch(offset: int, leader: int, epoch: int = 1) -> bytes:
     return build.metadata_batch(offset, build.change("T", 0, leader=leader), epoch=epoch)
 
 
@@ -82,9 +82,9 @@ def test_the_timeline_of_one_controller_fills_the_three_tables(record: Path) -> 
 
 def test_what_no_majority_holds_is_left_out_where_every_log_is_there(record: Path) -> None:
     manifest(record, controllers=3)
-    metadata_log(record, 100, START, elected(2, 2), elected(3, 7), elected(4, 8))
-    metadata_log(record, 101, START, elected(2, 2), elected(3, 1, epoch=2))
-    metadata_log(record, 102, START, elected(2, 2), elected(3, 1, epoch=2), elected(4, 2, epoch=2))
+    metadata_log(record, 100, START, election_batch(2, 2), election_batch(3, 7), election_batch(4, 8))
+    metadata_log(record, 101, START, election_batch(2, 2), election_batch(3, 1, epoch=2))
+    metadata_log(record, 102, START, election_batch(2, 2), election_batch(3, 1, epoch=2), election_batch(4, 2, epoch=2))
     report = write_timeline(record)
     assert [row["leader"] for row in rows(record, "partitions")] == [1, 2, 1]
     assert (report.controller, report.end_offset) == (102, 4)
@@ -95,7 +95,7 @@ def test_what_no_majority_holds_is_left_out_where_every_log_is_there(record: Pat
 
 def test_a_whole_log_is_used_where_a_majority_cannot_be_known(record: Path) -> None:
     manifest(record, controllers=3)
-    metadata_log(record, 100, START, elected(2, 2), elected(3, 1))
+    metadata_log(record, 100, START, election_batch(2, 2), election_batch(3, 1))
     metadata_log(record, 101, START)
     report = write_timeline(record)
     assert [row["leader"] for row in rows(record, "partitions")] == [1, 2, 1]
@@ -106,10 +106,10 @@ def test_a_whole_log_is_used_where_a_majority_cannot_be_known(record: Path) -> N
 def test_the_log_that_starts_earliest_is_used_where_several_agree(record: Path) -> None:
     manifest(record, controllers=3)
     for controller in (100, 102):
-        folder = metadata_log(record, controller, elected(3, 1), base=3).parent
+        folder = metadata_log(record, controller, election_batch(3, 1), base=3).parent
         state = build.snapshot(build.topic("t", "T"), build.partition("T", 0, (1, 2), leader=2), timestamp_ms=5)
         (folder / f"{3:020}-0000000001.checkpoint").write_bytes(state)
-    metadata_log(record, 101, START, elected(2, 2), elected(3, 1))
+    metadata_log(record, 101, START, election_batch(2, 2), election_batch(3, 1))
     report = write_timeline(record)
     assert (report.controller, report.end_offset) == (101, 4)
     assert [row["leader"] for row in rows(record, "partitions")] == [1, 2, 1]
@@ -117,7 +117,7 @@ def test_the_log_that_starts_earliest_is_used_where_several_agree(record: Path) 
 
 def test_a_torn_metadata_log_is_used_as_far_as_it_goes_and_said(record: Path) -> None:
     manifest(record)
-    metadata_log(record, 100, START, elected(2, 2)[:-1])
+    metadata_log(record, 100, START, election_batch(2, 2)[:-1])
     report = write_timeline(record)
     assert len(rows(record, "partitions")) == 1
     assert report.logs[0].damage is not None
@@ -136,10 +136,10 @@ def test_every_record_of_every_replica_becomes_a_row(record: Path) -> None:
     manifest(record, brokers=2)
     marker = build.batch(2, [(b"\0\0\0\1", b"5", ())], epoch=4, flags=0x30, producer=(9, 2, -1))
     replica(record, 1, "t-0", build.batch(0, [(None, b"7", ()), (None, b"?", ())], producer=(9, 2, 5), codec=4), marker)
-    replica(record, 1, "t-0", build.plain(3, b"8", epoch=4), base=3)
-    replica(record, 2, "a-b-1", build.plain(0, b"9"))
-    replica(record, 2, "__consumer_offsets-3", build.plain(0, b"1"))
-    replica(record, 2, "t-0.0123-delete", build.plain(0, b"1"))
+    replica(record, 1, "t-0", build.plain_batch(3, b"8", epoch=4), base=3)
+    replica(record, 2, "a-b-1", build.plain_batch(0, b"9"))
+    replica(record, 2, "__consumer_offsets-3", build.plain_batch(0, b"1"))
+    replica(record, 2, "t-0.0123-delete", build.plain_batch(0, b"1"))
     report = write_replicas(record, number)
     found = rows(record, "replicas")
     keys = ("broker", "topic", "partition", "offset", "leader_epoch", "value", "sequence", "control")
@@ -160,11 +160,13 @@ def test_every_record_of_every_replica_becomes_a_row(record: Path) -> None:
 
 def test_damaged_replicas_give_the_rows_that_are_whole_and_every_damage_by_file(record: Path) -> None:
     manifest(record, brokers=3, raw_omitted=("broker-3/big-0",))
-    damaged = bytearray(build.plain(1, b"2"))
+    damaged = bytearray(build.plain_batch(1, b"2"))
     damaged[-1] ^= 1
     undecodable = build.batch(3, [(None, b"4", ())])[:61]
-    undecodable = _rechecked(undecodable + b"\x7f")
-    path = replica(record, 1, "t-0", build.plain(0, b"1"), bytes(damaged), build.plain(2, b"3"), undecodable, bytes(20))
+    undecodable = _with_valid_checksum(undecodable + b"\x7f")
+    path = replica(
+        record, 1, "t-0", build.plain_batch(0, b"1"), bytes(damaged), build.plain_batch(2, b"3"), undecodable, bytes(20)
+    )
     report = write_replicas(record, number)
     assert [row["value"] for row in rows(record, "replicas")] == [1, 3]
     (log,) = report.logs
@@ -180,13 +182,13 @@ def test_damaged_replicas_give_the_rows_that_are_whole_and_every_damage_by_file(
 def test_a_segment_that_is_missing_is_a_hole_and_does_not_end_the_log(record: Path) -> None:
     manifest(record, brokers=1)
     for base in (0, 5, 9):
-        replica(record, 1, "t-0", build.plain(base, b"1"), base=base)
+        replica(record, 1, "t-0", build.plain_batch(base, b"1"), base=base)
     (log,) = write_replicas(record, number).logs
     assert [(one.damage.kind, one.from_offset) for one in log.damages] == [("hole", 1), ("hole", 6)]
     assert log.log_end_offset == leo_of(record / "raw" / "broker-1" / "t-0") == 10
 
 
-def _rechecked(data: bytes) -> bytes:
+def _with_valid_checksum(data: bytes) -> bytes:
     checked = bytearray(data)
     checked[8:12] = (len(data) - 12).to_bytes(4, "big")
     checked[17:21] = build.crc32c(bytes(checked[21:])).to_bytes(4, "big")
@@ -195,7 +197,7 @@ def _rechecked(data: bytes) -> bytes:
 
 def test_replicas_are_written_in_row_groups_of_a_bounded_size(record: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(table_file, "ROW_GROUP_ROWS", 10)
-    replica(record, 1, "t-0", *(build.plain(offset, b"%d" % offset) for offset in range(25)))
+    replica(record, 1, "t-0", *(build.plain_batch(offset, b"%d" % offset) for offset in range(25)))
     write_replicas(record, number)
     (path,) = table_files(record, "replicas")
     meta = pq.ParquetFile(path).metadata
@@ -204,7 +206,7 @@ def test_replicas_are_written_in_row_groups_of_a_bounded_size(record: Path, monk
 
 
 def test_a_table_that_failed_half_way_leaves_no_file(record: Path) -> None:
-    replica(record, 1, "t-0", build.plain(0, b"1"))
+    replica(record, 1, "t-0", build.plain_batch(0, b"1"))
 
     def fails(value: bytes | None) -> int | None:
         raise KeyError(value)
@@ -215,28 +217,28 @@ def test_a_table_that_failed_half_way_leaves_no_file(record: Path) -> None:
 
 
 def test_replicas_that_are_interrupted_after_the_first_broker_leave_the_table_as_it_was(record: Path) -> None:
-    replica(record, 1, "t-0", build.plain(0, b"1"))
-    replica(record, 2, "t-0", build.plain(0, b"2"))
+    replica(record, 1, "t-0", build.plain_batch(0, b"1"))
+    replica(record, 2, "t-0", build.plain_batch(0, b"2"))
 
-    def interrupted(value: bytes | None) -> int | None:
+    def raise_at_second(value: bytes | None) -> int | None:
         if value == b"2":
             raise KeyboardInterrupt
         return 1
 
     with pytest.raises(KeyboardInterrupt):
-        write_replicas(record, interrupted)
+        write_replicas(record, raise_at_second)
     assert table_files(record, "replicas") == []
     write_replicas(record, number)
     before = [path.read_bytes() for path in table_files(record, "replicas")]
     with pytest.raises(KeyboardInterrupt):
-        write_replicas(record, interrupted)
+        write_replicas(record, raise_at_second)
     assert [path.read_bytes() for path in table_files(record, "replicas")] == before
     assert len(before) == 2
 
 
 def test_a_checkpoint_becomes_a_watermark_of_each_replica(record: Path) -> None:
     manifest(record, brokers=2, start_ns=1, end_ns=1_000)
-    replica(record, 1, "t-0", build.plain(0, b"1", b"2", b"3"))
+    replica(record, 1, "t-0", build.plain_batch(0, b"1", b"2", b"3"))
     path = record / "raw" / "broker-1" / "replication-offset-checkpoint"
     path.write_text("0\n3\nt 0 2\nomitted 4 7\n__consumer_offsets 1 5\n")
     os.utime(path, ns=(500, 500))
@@ -272,7 +274,7 @@ def test_each_part_keeps_the_others_report(record: Path) -> None:
 
 
 def test_the_leo_is_the_end_of_what_is_whole(tmp_path: Path) -> None:
-    pieces = [build.plain(0, b"a", b"b"), build.plain(2, b"c"), build.plain(3, b"d")]
+    pieces = [build.plain_batch(0, b"a", b"b"), build.plain_batch(2, b"c"), build.plain_batch(3, b"d")]
     whole = b"".join(pieces)
     folder = tmp_path / "t-0"
     seen = []
@@ -285,12 +287,12 @@ def test_the_leo_is_the_end_of_what_is_whole(tmp_path: Path) -> None:
 
 def test_the_leo_counts_segments_and_stops_where_recovery_would_truncate(tmp_path: Path) -> None:
     data = tmp_path / "data"
-    build.write_log(data / "t-0", build.plain(0, b"a"))
-    build.write_log(data / "t-0", build.plain(1, b"b"), base=1)
+    build.write_log(data / "t-0", build.plain_batch(0, b"a"))
+    build.write_log(data / "t-0", build.plain_batch(1, b"b"), base=1)
     build.write_log(data / "t-1", base=40)
-    build.write_log(data / "t-2", build.plain(0, b"a"), b"torn")
-    build.write_log(data / "t-2", build.plain(1, b"b"), base=1)
-    build.write_log(data / "t-3.0f-delete", build.plain(0, b"a"))
+    build.write_log(data / "t-2", build.plain_batch(0, b"a"), b"torn")
+    build.write_log(data / "t-2", build.plain_batch(1, b"b"), base=1)
+    build.write_log(data / "t-3.0f-delete", build.plain_batch(0, b"a"))
     (data / "t-4").mkdir()
     (data / "meta.properties").write_text("")
     ends = {str(partition): leo_of(folder) for partition, folder in partition_folders(data).items()}

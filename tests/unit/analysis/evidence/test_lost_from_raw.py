@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from real_records import unpacked
+from real_records import unpack_record
 from test_damaged_logs import facts_with
 
 from analysis.evidence.remaking import TIMELINE
@@ -20,7 +20,7 @@ from ebbtide.record.sums import files_below, read_sums, write_sums
 @pytest.fixture
 def record(tmp_path: Path) -> Path:
     """A run that no SHA256SUMS speaks of."""
-    found = unpacked("last-replica-standing-4.4.0", tmp_path)
+    found = unpack_record("last-replica-standing-4.4.0", tmp_path)
     assert read_sums(found) is None
     return found
 

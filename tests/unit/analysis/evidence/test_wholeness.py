@@ -13,8 +13,8 @@ from unittest.mock import Mock
 
 import pyarrow.parquet as pq
 import pytest
-from damage import both, copy_of, damages, removals
-from real_records import NAMES, unpacked
+from damage import combine, copy_of, damages, removals
+from real_records import NAMES, unpack_record
 
 from analysis.evidence.remaking import TIMELINE
 from analysis.evidence.report import EVIDENCE
@@ -29,16 +29,16 @@ from ebbtide.record.tables import table_files
 @pytest.fixture
 def record(tmp_path: Path) -> Path:
     """A run as it is left now, SHA256SUMS and all."""
-    found = unpacked("last-replica-standing-4.4.0", tmp_path)
+    found = unpack_record("last-replica-standing-4.4.0", tmp_path)
     write_sums(found)
     return found
 
 
-def whys(record: Path) -> list[str]:
+def gap_reasons(record: Path) -> list[str]:
     return [one.why for one in gaps(record, read_manifest(record))]
 
 
-def unsummed(record: Path) -> Path:
+def remove_sums(record: Path) -> Path:
     (record / SUMS).unlink()
     return record
 
@@ -50,8 +50,8 @@ def change_manifest(record: Path, change: Callable[[dict[str, object]], object])
 
 
 def test_a_whole_record_has_no_gap_with_checksums_or_without(record: Path) -> None:
-    assert whys(record) == []
-    assert whys(unsummed(record)) == []
+    assert gap_reasons(record) == []
+    assert gap_reasons(remove_sums(record)) == []
 
 
 def test_sha256sum_reads_the_checksums(record: Path) -> None:
@@ -81,9 +81,9 @@ def test_sha256sum_reads_the_checksums(record: Path) -> None:
 @pytest.mark.parametrize("with_sums", [True, False])
 def test_a_missing_file_is_a_gap(record: Path, name: str, with_sums: bool) -> None:
     if not with_sums:
-        unsummed(record)
+        remove_sums(record)
     (record / name).unlink()
-    assert any(name in why or name.removesuffix(".parquet") in why for why in whys(record))
+    assert any(name in why or name.removesuffix(".parquet") in why for why in gap_reasons(record))
 
 
 def test_a_changed_byte_is_a_gap_of_its_table(record: Path) -> None:
@@ -92,12 +92,12 @@ def test_a_changed_byte_is_a_gap_of_its_table(record: Path) -> None:
     content[100] ^= 1
     path.write_bytes(content)
     assert [one.part for one in gaps(record, read_manifest(record))] == ["polls"]
-    assert whys(record) == ["polls/consumer-1.parquet is not as the run left it (SHA256SUMS)"]
+    assert gap_reasons(record) == ["polls/consumer-1.parquet is not as the run left it (SHA256SUMS)"]
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_damage_to_what_is_judged_is_seen_at_fifty_places_of_each_kind(name: str, tmp_path: Path) -> None:
-    record = unpacked(name, tmp_path)
+    record = unpack_record(name, tmp_path)
     write_sums(record)
     for damage in damages(record, seed=19, count=50):
         path = record / damage.file
@@ -118,25 +118,25 @@ def test_two_damages_at_once_do_not_hide_each_other(record: Path, tmp_path: Path
     found = [one for one in [*removals(record), *damages(record, 19, 20)] if not one.name.startswith(not_judged)]
     rolled = random.Random(19)
     for number in range(60):
-        damage = both(*rolled.sample(found, 2))
+        damage = combine(*rolled.sample(found, 2))
         copy = copy_of(record, tmp_path / str(number), damage)
         with contextlib.suppress(UsageError):
             prepare_record(copy)
-            assert whys(copy), damage.name
+            assert gap_reasons(copy), damage.name
         shutil.rmtree(copy)
 
 
 def test_a_file_that_the_run_did_not_write_is_a_gap_of_its_table(record: Path) -> None:
     shutil.copy(record / "polls" / "consumer-1.parquet", record / "polls" / "more.parquet")
-    assert whys(record) == ["polls/more.parquet is not one of the files that the run left (SHA256SUMS)"]
+    assert gap_reasons(record) == ["polls/more.parquet is not one of the files that the run left (SHA256SUMS)"]
 
 
 @pytest.mark.parametrize(
     "key", ["status", "torn_journal_bytes", "producers", "topics", "final_offsets", "features", "topology"]
 )
 def test_a_manifest_without_a_key_is_a_gap(record: Path, key: str) -> None:
-    change_manifest(unsummed(record), lambda manifest: manifest.pop(key))
-    assert any(key in why for why in whys(record))
+    change_manifest(remove_sums(record), lambda manifest: manifest.pop(key))
+    assert any(key in why for why in gap_reasons(record))
 
 
 @pytest.mark.parametrize(
@@ -155,17 +155,17 @@ def test_a_manifest_without_a_key_is_a_gap(record: Path, key: str) -> None:
 def test_a_manifest_that_differs_from_the_scenario_or_the_record_is_a_gap(
     record: Path, said: str, change: Callable[[dict[str, object]], object]
 ) -> None:
-    change_manifest(unsummed(record), change)
-    assert any(said in why for why in whys(record))
+    change_manifest(remove_sums(record), change)
+    assert any(said in why for why in gap_reasons(record))
 
 
 def test_of_a_table_in_files_of_other_names_nothing_is_concluded(record: Path) -> None:
-    unsummed(record)
+    remove_sums(record)
     change_manifest(record, lambda manifest: manifest.pop("ignored_properties"))
     (record / "polls" / "consumer-1.parquet").unlink()
     for path in sorted((record / "polls").iterdir()):
         path.rename(path.with_name(path.name.replace("consumer", "part")))
-    assert whys(record) == []
+    assert gap_reasons(record) == []
 
 
 def test_damaged_checksums_are_one_clear_error(record: Path) -> None:
@@ -179,14 +179,14 @@ def test_replicas_that_are_missing_as_a_whole_are_made_again_and_summed_anew(rec
     shutil.rmtree(record / "replicas")
     prepare_record(record)
     assert len(table_files(record, "replicas")) == 3
-    assert whys(record) == []
+    assert gap_reasons(record) == []
 
 
 def test_one_replica_that_is_missing_stays_a_gap(record: Path) -> None:
     (record / "replicas" / "broker-3.parquet").unlink()
     prepare_record(record)
     assert not (record / "replicas" / "broker-3.parquet").exists()
-    assert len(whys(record)) == 1
+    assert len(gap_reasons(record)) == 1
 
 
 def test_nothing_is_made_again_from_a_raw_folder_that_has_changed(record: Path) -> None:
@@ -195,7 +195,7 @@ def test_nothing_is_made_again_from_a_raw_folder_that_has_changed(record: Path) 
     assert not is_raw_whole(record)
     prepare_record(record)
     assert not table_files(record, "replicas")
-    assert len(whys(record)) == 3
+    assert len(gap_reasons(record)) == 3
 
 
 def test_only_new_files_are_summed_anew(record: Path) -> None:
@@ -210,7 +210,7 @@ def test_only_new_files_are_summed_anew(record: Path) -> None:
     assert before.keys() - after.keys() == {"brokers.parquet"}
 
 
-def recompressed(record: Path) -> Path:
+def recompress_tables(record: Path) -> Path:
     """Tables of other bytes than a remake writes, as an older version may have left them."""
     for table in ("partitions", "brokers", "configs", "replicas", "watermarks"):
         for path in table_files(record, table):
@@ -231,14 +231,14 @@ def interrupt(record: Path, at: str, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_remake_that_was_interrupted_is_finished_by_the_next_analysis(
     record: Path, stopped_in: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    recompressed(record)
+    recompress_tables(record)
     shutil.rmtree(record / "replicas")
     for table in TIMELINE:
         (record / f"{table}.parquet").unlink()
     where = "analysis.judging.one_record" if stopped_in == "update_sums" else "analysis.evidence.collect"
     interrupt(record, f"{where}.{stopped_in}", monkeypatch)
     prepare_record(record)
-    assert whys(record) == []
+    assert gap_reasons(record) == []
     sums = read_sums(record)
     assert sums is not None
     assert {"partitions.parquet", "replicas/broker-3.parquet", "evidence.json"} <= sums.keys()
@@ -247,12 +247,12 @@ def test_a_remake_that_was_interrupted_is_finished_by_the_next_analysis(
 def test_an_interrupted_remake_leaves_the_tables_of_the_other_part_as_they_are(
     record: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    recompressed(record)
+    recompress_tables(record)
     shutil.rmtree(record / "replicas")
     interrupt(record, "analysis.judging.one_record.update_sums", monkeypatch)
     before = (record / "partitions.parquet").read_bytes()
     prepare_record(record)
-    assert whys(record) == []
+    assert gap_reasons(record) == []
     assert (record / "partitions.parquet").read_bytes() == before
 
 
@@ -262,7 +262,7 @@ def test_no_part_is_made_again_beside_a_damaged_report_of_the_other(record: Path
     (record / EVIDENCE).write_text((record / EVIDENCE).read_text().replace('"records"', '"recordz"', 1))
     prepare_record(record)
     assert not table_files(record, "partitions")
-    assert any(EVIDENCE in why for why in whys(record))
+    assert any(EVIDENCE in why for why in gap_reasons(record))
 
 
 def test_all_that_is_made_of_raw_is_made_again_with_its_report(record: Path) -> None:
@@ -270,7 +270,7 @@ def test_all_that_is_made_of_raw_is_made_again_with_its_report(record: Path) -> 
     for name in (*(f"{table}.parquet" for table in TIMELINE), EVIDENCE, "watermarks/checkpoint.parquet"):
         (record / name).unlink()
     prepare_record(record)
-    assert whys(record) == []
+    assert gap_reasons(record) == []
 
 
 def cut_short(path: Path) -> None:
@@ -282,26 +282,26 @@ def cut_short(path: Path) -> None:
     "name", ["partitions.parquet", "configs.parquet", "replicas/broker-2.parquet", "watermarks/checkpoint.parquet"]
 )
 def test_a_table_with_fewer_rows_than_were_made_is_a_gap(record: Path, name: str) -> None:
-    cut_short(unsummed(record) / name)
-    (why,) = whys(record)
+    cut_short(remove_sums(record) / name)
+    (why,) = gap_reasons(record)
     assert "rows that were made are left (evidence.json)" in why
 
 
 @pytest.mark.parametrize("part", ["timeline", "replicas", "checkpoints"])
 def test_a_report_that_is_missing_is_a_gap(record: Path, part: str) -> None:
-    evidence = json.loads((unsummed(record) / EVIDENCE).read_text())
+    evidence = json.loads((remove_sums(record) / EVIDENCE).read_text())
     del evidence[part]
     (record / EVIDENCE).write_text(json.dumps(evidence))
-    assert whys(record) == [f"evidence.json has no report of the {part}"]
+    assert gap_reasons(record) == [f"evidence.json has no report of the {part}"]
 
 
 @pytest.mark.parametrize("name", ["part-0.parquet", "problem.txt"])
 def test_a_witness_that_left_something_is_no_gap(record: Path, name: str) -> None:
-    change_manifest(unsummed(record), lambda manifest: manifest["timings_s"].update(witness=1.5))  # type: ignore[attr-defined]
+    change_manifest(remove_sums(record), lambda manifest: manifest["timings_s"].update(witness=1.5))  # type: ignore[attr-defined]
     (record / "witness").mkdir()
-    assert whys(record) == ["witness/ is missing, but the manifest says that the run had a witness"]
+    assert gap_reasons(record) == ["witness/ is missing, but the manifest says that the run had a witness"]
     (record / "witness" / name).write_text("")
-    assert whys(record) == []
+    assert gap_reasons(record) == []
 
 
 @pytest.mark.parametrize("name", ["raw/broker-3/t-0/00000000000000099999.log", "raw/broker-9/meta.properties"])
@@ -317,26 +317,28 @@ def test_a_raw_folder_that_the_run_did_not_leave_is_not_whole(record: Path) -> N
     write_sums(record)
     (record / "away").rename(record / "raw")
     assert not is_raw_whole(record)
-    assert is_raw_whole(unsummed(record))
+    assert is_raw_whole(remove_sums(record))
 
 
 def test_timelines_tables_and_evidence_that_are_missing_together_are_a_gap(record: Path) -> None:
-    unsummed(record)
+    remove_sums(record)
     for name in (*(f"{table}.parquet" for table in TIMELINE), EVIDENCE):
         (record / name).unlink()
     prepare_record(record)
-    assert {f"evidence.json has no report of the {part}" for part in ("replicas", "checkpoints")} == {*whys(record)}
+    assert {f"evidence.json has no report of the {part}" for part in ("replicas", "checkpoints")} == {
+        *gap_reasons(record)
+    }
 
 
 @pytest.mark.parametrize("table", TIMELINE)
 @pytest.mark.parametrize("with_sums", [True, False])
 def test_a_torn_timeline_without_evidence_is_left_as_it_is(record: Path, table: str, with_sums: bool) -> None:
     if not with_sums:
-        unsummed(record)
+        remove_sums(record)
     for name in (f"{table}.parquet", EVIDENCE):
         (record / name).unlink()
     prepare_record(record)
     assert not table_files(record, table)
-    said = " ".join(whys(record))
+    said = " ".join(gap_reasons(record))
     assert table in said
     assert EVIDENCE in said

@@ -43,7 +43,7 @@ def read(story: Story, value: int | None, *, at: int, consumer: int = 999) -> No
 def finish(story: Story, *anomalies: dict[str, Any], end: int = 1000) -> Path:
     """Judge the record, and write its anomalies; the final log ends at `end`."""
     story.change(final_offsets={"t-0": FinalOffsets(log_start=0, high_watermark=end)})
-    write_verdict(story.record, story.judged())
+    write_verdict(story.record, story.judge())
     if anomalies:
         (story.record / "anomalies").mkdir()
         table = pa.Table.from_pylist(list(anomalies), schema=ANOMALY_SCHEMA)

@@ -121,7 +121,7 @@ def test_only_a_report_reads_the_examples_of_an_anomaly() -> None:
     assert readers == {"analysis.report.model"}
 
 
-def decided(verdict: Verdict) -> dict[str, Any]:
+def decided_parts(verdict: Verdict) -> dict[str, Any]:
     """All of a verdict but what it shows: the sentences, the evidence and the examples."""
     return {
         "outcome": verdict.outcome,
@@ -176,7 +176,7 @@ def test_verdicts_are_the_same_however_few_of_anything_are_shown(
     one_is_shown()
     few = verdicts()
     for record, shown, one in zip(records, whole, few, strict=True):
-        assert decided(one) == decided(shown), record
+        assert decided_parts(one) == decided_parts(shown), record
         assert all(len(anomaly.examples) == 1 for anomaly in one.anomalies)
     assert max(len(anomaly.examples) for verdict in whole for anomaly in verdict.anomalies) == 20
     expected = [status for _, status in DUPLICATES.values()]
@@ -215,10 +215,10 @@ def many_of_all(record: Path) -> Story:
 
 def test_a_rule_counts_all_of_its_cases_and_shows_some(tmp_path: Path, one_is_shown: Callable[[], None]) -> None:
     story = many_of_all(tmp_path)
-    whole = story.judged()
+    whole = story.judge()
     one_is_shown()
-    few = story.judged()
-    assert decided(few) == decided(whole)
+    few = story.judge()
+    assert decided_parts(few) == decided_parts(whole)
     violated = {one.name: len(one.evidence) for one in whole.properties if one.name in OF_THEM}
     assert violated == dict.fromkeys(OF_THEM, 20)
     assert {by_name(whole)[name] for name in OF_THEM} == {"violated"}

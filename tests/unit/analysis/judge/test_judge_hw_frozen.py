@@ -14,7 +14,7 @@ from ebbtide.record.steps import StepEntry
 HELD_UNTIL_S = 20
 
 
-def raised(record: Path, *, controllers: tuple[int, ...] = (100,)) -> Story:
+def story_of_raise(record: Path, *, controllers: tuple[int, ...] = (100,)) -> Story:
     """min.insync.replicas is raised above the ISR at 5 s, and the HW moves from 7 s to 9 s."""
     story = Story(record, kafka="4.3.1", features=ELR_ON)
     story.change(topology=Topology(controllers=controllers, brokers=(1, 2, 3)))
@@ -51,11 +51,11 @@ def fault(
 
 
 def status(story: Story) -> str:
-    return by_name(story.judged())["hw-frozen-below-min-isr"]
+    return by_name(story.judge())["hw-frozen-below-min-isr"]
 
 
 def test_a_leader_that_could_read_the_raised_min_isr_must_not_move_the_hw(tmp_path: Path) -> None:
-    assert status(raised(tmp_path)) == "violated"
+    assert status(story_of_raise(tmp_path)) == "violated"
 
 
 @pytest.mark.parametrize("step", ["hold-request", "delay-request", "drop-request"])
@@ -63,7 +63,7 @@ def test_a_leader_that_could_read_the_raised_min_isr_must_not_move_the_hw(tmp_pa
 def test_a_leader_whose_reads_of_the_metadata_log_were_stopped_did_not_know(
     tmp_path: Path, step: str, to: list[str]
 ) -> None:
-    story = raised(tmp_path)
+    story = story_of_raise(tmp_path)
     parameters: dict[str, Any] = {"to": to} if to else {}
     fault(story, step, 1, api="Fetch", **parameters)
     assert status(story) == "not-exercised"
@@ -73,7 +73,7 @@ def test_a_leader_whose_reads_of_the_metadata_log_were_stopped_did_not_know(
 def test_a_leader_that_could_not_connect_or_get_the_snapshot_had_no_metadata_log_to_read(
     tmp_path: Path, api: str, direction: str
 ) -> None:
-    story = raised(tmp_path)
+    story = story_of_raise(tmp_path)
     fault(story, "hold-request", 1, api=api, to=["controllers"], direction=direction)
     assert status(story) == "not-exercised"
 
@@ -92,19 +92,19 @@ def test_a_leader_that_could_not_connect_or_get_the_snapshot_had_no_metadata_log
 def test_what_does_not_stand_between_the_leader_and_the_metadata_log_excuses_nothing(
     tmp_path: Path, step: str, node: int, parameters: dict[str, Any]
 ) -> None:
-    story = raised(tmp_path)
+    story = story_of_raise(tmp_path)
     fault(story, step, node, **parameters)
     assert status(story) == "violated"
 
 
 def test_a_hold_excuses_nothing_that_the_leader_knew_before_it(tmp_path: Path) -> None:
-    story = raised(tmp_path)
+    story = story_of_raise(tmp_path)
     fault(story, "hold-request", 1, api="Fetch", at_s=6)
     assert status(story) == "violated"
 
 
 def test_a_hold_excuses_nothing_a_session_after_its_end(tmp_path: Path) -> None:
-    story = raised(tmp_path)
+    story = story_of_raise(tmp_path)
     fault(story, "hold-request", 1, api="Fetch")
     story.hw(HELD_UNTIL_S + 9, 1, 0, 200)
     story.hw(HELD_UNTIL_S + 11, 1, 0, 200)
@@ -115,20 +115,20 @@ def test_a_hold_excuses_nothing_a_session_after_its_end(tmp_path: Path) -> None:
 
 
 def test_a_hold_that_ended_just_before_may_still_be_felt(tmp_path: Path) -> None:
-    story = raised(tmp_path)
+    story = story_of_raise(tmp_path)
     fault(story, "hold-request", 1, api="Fetch", until_s=4.9)
     assert status(story) == "not-exercised"
 
 
 def test_a_hold_that_never_ended_excuses_everything(tmp_path: Path) -> None:
-    story = raised(tmp_path)
+    story = story_of_raise(tmp_path)
     fault(story, "hold-request", 1, api="Fetch", until_s=None)
     story.hw(50, 1, 0, 300)
     assert status(story) == "not-exercised"
 
 
 def test_holds_that_follow_one_another_count_as_one(tmp_path: Path) -> None:
-    story = raised(tmp_path)
+    story = story_of_raise(tmp_path)
     fault(story, "hold-request", 1, api="Fetch", at_s=5.2, until_s=6)
     fault(story, "hold-request", 1, api="Fetch", at_s=8, until_s=30)
     story.hw(20, 1, 0, 300)
@@ -138,13 +138,13 @@ def test_holds_that_follow_one_another_count_as_one(tmp_path: Path) -> None:
 def test_a_slow_link_or_disk_of_the_leader_may_keep_the_metadata_log_from_it(tmp_path: Path) -> None:
     measured: dict[str, Any] = {"transfers": {"100>1": {}}}
     for step, proof in (("limit-bandwidth", measured), ("limit-bandwidth", None), ("slow-disk", None)):
-        story = raised(tmp_path)
+        story = story_of_raise(tmp_path)
         fault(story, step, 1, proof=proof)
         assert status(story) == "not-exercised"
 
 
 def test_a_slow_link_between_brokers_excuses_nothing(tmp_path: Path) -> None:
-    story = raised(tmp_path)
+    story = story_of_raise(tmp_path)
     fault(story, "limit-bandwidth", 1, 2, proof={"transfers": {"1>2": {}, "2>1": {}}})
     assert status(story) == "violated"
 
@@ -166,7 +166,7 @@ def test_a_slow_link_between_brokers_excuses_nothing(tmp_path: Path) -> None:
 def test_what_befell_a_controller_may_have_kept_its_log_from_the_leader(
     tmp_path: Path, step: str, nodes: tuple[int, ...], proof: dict[str, Any]
 ) -> None:
-    story = raised(tmp_path, controllers=(100, 101, 102))
+    story = story_of_raise(tmp_path, controllers=(100, 101, 102))
     fault(story, step, *nodes, proof=proof)
     assert status(story) == "not-exercised"
 
@@ -180,7 +180,7 @@ def test_a_broker_counts_the_replicas_of_the_partition_itself(tmp_path: Path) ->
         story.hw(9, 1, 0, 200)
         for row in story.tables["watermarks"]:
             row["partition"] = 1
-        verdict = story.judged()
+        verdict = story.judge()
         assert by_name(verdict)["hw-frozen-below-min-isr"] == "not-exercised"
         assert verdict.coverage["hw-observed-below-min-isr"] == 0
 
@@ -194,7 +194,7 @@ def test_the_isr_of_a_moved_partition_is_not_below_the_min_isr_of_another(tmp_pa
     story.hw(9, 1, 0, 200)
     for row in story.tables["watermarks"]:
         row["partition"] = 1
-    verdict = story.judged()
+    verdict = story.judge()
     assert by_name(verdict)["hw-frozen-below-min-isr"] == "not-exercised"
     assert verdict.coverage["isr-below-min"] == 0
 

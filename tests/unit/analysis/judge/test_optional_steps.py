@@ -46,7 +46,7 @@ def test_only_a_step_that_is_not_optional_must_take_effect(tmp_path: Path, optio
     assert story.steps is not None
     story.steps[0] = msgspec.structs.replace(story.steps[0], parameters={"optional": optional})
     story.predict('loss = { committed = "none" }', steps=1)
-    assert story.judged().outcome == outcome
+    assert story.judge().outcome == outcome
 
 
 @pytest.mark.parametrize(("kind", "allowed"), [("wait", True), ("elect", True), ("kill", False)])

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from damage import Damage, both, copy_of, damages, flaw, removals, summed, unsummed
-from planted import plant_aborted_read, plant_divergence, plant_duplicate, plant_lost_tail
-from real_records import NAMES, unpacked
+from damage import Damage, combine, copy_of, damages, flaw, removals, remove_sums, write_current_sums
+from plant import plant_aborted_read, plant_divergence, plant_duplicate, plant_lost_tail
+from real_records import NAMES, unpack_record
 
 from analysis.judging.many_records import judge_many
 from ebbtide.record.verdict import Verdict
@@ -49,14 +49,14 @@ _NOTHING = Damage("nothing", lambda _: None)
 def records(folder: Path) -> Iterator[Path]:
     """Every recorded run, and those with something planted."""
     for name in NAMES:
-        yield unpacked(name, folder)
+        yield unpack_record(name, folder)
     for what, (name, plant) in _PLANTED.items():
-        record = unpacked(name, folder / "planted").rename(folder / f"{name}-{what}")
+        record = unpack_record(name, folder / "planted").rename(folder / f"{name}-{what}")
         plant(record)
         yield record
 
 
-def some(found: list[Damage], name: str) -> list[Damage]:
+def sample_damage(found: list[Damage], name: str) -> list[Damage]:
     return found if _ALL else random.Random(f"{name} {_SEED}").sample(found, _REMOVED)
 
 
@@ -64,7 +64,7 @@ def pairs(record: Path) -> list[Damage]:
     """A few pairs of damages at once."""
     rolled = random.Random(f"{record.name} {_SEED} pairs")
     found = [*removals(record), *damages(record, _SEED, 3)]
-    return [both(*rolled.sample(found, 2)) for _ in range(_PLACES or _PAIRS)]
+    return [combine(*rolled.sample(found, 2)) for _ in range(_PLACES or _PAIRS)]
 
 
 def flaws(spark: SparkSession, damaged: Sequence[tuple[Path, list[Damage]]], folder: Path) -> list[str]:
@@ -90,9 +90,11 @@ def flaws(spark: SparkSession, damaged: Sequence[tuple[Path, list[Damage]]], fol
 def test_no_damage_and_nothing_missing_makes_a_verdict_better(spark: SparkSession, tmp_path: Path) -> None:
     damaged = []
     for record in records(tmp_path / "whole"):
-        summed(record)
-        found = [*some([*removals(record)], record.name)]
-        found += damages(record, _SEED, _PLACES) if _ALL else some([*damages(record, _SEED, 1)], record.name)[:1]
+        write_current_sums(record)
+        found = [*sample_damage([*removals(record)], record.name)]
+        found += (
+            damages(record, _SEED, _PLACES) if _ALL else sample_damage([*damages(record, _SEED, 1)], record.name)[:1]
+        )
         found += pairs(record)
         damaged.append((record, found))
     assert flaws(spark, damaged, tmp_path) == []
@@ -105,8 +107,8 @@ def test_nothing_missing_makes_the_verdict_better_on_a_record_without_checksums(
 ) -> None:
     damaged = []
     for record in records(tmp_path / "whole"):
-        unsummed(record)
-        damaged.append((record, some([*removals(record)], f"{record.name} unsummed")))
+        remove_sums(record)
+        damaged.append((record, sample_damage([*removals(record)], f"{record.name} unsummed")))
     assert flaws(spark, damaged, tmp_path) == []
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from real_records import unpacked
+from real_records import unpack_record
 
 from analysis import reconcile
 from analysis.judging import many_records as many
@@ -27,14 +27,14 @@ def run_of(record: Path, manifest: Manifest) -> RunFiles:
 def test_a_bug_that_one_record_brings_out_stops_no_other(
     broken: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def done(what: str, record: Path, result: object) -> object:
+    def finish(what: str, record: Path, result: object) -> object:
         if what == broken and record.name == "bad":
             raise KeyError("a column")
         return result
 
     records = [tmp_path / name for name in ("good", "bad", "better")]
-    monkeypatch.setattr(many, "prepare_record", lambda record: done("prepare_record", record, Manifest(run_id="r")))
-    monkeypatch.setattr(many, "conclude", lambda record, *_: done("conclude", record, VERDICT))
+    monkeypatch.setattr(many, "prepare_record", lambda record: finish("prepare_record", record, Manifest(run_id="r")))
+    monkeypatch.setattr(many, "conclude", lambda record, *_: finish("conclude", record, VERDICT))
     monkeypatch.setattr(reconcile, "checked_run", lambda record, manifest, _: run_of(record, manifest))
     monkeypatch.setattr(many, "_reconcile", lambda runs, *_: {run.record: None for run in runs})
     monkeypatch.setattr(crash, "state_dir", lambda: tmp_path / "state")
@@ -63,7 +63,7 @@ def test_a_record_with_rows_that_cannot_be_read_is_reconciled_by_itself(
 
     records = []
     for name in ("good", "bad", "better"):
-        record = unpacked("last-replica-standing-4.4.0", tmp_path / name)
+        record = unpack_record("last-replica-standing-4.4.0", tmp_path / name)
         records.append(record.rename(tmp_path / name / name))
         write_sums(records[-1])
     path = records[1] / "polls" / "consumer-1.parquet"

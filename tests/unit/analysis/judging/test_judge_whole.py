@@ -139,7 +139,7 @@ def test_a_record_of_nothing_but_its_manifest_is_inconclusive(tmp_path: Path, on
     assert (tmp_path / "report.html").is_file()
 
 
-def _spoilt(record: Path) -> Path:
+def _spoil_sends(record: Path) -> Path:
     """A record whose sends are damaged behind a footer that says nothing of it."""
     story = told_whole(record)
     story.write()
@@ -158,14 +158,14 @@ def test_records_judged_together_get_the_verdicts_that_they_get_singly(
     for folder in folders:
         folder.mkdir()
     told_whole(folders[0]).write()
-    _spoilt(folders[1])
+    _spoil_sends(folders[1])
     whole = told_whole(folders[2])
     whole.tables["polls"] += [poll(value, offset=value, consumer=1, at_s=6) for value in range(20)]
     whole.change(run_id="run-2", final_consumer=1)
     whole.write()
     Story(folders[3]).write()
 
-    def found() -> list[tuple[bytes, list[dict[str, Any]]]]:
+    def read_judgements() -> list[tuple[bytes, list[dict[str, Any]]]]:
         good = (folders[0], *folders[2:])
         rows = (pq.read_table(folder / "anomalies", partitioning=None).to_pylist() for folder in good)
         return [
@@ -175,7 +175,7 @@ def test_records_judged_together_get_the_verdicts_that_they_get_singly(
 
     for folder in folders:
         main(["analyze", str(folder)])
-    singly = found()
+    singly = read_judgements()
     for folder in folders:
         (folder / "verdict.json").unlink(missing_ok=True)
     capsys.readouterr()
@@ -184,7 +184,7 @@ def test_records_judged_together_get_the_verdicts_that_they_get_singly(
     assert "a table's file is damaged" in said
     assert str(folders[1]) in said
     assert not (folders[1] / "verdict.json").exists()
-    assert found() == singly
+    assert read_judgements() == singly
     assert len({verdict for verdict, _ in singly}) == 3
 
 

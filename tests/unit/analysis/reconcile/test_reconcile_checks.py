@@ -21,7 +21,7 @@ from ebbtide.errors import UsageError
 from ebbtide.record.tables import TABLES
 
 
-def whole() -> RecordBuilder:
+def whole_record() -> RecordBuilder:
     return RecordBuilder().acked(1, 2, at=0).read(1, at=0).final(1, 2).served(1).led_by(1, epoch=0)
 
 
@@ -48,7 +48,7 @@ def whole() -> RecordBuilder:
 def test_a_value_that_the_format_does_not_have_is_refused_by_name(
     spark: SparkSession, tmp_path: Path, table: str, column: str, value: object, allowed: str
 ) -> None:
-    builder = whole()
+    builder = whole_record()
     record = builder.write(tmp_path / "run")
     rows = builder.tables[table]
     loose = pa.schema([field.with_nullable(True) for field in TABLES[table]])
@@ -63,7 +63,7 @@ def test_a_value_that_the_format_does_not_have_is_refused_by_name(
 
 @pytest.mark.spark
 def test_a_whole_record_without_statistics_is_judged(spark: SparkSession, tmp_path: Path) -> None:
-    builder = whole().send(3, at=-1, status="failed")
+    builder = whole_record().send(3, at=-1, status="failed")
     record = builder.write(tmp_path / "run")
     for path in record.rglob("*.parquet"):
         pq.write_table(pq.read_table(path), path, write_statistics=False)
@@ -71,11 +71,11 @@ def test_a_whole_record_without_statistics_is_judged(spark: SparkSession, tmp_pa
 
 
 @pytest.mark.spark
-def test_rows_that_spark_did_not_read_are_told(
+def test_rows_that_spark_did_not_read_are_reported(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As of a file that it passes by for a reason that nobody has thought of."""
-    builder = whole()
+    builder = whole_record()
     record = builder.write(tmp_path / "run")
     checked = tables.check_files
 

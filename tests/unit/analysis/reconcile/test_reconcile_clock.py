@@ -16,7 +16,7 @@ from analysis.reconcile.files import check_files
 S = 1_000_000_000
 
 
-def rose(builder: RecordBuilder, *at_s: float, broker: int = 1, epoch: int | None = 0) -> RecordBuilder:
+def rising_watermarks(builder: RecordBuilder, *at_s: float, broker: int = 1, epoch: int | None = 0) -> RecordBuilder:
     """A HW that only rises, as one broker serves it, with the times that the clock had."""
     for number, at in enumerate(at_s):
         at_ns = int(at * S)
@@ -24,49 +24,53 @@ def rose(builder: RecordBuilder, *at_s: float, broker: int = 1, epoch: int | Non
     return builder
 
 
-def stepped(builder: RecordBuilder, folder: Path) -> bool:
+def clock_went_back(builder: RecordBuilder, folder: Path) -> bool:
     return has_gone_back(check_files(builder.write(folder / "run"))["watermarks"])
 
 
 def test_answers_in_the_order_of_their_times_tell_of_no_step(tmp_path: Path) -> None:
-    builder = rose(rose(RecordBuilder(), 10, 10.1, 10.1, 12), 9, 11, broker=2)
-    assert not stepped(builder.checkpoint(1, 5, at_ns=3), tmp_path)
+    builder = rising_watermarks(rising_watermarks(RecordBuilder(), 10, 10.1, 10.1, 12), 9, 11, broker=2)
+    assert not clock_went_back(builder.checkpoint(1, 5, at_ns=3), tmp_path)
 
 
 @pytest.mark.parametrize(
     "build",
     [
-        lambda b: rose(b, 10, 10.1, 8.2, 8.3),
-        lambda b: rose(rose(b, 10, 10.1), 8.2, 8.3, epoch=1),
+        lambda b: rising_watermarks(b, 10, 10.1, 8.2, 8.3),
+        lambda b: rising_watermarks(rising_watermarks(b, 10, 10.1), 8.2, 8.3, epoch=1),
         lambda b: b.served(100, asked_ns=10 * S, at_ns=8 * S),
-        lambda b: rose(rose(rose(b, 10).on("u"), 10).on("t"), 8),
+        lambda b: rising_watermarks(rising_watermarks(rising_watermarks(b, 10).on("u"), 10).on("t"), 8),
     ],
     ids=["between two answers", "at an election", "during one answer", "partitions in turn"],
 )
 def test_a_broker_that_answered_before_it_did_tells_that_the_clock_was_set_back(
     tmp_path: Path, build: Callable[[RecordBuilder], RecordBuilder]
 ) -> None:
-    assert stepped(build(RecordBuilder()), tmp_path)
+    assert clock_went_back(build(RecordBuilder()), tmp_path)
 
 
 def test_brokers_and_partitions_are_in_no_order_among_themselves(tmp_path: Path) -> None:
-    builder = rose(rose(RecordBuilder(), 10, 10.1), 8, 8.1, broker=2)
-    assert not stepped(rose(builder.on("u"), 7, 7.1), tmp_path)
+    builder = rising_watermarks(rising_watermarks(RecordBuilder(), 10, 10.1), 8, 8.1, broker=2)
+    assert not clock_went_back(rising_watermarks(builder.on("u"), 7, 7.1), tmp_path)
 
 
 def test_answers_that_are_not_judged_do_not_count(tmp_path: Path) -> None:
-    builder = rose(RecordBuilder(), 10, 9, epoch=None).served(1, source="fetch", at_ns=20).served(2, source="fetch")
-    assert not stepped(builder.served(1, source="fetch", at_ns=20), tmp_path)
+    builder = (
+        rising_watermarks(RecordBuilder(), 10, 9, epoch=None)
+        .served(1, source="fetch", at_ns=20)
+        .served(2, source="fetch")
+    )
+    assert not clock_went_back(builder.served(1, source="fetch", at_ns=20), tmp_path)
 
 
 def test_a_record_without_answers_tells_nothing(tmp_path: Path) -> None:
-    assert not stepped(RecordBuilder(), tmp_path)
-    assert not stepped(RecordBuilder().empty("watermarks"), tmp_path)
+    assert not clock_went_back(RecordBuilder(), tmp_path)
+    assert not clock_went_back(RecordBuilder().empty("watermarks"), tmp_path)
 
 
 @pytest.mark.spark
 def test_a_clock_that_was_set_back_makes_no_hw_go_back(spark: SparkSession, tmp_path: Path) -> None:
-    builder = rose(RecordBuilder(), 10, 10.1, 8.2, 8.3)
+    builder = rising_watermarks(RecordBuilder(), 10, 10.1, 8.2, 8.3)
     found = reconcile(spark, builder.write(tmp_path / "run"), builder.manifest())
     assert (found.anomalies, found.regressions) == ([], [])
     assert "set back" in found.unknown["hw-regression"]

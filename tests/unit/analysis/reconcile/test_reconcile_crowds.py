@@ -54,7 +54,7 @@ def crowds() -> RecordBuilder:
     return builder.replica(1, None, at=AT, epoch=19, control=True)
 
 
-def reconciled(
+def reconcile_watched(
     spark: SparkSession, folder: Path, builder: RecordBuilder, monkeypatch: pytest.MonkeyPatch, *, narrows: bool
 ) -> tuple[Reconciliation, list[dict[str, Any]]]:
     """What was found, and the rows of anomalies/."""
@@ -70,7 +70,7 @@ def test_a_value_at_300_places_and_300_values_at_an_offset_are_judged_as_the_rul
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, narrows: bool
 ) -> None:
     builder = crowds()
-    found, rows = reconciled(spark, tmp_path, builder, monkeypatch, narrows=narrows)
+    found, rows = reconcile_watched(spark, tmp_path, builder, monkeypatch, narrows=narrows)
     items = [(row["kind"], row["topic"], row["partition"], row["offset"], row["value"]) for row in rows]
     assert sorted(items, key=repr) == anomalies(builder.tables, builder.manifest())
     details = {(row["kind"], row["value"]): msgspec.json.decode(row["details"]) for row in rows}
@@ -94,7 +94,7 @@ def test_a_value_at_300_places_and_300_values_at_an_offset_are_judged_as_the_rul
     assert all(0 < len(one["replaced_by"]) <= LISTED and one["others_in_all"] == in_all for one in told)
 
 
-def test_few_are_listed_whole_and_what_replaced_a_value_is_told_though_it_is_not_listed(
+def test_few_are_listed_whole_and_the_replacement_of_a_value_is_reported_though_it_is_not_listed(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     builder = RecordBuilder().on("few").acked(1, at=0).acked(2, at=0).final(3, at=0)
@@ -104,7 +104,7 @@ def test_few_are_listed_whole_and_what_replaced_a_value_is_told_though_it_is_not
     builder.on("many", base=1_000)
     for value in range(2 * LISTED):
         builder.read(value, at=0)
-    _, rows = reconciled(spark, tmp_path, builder.final(999), monkeypatch, narrows=False)
+    _, rows = reconcile_watched(spark, tmp_path, builder.final(999), monkeypatch, narrows=False)
     details = {(row["topic"], row["kind"], row["value"]): msgspec.json.decode(row["details"]) for row in rows}
     assert details["few", "lost", 1]["others_at_offset"] == [2, 3]
     assert details["few", "inconsistent-offset", None] == {"values": [1, 2, 3]}
@@ -117,13 +117,13 @@ def test_few_are_listed_whole_and_what_replaced_a_value_is_told_though_it_is_not
     assert [one["value"] for one in last["replaced_by"]] == [1_999]
 
 
-def test_what_replaced_a_value_without_a_final_read_is_told_though_it_is_not_listed(
+def test_the_replacement_of_a_value_without_a_final_read_is_reported_though_it_is_not_listed(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     builder = RecordBuilder(final_consumer=None)
     for value in range(LISTED + 2):
         builder.read(value, at=0, leader_epoch=value)
-    _, rows = reconciled(spark, tmp_path, builder, monkeypatch, narrows=False)
+    _, rows = reconcile_watched(spark, tmp_path, builder, monkeypatch, narrows=False)
     told = {row["value"]: msgspec.json.decode(row["details"]) for row in rows if row["kind"] == "vanished"}
     replaced_by = {value: [one["value"] for one in detail["replaced_by"]] for value, detail in told.items()}
     assert replaced_by[LISTED - 1] == [LISTED], "all older ones are listed, and this one"
@@ -141,7 +141,7 @@ def test_replicas_that_differ_are_shown_however_many_records_stood_there(
     builder.on("replicas")
     for broker in range(2 * LISTED):
         builder.checkpoint(broker, 1).replica(broker, 1 if broker == LISTED + 5 else 0)
-    _, rows = reconciled(spark, tmp_path, builder, monkeypatch, narrows=False)
+    _, rows = reconcile_watched(spark, tmp_path, builder, monkeypatch, narrows=False)
     details = {row["topic"]: msgspec.json.decode(row["details"]) for row in rows}
     records, replicas = details["records"], details["replicas"]
     assert {one["broker"] for one in records["replicas"]} == {1, 2}
@@ -157,7 +157,7 @@ def test_no_row_carries_more_than_is_listed(
     longest: dict[str, int] = {}
     compared = reconciling._items_of_values
 
-    def watched(frame: Any, runs: Any) -> Any:
+    def watch_lists(frame: Any, runs: Any) -> Any:
         lists = [field.name for field in frame.schema if isinstance(field.dataType, ArrayType)]
         for row in frame.select("acked", *lists).collect():
             assert row["acked"] or row["near_epochs"] is None
@@ -165,8 +165,8 @@ def test_no_row_carries_more_than_is_listed(
                 longest[name] = max(longest.get(name, 0), len(row[name] or ()))
         return compared(frame, runs)
 
-    monkeypatch.setattr(reconciling, "_items_of_values", watched)
-    reconciled(spark, tmp_path, crowds(), monkeypatch, narrows=False)
+    monkeypatch.setattr(reconciling, "_items_of_values", watch_lists)
+    reconcile_watched(spark, tmp_path, crowds(), monkeypatch, narrows=False)
     elections = 5
     assert longest.pop("near_epochs") <= 2 * (elections + 1)
     assert longest == dict.fromkeys(("others", "values", "places", "got_places"), LISTED)

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis.strategies import SearchStrategy
 from pyspark.sql import SparkSession
-from reconcile_batches import Compared, compare, reduced
+from reconcile_batches import Comparison, compare, reduce_history
 from reconcile_histories import PLAIN, History, histories, planted_histories
 
 from analysis.reconcile import reconciling
@@ -38,7 +38,7 @@ class EnoughError(Exception):
 
 
 @cache
-def drawn(number: int) -> tuple[list[History], list[tuple[History, ...]]]:
+def draw_histories(number: int) -> tuple[list[History], list[tuple[History, ...]]]:
     """So many composed histories, no two the same, and for each 250 of them two rounds of every kind planted.
 
     Without the variable they are the same at every call.
@@ -79,17 +79,17 @@ def test_spark_and_plain_python_agree_on_drawn_histories(
         monkeypatch.setattr(reconciling, "is_small", lambda _: False)
     calls = count()
 
-    def judged(some: Sequence[History]) -> list[Compared]:
+    def compare_histories(some: Sequence[History]) -> list[Comparison]:
         return compare(spark, tmp_path / str(next(calls)), some)
 
-    composed, planted = drawn(HISTORIES)
+    composed, planted = draw_histories(HISTORIES)
     mine = [*composed[narrows::2], *(history for some in planted[narrows::2] for history in some)]
     kinds: set[str] = set()
     for first in range(0, len(mine), BATCH):
         batch = mine[first : first + BATCH]
-        for number, (history, one) in enumerate(zip(batch, judged(batch), strict=True), first):
+        for number, (history, one) in enumerate(zip(batch, compare_histories(batch), strict=True), first):
             if one.wrong is not None:
-                smallest, wrong = reduced(history, one.wrong, judged)
+                smallest, wrong = reduce_history(history, one.wrong, compare_histories)
                 pytest.fail(f"history {number} of {len(mine)}\n{wrong}\n{smallest.describe()}", pytrace=False)
             if history.planted is None:
                 kinds |= one.kinds
@@ -101,43 +101,43 @@ def test_a_history_that_differs_is_reduced_to_the_rows_by_which_it_does() -> Non
     rows = tuple(("polls", {"offset": offset, "value": offset}) for offset in range(50))
     calls = []
 
-    def differs(some: Sequence[History]) -> list[Compared]:
+    def differs(some: Sequence[History]) -> list[Comparison]:
         calls.append(len(some))
         held = [{row["offset"] for _, row in history.rows} for history in some]
         # Two rows together, or, another way to it, three.
         wrong = [{7, 31} <= offsets or {3, 8, 40} <= offsets for offsets in held]
-        return [Compared(kinds=frozenset(), wrong="differs" if one else None) for one in wrong]
+        return [Comparison(kinds=frozenset(), wrong="differs" if one else None) for one in wrong]
 
-    smallest, wrong = reduced(History(setup=PLAIN, rows=rows), "differs", differs)
+    smallest, wrong = reduce_history(History(setup=PLAIN, rows=rows), "differs", differs)
     assert wrong == "differs"
     assert [row["offset"] for _, row in smallest.rows] in ([7, 31], [3, 8, 40])
     assert len(calls) < 20
 
 
 def test_a_history_that_differs_whatever_is_left_out_is_reduced_to_no_row() -> None:
-    def differs(some: Sequence[History]) -> list[Compared]:
+    def differs(some: Sequence[History]) -> list[Comparison]:
         assert some, "there is nothing to reconcile"
-        return [Compared(kinds=frozenset(), wrong="differs") for _ in some]
+        return [Comparison(kinds=frozenset(), wrong="differs") for _ in some]
 
     rows = tuple(("polls", {"offset": offset}) for offset in range(3))
-    smallest, wrong = reduced(History(setup=PLAIN, rows=rows), "differs", differs)
+    smallest, wrong = reduce_history(History(setup=PLAIN, rows=rows), "differs", differs)
     assert (smallest.rows, wrong) == ((), "differs")
 
 
-def test_a_history_whose_parts_differ_only_beside_each_other_is_told_as_far_as_it_is_reduced() -> None:
+def test_a_history_whose_parts_differ_only_beside_each_other_is_reported_as_far_as_it_is_reduced() -> None:
     rows = tuple(("polls", {"offset": offset}) for offset in range(3))
     answers = iter(["differs", "differs", None])
 
-    def differs(some: Sequence[History]) -> list[Compared]:
+    def differs(some: Sequence[History]) -> list[Comparison]:
         wrong = next(answers)
-        return [Compared(kinds=frozenset(), wrong=wrong) for _ in some]
+        return [Comparison(kinds=frozenset(), wrong=wrong) for _ in some]
 
-    smallest, wrong = reduced(History(setup=PLAIN, rows=rows), "differs", differs)
+    smallest, wrong = reduce_history(History(setup=PLAIN, rows=rows), "differs", differs)
     assert (smallest.rows, wrong) == (rows, "differs")
 
 
-def test_a_history_that_differs_among_others_only_is_told_whole() -> None:
+def test_a_history_that_differs_only_among_others_is_reported_whole() -> None:
     history = History(setup=PLAIN, rows=(("polls", {"offset": 1}),))
-    told = reduced(history, "differs", lambda some: [Compared(kinds=frozenset(), wrong=None) for _ in some])
+    told = reduce_history(history, "differs", lambda some: [Comparison(kinds=frozenset(), wrong=None) for _ in some])
     assert told[0] == history
     assert "only among the other histories" in told[1]

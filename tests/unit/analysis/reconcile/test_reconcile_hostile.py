@@ -113,7 +113,7 @@ def test_one_damaged_record_among_many_is_named_before_any_is_touched(spark: Spa
 
 
 @pytest.mark.spark
-def test_many_records_are_told_apart(spark: SparkSession, tmp_path: Path) -> None:
+def test_many_records_are_judged_apart(spark: SparkSession, tmp_path: Path) -> None:
     """The same values at the same offsets in runs of which only some lost them."""
     runs = []
     for number in range(4):

@@ -21,12 +21,12 @@ from ebbtide.record.verdict import Counts
 pytestmark = pytest.mark.spark
 
 
-def reconciled(spark: SparkSession, builder: RecordBuilder, folder: Path) -> Reconciliation:
+def reconcile_built(spark: SparkSession, builder: RecordBuilder, folder: Path) -> Reconciliation:
     return reconcile(spark, builder.write(folder / "run"), builder.manifest())
 
 
 @pytest.fixture(scope="module")
-def lost(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[LostRange]]:
+def lost_ranges(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[LostRange]]:
     """Lost ranges by topic; each topic is one way to lose a record that was acked with acks=1."""
     builder = RecordBuilder()
     tell = {
@@ -133,9 +133,9 @@ def lost(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[
     ],
 )
 def test_a_lost_record_was_committed_if_the_hw_passed_it(
-    lost: dict[str, list[LostRange]], topic: str, committed: bool
+    lost_ranges: dict[str, list[LostRange]], topic: str, committed: bool
 ) -> None:
-    assert [(one.committed, one.count) for one in lost[topic]] == [(committed, 1)]
+    assert [(one.committed, one.count) for one in lost_ranges[topic]] == [(committed, 1)]
 
 
 def test_where_a_marker_may_stand_that_nobody_returns_no_hw_tells_of_the_record_that_is_gone(
@@ -150,7 +150,7 @@ def test_where_a_marker_may_stand_that_nobody_returns_no_hw_tells_of_the_record_
     for number, (topic, build) in enumerate(tell.items()):
         builder.on(topic, base=number * 100).led_by(1, epoch=0).acked(1, at=5, acks=1).served(9)
         build(builder)
-    found = reconciled(spark, builder, tmp_path)
+    found = reconcile_built(spark, builder, tmp_path)
     assert {one.topic: one.committed for one in found.lost} == {
         "a gap": False,
         "a marker in the last leader's log": True,
@@ -168,23 +168,23 @@ def test_where_a_marker_may_stand_that_nobody_returns_no_hw_tells_of_the_record_
     ],
 )
 def test_of_records_at_one_offset_the_hw_passed_those_that_surely_stood_there(
-    lost: dict[str, list[LostRange]], topic: str, committed: list[int]
+    lost_ranges: dict[str, list[LostRange]], topic: str, committed: list[int]
 ) -> None:
-    assert sorted((one.acks for one in lost[topic] if one.committed), reverse=True) == committed
-    assert sum(one.count for one in lost[topic]) == 2
+    assert sorted((one.acks for one in lost_ranges[topic] if one.committed), reverse=True) == committed
+    assert sum(one.count for one in lost_ranges[topic]) == 2
 
 
 def test_lost_records_are_grouped_by_acks_and_by_the_epoch_in_force_when_acked(
-    lost: dict[str, list[LostRange]],
+    lost_ranges: dict[str, list[LostRange]],
 ) -> None:
-    ranges = [(one.acks, one.acked_after_epoch, one.first_offset, one.last_offset, one.count) for one in lost["eras"]]
+    ranges = [
+        (one.acks, one.acked_after_epoch, one.first_offset, one.last_offset, one.count) for one in lost_ranges["eras"]
+    ]
     assert ranges == [(-1, None, 0, 0, 1), (-1, 3, 1, 2, 2), (-1, 4, 3, 3, 1), (1, 4, 4, 9, 3)]
-    assert all(one.first_done_ns < one.last_done_ns for one in lost["eras"] if one.count > 1)
+    assert all(one.first_done_ns < one.last_done_ns for one in lost_ranges["eras"] if one.count > 1)
 
 
-def test_what_was_read_and_is_gone_is_told_to_the_judge_unless_it_is_lost_anyway(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_a_vanished_value_is_passed_to_the_judge_unless_it_is_lost_anyway(spark: SparkSession, tmp_path: Path) -> None:
     tell = {
         "acked as well": lambda b: b.acked(1, at=0).read(1, at=0, leader_epoch=3),
         "nobody knew": lambda b: (
@@ -211,7 +211,7 @@ def test_what_was_read_and_is_gone_is_told_to_the_judge_unless_it_is_lost_anyway
     builder = RecordBuilder()
     for number, (topic, build) in enumerate(tell.items()):
         build(builder.on(topic, base=number * 100))
-    found = reconciled(spark, builder, tmp_path).vanished
+    found = reconcile_built(spark, builder, tmp_path).vanished
 
     def of(topic: str) -> list[tuple[int | None, bool, int, int, int]]:
         ranges = [one for one in found if one.topic == topic]
@@ -255,7 +255,7 @@ def test_a_drop_of_the_hw_is_one_regression_however_many_observations_show_it(
     builder.served(60, epoch=2, broker=2).served(50, epoch=2, broker=3, at_ns=5000, asked_ns=4990)
     builder.served(70, epoch=2, asked_ns=5010, at_ns=5020).served(75, epoch=3, asked_ns=5030, at_ns=5040)
     builder.served(65, epoch=4, broker=2, asked_ns=5050, at_ns=5060)
-    found = reconciled(spark, builder, tmp_path)
+    found = reconcile_built(spark, builder, tmp_path)
     assert sum(one.count for one in found.anomalies) == 5
     assert found.regressions == [
         HwRegression(
@@ -313,7 +313,7 @@ def test_every_observation_that_is_too_low_lies_in_a_drop_that_is_named(spark: S
     for topic, (observed, _) in DROPS.items():
         for epoch, high_watermark, asked_ns, at_ns in observed:
             builder.on(topic).served(high_watermark, epoch=epoch, asked_ns=asked_ns, at_ns=at_ns)
-    found = reconciled(spark, builder, tmp_path)
+    found = reconcile_built(spark, builder, tmp_path)
     named = {
         topic: [(one.from_, one.to, one.leader_epoch) for one in found.regressions if one.topic == topic]
         for topic in DROPS
@@ -328,7 +328,7 @@ def test_examples_are_the_smallest_and_all_items_are_stored(spark: SparkSession,
     for value in reversed(values):
         builder.acked(value, at=value)
     builder.final(60, 60)
-    found = reconciled(spark, builder, tmp_path)
+    found = reconcile_built(spark, builder, tmp_path)
     counted = {one.kind: one for one in found.anomalies}
     assert counted["lost"].count == len(values)
     assert [one["offset"] for one in counted["lost"].examples] == list(values)[:EXAMPLES_MAX]
@@ -346,7 +346,7 @@ def test_examples_are_the_smallest_and_all_items_are_stored(spark: SparkSession,
 
 def test_a_duplicate_says_whose_it_is_and_at_how_many_places_it_stands(spark: SparkSession, tmp_path: Path) -> None:
     builder = RecordBuilder().producer(1, idempotent=True).acked(1, 2, at=0).read(2, at=4).final(1, 2, 1)
-    (duplicates,) = [one for one in reconciled(spark, builder, tmp_path).anomalies if one.kind == "duplicate"]
+    (duplicates,) = [one for one in reconcile_built(spark, builder, tmp_path).anomalies if one.kind == "duplicate"]
     told = {one["value"]: (one["idempotent"], one["standing"], len(one["places"])) for one in duplicates.examples}
     assert told == {1: (True, 2, 2), 2: (True, 1, 2)}
 
@@ -358,17 +358,17 @@ def test_a_duplicate_says_at_how_many_places_nothing_can_be_read_though_not_all_
     for offset in range(30):
         builder.acked(1, at=offset)
     builder.final(1, at=29).end(log_start=25)
-    (duplicates,) = [one for one in reconciled(spark, builder, tmp_path).anomalies if one.kind == "duplicate"]
+    (duplicates,) = [one for one in reconcile_built(spark, builder, tmp_path).anomalies if one.kind == "duplicate"]
     (told,) = duplicates.examples
     assert (len(told["places"]), told["stood"], told["standing"], told["unreadable"]) == (20, 31, 1, 25 + 1)
 
 
 def test_anomalies_of_an_earlier_judgement_are_replaced(spark: SparkSession, tmp_path: Path) -> None:
     builder = RecordBuilder().acked(1, at=0).final(2, at=3)
-    assert reconciled(spark, builder, tmp_path).anomalies
+    assert reconcile_built(spark, builder, tmp_path).anomalies
     builder.tables["polls"].clear()
     builder.final(1)
-    assert reconciled(spark, builder, tmp_path).anomalies == []
+    assert reconcile_built(spark, builder, tmp_path).anomalies == []
     stored = pq.read_table(tmp_path / "run" / "anomalies")
     assert (stored.num_rows, stored.schema) == (0, ANOMALY_SCHEMA)
     assert not list((tmp_path / "run").glob(".anomalies*"))
@@ -379,7 +379,7 @@ def test_nothing_stays_in_the_sessions_memory(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, narrows: bool
 ) -> None:
     monkeypatch.setattr(reconciling, "is_small", lambda _: not narrows)
-    reconciled(spark, RecordBuilder().acked(1, 2, at=0).final(1), tmp_path)
+    reconcile_built(spark, RecordBuilder().acked(1, 2, at=0).final(1), tmp_path)
     assert spark._jsparkSession.sharedState().cacheManager().isEmpty()
     assert not spark.sparkContext._jsc.getPersistentRDDs()
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pytest
 from pyspark.sql import SparkSession
-from reconcile_cases import Case, Expected, items_of, reconciled
+from reconcile_cases import Case, Expected, items_of, reconcile_cases
 from records import RecordBuilder
 
 from analysis.reconcile.model import Reconciliation
@@ -318,10 +318,10 @@ def _read_committed() -> RecordBuilder:
 
 
 @pytest.fixture(scope="module")
-def found(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Reconciliation]:
+def reconciliations(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Reconciliation]:
     """Each setting's cases, reconciled together as topics of one record."""
     return {
-        setting: reconciled(spark, tmp_path_factory.mktemp("rules"), builder(), cases)
+        setting: reconcile_cases(spark, tmp_path_factory.mktemp("rules"), builder(), cases)
         for setting, (builder, cases) in SETTINGS.items()
     }
 
@@ -329,6 +329,6 @@ def found(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict
 @pytest.mark.parametrize(
     ("setting", "name"), [(setting, name) for setting, (_, cases) in SETTINGS.items() for name in cases]
 )
-def test_the_counting_rules(found: dict[str, Reconciliation], setting: str, name: str) -> None:
+def test_the_counting_rules(reconciliations: dict[str, Reconciliation], setting: str, name: str) -> None:
     cases = SETTINGS[setting][1]
-    assert items_of(found[setting], list(cases).index(name)) == cases[name][1]
+    assert items_of(reconciliations[setting], list(cases).index(name)) == cases[name][1]

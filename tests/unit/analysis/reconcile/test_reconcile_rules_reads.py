@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
-from reconcile_cases import Case, Expected, items_of, reconciled
+from reconcile_cases import Case, Expected, items_of, reconcile_cases
 from records import RecordBuilder
 
 from analysis.reconcile.model import Reconciliation
@@ -264,10 +264,10 @@ SETTINGS: dict[str, tuple[Callable[[], RecordBuilder], dict[str, tuple[Case, Exp
 
 
 @pytest.fixture(scope="module")
-def found(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Reconciliation]:
+def reconciliations(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Reconciliation]:
     """Each setting's cases, reconciled together as topics of one record."""
     return {
-        setting: reconciled(spark, tmp_path_factory.mktemp("rules"), builder(), cases)
+        setting: reconcile_cases(spark, tmp_path_factory.mktemp("rules"), builder(), cases)
         for setting, (builder, cases) in SETTINGS.items()
     }
 
@@ -275,9 +275,9 @@ def found(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict
 @pytest.mark.parametrize(
     ("setting", "name"), [(setting, name) for setting, (_, cases) in SETTINGS.items() for name in cases]
 )
-def test_the_counting_rules(found: dict[str, Reconciliation], setting: str, name: str) -> None:
+def test_the_counting_rules(reconciliations: dict[str, Reconciliation], setting: str, name: str) -> None:
     cases = SETTINGS[setting][1]
-    assert items_of(found[setting], list(cases).index(name)) == cases[name][1]
+    assert items_of(reconciliations[setting], list(cases).index(name)) == cases[name][1]
 
 
 @pytest.mark.parametrize(("topic", "unknown"), [("__consumer_offsets", set()), ("u", {"lost", "vanished"})])
@@ -287,5 +287,5 @@ def test_that_kafka_compacts_its_own_topics_leaves_nothing_unknown(
     cases: dict[str, tuple[Case, Expected]] = {
         "compacted": (lambda b: b.acked(1, 2, at=0).read(1, 2, at=0).final(1, 2, at=0).compacted(topic), {})
     }
-    found = reconciled(spark, tmp_path, RecordBuilder(), cases)
+    found = reconcile_cases(spark, tmp_path, RecordBuilder(), cases)
     assert found.unknown.keys() & {"lost", "vanished"} == unknown

@@ -42,11 +42,11 @@ def facts(**changes: object) -> Facts:
     return Facts(**(whole | changes))  # type: ignore[arg-type]
 
 
-def unknown(changed: Facts) -> dict[str, str]:
+def unknown_kinds(changed: Facts) -> dict[str, str]:
     return {kind.KIND: why for kind in KINDS if (why := kind.why_unknown(changed)) is not None}
 
 
-def moved(log_start: int, *, first_acked: int, status: str = "acked") -> Facts:
+def facts_after_move(log_start: int, *, first_acked: int, status: str = "acked") -> Facts:
     """Facts of a log that begins at `log_start` in the end, and was acked at `first_acked` first."""
     ends = FinalOffsets(log_start=log_start, high_watermark=log_start + 1)
     sent = SendFacts("t", 0, status, 2, 2, first_offset=first_acked)
@@ -58,7 +58,7 @@ def rows(**changes: int) -> dict[str, int]:
 
 
 def test_a_whole_record_leaves_nothing_unknown() -> None:
-    assert unknown(facts()) == {}
+    assert unknown_kinds(facts()) == {}
 
 
 @pytest.mark.parametrize(
@@ -80,9 +80,9 @@ def test_a_whole_record_leaves_nothing_unknown() -> None:
         (facts(final_offsets={"t-0": FULL, "t-1": FULL}), OF_FINAL_READ),
         (facts(final_consumer=1, polls=[PollFacts("t", 0, False, 1, 0, False)]), OF_FINAL_READ),
         (facts(final_offsets={"t-0": FULL, "t-1": FinalOffsets(log_start=7, high_watermark=7)}), set()),
-        (moved(1, first_acked=0), {"lost"}),
-        (moved(1, first_acked=1), set()),
-        (moved(1, first_acked=0, status="failed"), set()),
+        (facts_after_move(1, first_acked=0), {"lost"}),
+        (facts_after_move(1, first_acked=1), set()),
+        (facts_after_move(1, first_acked=0, status="failed"), set()),
         (facts(clock_went_back=True), {"hw-regression"}),
         (facts(sends=[SendFacts("t", 0, "acked", 3, 1, unplaced=2)]), OF_PLACES),
         (facts(sends=[SendFacts("t", 0, "acked", 3, 1), SendFacts("t", 0, "unknown", 3, 0, unplaced=3)]), set()),
@@ -93,21 +93,21 @@ def test_a_whole_record_leaves_nothing_unknown() -> None:
     ],
 )
 def test_what_is_missing_makes_unknown_what_depends_on_it(changed: Facts, kinds: set[str]) -> None:
-    assert unknown(changed).keys() == kinds
+    assert unknown_kinds(changed).keys() == kinds
 
 
 def test_what_was_acked_below_the_final_log_start_is_not_known_to_be_safe() -> None:
-    assert unknown(moved(7, first_acked=0))["lost"] == (
+    assert unknown_kinds(facts_after_move(7, first_acked=0))["lost"] == (
         "what was acked below the final log start is not known to have been there: t-0"
     )
 
 
 def test_an_empty_polls_table_is_a_final_read_of_nothing_if_the_final_offsets_say_so() -> None:
     without = facts(rows=rows(polls=0), polls=[], final_offsets={"t-0": FinalOffsets(log_start=5, high_watermark=5)})
-    assert unknown(without) == {}
-    assert "is not" in unknown(facts(rows=rows(polls=0), polls=[]))["lost"]
+    assert unknown_kinds(without) == {}
+    assert "is not" in unknown_kinds(facts(rows=rows(polls=0), polls=[]))["lost"]
     for change in ({"missing": frozenset({"polls"})}, {"final_offsets": {}}, {"final_consumer": None}):
-        assert unknown(msgspec.structs.replace(without, **change)).keys() >= OF_POLLS
+        assert unknown_kinds(msgspec.structs.replace(without, **change)).keys() >= OF_POLLS
 
 
 @pytest.mark.spark

@@ -8,7 +8,7 @@ from analysis.remote.failures import as_ebbtide_error
 from ebbtide.errors import HarnessError, UsageError
 
 
-class Thrown(Exception):
+class FakeJavaError(Exception):
     """Stands for what PySpark raises and for the Java exception that it carries; `said` None: it has no message."""
 
     def __init__(self, name: str, said: str | None) -> None:
@@ -17,7 +17,7 @@ class Thrown(Exception):
         self._name = name
         self._said = said
 
-    def getClass(self) -> Thrown:
+    def getClass(self) -> FakeJavaError:
         return self
 
     def getSimpleName(self) -> str:
@@ -38,7 +38,7 @@ class Thrown(Exception):
     ],
 )
 def test_an_address_without_a_host_is_a_usage_error(address: str, name: str, said: str) -> None:
-    error = as_ebbtide_error(Thrown(name, said), address, "3.4.1")
+    error = as_ebbtide_error(FakeJavaError(name, said), address, "3.4.1")
     assert isinstance(error, UsageError)
     assert error.what == "not an address of a file system"
     assert (error.where, error.got) == (address, f"{name}: {said}")
@@ -46,6 +46,6 @@ def test_an_address_without_a_host_is_a_usage_error(address: str, name: str, sai
 
 @pytest.mark.parametrize("said", ["Input/output error", None])
 def test_any_other_failure_stays_one(said: str | None) -> None:
-    error = as_ebbtide_error(Thrown("IOException", said), "hdfs:///runs", "3.4.1")
+    error = as_ebbtide_error(FakeJavaError("IOException", said), "hdfs:///runs", "3.4.1")
     assert isinstance(error, HarnessError)
     assert error.what == "the file system fails"

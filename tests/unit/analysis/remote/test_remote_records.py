@@ -58,13 +58,13 @@ def files(spark: SparkSession) -> Iterator[RemoteFiles]:
     files.close()
 
 
-def judged(spark: SparkSession, address: str) -> dict[str, Verdict | EbbtideError]:
+def judge_remote(spark: SparkSession, address: str) -> dict[str, Verdict | EbbtideError]:
     with RemoteStore(spark) as store:
         remote = {one.folder: one for one in store.records_in(address)}
         return {str(remote[at]): verdict for at, verdict in judge_many(list(remote), spark, remote=remote)}
 
 
-def written(record: Path) -> list[str]:
+def written_files(record: Path) -> list[str]:
     """The files of a record without the checksums that Hadoop's local file system adds."""
     names = (path.relative_to(record).as_posix() for path in record.rglob("*") if path.is_file())
     return sorted(name for name in names if not name.endswith(".crc"))
@@ -102,8 +102,8 @@ def test_a_folder_of_records_elsewhere_is_judged_as_the_same_records_here(
         assert report == (copy / "report.html").read_text().replace(f"ls {copy}", f"hadoop fs -ls {copy}").replace(
             str(copy), f"{remote.address}/{name}"
         )
-        assert {path for path in written(record) if "anomalies" not in path} == {
-            path for path in written(copy) if "anomalies" not in path
+        assert {path for path in written_files(record) if "anomalies" not in path} == {
+            path for path in written_files(copy) if "anomalies" not in path
         }
     assert [path.name for path in scratch.iterdir()] == []
 
@@ -136,11 +136,11 @@ def test_judging_again_replaces_what_was_written_and_a_person_reads_addresses(
     out = capsys.readouterr().out
     assert f"report: {address}/report.html" in out
     assert f"ebbtide analyze {address} --json" in out
-    first = written(record)
+    first = written_files(record)
     assert "anomalies/old.parquet" not in first
     assert json.loads((record / "verdict.json").read_text())["counts"]["acked"] == 2
     assert main(["analyze", address]) == 2
-    assert len(written(record)) == len(first)
+    assert len(written_files(record)) == len(first)
 
 
 def cut(path: Path) -> None:
@@ -151,7 +151,7 @@ def without_end(path: Path) -> None:
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
 
 
-def emptied(path: Path) -> None:
+def empty_file(path: Path) -> None:
     path.write_bytes(b"")
 
 
@@ -164,7 +164,7 @@ def foreign(path: Path) -> None:
 
 
 @pytest.mark.parametrize("table", ["sends", "replicas"])
-@pytest.mark.parametrize("damage", [cut, without_end, emptied, with_a_footer_too_long, foreign])
+@pytest.mark.parametrize("damage", [cut, without_end, empty_file, with_a_footer_too_long, foreign])
 def test_a_damaged_table_elsewhere_is_the_same_error_as_here(
     spark: SparkSession, remote: Remote, tmp_path: Path, table: str, damage: Callable[[Path], None]
 ) -> None:
@@ -173,7 +173,7 @@ def test_a_damaged_table_elsewhere_is_the_same_error_as_here(
     for record in (here, there):
         damage(record / table / "part-0.parquet")
     ((_, error),) = judge_many([here], spark)
-    (found,) = judged(spark, f"{remote.address}/run").items()
+    (found,) = judge_remote(spark, f"{remote.address}/run").items()
     assert isinstance(error, UsageError)
     assert isinstance(found[1], UsageError)
     assert found[1].render() == error.render().replace(str(here), found[0])
@@ -196,7 +196,7 @@ def test_what_is_no_record_is_the_same_error_as_here(
         counted, _, found = capsys.readouterr().err.partition("\n")
         assert counted.startswith("judging 1 record")
         assert found == said.replace(str(tmp_path / "here"), remote.address)
-        assert written(remote.folder) == ["file", "newer/manifest.json"]
+        assert written_files(remote.folder) == ["file", "newer/manifest.json"]
 
 
 def test_tables_that_a_killed_run_left_undone_are_completed_in_the_record_itself(
@@ -220,7 +220,7 @@ def test_tables_that_a_killed_run_left_undone_are_completed_in_the_record_itself
     monkeypatch.setattr("analysis.evidence.collect.write_timeline", write_timeline)
     monkeypatch.setattr("analysis.evidence.collect.write_replicas", lambda *_: None)
     monkeypatch.setattr("analysis.evidence.collect.write_checkpoints", lambda *_: None)
-    ((_, verdict),) = judged(spark, f"{remote.address}/run").items()
+    ((_, verdict),) = judge_remote(spark, f"{remote.address}/run").items()
     assert isinstance(verdict, Verdict)
     assert verdict.coverage["elections"] > 0
     assert (record / "partitions.parquet").read_bytes() == kept.read_bytes()
@@ -241,7 +241,7 @@ def test_a_record_that_does_not_fit_here_is_refused_before_it_is_copied(
     RecordBuilder().acked(1, 2, at=0).final(1, 2).write(remote.folder / "run")
     usage = shutil.disk_usage("/")
     monkeypatch.setattr("analysis.remote.record.shutil.disk_usage", lambda _: usage._replace(free=1000))
-    ((address, error),) = judged(spark, f"{remote.address}/run").items()
+    ((address, error),) = judge_remote(spark, f"{remote.address}/run").items()
     assert isinstance(error, HarnessError)
     assert "no space" in error.what
     assert address in (error.allowed or "")
@@ -249,7 +249,7 @@ def test_a_record_that_does_not_fit_here_is_refused_before_it_is_copied(
 
 def test_a_record_that_cannot_be_written_to_says_so(remote: Remote, files: RemoteFiles) -> None:
     files.check_writable(remote.address)
-    assert written(remote.folder) == []
+    assert written_files(remote.folder) == []
     with pytest.raises(HarnessError, match="cannot be written to"):
         files.check_writable(remote.address.removesuffix("/data"))
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import cast
 
 import pytest
-from real_records import unpacked
+from real_records import unpack_record
 
 from analysis.evidence.wholeness import gaps
 from analysis.judging.one_record import prepare_record
@@ -49,13 +49,13 @@ class LocalFiles:
 @pytest.fixture
 def record(tmp_path: Path) -> Path:
     """A record with SHA256SUMS that has no replicas/."""
-    found = unpacked("last-replica-standing-4.4.0", tmp_path / "there")
+    found = unpack_record("last-replica-standing-4.4.0", tmp_path / "there")
     write_sums(found)
     shutil.rmtree(found / "replicas")
     return found
 
 
-def analyzed(record: Path, files: LocalFiles, copy: Path) -> list[str]:
+def gaps_of_copy(record: Path, files: LocalFiles, copy: Path) -> list[str]:
     """Complete the record's tables as judging does; the gaps of the copy."""
     remote = RemoteRecord(cast(RemoteFiles, files), str(record), copy)
     remote.fetch()
@@ -66,7 +66,7 @@ def analyzed(record: Path, files: LocalFiles, copy: Path) -> list[str]:
 
 def test_the_checksums_are_put_back_last_and_have_no_entry_of_what_is_on_its_way(record: Path, tmp_path: Path) -> None:
     files = LocalFiles()
-    assert analyzed(record, files, tmp_path / "copy") == []
+    assert gaps_of_copy(record, files, tmp_path / "copy") == []
     assert files.put_names[0] == files.put_names[-1] == SUMS
     assert {"broker-1.parquet", "broker-2.parquet", "broker-3.parquet"} <= {*files.put_names}
     assert gaps(record, read_manifest(record)) == ()
@@ -77,15 +77,15 @@ def test_tables_that_were_put_back_in_part_are_made_again(record: Path, tmp_path
     files = LocalFiles()
     files.puts_max = puts
     with pytest.raises(KeyboardInterrupt):
-        analyzed(record, files, tmp_path / "first")
+        gaps_of_copy(record, files, tmp_path / "first")
     files.puts_max = 1_000
-    assert analyzed(record, files, tmp_path / "second") == []
+    assert gaps_of_copy(record, files, tmp_path / "second") == []
     assert gaps(record, read_manifest(record)) == ()
 
 
 def test_raw_is_fetched_only_where_a_table_is_made_of_it(record: Path, tmp_path: Path) -> None:
-    analyzed(record, LocalFiles(), tmp_path / "copy")
+    gaps_of_copy(record, LocalFiles(), tmp_path / "copy")
     (record / "partitions.parquet").unlink()
-    (why, *_) = analyzed(record, LocalFiles(), tmp_path / "again")
+    (why, *_) = gaps_of_copy(record, LocalFiles(), tmp_path / "again")
     assert why.startswith("partitions.parquet is missing")
     assert not (tmp_path / "again" / "raw").exists()

@@ -18,7 +18,7 @@ from analysis.report.model import ReportModel, build
 from analysis.report.protocol import as_one_line, protocol_row
 from analysis.report.summary import JudgedRun, judged_run, summary_table, summary_text
 from analysis.report.words import count_lost_acks_0, headline
-from ebbtide.record.predicted import prediction_of
+from ebbtide.record.predictions import prediction_of
 from ebbtide.record.properties import CHECKER_FAILED, needed_unknown_clauses
 from ebbtide.record.steps import StepEntry
 from ebbtide.record.verdict import Counts, PropertyResult, PropertyStatus, Verdict, read_verdict
@@ -29,11 +29,11 @@ _VOID = {"meta", "br"}
 
 
 def report_of(story: Story, verdict: Verdict | None = None) -> ReportModel:
-    verdict = verdict if verdict is not None else story.judged()
+    verdict = verdict if verdict is not None else story.judge()
     return build(story.record, story.manifest, verdict, story.steps or [])
 
 
-class Balanced(HTMLParser):
+class TagBalance(HTMLParser):
     """Fails on a tag that is closed wrongly or never."""
 
     def __init__(self) -> None:
@@ -71,7 +71,7 @@ def test_a_clause_that_holds_beside_a_loss_says_that_the_loss_is_allowed(tmp_pat
     story = last_replica_standing(tmp_path)
     story.regress(1000, 0, epochs=(0, 2), at_s=(9, 22))
     story.hw(2, 1, 0, 1000)
-    verdict = story.judged()
+    verdict = story.judge()
     report = report_of(story, verdict)
     glosses = {one.name: one.gloss for one in report.properties if one.gloss}
     assert glosses == {
@@ -94,7 +94,7 @@ def test_the_table_and_the_report_say_the_same_of_how_long_a_run_took(tmp_path: 
         timings_s={"prepare": 1.5, "start cluster": 2.0, "steps": 9.0},
     )
     story.state(1)
-    verdict = story.judged()
+    verdict = story.judge()
     assert dict(report_of(story, verdict).figures)["took"] == "14.3 s"
     assert "  14.3 s, cluster start 3.5 s" in summary_text([judged_run(tmp_path, verdict)])
 
@@ -109,7 +109,7 @@ def test_what_is_gone_of_acks_0_is_shown_as_a_part_of_what_was_sent(facts: dict[
 
 def test_the_page_is_one_well_formed_file_without_scripts_or_external_resources(tmp_path: Path) -> None:
     page = render(report_of(last_replica_standing(tmp_path)))
-    parser = Balanced()
+    parser = TagBalance()
     parser.feed(page)
     assert parser.open == []
     assert not re.search(r"<script|https?://|src=|@import|url\(", page)
@@ -142,7 +142,7 @@ def test_the_proof_of_a_power_loss_says_what_the_log_lost(tmp_path: Path) -> Non
     assert power.proof == "lost_bytes 4096, t-0 log end 1000 before and 0 after"
 
 
-def test_a_cut_is_told_by_role_and_by_node_and_says_whether_it_is_one_way(tmp_path: Path) -> None:
+def test_a_cut_is_described_by_role_and_by_node_and_says_whether_it_is_one_way(tmp_path: Path) -> None:
     story = Story(tmp_path)
     story.step(5, "partition", 1, 2, 3, cuts=["2>1", "2>3"])
     story.step(6, "partition", 0, 1, 2, cuts=["0>1", "1>0", "2>1", "1>2"])
@@ -186,7 +186,7 @@ def test_what_a_record_without_sends_or_a_run_that_ended_early_cannot_know_is_a_
     }
     assert report.headline == "Inconclusive: it is not known how many records were acked or lost."
     assert report.no_regressions == "Not known."
-    lines = summary_text([judged_run(tmp_path, story.judged())]).splitlines()
+    lines = summary_text([judged_run(tmp_path, story.judge())]).splitlines()
     shown = {line[:21].strip(): line[21:].strip() for line in lines}
     assert (shown["acked"], shown["HW went back"]) == ("?", "?")
 
@@ -210,7 +210,7 @@ def test_long_timelines_keep_what_matters(tmp_path: Path) -> None:
 
 def test_a_loss_that_could_not_be_attributed_is_still_counted(tmp_path: Path) -> None:
     story = last_replica_standing(tmp_path)
-    verdict = story.judged(missing=("partitions",))
+    verdict = story.judge(missing=("partitions",))
     report = report_of(story, verdict)
     assert ("lost, committed", "at least 1,000") in report.figures
     assert report.no_losses == "At least 1,000 records were lost by a cause that is not known."
@@ -238,7 +238,7 @@ def side_by_side(tmp_path: Path) -> list[JudgedRun]:
         (tmp_path / name).mkdir()
         story = last_replica_standing(tmp_path / name, kafka=release)
         story.regress(1000, 0, epochs=(0, 2), at_s=(9, 22))
-        runs.append(judged_run(tmp_path / name, story.judged()))
+        runs.append(judged_run(tmp_path / name, story.judge()))
     return runs
 
 
@@ -255,20 +255,24 @@ def test_the_summary_puts_the_runs_side_by_side(side_by_side: list[JudgedRun]) -
 def test_the_summary_says_what_the_protocol_says_whatever_was_predicted(side_by_side: list[JudgedRun]) -> None:
     one = side_by_side[0]
 
-    def said(status: PropertyStatus | None, **changes: object) -> str:
+    def describe_status(status: PropertyStatus | None, **changes: object) -> str:
         properties = (
             [PropertyResult(name=NO_COMMITTED_LOSS, kip="KIP-966", status=status)] if status is not None else []
         )
         return protocol_row(msgspec.structs.replace(one.verdict, properties=properties, **changes), None)
 
-    assert said("violated") == f"violated:\n{NO_COMMITTED_LOSS}"
-    assert said("holds") == "allows the loss"
-    assert said("unknown") == said("unknown", losses=[], anomalies=[]) == f"cannot tell:\n{NO_COMMITTED_LOSS}"
-    assert said(None) == "cannot tell"
-    assert said("holds", losses=[], anomalies=[]) == "nothing violated"
-    assert said("holds", losses=[]) == "cannot tell:\nwhy 1,000 records are lost"
+    assert describe_status("violated") == f"violated:\n{NO_COMMITTED_LOSS}"
+    assert describe_status("holds") == "allows the loss"
+    assert (
+        describe_status("unknown")
+        == describe_status("unknown", losses=[], anomalies=[])
+        == f"cannot tell:\n{NO_COMMITTED_LOSS}"
+    )
+    assert describe_status(None) == "cannot tell"
+    assert describe_status("holds", losses=[], anomalies=[]) == "nothing violated"
+    assert describe_status("holds", losses=[]) == "cannot tell:\nwhy 1,000 records are lost"
     unexplained = msgspec.structs.replace(one.verdict.losses[0], committed=False, cause="unexplained")
-    assert said("holds", losses=[unexplained]) == "does not allow the loss"
+    assert describe_status("holds", losses=[unexplained]) == "does not allow the loss"
 
 
 TWICE = "no-duplicate-of-an-idempotent-producer"
@@ -285,22 +289,24 @@ def test_nothing_is_said_to_be_violated_while_a_needed_clause_is_unknown(tmp_pat
     speaks = msgspec.structs.replace(silent, hw_regression="none")
     verdict = Verdict(run_id="r", outcome="inconclusive")
 
-    def said(prediction: Prediction | None = silent, **statuses: PropertyStatus) -> str:
+    def describe_row(prediction: Prediction | None = silent, **statuses: PropertyStatus) -> str:
         return protocol_row(msgspec.structs.replace(verdict, properties=properties(**statuses)), prediction)
 
-    assert said() == "nothing violated"
-    assert said(**{TWICE.replace("-", "_"): "unknown"}) == f"cannot tell:\n{TWICE}"
+    assert describe_row() == "nothing violated"
+    assert describe_row(**{TWICE.replace("-", "_"): "unknown"}) == f"cannot tell:\n{TWICE}"
     # Those that a run may leave open, as docs/clauses.md lists them.
-    assert said(every_transition_is_one_the_protocol_allows="unknown") == "nothing violated"
+    assert describe_row(every_transition_is_one_the_protocol_allows="unknown") == "nothing violated"
     assert (
-        said(hw_frozen_below_min_isr="unknown") == said(None, hw_frozen_below_min_isr="unknown") == "nothing violated"
+        describe_row(hw_frozen_below_min_isr="unknown")
+        == describe_row(None, hw_frozen_below_min_isr="unknown")
+        == "nothing violated"
     )
-    assert said(speaks, hw_frozen_below_min_isr="unknown") == "cannot tell:\nhw-frozen-below-min-isr"
+    assert describe_row(speaks, hw_frozen_below_min_isr="unknown") == "cannot tell:\nhw-frozen-below-min-isr"
     threw = PropertyResult(
         name=TRANSITIONS, kip="-", status="unknown", evidence=[{"why": f"{CHECKER_FAILED}KeyError: 1"}]
     )
     assert protocol_row(msgspec.structs.replace(verdict, properties=[threw]), None) == f"cannot tell:\n{TRANSITIONS}"
-    both = said(no_aborted_read="violated", leader_in_isr="unknown")
+    both = describe_row(no_aborted_read="violated", leader_in_isr="unknown")
     assert both == "violated:\nno-aborted-read\ncannot tell:\nleader-in-isr"
     assert as_one_line(both) == "violated: no-aborted-read; cannot tell: leader-in-isr"
 
@@ -310,14 +316,14 @@ def test_a_clause_on_the_hw_is_needed_in_the_report_where_it_is_needed_for_the_o
     story.predict('loss = { committed = "some", cause = "last-replica-standing" }')
     story.regress(1000, 0, epochs=(0, 2), at_s=(9, 22))
     story.unknown["hw-regression"] = "the clock was set back"
-    verdict = story.judged()
+    verdict = story.judge()
     assert [one.cause for one in verdict.regressions] == ["last-replica-standing"]
     assert by_name(verdict)["no-hw-regression-unless-allowed"] == "unknown"
     assert verdict.outcome == "as-predicted", verdict.why
     assert needed_unknown_clauses(verdict, prediction_of(tmp_path, story.manifest)) == []
     # The leader of epoch 1 was never elected in this record: nobody knows why its HW was lower.
     story.regress(1000, 999, epochs=(0, 1), at_s=(9, 11))
-    verdict = story.judged()
+    verdict = story.judge()
     assert len(verdict.regressions) == 1
     assert verdict.outcome == "inconclusive"
     assert needed_unknown_clauses(verdict, prediction_of(tmp_path, story.manifest)) == [
@@ -330,7 +336,7 @@ def test_the_table_and_the_page_say_the_same_of_the_protocol(tmp_path: Path, sta
     story = Story(tmp_path)
     story.state(1)
     story.predict("")
-    verdict = story.judged()
+    verdict = story.judge()
     clauses = [msgspec.structs.replace(one, status=status) if one.name == TWICE else one for one in verdict.properties]
     verdict = msgspec.structs.replace(verdict, properties=clauses)
     said = "nothing violated" if status == "holds" else f"cannot tell: {TWICE}"
@@ -381,7 +387,7 @@ def test_what_was_sent_with_acks_0_is_not_said_to_be_acked(facts: dict[str, int]
     assert headline(verdict, "4.3.1", sends=True) == f"As predicted: {told}."
 
 
-def test_a_run_formatted_with_another_feature_level_is_told_from_one_that_was_not(tmp_path: Path) -> None:
+def test_a_run_formatted_with_another_feature_level_is_distinguished_from_an_ordinary_run(tmp_path: Path) -> None:
     record = tmp_path / "run"
     shutil.copytree(DATA / "runs" / "last-replica-standing-4.3.1", record)
     verdict = read_verdict(record)

@@ -20,7 +20,7 @@ FINAL = {0: 10, 1: 11, 2: None, 5: 12}
 """What the final read returned, by offset; 3 and 4 hold no records, 2 a damaged one."""
 
 
-def judged(folder: Path, witness: dict[int, int | None]) -> tuple[str, list[int]]:
+def judge_witness(folder: Path, witness: dict[int, int | None]) -> tuple[str, list[int]]:
     """The property's status, and the offsets of its evidence."""
     builder = RecordBuilder().read(99, at=0)
     for offset, value in FINAL.items():
@@ -50,7 +50,7 @@ def judged(folder: Path, witness: dict[int, int | None]) -> tuple[str, list[int]
 def test_both_readings_are_compared(
     tmp_path: Path, witness: dict[int, int | None], status: str, offsets: list[int]
 ) -> None:
-    assert judged(tmp_path / "run", witness) == (status, offsets)
+    assert judge_witness(tmp_path / "run", witness) == (status, offsets)
 
 
 def test_a_difference_counts_however_many_records_retention_may_have_removed_before_it(tmp_path: Path) -> None:
@@ -75,7 +75,7 @@ def test_without_a_witness_nothing_is_claimed_and_a_failed_one_is_unknown(tmp_pa
     assert (found.status, found.evidence) == ("unknown", ({"why": "no answer"},))
 
 
-def test_jars_are_told_apart_by_their_names_without_versions() -> None:
+def test_jars_are_distinguished_by_their_names_without_versions() -> None:
     assert _artifact(Path("kafka-clients-3.9.0.jar")) == "kafka-clients"
     assert _artifact(Path("spark-sql-kafka-0-10_2.13-4.0.0.jar")) == "spark-sql-kafka-0-10_2.13"
     assert _artifact(Path("spark-tags_2.13-4.0.1.jar")) == "spark-tags_2.13"
@@ -85,18 +85,18 @@ def test_jars_are_told_apart_by_their_names_without_versions() -> None:
 def test_a_verdict_has_the_property_only_where_there_was_a_witness(tmp_path: Path) -> None:
     story = last_replica_standing(tmp_path)
     story.write()
-    assert "witness-agrees" not in {one.name for one in story.judged().properties}
+    assert "witness-agrees" not in {one.name for one in story.judge().properties}
     (tmp_path / WITNESS_DIR).mkdir()
     (tmp_path / WITNESS_DIR / PROBLEM).write_text("no answer")
-    assert {one.name: one.status for one in story.judged().properties}["witness-agrees"] == "unknown"
+    assert {one.name: one.status for one in story.judge().properties}["witness-agrees"] == "unknown"
 
 
 def test_a_witness_that_fails_leaves_a_run_inconclusive_that_would_be_as_predicted(tmp_path: Path) -> None:
     story = last_replica_standing(tmp_path)
     story.predict('loss = { committed = "some" }')
-    assert story.judged().outcome == "as-predicted"
+    assert story.judge().outcome == "as-predicted"
     (tmp_path / WITNESS_DIR).mkdir()
     (tmp_path / WITNESS_DIR / PROBLEM).write_text("no answer")
-    verdict = story.judged()
+    verdict = story.judge()
     assert verdict.outcome == "inconclusive"
     assert verdict.why[0] == "witness-agrees (harness) is unknown: no answer"

@@ -88,12 +88,12 @@ def test_one_failing_undo_does_not_stop_the_others_and_stays_for_clean(
 def test_a_taken_name_is_struck_out_so_that_nothing_foreign_is_undone(
     ledgers: Path, tmp_path: Path, sleeper: subprocess.Popen[bytes]
 ) -> None:
-    def taken() -> None:
+    def refuse_taken_path() -> None:
         raise FileExistsError(17, "File exists", "/somewhere/taken")
 
     with Ledger.open("r", tmp_path, ledgers=ledgers) as ledger:
         with pytest.raises(HarnessError, match="/somewhere/taken"):
-            ledger.make(_entry(sleeper.pid), taken)
+            ledger.make(_entry(sleeper.pid), refuse_taken_path)
         assert read_ledger(ledger.path).entries == ()
     assert sleeper.poll() is None
 

@@ -13,7 +13,7 @@ from cluster.host import slow_volume
 from cluster.host.slow_volume import Pulses, Slowness
 
 
-def test_the_first_freeze_is_told_of_once_the_volume_is_frozen(
+def test_the_first_freeze_is_reported_once_the_volume_is_frozen(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     frozen, told = False, []

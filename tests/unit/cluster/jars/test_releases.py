@@ -12,7 +12,7 @@ from checkout import ROOT
 
 from cluster.jars.releases import FetchEvent, cached_releases, ensure, fetch, jars_of
 from ebbtide.errors import ExitCode, HarnessError, UsageError
-from ebbtide.releases.known import KNOWN, OLDEST, nearest_release, parse_version
+from ebbtide.releases.known_releases import KNOWN, OLDEST, nearest_release, parse_version
 from harness.cli import image
 from harness.cli.main import main
 
@@ -230,7 +230,7 @@ def test_what_maven_does_not_have_is_answered_by_what_there_is(home: Path) -> No
     )
 
 
-def test_a_network_failure_is_told_without_mavens_decoration(home: Path) -> None:
+def test_a_network_failure_is_reported_without_mavens_decoration(home: Path) -> None:
     (home / "says").write_text(SAYS["no network"] + "\n")
     with pytest.raises(HarnessError) as failed:
         fetch("9.9.9")

@@ -32,7 +32,7 @@ NO_DAEMON = "no Docker daemon at this address"
 NO_NAMESPACES = "making a user namespace: Operation not permitted"
 
 
-class _Became(Exception):
+class _CommandStarted(Exception):
     pass
 
 
@@ -56,7 +56,7 @@ def host(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
         monkeypatch.setattr(os, "geteuid", lambda: 1000)
         monkeypatch.setattr(helper_container, "open_helper", open_helper)
         monkeypatch.setattr(user_namespace, "why_unavailable", why_unavailable)
-        monkeypatch.setattr(user_namespace, "rerun", _become)
+        monkeypatch.setattr(user_namespace, "rerun", _start_command)
         return tried
 
     return install
@@ -68,9 +68,9 @@ class _Helper:
         return 40 + len(folders)
 
 
-def _become(command: Sequence[str]) -> None:
+def _start_command(command: Sequence[str]) -> None:
     assert (*command,) == (*COMMAND, "run", "x")
-    raise _Became
+    raise _CommandStarted
 
 
 def test_root_goes_on_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,7 +95,7 @@ def test_a_docker_daemon_is_preferred_and_its_exit_code_passed_on(host: Callable
 
 def test_without_a_daemon_the_command_goes_on_in_a_user_namespace(host: Callable[..., list[str]]) -> None:
     host(daemon=False, namespaces=True)
-    with pytest.raises(_Became):
+    with pytest.raises(_CommandStarted):
         rerun_with_privileges(PrivilegeRequest(), ["run", "x"])
 
 
@@ -148,7 +148,7 @@ def test_a_verb_that_can_do_without_privileges_goes_on(host: Callable[..., list[
         ),
     ],
 )
-def test_a_kernel_that_refuses_namespaces_is_told_which_setting_to_change(
+def test_the_error_of_a_kernel_that_refuses_namespaces_names_the_setting_to_change(
     tmp_path: Path, name: str, value: str, typed: str
 ) -> None:
     (tmp_path / name).parent.mkdir()

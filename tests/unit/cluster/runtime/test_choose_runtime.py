@@ -31,7 +31,7 @@ def _silent(_: str) -> None:
 
 
 @pytest.fixture
-def hung(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+def hung_daemon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """The address of a daemon that accepts and never answers."""
     monkeypatch.setattr(daemon, "ANSWER_TIMEOUT_S", 0.2)
     with socket.socket(socket.AF_UNIX) as listener:
@@ -58,8 +58,8 @@ def test_without_a_daemon_auto_is_local_and_says_why_and_docker_is_refused(
         choose_runtime("auto", "4.3.1", "apache/kafka:4.3.1", _silent)
 
 
-def test_a_daemon_that_hangs_is_not_waited_for(hung: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DOCKER_HOST", hung)
+def test_a_daemon_that_hangs_is_not_waited_for(hung_daemon: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DOCKER_HOST", hung_daemon)
     assert "does not answer within" in choose_runtime("auto", "4.3.1", None, _silent).describe()
     with pytest.raises(EbbtideError, match="does not answer within"):
         choose_runtime("docker", "4.3.1", None, _silent)

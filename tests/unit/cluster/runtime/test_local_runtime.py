@@ -20,7 +20,7 @@ from ebbtide.scenario.model import ClusterSpec
 _TMPDIR = "-Djava.io.tmpdir="
 
 
-class Ended:
+class EndedChild:
     """A child that ended well."""
 
     def wait(self, _timeout_s: float) -> int:
@@ -32,9 +32,9 @@ def commands(monkeypatch: pytest.MonkeyPatch) -> list[Sequence[str]]:
     """Those of the children, none of which is started."""
     seen: list[Sequence[str]] = []
 
-    def start(_ledger: Ledger, command: Sequence[str], **_how: Any) -> Ended:
+    def start(_ledger: Ledger, command: Sequence[str], **_how: Any) -> EndedChild:
         seen.append(command)
-        return Ended()
+        return EndedChild()
 
     monkeypatch.setattr(local, "start_child", start)
     return seen

@@ -45,7 +45,7 @@ def data_dir(tmp_path: Path) -> Path:
     return tmp_path / "data"
 
 
-def _compared(data_dir: Path, change: object) -> dict[str, LogLoss]:
+def _losses_after(data_dir: Path, change: object) -> dict[str, LogLoss]:
     before = LogCopies(data_dir, data_dir.parent / "aside")
     assert callable(change)
     change()
@@ -54,14 +54,14 @@ def _compared(data_dir: Path, change: object) -> dict[str, LogLoss]:
 
 def test_a_log_that_came_back_whole_lost_nothing(data_dir: Path) -> None:
     _log(data_dir)
-    [loss] = _compared(data_dir, lambda: None).values()
+    [loss] = _losses_after(data_dir, lambda: None).values()
     assert (loss.lost_bytes, loss.leo_before, loss.leo_after) == (0, 30, 30)
 
 
 def test_a_shortened_log_lost_its_tail(data_dir: Path) -> None:
     path = _log(data_dir)
     whole = path.read_bytes()
-    [loss] = _compared(data_dir, lambda: path.write_bytes(whole[:BATCH_BYTES])).values()
+    [loss] = _losses_after(data_dir, lambda: path.write_bytes(whole[:BATCH_BYTES])).values()
     assert loss == LogLoss(
         bytes_before=3 * BATCH_BYTES,
         bytes_after=BATCH_BYTES,
@@ -74,7 +74,7 @@ def test_a_shortened_log_lost_its_tail(data_dir: Path) -> None:
 def test_zeros_in_place_of_the_tail_are_lost_though_the_size_is_the_same(data_dir: Path) -> None:
     path = _log(data_dir)
     zeroed = path.read_bytes()[: BATCH_BYTES + 7] + bytes(2 * BATCH_BYTES - 7)
-    [loss] = _compared(data_dir, lambda: path.write_bytes(zeroed)).values()
+    [loss] = _losses_after(data_dir, lambda: path.write_bytes(zeroed)).values()
     assert loss.bytes_after == loss.bytes_before
     assert BATCH_BYTES < loss.lost_bytes <= 2 * BATCH_BYTES
     assert loss.leo_after == 10
@@ -82,7 +82,7 @@ def test_zeros_in_place_of_the_tail_are_lost_though_the_size_is_the_same(data_di
 
 def test_a_log_that_vanished_lost_everything(data_dir: Path) -> None:
     path = _log(data_dir)
-    [loss] = _compared(data_dir, lambda: (path.unlink(), path.parent)).values()
+    [loss] = _losses_after(data_dir, lambda: (path.unlink(), path.parent)).values()
     assert (loss.lost_bytes, loss.bytes_after, loss.leo_after) == (3 * BATCH_BYTES, 0, 0)
 
 

@@ -11,7 +11,7 @@ from cluster.runtime.properties import plan_cluster, properties_of, refused_valu
 from cluster.runtime.storage import cluster_id, format_arguments
 from ebbtide.errors import UsageError
 from ebbtide.releases.feature_levels import levels_of
-from ebbtide.releases.known import KNOWN, KnownRelease
+from ebbtide.releases.known_releases import KNOWN, KnownRelease
 from ebbtide.scenario.model import ClusterSpec
 from ebbtide.scenario.roles import CLIENTS
 from ebbtide.scenario.validate_features import FEATURES, validate_features
@@ -24,7 +24,7 @@ def _properties(spec: ClusterSpec, node_id: int) -> dict[str, str]:
     return properties_of(plan, plan.nodes[node_id], Path("/volume/kafka"))
 
 
-def test_controllers_and_brokers_are_told_apart_by_their_ids() -> None:
+def test_ids_distinguish_controllers_from_brokers() -> None:
     plan = plan_cluster(ClusterSpec(controllers=3, brokers=2), address_of)
     assert [node.name for node in plan.nodes.values()] == [
         "controller-100",
@@ -59,14 +59,14 @@ def test_a_scenario_may_set_what_kafka_knows() -> None:
     assert "log.flush.interval.messages" not in _properties(spec, 100)
 
 
-def _given(kafka: str, broker: dict[str, str], controller: dict[str, str]) -> PropertyCheck:
+def _check_properties(kafka: str, broker: dict[str, str], controller: dict[str, str]) -> PropertyCheck:
     cluster = ClusterSpec(controllers=3, brokers=2, broker_properties=broker, controller_properties=controller)
     nodes = [node for node in plan_cluster(cluster, address_of).nodes.values() if node.id != 1]
     return properties_to_check(plain_scenario(kafka, cluster), nodes)
 
 
 def test_a_node_of_each_role_is_asked_about_its_properties() -> None:
-    given = _given("3.7.0", {"num.io.threads": "9"}, {"unclean.leader.election.enable": "true"})
+    given = _check_properties("3.7.0", {"num.io.threads": "9"}, {"unclean.leader.election.enable": "true"})
     assert given.unasked == []
     assert [(one.role, one.node, one.address) for one in given.asked] == [
         ("broker", 2, "10.99.0.2:9092"),
@@ -76,11 +76,11 @@ def test_a_node_of_each_role_is_asked_about_its_properties() -> None:
 
 
 def test_a_role_without_properties_is_not_asked() -> None:
-    assert _given("4.3.1", {}, {}) == ([], [])
+    assert _check_properties("4.3.1", {}, {}) == ([], [])
 
 
-def test_that_nobody_can_be_asked_is_told() -> None:
-    given = _given("3.6.2", {"num.io.threads": "9"}, {"unclean.leader.election.enable": "true"})
+def test_the_check_says_that_nobody_can_be_asked() -> None:
+    given = _check_properties("3.6.2", {"num.io.threads": "9"}, {"unclean.leader.election.enable": "true"})
     assert [one.role for one in given.asked] == ["broker"]
     assert given.unasked == [
         "the names in cluster.controller_properties are not checked: controllers answer since Kafka 3.7.0"
@@ -98,14 +98,14 @@ def test_that_nobody_can_be_asked_is_told() -> None:
     ],
 )
 def test_what_is_a_plug_ins_own_is_not_asked_about(name: str, value: str, asked: bool) -> None:
-    given = _given("4.3.1", {name: value, "example.of.its.own": "1"}, {})
+    given = _check_properties("4.3.1", {name: value, "example.of.its.own": "1"}, {})
     assert bool(given.asked) is asked
     assert [sentence.partition(": ")[2].split()[0] for sentence in given.unasked] == (
         [] if asked else [value.split(", ")[-1]]
     )
 
 
-def test_a_value_that_kafka_refuses_is_told_as_the_scenarios() -> None:
+def test_a_value_that_kafka_refuses_is_reported_as_the_scenarios() -> None:
     log = (
         'Exception in thread "main" org.apache.kafka.common.config.ConfigException: '
         "Invalid value three for configuration num.io.threads: Not a number of type INT\n\tat Config.parse\n"

@@ -120,7 +120,7 @@ def _receive(end: socket.socket, size: int) -> bytes:
     return got
 
 
-def _closed(end: socket.socket) -> bool:
+def _is_closed(end: socket.socket) -> bool:
     try:
         return end.recv(1) == b""
     except ConnectionError:
@@ -165,7 +165,7 @@ def test_a_held_request_waits_with_all_behind_it_and_goes_on_in_order(bench: Ben
     assert bench.events("released")[0].at_ns >= bench.events("forwarded")[0].at_ns
 
 
-def test_the_answer_to_a_request_that_was_held_is_told(bench: Bench) -> None:
+def test_the_answer_to_a_request_that_was_held_is_reported(bench: Bench) -> None:
     bench.do(_hold())
     near, far = bench.connect()
     near.sendall(_request(ALTER_PARTITION, 9))
@@ -247,7 +247,7 @@ def test_a_dropped_request_closes_its_connection_and_does_not_arrive(bench: Benc
     near, far = bench.connect()
     near.sendall(_request(FETCH, 1) + _request(ALTER_PARTITION, 2))
     assert _receive(far, 99) == _request(FETCH, 1)
-    assert _closed(near)
+    assert _is_closed(near)
     assert bench.await_event("dropped").api == ALTER_PARTITION
 
 
@@ -260,7 +260,7 @@ def test_a_connection_that_ends_while_a_request_is_held_takes_it_along(bench: Be
     gone, other = (near, far) if who == "node" else (far, near)
     gone.close()
     assert bench.await_event("abandoned").correlation == 1
-    assert _closed(other)
+    assert _is_closed(other)
     bench.do(Release(1))
     assert not bench.events("forwarded")
 
@@ -273,7 +273,7 @@ def test_what_was_said_before_the_end_still_arrives(bench: Bench) -> None:
     assert len(_receive(near, 200_000)) == 100_008
 
 
-def test_a_peer_that_refuses_is_told_by_a_reset(bench: Bench) -> None:
+def test_a_peer_that_refuses_shows_as_a_reset(bench: Bench) -> None:
     bench.server.close()
     near = socket.create_connection(bench._front.getsockname())
     near.settimeout(CONNECT_TIMEOUT_S + 4)
@@ -333,4 +333,4 @@ def test_an_answer_cut_off_in_the_copy_is_not_passed_on(bench: Bench) -> None:
     assert _receive(near, len(_response(1))) == _response(1)
     bench.await_event("discarded")
     far.close()
-    assert _closed(near)
+    assert _is_closed(near)

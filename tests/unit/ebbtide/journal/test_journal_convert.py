@@ -18,7 +18,15 @@ from hypothesis import strategies as st
 from ebbtide.errors import HarnessError
 from ebbtide.journal.convert import JOURNAL_DIR, ROW_GROUP_ROWS, convert_journals
 from ebbtide.journal.file import JournalHeader, JournalWriter
-from ebbtide.journal.frames import STATUSES, Answered, Polled, pack_answered, pack_handed, pack_polled, pack_watermarks
+from ebbtide.journal.frames import (
+    STATUSES,
+    AnsweredSends,
+    PolledRecords,
+    pack_answered,
+    pack_handed,
+    pack_polled,
+    pack_watermarks,
+)
 from ebbtide.journal.outcomes import Outcome
 from ebbtide.journal.spans import Spans
 from ebbtide.record.tables import POLLS, SENDS, WATERMARKS, table_files
@@ -32,7 +40,7 @@ def _writer(record: Path, name: str = "producer-1", header: JournalHeader = SEND
     return JournalWriter(record / JOURNAL_DIR / f"{name}.journal", header)
 
 
-def _handed(first: int, count: int, partition: int = 0) -> bytes:
+def _handed_frame(first: int, count: int, partition: int = 0) -> bytes:
     numbers = range(first, first + count)
     return pack_handed(partition, first, array("q", [n for i in numbers for n in (1000 + i, 10 * i)]))
 
@@ -40,7 +48,7 @@ def _handed(first: int, count: int, partition: int = 0) -> bytes:
 def _answer(first: int, count: int, status: Outcome, base: int = -1, error: str = "", partition: int = 0) -> bytes:
     code = STATUSES.index(status)
     return pack_answered(
-        Answered(
+        AnsweredSends(
             partition=partition,
             first_sequence=first,
             count=count,
@@ -61,7 +69,7 @@ def _sends(record: Path) -> list[dict[str, Any]]:
 
 
 def test_a_send_has_the_outcome_of_its_batch_and_its_own_offset(tmp_path: Path) -> None:
-    _writer(tmp_path).write([_handed(0, 3), _answer(0, 2, "acked", base=40), _answer(2, 1, "failed", error="X")])
+    _writer(tmp_path).write([_handed_frame(0, 3), _answer(0, 2, "acked", base=40), _answer(2, 1, "failed", error="X")])
     convert_journals(tmp_path)
     rows = _sends(tmp_path)
     assert [(row["sequence"], row["status"], row["offset"], row["error"]) for row in rows] == [
@@ -87,7 +95,7 @@ def test_a_send_has_the_outcome_of_its_batch_and_its_own_offset(tmp_path: Path) 
 
 
 def test_a_send_without_an_answer_is_unknown(tmp_path: Path) -> None:
-    _writer(tmp_path).write([_handed(0, 2), _answer(0, 1, "acked", base=0)])
+    _writer(tmp_path).write([_handed_frame(0, 2), _answer(0, 1, "acked", base=0)])
     convert_journals(tmp_path)
     assert [(row["status"], row["error"], row["done_ns"]) for row in _sends(tmp_path)] == [
         ("acked", None, 7),
@@ -96,7 +104,7 @@ def test_a_send_without_an_answer_is_unknown(tmp_path: Path) -> None:
 
 
 def test_of_two_answers_for_one_send_the_later_counts(tmp_path: Path) -> None:
-    frames = [_handed(0, 4), _answer(0, 4, "unknown", error="U"), _answer(1, 2, "acked", base=9)]
+    frames = [_handed_frame(0, 4), _answer(0, 4, "unknown", error="U"), _answer(1, 2, "acked", base=9)]
     _writer(tmp_path).write(frames)
     convert_journals(tmp_path)
     assert [(row["status"], row["offset"]) for row in _sends(tmp_path)] == [
@@ -108,7 +116,9 @@ def test_of_two_answers_for_one_send_the_later_counts(tmp_path: Path) -> None:
 
 
 def test_a_frame_that_was_written_twice_gives_each_row_once(tmp_path: Path) -> None:
-    _writer(tmp_path).write([_handed(0, 3), _handed(0, 3), _handed(2, 3), _handed(0, 2, partition=1)])
+    _writer(tmp_path).write(
+        [_handed_frame(0, 3), _handed_frame(0, 3), _handed_frame(2, 3), _handed_frame(0, 2, partition=1)]
+    )
     convert_journals(tmp_path)
     assert [(row["partition"], row["sequence"]) for row in _sends(tmp_path)] == [
         *[(0, sequence) for sequence in range(5)],
@@ -118,7 +128,7 @@ def test_a_frame_that_was_written_twice_gives_each_row_once(tmp_path: Path) -> N
 
 
 def test_partitions_are_answered_apart(tmp_path: Path) -> None:
-    frames = [_handed(0, 1), _handed(0, 1, partition=1), _answer(0, 1, "acked", base=5, partition=1)]
+    frames = [_handed_frame(0, 1), _handed_frame(0, 1, partition=1), _answer(0, 1, "acked", base=5, partition=1)]
     _writer(tmp_path).write(frames)
     convert_journals(tmp_path)
     assert [row["status"] for row in _sends(tmp_path)] == ["unknown", "acked"]
@@ -128,7 +138,7 @@ def test_polls_carry_the_offset_before_them_and_null_for_what_is_not_ours(tmp_pa
     header = JournalHeader(table="polls", id=4, topics=("a", "b"), isolation="read_committed")
     polled = {"topic": 1, "partition": 2, "session": 3, "polled_ns": 6}
     arrays = [array("q", numbers) for numbers in ([7, 9], [100, -1], [5, -1])]
-    frame = pack_polled(Polled(**polled, previous=-1, offsets=arrays[0], values=arrays[1], epochs=arrays[2]))
+    frame = pack_polled(PolledRecords(**polled, previous=-1, offsets=arrays[0], values=arrays[1], epochs=arrays[2]))
     _writer(tmp_path, "consumer-4", header).write([frame])
     convert_journals(tmp_path)
     (file,) = table_files(tmp_path, "polls")
@@ -167,10 +177,10 @@ def test_watermarks_say_who_answered_and_when(tmp_path: Path) -> None:
 
 def test_a_torn_tail_is_reported_and_the_rows_before_it_are_kept(tmp_path: Path) -> None:
     writer = _writer(tmp_path)
-    writer.write([_handed(0, 5)])
+    writer.write([_handed_frame(0, 5)])
     with writer.path.open("ab") as file:
-        file.write(_handed(5, 5)[:-1])
-    assert convert_journals(tmp_path) == len(_handed(5, 5)) - 1
+        file.write(_handed_frame(5, 5)[:-1])
+    assert convert_journals(tmp_path) == len(_handed_frame(5, 5)) - 1
     assert [row["sequence"] for row in _sends(tmp_path)] == list(range(5))
 
 
@@ -182,7 +192,7 @@ def test_a_journal_without_its_header_becomes_an_empty_table(tmp_path: Path) -> 
 
 
 def test_converting_again_changes_nothing(tmp_path: Path) -> None:
-    _writer(tmp_path).write([_handed(0, 3)])
+    _writer(tmp_path).write([_handed_frame(0, 3)])
     assert convert_journals(tmp_path) == 0
     rows = _sends(tmp_path)
     assert len(rows) == 3
@@ -191,7 +201,7 @@ def test_converting_again_changes_nothing(tmp_path: Path) -> None:
 
 
 def test_a_conversion_that_was_cut_short_is_done_again(tmp_path: Path) -> None:
-    _writer(tmp_path).write([_handed(0, 3)])
+    _writer(tmp_path).write([_handed_frame(0, 3)])
     (tmp_path / "sends").mkdir()
     (tmp_path / "sends" / "producer-1.parquet.part").write_bytes(b"half a table")
     convert_journals(tmp_path)
@@ -201,7 +211,7 @@ def test_a_conversion_that_was_cut_short_is_done_again(tmp_path: Path) -> None:
 
 def test_a_journal_stays_until_its_table_is_whole(tmp_path: Path) -> None:
     writer = _writer(tmp_path)
-    writer.write([_handed(0, 3)])
+    writer.write([_handed_frame(0, 3)])
     (tmp_path / "sends").write_text("in the way")
     with pytest.raises(HarnessError, match="and is kept"):
         convert_journals(tmp_path)
@@ -210,7 +220,7 @@ def test_a_journal_stays_until_its_table_is_whole(tmp_path: Path) -> None:
 
 def test_a_journal_goes_as_soon_as_its_own_table_is_whole(tmp_path: Path) -> None:
     converted = _writer(tmp_path)
-    converted.write([_handed(0, 3)])
+    converted.write([_handed_frame(0, 3)])
     strange = _writer(tmp_path, "zebra", JournalHeader(table="zebras", topics=()))
     with pytest.raises(HarnessError, match="no table of the record"):
         convert_journals(tmp_path)
@@ -222,7 +232,7 @@ def test_a_journal_goes_as_soon_as_its_own_table_is_whole(tmp_path: Path) -> Non
 def test_tables_are_written_in_bounded_row_groups(tmp_path: Path) -> None:
     writer = _writer(tmp_path)
     for first in range(0, 250_000, 50_000):
-        writer.write([_handed(first, 50_000)])
+        writer.write([_handed_frame(first, 50_000)])
     convert_journals(tmp_path)
     (file,) = table_files(tmp_path, "sends")
     metadata = pq.ParquetFile(file).metadata
@@ -238,14 +248,15 @@ _ENDLESS = """
 import sys
 from array import array
 from pathlib import Path
-from ebbtide.journal.frames import Answered, pack_answered, pack_handed
+from ebbtide.journal.frames import AnsweredSends, pack_answered, pack_handed
 from ebbtide.journal.file import JournalHeader, JournalWriter
 
 writer = JournalWriter(Path(sys.argv[1]), JournalHeader(table="sends", id=1, topics=("t",), acks=-1))
 first = 0
 while True:
     rows = array("q", [number for i in range(first, first + 997) for number in (i, i)])
-    answer = Answered(partition=0, first_sequence=first, count=900, status=0, base_offset=first, done_ns=1, error="")
+    acked = dict(first_sequence=first, count=900, status=0, base_offset=first, done_ns=1, error="")
+    answer = AnsweredSends(partition=0, **acked)
     writer.write([pack_handed(0, first, rows), pack_answered(answer)])
     first += 997
 """

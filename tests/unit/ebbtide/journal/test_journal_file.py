@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from ebbtide.journal.file import MAGIC, JournalError, JournalHeader, JournalReader, JournalWriter, frame
 from ebbtide.journal.frames import (
-    Answered,
-    Polled,
+    AnsweredSends,
+    PolledRecords,
     pack_answered,
     pack_handed,
     pack_polled,
@@ -29,7 +29,7 @@ int64 = st.integers(-(1 << 63), (1 << 63) - 1)
 int32 = st.integers(-(1 << 31), (1 << 31) - 1)
 
 
-def _written(path: Path, payloads: list[bytes]) -> list[int]:
+def _write_journal(path: Path, payloads: list[bytes]) -> list[int]:
     """A journal of these payloads; the file's size after the header and after each frame."""
     writer = JournalWriter(path, HEADER)
     sizes = [path.stat().st_size]
@@ -42,7 +42,7 @@ def _written(path: Path, payloads: list[bytes]) -> list[int]:
 
 def test_frames_come_back_in_order_with_the_header(tmp_path: Path) -> None:
     payloads = [b"", b"a", b"x" * 5000]
-    _written(tmp_path / "j", payloads)
+    _write_journal(tmp_path / "j", payloads)
     reader = JournalReader(tmp_path / "j")
     assert list(reader.frames()) == [(1, payload) for payload in payloads]
     assert reader.header == HEADER
@@ -52,7 +52,7 @@ def test_frames_come_back_in_order_with_the_header(tmp_path: Path) -> None:
 def test_a_tail_torn_at_any_byte_costs_that_frame_and_is_counted(tmp_path: Path) -> None:
     path = tmp_path / "j"
     payloads = [b"first", b"second!", b"third, the longest"]
-    sizes = _written(path, payloads)
+    sizes = _write_journal(path, payloads)
     whole = path.read_bytes()
     for cut in range(len(whole) + 1):
         path.write_bytes(whole[:cut])
@@ -67,7 +67,7 @@ def test_a_tail_torn_at_any_byte_costs_that_frame_and_is_counted(tmp_path: Path)
 
 def test_a_damaged_frame_ends_the_journal(tmp_path: Path) -> None:
     path = tmp_path / "j"
-    sizes = _written(path, [b"first", b"second"])
+    sizes = _write_journal(path, [b"first", b"second"])
     data = bytearray(path.read_bytes())
     data[sizes[0] + FRAME_OVERHEAD] ^= 1
     path.write_bytes(data)
@@ -78,7 +78,7 @@ def test_a_damaged_frame_ends_the_journal(tmp_path: Path) -> None:
 
 def test_a_length_that_can_only_be_damage_is_not_allocated(tmp_path: Path) -> None:
     path = tmp_path / "j"
-    _written(path, [])
+    _write_journal(path, [])
     with path.open("ab") as file:
         file.write(b"\xff\xff\xff\xff" + b"\0" * 20)
     reader = JournalReader(path)
@@ -107,7 +107,7 @@ def test_handed_frames_keep_their_rows(partition: int, first: int, rows: list[tu
 
 @given(int32, int64, st.integers(0, 2**32 - 1), st.integers(0, 2), int64, int64, st.text(max_size=30))
 def test_answers_keep_their_fields(p: int, first: int, count: int, status: int, base: int, done: int, e: str) -> None:
-    answer = Answered(
+    answer = AnsweredSends(
         partition=p, first_sequence=first, count=count, status=status, base_offset=base, done_ns=done, error=e
     )
     assert unpack_answered(pack_answered(answer)[FRAME_OVERHEAD:]) == answer
@@ -116,7 +116,7 @@ def test_answers_keep_their_fields(p: int, first: int, count: int, status: int, 
 @given(st.lists(st.tuples(int64, int64, int64), max_size=50), int32, int64)
 def test_polls_keep_their_rows(rows: list[tuple[int, int, int]], session: int, previous: int) -> None:
     offsets, values, epochs = (array("q", [row[column] for row in rows]) for column in range(3))
-    polled = Polled(
+    polled = PolledRecords(
         topic=1,
         partition=2,
         session=session,

@@ -39,7 +39,7 @@ def feature(offset: int, level: int, epoch: int = 1) -> bytes:
     return build.metadata_batch(offset, build.feature("metadata.version", level), epoch=epoch)
 
 
-def told(items: list[FollowedItem]) -> list[object]:
+def outline(items: list[FollowedItem]) -> list[object]:
     """Records by offset and level, events as they are."""
     return [
         (item.offset, item.fields.get("featureLevel")) if isinstance(item, MetadataRecord) else item for item in items
@@ -76,12 +76,12 @@ def test_a_log_at_rest_is_read_by_one_poll_and_a_second_finds_nothing(mirror: Pa
 def test_a_rolled_segment_is_followed(log: Path, mirror: Path) -> None:
     follower = MetadataFollower(log, mirror)
     append(log, feature(0, 10), feature(1, 11))
-    assert told(follower.poll()) == [(0, 10), (1, 11)]
+    assert outline(follower.poll()) == [(0, 10), (1, 11)]
     append(log, feature(2, 12))
     append(log, feature(3, 13), base=3)
-    assert told(follower.poll()) == [(2, 12), (3, 13)]
+    assert outline(follower.poll()) == [(2, 12), (3, 13)]
     append(log, feature(4, 14), base=3)
-    assert told(follower.poll()) == [(4, 14)]
+    assert outline(follower.poll()) == [(4, 14)]
     assert content(mirror) == content(log)
 
 
@@ -92,43 +92,43 @@ def test_segments_deleted_after_they_were_read_are_not_missed_and_stay_in_the_mi
     follower.poll()
     (log / build.segment_name(0)).unlink()
     append(log, feature(2, 12), base=1)
-    assert told(follower.poll()) == [(2, 12)]
+    assert outline(follower.poll()) == [(2, 12)]
     assert sorted(content(mirror)) == [build.segment_name(0), build.segment_name(1)]
 
 
-def test_a_log_cut_short_is_told_and_read_on_from_there(log: Path, mirror: Path) -> None:
+def test_a_log_cut_short_is_reported_and_read_on_from_there(log: Path, mirror: Path) -> None:
     follower = MetadataFollower(log, mirror)
     append(log, feature(0, 10), feature(1, 11), feature(2, 12))
     follower.poll()
     os.truncate(log / build.segment_name(0), len(feature(0, 10)) + 5)
-    assert told(follower.poll()) == [LogTruncated(end_offset=1, was_end_offset=3)]
+    assert outline(follower.poll()) == [LogTruncated(end_offset=1, was_end_offset=3)]
     assert follower.tail is not None
     assert content(mirror) == {build.segment_name(0): feature(0, 10)}
     os.truncate(log / build.segment_name(0), len(feature(0, 10)))
     append(log, feature(1, 21, epoch=2))
-    assert told(follower.poll()) == [(1, 21)]
+    assert outline(follower.poll()) == [(1, 21)]
     assert content(mirror) == content(log)
 
 
-def test_a_tail_replaced_by_another_of_the_same_length_between_two_polls_is_told(log: Path, mirror: Path) -> None:
+def test_a_tail_replaced_by_another_of_the_same_length_between_two_polls_is_reported(log: Path, mirror: Path) -> None:
     follower = MetadataFollower(log, mirror)
     append(log, feature(0, 10), feature(1, 11), feature(2, 12))
     follower.poll()
     path = build.write_log(log, feature(0, 10), feature(1, 21, epoch=2), feature(2, 22, epoch=2))
     os.utime(path, ns=(1, 1))
-    assert told(follower.poll()) == [LogTruncated(end_offset=1, was_end_offset=3), (1, 21), (2, 22)]
+    assert outline(follower.poll()) == [LogTruncated(end_offset=1, was_end_offset=3), (1, 21), (2, 22)]
     assert content(mirror) == content(log)
 
 
-def test_a_tail_replaced_by_a_longer_one_is_told(log: Path) -> None:
+def test_a_tail_replaced_by_a_longer_one_is_reported(log: Path) -> None:
     follower = MetadataFollower(log)
     append(log, feature(0, 10), feature(1, 11))
     follower.poll()
     build.write_log(log, feature(0, 10), feature(1, 21, epoch=2), feature(2, 22, epoch=2), feature(3, 23, epoch=2))
-    assert told(follower.poll()) == [LogTruncated(end_offset=1, was_end_offset=2), (1, 21), (2, 22), (3, 23)]
+    assert outline(follower.poll()) == [LogTruncated(end_offset=1, was_end_offset=2), (1, 21), (2, 22), (3, 23)]
 
 
-def test_a_truncation_that_removes_whole_segments_is_told(log: Path, mirror: Path) -> None:
+def test_a_truncation_that_removes_whole_segments_is_reported(log: Path, mirror: Path) -> None:
     follower = MetadataFollower(log, mirror)
     append(log, feature(0, 10), feature(1, 11))
     append(log, feature(2, 12), base=2)
@@ -136,7 +136,7 @@ def test_a_truncation_that_removes_whole_segments_is_told(log: Path, mirror: Pat
     (log / build.segment_name(2)).unlink()
     os.truncate(log / build.segment_name(0), len(feature(0, 10)))
     append(log, feature(1, 21, epoch=2))
-    assert told(follower.poll()) == [LogTruncated(end_offset=1, was_end_offset=3), (1, 21)]
+    assert outline(follower.poll()) == [LogTruncated(end_offset=1, was_end_offset=3), (1, 21)]
     assert content(mirror) == content(log)
 
 
@@ -145,7 +145,7 @@ def test_a_folder_that_vanishes_for_a_while_is_waited_for(log: Path) -> None:
     assert follower.poll() == []
     assert follower.unreadable is not None
     append(log, feature(0, 10), feature(1, 11))
-    assert told(follower.poll()) == [(0, 10), (1, 11)]
+    assert outline(follower.poll()) == [(0, 10), (1, 11)]
     assert follower.unreadable is None
     log.rename(log.with_name("unmounted"))
     assert follower.poll() == []
@@ -154,7 +154,7 @@ def test_a_folder_that_vanishes_for_a_while_is_waited_for(log: Path) -> None:
     log.rmdir()
     log.with_name("unmounted").rename(log)
     append(log, feature(2, 12))
-    assert told(follower.poll()) == [(2, 12)]
+    assert outline(follower.poll()) == [(2, 12)]
 
 
 def test_no_file_stays_open_between_polls(log: Path) -> None:
@@ -173,7 +173,7 @@ def test_a_log_that_begins_later_is_entered_by_the_oldest_snapshot_that_reaches_
     follower = MetadataFollower(log, mirror)
     started, *records = follower.poll()
     assert started == SnapshotStarted(end_offset=11, epoch=7, file=f"{11:020}-0000000007.checkpoint")
-    assert told(records) == [(10, None), (10, 11), (10, None), (11, 4), (12, 5)]
+    assert outline(records) == [(10, None), (10, 11), (10, None), (11, 4), (12, 5)]
     assert {(item.epoch, item.timestamp_ms) for item in records[:3] if isinstance(item, MetadataRecord)} == {(7, 77)}
     assert content(mirror)[started.file] == (log / started.file).read_bytes()
     assert MetadataFollower(mirror).poll() == [started, *records]
@@ -222,31 +222,31 @@ def test_a_snapshot_installed_over_the_log_replaces_the_state(log: Path, mirror:
 def test_a_snapshot_that_is_not_whole_is_not_believed(log: Path) -> None:
     append(log, feature(10, 3), base=10)
     whole = build.snapshot(build.feature("metadata.version", 1), timestamp_ms=77)
-    for cut in (len(whole) - 1, len(whole) - len(build.plain(0, b"")), 0):
+    for cut in (len(whole) - 1, len(whole) - len(build.plain_batch(0, b"")), 0):
         (log / f"{10:020}-0000000001.checkpoint").write_bytes(whole[:cut])
-        assert told(MetadataFollower(log).poll()) == [LogGap(start=0, end=10), (10, 3)]
+        assert outline(MetadataFollower(log).poll()) == [LogGap(start=0, end=10), (10, 3)]
 
 
-def test_offsets_that_are_nowhere_are_told_and_counted(log: Path) -> None:
+def test_offsets_that_are_nowhere_are_reported_and_counted(log: Path) -> None:
     append(log, feature(0, 10))
     append(log, feature(5, 15), feature(8, 18), base=5)
     items = MetadataFollower(log).poll()
-    assert told(items) == [(0, 10), LogGap(start=1, end=5), (5, 15), LogGap(start=6, end=8), (8, 18)]
+    assert outline(items) == [(0, 10), LogGap(start=1, end=5), (5, 15), LogGap(start=6, end=8), (8, 18)]
     image = MetadataImage()
     image.apply(items)
     assert image.skipped == {"missing offset": 6}
 
 
-def test_damage_in_the_middle_stops_the_follower_and_is_told(log: Path) -> None:
+def test_damage_in_the_middle_stops_the_follower_and_is_reported(log: Path) -> None:
     damaged = bytearray(feature(1, 11))
     damaged[-1] ^= 1
     append(log, feature(0, 10), bytes(damaged), feature(2, 12))
     follower = MetadataFollower(log)
-    assert told(follower.poll()) == [(0, 10)]
+    assert outline(follower.poll()) == [(0, 10)]
     assert follower.tail is not None
     assert (follower.tail.kind, follower.tail.base_offset, follower.tail.tail) == ("checksum", 1, False)
     build.write_log(log, feature(0, 10), feature(1, 11), feature(2, 12))
-    assert told(follower.poll()) == [(1, 11), (2, 12)]
+    assert outline(follower.poll()) == [(1, 11), (2, 12)]
 
 
 def test_an_image_takes_back_what_a_truncation_cut_off(log: Path) -> None:

@@ -23,15 +23,15 @@ LOGS = DATA / "logs"
 T0 = TopicPartition("t", 0)
 
 
-def decoded(*batches: bytes) -> list[MetadataRecord]:
+def decode_batches(*batches: bytes) -> list[MetadataRecord]:
     items = list(scan(build.BytesSource(b"".join(batches))))
     assert not [item for item in items if isinstance(item, Damage)]
     return [record for item in items if not isinstance(item, Damage) for record in decode_batch(item)]
 
 
-def replayed(*records: bytes) -> tuple[MetadataImage, list[Row]]:
+def replay_records(*records: bytes) -> tuple[MetadataImage, list[Row]]:
     image = MetadataImage()
-    return image, image.apply(decoded(build.metadata_batch(0, *records)))
+    return image, image.apply(decode_batches(build.metadata_batch(0, *records)))
 
 
 def partition_rows(rows: list[Row]) -> list[PartitionState]:
@@ -104,7 +104,7 @@ def _content(row: PartitionState) -> PartitionState:
 
 
 def test_a_partition_change_raises_the_partition_epoch_always_and_the_leader_epoch_with_a_leader() -> None:
-    image, rows = replayed(
+    image, rows = replay_records(
         build.topic("t", "T"),
         build.partition("T", 0, (1, 2, 3), leader=1),
         build.change("T", 0, isr=(1, 2)),
@@ -131,18 +131,18 @@ def test_clearing_the_elr_touches_only_partitions_that_have_one() -> None:
         build.partition("T", 1, (1,), leader=1),
         build.partition("U", 0, (1,), leader=1, elr=(3,)),
     )
-    one, rows = replayed(*start, build.clear_elr("t"))
+    one, rows = replay_records(*start, build.clear_elr("t"))
     assert [(row.topic, row.partition, row.elr, row.partition_epoch) for row in partition_rows(rows)[3:]] == [
         ("t", 0, (), 1)
     ]
     assert one.partitions[TopicPartition("u", 0)].elr == (3,)
-    every, rows = replayed(*start, build.clear_elr(""))
+    every, rows = replay_records(*start, build.clear_elr(""))
     assert [row.topic for row in partition_rows(rows)[3:]] == ["t", "u"]
     assert [row.leader_epoch for row in every.partitions.values()] == [0, 0, 0]
 
 
 def test_broker_events_carry_the_registration_they_belong_to() -> None:
-    image, rows = replayed(
+    image, rows = replay_records(
         build.register(1, 0, "first"),
         build.registration_change(1, 0, fenced=-1),
         build.registration_change(1, 0, stopping=1),
@@ -165,17 +165,17 @@ def test_broker_events_carry_the_registration_they_belong_to() -> None:
 
 
 def test_a_registration_that_is_not_fenced_says_so() -> None:
-    _, rows = replayed(build.register(2, 0, "x", fenced=False, stopping=True))
+    _, rows = replay_records(build.register(2, 0, "x", fenced=False, stopping=True))
     assert [event for *_, event in broker_events(rows)] == ["registered", "unfenced", "shutting_down"]
 
 
 def test_an_event_of_another_registration_has_no_incarnation() -> None:
-    _, rows = replayed(build.register(1, 0, "x"), build.registration_change(1, 99, fenced=1))
+    _, rows = replay_records(build.register(1, 0, "x"), build.registration_change(1, 99, fenced=1))
     assert broker_events(rows)[1][1:3] == (99, None)
 
 
 def test_configs_and_features_are_named_by_resource() -> None:
-    image, rows = replayed(
+    image, rows = replay_records(
         build.config(2, "t", "min.insync.replicas", "2"),
         build.config(4, "3", "log.retention.ms", "5"),
         build.config(4, "", "min.insync.replicas", "1"),
@@ -196,7 +196,7 @@ def test_configs_and_features_are_named_by_resource() -> None:
 
 
 def test_a_topic_made_and_deleted_in_one_batch_leaves_nothing_and_its_name_can_be_used_again() -> None:
-    image, rows = replayed(
+    image, rows = replay_records(
         build.topic("t", "T"),
         build.partition("T", 0, (1,), leader=1),
         build.config(2, "t", "retention.ms", "5"),
@@ -215,22 +215,24 @@ def test_a_topic_made_and_deleted_in_one_batch_leaves_nothing_and_its_name_can_b
 def test_records_of_a_transaction_count_when_it_ends() -> None:
     image = MetadataImage()
     start = [build.begin(), build.topic("t", "T"), build.partition("T", 0, (1,), leader=1)]
-    assert image.apply(decoded(build.metadata_batch(0, *start))) == []
+    assert image.apply(decode_batches(build.metadata_batch(0, *start))) == []
     assert image.partitions == {}
-    (row,) = image.apply(decoded(build.metadata_batch(3, build.end())))
+    (row,) = image.apply(decode_batches(build.metadata_batch(3, build.end())))
     assert (row.metadata_offset, image.partitions[T0]) == (2, row)
 
 
 def test_records_of_an_aborted_transaction_never_were() -> None:
-    image, rows = replayed(build.begin(), build.topic("t", "T"), build.abort(), build.partition("T", 0, (1,), leader=1))
+    image, rows = replay_records(
+        build.begin(), build.topic("t", "T"), build.abort(), build.partition("T", 0, (1,), leader=1)
+    )
     assert rows == []
     assert image.skipped == {"PartitionRecord of an unknown topic": 1}
 
 
 def test_the_active_controller_is_that_of_the_newest_leader_change() -> None:
     image = MetadataImage()
-    image.apply(decoded(build.leader_change(0, 100), build.metadata_batch(1, build.begin())))
-    image.apply(decoded(build.leader_change(2, 101, epoch=2)))
+    image.apply(decode_batches(build.leader_change(0, 100), build.metadata_batch(1, build.begin())))
+    image.apply(decode_batches(build.leader_change(2, 101, epoch=2)))
     assert image.controller == 101
 
 
@@ -246,25 +248,25 @@ def test_the_active_controller_is_that_of_the_newest_leader_change() -> None:
     ],
 )
 def test_what_cannot_be_decoded_is_counted_by_reason_and_the_rest_is_replayed(record: bytes, reason: str) -> None:
-    image, rows = replayed(build.feature("before", 1), record, build.feature("after", 2))
+    image, rows = replay_records(build.feature("before", 1), record, build.feature("after", 2))
     assert len(rows) == 2
     assert image.skipped == {reason: 1}
 
 
 def test_an_unknown_control_record_is_counted() -> None:
     image = MetadataImage()
-    image.apply(decoded(build.batch(0, [(struct.pack(">hh", 0, 9), b"\0\0", ())], flags=0x20)))
+    image.apply(decode_batches(build.batch(0, [(struct.pack(">hh", 0, 9), b"\0\0", ())], flags=0x20)))
     assert image.skipped == {"control record 9: unknown type": 1}
 
 
 def test_unknown_tagged_fields_are_passed_over() -> None:
     data = build.message(build.NO_OP, b"", tags={9: b"from the future"})
-    ((only),) = decoded(build.metadata_batch(0, data))
+    ((only),) = decode_batches(build.metadata_batch(0, data))
     assert (only.name, only.undecoded) == ("NoOpRecord", None)
 
 
 def test_fields_of_versions_that_a_record_has_not_read_as_their_default() -> None:
-    (old,) = decoded(build.metadata_batch(0, build.message(0, _register_v0())))
+    (old,) = decode_batches(build.metadata_batch(0, build.message(0, _register_v0())))
     assert old.undecoded is None
     assert (old.fields["inControlledShutdown"], old.fields["isMigratingZkBroker"]) == (False, False)
     assert (old.fields["logDirs"], old.fields["cordonedLogDirs"]) == ([], None)

@@ -30,12 +30,12 @@ contents = st.tuples(
 )
 
 
-def scanned(data: bytes) -> list[Batch | Damage]:
+def scan_bytes(data: bytes) -> list[Batch | Damage]:
     return list(scan(build.BytesSource(data)))
 
 
 def only_batch(data: bytes) -> Batch:
-    (item,) = scanned(data)
+    (item,) = scan_bytes(data)
     assert isinstance(item, Batch)
     return item
 
@@ -139,11 +139,11 @@ def test_headers_are_read_without_touching_the_records() -> None:
 
 
 def test_a_log_cut_at_any_byte_loses_only_the_batch_that_was_cut() -> None:
-    pieces = [build.plain(0, b"a", b"b"), build.plain(2, b"c"), build.plain(3, b"dd", b"e", b"f")]
+    pieces = [build.plain_batch(0, b"a", b"b"), build.plain_batch(2, b"c"), build.plain_batch(3, b"dd", b"e", b"f")]
     whole = b"".join(pieces)
     ends = [0, len(pieces[0]), len(pieces[0]) + len(pieces[1]), len(whole)]
     for cut in range(len(whole) + 1):
-        items = scanned(whole[:cut])
+        items = scan_bytes(whole[:cut])
         intact = max(end for end in ends if end <= cut)
         if cut in ends:
             assert [type(item) for item in items] == [Batch] * ends.index(cut)
@@ -155,11 +155,11 @@ def test_a_log_cut_at_any_byte_loses_only_the_batch_that_was_cut() -> None:
 
 
 def test_a_flipped_bit_anywhere_in_the_checked_bytes_is_damage_in_the_middle() -> None:
-    first, second, third = build.plain(0, b"a"), build.plain(1, b"b"), build.plain(2, b"c")
+    first, second, third = build.plain_batch(0, b"a"), build.plain_batch(1, b"b"), build.plain_batch(2, b"c")
     for position in range(21, len(second)):
         flipped = bytearray(second)
         flipped[position] ^= 0x10
-        before, damage, after = scanned(first + bytes(flipped) + third)
+        before, damage, after = scan_bytes(first + bytes(flipped) + third)
         assert isinstance(damage, Damage)
         assert (damage.kind, damage.position, damage.size, damage.tail) == ("checksum", len(first), len(second), False)
         assert damage.base_offset == 1
@@ -169,8 +169,8 @@ def test_a_flipped_bit_anywhere_in_the_checked_bytes_is_damage_in_the_middle() -
 
 
 @pytest.mark.parametrize("zeros", [12, 60, 61, 4096, 9 << 20])
-def test_a_tail_of_zeros_is_told_from_a_torn_batch(zeros: int, tmp_path: Path) -> None:
-    path = build.write_log(tmp_path, build.plain(0, b"a"), bytes(zeros))
+def test_a_tail_of_zeros_is_distinguished_from_a_torn_batch(zeros: int, tmp_path: Path) -> None:
+    path = build.write_log(tmp_path, build.plain_batch(0, b"a"), bytes(zeros))
     batch, damage = scan_file(path)
     assert isinstance(batch, Batch)
     assert isinstance(damage, Damage)
@@ -178,37 +178,39 @@ def test_a_tail_of_zeros_is_told_from_a_torn_batch(zeros: int, tmp_path: Path) -
 
 
 def test_a_batch_whose_end_was_never_written_is_reported_with_the_zeros_behind_it() -> None:
-    second = build.plain(1, b"b" * 500)
+    second = build.plain_batch(1, b"b" * 500)
     half_written = second[:200] + bytes(len(second) - 200)
     kinds = [
-        item.kind for item in scanned(build.plain(0, b"a") + half_written + bytes(512)) if isinstance(item, Damage)
+        item.kind
+        for item in scan_bytes(build.plain_batch(0, b"a") + half_written + bytes(512))
+        if isinstance(item, Damage)
     ]
     assert kinds == ["checksum", "zeros"]
 
 
 def test_bytes_that_cannot_start_a_batch_end_the_scan_and_are_counted() -> None:
-    first = build.plain(0, b"a")
+    first = build.plain_batch(0, b"a")
     for garbage, detail in (
         (b"\x00" * 8 + b"\x00\x00\x00\x05" + b"x" * 100, "length field says 5"),
         (b"\xff" * 100, "length field says -1"),
-        (build.plain(1, b"b")[:16] + b"\x01" + build.plain(1, b"b")[17:], "magic 1"),
+        (build.plain_batch(1, b"b")[:16] + b"\x01" + build.plain_batch(1, b"b")[17:], "magic 1"),
     ):
-        _, damage = scanned(first + garbage)
+        _, damage = scan_bytes(first + garbage)
         assert isinstance(damage, Damage)
         assert (damage.kind, damage.size) == ("header", len(garbage))
         assert detail in damage.detail
 
 
 def test_offsets_that_go_back_are_damage() -> None:
-    items = scanned(build.plain(5, b"a", b"b") + build.plain(6, b"again") + build.plain(7, b"c"))
+    items = scan_bytes(build.plain_batch(5, b"a", b"b") + build.plain_batch(6, b"again") + build.plain_batch(7, b"c"))
     assert [getattr(item, "kind", "batch") for item in items] == ["batch", "order", "batch"]
 
 
 def test_every_byte_is_accounted_for_whatever_is_overwritten() -> None:
-    whole = b"".join(build.plain(offset, b"x" * offset) for offset in range(6))
+    whole = b"".join(build.plain_batch(offset, b"x" * offset) for offset in range(6))
     for position in range(0, len(whole), 7):
         damaged = whole[:position] + b"\xa5" * 9 + whole[position + 9 :]
-        items = scanned(damaged)
+        items = scan_bytes(damaged)
         ends = [item.position + item.size for item in items]
         assert ends[-1] == len(damaged)
         assert all(end == item.position for end, item in zip(ends, items[1:], strict=False))
@@ -218,17 +220,17 @@ def test_a_file_larger_than_the_reading_window_gives_the_same_batches(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(scanning, "WINDOW_BYTES", 256)
-    pieces = [build.plain(offset, b"y" * (offset * 37 % 700)) for offset in range(40)]
+    pieces = [build.plain_batch(offset, b"y" * (offset * 37 % 700)) for offset in range(40)]
     path = build.write_log(tmp_path, *pieces, b"torn")
-    from_file, from_bytes = list(scan_file(path)), scanned(path.read_bytes())
+    from_file, from_bytes = list(scan_file(path)), scan_bytes(path.read_bytes())
     assert from_file == from_bytes
     assert len(from_file) == 41
 
 
 def test_a_length_beyond_the_file_is_not_read_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    torn = bytearray(build.plain(1, b"b"))
+    torn = bytearray(build.plain_batch(1, b"b"))
     torn[8:12] = b"\x7f\xff\xff\xff"
-    path = build.write_log(tmp_path, build.plain(0, b"a"), bytes(torn))
+    path = build.write_log(tmp_path, build.plain_batch(0, b"a"), bytes(torn))
     asked = []
 
     def pread(fd: int, size: int, position: int) -> bytes:
@@ -244,7 +246,7 @@ def test_a_length_beyond_the_file_is_not_read_for(tmp_path: Path, monkeypatch: p
 
 
 def test_an_mmap_can_be_scanned(tmp_path: Path) -> None:
-    path = build.write_log(tmp_path, build.plain(0, b"a"), build.plain(1, b"b"))
+    path = build.write_log(tmp_path, build.plain_batch(0, b"a"), build.plain_batch(1, b"b"))
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
         view = memoryview(mapped)
         offsets = [item.base_offset for item in scan(build.BytesSource(view))]
@@ -254,7 +256,7 @@ def test_an_mmap_can_be_scanned(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("count", [0, 1, 3, 2_000_000_000])
 def test_a_record_count_that_is_wrong_is_an_error(count: int) -> None:
-    data = bytearray(build.plain(0, b"a", b"b"))
+    data = bytearray(build.plain_batch(0, b"a", b"b"))
     data[57:61] = count.to_bytes(4, "big")
     (found,) = scan(build.BytesSource(bytes(data)), verify=False)
     assert isinstance(found, Batch)
@@ -264,7 +266,7 @@ def test_a_record_count_that_is_wrong_is_an_error(count: int) -> None:
 
 @given(st.binary(max_size=300))
 def test_records_of_any_bytes_end_in_records_or_in_an_error_of_ours(payload: bytes) -> None:
-    data = build.plain(0, b"a", b"b")[:61] + payload
+    data = build.plain_batch(0, b"a", b"b")[:61] + payload
     found = parse_header(memoryview(data), 0)
     try:
         records = list(found.records())

@@ -126,7 +126,7 @@ def test_an_expected_violation_that_could_not_be_decided_is_not_said_to_be_absen
     assert told == f"inconclusive: expected {STANDING}, which did not happen; undecided: no-aborted-read"
 
 
-def test_each_reason_is_told_once_where_an_expected_violation_did_not_come(tmp_path: Path) -> None:
+def test_each_reason_is_reported_once_where_an_expected_violation_did_not_come(tmp_path: Path) -> None:
     run = chaos_run(tmp_path / "run", [STANDING], [], [])
     run = replace(run, verdict=msgspec.structs.replace(run.verdict, why=["predicted: a loss", "seen: none is lost"]))
     lines = str(failure_message(run, [STANDING])).splitlines()

@@ -45,7 +45,7 @@ def test_a_marker_says_what_it_got_and_what_was_probably_meant(project: Project,
         ("scenario('holds', kafka='4.3')", "scenario", ["'4.3'"]),
     ],
 )
-def test_a_release_that_is_none_is_told_once_and_by_its_marker(
+def test_an_invalid_release_is_reported_once_and_with_its_marker(
     project: Project, marker: str, name: str, wrong: list[str]
 ) -> None:
     result = project.run(f"@pytest.mark.{marker}\ndef test_it(chaos): pass")
@@ -86,7 +86,7 @@ def test_what_a_verdict_can_say_may_be_expected(project: Project, word: str) -> 
     result.assert_outcomes(passed=1)
 
 
-def test_a_test_without_its_scenario_is_told_of_the_marker_that_was_probably_to_name_one(project: Project) -> None:
+def test_the_error_for_a_test_without_its_scenario_names_the_marker_that_was_probably_meant(project: Project) -> None:
     source = "@pytest.mark.scenaro('healthy')\n@pytest.mark.fast\n@pytest.mark.kafka('4.3.1')\n"
     result = project.run(f"{source}def test_it(run_record): pass", "-oaddopts=", "-Wignore")
     result.assert_outcomes(errors=1)

@@ -58,7 +58,7 @@ def test_an_inconclusive_run_is_a_failure_of_its_own_kind(project: Project) -> N
     result.stdout.no_fnmatch_line("contradicted*")
 
 
-def test_a_harness_that_fails_is_an_error_with_its_own_words_told_once(project: Project) -> None:
+def test_a_harness_that_fails_is_an_error_whose_message_is_printed_once(project: Project) -> None:
     result = project.run(_scenario("breaks"))
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(["the harness failed: ebbtide run breaks: exit code 3", "error: no loop device"])
@@ -255,7 +255,7 @@ def test_the_chaos_marker_is_part_of_a_scenario(project: Project) -> None:
         ("{'t': {}}", "chaos takes the keys *, as in a scenario file, not {'t': {}}"),
     ],
 )
-def test_a_wrong_chaos_marker_is_told_once_and_is_no_failure_of_the_harness(
+def test_a_wrong_chaos_marker_is_reported_once_and_is_no_failure_of_the_harness(
     project: Project, keys: str, says: str
 ) -> None:
     result = project.run(_CHAOS.format(more=f"@pytest.mark.chaos({keys})", body="pass"))

@@ -84,10 +84,10 @@ def test_a_kept_cluster_is_ended_when_its_run_cannot_be_read(
 def test_a_replay_that_is_not_carried_out_is_the_harness_failing(
     settings: Settings, monkeypatch: pytest.MonkeyPatch, code: int, out: str
 ) -> None:
-    def finished(words: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    def finish_command(words: Sequence[str]) -> subprocess.CompletedProcess[str]:
         return subprocess.CompletedProcess(words, code, out, "error: no record\n")
 
-    monkeypatch.setattr(runners, "_run_to_end", finished)
+    monkeypatch.setattr(runners, "_run_to_end", finish_command)
     with pytest.raises(CommandFailed, match=rf"ebbtide replay old[\s\S]*exit code {code}\nerror: no record"):
         CommandRunner().replay(Path("old"), settings)
 
@@ -98,12 +98,12 @@ def test_a_replay_has_the_same_runtime_and_place_as_any_run_and_is_read_with_its
     write_record(settings.runs / "again", "3.9.1", 11, ENDS["holds"])
     asked: list[Sequence[str]] = []
 
-    def finished(words: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    def finish_command(words: Sequence[str]) -> subprocess.CompletedProcess[str]:
         asked.append(words)
         out = '{"run_id": "old", "replays": [{"kafka": "3.9.1", "run_id": "again", "fidelity": 0.5}]}\n'
         return subprocess.CompletedProcess([], 1, out, "")
 
-    monkeypatch.setattr(runners, "_run_to_end", finished)
+    monkeypatch.setattr(runners, "_run_to_end", finish_command)
     run = CommandRunner(["elsewhere"]).replay(Path("old"), settings)
     assert (run.path, run.kafka, run.seed, run.fidelity) == (settings.runs / "again", "3.9.1", 11, 0.5)
     assert asked == [["elsewhere", "replay", "old", "--json", "--runs", str(settings.runs), "--runtime", "local"]]

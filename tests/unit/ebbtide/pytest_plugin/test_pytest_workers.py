@@ -65,7 +65,7 @@ def test_a_single_worker_runs_with_the_seed_that_the_header_shows(project: Proje
     result.stdout.fnmatch_lines([f"ebbtide *, seed {(project.folder / 'seed').read_text()}, runtime auto, *"])
 
 
-def test_the_cluster_that_a_single_worker_left_up_is_told_by_its_controller(project: Project) -> None:
+def test_the_controller_reports_the_cluster_that_a_single_worker_left_up(project: Project) -> None:
     source = "def test_it(kafka_cluster): assert False"
     result = project.run(source, "-p", "xdist", "-n", "1", "--ebbtide-keep-cluster")
     result.assert_outcomes(failed=1)

@@ -162,7 +162,7 @@ def test_a_table_that_cannot_be_written_is_one_clear_error(record: Path) -> None
     assert failed.value.where == str(record / "replicas")
 
 
-def test_what_a_table_is_made_from_and_cannot_be_read_is_told_as_that(record: Path) -> None:
+def test_an_unreadable_source_of_a_table_is_reported_as_that_source(record: Path) -> None:
     unreadable = OSError(errno.EIO, "Input/output error", "raw/broker-1/t-0/0.log")
     with pytest.raises(HarnessError) as failed, new_table(record, "partitions"):
         raise unreadable

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from checkout import ROOT
-from real_records import unpacked
+from real_records import unpack_record
 from records import RecordBuilder
 
 from ebbtide.errors import UsageError
@@ -24,16 +24,16 @@ DOCS = ROOT / "docs"
 
 
 @pytest.fixture
-def real(tmp_path: Path) -> RecordedRun:
-    return open_run(unpacked("last-replica-standing-3.9.1", tmp_path))
+def real_run(tmp_path: Path) -> RecordedRun:
+    return open_run(unpack_record("last-replica-standing-3.9.1", tmp_path))
 
 
 def test_the_example_of_the_docs_runs_on_a_recorded_run(
-    real: RecordedRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    real_run: RecordedRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (example,) = re.findall(r"```python\n(.*?)```", (DOCS / "record.md").read_text(), re.DOTALL)
     (tmp_path / "runs").mkdir()
-    real.path.rename(tmp_path / "runs" / "RUN")
+    real_run.path.rename(tmp_path / "runs" / "RUN")
     monkeypatch.chdir(tmp_path)
     exec(example, {})
     first, counts, steps = capsys.readouterr().out.splitlines()
@@ -43,10 +43,10 @@ def test_the_example_of_the_docs_runs_on_a_recorded_run(
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_each_table_has_a_method_that_returns_its_columns_and_all_its_rows(real: RecordedRun, name: str) -> None:
-    table = getattr(real, name)()
+def test_each_table_has_a_method_that_returns_its_columns_and_all_its_rows(real_run: RecordedRun, name: str) -> None:
+    table = getattr(real_run, name)()
     assert table.schema == TABLES[name]
-    assert table.num_rows == sum(pq.read_metadata(path).num_rows for path in table_files(real.path, name))
+    assert table.num_rows == sum(pq.read_metadata(path).num_rows for path in table_files(real_run.path, name))
 
 
 def test_what_judging_and_a_witness_leave_are_tables_too(tmp_path: Path) -> None:
@@ -59,14 +59,14 @@ def test_what_judging_and_a_witness_leave_are_tables_too(tmp_path: Path) -> None
     assert run.tables == ("sends", "anomalies", "witness")
 
 
-def test_steps_client_events_wire_events_and_the_verdict_are_typed(real: RecordedRun) -> None:
-    assert [step.index for step in real.steps()] == sorted({step.index for step in real.steps()})
-    assert {event.event for event in real.client_events()["consumer-0"]} <= {"assigned", "revoked", "truncation"}
-    assert real.wire_events() == []
+def test_steps_client_events_wire_events_and_the_verdict_are_typed(real_run: RecordedRun) -> None:
+    assert [step.index for step in real_run.steps()] == sorted({step.index for step in real_run.steps()})
+    assert {event.event for event in real_run.client_events()["consumer-0"]} <= {"assigned", "revoked", "truncation"}
+    assert real_run.wire_events() == []
     with pytest.raises(UsageError, match="has not been judged"):
-        real.verdict()
-    write_verdict(real.path, unfinished_verdict(real.manifest.run_id))
-    assert real.verdict().outcome == "inconclusive"
+        real_run.verdict()
+    write_verdict(real_run.path, unfinished_verdict(real_run.manifest.run_id))
+    assert real_run.verdict().outcome == "inconclusive"
 
 
 def test_unknown_columns_are_left_out_missing_nullable_ones_are_null_and_widths_are_those_of_the_format(

@@ -43,7 +43,7 @@ def test_a_record_with_everything_in_it_has_every_fact(tmp_path: Path) -> None:
         pass
     (tmp_path / "anomalies").mkdir()
     pq.write_table(pa.Table.from_pylist([], schema=ANOMALY_SCHEMA), tmp_path / "anomalies" / "a.parquet")
-    assert story.judged().coverage.keys() == FACTS.keys()
+    assert story.judge().coverage.keys() == FACTS.keys()
 
 
 def test_every_fact_that_the_catalogue_asks_for_is_one() -> None:

@@ -23,7 +23,7 @@ from ebbtide.errors import ExitCode, Problems, UsageError
 from ebbtide.pytest_plugin.runner import scenario_text
 from ebbtide.record.manifest import MANIFEST, read_manifest
 from ebbtide.record.verdict import read_verdict
-from ebbtide.releases.known import KNOWN
+from ebbtide.releases.known_releases import KNOWN
 from ebbtide.scenario.model import NodeRole, Scenario, TopicSpec
 from ebbtide.scenario.parse import load, parse
 from ebbtide.scenario.safety import refuse_unsafe
@@ -33,7 +33,7 @@ from harness.nightly.followup import follow_up
 from harness.nightly.job import ReleaseTarget
 from harness.nightly.store import FinishedJob
 from harness.random.drawing import draw
-from harness.replay.recorded import load_run
+from harness.replay.recorded_run import load_run
 from harness.runner import launch
 from harness.runner.run import RunRequest, run_scenario
 
@@ -127,7 +127,7 @@ def test_a_finished_record_whose_kafka_ran_or_wrote_files_elsewhere_is_judged_by
     set_here = tomli_w.dumps({"cluster": {f"{role}_properties": properties}})
     scenario = tmp_path / "scenario.toml"
     scenario.write_text(scenario.read_text().replace("[topics.t]", f"{set_here}\n[topics.t]"))
-    verdict = story.judged()
+    verdict = story.judge()
     assert verdict.outcome == "as-predicted", verdict.why
 
 
@@ -279,7 +279,7 @@ def test_a_record_whose_run_id_names_no_folder_is_judged_in_its_own_folder(tmp_p
 
 
 @pytest.mark.parametrize("name", ["a,b", "a\nb", "a\x7fb"], ids=repr)
-def test_no_record_is_made_where_kafka_could_not_be_told_its_folder(tmp_path: Path, name: str) -> None:
+def test_no_record_is_made_in_a_folder_whose_name_kafka_cannot_read(tmp_path: Path, name: str) -> None:
     with pytest.raises(UsageError, match="cannot keep its logs below this folder"):
         launch.check(launch.LaunchOptions(runs=tmp_path / name), hostile({}), ["3.9.1"])
     assert list(tmp_path.iterdir()) == []

@@ -51,16 +51,16 @@ loss = { cause = "unclean-elections" }
 
 def test_a_file_of_an_editor_that_begins_it_with_a_byte_order_mark_is_read(tmp_path: Path) -> None:
     file = tmp_path / "mine.toml"
-    file.write_text(shipped("healthy"), "utf-8-sig")
+    file.write_text(shipped_text("healthy"), "utf-8-sig")
     assert load(file) == catalogue.find("healthy")
 
 
-def shipped(name: str) -> str:
+def shipped_text(name: str) -> str:
     return catalogue.text_of(name)
 
 
-def cutting(one: str, other: str) -> str:
-    text = shipped("last-replica-standing").replace("[[producers]]", "[topics.u]\n\n[[producers]]")
+def text_with_cuts(one: str, other: str) -> str:
+    text = shipped_text("last-replica-standing").replace("[[producers]]", "[topics.u]\n\n[[producers]]")
     groups = '[["followers(t-0)"], ["leader(t-0)", "controllers", "clients"]]'
     return text.replace(groups, f'[["{one}"], ["{other}"]]')
 
@@ -86,7 +86,7 @@ def problems_of(text: str) -> dict[str, str]:
 def test_what_a_properties_file_would_say_otherwise_is_refused(properties: str, where: str, said: str) -> None:
     cluster = f"[cluster]\nbroker_properties = {{ {properties} }}\n\n[topics.t]"
     with pytest.raises(Problems) as caught:
-        parse(shipped("healthy").replace("[topics.t]", cluster), file="x.toml", strict=True)
+        parse(shipped_text("healthy").replace("[topics.t]", cluster), file="x.toml", strict=True)
     (problem,) = caught.value.problems
     assert problem.where == where
     assert said in problem.render()
@@ -96,7 +96,7 @@ def test_any_property_of_kafkas_may_be_set() -> None:
     given = '"broker.rack" = "Zürich", "log.flush.interval.messages" = "1", '
     given += '"listener.name.plaintext.sasl.jaas.config" = "x \\"y\\";", "a" = ""'
     cluster = f"[cluster]\nbroker_properties = {{ {given} }}\n\n[topics.t]"
-    parse(shipped("healthy").replace("[topics.t]", cluster), file="x.toml", strict=True)
+    parse(shipped_text("healthy").replace("[topics.t]", cluster), file="x.toml", strict=True)
 
 
 @pytest.mark.parametrize("name", catalogue.names())
@@ -131,7 +131,7 @@ def test_ten_mistakes_of_every_sort_are_all_reported_at_once() -> None:
 
 
 def test_a_problem_that_only_follows_from_another_is_not_reported() -> None:
-    text = shipped("healthy").replace('step = "wait"', 'step = "wiat"')
+    text = shipped_text("healthy").replace('step = "wait"', 'step = "wiat"')
     assert set(problems_of(text)) == {"steps[0].step"}
 
 
@@ -179,14 +179,14 @@ WAITING = f'step = "wait"\n{STEP}'
     ],
 )
 def test_a_mistake_hides_what_follows_from_it_and_nothing_else(before: str, after: str, found: set[str]) -> None:
-    text = shipped("healthy").replace(WAIT, STEP)
+    text = shipped_text("healthy").replace(WAIT, STEP)
     assert before in text
     assert set(problems_of(text.replace(before, after))) == found
 
 
 def test_what_the_harness_sets_itself_and_levels_that_no_release_has_are_refused() -> None:
     cluster = '[cluster]\nbroker_properties = { "node.id" = "7" }\nfeatures = { "metadata.version" = 99 }\n\n[topics.t]'
-    text = shipped("healthy").replace('"3.9.1", "4.3.1"', '"3.4.1"').replace("[topics.t]", cluster)
+    text = shipped_text("healthy").replace('"3.9.1", "4.3.1"', '"3.4.1"').replace("[topics.t]", cluster)
     problems = problems_of(text)
     assert set(problems) == {"cluster.broker_properties", "cluster.features"}
     assert "node.id" in problems["cluster.broker_properties"]
@@ -194,12 +194,12 @@ def test_what_the_harness_sets_itself_and_levels_that_no_release_has_are_refused
 
 
 def test_two_steps_of_one_name_are_refused() -> None:
-    text = shipped("last-replica-standing").replace('name = "leader-loses-power"', 'name = "cut-followers"')
+    text = shipped_text("last-replica-standing").replace('name = "leader-loses-power"', 'name = "cut-followers"')
     assert "name taken" in problems_of(text.replace("step(leader-loses-power)", "step(cut-followers)"))["steps[1].name"]
 
 
 def test_min_isr_may_exceed_the_replication_factor_but_has_one_place_only() -> None:
-    text = shipped("healthy").replace("min_isr = 2", "min_isr = 4")
+    text = shipped_text("healthy").replace("min_isr = 2", "min_isr = 4")
     assert parse(text, file="x.toml").topics["t"].min_isr == 4
     text = text.replace("min_isr = 4", 'min_isr = 4\nconfig = { "min.insync.replicas" = "1" }')
     assert "min_isr in the topic" in problems_of(text)["topics.t.config"]
@@ -207,7 +207,7 @@ def test_min_isr_may_exceed_the_replication_factor_but_has_one_place_only() -> N
 
 def test_features_are_known_by_name_and_have_no_level_below_0() -> None:
     features = '{ "eligible.leader.replica.version" = 1, "kraft.version" = -1, "share.version" = 0 }'
-    text = shipped("healthy").replace("[topics.t]", f"[cluster]\nfeatures = {features}\n\n[topics.t]")
+    text = shipped_text("healthy").replace("[topics.t]", f"[cluster]\nfeatures = {features}\n\n[topics.t]")
     problems = problems_of(text)
     assert set(problems) == {"cluster.features.eligible.leader.replica.version", "cluster.features.kraft.version"}
     unknown = problems["cluster.features.eligible.leader.replica.version"]
@@ -216,7 +216,7 @@ def test_features_are_known_by_name_and_have_no_level_below_0() -> None:
 
 
 def test_a_missing_key_is_named_with_what_belongs_there() -> None:
-    text = shipped("healthy").replace('title = "A control', '#title = "A control')
+    text = shipped_text("healthy").replace('title = "A control', '#title = "A control')
     assert "a string in quotes" in problems_of(text)["title"]
 
 
@@ -241,7 +241,7 @@ def test_validating_suggests_a_shipped_file_and_running_suggests_to_validate(tmp
     assert running.value.next == f"ebbtide validate {file}"
 
 
-def test_a_number_out_of_its_range_is_told_as_it_is_typed() -> None:
+def test_a_number_out_of_its_range_is_reported_as_it_is_typed() -> None:
     told = problems_of(TEN_MISTAKES.replace("count = 10", "payload_bytes = 2000000"))["producers[0].payload_bytes"]
     assert "2000000" in told
     assert "64 to 1048000" in told
@@ -290,7 +290,7 @@ def test_an_unknown_scenario_suggests_the_nearest() -> None:
 
 
 def test_a_one_way_cut_needs_both_ends() -> None:
-    text = shipped("last-replica-standing").replace(
+    text = shipped_text("last-replica-standing").replace(
         'groups = [["followers(t-0)"], ["leader(t-0)", "controllers", "clients"]]', 'from = ["leader(t-0)"]'
     )
     assert "from = [...] and to = [...]" in problems_of(text)["steps[0].to"]
@@ -309,7 +309,7 @@ def test_a_one_way_cut_needs_both_ends() -> None:
     ],
 )
 def test_groups_that_share_a_node_are_refused_with_the_two_roles(one: str, other: str) -> None:
-    problems = problems_of(cutting(one, other))
+    problems = problems_of(text_with_cuts(one, other))
     assert set(problems) == {"steps[0].groups"}
     assert f"'{one}' in groups[0] and '{other}' in groups[1]" in problems["steps[0].groups"]
 
@@ -326,19 +326,19 @@ def test_groups_that_share_a_node_are_refused_with_the_two_roles(one: str, other
     ],
 )
 def test_groups_that_may_be_apart_are_accepted(one: str, other: str) -> None:
-    step = parse(cutting(one, other), file="x.toml").steps[0]
+    step = parse(text_with_cuts(one, other), file="x.toml").steps[0]
     assert step.groups == step_of("partition", groups=[[one], [other]]).groups
 
 
 def test_the_steps_shown_in_the_documentation_are_valid() -> None:
     shown = DOCUMENTATION.read_text("utf-8").split("```toml\n")[1].split("```")[0]
-    before, rest = shipped("healthy").split("[[steps]]")
+    before, rest = shipped_text("healthy").split("[[steps]]")
     text = before + shown + rest[rest.index("[[predictions]]") :]
     assert [step.step for step in parse(text, file="x.toml").steps] == ["kill", "pause", "resume", "partition"]
 
 
 def test_step_roles_reach_back_but_not_forward() -> None:
-    text = shipped("last-replica-standing").replace('name = "leader-loses-power"', 'name = "other"')
+    text = shipped_text("last-replica-standing").replace('name = "leader-loses-power"', 'name = "other"')
     problems = problems_of(text)
     assert set(problems) == {"steps[2].target", "steps[3].trigger.broker_is.broker"}
     assert "cut-followers, other" in problems["steps[2].target"]
@@ -377,12 +377,12 @@ def test_durations_need_their_unit() -> None:
 
 @pytest.mark.parametrize("lists", ["[[1, 2]]", "[[1, 2, 2]]", "[[1, 2, 4]]", "[[1, 2, 3], [3, 2, 1]]"])
 def test_an_assignment_that_does_not_fit_the_topic_is_refused(lists: str) -> None:
-    text = shipped("last-replica-standing").replace("min_isr = 2\n", f"min_isr = 2\nassignment = {lists}\n", 1)
+    text = shipped_text("last-replica-standing").replace("min_isr = 2\n", f"min_isr = 2\nassignment = {lists}\n", 1)
     assert set(problems_of(text)) == {"topics.t.assignment"}
 
 
 def test_an_assignment_takes_the_place_of_the_draw() -> None:
-    text = shipped("last-replica-standing").replace("min_isr = 2\n", "min_isr = 2\nassignment = [[3, 1, 2]]\n", 1)
+    text = shipped_text("last-replica-standing").replace("min_isr = 2\n", "min_isr = 2\nassignment = [[3, 1, 2]]\n", 1)
     assert draw(parse(text, file="x.toml"), seed=1).assignments == {"t": ((3, 1, 2),)}
 
 

@@ -12,7 +12,7 @@ from ebbtide.errors import ExitCode, Problems
 from ebbtide.scenario import catalogue
 from ebbtide.scenario.model import Prediction
 from ebbtide.scenario.parse import load, parse
-from ebbtide.scenario.validate_predictions import _always_before, _breaks, _matching
+from ebbtide.scenario.validate_predictions import _always_before, _breaks, _matching_versions
 from harness.cli.main import main
 
 ELR = "eligible.leader.replicas.version"
@@ -233,11 +233,14 @@ def test_ranges_are_compared_as_on_every_release_there_may_be() -> None:
     grid = {Version(f"{a}.{b}.{c}") for a in range(3, 10) for b in range(10) for c in range(10)}
     grid = {one for one in grid if one >= Version("3.3.0")}
     for one in ranges:
-        held = _matching(SpecifierSet(one), grid)
-        assert bool(held) == bool(_matching(SpecifierSet(one), _breaks(one)))
+        held = _matching_versions(SpecifierSet(one), grid)
+        assert bool(held) == bool(_matching_versions(SpecifierSet(one), _breaks(one)))
         for other in ranges:
             earlier, later = Prediction(kafka=one, clause="x"), Prediction(kafka=other, clause="x")
-            assert _always_before(earlier, later) == (_matching(SpecifierSet(other), grid) <= held), (one, other)
+            assert _always_before(earlier, later) == (_matching_versions(SpecifierSet(other), grid) <= held), (
+                one,
+                other,
+            )
 
 
 @pytest.mark.parametrize(

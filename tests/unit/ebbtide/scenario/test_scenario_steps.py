@@ -225,7 +225,7 @@ def test_an_isr_may_grow_beyond_the_replication_factor_where_the_schedule_reassi
             parse(text, file="x.toml")
 
 
-def test_all_contradictions_of_a_file_are_told_at_once() -> None:
+def test_all_contradictions_of_a_file_are_reported_at_once() -> None:
     found = problems(step("release"), step("heal"), step("unregister", "controller"), step("kill", "broker(9)"))
     assert sorted(found) == ["steps[0].step", "steps[1].step", "steps[2].target", "steps[3].target"]
 

@@ -8,7 +8,7 @@ from plain_steps import step_of, trigger_of
 
 from ebbtide.daemon.messages import Fire, Request
 from ebbtide.scenario.mismatches import mismatches
-from ebbtide.scenario.plain import from_plain, read_part, to_plain
+from ebbtide.scenario.plain_values import from_plain, read_part, to_plain
 from ebbtide.scenario.roles import Role
 from ebbtide.scenario.steps.process import KillStep
 from ebbtide.scenario.steps.step import StepSpec

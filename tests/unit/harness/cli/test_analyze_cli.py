@@ -34,7 +34,7 @@ def stories(monkeypatch: pytest.MonkeyPatch) -> dict[Path, Story]:
 
     def judge_many(records: Sequence[Path], *_: object) -> Iterator[tuple[Path, Verdict | EbbtideError]]:
         for record in records:
-            verdict = told[record].judged()
+            verdict = told[record].judge()
             write_verdict(record, verdict)
             yield record, verdict
 
@@ -84,12 +84,12 @@ def test_a_record_that_the_harness_could_not_judge_does_not_stop_the_others(
 ) -> None:
     judge_many = many.judge_many
 
-    def failing(given: Sequence[Path], *rest: Any) -> Iterator[tuple[Path, Verdict | EbbtideError]]:
+    def judge_some(given: Sequence[Path], *rest: Any) -> Iterator[tuple[Path, Verdict | EbbtideError]]:
         for record, verdict in judge_many(given, *rest):
             failed = record == records["contradicts"]
             yield record, HarnessError("no space left") if failed else verdict
 
-    monkeypatch.setattr(many, "judge_many", failing)
+    monkeypatch.setattr(many, "judge_many", judge_some)
     assert main(["analyze", str(records["contradicts"]), str(records["predicted"])]) == 3
     out, err = capsys.readouterr()
     assert "no space left" in err
@@ -107,7 +107,7 @@ def test_a_bad_record_does_not_stop_the_others_from_being_judged(
     assert "manifest.json is not JSON" in err
 
 
-def test_a_folder_where_no_record_is_is_told_that_a_folder_of_records_would_do(
+def test_the_error_for_a_folder_without_records_says_that_a_folder_of_records_would_do(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for folder in (tmp_path, tmp_path / "nowhere"):
@@ -118,10 +118,10 @@ def test_a_folder_where_no_record_is_is_told_that_a_folder_of_records_would_do(
 def test_a_record_with_damaged_tables_is_named_once(
     records: dict[str, Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def damaged(given: Sequence[Path], *_: object) -> Iterator[tuple[Path, EbbtideError]]:
+    def judge_damaged(given: Sequence[Path], *_: object) -> Iterator[tuple[Path, EbbtideError]]:
         yield given[0], Problems(str(given[0]), [UsageError("cut short", where="sends/1.parquet")])
 
-    monkeypatch.setattr(many, "judge_many", damaged)
+    monkeypatch.setattr(many, "judge_many", judge_damaged)
     assert main(["analyze", str(records["predicted"])]) == 4
     assert capsys.readouterr().err.startswith(f"judging 1 record\nerror: {records['predicted']}: 1 problem\n")
 
@@ -172,7 +172,7 @@ def test_a_file_of_another_host_is_refused_by_its_address(capsys: pytest.Capture
     assert "another host" in err
 
 
-def test_many_records_are_told_in_a_line_each(
+def test_many_records_are_reported_in_a_line_each(
     records: dict[str, Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("harness.cli.analyze.SIDE_BY_SIDE_MAX", 1)
@@ -194,7 +194,7 @@ def test_the_first_judging_on_a_host_says_that_it_takes_longer(
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     with shown_progress() as progress:
-        progress.found(1, first=True)
+        progress.report_count(1, first=True)
     assert f"judging: {told}" in capsys.readouterr().err
 
 

@@ -35,7 +35,7 @@ def verb(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], ExitCode]], 
     return install
 
 
-def _raising(error: BaseException) -> Callable[[], ExitCode]:
+def _verb_that_raises(error: BaseException) -> Callable[[], ExitCode]:
     def body() -> ExitCode:
         raise error
 
@@ -110,7 +110,7 @@ def test_a_mistyped_word_is_a_usage_error_with_a_suggestion(
         ("--jsn", ("--jsn", "missing: VERB"), ""),
     ],
 )
-def test_all_mistakes_of_a_command_line_are_told_at_once(
+def test_all_mistakes_of_a_command_line_are_reported_at_once(
     capsys: pytest.CaptureFixture[str], line: str, told: tuple[str, ...], meant: str
 ) -> None:
     assert main(line.split()) == ExitCode.USAGE
@@ -132,7 +132,7 @@ def test_all_mistakes_of_a_command_line_are_told_at_once(
         ("doctor extra words", "error: unknown argument got: extra, words"),
     ],
 )
-def test_words_too_many_are_told_once_and_what_there_may_be(
+def test_surplus_words_are_reported_once_with_what_is_allowed(
     line: str, told: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(line.split()) == ExitCode.USAGE
@@ -179,9 +179,7 @@ def test_a_command_line_is_read_as_it_was_typed() -> None:
         ("fault set-config", "missing: --resource, --config"),
     ],
 )
-def test_a_value_that_does_not_fit_is_told_with_its_option(
-    line: str, told: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_wrong_value_is_reported_with_its_option(line: str, told: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(line.split()) == ExitCode.USAGE
     assert told in " ".join(capsys.readouterr().err.split())
 
@@ -201,7 +199,7 @@ def test_what_follows_the_name_of_another_command_is_that_commands() -> None:
 @pytest.mark.parametrize(
     ("line", "verb"), [("", "doctor"), ("kafka", "fetch"), ("cluster", "status"), ("fault", "kill")]
 )
-def test_a_verb_that_lacks_its_own_is_told_which_there_are(
+def test_a_verb_without_its_subverb_lists_the_subverbs(
     capsys: pytest.CaptureFixture[str], line: str, verb: str
 ) -> None:
     assert main(line.split()) == ExitCode.USAGE
@@ -228,7 +226,7 @@ def test_the_exit_code_of_a_verb_is_the_commands(verb: Callable[..., None], code
 def test_an_error_for_people_ends_as_its_message_and_its_exit_code(
     capsys: pytest.CaptureFixture[str], verb: Callable[..., None], error: EbbtideError, code: ExitCode
 ) -> None:
-    verb(_raising(error))
+    verb(_verb_that_raises(error))
     assert main(["clean"]) == code
     assert capsys.readouterr().err == "error: no\n"
 
@@ -237,7 +235,7 @@ def test_a_bug_ends_as_one_line_that_names_the_file_with_the_traceback(
     capsys: pytest.CaptureFixture[str], verb: Callable[..., None], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    verb(_raising(KeyError("epoch")))
+    verb(_verb_that_raises(KeyError("epoch")))
     assert main(["clean"]) == ExitCode.HARNESS_FAILED
     first, second = capsys.readouterr().err.splitlines()
     assert first == "error: internal error, a bug in ebbtide: KeyError: 'epoch'"
@@ -252,19 +250,19 @@ def test_a_bug_with_nowhere_to_write_shows_its_traceback(
     (tmp_path / "file").touch()
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
     monkeypatch.setattr("tempfile.gettempdir", lambda: str(tmp_path / "file"))
-    verb(_raising(KeyError("epoch")))
+    verb(_verb_that_raises(KeyError("epoch")))
     assert main(["clean"]) == ExitCode.HARNESS_FAILED
     assert "Traceback" in capsys.readouterr().err
 
 
-def test_ctrl_c_is_told_in_a_word(capsys: pytest.CaptureFixture[str], verb: Callable[..., None]) -> None:
-    verb(_raising(KeyboardInterrupt()))
+def test_ctrl_c_is_reported_in_a_word(capsys: pytest.CaptureFixture[str], verb: Callable[..., None]) -> None:
+    verb(_verb_that_raises(KeyboardInterrupt()))
     assert main(["clean"]) == ExitCode.HARNESS_FAILED
     assert capsys.readouterr().err == "interrupted\n"
 
 
 def test_a_full_disk_is_no_bug(capsys: pytest.CaptureFixture[str], verb: Callable[..., None]) -> None:
-    verb(_raising(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "runs/1/sends")))
+    verb(_verb_that_raises(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "runs/1/sends")))
     assert main(["clean"]) == ExitCode.HARNESS_FAILED
     assert "no space left on the disk\n  where:   runs/1/sends" in capsys.readouterr().err
 

@@ -12,7 +12,7 @@ import pytest
 from checkout import ROOT
 
 from ebbtide.errors import ExitCode
-from ebbtide.releases.known import KNOWN
+from ebbtide.releases.known_releases import KNOWN
 from ebbtide.scenario import catalogue
 from harness.cli import completing
 from harness.cli.main import COMPLETE, VERBS, main
@@ -21,7 +21,7 @@ RELEASES_43 = [one.version for one in reversed(KNOWN) if one.version.startswith(
 
 
 @pytest.fixture(autouse=True)
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with two run records and a scenario file; no release is fetched."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
@@ -72,7 +72,7 @@ def test_a_word_that_was_begun_may_become(
     assert completions(words, monkeypatch, capsys) == told
 
 
-def test_every_verb_and_every_scenario_is_told(
+def test_every_verb_and_every_scenario_is_completed(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert completions("ebbtide ", monkeypatch, capsys) == [f"plain,{verb}" for verb in VERBS]
@@ -80,7 +80,9 @@ def test_every_verb_and_every_scenario_is_told(
     assert told == [f"plain,{name}" for name in [*catalogue.names(), "healthier.toml"]]
 
 
-def test_clusters_that_are_up_are_told(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_clusters_that_are_up_are_completed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setattr("ebbtide.daemon.control.cluster_names", lambda: ["one", "other", "two"])
     for words in ("cluster down o", "cluster status --cluster o", "fault --cluster o", "fault heal --cluster o"):
         assert completions(f"ebbtide {words}", monkeypatch, capsys) == ["plain,one", "plain,other"]
@@ -120,8 +122,8 @@ def test_another_shell_is_a_usage_error_that_names_those_that_there_are(capsys: 
     assert "allowed: bash, zsh, fish" in capsys.readouterr().err
 
 
-def test_bash_completes_with_the_script(here: Path) -> None:
-    command = here / "bin" / "ebbtide"
+def test_bash_completes_with_the_script(working_folder: Path) -> None:
+    command = working_folder / "bin" / "ebbtide"
     command.parent.mkdir()
     command.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m ebbtide "$@"\n')
     command.chmod(0o755)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ebbtide.errors import ExitCode
-from ebbtide.scenario.plain import STEP_KEYS
+from ebbtide.scenario.plain_values import STEP_KEYS
 from ebbtide.scenario.steps.keys import SHOWN, keys_of
 from ebbtide.scenario.steps.table import KINDS, StepKind
 from harness.cli.main import main

@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 from live.commands import EBBTIDE
-from real_records import unpacked
+from real_records import unpack_record
 
 from ebbtide.waiting import pause, wait_until
 
@@ -29,7 +29,7 @@ def test_an_interrupted_judgement_says_so_and_leaves_no_process(
     after_s: float | None, number: signal.Signals, tmp_path: Path
 ) -> None:
     """`after_s` None: a second after Spark's JVM has started."""
-    record = unpacked("last-replica-standing-3.9.1", tmp_path)
+    record = unpack_record("last-replica-standing-3.9.1", tmp_path)
     judging = subprocess.Popen(
         [*EBBTIDE, "analyze", str(record)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )

@@ -121,7 +121,7 @@ def another_process(record: Path) -> Iterator[None]:
 
 
 @pytest.fixture
-def running(store: Path) -> Iterator[Path]:
+def running_record(store: Path) -> Iterator[Path]:
     """The one run of the store, which is still going."""
     record = store / "a-run"
     (record / "journal").mkdir()
@@ -130,28 +130,30 @@ def running(store: Path) -> Iterator[Path]:
 
 
 @pytest.mark.parametrize("verb", ["analyze", "replay", "shrink"])
-def test_a_run_that_is_still_going_is_left_alone(verb: str, running: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    out = ["--out", str(running / "x.toml")] if verb == "shrink" else []
-    assert main([verb, str(running), *out]) == ExitCode.USAGE
+def test_a_run_that_is_still_going_is_left_alone(
+    verb: str, running_record: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = ["--out", str(running_record / "x.toml")] if verb == "shrink" else []
+    assert main([verb, str(running_record), *out]) == ExitCode.USAGE
     assert "this run is still going" in capsys.readouterr().err
     with pytest.raises(UsageError, match="still going"):
-        prepare_record(running)
-    assert (running / "journal").is_dir()
+        prepare_record(running_record)
+    assert (running_record / "journal").is_dir()
 
 
 def test_a_run_that_is_still_going_is_left_out_of_its_folder(
-    running: Path, store: Path, capsys: pytest.CaptureFixture[str]
+    running_record: Path, store: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     shutil.copytree(LOST, store / "ended")
     assert analyze.records_in(store) == [store / "ended"]
-    assert capsys.readouterr().err == f"{running}: still running, so it is not judged\n"
+    assert capsys.readouterr().err == f"{running_record}: still running, so it is not judged\n"
     shutil.rmtree(store / "ended")
     with pytest.raises(UsageError, match="every run in this folder is still running"):
         analyze.records_in(store)
 
 
 def test_a_list_of_records_says_which_is_still_going(
-    running: Path, store: Path, capsys: pytest.CaptureFixture[str]
+    running_record: Path, store: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["runs", "--json", str(store)]) == 0
     assert '"status":"running"' in capsys.readouterr().out

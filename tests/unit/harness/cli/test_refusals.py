@@ -105,7 +105,9 @@ def test_a_mistake_of_the_command_line_says_what_was_typed_and_what_to_type_next
 
 @pytest.mark.usefixtures("no_clusters")
 @pytest.mark.parametrize("words", [["cluster", "up"], ["cluster", "up", "healthy"], ["random"]], ids=" ".join)
-def test_several_releases_where_one_goes_are_told_so(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_several_releases_are_refused_where_only_one_is_allowed(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main([*words, "--kafka", "3.9.1,4.3.1"]) == ExitCode.USAGE
     assert "allowed: one release, such as 4.3.1\n" in capsys.readouterr().err
 
@@ -113,7 +115,7 @@ def test_several_releases_where_one_goes_are_told_so(words: list[str], capsys: p
 @pytest.mark.parametrize(
     "words", [["random"], ["spec", "find", "--variant", "elr-43"], ["shrink", str(LOST)]], ids=" ".join
 )
-def test_who_names_a_file_in_no_folder_is_told_what_to_do(
+def test_the_error_for_a_file_in_no_folder_says_what_to_do(
     words: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 0)
@@ -121,12 +123,12 @@ def test_who_names_a_file_in_no_folder_is_told_what_to_do(
     assert "next:    name another file with --out" in capsys.readouterr().err
 
 
-def test_a_kind_of_step_that_is_nearly_one_is_told_which_was_meant(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_misspelt_kind_of_step_gets_the_nearest_kind_suggested(capsys: pytest.CaptureFixture[str]) -> None:
     main(["random", "--without", "power-los"])
     assert "did you mean power-loss?" in capsys.readouterr().err
 
 
-def test_a_file_that_was_named_without_its_ending_is_told(
+def test_a_file_named_without_its_ending_gets_the_full_name_suggested(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -230,7 +232,7 @@ def test_a_file_is_no_folder_for_records(tmp_path: Path) -> None:
     assert [one.name for one in tmp_path.iterdir()] == ["file"]
 
 
-def test_what_shows_only_when_a_record_is_made_is_told_in_the_same_way(tmp_path: Path) -> None:
+def test_an_error_that_shows_only_when_a_record_is_made_is_reported_in_the_same_way(tmp_path: Path) -> None:
     """A link that leads nowhere does not exist, and the folder that it lies in can be written to."""
     (tmp_path / "runs").symlink_to(tmp_path / "gone" / "runs")
     with pytest.raises(UsageError, match="records cannot be made in this folder") as refused:
@@ -238,7 +240,7 @@ def test_what_shows_only_when_a_record_is_made_is_told_in_the_same_way(tmp_path:
     assert refused.value.where == str(tmp_path / "runs")
 
 
-def test_a_full_disk_is_not_told_as_a_wrong_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_not_reported_as_a_wrong_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(dir: Path) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(dir))
 

@@ -27,7 +27,7 @@ def test_levels_are_set_over_the_scenarios_own_and_stand_in_the_scenario_as_run(
     assert msgspec.structs.replace(changed, cluster=own.cluster) == own
 
 
-def test_every_word_that_is_no_level_is_told_at_once() -> None:
+def test_all_words_that_are_no_level_are_reported_at_once() -> None:
     with pytest.raises(Problems) as caught:
         with_features(catalogue.find("healthy"), ["eligible.leader.replica=1", ELR, f"{ELR}=-1", "kraft.version="])
     told = [one.render() for one in caught.value.problems]
@@ -36,7 +36,7 @@ def test_every_word_that_is_no_level_is_told_at_once() -> None:
     assert ELR in told[0]
 
 
-def test_a_word_without_a_level_is_told_once(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_word_without_a_level_is_reported_once(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["random", "--kafka", "4.3.1", "--feature", "foo"]) == ExitCode.USAGE
     assert capsys.readouterr().err.count("'foo'") == 1
 

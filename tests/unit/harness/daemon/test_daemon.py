@@ -81,7 +81,7 @@ def test_partitions_are_spread_over_the_brokers() -> None:
     )
 
 
-def test_the_end_is_told_once_it_has_come(up: Up) -> None:
+def test_the_end_is_reported_once_it_has_come(up: Up) -> None:
     end("one")
     up.thread.join(10)
     assert up.ended == [None]
@@ -233,7 +233,7 @@ def test_an_owner_that_ends_before_its_cluster_is_up_says_why(monkeypatch: pytes
 
 
 @pytest.mark.parametrize("code", [ExitCode.HARNESS_FAILED, ExitCode.USAGE])
-def test_an_owner_that_ended_with_an_error_is_told_by_it(code: ExitCode, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_daemon_that_ended_with_an_error_reports_that_error(code: ExitCode, monkeypatch: pytest.MonkeyPatch) -> None:
     script = f"print('preparing\\nerror: no such property\\n  got:     min.insync'); raise SystemExit({int(code)})"
     monkeypatch.setattr(starting, "COMMAND", (sys.executable, "-c", script))
     with pytest.raises(starting.DaemonEnded) as caught:

@@ -44,7 +44,7 @@ def follow(done: FinishedJob, _until_s: float) -> Followup:
     return Followup(run_id=str(done.run_id), times=3, same=3)
 
 
-def nightly(world: World, *flags: str) -> int:
+def run_nightly(world: World, *flags: str) -> int:
     return main(["nightly", "--store", str(world.store.folder), "--kafka", "4.3.1", "--runtime", "local", *flags])
 
 
@@ -72,7 +72,7 @@ def failing_after(runs: int, world: World) -> CarryOut:
 def test_what_the_host_cannot_do_is_skipped_and_the_rest_is_run(
     world: World, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert nightly(world, "--scenarios", "disk-full,healthy", "--no-random") == 0
+    assert run_nightly(world, "--scenarios", "disk-full,healthy", "--no-random") == 0
     assert world.ran == [job().key]
     out, err = capsys.readouterr()
     assert "this host lacks loop mounts (no device): disk-full" in out
@@ -88,14 +88,14 @@ def test_follow_ups_have_as_many_runs_at_once_as_the_night(world: World, monkeyp
 
     monkeypatch.setattr("harness.cli.night_work.follower", follower)
     monkeypatch.setattr("cluster.doctor.require_memory", lambda _: None)
-    assert nightly(world, "--scenarios", "healthy", "--no-random", "--jobs", "2") == 0
+    assert run_nightly(world, "--scenarios", "healthy", "--no-random", "--jobs", "2") == 0
     assert at_once == [2]
 
 
 def test_a_host_that_can_do_none_is_refused_and_begins_no_night(
     world: World, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert nightly(world, "--scenarios", "disk-full") == 3
+    assert run_nightly(world, "--scenarios", "disk-full") == 3
     assert "none of these scenarios" in capsys.readouterr().err
     assert world.store.unfinished_night() is None
 
@@ -105,7 +105,7 @@ def test_a_host_that_can_do_none_is_refused_and_begins_no_night(
     [(UsageError("no such Kafka release"), 4), (HarnessError("no Maven client"), 3)],
     ids=lambda one: one.what if isinstance(one, EbbtideError) else "",
 )
-def test_a_release_that_cannot_be_had_is_told_before_there_is_a_night_or_a_store(
+def test_an_unavailable_release_is_reported_before_there_is_a_night_or_a_store(
     error: EbbtideError,
     code: int,
     world: World,
@@ -116,7 +116,7 @@ def test_a_release_that_cannot_be_had_is_told_before_there_is_a_night_or_a_store
     ensure = Mock(side_effect=error)
     monkeypatch.setattr("cluster.jars.releases.ensure", ensure)
     new = str(tmp_path / "new")
-    assert nightly(world, "--kafka", "4.3.1,9.9.9", "--scenarios", "healthy", "--no-random", "--store", new) == code
+    assert run_nightly(world, "--kafka", "4.3.1,9.9.9", "--scenarios", "healthy", "--no-random", "--store", new) == code
     assert f"error: {error.what}\n" in capsys.readouterr().err
     assert ensure.call_args.args[0] == ["4.3.1", "9.9.9"]
     assert not (tmp_path / "new").exists()
@@ -128,7 +128,7 @@ def test_a_night_in_containers_of_an_image_that_is_there_fetches_no_jars(
     choice = DockerChoice(image=Image(reference="kafka", id="sha256:1", why="on this host"), daemon="27")
     monkeypatch.setattr("harness.runner.launch.choose_runtime", lambda *_: choice)
     monkeypatch.setattr("cluster.jars.releases.ensure", fetched := Mock())
-    assert nightly(world, "--scenarios", "healthy", "--no-random", "--runtime", "docker") == 0
+    assert run_nightly(world, "--scenarios", "healthy", "--no-random", "--runtime", "docker") == 0
     assert fetched.call_args.args[0] == []
 
 
@@ -139,10 +139,10 @@ def test_a_night_in_containers_of_an_image_that_is_there_fetches_no_jars(
         ("3.9.1:eligible.leader.replicas.version=1", "which this release does not have"),
     ],
 )
-def test_a_feature_level_that_no_release_has_is_told_of_the_option(
+def test_a_feature_level_that_no_release_has_names_the_option(
     target: str, told: str, world: World, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert nightly(world, "--kafka", target, "--scenarios", "healthy", "--no-random") == 4
+    assert run_nightly(world, "--kafka", target, "--scenarios", "healthy", "--no-random") == 4
     error = capsys.readouterr().err
     assert "where:   --kafka\n" in error
     assert told in error
@@ -152,13 +152,13 @@ def test_a_night_killed_among_its_random_runs_loses_none_that_was_complete(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("harness.cli.night_work.carrier", lambda *_: killed_after(4, world))
-    assert nightly(world, "--scenarios", "healthy") == 3
+    assert run_nightly(world, "--scenarios", "healthy") == 3
     assert [one.job.origin for one in world.store.history()] == ["catalogue"]
     plan = world.store.unfinished_night()
     assert plan is not None
     # Started again, and killed at once.
     monkeypatch.setattr("harness.cli.night_work.carrier", lambda *_: killed_after(5, world))
-    assert nightly(world, "--scenarios", "healthy") == 3
+    assert run_nightly(world, "--scenarios", "healthy") == 3
     assert world.store.unfinished_night() == plan
     history = world.store.history()
     assert [one.job.origin for one in history] == ["catalogue", "random", "random", "random"]
@@ -171,11 +171,11 @@ def test_what_could_not_be_judged_is_judged_when_the_same_command_is_typed_again
 ) -> None:
     judge, judged = world.judge, Mock(side_effect=HarnessError("Spark does not start"))
     monkeypatch.setattr("harness.cli.night_work.judge_of", lambda *_: judged)
-    assert nightly(world, "--scenarios", "healthy,rolling-kill,last-replica-standing", "--no-random") == 3
+    assert run_nightly(world, "--scenarios", "healthy,rolling-kill,last-replica-standing", "--no-random") == 3
     assert (len(world.ran), world.store.history(), judged.call_count) == (3, [], 1)
     assert "the same command continues night" in capsys.readouterr().err
     judged.side_effect = judge
-    assert nightly(world, "--scenarios", "healthy,rolling-kill,last-replica-standing", "--no-random") == 0
+    assert run_nightly(world, "--scenarios", "healthy,rolling-kill,last-replica-standing", "--no-random") == 0
     assert len(world.ran) == 3, "run again"
     assert [one.job.key for one in world.store.history()] == world.ran
     assert world.store.unfinished_night() is None
@@ -187,13 +187,13 @@ def test_a_night_of_other_options_judges_first_what_could_not_be_judged(
     judge, judged = world.judge, Mock(side_effect=HarnessError("Spark does not start"))
     monkeypatch.setattr("harness.cli.night_work.judge_of", lambda *_: judged)
     for _ in range(2):
-        assert nightly(world, "--scenarios", "healthy", "--no-random", "--keep", "0") == 3
+        assert run_nightly(world, "--scenarios", "healthy", "--no-random", "--keep", "0") == 3
     judged.side_effect = judge
-    assert nightly(world, "--scenarios", "rolling-kill", "--no-random", "--keep", "0") == 0
+    assert run_nightly(world, "--scenarios", "rolling-kill", "--no-random", "--keep", "0") == 0
     assert [one.job.scenario for one in world.store.history()] == ["healthy", "rolling-kill"]
 
 
-def test_who_interrupts_the_closing_of_a_killed_night_is_told_that_the_same_command_goes_on(
+def test_an_interrupt_while_a_killed_night_is_closed_says_that_the_same_command_continues(
     world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     killed = NightPlan(night="20010101T010000", settings={"runtime": "local", "times": "1"}, started_s=1.0)
@@ -201,10 +201,10 @@ def test_who_interrupts_the_closing_of_a_killed_night_is_told_that_the_same_comm
     world.record(job(), name="20010101T010500-healthy-4.3.1-aaaa")
     judge = Mock(side_effect=KeyboardInterrupt)
     monkeypatch.setattr("harness.cli.night_work.judge_of", lambda *_: judge)
-    assert nightly(world, "--scenarios", "rolling-kill", "--no-random") == 3
+    assert run_nightly(world, "--scenarios", "rolling-kill", "--no-random") == 3
     assert "the same command closes night 20010101T010000" in capsys.readouterr().err
     judge.side_effect = world.judge
-    assert nightly(world, "--scenarios", "rolling-kill", "--no-random") == 0
+    assert run_nightly(world, "--scenarios", "rolling-kill", "--no-random") == 0
     assert [one.job.scenario for one in world.store.history()] == ["healthy", "rolling-kill"]
 
 
@@ -212,7 +212,7 @@ def test_random_runs_are_learned_from_though_failures_end_their_round(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("harness.cli.night_work.carrier", lambda *_: failing_after(2, world))
-    assert nightly(world, "--scenarios", "healthy") == 3
+    assert run_nightly(world, "--scenarios", "healthy") == 3
     assert world.store.unfinished_night() is None
     ended = [(one.job.origin, one.ended) for one in world.store.history() if one.ended != "failed"]
     assert ended == [("catalogue", "as-predicted"), ("random", "as-predicted")]
@@ -227,7 +227,7 @@ def test_a_killed_night_is_closed_with_all_that_it_ran_and_the_new_one_follows_i
     )
     record = world.record(job(), name="20010101T010500-healthy-4.3.1-aaaa")
     world.outcomes[job().key] = "contradicted"
-    assert nightly(world, "--scenarios", "healthy", "--no-random") == 1
+    assert run_nightly(world, "--scenarios", "healthy", "--no-random") == 1
     first, second = world.store.history()
     assert (first.night, first.run_id) == ("20010101T010000", record.name)
     [one] = world.store.followups(second.night)
@@ -238,7 +238,7 @@ def test_a_killed_night_is_closed_with_all_that_it_ran_and_the_new_one_follows_i
 
 def test_a_night_that_ends_removes_what_it_needs_no_more(world: World) -> None:
     orphan = world.record(job(), "interrupted", name="20010101T010500-healthy-4.3.1-aaaa")
-    assert nightly(world, "--scenarios", "healthy", "--no-random", "--keep", "1") == 0
+    assert run_nightly(world, "--scenarios", "healthy", "--no-random", "--keep", "1") == 0
     assert not orphan.exists()
     [one] = world.store.history()
     assert (world.store.runs / str(one.run_id)).is_dir()
@@ -248,7 +248,7 @@ def test_a_second_night_does_not_take_the_live_one_for_killed(world: World, caps
     plan = NightPlan(night="20010101T010000", settings={}, started_s=1.0)
     world.store.save_plan(plan)
     with world.store.lock():
-        assert nightly(world, "--scenarios", "healthy", "--no-random") == 4
+        assert run_nightly(world, "--scenarios", "healthy", "--no-random") == 4
     assert "another night is under way in this store" in capsys.readouterr().err
     assert world.store.unfinished_night() == plan
     assert world.ran == []

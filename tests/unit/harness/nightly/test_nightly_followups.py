@@ -30,7 +30,7 @@ def world(tmp_path: Path) -> World:
     return World(tmp_path / "store")
 
 
-def found(night: str, scenario: str, number: int = 1) -> FinishedJob:
+def contradicted_job(night: str, scenario: str, number: int = 1) -> FinishedJob:
     one = finished_job(night, "contradicted", scenario, number)
     return msgspec.structs.replace(one, run_id=f"{night}-{scenario}-{number}")
 
@@ -47,8 +47,16 @@ def names(
 
 
 def test_a_contradiction_that_its_own_night_did_not_follow_up_is_followed_up_later() -> None:
-    random = msgspec.structs.replace(found("n1", "random-3"), job=random_job(parse_target("4.3.1"), "local", 3))
-    history = [found("n1", "again"), random, found("n1", "once"), found("n2", "again"), found("n2", "new")]
+    random = msgspec.structs.replace(
+        contradicted_job("n1", "random-3"), job=random_job(parse_target("4.3.1"), "local", 3)
+    )
+    history = [
+        contradicted_job("n1", "again"),
+        random,
+        contradicted_job("n1", "once"),
+        contradicted_job("n2", "again"),
+        contradicted_job("n2", "new"),
+    ]
     # Of this night first, of which "again" goes on from the record that it was begun with; then the newest.
     assert names(history, "n2") == ["n1-again-1", "n2-new-1", "n1-once-1", "n1-random-3-1"]
     assert names(history, "n2", gone=["n1-again-1", "n1-once-1"]) == ["n2-again-1", "n2-new-1", "n1-random-3-1"]
@@ -56,7 +64,7 @@ def test_a_contradiction_that_its_own_night_did_not_follow_up_is_followed_up_lat
 
 
 def test_one_that_comes_back_after_a_night_as_predicted_is_new_again() -> None:
-    history = [found("n1", "a"), finished_job("n2", "failed", "a"), found("n3", "a")]
+    history = [contradicted_job("n1", "a"), finished_job("n2", "failed", "a"), contradicted_job("n3", "a")]
     assert names(history, "n3", settled=["n1-a-1"]) == []
     history[1] = finished_job("n2", "as-predicted", "a")
     assert names(history, "n3", settled=["n1-a-1"]) == ["n3-a-1"]
@@ -64,7 +72,7 @@ def test_one_that_comes_back_after_a_night_as_predicted_is_new_again() -> None:
     assert names(history[:2], "n2") == ["n1-a-1"]
 
 
-class Followed:
+class FollowupJobs:
     """Follow-ups that take some seconds each, and are settled."""
 
     def __init__(self, world: World, takes_s: float, settled: bool = True) -> None:
@@ -76,7 +84,7 @@ class Followed:
         self.world.now_s += self.takes_s
         return Followup(run_id=str(one.run_id), times=3, same=3, settled=self.settled)
 
-    def following(self, budget_s: float) -> FollowupRunner:
+    def followup_runner(self, budget_s: float) -> FollowupRunner:
         return FollowupRunner(
             self.world.store,
             self.world.plan,
@@ -87,44 +95,44 @@ class Followed:
         )
 
 
-def contradicted(world: World, count: int) -> list[str]:
+def contradicted_jobs(world: World, count: int) -> list[str]:
     for number in range(count):
-        one = found(NIGHT, f"s{number}")
+        one = contradicted_job(NIGHT, f"s{number}")
         (world.store.runs / str(one.run_id)).mkdir()
         world.store.append_job(one)
     return [f"{NIGHT}-s{number}-1" for number in range(count)]
 
 
 def test_follow_ups_take_a_third_of_the_budget_and_no_more_is_begun(world: World) -> None:
-    ids = contradicted(world, 5)
-    followed = Followed(world, takes_s=50)
-    followed.following(300).run(until_s=5000)
+    ids = contradicted_jobs(world, 5)
+    followed = FollowupJobs(world, takes_s=50)
+    followed.followup_runner(300).run(until_s=5000)
     assert [one.run_id for one in world.store.followups(NIGHT)] == ids[:2]
     assert followed.until_s == [1100.0, 1100.0]
     # Killed and started again, the night has spent what it has.
-    followed.following(300).run(until_s=5000)
+    followed.followup_runner(300).run(until_s=5000)
     assert len(followed.until_s) == 2
-    followed.following(300).run(until_s=1150, share=1.0)
+    followed.followup_runner(300).run(until_s=1150, share=1.0)
     assert [one.run_id for one in world.store.followups(NIGHT)] == ids[:3]
     assert followed.until_s[2] == 1150
 
 
 def test_what_was_not_settled_is_tried_once_a_night_and_taken_up_by_the_next(world: World) -> None:
-    [run_id] = contradicted(world, 1)
-    followed = Followed(world, takes_s=1, settled=False)
+    [run_id] = contradicted_jobs(world, 1)
+    followed = FollowupJobs(world, takes_s=1, settled=False)
     for _ in range(2):
-        followed.following(300).run(until_s=5000)
+        followed.followup_runner(300).run(until_s=5000)
     assert len(followed.until_s) == 1
     world.plan = msgspec.structs.replace(world.plan, night="20261122T010000")
     assert [one.run_id for one in pending_followups(world.store, world.plan.night)] == [run_id]
-    Followed(world, takes_s=1).following(300).run(until_s=5000)
+    FollowupJobs(world, takes_s=1).followup_runner(300).run(until_s=5000)
     assert pending_followups(world.store, "20261123T010000") == []
 
 
 def test_contradictions_are_followed_up_while_the_catalogue_runs(world: World) -> None:
     jobs = [job(number) for number in range(1, BATCH + 4)]
     world.outcomes[jobs[2].key] = "contradicted"
-    following = Followed(world, takes_s=1).following(3600)
+    following = FollowupJobs(world, takes_s=1).followup_runner(3600)
     ran_before: list[int] = []
 
     def after_batch() -> None:
@@ -151,7 +159,7 @@ def test_lines_of_earlier_versions_count_as_settled(world: World) -> None:
     assert one.settled
 
 
-class Replayed:
+class FakeReplays:
     """Stands for what replays and shrinks: one recorded run, `failures` of the replays that are run."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *, same: bool, failures: int = 0) -> None:
@@ -199,7 +207,7 @@ class Replayed:
         return SimpleNamespace(smaller=smaller, text="name = 'smaller'\n")
 
 
-def followed(world: World, one: FinishedJob, left_s: float = 1000.0) -> Followup:
+def follow_up_job(world: World, one: FinishedJob, left_s: float = 1000.0) -> Followup:
     until_s = time.time() + left_s
     return follow_up(
         world.store,
@@ -216,16 +224,16 @@ def followed(world: World, one: FinishedJob, left_s: float = 1000.0) -> Followup
 def test_replays_that_cannot_be_judged_do_not_settle_what_they_were_for(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    Replayed(monkeypatch, same=False).damaged = True
-    end = followed(world, found(NIGHT, "healthy"))
+    FakeReplays(monkeypatch, same=False).damaged = True
+    end = follow_up_job(world, contradicted_job(NIGHT, "healthy"))
     assert (end.failure, end.settled) == ("damaged", False)
 
 
 def test_a_night_follows_up_with_as_many_runs_at_once_as_it_runs(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    replayed = Replayed(monkeypatch, same=True)
-    monkeypatch.setattr("harness.cli.judging.judging", lambda _: contextlib.nullcontext())
+    replayed = FakeReplays(monkeypatch, same=True)
+    monkeypatch.setattr("harness.cli.judging.open_judge", lambda _: contextlib.nullcontext())
     monkeypatch.setattr("harness.runner.launch.prepare", lambda *_: None)
-    end = follower(world.store, NIGHT, "local", 2)(found(NIGHT, "healthy"), time.time() + 1000.0)
+    end = follower(world.store, NIGHT, "local", 2)(contradicted_job(NIGHT, "healthy"), time.time() + 1000.0)
     assert (end.failure, end.settled) == (None, True)
     assert replayed.at_once == {"replay": 2, "shrink": 2}
     # Not among the records, where nobody would remove it.
@@ -233,24 +241,24 @@ def test_a_night_follows_up_with_as_many_runs_at_once_as_it_runs(world: World, m
 
 
 def test_replays_that_a_killed_follow_up_left_are_taken_up(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    one = found(NIGHT, "healthy")
+    one = contradicted_job(NIGHT, "healthy")
     run_id = str(one.run_id)
     world.record(job(), name="a", replay_of=run_id)
     world.record(job(), name="b", replay_of=run_id)
     world.record(job(), "interrupted", name="c", replay_of=run_id)
     world.record(job(), name="d", replay_of="another")
     world.record(job(kafka="3.9.1"), name="e", replay_of=run_id)
-    replayed = Replayed(monkeypatch, same=True)
-    end = followed(world, one)
+    replayed = FakeReplays(monkeypatch, same=True)
+    end = follow_up_job(world, one)
     assert (replayed.run, end.times, end.same, end.settled) == ([1], 3, 3, True)
 
 
 def test_replays_that_failed_for_the_hosts_sake_settle_nothing(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    Replayed(monkeypatch, same=True, failures=3)
-    end = followed(world, found(NIGHT, "healthy"))
+    FakeReplays(monkeypatch, same=True, failures=3)
+    end = follow_up_job(world, contradicted_job(NIGHT, "healthy"))
     assert (end.settled, end.failure) == (False, "no room")
-    Replayed(monkeypatch, same=False)
-    end = followed(world, found(NIGHT, "healthy"))
+    FakeReplays(monkeypatch, same=False)
+    end = follow_up_job(world, contradicted_job(NIGHT, "healthy"))
     assert (end.settled, end.failure) == (True, "no replay reproduced it")
 
 
@@ -266,33 +274,33 @@ def test_replays_that_failed_for_the_hosts_sake_settle_nothing(world: World, mon
 def test_a_shrink_that_failed_settles_it_only_if_that_is_about_the_record(
     world: World, monkeypatch: pytest.MonkeyPatch, error: EbbtideError, left_s: float, settled: bool
 ) -> None:
-    Replayed(monkeypatch, same=True).shrunk = error
-    end = followed(world, found(NIGHT, "healthy"), left_s)
+    FakeReplays(monkeypatch, same=True).shrunk = error
+    end = follow_up_job(world, contradicted_job(NIGHT, "healthy"), left_s)
     assert (end.failure, end.settled) == (error.what, settled)
 
 
 def test_what_the_end_of_the_night_cut_short_is_not_settled(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    replayed = Replayed(monkeypatch, same=True)
-    end = followed(world, found(NIGHT, "healthy"), left_s=-1.0)
+    replayed = FakeReplays(monkeypatch, same=True)
+    end = follow_up_job(world, contradicted_job(NIGHT, "healthy"), left_s=-1.0)
     assert (end.failure, end.times, end.settled) == ("the time ended before shrinking began", 3, False)
     assert "the next night continues this follow-up" in end.describe()
     # Of what it begins no replay may be begun later, and those that were count for the next night.
     assert replayed.until_s < time.time()
     replayed.in_time = 1
-    end = followed(world, found(NIGHT, "healthy"), left_s=1000.0)
+    end = follow_up_job(world, contradicted_job(NIGHT, "healthy"), left_s=1000.0)
     assert (end.failure, end.times, end.settled) == ("the time ended before all replays had run", 0, False)
     # Stopped by the bound on a shrink, with time left: another night would find no more.
     replayed.in_time, replayed.shrunk = None, False
-    assert followed(world, found(NIGHT, "healthy")).settled
+    assert follow_up_job(world, contradicted_job(NIGHT, "healthy")).settled
 
 
 def test_releases_with_other_feature_levels_are_shrunk_to_files_of_their_own(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    Replayed(monkeypatch, same=True)
-    plain, level = found(NIGHT, "healthy"), found(NIGHT, "healthy", 2)
+    FakeReplays(monkeypatch, same=True)
+    plain, level = contradicted_job(NIGHT, "healthy"), contradicted_job(NIGHT, "healthy", 2)
     other = msgspec.structs.replace(level.job, target=parse_target("4.3.1:eligible.leader.replicas.version=1"))
-    ends = [followed(world, plain), followed(world, msgspec.structs.replace(level, job=other))]
+    ends = [follow_up_job(world, plain), follow_up_job(world, msgspec.structs.replace(level, job=other))]
     assert [Path(str(one.smaller)).name for one in ends] == [
         "healthy-4.3.1-shrunk.toml",
         "healthy-4.3.1-eligible.leader.replicas.version=1-shrunk.toml",

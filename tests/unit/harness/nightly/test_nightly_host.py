@@ -26,7 +26,7 @@ from harness.nightly.random_jobs import RandomJobs
 from harness.nightly.store import Followup, NightPlan, SkippedJob
 from harness.nightly.summary import summary_page
 from harness.nightly.trend import trend
-from harness.replay.recorded import load_run
+from harness.replay.recorded_run import load_run
 from harness.replay.replaying import run_replays
 from harness.runner.launch import Launch
 from harness.runner.run import RunRequest
@@ -44,7 +44,7 @@ NO_PROXY = Check(name="wire proxies", status="missing", detail="no nft_redir", d
 NO_VOLUMES = Check(name="ext4 shutdown", status="unknown", detail="no loop device", disables=(VOLUMES,))
 
 
-def test_what_a_host_lacks_is_told_by_kind_of_step() -> None:
+def test_what_a_host_lacks_is_listed_by_kind_of_step() -> None:
     assert unavailable_kinds([msgspec.structs.replace(NO_PROXY, status="ok")]) == {}
     assert unavailable_kinds([NO_PROXY])["hold-request"] == "this host lacks wire proxies (no nft_redir)"
     # Power is lost by truncate there, so nodes have no volumes to break.
@@ -109,7 +109,7 @@ def test_a_bug_in_a_run_is_a_failed_run_and_the_night_goes_on(
         apart.append(at_once)
         return ((key, one if isinstance(one, EbbtideError) else tmp_path / "record") for key, one in wanted)
 
-    class Prepared:
+    class PreparedLaunch:
         def request(self, scenario: object, kafka: str, seed: int) -> RunRequest:
             if kafka == "3.9.1":
                 raise KeyError("a bug")
@@ -117,7 +117,7 @@ def test_a_bug_in_a_run_is_a_failed_run_and_the_night_goes_on(
 
     monkeypatch.setattr("harness.runner.side_by_side.run_side_by_side", run_side_by_side)
     monkeypatch.setattr("harness.runner.launch.check", lambda *_: None)
-    monkeypatch.setattr("harness.runner.launch.prepare", lambda *_: Prepared())
+    monkeypatch.setattr("harness.runner.launch.prepare", lambda *_: PreparedLaunch())
     carry_out = carrier(world.store, NIGHT, "local", RandomJobs(tmp_path / "random"), 1)
     jobs = [job(kafka="3.9.1"), job(kafka="4.3.1")]
     ends = [end for _, end in carry_out(jobs)]

@@ -104,17 +104,19 @@ def test_a_second_night_in_a_store_ends_at_once_and_says_who_holds_it(tmp_path: 
 OLD, NEW, LATEST = "20261101T010000", "20261120T010000", "20261121T010000"
 
 
-def kept(world: World, name: str, *, status: str = "complete", replay_of: str | None = None) -> Path:
+def kept_record(world: World, name: str, *, status: str = "complete", replay_of: str | None = None) -> Path:
     return world.record(job(), status, name=f"{name}-healthy-4.3.1-aaaa", replay_of=replay_of)
 
 
 def test_records_that_nothing_needs_go_by_their_age(world: World) -> None:
-    old = {ended: kept(world, f"2026110{at}T020000") for at, ended in enumerate(("as-predicted", "contradicted"), 1)}
-    orphan = kept(world, "20261103T020000", status="interrupted")
-    failed = kept(world, "20261104T020000", status="failed")
-    replay = kept(world, "20261105T020000", replay_of="settled")
-    needed = kept(world, "20261106T020000", replay_of="pending")
-    young = kept(world, "20261120T030000", status="interrupted")
+    old = {
+        ended: kept_record(world, f"2026110{at}T020000") for at, ended in enumerate(("as-predicted", "contradicted"), 1)
+    }
+    orphan = kept_record(world, "20261103T020000", status="interrupted")
+    failed = kept_record(world, "20261104T020000", status="failed")
+    replay = kept_record(world, "20261105T020000", replay_of="settled")
+    needed = kept_record(world, "20261106T020000", replay_of="pending")
+    young = kept_record(world, "20261120T030000", status="interrupted")
     damaged = world.store.runs / "20261107T020000-healthy-4.3.1-bbbb"
     damaged.mkdir()
     mine = world.store.runs / "0-notes"
@@ -137,7 +139,7 @@ def test_records_that_nothing_needs_go_by_their_age(world: World) -> None:
 
 
 def test_with_no_nights_kept_what_is_not_of_this_night_goes(world: World) -> None:
-    orphan, under_way = kept(world, "20261120T020000", status="failed"), kept(world, "20261121T010001")
+    orphan, under_way = kept_record(world, "20261120T020000", status="failed"), kept_record(world, "20261121T010001")
     assert list(
         stale_folders(world.store.runs, [finished_job(LATEST, "failed")], night=LATEST, keep=0, pending=())
     ) == [orphan]

@@ -18,7 +18,7 @@ from random_oracle import Oracle
 from cluster.jars import releases
 from ebbtide.errors import UsageError
 from ebbtide.releases.feature_levels import ELR_VERSION
-from ebbtide.releases.known import KNOWN
+from ebbtide.releases.known_releases import KNOWN
 from ebbtide.scenario.model import Scenario
 from ebbtide.scenario.parse import parse
 from ebbtide.scenario.steps.table import KINDS, StepKind
@@ -109,11 +109,11 @@ def test_a_fault_that_no_step_could_heal_is_not_drawn(healer: StepKind) -> None:
 
 
 def test_the_elr_is_switched_only_where_the_release_can() -> None:
-    def switched(kafka: str) -> int:
+    def count_switches(kafka: str) -> int:
         return sum(step.step == "set-feature" for seed in range(200) for step in draw(seed, kafka=kafka).steps)
 
-    assert switched("3.9.1") == 0
-    assert switched("4.3.1") > 0
+    assert count_switches("3.9.1") == 0
+    assert count_switches("4.3.1") > 0
 
 
 def test_brokers_are_renamed_wherever_a_step_names_one() -> None:
@@ -139,7 +139,7 @@ def test_a_random_run_is_checked_against_the_protocol_alone(
     (tmp_path / "scenario.toml").write_text(
         text_of(msgspec.structs.replace(draw(1, kafka="3.9.1"), steps=draw(1, kafka="3.9.1").steps[:2]))
     )
-    verdict = story.judged()
+    verdict = story.judge()
     assert verdict.outcome == outcome, verdict.why
 
 
@@ -232,7 +232,7 @@ def test_the_command_overwrites_no_file(
     assert "the file exists" in capsys.readouterr().err
 
 
-def test_the_command_leaves_out_the_kinds_that_it_is_told_to(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_leaves_out_the_kinds_that_the_user_excludes(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["random", "--seed", "5", "--steps", "40", "--without", "kill, power-loss"]) == 0
     scenario = parse(capsys.readouterr().out, file="printed")
     assert {"kill", "power-loss"}.isdisjoint(step.step for step in scenario.steps)

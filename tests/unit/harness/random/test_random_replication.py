@@ -16,7 +16,7 @@ from harness.random.table import GENERATORS
 ALL = frozenset({1, 2, 3})
 
 
-def healthy(kafka: str, *, min_isr: int = 2, brokers: int = 3, **features: int) -> Replication:
+def replication_on(kafka: str, *, min_isr: int = 2, brokers: int = 3, **features: int) -> Replication:
     return healthy_replication({"t-0": (1, 2, 3)}, brokers=brokers, kafka=kafka, features=features, min_isr=min_isr)
 
 
@@ -37,7 +37,7 @@ def state(replication: Replication) -> tuple[int, set[int], set[int]]:
 def test_the_last_isr_member_stays_in_the_isr_or_goes_into_the_elr(
     kafka: str, alone: tuple[int, set[int], set[int]], nobody: tuple[int, set[int], set[int]]
 ) -> None:
-    replication = healthy(kafka)
+    replication = replication_on(kafka)
     settle(replication, ALL, apart={2})
     settle(replication, ALL, apart={2, 3})
     assert state(replication) == alone
@@ -47,7 +47,7 @@ def test_the_last_isr_member_stays_in_the_isr_or_goes_into_the_elr(
 
 @pytest.mark.parametrize(("clean", "elr"), [(True, {2}), (False, set())])
 def test_only_a_clean_stop_keeps_a_broker_in_the_elr_when_it_registers(clean: bool, elr: set[int]) -> None:
-    replication = healthy("4.3.1", min_isr=3)
+    replication = replication_on("4.3.1", min_isr=3)
     replication.ended[2] = clean
     settle(replication, ALL - {2})
     assert state(replication) == (1, {1, 3}, {2})
@@ -58,7 +58,7 @@ def test_only_a_clean_stop_keeps_a_broker_in_the_elr_when_it_registers(clean: bo
 
 
 def test_a_restart_moves_the_leader_and_a_preferred_election_moves_it_back() -> None:
-    replication = healthy("4.3.1")
+    replication = replication_on("4.3.1")
     replication.ended[1] = True
     settle(replication, ALL)
     assert state(replication) == (2, {1, 2, 3}, set())
@@ -67,7 +67,7 @@ def test_a_restart_moves_the_leader_and_a_preferred_election_moves_it_back() -> 
 
 
 def test_a_reassignment_ends_when_what_it_adds_is_in_the_isr() -> None:
-    replication = healthy("4.3.1", brokers=4)
+    replication = replication_on("4.3.1", brokers=4)
     replication.apply_to("t-0", lambda partition, cluster: replication.protocol.reassign(partition, cluster, (4, 1, 2)))
     assert final_replicas(replication.partitions["t-0"]) == (4, 1, 2)
     settle(replication, ALL)
@@ -80,17 +80,17 @@ def test_a_reassignment_ends_when_what_it_adds_is_in_the_isr() -> None:
     ("kafka", "variant"), [("3.4.1", "kraft"), ("4.0.2", "elr_40"), ("4.3.1", "elr_43"), ("5.1.0", "elr_43")]
 )
 def test_the_rules_are_those_of_the_release_or_the_newest_known(kafka: str, variant: str) -> None:
-    assert healthy(kafka).protocol.name == variant
+    assert replication_on(kafka).protocol.name == variant
 
 
 @pytest.mark.parametrize(("kafka", "elr"), [("3.9.1", False), ("4.0.2", False), ("4.1.0", True), ("4.3.1", True)])
 def test_the_elr_is_on_where_the_release_or_its_feature_level_has_it(kafka: str, elr: bool) -> None:
-    assert healthy(kafka).cluster.elr == elr
+    assert replication_on(kafka).cluster.elr == elr
 
 
 def test_a_feature_level_turns_the_elr_on_or_off() -> None:
-    assert healthy("4.0.2", **{"eligible.leader.replicas.version": 1}).cluster.elr
-    assert not healthy("4.3.1", **{"eligible.leader.replicas.version": 0}).cluster.elr
+    assert replication_on("4.0.2", **{"eligible.leader.replicas.version": 1}).cluster.elr
+    assert not replication_on("4.3.1", **{"eligible.leader.replicas.version": 0}).cluster.elr
 
 
 @pytest.mark.parametrize("kafka", ["3.4.1", "3.9.1", "4.0.2", "4.3.1"])

@@ -14,7 +14,7 @@ from ebbtide.errors import ExitCode
 from ebbtide.record.steps import read_steps, write_steps
 from harness.replay.answer import answer
 from harness.replay.compare import compare
-from harness.replay.recorded import LoadedRun, load_run
+from harness.replay.recorded_run import LoadedRun, load_run
 from harness.replay.replaying import Replay, launch_differences, missed_gate, summarize, with_recorded_power_loss
 from harness.runner.launch import Launch, LaunchOptions
 
@@ -88,7 +88,7 @@ def test_power_is_lost_as_in_the_record_unless_another_way_was_asked_for() -> No
     assert with_recorded_power_loss(lost, LaunchOptions()).power_loss == "auto"
 
 
-def test_what_is_not_run_as_the_record_was_is_told() -> None:
+def test_settings_that_differ_from_the_record_are_reported() -> None:
     lost = load_run(LOST)
     here = LocalChoice(reason="asked for")
     launch = Launch(runs=Path(), runtimes={"3.9.1": here}, power_loss_method="fs-shutdown", hold_write_back=True)
@@ -151,7 +151,7 @@ def test_a_replay_that_proved_nothing_is_inconclusive_even_if_the_record_was_too
     assert summary.exit_code == ExitCode.INCONCLUSIVE
 
 
-def test_the_gate_at_which_a_replay_departed_is_told_with_what_was_awaited_and_seen() -> None:
+def test_the_gate_at_which_a_replay_departed_is_reported_with_what_was_awaited_and_seen() -> None:
     run = load_run(LOST)
     assert missed_gate(run) is None
     seen = "t-0 leader 2 epoch 1 ISR [2], not t-0 leader 1 ISR [1]"

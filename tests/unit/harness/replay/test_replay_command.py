@@ -25,7 +25,7 @@ from harness.cli import crash, judging
 from harness.cli.main import main
 from harness.replay import replaying
 from harness.replay.plan import plan
-from harness.replay.recorded import load_run, refuse_empty_run
+from harness.replay.recorded_run import load_run, refuse_empty_run
 from harness.replay.replaying import UnjudgedReplay
 from harness.runner import launch
 
@@ -178,7 +178,9 @@ def test_a_record_that_proves_nothing_any_more_keeps_what_judging_had_written_an
     assert not (anomaly.parent / "new.parquet").exists()
 
 
-def test_what_kafka_ignored_in_the_replays_is_told(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+def test_properties_that_kafka_ignored_in_the_replays_are_reported(
+    world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
     ignored = "cluster.broker_properties.old"
     for record in world.replayed[:2]:
         write_manifest(record, msgspec.structs.replace(read_manifest(record), ignored_properties=(ignored,)))

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from replay_records import LOST, Rows, changed, judged_otherwise, renamed
+from replay_records import LOST, Rows, changed_copy, judged_otherwise, renamed_copy
 
 from ebbtide.record.steps import read_steps, write_steps
 from ebbtide.record.verdict import AnomalyCount, Verdict, read_verdict
 from harness.replay.compare import compare
 from harness.replay.finding import RunFinding, facts_of, finding
-from harness.replay.recorded import LoadedRun, load_run
+from harness.replay.recorded_run import LoadedRun, load_run
 from harness.replay.sequences import Sequences, Shape, TimedShape, best_naming, count_common
 
 
@@ -33,7 +33,7 @@ def test_a_run_repeats_itself_wholly() -> None:
 
 @pytest.mark.parametrize("naming", [{1: 2, 2: 3, 3: 1}, {1: 1, 2: 3, 3: 2}, {1: 3, 2: 2, 3: 1}])
 def test_the_same_run_on_brokers_of_other_ids_is_the_same_run(tmp_path: Path, naming: dict[int, int]) -> None:
-    repetition = compare(load_run(LOST), renamed(LOST, tmp_path / "run", naming))
+    repetition = compare(load_run(LOST), renamed_copy(LOST, tmp_path / "run", naming))
     assert repetition.fidelity == 1.0
     assert repetition.naming == {**naming, 100: 100}
     assert repetition.departures == ()
@@ -87,7 +87,7 @@ def test_a_run_whose_brokers_change_places_halfway_is_not_the_same_under_any_nam
     def other_last_leader(rows: Rows) -> Rows:
         return [*rows[:-1], {**rows[-1], "leader": 3}]
 
-    repetition = compare(load_run(LOST), changed(LOST, tmp_path / "run", partitions=other_last_leader))
+    repetition = compare(load_run(LOST), changed_copy(LOST, tmp_path / "run", partitions=other_last_leader))
     assert repetition.naming == {1: 1, 2: 2, 3: 3, 100: 100}
     assert 0.5 < repetition.states < 1.0
     assert repetition.departures[0].describe() == (
@@ -98,7 +98,7 @@ def test_a_run_whose_brokers_change_places_halfway_is_not_the_same_under_any_nam
 def test_a_state_that_was_skipped_is_where_they_part_and_the_rest_still_counts(tmp_path: Path) -> None:
     recorded = load_run(LOST)
     total = len(recorded.timeline.states("t", 0))
-    repetition = compare(recorded, changed(LOST, tmp_path / "run", partitions=lambda rows: [rows[0], *rows[2:]]))
+    repetition = compare(recorded, changed_copy(LOST, tmp_path / "run", partitions=lambda rows: [rows[0], *rows[2:]]))
     assert repetition.states == pytest.approx((total - 1) / total)
     assert repetition.departures[0].after_step == 0
     assert repetition.departures[0].what == "states of t-0"
@@ -111,7 +111,7 @@ def test_states_that_came_besides_count_against_it_too(tmp_path: Path) -> None:
 
     recorded = load_run(LOST)
     total = len(recorded.timeline.states("t", 0))
-    repetition = compare(recorded, changed(LOST, tmp_path / "run", partitions=more))
+    repetition = compare(recorded, changed_copy(LOST, tmp_path / "run", partitions=more))
     assert repetition.states == pytest.approx(total / (total + 2))
     assert repetition.departures[0].recorded == "no further state"
 
@@ -155,7 +155,7 @@ def test_cuts_that_part_the_same_nodes_otherwise_are_other_cuts(
 
 
 def test_the_sides_of_a_cut_are_compared_up_to_a_renaming(tmp_path: Path) -> None:
-    other = renamed(LOST, tmp_path / "run", {1: 2, 2: 3, 3: 1})
+    other = renamed_copy(LOST, tmp_path / "run", {1: 2, 2: 3, 3: 1})
     one_cut = _cut(load_run(LOST), "isolate", "broker-1 | broker-2, broker-3, clients, controller-100")
     repetition = compare(one_cut, _cut(other, "isolate", "broker-2 | broker-1, broker-3, clients, controller-100"))
     assert repetition.fidelity == 1.0

@@ -7,12 +7,12 @@ from pathlib import Path
 import msgspec
 import pytest
 from plain_steps import step_of, trigger_of
-from replay_records import LOST, SAVED, Rows, changed
+from replay_records import LOST, SAVED, Rows, changed_copy
 
 from ebbtide.errors import UsageError
 from ebbtide.record.steps import read_steps, write_steps
 from harness.replay.plan import plan
-from harness.replay.recorded import LoadedRun, load_run
+from harness.replay.recorded_run import LoadedRun, load_run
 from harness.runner.gates import RecordedPartition
 
 
@@ -33,7 +33,7 @@ def test_what_stayed_as_it_was_is_waited_for_only_where_the_step_speaks_of_it(tm
     def with_another(rows: Rows) -> Rows:
         return [*rows, {**rows[0], "partition": 1}]
 
-    recorded = changed(LOST, tmp_path / "run", partitions=with_another)
+    recorded = changed_copy(LOST, tmp_path / "run", partitions=with_another)
     awaited = [[was.partition for was in gate.partitions] for gate in plan(recorded).gates.values()]
     assert awaited == [["t-0", "t-1"], ["t-0"], ["t-0"], ["t-0"]]
     spoken = step_of("heal", trigger=trigger_of(isr={"partition": "t-1", "size": 3}))
@@ -53,7 +53,7 @@ def test_a_topic_that_a_step_deleted_is_waited_for_no_more_until_it_is_made_agai
         again = {**rows[0], "at_ns": shrunk["at_ns"] + 1_000_000, "metadata_offset": shrunk["metadata_offset"] + 1}
         return [*rows[:2], again, *rows[2:]]
 
-    again = changed(LOST, tmp_path / "run", partitions=made_again)
+    again = changed_copy(LOST, tmp_path / "run", partitions=made_again)
     assert len(plan(msgspec.structs.replace(again, steps=deleted.steps)).gates[2].partitions) == 1
 
 

@@ -60,7 +60,7 @@ def _none_held(nodes: tuple[int, ...], api: str) -> int:
     return 0
 
 
-def fired(view: ClusterView, **asked: object) -> bool:
+def has_fired(view: ClusterView, **asked: object) -> bool:
     return TriggerWatch(trigger_of(**asked), view, Counters(), _none_held).look().fired  # type: ignore[arg-type]
 
 
@@ -108,16 +108,16 @@ def test_a_poll_tells_which_partitions_changed_once(view: ClusterView, log: Log)
 
 
 def test_partition_triggers_fire_on_the_state_they_ask_for(view: ClusterView, log: Log) -> None:
-    assert not fired(view, isr={"partition": "t-0", "size": 1})
-    assert fired(view, isr={"partition": "t-0", "at_least": 3})
-    assert fired(view, leader_is={"partition": "t-0", "broker": "broker(2)"})
-    assert not fired(view, epoch_above={"partition": "t-0", "epoch": 0})
+    assert not has_fired(view, isr={"partition": "t-0", "size": 1})
+    assert has_fired(view, isr={"partition": "t-0", "at_least": 3})
+    assert has_fired(view, leader_is={"partition": "t-0", "broker": "broker(2)"})
+    assert not has_fired(view, epoch_above={"partition": "t-0", "epoch": 0})
     log.append(build.change("T", 0, leader=-1, isr=(), elr=(1,)))
     view.poll()
-    assert fired(view, leader_is={"partition": "t-0", "broker": "none"})
-    assert fired(view, epoch_above={"partition": "t-0", "epoch": 0})
-    assert fired(view, elr_contains={"partition": "t-0", "broker": "broker(1)"})
-    assert not fired(view, elr_contains={"partition": "t-0", "broker": "broker(3)"})
+    assert has_fired(view, leader_is={"partition": "t-0", "broker": "none"})
+    assert has_fired(view, epoch_above={"partition": "t-0", "epoch": 0})
+    assert has_fired(view, elr_contains={"partition": "t-0", "broker": "broker(1)"})
+    assert not has_fired(view, elr_contains={"partition": "t-0", "broker": "broker(3)"})
 
 
 def test_a_partition_that_does_not_exist_yet_fires_nothing(view: ClusterView) -> None:
@@ -126,19 +126,19 @@ def test_a_partition_that_does_not_exist_yet_fires_nothing(view: ClusterView) ->
 
 
 def test_client_triggers_ask_the_counters(view: ClusterView) -> None:
-    assert fired(view, acked=10)
-    assert not fired(view, acked=11)
-    assert fired(view, hw_at_least={"partition": "t-0", "offset": 7})
-    assert not fired(view, hw_at_least={"partition": "t-0", "offset": 8})
+    assert has_fired(view, acked=10)
+    assert not has_fired(view, acked=11)
+    assert has_fired(view, hw_at_least={"partition": "t-0", "offset": 7})
+    assert not has_fired(view, hw_at_least={"partition": "t-0", "offset": 8})
 
 
 def test_a_broker_trigger_asks_for_the_newest_registration_event(view: ClusterView, log: Log) -> None:
     trigger = {"broker": "broker(1)", "state": "unfenced"}
-    assert not fired(view, broker_is=trigger)
+    assert not has_fired(view, broker_is=trigger)
     log.append(build.register(1, 5, "I"))
     log.append(build.registration_change(1, 5, fenced=-1))
     view.poll()
-    assert fired(view, broker_is=trigger)
+    assert has_fired(view, broker_is=trigger)
 
 
 def test_a_broker_trigger_on_several_brokers_waits_for_the_last_of_them(view: ClusterView, log: Log) -> None:
@@ -149,7 +149,7 @@ def test_a_broker_trigger_on_several_brokers_waits_for_the_last_of_them(view: Cl
     assert (seen.fired, seen.what) == (False, "broker 1 registered; broker 3 not registered yet")
     log.append(build.register(3, 6, "I"))
     view.poll()
-    assert fired(view, broker_is=trigger)
+    assert has_fired(view, broker_is=trigger)
 
 
 def test_triggers_read_as_a_person_would_say_them() -> None:

@@ -80,7 +80,7 @@ def test_a_gate_waits_for_records_only_as_long_as_more_of_them_come(
     assert GateWatch(Gate(acked=4), view, Counters(4)).look().fired
 
 
-class Gated(Bench):
+class GatedSchedule(Bench):
     """A schedule whose steps have gates; `poll_cluster` is what each look of a wait begins with."""
 
     def poll_cluster(self) -> None:
@@ -102,11 +102,11 @@ class Gated(Bench):
 
 
 @pytest.fixture
-def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Gated:
-    return Gated(tmp_path, monkeypatch)
+def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> GatedSchedule:
+    return GatedSchedule(tmp_path, monkeypatch)
 
 
-def test_a_state_that_does_not_come_about_is_a_departure_and_the_step_fires_all_the_same(bench: Gated) -> None:
+def test_a_state_that_does_not_come_about_is_a_departure_and_the_step_fires_all_the_same(bench: GatedSchedule) -> None:
     kill = step_of("kill", target="broker(1)")
     stop = step_of("stop", target="broker(3)")
     hopeless = Gate(partitions=(NEVER,), patience_s=0.05)
@@ -120,14 +120,14 @@ def test_a_state_that_does_not_come_about_is_a_departure_and_the_step_fires_all_
     assert departed.endswith("t-0 leader 2 epoch 0 ISR [1, 2, 3], not t-0 leader 3 ISR [3]")
 
 
-def test_a_state_stands_in_for_a_time(bench: Gated) -> None:
+def test_a_state_stands_in_for_a_time(bench: GatedSchedule) -> None:
     step = step_of("kill", target="broker(1)", trigger=trigger_of(after=Duration("10m")), deadline_s=0.1)
     (entry,) = bench.run_gated({0: Gate(partitions=(AS_NOW,), instead_of_trigger=True)}, step)
     assert entry.fired_ns is not None
     assert entry.state["reached"] is True
 
 
-def test_a_gate_does_not_replace_the_trigger_otherwise(bench: Gated) -> None:
+def test_a_gate_does_not_replace_the_trigger_otherwise(bench: GatedSchedule) -> None:
     step = step_of("kill", target="broker(1)", trigger=trigger_of(acked=5), deadline_s=0.05)
     (entry,) = bench.run_gated({0: Gate(partitions=(AS_NOW,))}, step)
     assert entry.fired_ns is None

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from plain_steps import step_of, trigger_of
 from test_cluster_view import Log
-from test_gates import Counters, Gated
+from test_gates import Counters, GatedSchedule
 from test_gates import bench as bench
 
 from ebbtide.record.steps import StepEntry
@@ -30,7 +30,7 @@ class Live:
     def __init__(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self._log = Log(tmp_path / "log")
         self.now_s = 100.0
-        self.counters = Acked()
+        self.counters = LastAckedCount()
         monkeypatch.setattr("harness.runner.gates.time.monotonic", lambda: self.now_s)
         self.view = ClusterView({100: self._log.folder}, {100: tmp_path / "mirror"}, (1, 2, 3))
         for name in ("t", "u"):
@@ -54,7 +54,7 @@ class Live:
         self.view.poll()
 
 
-class Acked(Counters):
+class LastAckedCount(Counters):
     """As many as were said last."""
 
     def __init__(self) -> None:
@@ -69,7 +69,7 @@ def live(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Live:
     return Live(tmp_path, monkeypatch)
 
 
-def _fired(step: str, *nodes: int, index: int = 0, whom: str | None = None) -> StepEntry:
+def _fired_step(step: str, *nodes: int, index: int = 0, whom: str | None = None) -> StepEntry:
     return StepEntry(index=index, step=step, nodes=nodes, whom=whom, fired_ns=1)
 
 
@@ -104,7 +104,7 @@ def test_a_gate_accepts_either_of_two_untouched_brokers_leaving_the_isr(live: Li
 def test_a_broker_stands_for_the_one_that_the_same_step_acted_on_in_the_record(live: Live) -> None:
     was = RecordedPartition(partition="t-0", leader=1, isr=(1, 3))
     gate = Gate(partitions=(was,), broker_states={2: "fenced"}, alike=EVERYBODY, acted={0: (frozenset({2}),)})
-    opened = live.watch(gate, _fired("kill", 3))
+    opened = live.watch(gate, _fired_step("kill", 3))
     live.isr("t", 1, 3)
     live.fence(2)
     assert not opened()
@@ -116,9 +116,9 @@ def test_a_broker_stands_for_the_one_that_the_same_step_acted_on_in_the_record(l
 
 def test_the_sides_of_a_cut_tell_brokers_apart(live: Live) -> None:
     whom = "broker-1 | broker-2, broker-3, clients, controller-100"
-    cut = _fired("isolate", 0, 1, 2, 3, 100, whom=whom)
+    cut = _fired_step("isolate", 0, 1, 2, 3, 100, whom=whom)
     assert sides_of(cut) == (frozenset({1}), frozenset({0, 2, 3, 100}))
-    assert sides_of(_fired("partition", 1, 2, whom="broker-1 > broker-2")) == (frozenset({1}), frozenset({2}))
+    assert sides_of(_fired_step("partition", 1, 2, whom="broker-1 > broker-2")) == (frozenset({1}), frozenset({2}))
     was = RecordedPartition(partition="t-0", leader=2, isr=(2,))
     opened = live.watch(Gate(partitions=(was,), alike=EVERYBODY, acted={0: sides_of(cut)}), cut)
     live.isr("t", 1)
@@ -201,7 +201,7 @@ def test_a_time_goes_on_from_the_state_that_came_about_in_it(live: Live) -> None
 
 
 def test_what_came_about_while_the_trigger_was_awaited_has_come_about(
-    bench: Gated, monkeypatch: pytest.MonkeyPatch
+    bench: GatedSchedule, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The ISR shrinks and is whole again before the trigger fires."""
     segment = bench.record / "log" / build.segment_name(0)

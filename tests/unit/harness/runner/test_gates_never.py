@@ -8,9 +8,9 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from plain_steps import step_of
-from test_gates import Counters, Gated
+from test_gates import Counters, GatedSchedule
 from test_gates import bench as bench
-from test_gates_awaited import EVERYBODY, T_ALONE, U_ALONE, Live, _fired
+from test_gates_awaited import EVERYBODY, T_ALONE, U_ALONE, Live, _fired_step
 from test_gates_awaited import live as live
 
 from ebbtide.record.rows import PartitionState
@@ -19,7 +19,7 @@ from harness.runner.view import ClusterView
 
 OTHERS_KILLED = {0: (frozenset({1}),), 1: (frozenset({2}),)}
 """In the record broker 1 was killed, then broker 2."""
-ONE_TWICE = (_fired("kill", 1, index=0), _fired("kill", 1, index=1))
+ONE_TWICE = (_fired_step("kill", 1, index=0), _fired_step("kill", 1, index=1))
 """Here broker 1 was killed both times."""
 BY_THE_FIRST = RecordedPartition(partition="t-0", leader=3, isr=(1, 3))
 
@@ -52,9 +52,9 @@ def test_two_brokers_that_no_step_touched_count_as_two(live: Live) -> None:
         alike=EVERYBODY,
         acted={0: (frozenset({3}),)},
     )
-    one_each = GateWatch(gate, live.view, live.counters, [_fired("kill", 1)])
+    one_each = GateWatch(gate, live.view, live.counters, [_fired_step("kill", 1)])
     assert (one_each.has_departed, one_each.look().fired) == (False, False)
-    both = GateWatch(gate, live.view, live.counters, [_fired("kill", 1, 2)])
+    both = GateWatch(gate, live.view, live.counters, [_fired_step("kill", 1, 2)])
     assert (both.has_departed, both.look().fired) == (True, True)
 
 
@@ -75,7 +75,7 @@ def test_one_broker_may_stand_for_two_that_stood_differently(live: Live) -> None
     """Each is awaited for itself, at any time."""
     acted = {0: (frozenset({1}),)}
     gate = Gate(broker_states={2: "fenced", 3: "unfenced"}, alike=EVERYBODY, acted=acted)
-    opened = GateWatch(gate, live.view, live.counters, [_fired("kill", 1, 2)])
+    opened = GateWatch(gate, live.view, live.counters, [_fired_step("kill", 1, 2)])
     assert (opened.has_departed, opened.look().fired) == (False, False)
     live.fence(3)
     assert opened.look().fired
@@ -142,7 +142,7 @@ def test_not_waited_for_is_what_no_state_of_the_partition_could_be(
     """Among all leaders, ISRs and ELRs, possible in Kafka or not."""
     was = RecordedPartition(partition="t-0", leader=leader, isr=tuple(isr), elr=None if elr is None else tuple(elr))
     gate = Gate(partitions=(was,), alike=alike, acted={index: (side,) for index, side in enumerate(there)})
-    before = [_fired("kill", *nodes, index=index) for index, nodes in enumerate(here)]
+    before = [_fired_step("kill", *nodes, index=index) for index, nodes in enumerate(here)]
     gate_watch = GateWatch(gate, ClusterView({100: NOWHERE}, {100: NOWHERE}, (1, 2, 3)), Counters(0), before)
     wanted = was.shape(gate_watch._then)
     groups = [group for size in range(4) for group in combinations(sorted(EVERYBODY), size)]
@@ -175,7 +175,7 @@ def _row(leader: int, isr: tuple[int, ...], elr: tuple[int, ...]) -> PartitionSt
     )
 
 
-def test_a_step_after_a_departure_fires_without_waiting_in_vain_and_the_record_says_why(bench: Gated) -> None:
+def test_a_step_after_a_departure_fires_without_waiting_in_vain_and_the_record_says_why(bench: GatedSchedule) -> None:
     steps = [step_of("kill", target="leader(t-0)")] * 3
     acted = {0: (frozenset({2}),), 1: (frozenset({1}),)}
     gate = Gate(partitions=(BY_THE_FIRST,), acted=acted, alike=EVERYBODY, patience_s=5.0)

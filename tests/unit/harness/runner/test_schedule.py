@@ -84,7 +84,7 @@ def test_a_fault_without_proof_is_recorded_as_such_and_the_run_goes_on(bench: Be
     assert "power-loss broker-1: NO PROOF that it took effect: it did not" in bench.display.notes
 
 
-def test_an_optional_step_without_proof_which_leaves_no_run_inconclusive_is_told_as_such(bench: Bench) -> None:
+def test_an_optional_step_without_proof_is_reported_and_leaves_no_run_inconclusive(bench: Bench) -> None:
     bench.fails.add("power-loss")
     bench.run(step_of("power-loss", target="broker(1)", optional=True))
     assert "power-loss broker-1: NO PROOF that it took effect (optional): it did not" in bench.display.notes

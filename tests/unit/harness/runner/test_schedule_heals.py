@@ -44,7 +44,7 @@ def test_a_node_whose_stop_was_not_clean_is_not_started_by_its_restart(bench: Be
     assert bench.entries()[0].why == "it did not"
 
 
-def test_what_the_end_of_a_schedule_could_not_heal_is_not_recorded_as_healed_and_the_reason_is_told(
+def test_a_fault_that_the_end_of_a_schedule_could_not_heal_is_recorded_as_unhealed_with_the_reason(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     schedule, _ = bench.run(
@@ -67,7 +67,7 @@ def test_what_the_end_of_a_schedule_could_not_heal_is_not_recorded_as_healed_and
 
 
 def test_a_pause_ends_with_its_process_whatever_ended_it(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    def ends(effect: Effect) -> Effect:
+    def end_processes(effect: Effect) -> Effect:
         bench.runtime.pids.clear()
         return effect
 
@@ -75,11 +75,11 @@ def test_a_pause_ends_with_its_process_whatever_ended_it(bench: Bench, monkeypat
     pause = step_of("pause", target="broker(1)")
     bench.run(pause, step_of("isolate", target="broker(1)"))
     assert bench.entries()[0].healed_ns is None
-    monkeypatch.setitem(process.INJECT, "kill", lambda _runtime, _node: ends(proven_effect()))
+    monkeypatch.setitem(process.INJECT, "kill", lambda _runtime, _node: end_processes(proven_effect()))
     bench.run(pause, step_of("kill", target="broker(1)"))
     assert bench.entries()[0].healed_ns is not None
     bench.runtime.pids = {1: 12}
-    monkeypatch.setattr(MendOnce, "mend", lambda _trouble: (ends(unproven_effect("it refuses a write")), {}))
+    monkeypatch.setattr(MendOnce, "mend", lambda _trouble: (end_processes(unproven_effect("it refuses a write")), {}))
     bench.run(pause, step_of("read-only", target="broker(1)"), step_of("mend-disk", target="broker(1)"))
     assert [entry.healed_ns is not None for entry in bench.entries()] == [True, False, False]
 

@@ -61,11 +61,11 @@ def break_down(request: RunRequest, display: Display) -> Path:
     raise KeyError("no such key")
 
 
-def vanish(request: RunRequest, display: Display) -> Path:
+def exit_at_once(request: RunRequest, display: Display) -> Path:
     os._exit(3)
 
 
-def stay(request: RunRequest, display: Display) -> Path:
+def wait_for_end(request: RunRequest, display: Display) -> Path:
     """Ends only when it is told to, and leaves a trace of having cleaned up."""
     (request.runs / "up").touch()
     try:
@@ -79,7 +79,7 @@ def hang(request: RunRequest, display: Display) -> Path:
     """Does not end, whatever it is told, but where it is killed."""
     display.note("waiting for what never comes")
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    return stay(request, display)
+    return wait_for_end(request, display)
 
 
 def answer_and_hang(request: RunRequest, display: Display) -> Path:
@@ -99,12 +99,12 @@ def test_two_run_at_once_and_never_three(tmp_path: Path) -> None:
 def test_no_more_is_asked_for_than_there_is_room_for(tmp_path: Path) -> None:
     asked = []
 
-    def wanted() -> Iterator[tuple[int, RunRequest | EbbtideError]]:
+    def noted_requests() -> Iterator[tuple[int, RunRequest | EbbtideError]]:
         for seed, request in requests(tmp_path, 1, 2, 3):
             asked.append(seed)
             yield seed, request
 
-    ran = run_side_by_side(wanted(), at_once=1, log=tmp_path / "log", carry_out=fail)
+    ran = run_side_by_side(noted_requests(), at_once=1, log=tmp_path / "log", carry_out=fail)
     next(ran)
     assert asked == [1]
     ran.close()
@@ -142,7 +142,7 @@ def test_a_request_that_could_not_be_made_comes_back_as_it_is(tmp_path: Path) ->
 
 
 def test_a_process_that_ends_without_a_word_is_a_failure(tmp_path: Path) -> None:
-    [(_, end)] = run_side_by_side(requests(tmp_path, 1), at_once=1, log=tmp_path / "log", carry_out=vanish)
+    [(_, end)] = run_side_by_side(requests(tmp_path, 1), at_once=1, log=tmp_path / "log", carry_out=exit_at_once)
     assert isinstance(end, HarnessError)
     assert "without a result" in end.what
 
@@ -153,20 +153,20 @@ def until_up(folder: Path) -> Iterator[tuple[int, RunRequest | EbbtideError]]:
     wait_until((folder / "up").exists, awaited="the run", timeout_s=DEADLINE_S)
 
 
-def interrupted(folder: Path) -> Iterator[tuple[int, RunRequest | EbbtideError]]:
+def interrupted_requests(folder: Path) -> Iterator[tuple[int, RunRequest | EbbtideError]]:
     yield from until_up(folder)
     raise KeyboardInterrupt
 
 
 def test_one_that_is_left_cleans_up_first(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
-        list(run_side_by_side(interrupted(tmp_path), at_once=2, log=tmp_path / "log", carry_out=stay))
+        list(run_side_by_side(interrupted_requests(tmp_path), at_once=2, log=tmp_path / "log", carry_out=wait_for_end))
     assert (tmp_path / "cleaned").exists()
 
 
 def test_a_run_that_takes_longer_than_it_can_take_is_ended_and_cleans_up(tmp_path: Path) -> None:
     log = tmp_path / "log"
-    ran = run_side_by_side(until_up(tmp_path), at_once=2, log=log, carry_out=stay, limit=lambda _: LIMIT_S)
+    ran = run_side_by_side(until_up(tmp_path), at_once=2, log=log, carry_out=wait_for_end, limit=lambda _: LIMIT_S)
     [(key, end)] = ran
     assert key == 1
     assert isinstance(end, HarnessError)
@@ -198,7 +198,7 @@ def test_ctrl_c_ends_one_that_does_not_clean_up(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(side_by_side, "_CLEANS_UP_WITHIN_S", 1.0)
 
     with pytest.raises(KeyboardInterrupt):
-        list(run_side_by_side(interrupted(tmp_path), at_once=2, log=tmp_path / "log", carry_out=hang))
+        list(run_side_by_side(interrupted_requests(tmp_path), at_once=2, log=tmp_path / "log", carry_out=hang))
     clean.assert_called_once_with()
 
 
@@ -241,7 +241,7 @@ def test_one_whose_parent_was_ended_cleans_up(tmp_path: Path, number: signal.Sig
     program = (
         "import sys; from pathlib import Path; import test_side_by_side as t; folder = Path(sys.argv[1])\n"
         "if __name__ == '__main__':\n"
-        "    list(t.run_side_by_side(t.requests(folder, 1), at_once=1, log=folder / 'log', carry_out=t.stay))\n"
+        "    list(t.run_side_by_side(t.requests(folder, 1), at_once=1, log=folder / 'log', carry_out=t.wait_for_end))\n"
     )
     main = tmp_path / "main.py"
     main.write_text(program)

@@ -81,6 +81,6 @@ def test_the_error_says_in_which_table_it_stands_and_what_may_have_been_meant() 
 def test_a_cluster_without_them_keeps_the_others_of_both_roles() -> None:
     both = {"a": "1", "b": "2"}
     cluster = ClusterSpec(brokers=4, broker_properties=both, controller_properties=both)
-    left = cluster.without({"cluster.broker_properties.a", "cluster.controller_properties.b"})
+    left = cluster.without_properties({"cluster.broker_properties.a", "cluster.controller_properties.b"})
     assert (left.broker_properties, left.controller_properties) == ({"b": "2"}, {"a": "1"})
     assert left.brokers == 4

@@ -20,7 +20,7 @@ from harness.shrink.search import Search, SmallerScenario, Start
 from harness.shrink.topology import LostPartition, fewer_records, fewer_replicas, reductions, wait_reductions
 
 
-class Failing(Runs):
+class FailingRuns(Runs):
     """Runs of which some end by a failure of the harness."""
 
     def __init__(self, fails: Callable[[int, Scenario], bool]) -> None:
@@ -38,12 +38,12 @@ class Failing(Runs):
 
 def test_a_failure_of_the_harness_is_no_answer(tmp_path: Path) -> None:
     undisturbed = search(tmp_path / "undisturbed", Runs())
-    assert search(tmp_path / "disturbed", Failing(lambda number, _: number % 3 == 1)) == undisturbed
+    assert search(tmp_path / "disturbed", FailingRuns(lambda number, _: number % 3 == 1)) == undisturbed
 
 
 def test_failures_in_a_row_stop_the_shrink_which_goes_on_later(tmp_path: Path) -> None:
     with pytest.raises(HarnessError, match="6 times in a row") as caught:
-        search(tmp_path, Failing(lambda number, _: number > 5))
+        search(tmp_path, FailingRuns(lambda number, _: number > 5))
     assert "the same command continues" in str(caught.value)
     again = Runs()
     assert search(tmp_path, again) == search(tmp_path / "whole", whole := Runs())
@@ -52,7 +52,7 @@ def test_failures_in_a_row_stop_the_shrink_which_goes_on_later(tmp_path: Path) -
 
 def test_a_candidate_that_the_harness_cannot_run_is_put_aside_and_the_result_may_become_smaller(tmp_path: Path) -> None:
     kinds = ["partition", "power-loss", "start", "heal"]
-    runs = Failing(lambda _, scenario: [step.step for step in scenario.steps] == kinds)
+    runs = FailingRuns(lambda _, scenario: [step.step for step in scenario.steps] == kinds)
     smaller = search(tmp_path, runs)
     assert runs.failures == 2
     assert names(smaller.scenario) >= NEEDED

@@ -21,7 +21,7 @@ from ebbtide.errors import ExitCode, HarnessError, UsageError
 from ebbtide.record.manifest import read_manifest, write_manifest
 from ebbtide.scenario.model import Scenario
 from harness.cli.main import main
-from harness.replay.recorded import LoadedRun, load_run
+from harness.replay.recorded_run import LoadedRun, load_run
 from harness.runner import launch as launching
 from harness.runner.launch import Launch, LaunchOptions
 from harness.shrink import shrinking
@@ -44,9 +44,9 @@ class Host:
         self.runs: dict[str, int] = {}
         self.record: str | None = None
         self.needs: Callable[[Scenario], bool] = lambda _: True
-        monkeypatch.setattr(shrinking, "CandidateRunner", self.trying)
+        monkeypatch.setattr(shrinking, "CandidateRunner", self.refuse_way)
 
-    def trying(self, *, launch: Launch, **_: Any) -> Any:
+    def refuse_way(self, *, launch: Launch, **_: Any) -> Any:
         told = launch.describe_way(KAFKA)
 
         def decide(wanted: Iterable[CandidateRun]) -> Generator[tuple[int, Decision | HarnessError], None, None]:
@@ -65,13 +65,13 @@ def host(monkeypatch: pytest.MonkeyPatch) -> Host:
     return Host(monkeypatch)
 
 
-def launched(
+def launch_of(
     runs: Path, method: PowerLossMethod = "fs-shutdown", *, hold: bool = True, choice: Choice | None = None
 ) -> Launch:
     return Launch(runs=runs, runtimes={KAFKA: choice or LocalChoice()}, power_loss_method=method, hold_write_back=hold)
 
 
-def shrunk(launch: Launch, display: Any = None, recorded: LoadedRun | None = None) -> ShrinkResult:
+def shrink_run(launch: Launch, display: Any = None, recorded: LoadedRun | None = None) -> ShrinkResult:
     recorded = recorded or load_run(LOST)
     return shrink(recorded, launch=launch, judge=Mock(), display=display or Mock(), budget_s=1000.0, times=3)
 
@@ -81,61 +81,61 @@ def image(id: str) -> DockerChoice:
 
 
 def test_what_runs_made_another_way_said_is_no_answer(host: Host, tmp_path: Path) -> None:
-    by_truncate = launched(tmp_path, "truncate")
+    by_truncate = launch_of(tmp_path, "truncate")
     ways = [
-        launched(tmp_path),
-        launched(tmp_path, hold=False),
-        launched(tmp_path, choice=image("sha256:1")),
-        launched(tmp_path, choice=image("sha256:2")),
+        launch_of(tmp_path),
+        launch_of(tmp_path, hold=False),
+        launch_of(tmp_path, choice=image("sha256:1")),
+        launch_of(tmp_path, choice=image("sha256:2")),
     ]
     for launch in ways:
         with pytest.raises(NotReproduced):
-            shrunk(launch)
+            shrink_run(launch)
     assert len(host.runs) == len(ways)
     # A no does not stand for truncate, whose yes does not stand for the others.
     host.shows.add(by_truncate.describe_way(KAFKA))
-    done = shrunk(by_truncate)
+    done = shrink_run(by_truncate)
     assert done.runs == host.runs[by_truncate.describe_way(KAFKA)]
     before = dict(host.runs)
-    assert shrunk(by_truncate).text == done.text
+    assert shrink_run(by_truncate).text == done.text
     assert host.runs == before
     for launch in ways:
         with pytest.raises(NotReproduced):
-            shrunk(launch)
+            shrink_run(launch)
         assert host.runs[launch.describe_way(KAFKA)] > before[launch.describe_way(KAFKA)]
 
 
 def test_where_power_is_lost_by_truncate_write_back_makes_no_difference(tmp_path: Path) -> None:
-    held, not_held = (launched(tmp_path, "truncate", hold=hold).describe_way(KAFKA) for hold in (True, False))
+    held, not_held = (launch_of(tmp_path, "truncate", hold=hold).describe_way(KAFKA) for hold in (True, False))
     assert held == not_held == "power lost by truncate, runtime local"
 
 
 def test_a_schedule_that_did_not_show_its_finding_is_tried_again_by_the_next_call(host: Host, tmp_path: Path) -> None:
-    launch = launched(tmp_path)
+    launch = launch_of(tmp_path)
     told = launch.describe_way(KAFKA)
     with pytest.raises(NotReproduced) as caught:
-        shrunk(launch)
+        shrink_run(launch)
     assert caught.value.where == str(tmp_path / ".shrink" / load_run(LOST).manifest.run_id)
     assert caught.value.got == told
     first = host.runs[told]
     with pytest.raises(NotReproduced, match="in 2 runs"):
-        shrunk(launch)
+        shrink_run(launch)
     # The guesses were asked about before.
     assert host.runs[told] == first + 2
     host.shows.add(told)
-    assert shrunk(launch).smaller.shown == 3
+    assert shrink_run(launch).smaller.shown == 3
 
 
 def test_a_call_that_runs_candidates_unlike_the_record_says_so(host: Host, tmp_path: Path) -> None:
-    launch = launched(tmp_path, "truncate")
+    launch = launch_of(tmp_path, "truncate")
     host.shows.add(launch.describe_way(KAFKA))
-    shrunk(launch, display := Mock())
+    shrink_run(launch, display := Mock())
     told = [call.args[0] for call in display.note.call_args_list]
     assert "the replays differ from the record: power loss by truncate, recorded by fs-shutdown" in told
 
 
 def test_what_kafka_ignored_in_the_runs_is_not_written(host: Host, tmp_path: Path) -> None:
-    launch = launched(tmp_path / "runs")
+    launch = launch_of(tmp_path / "runs")
     host.shows.add(launch.describe_way(KAFKA))
     host.record = str(shutil.copytree(LOST, tmp_path / "shown"))
     ignored = ("cluster.broker_properties.old",)
@@ -145,7 +145,7 @@ def test_what_kafka_ignored_in_the_runs_is_not_written(host: Host, tmp_path: Pat
     scenario = msgspec.structs.replace(recorded.scenario, cluster=cluster)
     # Extras go anyway where the finding shows without them: here whatever is left out is missed.
     host.needs = lambda asked: asked.cluster.broker_properties == {"old": "1"}
-    done = shrunk(launch, recorded=msgspec.structs.replace(recorded, scenario=scenario))
+    done = shrink_run(launch, recorded=msgspec.structs.replace(recorded, scenario=scenario))
     assert "old" not in done.text
     assert done.smaller.scenario.cluster.broker_properties == {}
 
@@ -153,27 +153,27 @@ def test_what_kafka_ignored_in_the_runs_is_not_written(host: Host, tmp_path: Pat
 def test_a_second_shrink_of_a_record_is_refused_while_the_first_goes_on(
     host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    launch = launched(tmp_path)
+    launch = launch_of(tmp_path)
     host.shows.add(launch.describe_way(KAFKA))
     second: list[UsageError] = []
 
-    class Beside(Refuter):
+    class RefuterWithShrink(Refuter):
         """A moment at which a shrink is under way."""
 
         def __call__(self, scenario: Scenario) -> str | None:
             if not second:
                 with pytest.raises(UsageError, match="another shrink of this run is under way") as caught:
-                    shrunk(launch)
+                    shrink_run(launch)
                 second.append(caught.value)
             return super().__call__(scenario)
 
-    monkeypatch.setattr(shrinking, "Refuter", Beside)
-    first = shrunk(launch)
+    monkeypatch.setattr(shrinking, "Refuter", RefuterWithShrink)
+    first = shrink_run(launch)
     [refused] = second
     assert refused.got == f"held by process {os.getpid()}"
     assert "wait until it has ended" in str(refused.next)
     # Once it has ended, its answers are known.
-    assert shrunk(launch).text == first.text
+    assert shrink_run(launch).text == first.text
 
 
 class Command:
@@ -291,7 +291,7 @@ def _cut_short() -> RuntimeError:
     ],
     ids=["Ctrl-C", "SIGTERM", "what Ctrl-C cut short", "an answer"],
 )
-def test_who_interrupts_a_shrink_is_told_that_the_same_command_goes_on(
+def test_an_interrupted_shrink_says_that_the_same_command_continues(
     error: BaseException, told: bool, command: Command, capsys: pytest.CaptureFixture[str]
 ) -> None:
     command.ends = error
@@ -302,17 +302,17 @@ def test_who_interrupts_a_shrink_is_told_that_the_same_command_goes_on(
 
 
 def test_a_shrink_says_what_it_runs_before_it_runs_it(host: Host, tmp_path: Path) -> None:
-    launch = launched(tmp_path)
+    launch = launch_of(tmp_path)
     host.shows.add(launch.describe_way(KAFKA))
     display = Mock()
     before: list[list[Any]] = []
 
-    def needs(_: Scenario) -> bool:
+    def note_calls(_: Scenario) -> bool:
         before.append([call.args[0] for call in display.note.call_args_list])
         return True
 
-    host.needs = needs
-    shrunk(launch, display)
+    host.needs = note_calls
+    shrink_run(launch, display)
     steps = len(load_run(LOST).scenario.steps)
     assert (
         f"running parts of the {steps} steps, then all, on Kafka {KAFKA}: each run is reported once it is judged"
@@ -331,8 +331,8 @@ def test_a_shrink_says_that_it_judges_a_record_first(
         verdict.rename(folder / "verdict.json")
 
     @contextlib.contextmanager
-    def judging(_: object) -> Iterator[Callable[[Path], None]]:
+    def yield_judge(_: object) -> Iterator[Callable[[Path], None]]:
         yield judge
 
-    monkeypatch.setattr("harness.cli.judging.judging", judging)
+    monkeypatch.setattr("harness.cli.judging.open_judge", yield_judge)
     assert command(record) == ExitCode.AS_PREDICTED

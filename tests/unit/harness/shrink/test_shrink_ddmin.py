@@ -11,7 +11,7 @@ import pytest
 from harness.shrink.ddmin import First, Subset, ddmin
 
 
-class Needs:
+class NeededItems:
     """Shows whenever all `needed` are there; counts how often it was asked."""
 
     def __init__(self, *needed: int) -> None:
@@ -30,47 +30,47 @@ def in_turn(shows: Callable[[tuple[int, ...]], bool]) -> First:
 
 @pytest.mark.parametrize("needed", list(combinations(range(12), 2)))
 def test_exactly_the_two_items_that_are_needed_are_left(needed: tuple[int, int]) -> None:
-    assert ddmin(tuple(range(12)), in_turn(Needs(*needed))) == needed
+    assert ddmin(tuple(range(12)), in_turn(NeededItems(*needed))) == needed
 
 
 @pytest.mark.parametrize("needed", [(), (7,), (0, 14), (3, 4, 5, 6), (1, 5, 9, 13), tuple(range(15))])
 def test_exactly_the_items_that_are_needed_are_left(needed: tuple[int, ...]) -> None:
-    assert ddmin(tuple(range(15)), in_turn(Needs(*needed))) == needed
+    assert ddmin(tuple(range(15)), in_turn(NeededItems(*needed))) == needed
 
 
 def test_four_scattered_items_of_fifteen_take_few_questions_and_none_is_asked_twice() -> None:
-    needs = Needs(1, 5, 9, 13)
+    needs = NeededItems(1, 5, 9, 13)
     ddmin(tuple(range(15)), in_turn(needs))
     assert len(needs.asked) == len(set(needs.asked))
     assert len(needs.asked) <= 28
 
 
 def test_what_makes_no_sense_alone_is_never_asked_about() -> None:
-    def whole(part: tuple[int, ...]) -> tuple[int, ...]:
+    def valid_items(part: tuple[int, ...]) -> tuple[int, ...]:
         """Each odd item needs the even one before it."""
         return tuple(item for item in part if item % 2 == 0 or item - 1 in part)
 
-    needs = Needs(4, 5)
-    assert ddmin(tuple(range(10)), in_turn(needs), whole=whole) == (4, 5)
-    assert all(part == whole(part) for part in needs.asked)
+    needs = NeededItems(4, 5)
+    assert ddmin(tuple(range(10)), in_turn(needs), whole=valid_items) == (4, 5)
+    assert all(part == valid_items(part) for part in needs.asked)
 
 
 def test_parts_that_are_asked_about_ahead_change_nothing() -> None:
     def all_of_them(parts: Iterable[Subset]) -> Subset | None:
         return in_turn(needs)(list(parts))
 
-    needs = Needs(1, 5, 9, 13)
+    needs = NeededItems(1, 5, 9, 13)
     assert ddmin(tuple(range(15)), all_of_them) == (1, 5, 9, 13)
 
 
 def test_an_item_that_stays_was_refused_twice_alone() -> None:
-    needs = Needs(1, 5, 9, 13)
+    needs = NeededItems(1, 5, 9, 13)
     ddmin(tuple(range(20)), in_turn(needs), refusals=2)
     for item in (1, 5, 9, 13):
         assert sum(item not in part and len(needs.needed - set(part)) == 1 for part in needs.asked) >= 2
 
 
-class Flaky(Needs):
+class Flaky(NeededItems):
     """Like `Needs`, but a part with all items shows the finding only with a probability."""
 
     def __init__(self, seed: int, probability: float, *needed: int) -> None:

@@ -11,7 +11,7 @@ from unittest.mock import Mock
 import msgspec
 import pytest
 from plain_steps import step_of, trigger_of
-from real_records import unpacked
+from real_records import unpack_record
 from replay_records import LOST, SAVED
 
 from analysis.evidence.wholeness import Gap, gaps
@@ -31,7 +31,7 @@ from ebbtide.scenario.write import text_of
 from ebbtide.waiting import WaitExpired
 from faults.process import kill
 from harness.replay.finding import RunFinding
-from harness.replay.recorded import load_run
+from harness.replay.recorded_run import load_run
 from harness.runner.launch import Launch
 from harness.runner.run import RunRequest
 from harness.shrink.goal import goal_from_record, goal_to_keep
@@ -103,7 +103,7 @@ def test_a_record_whose_final_read_holds_every_acked_value_needs_no_judgement() 
     assert not is_any_acked_record_missing(SAVED)
 
 
-def tried(folder: Path, judge: Any = None, scenario: Scenario = SCENARIO) -> list[Decision | HarnessError]:
+def try_candidate(folder: Path, judge: Any = None, scenario: Scenario = SCENARIO) -> list[Decision | HarnessError]:
     """What comes of one candidate; nothing is told or launched by itself."""
     launch = Launch(
         runs=folder, runtimes={"3.9.1": LocalChoice()}, power_loss_method="fs-shutdown", hold_write_back=True
@@ -125,7 +125,7 @@ def test_only_a_step_that_is_not_optional_must_have_fired(
     left_out = msgspec.structs.replace(steps[3], fired_ns=None, parameters={"optional": optional})
     write_steps(folder, [*steps[:3], left_out])
     monkeypatch.setattr("harness.shrink.running.run_scenario", lambda *_: folder)
-    [decision] = tried(tmp_path)
+    [decision] = try_candidate(tmp_path)
     assert isinstance(decision, Decision)
     assert decision.why.startswith(why)
 
@@ -133,7 +133,7 @@ def test_only_a_step_that_is_not_optional_must_have_fired(
 def test_the_record_of_a_candidate_is_judged_without_gaps_though_its_scenario_is_written_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    record = unpacked("last-replica-standing-3.9.1", tmp_path)
+    record = unpack_record("last-replica-standing-3.9.1", tmp_path)
     scenario = load(record / "scenario.toml")
     (record / "scenario.toml").write_text(text_of(msgspec.structs.replace(scenario, settle_s=1.0)))
     write_sums(record)
@@ -146,7 +146,7 @@ def test_the_record_of_a_candidate_is_judged_without_gaps_though_its_scenario_is
         return verdict
 
     monkeypatch.setattr("harness.shrink.running.run_scenario", lambda *_: record)
-    [decision] = tried(tmp_path, judge, scenario)
+    [decision] = try_candidate(tmp_path, judge, scenario)
     assert isinstance(decision, Decision)
     assert decision.shows, decision.why
     assert found == [()]
@@ -161,7 +161,7 @@ def test_a_property_that_kafka_ignores_ends_no_candidate(tmp_path: Path, monkeyp
         return SAVED
 
     monkeypatch.setattr("harness.shrink.running.run_scenario", run)
-    tried(tmp_path)
+    try_candidate(tmp_path)
     [request] = asked
     assert request.allow_unknown_properties
 
@@ -208,7 +208,7 @@ def test_a_run_that_failed_is_no_answer_and_leaves_nothing(tmp_path: Path, monke
         raise HarnessError("broker-1 died by itself", where="broker-1.log")
 
     monkeypatch.setattr("harness.shrink.running.run_scenario", fail)
-    [failure] = tried(tmp_path)
+    [failure] = try_candidate(tmp_path)
     assert isinstance(failure, HarnessError)
     assert list(tmp_path.iterdir()) == []
 
@@ -226,7 +226,7 @@ def test_a_step_that_became_impossible_is_an_answer(tmp_path: Path, monkeypatch:
         raise AssertionError("a node that is down was killed")
 
     monkeypatch.setattr("harness.shrink.running.run_scenario", fail)
-    [decision] = tried(tmp_path)
+    [decision] = try_candidate(tmp_path)
     assert isinstance(decision, Decision)
     assert not decision.shows
     assert decision.why == "step 3 (kill) could not be carried out: broker-1 is down, so that this step is impossible"
@@ -249,7 +249,7 @@ def test_a_host_that_could_not_carry_a_step_out_is_no_answer(
         raise error
 
     monkeypatch.setattr("harness.shrink.running.run_scenario", fail)
-    assert tried(tmp_path) == [error]
+    assert try_candidate(tmp_path) == [error]
 
 
 def test_a_second_cause_beside_the_one_to_keep_does_no_harm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -258,7 +258,7 @@ def test_a_second_cause_beside_the_one_to_keep_does_no_harm(tmp_path: Path, monk
     verdict = load_run(LOST).verdict
     assert verdict is not None
     loss = msgspec.structs.replace(verdict.losses[0], cause="unclean-election")
-    [decision] = tried(tmp_path, lambda _: msgspec.structs.replace(verdict, losses=[*verdict.losses, loss]))
+    [decision] = try_candidate(tmp_path, lambda _: msgspec.structs.replace(verdict, losses=[*verdict.losses, loss]))
     assert decision == Decision(shows=True, took_s=decision.took_s, record=str(folder))  # type: ignore[union-attr]
 
 

@@ -13,13 +13,13 @@ from replay_records import LOST
 from ebbtide.errors import ExitCode, HarnessError
 from ebbtide.scenario.model import ProducerSpec, Scenario
 from ebbtide.scenario.parse import parse
-from ebbtide.scenario.plain import from_plain, to_plain
+from ebbtide.scenario.plain_values import from_plain, to_plain
 from ebbtide.scenario.roles import Role
 from ebbtide.scenario.steps.step import StepSpec, target_of
 from ebbtide.scenario.words import Duration
 from ebbtide.scenario.write import text_of
 from harness.replay.plan import plan
-from harness.replay.recorded import load_run
+from harness.replay.recorded_run import load_run
 from harness.shrink.answers import CandidateRun, Decide
 from harness.shrink.file import file_text, start_scenario
 from harness.shrink.goal import goal_from_record
@@ -167,17 +167,17 @@ def test_a_search_that_was_killed_goes_on_where_it_was(tmp_path: Path) -> None:
     whole = Runs()
     expected = search(tmp_path / "whole", whole)
 
-    class Killed(Exception):
+    class HarnessKilled(Exception):
         pass
 
-    class Dying(Runs):
+    class DyingRuns(Runs):
         def __call__(self, scenario: Scenario) -> Decision:
             if len(self.asked) == 5:
-                raise Killed
+                raise HarnessKilled
             return super().__call__(scenario)
 
-    first, second = Dying(), Runs()
-    with pytest.raises(Killed):
+    first, second = DyingRuns(), Runs()
+    with pytest.raises(HarnessKilled):
         search(tmp_path / "killed", first)
     assert search(tmp_path / "killed", second) == expected
     assert [*first.asked, *second.asked] == whole.asked

@@ -14,7 +14,7 @@ from ebbtide.scenario.parts import Parts
 from ebbtide.scenario.triggers import BrokerTrigger, IsrTrigger, LeaderTrigger
 from ebbtide.scenario.validate import validate
 from ebbtide.scenario.words import Duration
-from harness.replay.recorded import LoadedRun, load_run
+from harness.replay.recorded_run import LoadedRun, load_run
 from harness.shrink.states import RecordedStep, recorded_steps, with_state_triggers
 from harness.shrink.steps import first_guesses, with_steps
 

@@ -19,7 +19,7 @@ from ebbtide.scenario.catalogue import names
 from harness.cli.judging import JudgeTogether
 from harness.replay.compare import Departure, Repetition
 from harness.replay.plan import plan
-from harness.replay.recorded import load_run
+from harness.replay.recorded_run import load_run
 from harness.replay.replaying import Replay, UnjudgedReplay
 from tools.pages import replays
 from tools.pages.replays import (
@@ -38,7 +38,7 @@ COUNTED = (("a", 20, 20), ("b", 4, 4), ("c", 18, 19), ("d", 8, 8))
 DEPARTURE = Departure(what="states of t-0", at_ns=7, after_step=2, recorded="leader 1", replayed="leader 2")
 
 
-def ran(
+def write_run(
     runs: Path,
     scenario: str,
     run_id: str,
@@ -62,7 +62,7 @@ def replay(*, same: bool, share: float, departures: tuple[Departure, ...] = ()) 
     return Replay(kafka="4.0.2", run=load_run(LOST), repetition=repetition)
 
 
-def measured(scenario: str, *, same: int) -> ReplayResults:
+def results_of(scenario: str, *, same: int) -> ReplayResults:
     return ReplayResults(
         scenario=scenario,
         runs=("r",),
@@ -76,7 +76,7 @@ def measured(scenario: str, *, same: int) -> ReplayResults:
     )
 
 
-class Measuring:
+class FakeMeasure:
     """In the place of `measure`: every replay is the same. `asked` has what it was called for."""
 
     def __init__(self, *, failing: str | None = None) -> None:
@@ -89,7 +89,7 @@ class Measuring:
         self.asked.append((record.name, times, anew))
         if record.name == self.failing:
             raise HarnessError("no space", where=str(record))
-        return msgspec.structs.replace(measured(record.name, same=times), runs=(record.name,), times=times)
+        return msgspec.structs.replace(results_of(record.name, same=times), runs=(record.name,), times=times)
 
     @property
     def records(self) -> list[str]:
@@ -104,14 +104,14 @@ def test_the_page_is_that_of_what_was_measured() -> None:
 def test_a_run_that_lost_records_as_predicted_is_replayed_rather_than_another(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    ran(tmp_path, "first-partition", "1-odd", "inconclusive", lost=True)
-    ran(tmp_path, "first-partition", "2-lost", lost=True)
-    ran(tmp_path, "first-partition", "3-saved")
-    ran(tmp_path, "healthy", "4-old")
-    ran(tmp_path, "healthy", "5-new")
-    ran(tmp_path, "random-7", "6-random", lost=True)
-    ran(tmp_path, "healthy", "7-replay", lost=True, replay_of="4-old")
-    ran(tmp_path, "isr-churn", "8-proved-nothing", "inconclusive")
+    write_run(tmp_path, "first-partition", "1-odd", "inconclusive", lost=True)
+    write_run(tmp_path, "first-partition", "2-lost", lost=True)
+    write_run(tmp_path, "first-partition", "3-saved")
+    write_run(tmp_path, "healthy", "4-old")
+    write_run(tmp_path, "healthy", "5-new")
+    write_run(tmp_path, "random-7", "6-random", lost=True)
+    write_run(tmp_path, "healthy", "7-replay", lost=True, replay_of="4-old")
+    write_run(tmp_path, "isr-churn", "8-proved-nothing", "inconclusive")
     (tmp_path / "9-cut").mkdir()
     (tmp_path / "9-cut" / "manifest.json").write_text("{")
     assert {name: record.name for name, record in choose_records(tmp_path).items()} == {
@@ -122,7 +122,7 @@ def test_a_run_that_lost_records_as_predicted_is_replayed_rather_than_another(
     assert choose_records(tmp_path, {"4-old"})["healthy"].name == "4-old"
 
 
-def test_replays_with_another_finding_are_told_with_where_they_departed_and_failed_ones_are_not_counted() -> None:
+def test_replays_with_another_finding_are_listed_with_where_they_departed_and_failed_ones_are_not_counted() -> None:
     found = row(
         load_run(LOST),
         [
@@ -142,12 +142,12 @@ def test_replays_with_another_finding_are_told_with_where_they_departed_and_fail
 
 
 def test_nineteen_of_twenty_reach_the_aim() -> None:
-    text = page([measured("a", same=19), measured("b", same=18)])
+    text = page([results_of("a", same=19), results_of("b", same=18)])
     assert "- Replayed 20 times or more: 2; 95 % or more the same: 1\n- Replays: 40; " in text
 
 
-def test_a_few_replays_that_were_all_the_same_are_told_apart_from_a_rate() -> None:
-    few = [msgspec.structs.replace(measured(name, same=same), times=times) for name, same, times in COUNTED]
+def test_a_few_replays_that_were_all_the_same_are_distinguished_from_a_rate() -> None:
+    few = [msgspec.structs.replace(results_of(name, same=same), times=times) for name, same, times in COUNTED]
     assert (
         "- Replayed 20 times or more: 1; 95 % or more the same: 1\n"
         "- Replayed 4 to 19 times, too few for that rate: 3; the same every time: 2\n" in page(few)
@@ -156,8 +156,8 @@ def test_a_few_replays_that_were_all_the_same_are_told_apart_from_a_rate() -> No
 
 def test_replays_of_several_days_add_up_and_those_of_another_finding_do_not(capsys: pytest.CaptureFixture[str]) -> None:
     first, then = (
-        measured("a", same=20),
-        msgspec.structs.replace(measured("a", same=3), runs=("s",), dates=("e",), times=5, fidelity=0.5),
+        results_of("a", same=20),
+        msgspec.structs.replace(results_of("a", same=3), runs=("s",), dates=("e",), times=5, fidelity=0.5),
     )
     both = merge_results(first, then)
     assert (both.times, both.same, both.fidelity, both.runs) == (25, 23, 0.9, ("r", "s"))
@@ -170,7 +170,7 @@ def test_replays_of_several_days_add_up_and_those_of_another_finding_do_not(caps
 def test_the_scenario_with_the_fewest_replays_is_next_and_its_record_judged_anew_once(
     runs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(replays, "measure", measuring := Measuring())
+    monkeypatch.setattr(replays, "measure", measuring := FakeMeasure())
     assert main([str(runs), "--times", "3", "--each", "2"]) == 0
     assert measuring.asked == [
         ("first-partition", 2, True),
@@ -278,14 +278,14 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(replays, "MEASURED", tmp_path / "replayed.json")
     monkeypatch.setattr(replays, "PAGE", tmp_path / "replay-rates.md")
     for scenario in ("first-partition", "healthy"):
-        ran(tmp_path / "runs", scenario, scenario)
+        write_run(tmp_path / "runs", scenario, scenario)
     return tmp_path / "runs"
 
 
 def test_what_was_measured_is_left_out_the_next_time_and_one_that_fails_stops_no_other(
     runs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(replays, "measure", measuring := Measuring(failing="first-partition"))
+    monkeypatch.setattr(replays, "measure", measuring := FakeMeasure(failing="first-partition"))
     assert main([str(runs), "--each", "15"]) == 1
     assert main([str(runs)]) == 1
     assert measuring.records == ["first-partition", "healthy", "healthy", "first-partition"]
@@ -296,7 +296,7 @@ def test_what_was_measured_is_left_out_the_next_time_and_one_that_fails_stops_no
 def test_what_is_measured_anew_is_known_until_there_is_something_new(
     runs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(replays, "measure", measuring := Measuring())
+    monkeypatch.setattr(replays, "measure", measuring := FakeMeasure())
     assert main([str(runs), "--times", "3", "--each", "3"]) == 0
     measuring.failing = "first-partition"
     assert main([str(runs), "--times", "4", "--each", "4", "--anew", "first-partition"]) == 1
@@ -305,7 +305,7 @@ def test_what_is_measured_anew_is_known_until_there_is_something_new(
     assert main([str(runs), "--times", "3", "--each", "2", "--anew", "first-partition"]) == 0
     assert {name: one.times for name, one in read_stored().items()} == {"first-partition": 3, "healthy": 4}
     assert measuring.records[4:] == ["first-partition", "first-partition"]
-    ran(runs, "healthy", "of-today", lost=True)
+    write_run(runs, "healthy", "of-today", lost=True)
     assert main([str(runs), "--times", "5"]) == 0
     assert main([str(runs), "--times", "3", "--anew", "healthy"]) == 0
     assert measuring.records[6:] == ["first-partition", "healthy", "of-today"]
@@ -322,7 +322,7 @@ def test_what_is_measured_anew_is_known_until_there_is_something_new(
 def test_a_scenario_that_cannot_be_measured_anew_is_refused_and_nothing_is_forgotten(
     runs: Path, capsys: pytest.CaptureFixture[str], words: list[str], says: str
 ) -> None:
-    replays.write({"healthy": measured("healthy", same=20)})
+    replays.write({"healthy": results_of("healthy", same=20)})
     with pytest.raises(SystemExit):
         main([str(runs) if word == "RUNS" else word for word in words])
     assert says in capsys.readouterr().err

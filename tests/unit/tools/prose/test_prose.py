@@ -12,19 +12,19 @@ from tools.prose.passages import markdown_passages
 LONG = "The leader " + "and the follower " * 8 + "agree."
 
 
-def found(markdown: str) -> list[str]:
+def findings_of(markdown: str) -> list[str]:
     words = read_words()
     return [str(one) for passage in markdown_passages("page.md", markdown) for one in findings(passage, words)]
 
 
 def test_a_long_sentence_is_found_with_its_line() -> None:
-    assert found(f"# Title\n\nShort.\n{LONG}") == [
+    assert findings_of(f"# Title\n\nShort.\n{LONG}") == [
         f'page.md:4: 27 words in a sentence, at most {MAX_WORDS}: "The leader and the follower and ..."'
     ]
 
 
 def test_a_replaced_word_is_found_with_its_line_and_what_to_say() -> None:
-    assert found("Two\nrecords are GONE.") == ['page.md:2: "GONE": say lost, missing, deleted']
+    assert findings_of("Two\nrecords are GONE.") == ['page.md:2: "GONE": say lost, missing, deleted']
 
 
 @pytest.mark.parametrize(
@@ -43,15 +43,15 @@ def test_a_replaced_word_is_found_with_its_line_and_what_to_say() -> None:
     ],
 )
 def test_short_sentences_code_targets_of_links_and_long_cells_are_no_finding(markdown: str) -> None:
-    assert found(markdown) == []
+    assert findings_of(markdown) == []
 
 
 def test_an_abbreviation_does_not_end_a_sentence() -> None:
-    assert len(found("A setting, e.g. `acks`, " + "is read, i.e. Kafka " * 7 + "has it.")) == 1
+    assert len(findings_of("A setting, e.g. `acks`, " + "is read, i.e. Kafka " * 7 + "has it.")) == 1
 
 
 def test_words_are_found_in_tables_headings_and_across_lines() -> None:
-    assert len(found("# Whom\n\n| head |\n|---|\n| told |\n\nin the\nplace of")) == 3
+    assert len(findings_of("# Whom\n\n| head |\n|---|\n| told |\n\nin the\nplace of")) == 3
 
 
 def test_a_planted_sentence_fails_the_check(

@@ -7,7 +7,17 @@ from typing import Any
 
 import msgspec
 import pytest
-from judge_records import BEFORE_KIP_903, ELR_OFF, ELR_ON, TRANSITIONS, Story, blamed, by_name, stale_join, whole_log
+from judge_records import (
+    BEFORE_KIP_903,
+    ELR_OFF,
+    ELR_ON,
+    TRANSITIONS,
+    Story,
+    by_name,
+    cause_and_leader,
+    stale_join,
+    whole_log,
+)
 
 UNCLEAN = "unclean.leader.election.enable"
 
@@ -49,8 +59,8 @@ def elect(story: Story, at_s: float | None, type_: str, partition: str = "t-0") 
 
 
 def test_an_unclean_election_that_nobody_allowed_is_a_violation(tmp_path: Path) -> None:
-    verdict = led_uncleanly(tmp_path).judged()
-    assert (blamed(verdict), verdict.outcome) == (("unexplained", 2, 2), "contradicted")
+    verdict = led_uncleanly(tmp_path).judge()
+    assert (cause_and_leader(verdict), verdict.outcome) == (("unexplained", 2, 2), "contradicted")
     assert by_name(verdict)[TRANSITIONS] == "violated"
 
 
@@ -64,37 +74,37 @@ def test_a_request_for_something_else_allows_no_unclean_election(
 ) -> None:
     story = led_uncleanly(tmp_path)
     elect(story, at_s, type_, partition)
-    verdict = story.judged()
-    assert (blamed(verdict)[0], by_name(verdict)[TRANSITIONS]) == ("unexplained", "violated")
+    verdict = story.judge()
+    assert (cause_and_leader(verdict)[0], by_name(verdict)[TRANSITIONS]) == ("unexplained", "violated")
 
 
 @pytest.mark.parametrize("kafka", ["3.6.2", "3.9.1"])
 def test_an_operator_may_ask_for_an_unclean_election_whatever_the_config(tmp_path: Path, kafka: str) -> None:
     story = led_uncleanly(tmp_path, kafka=kafka)
     elect(story, 13.5, "unclean")
-    verdict = story.judged()
-    assert (blamed(verdict)[0], by_name(verdict)[TRANSITIONS]) == ("unclean-election", "holds")
+    verdict = story.judge()
+    assert (cause_and_leader(verdict)[0], by_name(verdict)[TRANSITIONS]) == ("unclean-election", "holds")
     assert verdict.outcome == "as-predicted"
 
 
 def test_a_request_whose_type_an_old_record_does_not_have_may_have_been_an_unclean_one(tmp_path: Path) -> None:
     story = led_uncleanly(tmp_path)
     story.step(13.5, "elect")
-    assert blamed(story.judged())[0] == "unclean-election"
+    assert cause_and_leader(story.judge())[0] == "unclean-election"
 
 
 def test_a_disk_that_was_replaced_elsewhere_excuses_no_unclean_election(tmp_path: Path) -> None:
     story = led_uncleanly(tmp_path, leader=3)
     story.step(9, "wipe-disk", 2)
-    verdict = story.judged()
-    assert (blamed(verdict)[0], verdict.outcome) == ("unexplained", "contradicted")
+    verdict = story.judge()
+    assert (cause_and_leader(verdict)[0], verdict.outcome) == ("unexplained", "contradicted")
 
 
 def test_what_every_replica_lost_is_not_laid_at_the_door_of_an_unclean_election(tmp_path: Path) -> None:
     story = led_uncleanly(tmp_path)
     for broker in (1, 2, 3):
         story.power_loss(11, broker)
-    assert blamed(story.judged())[0] == "beyond-tolerance"
+    assert cause_and_leader(story.judge())[0] == "beyond-tolerance"
 
 
 @pytest.mark.parametrize("resource", ["topic:t", "cluster"])
@@ -103,16 +113,16 @@ def test_the_config_allows_unclean_elections_from_its_record_on(tmp_path: Path, 
     if resource == "cluster":
         story.tables["configs"].append({**story.tables["configs"][-1], "metadata_offset": 75})
         story.tables["configs"][-1] |= {"resource": "cluster", "name": UNCLEAN, "value": "true"}
-    assert blamed(story.judged())[0] == "unclean-election"
+    assert cause_and_leader(story.judge())[0] == "unclean-election"
     assert story.tables["configs"][-1]["name"] == UNCLEAN
     story.tables["configs"][-1]["metadata_offset"] = story.tables["partitions"][-1]["metadata_offset"] + 5
-    assert blamed(story.judged())[0] == "unexplained"
+    assert cause_and_leader(story.judge())[0] == "unexplained"
 
 
 def test_the_topics_own_config_counts_before_the_clusters(tmp_path: Path) -> None:
     story = led_uncleanly(tmp_path)
     story.tables["configs"].append({**story.tables["configs"][-1], "resource": "cluster", "value": "true"})
-    assert blamed(story.judged())[0] == "unexplained"
+    assert cause_and_leader(story.judge())[0] == "unexplained"
 
 
 def test_a_config_of_one_controller_allows_or_forbids_nothing_for_certain(tmp_path: Path) -> None:
@@ -121,13 +131,13 @@ def test_a_config_of_one_controller_allows_or_forbids_nothing_for_certain(tmp_pa
     story.tables["configs"].append(
         {**story.tables["configs"][-1], "resource": "broker:100", "name": UNCLEAN, "value": "true"}
     )
-    verdict = story.judged()
+    verdict = story.judge()
     assert (verdict.losses, verdict.outcome) == ([], "inconclusive")
 
 
 def test_before_3_9_no_config_allows_an_unclean_election(tmp_path: Path) -> None:
     """KAFKA-12670."""
-    assert blamed(led_uncleanly(tmp_path, kafka="3.8.1", topic="true").judged())[0] == "unexplained"
+    assert cause_and_leader(led_uncleanly(tmp_path, kafka="3.8.1", topic="true").judge())[0] == "unexplained"
 
 
 @pytest.mark.parametrize(("value", "cause"), [("true", "unclean-election"), ("false", "unexplained")])
@@ -137,7 +147,7 @@ def test_where_the_log_sets_no_config_the_controllers_own_property_counts(
     story = led_uncleanly(tmp_path, topic=None)
     with (tmp_path / "scenario.toml").open("a") as scenario:
         scenario.write(f'[cluster]\ncontroller_properties = {{ "{UNCLEAN}" = "{value}" }}\n')
-    assert blamed(story.judged())[0] == cause
+    assert cause_and_leader(story.judge())[0] == cause
 
 
 @pytest.mark.parametrize("lacking", ["scenario.toml", "steps.jsonl", "configs.parquet", "evidence.json"])
@@ -147,7 +157,7 @@ def test_where_the_evidence_of_a_permission_is_missing_kafka_is_not_blamed(tmp_p
         story.steps = None
     elif lacking != "configs.parquet":
         (tmp_path / lacking).unlink()
-    verdict = story.judged(missing=("configs",) if lacking == "configs.parquet" else ())
+    verdict = story.judge(missing=("configs",) if lacking == "configs.parquet" else ())
     assert (verdict.losses, verdict.outcome) == ([], "inconclusive")
 
 
@@ -158,7 +168,7 @@ def test_a_clean_election_before_one_that_may_have_been_allowed_is_not_blamed(tm
     story.state(13, leader=-1)
     story.state(14, leader=3, isr=[3], leader_recovery_state=1)
     story.lose(0, 99, acked_s=5)
-    verdict = story.judged()
+    verdict = story.judge()
     assert (verdict.losses, verdict.outcome) == ([], "inconclusive")
 
 
@@ -171,7 +181,7 @@ def test_the_last_known_leader_needs_the_elr_feature_and_no_config(
     story.state(13, leader=-1, isr=[], last_known_elr=[1])
     story.state(21, leader=1, isr=[1], last_known_elr=[], leader_recovery_state=1)
     story.lose(0, 99, acked_s=5)
-    assert [one.cause for one in story.judged().losses] == ([] if cause is None else [cause])
+    assert [one.cause for one in story.judge().losses] == ([] if cause is None else [cause])
 
 
 def test_with_the_elr_switched_off_the_last_known_leader_is_like_any_other(tmp_path: Path) -> None:
@@ -182,7 +192,7 @@ def test_with_the_elr_switched_off_the_last_known_leader_is_like_any_other(tmp_p
     story.state(21, leader=1, isr=[1], last_known_elr=[], leader_recovery_state=1)
     story.lose(0, 99, acked_s=5)
     whole_log(story)
-    assert blamed(story.judged())[0] == "unexplained"
+    assert cause_and_leader(story.judge())[0] == "unexplained"
 
 
 def clean_restart(record: Path) -> Story:
@@ -194,8 +204,8 @@ def clean_restart(record: Path) -> Story:
 
 
 def test_a_join_after_a_clean_restart_lost_nothing_and_explains_nothing(tmp_path: Path) -> None:
-    verdict = clean_restart(tmp_path).judged()
-    assert (blamed(verdict)[0], verdict.outcome) == ("unexplained", "contradicted")
+    verdict = clean_restart(tmp_path).judge()
+    assert (cause_and_leader(verdict)[0], verdict.outcome) == ("unexplained", "contradicted")
     assert by_name(verdict)["no-isr-join-with-an-old-broker-epoch"] != "violated"
 
 
@@ -218,13 +228,13 @@ def test_a_disk_that_was_made_good_by_an_earlier_join_explains_no_later_one(tmp_
     for epoch, row in enumerate(story.tables["partitions"]):
         row["partition_epoch"] = epoch
     story.step(2.5, "wipe-disk", 2)
-    assert blamed(story.judged())[0] == "unexplained"
+    assert cause_and_leader(story.judge())[0] == "unexplained"
 
 
 def test_a_disk_that_kept_the_record_explains_no_join_without_it(tmp_path: Path) -> None:
     story = clean_restart(tmp_path)
     story.power_loss(10, 2, end=100)
-    assert blamed(story.judged())[0] == "unexplained"
+    assert cause_and_leader(story.judge())[0] == "unexplained"
 
 
 def test_a_disk_that_was_replaced_only_after_the_election_explains_no_join_without_the_record(tmp_path: Path) -> None:
@@ -233,13 +243,13 @@ def test_a_disk_that_was_replaced_only_after_the_election_explains_no_join_witho
     story.state(20, isr=[1, 2])
     story.state(22, leader=1)
     story.step(24, "wipe-disk", 2)
-    assert blamed(story.judged()) == ("unexplained", 2, 1)
+    assert cause_and_leader(story.judge()) == ("unexplained", 2, 1)
 
 
 def test_without_steps_a_join_before_kip_903_has_no_cause(tmp_path: Path) -> None:
     story = clean_restart(tmp_path)
     story.steps = None
-    assert story.judged().losses == []
+    assert story.judge().losses == []
 
 
 def one_leader(record: Path) -> Story:
@@ -254,8 +264,8 @@ def one_leader(record: Path) -> Story:
 
 
 def test_acks_1_lost_under_a_leader_that_never_changed_is_a_violation(tmp_path: Path) -> None:
-    verdict = one_leader(tmp_path).judged()
-    assert (blamed(verdict), verdict.outcome) == (("unexplained", None, None), "contradicted")
+    verdict = one_leader(tmp_path).judge()
+    assert (cause_and_leader(verdict), verdict.outcome) == (("unexplained", None, None), "contradicted")
     assert not any("committed record" in reason for reason in verdict.why[:1])
 
 
@@ -263,14 +273,14 @@ def test_an_epoch_that_a_shrink_of_the_isr_raised_is_no_failover(tmp_path: Path)
     """Before metadata.version 3.6-IV0 (KAFKA-15021)."""
     story = one_leader(tmp_path)
     story.state(10, isr=[1, 2], leader_epoch=1)
-    assert blamed(story.judged())[0] == "unexplained"
+    assert cause_and_leader(story.judge())[0] == "unexplained"
 
 
 def test_acks_1_lost_by_the_disk_of_a_leader_that_led_on_is_not_kafkas(tmp_path: Path) -> None:
     story = one_leader(tmp_path)
     story.power_loss(9, 1, end=60)
-    verdict = story.judged()
-    assert (blamed(verdict)[0], verdict.outcome) == ("uncommitted-at-failover", "inconclusive")
+    verdict = story.judge()
+    assert (cause_and_leader(verdict)[0], verdict.outcome) == ("uncommitted-at-failover", "inconclusive")
 
 
 def test_acks_1_that_a_deposed_leader_may_have_answered_is_uncommitted(tmp_path: Path) -> None:
@@ -280,7 +290,7 @@ def test_acks_1_that_a_deposed_leader_may_have_answered_is_uncommitted(tmp_path:
     story.log(2, (0, 0, 59))
     story.lose(60, 79, acked_s=8, acks=1, committed=False)
     whole_log(story)
-    assert blamed(story.judged()) == ("uncommitted-at-failover", 2, 1)
+    assert cause_and_leader(story.judge()) == ("uncommitted-at-failover", 2, 1)
 
 
 @pytest.mark.parametrize("lacking", ["steps", "the leader's log", "what says that the metadata log is whole"])
@@ -292,7 +302,7 @@ def test_acks_1_lost_without_an_election_has_no_cause_where_evidence_is_missing(
         story.tables["replicas"].clear()
     else:
         (tmp_path / "evidence.json").unlink()
-    verdict = story.judged()
+    verdict = story.judge()
     assert (verdict.losses, verdict.outcome) == ([], "inconclusive")
     assert any("20 lost records" in sentence for sentence in verdict.why)
 
@@ -302,7 +312,7 @@ def test_acks_1_that_every_later_leader_held_has_no_cause(tmp_path: Path) -> Non
     story.state(10, leader=2, isr=[2, 3])
     story.tables["replicas"].clear()
     story.log(2, (0, 0, 79), (1, 80, 90))
-    verdict = story.judged()
+    verdict = story.judge()
     assert (verdict.losses, verdict.outcome) == ([], "inconclusive")
 
 
@@ -314,5 +324,5 @@ def test_acks_1_that_every_later_leader_held_was_not_lost_by_a_disk_that_failed_
     story.state(10, leader=2, isr=[2, 3])
     story.tables["replicas"].clear()
     story.log(2, (0, 0, 79), (1, 80, 90))  # so broker 2 had fetched again what it lost, and more, when it was elected
-    verdict = story.judged()
+    verdict = story.judge()
     assert (verdict.losses, verdict.outcome) == ([], "inconclusive")

@@ -8,7 +8,7 @@ from judge_records import Story, last_replica_standing, only_loss, stale_join
 
 
 def _age(story: Story) -> tuple[float | None, str | None]:
-    loss = only_loss(story.judged())
+    loss = only_loss(story.judge())
     return loss.oldest_s, loss.lost_by
 
 
@@ -25,7 +25,7 @@ def test_a_record_of_an_unclean_election_is_lost_by_the_election(tmp_path: Path)
     story.state(15, leader=-1)
     story.state(21, leader=2, isr=[2], leader_recovery_state=1)
     story.lose(0, 999, acked_s=12)
-    assert only_loss(story.judged()).cause == "unclean-election"
+    assert only_loss(story.judge()).cause == "unclean-election"
     assert _age(story) == (9, "election")
 
 
@@ -44,5 +44,5 @@ def test_of_two_power_losses_only_one_took_the_record(tmp_path: Path) -> None:
 def test_without_a_cause_no_event_is_known(tmp_path: Path) -> None:
     story = last_replica_standing(tmp_path)
     story.steps = None
-    verdict = story.judged()
+    verdict = story.judge()
     assert [(one.oldest_s, one.lost_by) for one in verdict.losses] == []

@@ -38,7 +38,7 @@ def last_one(record: Path, **setup: object) -> Story:
     return story
 
 
-def unclean(record: Path) -> Story:
+def unclean_story(record: Path) -> Story:
     """Broker 3 is elected from outside the ISR."""
     story = Story(record)
     for broker in (1, 2, 3):
@@ -54,14 +54,14 @@ def unclean(record: Path) -> Story:
     return story
 
 
-def told(verdict: Verdict) -> str:
+def reasons_of(verdict: Verdict) -> str:
     return " | ".join(verdict.why)
 
 
 def test_a_read_record_that_a_clean_election_cut_off_is_a_violation_though_no_producer_knew(tmp_path: Path) -> None:
     story = failover(tmp_path)
-    story.vanish(500, 504, epoch=0, read_s=5)
-    verdict = story.judged()
+    story.vanish_range(500, 504, epoch=0, read_s=5)
+    verdict = story.judge()
     assert verdict.outcome == "contradicted"
     assert by_name(verdict)[NO_LOSS] == "violated"
     assert "5 read records of t-0 vanished against the protocol: broker 2 led from the ISR" in verdict.why[0]
@@ -69,59 +69,59 @@ def test_a_read_record_that_a_clean_election_cut_off_is_a_violation_though_no_pr
 
 
 def test_the_same_run_without_them_is_as_predicted(tmp_path: Path) -> None:
-    assert failover(tmp_path).judged().outcome == "as-predicted"
+    assert failover(tmp_path).judge().outcome == "as-predicted"
 
 
 def test_a_read_record_that_went_without_any_election_is_a_violation(tmp_path: Path) -> None:
     story = failover(tmp_path)
-    story.vanish(500, 504, epoch=1, read_s=15)
-    verdict = story.judged()
+    story.vanish_range(500, 504, epoch=1, read_s=15)
+    verdict = story.judge()
     assert verdict.outcome == "contradicted"
-    assert "no election of t-0 after it was written explains it" in told(verdict)
+    assert "no election of t-0 after it was written explains it" in reasons_of(verdict)
 
 
 def test_an_unclean_election_before_a_record_was_written_does_not_explain_it(tmp_path: Path) -> None:
-    story = unclean(tmp_path)
+    story = unclean_story(tmp_path)
     story.log(3, (0, 0, 49), (2, 50, 199))
-    story.vanish(200, 204, epoch=2, read_s=20)
-    assert story.judged().outcome == "contradicted"
+    story.vanish_range(200, 204, epoch=2, read_s=20)
+    assert story.judge().outcome == "contradicted"
 
 
 def test_an_unclean_election_explains_what_was_read_before_it(tmp_path: Path) -> None:
-    story = unclean(tmp_path)
-    story.vanish(200, 204, epoch=0, read_s=4)
-    verdict = story.judged()
+    story = unclean_story(tmp_path)
+    story.vanish_range(200, 204, epoch=0, read_s=4)
+    verdict = story.judge()
     assert verdict.outcome == "as-predicted"
-    assert "t-0, 5 vanished records, unclean-election" in told(verdict)
+    assert "t-0, 5 vanished records, unclean-election" in reasons_of(verdict)
 
 
 def test_an_unclean_election_that_brought_back_an_older_record_explains_it(tmp_path: Path) -> None:
-    story = unclean(tmp_path)
+    story = unclean_story(tmp_path)
     story.state(20, leader=2, isr=[2], leader_recovery_state=1)
     story.log(2, (0, 0, 299), (3, 300, 399))
-    story.vanish(200, 204, epoch=2, read_s=15)
-    assert story.judged().outcome == "as-predicted"
+    story.vanish_range(200, 204, epoch=2, read_s=15)
+    assert story.judge().outcome == "as-predicted"
 
 
 def test_a_slow_consumer_that_returned_a_record_after_it_was_cut_off_accuses_nobody(tmp_path: Path) -> None:
     story = last_one(tmp_path)
-    story.vanish(200, 204, epoch=0, read_s=40)
-    verdict = story.judged()
+    story.vanish_range(200, 204, epoch=0, read_s=40)
+    verdict = story.judge()
     assert verdict.outcome == "as-predicted"
-    assert "5 vanished records, last-replica-standing" in told(verdict)
+    assert "5 vanished records, last-replica-standing" in reasons_of(verdict)
 
 
 def test_with_elr_the_last_replica_may_not_lose_what_was_read(tmp_path: Path) -> None:
     story = last_one(tmp_path, kafka="4.1.0", features=ELR_ON)
-    story.vanish(200, 204, epoch=0, read_s=5)
-    assert story.judged().outcome == "contradicted"
+    story.vanish_range(200, 204, epoch=0, read_s=5)
+    assert story.judge().outcome == "contradicted"
 
 
 def test_an_allowed_cause_still_breaks_the_prediction_that_nothing_committed_is_lost(tmp_path: Path) -> None:
     story = last_one(tmp_path)
     story.predict(PREDICTED_NONE)
-    story.vanish(200, 204, epoch=0, read_s=5)
-    verdict = story.judged()
+    story.vanish_range(200, 204, epoch=0, read_s=5)
+    verdict = story.judge()
     assert verdict.outcome == "contradicted"
     assert verdict.why[0] == "predicted no loss of committed records, but 5 that a consumer had read vanished"
 
@@ -129,24 +129,24 @@ def test_an_allowed_cause_still_breaks_the_prediction_that_nothing_committed_is_
 def test_a_record_that_stands_elsewhere_in_the_partition_is_no_loss(tmp_path: Path) -> None:
     story = last_one(tmp_path)
     story.predict(PREDICTED_NONE)
-    story.vanish(200, 204, epoch=0, read_s=5, committed=False)
-    assert story.judged().outcome == "as-predicted"
+    story.vanish_range(200, 204, epoch=0, read_s=5, committed=False)
+    assert story.judge().outcome == "as-predicted"
 
 
 def test_another_cause_than_the_predicted_one_breaks_the_prediction(tmp_path: Path) -> None:
     story = last_one(tmp_path)
     story.predict('loss = { committed = "some", cause = "unclean-election" }')
-    story.vanish(200, 204, epoch=0, read_s=5)
-    assert "seen 5 by last-replica-standing" in told(story.judged())
+    story.vanish_range(200, 204, epoch=0, read_s=5)
+    assert "seen 5 by last-replica-standing" in reasons_of(story.judge())
 
 
 @pytest.mark.parametrize("missing", ["partitions", "steps"])
 def test_without_the_evidence_that_decides_it_is_inconclusive(tmp_path: Path, missing: str) -> None:
     story = failover(tmp_path)
-    story.vanish(500, 504, epoch=0, read_s=5)
+    story.vanish_range(500, 504, epoch=0, read_s=5)
     if missing == "steps":
         story.steps = None
-    verdict = story.judged(missing=("partitions",) if missing == "partitions" else ())
+    verdict = story.judge(missing=("partitions",) if missing == "partitions" else ())
     assert verdict.outcome == "inconclusive"
     assert by_name(verdict)[NO_LOSS] == "unknown"
 
@@ -154,12 +154,12 @@ def test_without_the_evidence_that_decides_it_is_inconclusive(tmp_path: Path, mi
 def test_without_its_leader_epoch_a_vanished_record_is_inconclusive_or_explained(tmp_path: Path) -> None:
     (tmp_path / "clean").mkdir()
     story = failover(tmp_path / "clean")
-    story.vanish(500, 504, epoch=None, read_s=5)
-    assert story.judged().outcome == "inconclusive"
+    story.vanish_range(500, 504, epoch=None, read_s=5)
+    assert story.judge().outcome == "inconclusive"
     (tmp_path / "power").mkdir()
     story = last_one(tmp_path / "power")
-    story.vanish(500, 504, epoch=None, read_s=5)
-    assert story.judged().outcome == "as-predicted"
+    story.vanish_range(500, 504, epoch=None, read_s=5)
+    assert story.judge().outcome == "as-predicted"
 
 
 @pytest.mark.parametrize(("epoch", "outcome"), [(0, "as-predicted"), (None, "inconclusive")])
@@ -167,21 +167,21 @@ def test_a_disk_that_failed_before_the_poll_explains_only_a_record_of_a_known_le
     tmp_path: Path, epoch: int | None, outcome: str
 ) -> None:
     story = last_one(tmp_path)  # broker 1 loses its log at 12 s, and epoch 0 goes on until 15 s
-    story.vanish(200, 204, epoch=epoch, read_s=13)
-    assert story.judged().outcome == outcome
+    story.vanish_range(200, 204, epoch=epoch, read_s=13)
+    assert story.judge().outcome == outcome
 
 
 def test_an_epoch_that_the_timeline_lacks_is_inconclusive(tmp_path: Path) -> None:
     story = failover(tmp_path)
-    story.vanish(500, 504, epoch=7, read_s=15)
-    assert story.judged().outcome == "inconclusive"
+    story.vanish_range(500, 504, epoch=7, read_s=15)
+    assert story.judge().outcome == "inconclusive"
 
 
 def test_a_topic_that_was_made_again_accuses_nobody(tmp_path: Path) -> None:
     story = failover(tmp_path)
     story.state(20, leader=1, leader_epoch=0, partition_epoch=0, isr=[1, 2, 3])
-    story.vanish(500, 504, epoch=0, read_s=5)
-    verdict = story.judged()
+    story.vanish_range(500, 504, epoch=0, read_s=5)
+    verdict = story.judge()
     assert "t-0, 5 vanished records, cause not known: its topic was deleted and made again" in verdict.why
 
 
@@ -190,8 +190,8 @@ def test_the_gravest_end_of_a_range_with_gaps_decides(tmp_path: Path) -> None:
     assert story.steps is not None
     story.steps.pop()
     story.power_loss(12, 1, end=300)
-    story.vanish(200, 400, epoch=0, read_s=5, count=7)
-    assert story.judged().outcome == "contradicted"
+    story.vanish_range(200, 400, epoch=0, read_s=5, count=7)
+    assert story.judge().outcome == "contradicted"
 
 
 @pytest.mark.parametrize(
@@ -208,13 +208,13 @@ def test_one_that_only_a_clean_election_cut_off_accuses_whatever_else_its_range_
     tmp_path: Path, first: int, last: int, count: int, outcome: str
 ) -> None:
     story = three_elections(tmp_path)
-    story.vanish(first, last, epoch=0, read_s=4, count=count)
-    assert story.judged().outcome == outcome
+    story.vanish_range(first, last, epoch=0, read_s=4, count=count)
+    assert story.judge().outcome == outcome
 
 
 def three_elections(record: Path) -> Story:
     """Only the one in the middle is clean: what it cut off, from 350 up to 499, nothing explains."""
-    story = unclean(record)  # broker 3, leader epoch 2, cuts off what stood at 500 and above
+    story = unclean_story(record)  # broker 3, leader epoch 2, cuts off what stood at 500 and above
     story.state(20, leader=3, isr=[3, 2], leader_recovery_state=0)
     story.state(30, leader=2, isr=[2])  # cleanly, and cuts off what stood at 350 and above
     story.state(40, leader=1, isr=[1], leader_recovery_state=1)  # and this one at 150 and above
@@ -238,7 +238,7 @@ def test_every_stretch_of_a_range_with_gaps_that_has_an_item_decides(
     tmp_path: Path, offsets: list[int], outcome: str
 ) -> None:
     story = three_elections(tmp_path)
-    story.vanish(200, 600, epoch=0, read_s=4, count=len(offsets))
+    story.vanish_range(200, 600, epoch=0, read_s=4, count=len(offsets))
     details = {"committed": True, "leader_epoch": 0}
     others = [{"committed": True, "leader_epoch": 1}, {"committed": False, "leader_epoch": 0}]
     others.append({**details, "also_lost": True})
@@ -247,25 +247,25 @@ def test_every_stretch_of_a_range_with_gaps_that_has_an_item_decides(
     table = [{**item, "offset": offset, "details": msgspec.json.encode(told).decode()} for offset, told in rows]
     (tmp_path / "anomalies").mkdir()
     pq.write_table(pa.Table.from_pylist(table, schema=ANOMALY_SCHEMA), tmp_path / "anomalies" / "part.parquet")
-    assert story.judged().outcome == outcome
+    assert story.judge().outcome == outcome
 
 
 def test_replicas_that_differ_below_both_hws_without_an_election_to_blame_are_inconclusive(tmp_path: Path) -> None:
     story = failover(tmp_path)
     story.diverge(500, 504, epoch=0)
-    verdict = story.judged()
+    verdict = story.judge()
     assert verdict.outcome == "inconclusive"
     assert by_name(verdict)[NO_LOSS] == "unknown"
-    assert "t-0, 5 offsets at which replicas differ, cause not known" in told(verdict)
+    assert "t-0, 5 offsets at which replicas differ, cause not known" in reasons_of(verdict)
 
 
 def test_different_records_of_one_leader_epoch_are_inconclusive(tmp_path: Path) -> None:
-    story = unclean(tmp_path)
+    story = unclean_story(tmp_path)
     story.diverge(500, 504, epoch=None)
-    assert story.judged().outcome == "inconclusive"
+    assert story.judge().outcome == "inconclusive"
 
 
 def test_an_unclean_election_explains_replicas_that_differ(tmp_path: Path) -> None:
-    story = unclean(tmp_path)
+    story = unclean_story(tmp_path)
     story.diverge(500, 504, epoch=0)
-    assert story.judged().outcome == "as-predicted"
+    assert story.judge().outcome == "as-predicted"

@@ -14,7 +14,7 @@ from ebbtide.scenario.property_names import NO_STALE_JOIN
 
 
 def status(story: Story, name: str, *, missing: tuple[str, ...] = ()) -> str:
-    return by_name(story.judged(missing=missing))[name]
+    return by_name(story.judge(missing=missing))[name]
 
 
 def elr_story(record: Path) -> Story:
@@ -36,7 +36,7 @@ def elr_story(record: Path) -> Story:
 
 
 def test_every_clause_holds_where_elr_does_its_work(tmp_path: Path) -> None:
-    verdict = elr_story(tmp_path).judged()
+    verdict = elr_story(tmp_path).judge()
     assert {name for name, one in by_name(verdict).items() if one == "violated"} == set()
     assert by_name(verdict)["isr-and-elr-disjoint"] == "holds"
     assert by_name(verdict)["elr-only-below-min-isr"] == "holds"
@@ -249,7 +249,7 @@ def test_without_observations_the_hw_clause_is_unknown_where_it_applies(tmp_path
 
 def test_without_a_timeline_no_clause_on_it_holds(tmp_path: Path) -> None:
     story = elr_story(tmp_path)
-    statuses = by_name(story.judged(missing=("partitions",)))
+    statuses = by_name(story.judge(missing=("partitions",)))
     on_timeline = {clause.name for clause in CLAUSES if clause.timeline}
     assert {statuses[name] for name in on_timeline} == {"unknown"}
 
@@ -257,16 +257,16 @@ def test_without_a_timeline_no_clause_on_it_holds(tmp_path: Path) -> None:
 def test_a_checker_that_throws_is_unknown_and_the_run_inconclusive_whichever_it_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken(case: object) -> None:
+    def broken_check(case: object) -> None:
         raise ZeroDivisionError("a defect")
 
-    clause = Clause(name=NO_STALE_JOIN, kip="KIP-903", text="", timeline=True, parts=frozenset(), check=broken)  # type: ignore[arg-type]
+    clause = Clause(name=NO_STALE_JOIN, kip="KIP-903", text="", timeline=True, parts=frozenset(), check=broken_check)  # type: ignore[arg-type]
     check_all = judging.check_all
     monkeypatch.setattr(judging, "check_all", lambda case: check_all(case, (clause,)))
     story = Story(tmp_path, features=ELR_OFF)
     story.state(1)
     story.predict('loss = { committed = "none" }')
-    verdict = story.judged()
+    verdict = story.judge()
     (found,) = verdict.properties
     assert found.status == "unknown"
     assert "ZeroDivisionError: a defect" in found.evidence[0]["why"]

@@ -22,7 +22,7 @@ def story(record: Path, **more: object) -> Story:
 
 def facts(made: Story) -> dict[str, int]:
     """The facts that came about."""
-    coverage = made.judged().coverage
+    coverage = made.judge().coverage
     assert set(FACTS) <= coverage.keys()
     return {name: coverage[name] for name in FACTS if coverage[name]}
 
@@ -104,7 +104,7 @@ def test_a_leader_that_follows_one_that_was_recovering_counts(tmp_path: Path) ->
     assert facts(made) == {"elections-while-recovering": 1}
 
 
-def moving(record: Path, **at_the_end: object) -> dict[str, int]:
+def facts_of_move(record: Path, **at_the_end: object) -> dict[str, int]:
     """Broker 4 comes in for broker 1 while 2 and 3 are out of the ISR; then what `at_the_end` says."""
     made = story(record, isr=[1])
     made.state(2, replicas=[4, 2, 3, 1], adding=[4], removing=[1])
@@ -113,7 +113,7 @@ def moving(record: Path, **at_the_end: object) -> dict[str, int]:
 
 
 def test_a_reassignment_that_completes_with_too_small_an_isr_counts(tmp_path: Path) -> None:
-    assert moving(tmp_path, replicas=[4, 2, 3], isr=[4], leader=4) == {
+    assert facts_of_move(tmp_path, replicas=[4, 2, 3], isr=[4], leader=4) == {
         "reassignments-completed": 1,
         "reassignments-completed-below-min-isr": 1,
         "reassignments-completed-without-a-replica": 1,
@@ -121,14 +121,14 @@ def test_a_reassignment_that_completes_with_too_small_an_isr_counts(tmp_path: Pa
 
 
 def test_a_reassignment_that_completes_at_min_isr_without_a_lagging_replica_counts_as_that(tmp_path: Path) -> None:
-    assert moving(tmp_path, replicas=[4, 2, 3], isr=[4, 2], leader=4) == {
+    assert facts_of_move(tmp_path, replicas=[4, 2, 3], isr=[4, 2], leader=4) == {
         "reassignments-completed": 1,
         "reassignments-completed-without-a-replica": 1,
     }
 
 
 def test_a_cancelled_reassignment_is_not_completed(tmp_path: Path) -> None:
-    assert moving(tmp_path, replicas=[1, 2, 3]) == {"reassignments-cancelled-below-min-isr": 1}
+    assert facts_of_move(tmp_path, replicas=[1, 2, 3]) == {"reassignments-cancelled-below-min-isr": 1}
 
 
 def test_a_reassignment_that_waits_though_what_it_adds_is_in_the_isr_is_held_back(tmp_path: Path) -> None:
@@ -149,7 +149,7 @@ def test_each_controller_that_wrote_after_another_is_a_failover(tmp_path: Path) 
 def test_a_refusal_that_was_expected_and_came_counts(tmp_path: Path) -> None:
     made = story(tmp_path)
     made.step(2, "elect")
-    assert made.judged().coverage["requests-refused"] == 0
+    assert made.judge().coverage["requests-refused"] == 0
     assert made.steps is not None
     made.steps[-1].parameters["expect_error"] = "ELECTION_NOT_NEEDED"
-    assert made.judged().coverage["requests-refused"] == 1
+    assert made.judge().coverage["requests-refused"] == 1

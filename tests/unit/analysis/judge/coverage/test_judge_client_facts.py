@@ -65,7 +65,7 @@ def below(record: Path) -> Story:
 
 def facts(story: Story, suffix: str) -> dict[str, int]:
     """The facts of one kind that are not 0, without their suffix."""
-    found = story.judged().coverage
+    found = story.judge().coverage
     return {name.replace(f"-{suffix}", ""): count for name, count in found.items() if suffix in name and count}
 
 
@@ -91,13 +91,13 @@ def test_sends_count_by_their_acks_and_only_those_sent_and_acked_below_min_isr(t
 def test_an_acks_all_that_was_acked_below_min_isr_is_counted(tmp_path: Path) -> None:
     story = below(tmp_path)
     send(story, 13, -1, done_s=14)
-    assert story.judged().coverage["acked-below-min-isr-acks-all"] == 1
+    assert story.judge().coverage["acked-below-min-isr-acks-all"] == 1
 
 
 def test_a_hw_that_stands_still_counts_only_while_the_log_grew(tmp_path: Path) -> None:
     story = below(tmp_path)
     send(story, 5, 1, done_s=6)
-    assert story.judged().coverage["hw-frozen-below-min-isr"] == 0
+    assert story.judge().coverage["hw-frozen-below-min-isr"] == 0
 
 
 def test_a_hw_that_moves_and_rows_read_above_it(tmp_path: Path) -> None:
@@ -110,7 +110,7 @@ def test_a_hw_that_moves_and_rows_read_above_it(tmp_path: Path) -> None:
 
 def test_tables_that_are_missing_leave_their_facts_out(tmp_path: Path) -> None:
     story = below(tmp_path)
-    found = story.judged(missing=("watermarks", "sends")).coverage
+    found = story.judge(missing=("watermarks", "sends")).coverage
     assert not [name for name in found if name.startswith(("acked", "not-acked", "hw", "read"))]
 
 
@@ -119,7 +119,7 @@ def test_a_fact_of_two_tables_needs_both(tmp_path: Path, missing: str, fact: str
     story = below(tmp_path)
     send(story, 12, 1, done_s=12.1)
     poll(story, 12, 120)
-    found = story.judged(missing=(missing,)).coverage
+    found = story.judge(missing=(missing,)).coverage
     assert fact not in found
     assert found["hw-observed-below-min-isr"] == 1
 
@@ -134,7 +134,7 @@ def test_sends_and_polls_are_read_as_often_for_many_stretches_as_for_one(
         ds, "dataset", lambda files, **how: (opened.append(Path(files[0]).stem), dataset(files, **how))[1]
     )
 
-    def reads() -> list[int]:
+    def reads_opened() -> list[int]:
         opened.clear()
         assert facts(story, BELOW) == {"acked-acks-1": count, "hw-observed": count, "hw-frozen": count, "read": count}
         return [opened.count(table) for table in ("sends", "polls")]
@@ -142,7 +142,7 @@ def test_sends_and_polls_are_read_as_often_for_many_stretches_as_for_one(
     send(story, 12, 1, done_s=12.1)
     poll(story, 12, 120)
     count = 1
-    once = reads()
+    once = reads_opened()
     for at_s in (30, 50):
         story.state(at_s, isr=[1])
         story.state(at_s + 9, isr=[1, 2, 3])
@@ -152,7 +152,7 @@ def test_sends_and_polls_are_read_as_often_for_many_stretches_as_for_one(
         send(story, at_s + 9.5, 1, done_s=at_s + 9.6)
         poll(story, at_s + 2, 120)
     count = 3
-    assert reads() == once
+    assert reads_opened() == once
 
 
 @pytest.mark.parametrize(("hw", "expected"), [(100, "hw-frozen"), (101, "hw-advanced")])
@@ -188,10 +188,10 @@ def test_a_consumer_read_past_an_election_if_it_was_there_before_and_got_what_wa
     for consumer, first_s, epoch in ((1, 5, 1), (2, 5, 0), (3, 11, 1), (4, 5, None), (999, 5, 1)):
         poll(story, first_s, 1, consumer=consumer)
         poll(story, 20, 2, consumer=consumer, epoch=epoch)
-    assert story.judged().coverage["consumers-read-past-an-election"] == 1
+    assert story.judge().coverage["consumers-read-past-an-election"] == 1
 
 
 def test_without_polls_nothing_is_said_of_consumers(tmp_path: Path) -> None:
     story = Story(tmp_path)
     story.state(1)
-    assert "consumers-read-past-an-election" not in story.judged(missing=("polls",)).coverage
+    assert "consumers-read-past-an-election" not in story.judge(missing=("polls",)).coverage

@@ -11,7 +11,7 @@ from ebbtide.record.manifest import Topology
 
 
 def facts(story: Story) -> dict[str, int]:
-    return story.judged().coverage
+    return story.judge().coverage
 
 
 def test_an_elr_of_two_is_counted_when_it_comes_about(tmp_path: Path) -> None:

@@ -49,10 +49,10 @@ def _with_state(story: Story, at_s: float, event: str, place: int) -> None:
 @pytest.mark.parametrize("service", ["no_leader", "no_ack"])
 def test_a_planted_outage_passes_without_the_bound_and_contradicts_with_it(tmp_path: Path, service: str) -> None:
     bounds = f"{{ {service} = {{ max = 5 }} }}"
-    assert _story(tmp_path).judged().outcome == "as-predicted"
-    assert _story(tmp_path, bounds).judged().outcome == "as-predicted"
-    assert _story(tmp_path, served_again_s=40).judged().outcome == "as-predicted"
-    verdict = _story(tmp_path, bounds, served_again_s=40).judged()
+    assert _story(tmp_path).judge().outcome == "as-predicted"
+    assert _story(tmp_path, bounds).judge().outcome == "as-predicted"
+    assert _story(tmp_path, served_again_s=40).judge().outcome == "as-predicted"
+    verdict = _story(tmp_path, bounds, served_again_s=40).judge()
     assert verdict.outcome == "contradicted"
     assert "for more than 5 s, seen 30.0 s (t-0)" in verdict.why[0]
 
@@ -60,16 +60,16 @@ def test_a_planted_outage_passes_without_the_bound_and_contradicts_with_it(tmp_p
 @pytest.mark.parametrize("service", ["no_leader", "no_ack"])
 def test_an_outage_that_must_come_and_does_not_is_inconclusive(tmp_path: Path, service: str) -> None:
     bounds = f"{{ {service} = {{ min = 5 }} }}"
-    verdict = _story(tmp_path, bounds).judged()
+    verdict = _story(tmp_path, bounds).judge()
     assert verdict.outcome == "inconclusive"
     assert "for at least 5 s, seen 2.0 s at most: the run did not show it" in verdict.why[0]
-    assert _story(tmp_path, bounds, served_again_s=15).judged().outcome == "as-predicted"
+    assert _story(tmp_path, bounds, served_again_s=15).judge().outcome == "as-predicted"
 
 
 def test_an_outage_without_an_end_in_the_record_does_not_pass_a_bound(tmp_path: Path) -> None:
     story = _story(tmp_path, "{ no_ack = { max = 5 } }")
     story.tables["sends"].append(send(13, 16, "failed"))
-    verdict = story.judged()
+    verdict = story.judge()
     assert verdict.outcome == "inconclusive"
     assert "the record does not show when t-0 was served again" in verdict.why[0]
 
@@ -77,7 +77,7 @@ def test_an_outage_without_an_end_in_the_record_does_not_pass_a_bound(tmp_path: 
 @pytest.mark.parametrize(("bound", "table"), [("no_leader", "partitions"), ("no_ack", "sends")])
 @pytest.mark.parametrize("limit", ["min = 1", "max = 50"])
 def test_a_time_that_is_not_known_meets_no_bound(tmp_path: Path, bound: str, table: str, limit: str) -> None:
-    verdict = _story(tmp_path, f"{{ {bound} = {{ {limit} }} }}").judged(missing=(table,))
+    verdict = _story(tmp_path, f"{{ {bound} = {{ {limit} }} }}").judge(missing=(table,))
     assert verdict.outcome == "inconclusive"
     assert any(f"without a{'n ack' if bound == 'no_ack' else ' leader'}" in one for one in verdict.why)
 
@@ -85,7 +85,7 @@ def test_a_time_that_is_not_known_meets_no_bound(tmp_path: Path, bound: str, tab
 def test_a_bound_where_nobody_waited_is_not_met(tmp_path: Path) -> None:
     story = _story(tmp_path, "{ no_ack = { max = 50 } }")
     story.tables["sends"] = [send(2, 2.01, acks=1)]
-    verdict = story.judged()
+    verdict = story.judge()
     assert verdict.outcome == "inconclusive"
     assert "nobody waited for one" in verdict.why[0]
 
@@ -93,7 +93,7 @@ def test_a_bound_where_nobody_waited_is_not_met(tmp_path: Path) -> None:
 def test_an_outage_beside_a_fault_without_proof_is_not_held_against_kafka(tmp_path: Path) -> None:
     story = _story(tmp_path, "{ no_leader = { max = 5 } }", served_again_s=40)
     story.step(11, "heal", 2, proven=False)
-    assert story.judged().outcome == "inconclusive"
+    assert story.judge().outcome == "inconclusive"
 
 
 def test_the_prediction_says_its_bounds(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ def predictions(name: str) -> tuple[Prediction, ...]:
 def outcome(story: Story, prediction: str) -> tuple[str, str]:
     """The outcome under a prediction, and the first reason."""
     story.predict(prediction)
-    verdict = story.judged()
+    verdict = story.judge()
     return verdict.outcome, verdict.why[0]
 
 
@@ -224,7 +224,7 @@ def test_a_clean_stop_that_is_taken_as_unclean_is_not_as_predicted(
 def test_without_the_brokers_own_log_it_is_not_known_whether_the_file_was_found(tmp_path: Path) -> None:
     story = stopped_and_back(tmp_path, elr_after=[1], said=FOUND)
     (tmp_path / "logs" / "broker-1.log").unlink()
-    facts = story.judged().coverage
+    facts = story.judge().coverage
     assert "clean-shutdown-files-found" not in facts
     assert facts["clean-registrations-still-eligible"] == 1
 
@@ -232,7 +232,7 @@ def test_without_the_brokers_own_log_it_is_not_known_whether_the_file_was_found(
 def test_a_stopped_broker_whose_disk_was_replaced_did_not_return_from_a_clean_stop(tmp_path: Path) -> None:
     story = stopped_and_back(tmp_path, elr_after=[1], said=FOUND)
     story.step(15, "wipe-disk", 1)
-    assert story.judged().coverage["clean-registrations"] == 0
+    assert story.judge().coverage["clean-registrations"] == 0
 
 
 @pytest.mark.parametrize("name", ["clean-or-unclean", "rolling-restart", "dynamic-min-isr-clean-stop"])

@@ -41,7 +41,7 @@ def only(verdict: Verdict) -> Unavailability:
 
 
 def test_a_verdict_says_how_long_a_partition_had_no_leader_and_no_ack(story: Story) -> None:
-    found = only(story.judged())
+    found = only(story.judge())
     assert found.no_leader == Outage(longest_s=4, total_s=4, spells=1, from_ns=ns(10), to_ns=ns(14))
     assert found.no_ack == Outage(longest_s=6, total_s=7, spells=2, from_ns=ns(9), to_ns=ns(15))
     assert found.unknown == {}
@@ -49,7 +49,7 @@ def test_a_verdict_says_how_long_a_partition_had_no_leader_and_no_ack(story: Sto
 
 def test_a_partition_with_a_leader_all_the_time_was_without_one_for_0_s(story: Story) -> None:
     story.tables["partitions"] = story.tables["partitions"][:1]
-    verdict = story.judged()
+    verdict = story.judge()
     assert only(verdict).no_leader == Outage(longest_s=0, total_s=0, spells=0)
     assert outage_text(verdict, "no_leader") == "none"
 
@@ -62,7 +62,7 @@ def test_a_partition_with_a_leader_all_the_time_was_without_one_for_0_s(story: S
     ],
 )
 def test_a_missing_table_leaves_its_service_unknown(story: Story, missing: str, service: str, why: str) -> None:
-    verdict = story.judged(missing=(missing,))
+    verdict = story.judge(missing=(missing,))
     assert getattr(only(verdict), service) is None
     assert only(verdict).unknown == {service: why}
     assert outage_text(verdict, "no_leader" if service == "no_leader" else "no_ack") == "?"
@@ -70,28 +70,28 @@ def test_a_missing_table_leaves_its_service_unknown(story: Story, missing: str, 
 
 def test_a_torn_journal_leaves_the_acks_unknown(story: Story) -> None:
     story.change(torn_journal_bytes=3)
-    assert only(story.judged()).no_ack is None
+    assert only(story.judge()).no_ack is None
 
 
 def test_a_metadata_log_with_gaps_leaves_the_leaders_unknown(story: Story) -> None:
     (story.record / "evidence.json").unlink()
-    assert only(story.judged()).no_leader is None
+    assert only(story.judge()).no_leader is None
 
 
 def test_where_nobody_waits_for_acks_all_there_is_nothing_to_measure(story: Story) -> None:
     story.tables["sends"] = [send(2, 15, acks=1)]
     story.change(producers={"1": ProducerSetup(acks=1)})
-    verdict = story.judged()
+    verdict = story.judge()
     assert only(verdict).no_ack is None
     assert only(verdict).unknown == {"no_ack": "no producer sent with acks=all"}
     assert outage_text(verdict, "no_ack") == "-"
 
 
 def test_the_texts_name_the_worst_partition_and_say_at_least(story: Story) -> None:
-    verdict = story.judged()
+    verdict = story.judge()
     assert (outage_text(verdict, "no_leader"), outage_text(verdict, "no_ack")) == ("4.0 s (t-0)", "6.0 s (t-0)")
     story.tables["sends"].append(send(15, 40, "failed"))
-    assert outage_text(story.judged(), "no_ack") == "at least 25.0 s (t-0)"
+    assert outage_text(story.judge(), "no_ack") == "at least 25.0 s (t-0)"
     partly = [*verdict.unavailable, Unavailability(topic="u", partition=0, unknown={"no_leader": "a reason"})]
     more = msgspec.structs.replace(verdict, unavailable=partly)
     assert outage_text(more, "no_leader") == "at least 4.0 s (t-0)"
@@ -99,13 +99,13 @@ def test_the_texts_name_the_worst_partition_and_say_at_least(story: Story) -> No
 
 def test_waits_too_short_to_tell_apart_are_shown_as_an_upper_bound(story: Story) -> None:
     story.tables["sends"] = [send(at, at + 0.01) for at in range(9)]
-    verdict = story.judged()
+    verdict = story.judge()
     assert only(verdict).no_ack == Outage(longest_s=0.1, total_s=0, spells=0)
     assert outage_text(verdict, "no_ack") == "at most 0.1 s"
 
 
 def test_a_verdict_of_before_is_still_read(story: Story) -> None:
-    write_verdict(story.record, story.judged())
+    write_verdict(story.record, story.judge())
     path = story.record / "verdict.json"
     old = msgspec.json.decode(path.read_bytes())
     del old["unavailable"]

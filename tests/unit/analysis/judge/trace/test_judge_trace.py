@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from judge_records import ELR_ON, TRANSITIONS, Story, blamed, by_name, last_replica_standing, whole_log
+from judge_records import ELR_ON, TRANSITIONS, Story, by_name, cause_and_leader, last_replica_standing, whole_log
 
 from analysis.judge.causes.permits import tolerated_losses
 from analysis.judge.history.elections import Road, road_of
@@ -41,7 +41,7 @@ def evidence_of(verdict: Verdict) -> dict[str, object]:
 def test_a_run_whose_transitions_are_all_allowed_holds_and_counts_them(tmp_path: Path) -> None:
     story = churn(tmp_path)
     whole_log(story)
-    verdict = story.judged()
+    verdict = story.judge()
     assert by_name(verdict)[TRANSITIONS] == "holds"
     counted = {
         name: count for name, count in verdict.coverage.items() if count and name.startswith(("action", "transition"))
@@ -70,7 +70,7 @@ def test_an_action_is_ruled_out_only_where_transitions_were_checked(
     story = churn(tmp_path, kafka=kafka)
     whole_log(story)
     story.predict(f'never = ["action-{action}"]')
-    assert story.judged().outcome == outcome
+    assert story.judge().outcome == outcome
 
 
 def test_a_transition_that_is_not_allowed_contradicts_and_shows_the_nearest_that_is(tmp_path: Path) -> None:
@@ -78,7 +78,7 @@ def test_a_transition_that_is_not_allowed_contradicts_and_shows_the_nearest_that
     story.tables["partitions"][1]["isr"] = [1]
     story.tables["partitions"][1]["leader"] = 3
     whole_log(story)
-    verdict = story.judged()
+    verdict = story.judge()
     assert (verdict.outcome, by_name(verdict)[TRANSITIONS]) == ("contradicted", "violated")
     row = evidence_of(verdict)
     offset = story.tables["partitions"][1]["metadata_offset"]
@@ -92,7 +92,7 @@ def test_a_transition_that_is_not_allowed_contradicts_and_shows_the_nearest_that
 def test_where_nothing_says_that_the_log_is_whole_a_strange_transition_is_unknown(tmp_path: Path) -> None:
     story = churn(tmp_path)
     story.tables["partitions"][1]["elr"] = [2]
-    verdict = story.judged()
+    verdict = story.judge()
     assert by_name(verdict)[TRANSITIONS] == "unknown"
 
 
@@ -100,9 +100,9 @@ def test_a_release_newer_than_the_model_is_unknown_and_can_still_be_as_predicted
     story = churn(tmp_path, kafka="9.1.0")
     story.tables["partitions"][1]["elr"] = [2]
     whole_log(story)
-    assert by_name(story.judged())[TRANSITIONS] == "unknown"
+    assert by_name(story.judge())[TRANSITIONS] == "unknown"
     story.tables["partitions"][1]["elr"] = []
-    verdict = story.judged()
+    verdict = story.judge()
     assert (by_name(verdict)[TRANSITIONS], verdict.outcome) == ("unknown", "as-predicted")
     assert "does not know" in str(evidence_of(verdict)["why"])
 
@@ -125,7 +125,7 @@ def test_a_leader_that_was_dead_for_the_whole_of_its_epoch_is_not_blamed(tmp_pat
         if index > shrink + 1:
             row["leader_epoch"] += 2
     story.broker(20, 2)
-    cause, leader, _ = blamed(story.judged())
+    cause, leader, _ = cause_and_leader(story.judge())
     assert (cause, leader) == ("last-replica-standing", 1)
 
 
@@ -162,6 +162,6 @@ def test_the_elr_that_a_completed_reassignment_leaves_counts_the_replicas_before
     story.state(1)
     story.state(2, isr=[1], elr=[2], removing=[2, 3])
     story.state(3, isr=[1], elr=[2], replicas=[1], removing=[])
-    assert by_name(story.judged())["elr-only-below-min-isr"] == "holds"
+    assert by_name(story.judge())["elr-only-below-min-isr"] == "holds"
     story.state(4, isr=[1], elr=[2], replicas=[1])
-    assert by_name(story.judged())["elr-only-below-min-isr"] == "violated"
+    assert by_name(story.judge())["elr-only-below-min-isr"] == "violated"

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from checkout import DATA
 from judge_records import ELR_ON, Story, last_replica_standing, ns
-from real_records import unpacked
+from real_records import unpack_record
 from records import RecordBuilder
 
 from analysis.judge.history.timeline import load_timeline
@@ -25,7 +25,7 @@ NOT_JUDGED = Verdict(run_id="run-1", outcome="inconclusive")
 
 
 def drawn(story: Story, verdict: Verdict | None = None) -> RunPicture:
-    verdict = verdict if verdict is not None else story.judged()
+    verdict = verdict if verdict is not None else story.judge()
     story.write()
     picture = picture_of(read_source(story.record, story.manifest, verdict))
     assert picture is not None
@@ -224,7 +224,7 @@ def test_a_recorded_run_is_pictured_as_its_tables_say(
 
 
 def test_the_last_known_leader_and_the_elr_of_a_recorded_run_are_there(tmp_path: Path) -> None:
-    record = unpacked("last-replica-standing-4.4.0", tmp_path)
+    record = unpack_record("last-replica-standing-4.4.0", tmp_path)
     picture = picture_of(read_source(record, read_manifest(record), NOT_JUDGED))
     assert picture is not None
     (partition,) = picture.partitions

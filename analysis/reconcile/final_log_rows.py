@@ -20,10 +20,10 @@ from analysis.reconcile.blocks import BITS, BLOCK, PARTITION
 _SESSION = [*PARTITION, "consumer", "session", "read_committed"]
 
 
-def with_standing(polls: DataFrame) -> DataFrame:
-    """Return the rows of polls with `stands`: true if these rows alone show it."""
+def mark_final_log_rows(polls: DataFrame) -> DataFrame:
+    """Return the rows of polls with `in_final_log`: true if these rows alone show it."""
     same = Window.partitionBy(*PARTITION, "offset", "value", "leader_epoch")
-    return polls.withColumn("stands", F.max("final").over(same))
+    return polls.withColumn("in_final_log", F.max("final").over(same))
 
 
 def session_ranges(blocks: DataFrame, readable: DataFrame, polls: DataFrame) -> DataFrame:
@@ -41,8 +41,8 @@ def session_ranges(blocks: DataFrame, readable: DataFrame, polls: DataFrame) -> 
         .select(*_SESSION, "first", F.when(shared != 0, highest).alias("last"))
     )
     by_row = (
-        with_standing(polls)
-        .where("stands AND NOT final")
+        mark_final_log_rows(polls)
+        .where("in_final_log AND NOT final")
         .withColumn("read_committed", F.col("isolation") == "read_committed")
         .select(*_SESSION, F.lit(None).cast("bigint").alias("first"), F.col("offset").alias("last"))
     )

@@ -24,13 +24,13 @@ Row = dict[str, Any]
 def plant_divergence(record: Path) -> None:
     """Broker 3 has other values than the others at 439 offsets."""
 
-    def spoilt(rows: list[Row]) -> list[Row]:
+    def spoil_values(rows: list[Row]) -> list[Row]:
         values = [row for row in rows if row["value"] is not None]
         for row in values[10 : 10 + 439]:
             row["value"] += 1_000_000_000
         return rows
 
-    _rewrite(record / "replicas" / "broker-3.parquet", "replicas", spoilt)
+    _rewrite(record / "replicas" / "broker-3.parquet", "replicas", spoil_values)
 
 
 def plant_lost_tail(record: Path) -> None:
@@ -65,7 +65,7 @@ def plant_duplicate(record: Path) -> None:
     This holds for every consumer and every log.
     """
 
-    def doubled(rows: list[Row]) -> list[Row]:
+    def double_values(rows: list[Row]) -> list[Row]:
         first = {(row["topic"], row["partition"]): row["value"] for row in rows if row["offset"] == 0}
         for row in rows:
             if row["offset"] == 1:
@@ -74,20 +74,20 @@ def plant_duplicate(record: Path) -> None:
 
     for table in ("polls", "replicas"):
         for path in sorted((record / table).glob("*.parquet")):
-            _rewrite(path, table, doubled)
+            _rewrite(path, table, double_values)
 
 
 def plant_aborted_read(record: Path) -> None:
     """A transaction that a read_committed consumer saw is said to have been aborted."""
 
-    def aborted(rows: list[Row]) -> list[Row]:
+    def abort_transaction(rows: list[Row]) -> list[Row]:
         txn = next(row["txn"] for row in rows if row["txn_outcome"] == "committed")
         for row in rows:
             if row["txn"] == txn:
                 row["txn_outcome"] = "aborted"
         return rows
 
-    _rewrite(next(iter(sorted((record / "sends").glob("*.parquet")))), "sends", aborted)
+    _rewrite(next(iter(sorted((record / "sends").glob("*.parquet")))), "sends", abort_transaction)
 
 
 def _rewrite(path: Path, table: str, change: Callable[[list[Row]], list[Row]]) -> None:
