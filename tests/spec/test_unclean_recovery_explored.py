@@ -10,12 +10,14 @@ import pytest
 from analysis.spec import unclean_recovery
 from analysis.spec.explore.properties import PROPERTIES
 from analysis.spec.explore.question import Answer, ask, machine_for
+from analysis.spec.explore.search import search
 from analysis.spec.explore.wording import lines
+from analysis.spec.kip966 import Kip966
 from analysis.spec.model import words as w
 from analysis.spec.model.bounds import Bounds
 from analysis.spec.model.machine import Machine, Move, canonical
 from analysis.spec.model.words import DATA_BITS, LOG, State
-from analysis.spec.partition import LogInfo
+from analysis.spec.partition import Cluster, LogInfo, Partition
 from analysis.spec.variants import VARIANTS
 from ebbtide.errors import UsageError
 
@@ -195,6 +197,22 @@ def test_the_other_last_known_elr_members_stay_until_the_isr_is_at_min_isr() -> 
         if sum(bool(control & w.IN_ISR) for control in controls) >= 2:
             assert not any(control & (w.LAST_KNOWN | w.IN_ELR) for control in controls)
     assert kept
+
+
+@pytest.mark.parametrize("empties", [False, True])
+def test_a_recovery_that_emptied_the_last_known_elr_would_forget_who_has_the_records(
+    empties: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The elected broker lost power after its answer; it returns, alone in the last known ELR, and leads again."""
+    real = Kip966._with_leader
+
+    def with_leader(self: Kip966, partition: Partition, cluster: Cluster, broker: int) -> Partition:
+        after = real(self, partition, cluster, broker)
+        return after._replace(last_known=()) if empties else after
+
+    monkeypatch.setattr(Kip966, "_with_leader", with_leader)
+    asking = machine_for("kip966_last_known", Bounds(power_losses=1, kills=2), PROPERTIES["committed"])
+    assert search(asking).ending == ("violated" if empties else "exhausted")
 
 
 @pytest.mark.parametrize("strategy", ["balanced", "proactive", "manual"])
