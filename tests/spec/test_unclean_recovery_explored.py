@@ -19,7 +19,8 @@ from analysis.spec.model.machine import Machine, Move, canonical
 from analysis.spec.model.words import DATA_BITS, LOG, State
 from analysis.spec.partition import Cluster, LogInfo, Partition
 from analysis.spec.variants import VARIANTS
-from ebbtide.errors import UsageError
+from ebbtide.errors import ExitCode, UsageError
+from harness.cli.main import main
 
 ANSWERED = w.ANSWERED << DATA_BITS
 
@@ -129,6 +130,21 @@ def test_a_release_has_no_unclean_recovery_to_set() -> None:
     for bounds in (Bounds(unclean_recovery="manual"), Bounds(recovery_manager=False)):
         with pytest.raises(UsageError, match="no unclean recovery"):
             ask("elr_43", bounds, PROPERTIES["committed"])
+
+
+def test_the_command_takes_and_names_the_strategy(capsys: pytest.CaptureFixture[str]) -> None:
+    check = ["spec", "check", "--variant"]
+    assert main([*check, "kip966", "--unclean-recovery", "proactive"]) == ExitCode.CONTRADICTED
+    assert "acks=all, no fault (options such as --power-losses N allow faults), unclean recovery proactive" in (
+        said := capsys.readouterr().out
+    )
+    assert "LOST: the new leader does not have a" in said
+    assert main([*check, "kip966-last-known", "--no-recovery-manager"]) == ExitCode.AS_PREDICTED
+    assert "no recovery manager, strategy balanced" in capsys.readouterr().out
+    assert main([*check, "4.3.1", "--unclean-recovery", "manual"]) == ExitCode.USAGE
+    assert "this variant has no unclean recovery" in capsys.readouterr().err
+    assert main([*check, "4.3.1"]) == ExitCode.AS_PREDICTED
+    assert "unclean recovery" not in capsys.readouterr().out
 
 
 def test_balanced_elects_with_all_last_known_elr_members_and_any_others() -> None:
