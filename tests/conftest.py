@@ -8,12 +8,16 @@ from __future__ import annotations
 import functools
 import os
 import signal
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import hypothesis
 import pytest
+from host_turn import HOST
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 # How long an example takes on a busy host says nothing of the code.
 hypothesis.settings.register_profile("ebbtide", deadline=None)
@@ -23,6 +27,7 @@ collect_ignore = ["sample_project"]
 """A project of its own, which is tested as a whole."""
 
 NEED_ROOT = ("live", "root")
+TAKE_THE_HOST = (*NEED_ROOT, "rootless")
 NEVER_SKIPPED_AS_ROOT = (*NEED_ROOT, "spark")
 
 
@@ -59,24 +64,52 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.skip(reason="needs root"))
         elif item.get_closest_marker("docker") is not None and (lacking := _lacks_docker()) is not None:
             item.add_marker(pytest.mark.skip(reason=lacking))
+        if item.get_closest_marker("spark") is not None:
+            # PySpark leaves the sockets of its results to the garbage collector, which warns of each.
+            item.add_marker(pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"))
+            item.add_marker(pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"))
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """One Spark session for all tests of a worker that need one: it takes seconds to start."""
+    from analysis.reconcile.session import session
+
+    with session() as spark:
+        yield spark
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Whatever starts clusters, or changes or compares the state of this host, has the host to itself."""
+    if not _has_any(item, TAKE_THE_HOST) or _has_any(item, ("beside",)):
+        return (yield)
+    with HOST.held():
+        return (yield)
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """With several workers: one for what changes this host, the next one that is free for every other file."""
+    """Give a free worker the next file. The last worker begins with files that leave the host alone."""
     from xdist.scheduler import LoadScopeScheduling
+    from xdist.workermanage import WorkerController
 
     class ClusterScheduling(LoadScopeScheduling):  # type: ignore[misc, unused-ignore]
         def _split_scope(self, nodeid: str) -> str:
-            file = nodeid.partition("::")[0]
-            return "host" if _changes_host(config.rootpath / file) else file
+            return nodeid.partition("::")[0]
+
+        def _assign_work_unit(self, node: WorkerController) -> None:
+            beside = len(self.nodes) > 1 and node is self.nodes[-1]
+            liked = (file for file in self.workqueue if _takes_host(config.rootpath / file) != beside)
+            self.workqueue.move_to_end(next(liked, next(iter(self.workqueue))), last=False)
+            super()._assign_work_unit(node)
 
     return ClusterScheduling(config, log)
 
 
 @functools.cache
-def _changes_host(file: Path) -> bool:
-    """Whether tests of the file start clusters, or change or compare the state of this host: one at a time may."""
+def _takes_host(file: Path) -> bool:
+    """Whether tests of the file take the host."""
     text = file.read_text("utf-8")
     return "mark.beside" not in text and (file.parent.name in ("live", "root") or "mark.root" in text)
 
@@ -86,7 +119,7 @@ def _turn(file: Path) -> int:
     """The long files come first, so that the workers end together."""
     text = file.read_text("utf-8")
     marks = ("mark.beside", "mark.slow", "mark.spark")
-    return 0 if _changes_host(file) else next((n for n, mark in enumerate(marks, 1) if mark in text), len(marks) + 1)
+    return next((n for n, mark in enumerate(marks) if mark in text), len(marks))
 
 
 @pytest.hookimpl(wrapper=True)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import IO
 
-import msgspec
+from host_turn import HOST
 
 from ebbtide.waiting import wait_until
 
@@ -26,17 +29,42 @@ def command(*arguments: str | Path) -> list[str]:
 
 
 def ebbtide(
-    *arguments: str | Path, timeout_s: float = 240.0, env: Mapping[str, str] | None = None
+    *arguments: str | Path, timeout_s: float = 600.0, env: Mapping[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
     """Run the command to its end; never raises for its exit code. `run` takes the local runtime unless told."""
-    return subprocess.run(
-        command(*arguments),
-        capture_output=True,
-        text=True,
-        timeout=timeout_s,
-        env={**os.environ, **env} if env is not None else None,
-        check=False,
-    )
+    return run_to_end(command(*arguments), timeout_s=timeout_s, env={**os.environ, **(env or {})})
+
+
+def run_to_end(
+    words: Sequence[str], *, timeout_s: float, env: Mapping[str, str], folder: Path | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run a command in `folder`; once it only judges, other tests have the host."""
+    if "analyze" in words:
+        HOST.lend()
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env, cwd=folder)
+    with process, ThreadPoolExecutor(2) as readers:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        said = [readers.submit(_read, stream) for stream in (process.stdout, process.stderr)]
+        try:
+            process.wait(timeout_s)
+        finally:
+            process.kill()
+        return subprocess.CompletedProcess(words, process.returncode, *(one.result() for one in said))
+
+
+_JUDGES = re.compile(r" *[\d.]+s  judging\n")
+"""`ebbtide run` says so when it has taken its last cluster down."""
+
+
+def _read(stream: IO[str]) -> str:
+    """All that comes out of a command."""
+    lines = []
+    for line in stream:
+        if _JUDGES.fullmatch(line):
+            HOST.lend()
+        lines.append(line)
+    return "".join(lines)
 
 
 def records_in(runs: Path) -> list[Path]:
@@ -75,13 +103,3 @@ class WatchedCommand:
             if self.process.poll() is None:
                 self.process.kill()
                 self.process.wait()
-
-
-class Demo(msgspec.Struct, frozen=True, kw_only=True):
-    """What `ebbtide run last-replica-standing --kafka 3.9.1,4.3.1` said and left; `records` by release."""
-
-    exit_code: int
-    output: str
-    errors: str
-    records: dict[str, Path]
-    left: list[str]

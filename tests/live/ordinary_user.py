@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
-from live.commands import EBBTIDE, WatchedCommand
+from live.commands import EBBTIDE, WatchedCommand, run_to_end
 
 from ebbtide.places import cache_dir
 
@@ -53,17 +53,10 @@ class OrdinaryUser(msgspec.Struct, frozen=True, kw_only=True):
                 os.chown(path, USER, USER)
         return cls(home=home, groups=groups)
 
-    def run(self, *arguments: str, timeout_s: float = 240.0) -> subprocess.CompletedProcess[str]:
+    def run(self, *arguments: str, timeout_s: float = 600.0) -> subprocess.CompletedProcess[str]:
         """Run `ebbtide ARGUMENTS` to its end; never raises for its exit code."""
-        return subprocess.run(
-            [*self._command(), *arguments],
-            capture_output=True,
-            text=True,
-            timeout=timeout_s,
-            env=self._environment(),
-            cwd=self.home,
-            check=False,
-        )
+        words = [*self._command(), *arguments]
+        return run_to_end(words, timeout_s=timeout_s, env=self._environment(), folder=self.home)
 
     def watch(self, *arguments: str) -> WatchedCommand:
         """Start `ebbtide ARGUMENTS`; the pid is that of the user's own process."""

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
-from live.commands import ebbtide, records_in
+from live.in_process import run_and_judge
 
-from ebbtide.record.verdict import read_verdict
+from harness.runner.launch import LaunchOptions
 
-pytestmark = [pytest.mark.live, pytest.mark.slow]
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.live, pytest.mark.slow, pytest.mark.spark]
 
 
-def test_an_elr_that_stands_for_a_second_is_described_as_the_metadata_log_has_it(tmp_path: Path) -> None:
-    done = ebbtide("run", "api-agrees-with-log", "--kafka", "4.3.1", "--runs", tmp_path / "runs")
-    assert done.returncode == 0, done.stdout + done.stderr
-    (record,) = records_in(tmp_path / "runs")
-    verdict = read_verdict(record)
-    assert verdict is not None
+def test_an_elr_that_stands_for_a_second_is_described_as_the_metadata_log_has_it(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    options = LaunchOptions(runs=tmp_path / "runs", runtime="local")
+    [(_, verdict)] = run_and_judge("api-agrees-with-log", "4.3.1", options=options, spark=spark)
+    assert verdict.outcome == "as-predicted", verdict.why
     (agrees,) = [one for one in verdict.properties if one.name == "api-agrees-with-log"]
     assert agrees.status == "holds", agrees.evidence
     assert verdict.coverage["described-elr"] > 0

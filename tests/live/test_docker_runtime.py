@@ -7,19 +7,24 @@ import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import docker
 import pytest
 from docker.models.containers import Container
 from docker.types import IPAMConfig, IPAMPool
 from host_state import HostState, left_after
-from live.commands import Demo, WatchedCommand, ebbtide, records_in
+from live.commands import WatchedCommand, ebbtide, records_in
 from live.daemon_proxy import DaemonProxy
+from live.in_process import run_and_judge
 
 from cluster.host.containers import labels_of
 from cluster.images import build_image, connect, find_image
 from ebbtide.record.manifest import read_manifest
-from ebbtide.record.verdict import Verdict, read_verdict
+from harness.runner.launch import LaunchOptions
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 pytestmark = [pytest.mark.docker, pytest.mark.live]
 
@@ -51,46 +56,15 @@ def foreign(client: docker.DockerClient) -> Iterator[Container]:
         taken.remove()
 
 
-def _verdict(record: Path) -> Verdict:
-    verdict = read_verdict(record)
-    assert verdict is not None
-    return verdict
-
-
-def _essence(verdict: Verdict) -> object:
-    """What two runs of one scenario have in common."""
-    return (
-        verdict.outcome,
-        [(loss.topic, loss.committed, loss.cause, loss.count == verdict.counts.acked) for loss in verdict.losses],
-        [(fall.topic, fall.cause, fall.to) for fall in verdict.regressions],
-        sorted((anomaly.kind, anomaly.topic) for anomaly in verdict.anomalies),
-        {one.name for one in verdict.properties if one.status == "violated"},
-        verdict.coverage.get("elections-from-elr"),
-    )
-
-
 @pytest.mark.slow
-def test_last_replica_standing_has_the_same_verdicts_as_on_the_local_runtime(demo: Demo, tmp_path: Path) -> None:
-    before = HostState.now()
-    done = ebbtide("run", "last-replica-standing", "--kafka", "3.9.1,4.3.1", *DOCKER, "--runs", tmp_path, timeout_s=400)
-    assert done.returncode == 0, done.stdout + done.stderr
-    for record in records_in(tmp_path):
-        manifest = read_manifest(record)
-        assert (manifest.runtime, manifest.power_loss_method) == ("docker", "fs-shutdown")
-        assert f"image {manifest.host['image']} ({manifest.host['image_why']})" in done.stdout
-        assert manifest.host["image_id"].startswith("sha256:")
-        assert _essence(_verdict(record)) == _essence(_verdict(demo.records[manifest.kafka]))
-        assert left_after(before, record.name, str(tmp_path)) == []
-
-
-@pytest.mark.slow
-def test_nothing_is_found_where_nothing_was_broken(tmp_path: Path) -> None:
-    done = ebbtide("run", "healthy", "--kafka", "3.9.1,4.3.1", *DOCKER, "--runs", tmp_path, timeout_s=400)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert len(records_in(tmp_path)) == 2
-    for record in records_in(tmp_path):
-        verdict = _verdict(record)
-        assert verdict.outcome == "as-predicted"
+@pytest.mark.spark
+def test_nothing_is_found_where_nothing_was_broken(spark: SparkSession, tmp_path: Path) -> None:
+    options = LaunchOptions(runs=tmp_path, runtime="docker")
+    found = run_and_judge("healthy", "3.9.1", "4.3.1", options=options, spark=spark)
+    assert len(found) == 2
+    for record, verdict in found:
+        assert read_manifest(record).runtime == "docker"
+        assert verdict.outcome == "as-predicted", verdict.why
         assert verdict.counts.acked >= 100_000
         assert verdict.anomalies == []
 

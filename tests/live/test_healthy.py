@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
-from live.commands import ebbtide, records_in
+from live.in_process import run_and_judge
 
-from cluster.jars.releases import ensure
-from ebbtide.record.verdict import read_verdict
+from harness.runner.launch import LaunchOptions
 
-pytestmark = pytest.mark.live
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.live, pytest.mark.spark]
 
 
 @pytest.mark.parametrize(
     "kafka", [*(pytest.param(kafka, marks=pytest.mark.slow) for kafka in ("3.4.1", "3.9.1")), "4.3.1"]
 )
-def test_nothing_is_found_where_nothing_was_broken(kafka: str, tmp_path: Path) -> None:
-    ensure([kafka])
-    done = ebbtide("run", "healthy", "--kafka", kafka, "--runs", tmp_path / "runs")
-    (record,) = records_in(tmp_path / "runs")
-    verdict = read_verdict(record)
-    assert verdict is not None
-    assert (done.returncode, verdict.outcome) == (0, "as-predicted"), done.stdout + done.stderr
+def test_nothing_is_found_where_nothing_was_broken(kafka: str, spark: SparkSession, tmp_path: Path) -> None:
+    options = LaunchOptions(runs=tmp_path / "runs", runtime="local")
+    [(_, verdict)] = run_and_judge("healthy", kafka, options=options, spark=spark)
+    assert verdict.outcome == "as-predicted", verdict.why
     assert verdict.counts.acked >= 100_000
     assert verdict.anomalies == []
     assert not [one for one in verdict.properties if one.status == "violated"]

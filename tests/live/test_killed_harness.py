@@ -5,20 +5,17 @@ from __future__ import annotations
 import os
 import re
 import signal
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from host_state import HostState
+from live import in_process
 from live.commands import WatchedCommand, ebbtide, records_in
-from pyspark.sql import SparkSession
 
-from analysis.judging.many_records import judge_many
-from analysis.reconcile.session import session
 from ebbtide.errors import HarnessError
 from ebbtide.record.manifest import read_manifest
-from ebbtide.record.verdict import Verdict, read_verdict
+from ebbtide.record.verdict import read_verdict
 from ebbtide.scenario import catalogue
 from ebbtide.waiting import wait_until
 from harness.runner import side_by_side
@@ -48,14 +45,7 @@ AS_TYPED = ("while the volumes are made", "during the final read")
 """The phases whose record the command judges: the barest and the fullest record. Of others it is judged in here."""
 
 
-@pytest.fixture(scope="module")
-def spark() -> Iterator[SparkSession]:
-    with session() as spark:
-        yield spark
-
-
-@pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.spark
 @pytest.mark.parametrize(
     "phase", [pytest.param(phase, marks=() if phase in QUICK else pytest.mark.slow) for phase in PHASES]
 )
@@ -75,8 +65,7 @@ def test_after_sigkill_the_record_can_be_judged_and_clean_leaves_nothing(
         judged = ebbtide("analyze", record)
         assert judged.returncode == 2, judged.stdout + judged.stderr
     else:
-        [(_, answer)] = judge_many([record], request.getfixturevalue("spark"))
-        assert isinstance(answer, Verdict), answer
+        in_process.judge([record], request.getfixturevalue("spark"))
     verdict = read_verdict(record)
     assert verdict is not None
     assert verdict.outcome == "inconclusive"

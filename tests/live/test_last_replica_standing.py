@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import re
 import shutil
+import subprocess
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+import msgspec
 import pytest
-from live.commands import Demo, ebbtide, records_in
+from host_state import HostState, left_after
+from live import in_process
+from live.commands import command, ebbtide, records_in
 from live.dump_log import assert_metadata_agrees
 
 from ebbtide.logs.segments import METADATA_FOLDER
@@ -16,7 +21,35 @@ from ebbtide.record.steps import read_steps
 from ebbtide.record.sums import SUMS
 from ebbtide.record.verdict import Verdict, read_verdict
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 pytestmark = pytest.mark.live
+
+
+class Demo(msgspec.Struct, frozen=True, kw_only=True):
+    """What `ebbtide run last-replica-standing --kafka 3.9.1,4.3.1` said and left; `records` by release."""
+
+    exit_code: int
+    output: str
+    errors: str
+    records: dict[str, Path]
+    left: list[str]
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Demo:
+    """The demo, and what it left on the host."""
+    runs = tmp_path_factory.mktemp("demo") / "runs"
+    before = HostState.now()
+    done = ebbtide("run", "last-replica-standing", "--kafka", "3.9.1,4.3.1", "--runs", runs)
+    return Demo(
+        exit_code=done.returncode,
+        output=done.stdout,
+        errors=done.stderr,
+        records={record.name.split("-standing-")[1].rsplit("-", 1)[0]: record for record in records_in(runs)},
+        left=HostState.now().left_since(before, *(record.name for record in records_in(runs)), str(runs)),
+    )
 
 
 def verdict_of(record: Path) -> Verdict:
@@ -105,7 +138,10 @@ def test_a_record_copied_elsewhere_gets_the_same_verdict(demo: Demo, tmp_path: P
     assert verdict_of(copy) == verdict_of(demo.records["3.9.1"])
 
 
-def test_a_prediction_turned_round_is_contradicted_by_the_evidence(demo: Demo, tmp_path: Path) -> None:
+@pytest.mark.spark
+def test_a_prediction_turned_round_is_contradicted_by_the_evidence(
+    demo: Demo, spark: SparkSession, tmp_path: Path
+) -> None:
     copy = tmp_path / "turned"
     shutil.copytree(demo.records["3.9.1"], copy)
     scenario = copy / "scenario.toml"
@@ -113,16 +149,70 @@ def test_a_prediction_turned_round_is_contradicted_by_the_evidence(demo: Demo, t
     assert 'committed = "some"' in text
     scenario.write_text(text.replace('committed = "some"', 'committed = "none"').replace("at_least = 1000\n", ""))
     (copy / SUMS).unlink()
-    done = ebbtide("analyze", copy)
-    assert done.returncode == 1, done.stdout + done.stderr
-    assert verdict_of(copy).outcome == "contradicted"
+    [(_, verdict)] = in_process.judge([copy], spark)
+    assert verdict.outcome == "contradicted", verdict.why
 
 
-def test_the_truncate_method_loses_the_same_and_says_that_it_was_used(tmp_path: Path) -> None:
-    runs = tmp_path / "runs"
-    done = ebbtide("run", "last-replica-standing", "--kafka", "3.9.1", "--power-loss", "truncate", "--runs", runs)
+def _essence(verdict: Verdict) -> object:
+    """What two runs of one scenario have in common."""
+    return (
+        verdict.outcome,
+        [(loss.topic, loss.committed, loss.cause, loss.count == verdict.counts.acked) for loss in verdict.losses],
+        [(fall.topic, fall.cause, fall.to) for fall in verdict.regressions],
+        sorted((anomaly.kind, anomaly.topic) for anomaly in verdict.anomalies),
+        {one.name for one in verdict.properties if one.status == "violated"},
+        verdict.coverage.get("elections-from-elr"),
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.docker
+def test_the_docker_runtime_comes_to_the_same_verdicts(demo: Demo, tmp_path: Path) -> None:
+    before = HostState.now()
+    words = ("--runtime", "docker", "--runs", tmp_path)
+    done = ebbtide("run", "last-replica-standing", "--kafka", "3.9.1,4.3.1", *words, timeout_s=400)
     assert done.returncode == 0, done.stdout + done.stderr
-    (record,) = records_in(runs)
-    assert read_manifest(record).power_loss_method == "truncate"
-    (loss,) = verdict_of(record).losses
-    assert (loss.cause, loss.count) == ("last-replica-standing", verdict_of(record).counts.acked)
+    assert len(records_in(tmp_path)) == 2
+    for record in records_in(tmp_path):
+        manifest = read_manifest(record)
+        assert (manifest.runtime, manifest.power_loss_method) == ("docker", "fs-shutdown")
+        assert f"image {manifest.host['image']} ({manifest.host['image_why']})" in done.stdout
+        assert manifest.host["image_id"].startswith("sha256:")
+        assert _essence(verdict_of(record)) == _essence(verdict_of(demo.records[manifest.kafka]))
+        assert left_after(before, record.name, str(tmp_path)) == []
+
+
+class UnreadRun(msgspec.Struct, frozen=True, kw_only=True):
+    """How a run ended whose output nobody reads to its end."""
+
+    exit_code: int
+    errors: str
+    record: Path
+
+
+@pytest.fixture(scope="module")
+def unread_run(tmp_path_factory: pytest.TempPathFactory) -> UnreadRun:
+    """A run whose power loss is by truncate. The reader of its output goes after the first line."""
+    runs = tmp_path_factory.mktemp("unread") / "runs"
+    words = command("run", "last-replica-standing", "--kafka", "3.9.1", "--power-loss", "truncate", "--runs", runs)
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as run:
+        assert run.stdout is not None
+        assert run.stderr is not None
+        run.stdout.readline()
+        run.stdout.close()
+        errors = run.stderr.read()
+        exit_code = run.wait(180)
+    [record] = records_in(runs)
+    return UnreadRun(exit_code=exit_code, errors=errors, record=record)
+
+
+def test_a_run_goes_on_when_the_reader_of_its_output_is_gone(unread_run: UnreadRun) -> None:
+    assert unread_run.exit_code == 0, unread_run.errors
+    assert verdict_of(unread_run.record).outcome == "as-predicted"
+
+
+def test_the_truncate_method_loses_the_same_and_says_that_it_was_used(unread_run: UnreadRun) -> None:
+    assert read_manifest(unread_run.record).power_loss_method == "truncate"
+    verdict = verdict_of(unread_run.record)
+    (loss,) = verdict.losses
+    assert (loss.cause, loss.count) == ("last-replica-standing", verdict.counts.acked)

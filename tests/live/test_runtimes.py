@@ -10,6 +10,7 @@ from typing import Literal
 
 import msgspec
 import pytest
+from host_turn import HOST
 from live.clusters import CONTROLLER, READY_S, Cluster
 
 from cluster.host.links import Cut
@@ -48,14 +49,15 @@ KINDS = (
 @pytest.fixture(scope="module", params=KINDS)
 def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     kind: Kind = request.param
-    made = Cluster(kind.runtime, kind.kafka, tmp_path_factory.mktemp("cluster"), method=kind.method)
-    try:
-        made.bring_up()
-        yield made
-    finally:
-        made.runtime.close()
-        made.runtime.close()
-    assert made.left_after() == []
+    with HOST.held():
+        made = Cluster(kind.runtime, kind.kafka, tmp_path_factory.mktemp("cluster"), method=kind.method)
+        try:
+            made.bring_up()
+            yield made
+        finally:
+            made.runtime.close()
+            made.runtime.close()
+        assert made.left_after() == []
     assert not (made.folder / "cluster").exists()
     with gzip.open(made.folder / "logs" / "broker-1.log.gz", "rt") as log:
         said = log.read()

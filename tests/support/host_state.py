@@ -11,6 +11,8 @@ import socket
 from dataclasses import dataclass
 from pathlib import Path
 
+from host_turn import HOST
+
 from cluster.images import DockerError, connect
 from ebbtide.waiting import WaitExpired, wait_until
 
@@ -29,7 +31,8 @@ class HostState:
 
     @classmethod
     def now(cls) -> HostState:
-        """The state of the host at this moment."""
+        """The state of the host at this moment, when no other test changes it."""
+        HOST.take_back()
         things = [*_namespaces(), *_mounts(), *_loop_devices(), *_processes(), *_interfaces(), *_containers()]
         return cls(things=frozenset(things), sysctls=tuple((name, _sysctl(name)) for name in _SYSCTLS))
 

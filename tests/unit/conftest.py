@@ -5,25 +5,12 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from daemon_up import Up
 
 from ebbtide.daemon.control import end
 from ebbtide.errors import HarnessError
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-
-@pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
-    """One Spark session for all tests that need one: it takes seconds to start."""
-    from analysis.reconcile.session import session
-
-    with session() as spark:
-        yield spark
 
 
 @pytest.fixture(autouse=True)
@@ -51,11 +38,3 @@ def up(no_clusters: None, tmp_path: Path) -> Iterator[Up]:
     with contextlib.suppress(HarnessError):  # it has ended in the test
         end("one")
     cluster.thread.join(10)
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """PySpark leaves the sockets of its results to the garbage collector, which warns of each."""
-    for item in items:
-        if item.get_closest_marker("spark") is not None:
-            item.add_marker(pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"))
-            item.add_marker(pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"))

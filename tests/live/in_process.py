@@ -1,0 +1,54 @@
+"""Runs and judges scenarios in the process of the tests, in the Spark session that they share.
+
+For tests that look at the record alone: a command would start a Spark session of its own for each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from host_turn import HOST
+from rich.console import Console
+
+from analysis.judging.many_records import judge_many
+from ebbtide.record.verdict import Verdict
+from ebbtide.scenario import catalogue
+from harness.runner.display import PlainDisplay
+from harness.runner.launch import LaunchOptions, prepare
+from harness.runner.run import run_scenario
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+class JudgedRecord(NamedTuple):
+    """The record of a run, and its verdict."""
+
+    record: Path
+    verdict: Verdict
+
+
+def run(scenario: str | Path, *releases: str, options: LaunchOptions) -> list[Path]:
+    """Run a scenario of the catalogue or of a file on each release; returns the records."""
+    found, display = catalogue.find(str(scenario)), PlainDisplay(Console(quiet=True))
+    launch = prepare(options, releases, display.note)
+    return [run_scenario(launch.request(found, release, seed=1), display) for release in releases]
+
+
+def judge(records: Sequence[Path], spark: SparkSession) -> list[JudgedRecord]:
+    """Judge records together; meanwhile other tests have the host."""
+    HOST.lend()
+    verdicts = []
+    for record, verdict in judge_many(records, spark):
+        assert isinstance(verdict, Verdict), verdict
+        verdicts.append(JudgedRecord(record, verdict))
+    return verdicts
+
+
+def run_and_judge(
+    scenario: str | Path, *releases: str, options: LaunchOptions, spark: SparkSession
+) -> list[JudgedRecord]:
+    """Run a scenario on each release, and judge the records together."""
+    return judge(run(scenario, *releases, options=options), spark)
