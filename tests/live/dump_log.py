@@ -1,6 +1,6 @@
 """Compares Ebbtide's decoders with Kafka's own DumpLogSegments, field by field, on any folder of a log.
 
-    assert_segments_agree("3.9.1", record / "raw/broker-1/t-0")
+    assert_segments_agree(record / "raw/broker-1/t-0", dump_segments("3.9.1", record / "raw/broker-1/t-0"))
     assert_metadata_agrees("3.9.1", record / "raw/controller-100/__cluster_metadata-0")
 
 The tool's text is parsed into batches and records; every field that it prints must equal what Ebbtide
@@ -52,10 +52,19 @@ class DumpedBatch(msgspec.Struct, frozen=True, kw_only=True):
     records: list[dict[str, str]]
 
 
-def assert_segments_agree(version: str, partition_folder: Path) -> int:
-    """Compare every segment of a partition; returns the number of records compared."""
+Dump = dict[Path, list[DumpedBatch]]
+"""The batches of each file."""
+
+
+def dump_segments(version: str, *partition_folders: Path) -> Dump:
+    """Dump every segment of some partitions, by one run of the tool."""
+    files = [path for folder in partition_folders for path in sorted(folder.glob("*.log"))]
+    return dump(version, files, "--print-data-log", "--deep-iteration")
+
+
+def assert_segments_agree(partition_folder: Path, dumped: Dump) -> int:
+    """Compare every segment of a partition with its dump; returns the number of records compared."""
     files = sorted(partition_folder.glob("*.log"))
-    dumped = dump(version, files, "--print-data-log", "--deep-iteration")
     return sum(_compare_file(path, dumped[path], _data_record) for path in files)
 
 
@@ -66,7 +75,7 @@ def assert_metadata_agrees(version: str, metadata_folder: Path) -> int:
     return sum(_compare_file(path, dumped[path], _metadata_record) for path in files)
 
 
-def dump(version: str, files: list[Path], *arguments: str) -> dict[Path, list[DumpedBatch]]:
+def dump(version: str, files: list[Path], *arguments: str) -> Dump:
     """Run the tool of a fetched release once over `files`."""
     name, class_path = _tool(version)
     java = [str(require_java().executable), "-Xmx256m", "-XX:TieredStopAtLevel=1", "-Dfile.encoding=UTF-8"]
@@ -77,8 +86,8 @@ def dump(version: str, files: list[Path], *arguments: str) -> dict[Path, list[Du
     return _parse(done.stdout.decode())
 
 
-def _parse(text: str) -> dict[Path, list[DumpedBatch]]:
-    found: dict[Path, list[DumpedBatch]] = {}
+def _parse(text: str) -> Dump:
+    found: Dump = {}
     batches: list[DumpedBatch] = []
     for line in _LINE.split(text):
         if line.startswith("Dumping "):
