@@ -10,7 +10,8 @@ import pytest
 from rich.console import Console
 
 from ebbtide.record.steps import read_steps
-from ebbtide.scenario.parse import load
+from ebbtide.scenario import catalogue
+from ebbtide.scenario.parse import parse
 from harness.runner.display import PlainDisplay
 from harness.runner.run import RunRequest, run_scenario
 
@@ -19,7 +20,7 @@ pytestmark = pytest.mark.live
 
 @pytest.mark.parametrize("kafka", [pytest.param("3.9.1", marks=pytest.mark.slow), "4.3.1"])
 def test_a_broker_cuts_its_torn_log_where_it_is_whole(kafka: str, tmp_path: Path) -> None:
-    scenario, told = load(Path(__file__).with_name("torn_write.toml")), io.StringIO()
+    scenario, told = parse(catalogue.text_of("torn-write"), file="torn-write"), io.StringIO()
     request = RunRequest(scenario=scenario, kafka=kafka, seed=1, runs=tmp_path / "runs")
     record = run_scenario(request, PlainDisplay(Console(file=told, width=200)))
     steps = read_steps(record) or []

@@ -58,6 +58,18 @@ def _returns(
             yield event, since
 
 
+def deletion_times(steps: Sequence[StepEntry]) -> dict[str, int]:
+    """Return when each deleted topic was deleted, in ns.
+
+    The states of its partitions end without a row that says so.
+    """
+    return {
+        str(step.parameters.get("topic")): step.effect_ns
+        for step in steps
+        if step.step == "delete-topic" and step.effect_ns is not None
+    }
+
+
 def unclean_broker_leaves_isr_and_elr(evidence: Evidence, steps: Sequence[StepEntry] | None) -> Finding:
     """KIP-966, Controller behaviors 4: unclean brokers leave ISR and ELR.
 
@@ -77,11 +89,7 @@ def unclean_broker_leaves_isr_and_elr(evidence: Evidence, steps: Sequence[StepEn
     checked = 0
     violations: list[Row] = []
     undecided: list[Row] = []
-    deleted = {
-        str(step.parameters.get("topic")): step.effect_ns
-        for step in steps
-        if step.step == "delete-topic" and step.effect_ns is not None
-    }
+    deleted = deletion_times(steps)
     for event in unclean_registrations(steps, timeline.brokers):
         elr = evidence.rules.is_elr_on(event.metadata_offset)
         if elr is False:

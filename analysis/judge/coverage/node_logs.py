@@ -12,12 +12,12 @@ import gzip
 import re
 import zlib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
-from analysis.judge.clauses.broker_checks import returns_from_a_stop
+from analysis.judge.clauses.broker_checks import deletion_times, returns_from_a_stop
 from analysis.judge.history.evidence import Evidence
 from analysis.judge.history.timeline import MILLISECOND_NS
 from ebbtide.record.files import LOGS_DIR
@@ -70,9 +70,10 @@ def clean_stop_facts(evidence: Evidence, steps: Sequence[StepEntry]) -> Counter[
         {"clean-registrations": 0, "clean-registrations-still-eligible": 0, "clean-registrations-taken-as-unclean": 0}
     )
     files: int | None = 0
+    deleted = deletion_times(steps)
     for event, stop in returns_from_a_stop(steps, timeline.brokers):
         facts["clean-registrations"] += 1
-        kept, lost = _membership(evidence, event)
+        kept, lost = _membership(evidence, event, deleted)
         facts["clean-registrations-still-eligible"] += kept > 0 and not lost
         started = _start_after(evidence.record, event.broker, stop.effect_ns or event.at_ns)
         facts["clean-registrations-taken-as-unclean"] += lost > 0 or started == "unclean"
@@ -80,7 +81,7 @@ def clean_stop_facts(evidence: Evidence, steps: Sequence[StepEntry]) -> Counter[
     return facts if files is None else Counter({**facts, "clean-shutdown-files-found": files})
 
 
-def _membership(evidence: Evidence, event: BrokerEvent) -> tuple[int, int]:
+def _membership(evidence: Evidence, event: BrokerEvent, deleted: Mapping[str, int]) -> tuple[int, int]:
     """Return in how many partitions a registration left the broker eligible, and in how many not.
 
     Counted are the partitions with the broker in ISR or ELR before the batch of the registration. A
@@ -90,7 +91,8 @@ def _membership(evidence: Evidence, event: BrokerEvent) -> tuple[int, int]:
     for topic, partition in evidence.timeline.partitions:
         before = evidence.timeline.state_at(topic, partition, min(event.broker_epoch, event.metadata_offset) - 1)
         after = evidence.timeline.state_at(topic, partition, event.metadata_offset)
-        if before is None or after is None or event.broker not in {*before.isr, *before.elr}:
+        gone = deleted.get(topic, event.at_ns) < event.at_ns
+        if before is None or after is None or gone or event.broker not in {*before.isr, *before.elr}:
             continue
         stayed = event.broker in {*after.isr, *after.elr}
         kept, lost = kept + stayed, lost + (not stayed)

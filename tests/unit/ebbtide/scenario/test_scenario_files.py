@@ -14,6 +14,7 @@ from ebbtide.scenario import catalogue
 from ebbtide.scenario.model import Scenario
 from ebbtide.scenario.parse import load, parse
 from ebbtide.scenario.roles import Role
+from ebbtide.scenario.steps.table import KINDS
 from ebbtide.scenario.words import Duration, PartitionName
 from ebbtide.scenario.write import text_of
 from harness.cli.main import main
@@ -104,6 +105,11 @@ def test_every_shipped_scenario_is_valid_and_carries_its_file_name(name: str) ->
     scenario = catalogue.find(name)
     assert scenario.name == name
     assert scenario.predictions
+
+
+def test_every_kind_of_step_is_in_a_shipped_scenario() -> None:
+    shipped = {step.step for name in catalogue.names() for step in parse(catalogue.text_of(name), file=name).steps}
+    assert KINDS.keys() - shipped == set()
 
 
 def test_ten_mistakes_of_every_sort_are_all_reported_at_once() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import gzip
 from pathlib import Path
 
+import msgspec
 import pytest
 from judge_records import ELR_ON, TRANSITIONS, Story, ns, whole_log
 
@@ -235,6 +236,14 @@ def test_a_stopped_broker_whose_disk_was_replaced_did_not_return_from_a_clean_st
     assert story.judge().coverage["clean-registrations"] == 0
 
 
+def test_a_topic_that_was_deleted_meanwhile_says_nothing_of_the_stop(tmp_path: Path) -> None:
+    story = stopped_and_back(tmp_path, elr_after=[1], said=FOUND)
+    story.step(15, "delete-topic")
+    assert story.steps is not None
+    story.steps[-1] = msgspec.structs.replace(story.steps[-1], parameters={"topic": "t"})
+    assert story.judge().coverage["clean-registrations-still-eligible"] == 0
+
+
 @pytest.mark.parametrize("name", ["clean-or-unclean", "rolling-restart", "dynamic-min-isr-clean-stop"])
 def test_the_catalogue_asks_that_clean_stops_are_seen_as_clean(name: str) -> None:
     for one in predictions(name):
@@ -247,3 +256,94 @@ def test_a_shipped_prediction_reads_back_with_its_acks_and_properties(tmp_path: 
     story.predict(f'loss = {{ acks = {{ all = "none" }} }}\nholds = ["{TRANSITIONS}"]')
     prediction = load(tmp_path / SCENARIO).predictions[0]
     assert (prediction.loss.acks, prediction.holds) == ({"all": "none"}, (TRANSITIONS,))
+
+
+# what a leader answers while RECOVERING
+
+
+def recovering(record: Path, *, answers: bool) -> Story:
+    """Broker 2 is RECOVERING from 10 s to 20 s; a producer with acks=1 sends and a consumer reads."""
+    story = Story(record, min_isr=1)
+    story.state(1)
+    story.state(10, leader=2, isr=[2], leader_recovery_state=1)
+    story.state(20, isr=[2, 3], leader_recovery_state=0)
+    done = ns(12.1) if answers else ns(20.5)
+    story.tables["sends"].append(SEND | {"acks": 1, "value": 1, "sent_ns": ns(12), "done_ns": done})
+    for at_s, hw in ((11, 100), (19, 101 if answers else 100)):
+        story.hw(at_s, 2, 1, hw)
+    return story
+
+
+@pytest.mark.parametrize(("answers", "sharper"), [(True, "as-predicted"), (False, "inconclusive")])
+def test_a_leader_that_answers_nobody_while_recovering_is_not_the_one_that_was_measured(
+    tmp_path: Path, answers: bool, sharper: str
+) -> None:
+    story = recovering(tmp_path, answers=answers)
+    assert outcome(story, 'exercised = ["recovering"]')[0] == "as-predicted"
+    asked = 'exercised = ["recovering", "acked-while-recovering-acks-1", "hw-advanced-while-recovering"]'
+    assert outcome(story, asked)[0] == sharper
+
+
+def test_what_was_acked_before_the_leader_knew_of_its_state_does_not_count(tmp_path: Path) -> None:
+    story = recovering(tmp_path, answers=True)
+    story.tables["sends"].append(SEND | {"acks": 1, "value": 2, "sent_ns": ns(10.2), "done_ns": ns(10.3)})
+    assert story.judge().coverage["acked-while-recovering-acks-1"] == 1
+
+
+# a follower that only the controller does not hear
+
+
+def follower_unheard(record: Path, *, joins_while_fenced: bool) -> Story:
+    """Broker 3 is fenced from 10 s to 30 s."""
+    story = Story(record)
+    for broker in (1, 2, 3):
+        story.broker(0, broker)
+        story.broker(1, broker, "unfenced")
+    story.config(2, "topic:t", "min.insync.replicas", "2")
+    story.state(3)
+    story.state(10, isr=[1, 2])
+    story.broker(10, 3, "fenced")
+    story.tables["brokers"][-1]["metadata_offset"] = story.tables["partitions"][-1]["metadata_offset"] + 1
+    if joins_while_fenced:
+        story.state(15, isr=[1, 2, 3])
+    story.broker(30, 3, "unfenced")
+    if not joins_while_fenced:
+        story.state(31, isr=[1, 2, 3])
+    return story
+
+
+def test_a_fenced_follower_that_joins_the_isr_is_seen_where_the_log_may_have_a_gap(tmp_path: Path) -> None:
+    joined = follower_unheard(tmp_path, joins_while_fenced=True)
+    asked = f'{NO_LOSS}\nholds = ["{TRANSITIONS}"]'
+    assert outcome(joined, NO_LOSS)[0] == "as-predicted"
+    assert outcome(joined, asked)[0] == "inconclusive"
+    whole_log(joined)
+    assert outcome(joined, asked)[0] == "contradicted"
+
+
+def test_a_follower_that_joins_after_it_is_unfenced_is_as_predicted(tmp_path: Path) -> None:
+    story = follower_unheard(tmp_path, joins_while_fenced=False)
+    whole_log(story)
+    assert outcome(story, f'{NO_LOSS}\nholds = ["{TRANSITIONS}"]')[0] == "as-predicted"
+
+
+# committed against the maximal ISR
+
+
+@pytest.mark.parametrize(("hw", "sharper"), [(100, "as-predicted"), (150, "contradicted")])
+def test_a_hw_that_counts_a_proposed_member_is_seen_without_the_rule_below_min_isr(
+    tmp_path: Path, hw: int, sharper: str
+) -> None:
+    """The ISR is the leader, and its request to grow the ISR is held from 11 s to 20 s."""
+    story = Story(tmp_path, kafka="4.3.1", features=ELR_ON, min_isr=1)
+    story.state(1)
+    story.state(10, isr=[1])
+    story.step(11, "hold-request", 1)
+    assert story.steps is not None
+    story.steps[-1] = msgspec.structs.replace(story.steps[-1], parameters={"api": "AlterPartition"}, healed_ns=ns(20))
+    story.tables["sends"].append(SEND | {"acks": 1, "value": 1, "sent_ns": ns(12), "done_ns": ns(12.1)})
+    story.hw(12, 1, 0, 100)
+    story.hw(19, 1, 0, hw)
+    story.state(21, isr=[1, 3])
+    asked = 'never = ["hw-advanced-while-alter-partition-held"]'
+    assert outcome(story, asked)[0] == sharper
