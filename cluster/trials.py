@@ -8,14 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import socket
-import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Literal
 
 from cluster.host.bridge import BridgeNetwork, address_of
 from cluster.host.ledger import Ledger
@@ -29,6 +26,7 @@ from cluster.wire.messages import Arm, Rule
 from cluster.wire.tap import Taps
 from ebbtide.errors import HarnessError
 from ebbtide.namespaces import call_in_namespace
+from ebbtide.scenario.model import FileSystem
 
 _RATE_BYTES_S = 32_000
 _PORT = 39097
@@ -122,21 +120,18 @@ def slow_a_disk() -> str:
     return f"a write waited {longest_s * 1000:.0f} ms"
 
 
-def lose_power(kind: Literal["ext4", "xfs"]) -> str:
+def lose_power(kind: FileSystem) -> str:
     """Check that a file system shutdown keeps what was fsynced, and loses the rest."""
     with tempfile.TemporaryDirectory(prefix=f"ebbtide-{_name()}-") as scratch, _ledger() as ledger:
-        volume = Volume(image=f"{scratch}/image", folder=f"{scratch}/volume")
-        if kind == "ext4":
-            volume.create(_EXT4_SIZE_BYTES)
-        else:
-            _make_xfs(volume)
+        volume = Volume(image=f"{scratch}/image", folder=f"{scratch}/volume", file_system=kind)
+        volume.create(_EXT4_SIZE_BYTES if kind == "ext4" else _XFS_SIZE_BYTES)
         kept, lost = Path(volume.folder, "kept"), Path(volume.folder, "lost")
-        ledger.make(volume, lambda: _mount(volume, kind))
+        ledger.make(volume, volume.mount)
         _write(kept, fsync=True)
         _write(lost, fsync=False)
         _expect(volume.shut_down(), f"{kind} accepts writes after its shutdown")
         volume.unmount()
-        _mount(volume, kind)
+        volume.mount()
         _expect(kept.is_file() and kept.stat().st_size > 0, f"{kind} lost a file that was fsynced")
         _expect(not lost.is_file() or lost.stat().st_size == 0, f"{kind} kept a file that was not fsynced")
     return "a shutdown lost what was not fsynced, and only that"
@@ -169,28 +164,6 @@ def _two_nodes(ledger: Ledger) -> Iterator[tuple[BridgeNetwork, dict[int, Path]]
         yield network, {node: network.add_namespace(node) for node in (1, 2)}
     finally:
         network.close()
-
-
-def _mount(volume: Volume, kind: Literal["ext4", "xfs"]) -> None:
-    if kind == "ext4":
-        volume.mount()
-    else:
-        _command("mount", "-t", "xfs", "-o", "loop", volume.image, volume.folder)
-
-
-def _make_xfs(volume: Volume) -> None:
-    if shutil.which("mkfs.xfs") is None:
-        raise HarnessError("the command mkfs.xfs is missing", next="apt-get install xfsprogs")
-    with Path(volume.image).open("xb") as file:
-        file.truncate(_XFS_SIZE_BYTES)
-    Path(volume.folder).mkdir()
-    _command("mkfs.xfs", "-q", volume.image)
-
-
-def _command(*words: str) -> None:
-    result = subprocess.run(words, capture_output=True, text=True, check=False)
-    if result.returncode != 0:
-        raise HarnessError(f"{words[0]} failed", got=result.stderr.strip() or f"exit code {result.returncode}")
 
 
 def _write(path: Path, *, fsync: bool) -> None:

@@ -15,10 +15,10 @@ from ebbtide.errors import HarnessError
 pytestmark = pytest.mark.root
 
 
-@pytest.fixture
-def volume(ledger: Ledger, tmp_path: Path) -> Volume:
-    made = Volume(image=str(tmp_path / "disk.img"), folder=str(tmp_path / "disk"))
-    ledger.make(made, lambda: made.create(256 << 20))
+@pytest.fixture(params=["ext4", "xfs"])
+def volume(ledger: Ledger, tmp_path: Path, request: pytest.FixtureRequest) -> Volume:
+    made = Volume(image=str(tmp_path / "disk.img"), folder=str(tmp_path / "disk"), file_system=request.param)
+    ledger.make(made, lambda: made.create(300 << 20))
     made.mount()
     return made
 
