@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from checkout import ROOT
 from judge_records import Story, ns, whole_log
 
 from analysis.judge.history.leader_gaps import Spell, leaderless_spells
@@ -69,3 +70,10 @@ def test_a_clock_that_went_back_leaves_the_spells_unknown(story: Story) -> None:
     story.state(5, leader=-1)
     story.state(4, leader=1)
     assert _spells(story) == "the controllers' clock went back"
+
+
+@pytest.mark.parametrize(("kafka", "length_s"), [("3.9.1", 0.725), ("4.3.1", 3.012)])
+def test_a_recorded_run_was_without_a_leader_while_its_last_replica_was_down(kafka: str, length_s: float) -> None:
+    timeline = load_timeline(ROOT / "tests" / "data" / "runs" / f"last-replica-standing-{kafka}")
+    spells = leaderless_spells(timeline, "t", 0)
+    assert [one.length_ns / 1e9 for one in spells if isinstance(one, Spell)] == [length_s]
