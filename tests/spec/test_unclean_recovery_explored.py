@@ -10,7 +10,7 @@ import pytest
 from analysis.spec import unclean_recovery
 from analysis.spec.explore.properties import PROPERTIES
 from analysis.spec.explore.question import Answer, ask, machine_for
-from analysis.spec.explore.search import search
+from analysis.spec.explore.search import replay, search
 from analysis.spec.explore.wording import lines
 from analysis.spec.kip966 import Kip966
 from analysis.spec.model import words as w
@@ -234,9 +234,19 @@ def test_a_recovery_that_emptied_the_last_known_elr_would_forget_who_has_the_rec
 @pytest.mark.parametrize("strategy", ["balanced", "proactive", "manual"])
 @pytest.mark.parametrize("name", ["isr-has-hw", "elr-has-hw", "log-matching", "available", "invariants"])
 def test_every_state_of_a_recovery_keeps_the_other_properties(name: str, strategy: str) -> None:
-    found = asked("kip966", name, unclean_recovery=strategy, kills=1, power_losses=1).found
-    # Proactive may end earlier, with a loss.
-    assert found.ending == "exhausted" or strategy == "proactive"
+    """Up to the first loss, if there is one."""
+    asking = machine_for("kip966", Bounds(unclean_recovery=strategy, kills=1, power_losses=1), PROPERTIES[name])
+    check, losses = PROPERTIES[name].check, 0
+    assert check
+
+    def breaks_the_property(path: tuple[int, ...]) -> bool:
+        nonlocal losses
+        is_loss = bool(replay(asking, path)[-1].lost)
+        losses += is_loss
+        return not is_loss
+
+    assert search(asking, check=check(asking), accept=breaks_the_property).ending == "exhausted"
+    assert (losses > 0) == (strategy == "proactive")
 
 
 def test_a_counterexample_names_the_answers_and_who_elected() -> None:
