@@ -27,6 +27,7 @@ from analysis.reconcile.facts import (
 )
 from analysis.reconcile.policies import PolicyFacts, compacted_topics, default_policy
 from analysis.reconcile.tables import RecordTables, RunFiles
+from ebbtide.logs.segments import TopicPartition
 
 _SHAPES: dict[str, type[msgspec.Struct]] = {
     "sends": SendFacts,
@@ -89,7 +90,7 @@ def facts_of(number: int, run: RunFiles, found: dict[str, list[Any]]) -> Facts:
         f"{one.topic}-{one.partition}" for one in (*found["sends"], *found["polls"])
     } | manifest.final_offsets.keys()
     policies, by_default = found.pop("policies"), default_policy(run.record)
-    used = {name.rpartition("-")[0] for name in named}
+    used = {TopicPartition.parse(name).topic for name in named}
     logged = used | {one.topic for one in found["checkpoints"]}
     with_holes = {one.topic for one in compacted_topics(logged, policies, by_default)}
     return Facts(

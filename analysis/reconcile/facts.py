@@ -15,6 +15,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from analysis.evidence.wholeness import OF_LOSSES, Gap
+from ebbtide.logs.segments import TopicPartition
 from ebbtide.record.manifest import FinalOffsets
 from ebbtide.record.verdict import Counts
 
@@ -319,8 +320,7 @@ def _partition_rows(facts: Facts) -> list[dict[str, Any]]:
         return rows.setdefault((topic, partition), empty)
 
     for name, ends in facts.final_offsets.items():
-        topic, _, partition = name.rpartition("-")
-        of(topic, int(partition)).update(
+        of(*TopicPartition.parse(name)).update(
             final_read=facts.final_consumer is not None and name not in unread,
             log_start=ends.log_start,
             final_hw=ends.high_watermark,

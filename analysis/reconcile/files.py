@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 import pyarrow.types as pt
 
 from ebbtide.errors import EbbtideError, Problems, UsageError
+from ebbtide.logs.segments import TopicPartition
 from ebbtide.record.manifest import MANIFEST, Manifest
 from ebbtide.record.tables import TABLES, table_files, unreadable_file
 
@@ -82,8 +83,9 @@ def check_manifest(record: Path, manifest: Manifest) -> list[EbbtideError]:
     problems: list[EbbtideError] = []
     where = f"{record / MANIFEST}: final_offsets"
     for name, ends in manifest.final_offsets.items():
-        topic, _, partition = name.rpartition("-")
-        if not (topic and _is_number(partition)):
+        try:
+            TopicPartition.parse(name)
+        except ValueError:
             problems.append(UsageError("not a partition", where=where, got=_short(name), allowed="topic-partition"))
         if not (0 <= ends.log_start < 2**63 and 0 <= ends.high_watermark < 2**63):
             got = f"{name}: log_start {ends.log_start}, high_watermark {ends.high_watermark}"

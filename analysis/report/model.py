@@ -22,6 +22,7 @@ from ebbtide.record.predictions import prediction_of
 from ebbtide.record.rows import PartitionState
 from ebbtide.record.steps import StepEntry
 from ebbtide.record.verdict import Loss, Regression, Verdict, count_acked_by_brokers
+from ebbtide.scenario.steps.waiting import WaitStep
 
 PARTITIONS_MAX = 6
 STATES_MAX = 120
@@ -311,7 +312,7 @@ def _rows_to_show(rows: list[StateRow]) -> list[StateRow]:
 
 def _step(step: StepEntry, start_ns: int | None) -> StepRow:
     fired = step.fired_ns is not None
-    proven = fired and (step.effect_ns is not None or step.step == "wait")
+    proven = fired and (step.effect_ns is not None or step.is_a(WaitStep))
     return StepRow(
         index=step.index,
         step=step.step,
@@ -327,7 +328,7 @@ def _step(step: StepEntry, start_ns: int | None) -> StepRow:
 
 def _effect(step: StepEntry, *, fired: bool, proven: bool) -> str:
     if proven:
-        return "waited" if step.step == "wait" else "proven"
+        return "waited" if step.is_a(WaitStep) else "proven"
     if step.optional:
         return "left out"
     return "no proof" if fired else "never fired"

@@ -25,6 +25,8 @@ from ebbtide.record.verdict import (
 from ebbtide.scenario.property_names import NO_COMMITTED_LOSS, NO_HW_REGRESSION
 from ebbtide.scenario.requested_release import requested_levels, spell_release
 from ebbtide.scenario.roles import CLIENTS
+from ebbtide.scenario.steps.network import IsolateStep, PartitionStep
+from ebbtide.scenario.steps.waiting import WaitStep
 
 STATUS_ORDER: tuple[PropertyStatus, ...] = ("violated", "unknown", "holds", "not-exercised")
 
@@ -299,10 +301,10 @@ def proof(step: StepEntry) -> str:
     text = "; ".join(
         filter(
             None,
-            (cut_sides(step) if step.step in ("partition", "isolate") else "", _parts(step), without_brackets(shown)),
+            (cut_sides(step) if step.is_a(PartitionStep, IsolateStep) else "", _parts(step), without_brackets(shown)),
         )
     )
-    if step.step == "wait":
+    if step.is_a(WaitStep):
         return text or "its trigger came"
     if step.effect_ns is None:
         return f"no proof{': ' + step.why if step.why else ''}" + (f" ({text})" if text else "")

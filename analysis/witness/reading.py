@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 from analysis.reconcile.session import session
 from analysis.witness.table import WitnessConfig
 from ebbtide.journal.payload import value_of
+from ebbtide.logs.segments import TopicPartition
 from ebbtide.record.manifest import FinalOffsets
 from ebbtide.record.tables import WITNESS_SCHEMA
 
@@ -64,8 +65,8 @@ def _decode(raw: Path, to: Path, run_id: str) -> None:
 def _by_topic(config: WitnessConfig) -> dict[str, dict[int, FinalOffsets]]:
     topics: dict[str, dict[int, FinalOffsets]] = {}
     for name, ends in config.final_offsets.items():
-        topic, _, partition = name.rpartition("-")
-        topics.setdefault(topic, {})[int(partition)] = ends
+        topic, partition = TopicPartition.parse(name)
+        topics.setdefault(topic, {})[partition] = ends
     return topics
 
 

@@ -16,7 +16,8 @@ METADATA_FOLDER = "__cluster_metadata-0"
 INTERNAL_PREFIX = "__"
 
 _SEGMENT = re.compile(r"(\d{20})\.log")
-_PARTITION = re.compile(r"(.+)-(\d+)")
+_PARTITION = re.compile(r"(.+)-([0-9]{1,10})", re.DOTALL)
+_NUMBER_MAX = 2**31 - 1
 
 
 class TopicPartition(NamedTuple):
@@ -27,9 +28,12 @@ class TopicPartition(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> TopicPartition:
-        """Return the partition that `t-0` names; raises ValueError for anything else."""
+        """Return the partition that `t-0` names; the only reader of such names, from files, records and folders.
+
+        Raises ValueError for anything else, also for a number that Kafka's int32 cannot hold.
+        """
         match = _PARTITION.fullmatch(text)
-        if match is None:
+        if match is None or int(match[2]) > _NUMBER_MAX:
             raise ValueError(f"{text!r} is not a topic-partition such as t-0")
         return cls(match[1], int(match[2]))
 

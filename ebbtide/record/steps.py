@@ -11,7 +11,8 @@ import msgspec
 from ebbtide.errors import UsageError
 from ebbtide.record.files import write_atomically
 from ebbtide.record.json_files import decode_json
-from ebbtide.scenario.steps.table import HEALED_BY
+from ebbtide.scenario.steps.step import BaseStep
+from ebbtide.scenario.steps.table import HEALED_BY, STEP_TYPES
 
 STEPS = "steps.jsonl"
 
@@ -42,6 +43,11 @@ class StepEntry(msgspec.Struct, frozen=True, kw_only=True):
     state: dict[str, Any] = {}
     parameters: dict[str, Any] = {}
     why: str | None = None
+
+    def is_a(self, *kinds: type[BaseStep]) -> bool:
+        """Whether the step is of one of these kinds; False for a word that is no kind of step."""
+        kind = STEP_TYPES.get(self.step)
+        return kind is not None and issubclass(kind, kinds)
 
     @property
     def optional(self) -> bool:

@@ -2,38 +2,45 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
+from collections.abc import Sequence
 from pathlib import Path
 
 from ebbtide.errors import EbbtideError, Problems, UsageError
 from ebbtide.scenario.model import Scenario
-from ebbtide.scenario.parts import as_far_as_read, read_parts
+from ebbtide.scenario.parts import Parts, read_parts
 from ebbtide.scenario.plain_values import from_plain
+from ebbtide.scenario.triggers import tag_of
 from ebbtide.scenario.validate import validate
 from ebbtide.scenario.validate_predictions import validate_predictions
 from ebbtide.scenario.validate_properties import validate_outward_properties
 from ebbtide.scenario.validate_usefulness import validate_usefulness
 
+_EXAMPLE = "ebbtide scenarios show healthy"
 _CATALOGUE = "ebbtide scenarios    (lists the catalogue; `scenarios show NAME` prints a file)"
 
 
-def load(
-    path: Path, *, next: str = "ebbtide scenarios show healthy", strict: bool = False, to_run: bool = False
-) -> Scenario:
+def load(path: Path, *, next: str | None = None, strict: bool = False, to_run: bool = False) -> Scenario:
     """Read and check a scenario file; `strict` and `to_run` as in `parse`.
 
-    `next` is what to type after mending it: by default a shipped file to compare with. Raises `Problems` with
-    every problem of the file, or `UsageError` when it cannot be read.
+    `next` is what to type after fixing it: by default the help of the kind of step that is wrong, or a shipped file to
+    compare with. Raises `Problems` with every problem of the file, or `UsageError` when it cannot be read.
     """
     try:
         # Editors on Windows begin it with a byte order mark.
         text = path.read_text("utf-8-sig")
     except OSError as error:
-        again = next if path.exists() else _CATALOGUE
+        again = (next or _EXAMPLE) if path.exists() else _CATALOGUE
         raise UsageError("cannot read the scenario file", where=str(path), got=error.strerror, next=again) from None
     except UnicodeDecodeError as error:
-        raise UsageError("the scenario file is not UTF-8", where=str(path), got=str(error), next=next) from None
-    return parse(text, file=str(path), next=next, strict=strict, to_run=to_run)
+        raise UsageError(
+            "the scenario file is not UTF-8", where=str(path), got=str(error), next=next or _EXAMPLE
+        ) from None
+    try:
+        return parse(text, file=str(path), next=next, strict=strict, to_run=to_run)
+    except Problems as found:
+        raise Problems(str(path), [*found.problems], next=found.next or _EXAMPLE) from None
 
 
 def parse(text: str, *, file: str, next: str | None = None, strict: bool = False, to_run: bool = False) -> Scenario:
@@ -52,10 +59,19 @@ def parse(text: str, *, file: str, next: str | None = None, strict: bool = False
     parts, mismatched = read_parts(raw)
     problems: list[EbbtideError] = [*mismatched, *validate(parts)]
     if (strict or to_run) and parts.cluster is not None:
-        problems += as_far_as_read(validate_outward_properties(parts.cluster))
+        problems += validate_outward_properties(parts.cluster)
     if strict:
         problems += validate_usefulness(parts)
         problems += validate_predictions(parts)
     if problems:
-        raise Problems(file, problems, next=next)
+        raise Problems(file, problems, next=next or _help_of_step(parts, problems))
     return from_plain(raw, Scenario)
+
+
+def _help_of_step(parts: Parts, problems: Sequence[EbbtideError]) -> str | None:
+    """The help of the first wrong step's kind; None if something else is wrong too, or the kind is not known."""
+    places = [re.match(r"steps\[(\d+)\]\.", str(getattr(one, "where", None))) for one in problems]
+    wrong = [(parts.steps or ())[int(one[1])] for one in places if one is not None]
+    if not wrong or len(wrong) < len(problems) or wrong[0].type is None:
+        return None
+    return f"ebbtide fault {tag_of(wrong[0].type)} --help"

@@ -1,127 +1,191 @@
 """The parts of a scenario file that could be read, and those that could not.
 
-The checks of a scenario read its parts. A field whose value does not fit its type is missing: reading it raises an
-AttributeError, which ends the check (`as_far_as_read`). No check therefore reports a value that the file does not have,
-and every other mistake of the file is reported at once.
+A file is checked in two phases. The first compares it with the types (`mismatches`). The second checks what was read:
+each rule takes the fields that it reads as keyword arguments, and `TablePart.check` skips a rule if one of these could
+not be read. No rule therefore sees a value that the file does not have, and every other mistake is reported at once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import Any, cast
+import functools
+import inspect
+from collections.abc import Callable, Collection, Iterator, Mapping
+from types import UnionType
+from typing import Any, Union, cast, get_args, get_origin
 
 import msgspec
 
 from ebbtide.errors import UsageError
 from ebbtide.scenario.mismatches import field_types, is_within, meant_keys, mismatches
-from ebbtide.scenario.model import ClusterSpec, ConsumerSpec, Prediction, ProducerSpec, Scenario, TopicSpec
+from ebbtide.scenario.model import (
+    ClusterSpec,
+    ConsumerSpec,
+    LossExpectation,
+    Prediction,
+    ProducerSpec,
+    Scenario,
+    TimeBounds,
+    TopicSpec,
+    UnavailabilityExpectation,
+)
 from ebbtide.scenario.plain_values import from_plain
-from ebbtide.scenario.steps.step import StepSpec
+from ebbtide.scenario.steps.keys import keys_of
+from ebbtide.scenario.steps.step import BaseStep, StepSpec
 from ebbtide.scenario.steps.table import STEP_TYPES
-from ebbtide.scenario.triggers import TRIGGERS, Trigger
+from ebbtide.scenario.triggers import TRIGGERS
 
 MAX_BROKERS = 6
 """As many as a small machine carries, at some 300 MB each, and enough for RF 6 with min ISR 4. The specification's
 explorer, which starts no process, takes one more."""
 
+_INNER_TABLES = (LossExpectation, UnavailabilityExpectation, TimeBounds)
+"""The tables that are values of a field of another table."""
 
-class StepPart(msgspec.Struct, frozen=True, kw_only=True):
-    """A step as far as it was read. `step` is None where its kind is not known.
+Rule = Callable[..., Iterator[UsageError]]
+"""A check. Its positional parameters are its context; its keyword-only parameters are the fields that it reads."""
 
-    `values`: what was read by key, whatever the kind. `triggers`: the step's, or each of several that it has by
-    mistake. `unread`: the keys that could not be read.
+
+class TablePart(msgspec.Struct, frozen=True, kw_only=True):
+    """A table of the file as far as it was read. `type` is None for a step of unknown kind.
+
+    Fields go by their keys in the file.
+
+    - `values`: fields that were read as a whole, and defaults of fields that the file does not name. A table in a
+      table is a TablePart.
+    - `torn`: lists and tables of which only some elements were read. None stands for each other element of a list.
+    - `unread`: fields without a value in `values`. The file names them, or misspells them, or must name them.
     """
 
-    step: StepSpec | None
-    values: Mapping[str, object]
-    triggers: tuple[Trigger, ...] = ()
+    type: Any
+    values: Mapping[str, Any]
+    torn: Mapping[str, Any] = {}
     unread: frozenset[str] = frozenset()
 
     @classmethod
-    def of(cls, step: StepSpec) -> StepPart:
+    def of(cls, struct: Any) -> TablePart:
+        """All of a struct."""
+        values = {one.encode_name: getattr(struct, one.name) for one in msgspec.structs.fields(struct)}
+        nested = {key: cls.of(value) if isinstance(value, _INNER_TABLES) else value for key, value in values.items()}
+        return cls(type=type(struct), values=nested)
+
+    def get(self, key: str, otherwise: Any = None) -> Any:
+        """The value of a field that was read as a whole, else `otherwise`."""
+        return self.values.get(key, otherwise)
+
+    def elements(self, key: str, otherwise: Any = ()) -> Any:
+        """The elements of a field as far as they were read; None stands for each other element of a list."""
+        return self.values.get(key, self.torn.get(key, otherwise))
+
+    def has_value(self, key: str) -> bool:
+        """Whether the file has a value for this field, also one that could not be read."""
+        return key in self.unread or self.values.get(key) not in (None, (), False)
+
+    def may_be(self, key: str, value: object) -> bool:
+        """Whether a field has this value, or could not be read."""
+        return key in self.unread or self.values.get(key) == value
+
+    def check(self, rule: Rule, *context: Any) -> Iterator[UsageError]:
+        """The problems that a rule finds; none if a field that it reads could not be read."""
+        keys = _keys_read(rule)
+        if self.unread.isdisjoint(keys):
+            yield from rule(*context, **{name: self.values[key] for key, name in keys.items()})
+
+
+class StepPart(TablePart, frozen=True, kw_only=True):
+    """A step as far as it was read; for one of unknown kind, `values` has what was read by key, whatever the kind.
+
+    - `kinds`: the kinds that it can be, by its keys; only its own if that is known.
+    - `triggers`: the step's, or each of several that it has by mistake.
+    """
+
+    kinds: tuple[type[BaseStep], ...]
+    triggers: tuple[TablePart, ...] = ()
+
+    @classmethod
+    def of_step(cls, step: StepSpec) -> StepPart:
         """All of a step."""
-        values = {one.encode_name: getattr(step, one.name) for one in msgspec.structs.fields(cast(Any, step))}
-        return cls(step=step, values=values, triggers=() if step.trigger is None else (step.trigger,))
+        whole = TablePart.of(step)
+        triggers = () if step.trigger is None else (TablePart.of(step.trigger),)
+        return cls(type=whole.type, kinds=(whole.type,), values=whole.values, triggers=triggers)
 
     @property
     def name(self) -> str | None:
         """Its name, where it has one that was read."""
         return cast(str | None, self.values.get("name"))
 
+    @property
+    def trigger(self) -> TablePart | None:
+        """Its only trigger; None if it has none, or several."""
+        return self.triggers[0] if len(self.triggers) == 1 else None
+
 
 class Parts(msgspec.Struct, frozen=True, kw_only=True):
-    """The parts of a scenario; a part that could not be read is None.
-
-    A part may lack fields that could not be read.
-    """
+    """The parts of a scenario; a part that could not be read is None."""
 
     name: str | None
     kafka: tuple[str, ...] | None
     settle_s: float | None
-    cluster: ClusterSpec | None
-    topics: Mapping[str, TopicSpec | None] | None
-    producers: tuple[ProducerSpec | None, ...] | None
-    consumers: tuple[ConsumerSpec | None, ...] | None
+    cluster: TablePart | None
+    topics: Mapping[str, TablePart | None] | None
+    producers: tuple[TablePart | None, ...] | None
+    consumers: tuple[TablePart | None, ...] | None
     steps: tuple[StepPart, ...] | None
-    predictions: tuple[Prediction | None, ...] | None
+    predictions: tuple[TablePart | None, ...] | None
 
     @classmethod
     def of(cls, scenario: Scenario) -> Parts:
         """All parts of a scenario that was read as a whole."""
-        fields = {name: getattr(scenario, name) for name in cls.__struct_fields__ if name != "steps"}
-        return cls(**fields, steps=tuple(map(StepPart.of, scenario.steps)))
+        return cls(
+            name=scenario.name,
+            kafka=scenario.kafka,
+            settle_s=scenario.settle_s,
+            cluster=TablePart.of(scenario.cluster),
+            topics={name: TablePart.of(one) for name, one in scenario.topics.items()},
+            producers=tuple(map(TablePart.of, scenario.producers)),
+            consumers=tuple(map(TablePart.of, scenario.consumers)),
+            steps=tuple(map(StepPart.of_step, scenario.steps)),
+            predictions=tuple(map(TablePart.of, scenario.predictions)),
+        )
 
     @property
     def brokers(self) -> int:
         """Return how many brokers there can be, as far as is known."""
-        return MAX_BROKERS if self.cluster is None else getattr(self.cluster, "brokers", MAX_BROKERS)
+        return MAX_BROKERS if self.cluster is None else cast(int, self.cluster.get("brokers", MAX_BROKERS))
 
-    def topic(self, name: str) -> TopicSpec | None:
+    def topic(self, name: str) -> TablePart | None:
         """The topic of this name, where there is one that was read."""
         return (self.topics or {}).get(name)
 
-    def every_step(self) -> Iterator[StepSpec] | None:
-        """The steps; None where one is of no known kind."""
-        if self.steps is None or any(one.step is None for one in self.steps):
-            return None
-        return (one.step for one in self.steps if one.step is not None)
+    def steps_of(self, kind: type[BaseStep]) -> Iterator[StepPart]:
+        """The steps of this kind, and those that may be of it."""
+        return (one for one in self.steps or () if any(issubclass(each, kind) for each in one.kinds))
 
 
-def as_far_as_read(problems: Iterable[UsageError]) -> Iterator[UsageError]:
-    """The problems that a check finds until it reads a field that could not be read."""
-    try:
-        yield from problems
-    except AttributeError as error:
-        if not (isinstance(error.obj, msgspec.Struct) and error.name in error.obj.__struct_fields__):
-            raise
-
-
-def has_value(part: object, name: str) -> bool:
-    """Whether the file has a value for this field, also one that could not be read."""
-    try:
-        return getattr(part, name) not in (None, (), False)
-    except AttributeError:
-        return True
+@functools.cache
+def _keys_read(rule: Rule) -> Mapping[str, str]:
+    """The fields that a rule reads: its keyword-only parameters by the keys in a file (`from_` is `from`)."""
+    parameters = inspect.signature(rule).parameters.values()
+    return {one.name.rstrip("_"): one.name for one in parameters if one.kind is one.KEYWORD_ONLY}
 
 
 def read_parts(raw: dict[str, Any]) -> tuple[Parts, list[UsageError]]:
     """The parts of a decoded file, and every place where it does not fit the types."""
     problems = mismatches(raw, Scenario)
     reader = _PartReader([str(one.where) for one in problems])
-    header = reader.values({key: raw[key] for key in ("name", "kafka", "settle_s") if key in raw}, Scenario, "")
+    header = reader.part({key: raw[key] for key in ("name", "kafka", "settle_s") if key in raw}, Scenario, "")
     topics = raw.get("topics")
     parts = Parts(
         name=header.get("name"),
         kafka=header.get("kafka"),
         settle_s=header.get("settle_s"),
-        cluster=reader.struct(raw.get("cluster", {}), ClusterSpec, "cluster"),
-        topics={name: reader.struct(one, TopicSpec, f"topics.{name}") for name, one in topics.items()}
+        cluster=reader.table(raw.get("cluster", {}), ClusterSpec, "cluster"),
+        topics={name: reader.table(one, TopicSpec, f"topics.{name}") for name, one in topics.items()}
         if isinstance(topics, dict)
         else None,
-        producers=reader.structs(raw.get("producers"), ProducerSpec, "producers"),
-        consumers=reader.structs(raw.get("consumers", []), ConsumerSpec, "consumers"),
+        producers=reader.tables(raw.get("producers"), ProducerSpec, "producers"),
+        consumers=reader.tables(raw.get("consumers", []), ConsumerSpec, "consumers"),
         steps=reader.steps(raw.get("steps", [])),
-        predictions=reader.structs(raw.get("predictions"), Prediction, "predictions"),
+        predictions=reader.tables(raw.get("predictions"), Prediction, "predictions"),
     )
     return parts, problems
 
@@ -132,75 +196,104 @@ class _PartReader:
     def __init__(self, places: Collection[str]) -> None:
         self._places = places
 
-    def structs(self, raw: Any, kind: Any, where: str) -> Any:
-        """A table each; None where there is no list."""
+    def tables(self, raw: Any, kind: Any, where: str) -> tuple[TablePart | None, ...] | None:
+        """A part for each table of a list, None for anything else in it; None where there is no list."""
         if not isinstance(raw, list):
             return None
-        return tuple(self.struct(one, kind, f"{where}[{index}]") for index, one in enumerate(raw))
+        return tuple(self.table(one, kind, f"{where}[{index}]") for index, one in enumerate(raw))
 
-    def struct(self, raw: Any, kind: Any, where: str) -> Any:
-        """A table without the fields that cannot be read; None where there is no table."""
-        if not isinstance(raw, dict):
-            return None
-        return _build_struct(kind, self.values(raw, kind, where), {*meant_keys(raw, field_types(kind)), *raw.keys()})
+    def table(self, raw: Any, kind: Any, where: str) -> TablePart | None:
+        """The part of a table; None where there is no table."""
+        return self.part(raw, kind, where) if isinstance(raw, dict) else None
+
+    def part(self, raw: Mapping[str, Any], kind: Any, where: str) -> TablePart:
+        """The part of a table."""
+        read, torn = self._fields(raw, kind, where)
+        return _with_defaults(kind, raw, read, torn)
 
     def steps(self, raw: Any) -> tuple[StepPart, ...] | None:
-        """The steps; None where there is no list of tables."""
+        """The steps; None where there is no list."""
         if not isinstance(raw, list):
             return None
         return tuple(self._step(one, f"steps[{index}]") for index, one in enumerate(raw))
 
-    def values(self, raw: Mapping[str, Any], kind: Any, where: str) -> dict[str, Any]:
-        """Return the values that can be read, by key."""
-        found = {}
-        for key, type_ in field_types(kind).items():
-            at = f"{where}.{key}" if where else key
-            if key not in raw or at in self._places:
-                continue
-            if self._is_readable(at):
-                found[key] = from_plain(raw[key], type_)
-            elif isinstance(raw[key], dict) and isinstance(type_, type) and issubclass(type_, msgspec.Struct):
-                found[key] = self.struct(raw[key], type_, at)
-        return found
-
     def _step(self, raw: Any, where: str) -> StepPart:
         if not isinstance(raw, dict):
-            return StepPart(step=None, values={}, unread=frozenset({"step", "name"}))
-        kind = STEP_TYPES.get(str(raw.get("step")))
-        values = self.values(raw, StepSpec, where)
+            return StepPart(type=None, kinds=tuple(STEP_TYPES.values()), values={}, unread=frozenset({"name"}))
+        read, torn = self._fields(raw, StepSpec, where)
         triggers = tuple(self._triggers(raw.get("trigger"), f"{where}.trigger"))
-        values.pop("trigger", None)
-        if len(triggers) == 1 and f"{where}.trigger" not in self._places:
-            values["trigger"] = triggers[0]
-        told = {*raw.keys(), *meant_keys(raw, field_types(StepSpec))}
-        step = None if kind is None else _build_struct(kind, values, told)
-        return StepPart(step=step, values=values, triggers=triggers, unread=frozenset(told - values.keys() - {"step"}))
+        kind = STEP_TYPES.get(str(raw.get("step")))
+        part = _with_defaults(kind or StepSpec, raw, read, torn)
+        kinds = tuple(_possible_kinds(raw)) if kind is None else (kind,)
+        unread = part.unread - {"step"}
+        return StepPart(type=kind, kinds=kinds, values=part.values, torn=torn, unread=unread, triggers=triggers)
 
-    def _triggers(self, raw: Any, where: str) -> Iterator[Trigger]:
+    def _triggers(self, raw: Any, where: str) -> Iterator[TablePart]:
         for key, value in raw.items() if isinstance(raw, dict) else ():
             kind = cast(Any, TRIGGERS.get(key))
             if kind is None:
                 continue
-            if not kind.bare:
-                trigger = self.struct(value, kind, f"{where}.{key}")
-            else:
-                trigger = from_plain({kind.bare: value}, kind) if self._is_readable(f"{where}.{key}") else None
-            if trigger is not None:
-                yield trigger
+            at = f"{where}.{key}"
+            if not kind.bare and isinstance(value, dict):
+                yield self.part(value, kind, at)
+            elif kind.bare and self._is_readable(at):
+                yield TablePart.of(from_plain({kind.bare: value}, kind))
+
+    def _fields(self, raw: Mapping[str, Any], kind: Any, where: str) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The fields that were read as a whole, and those of which some elements were."""
+        whole, torn = {}, {}
+        for key, type_ in field_types(kind).items():
+            at = f"{where}.{key}" if where else key
+            if key not in raw or at in self._places:
+                continue
+            inner = next((one for one in (type_, *get_args(type_)) if one in _INNER_TABLES), None)
+            if inner is not None and isinstance(raw[key], dict):
+                whole[key] = self.part(raw[key], inner, at)
+            elif self._is_readable(at):
+                whole[key] = from_plain(raw[key], type_)
+            elif (some := self._some(raw[key], type_, at)) is not None:
+                torn[key] = some
+        return whole, torn
+
+    def _some(self, raw: Any, type_: Any, where: str) -> Any:
+        """The elements that can be read; None if the value is neither a list nor a table, or is not in its place."""
+        if get_origin(type_) in (Union, UnionType):
+            type_ = get_args(type_)[0]
+        if self._is_readable(where):
+            return from_plain(raw, type_)
+        of = get_args(type_)
+        if get_origin(type_) is tuple and isinstance(raw, list):
+            return tuple(self._some(one, of[0], f"{where}[{at}]") for at, one in enumerate(raw))
+        if get_origin(type_) is dict and isinstance(raw, dict):
+            read = {key: self._some(one, of[1], f"{where}.{key}") for key, one in raw.items()}
+            return {key: one for key, one in read.items() if one is not None}
+        return None
 
     def _is_readable(self, where: str) -> bool:
         return not any(is_within(place, where) for place in self._places)
 
 
-def _build_struct(kind: Any, values: Mapping[str, Any], told: Collection[str]) -> Any:
-    """Return a struct without the fields that could not be read.
+def _possible_kinds(raw: Mapping[str, Any]) -> Iterator[type[BaseStep]]:
+    """The kinds that need no other keys than those of a step, and may have all of these."""
+    told = {*raw, *meant_keys(raw, field_types(StepSpec))} - {"step"}
+    known = {key for key in told if key in field_types(StepSpec)}
+    for word, kind in STEP_TYPES.items():
+        needed, optional = keys_of(word)
+        if {*needed} <= told and known <= {*needed, *optional}:
+            yield kind
 
-    These are the fields that the file names and that are not among the values.
-    """
-    fields = msgspec.structs.fields(kind)
-    read = {one.name: values[one.encode_name] for one in fields if one.encode_name in values}
-    lacking = [one for one in fields if one.name not in read and (one.required or one.encode_name in told)]
-    part = kind(**read, **{one.name: None for one in lacking})
-    for one in lacking:
-        getattr(kind, one.name).__delete__(part)
-    return part
+
+def _with_defaults(kind: Any, raw: Mapping[str, Any], read: Mapping[str, Any], torn: Mapping[str, Any]) -> TablePart:
+    """The part with the defaults of the fields that the file does not name."""
+    told = {*raw.keys(), *meant_keys(raw, field_types(kind))}
+    fields = msgspec.structs.fields(BaseStep if kind is StepSpec else kind)
+    defaults = {one.encode_name: _default(one) for one in fields if not one.required and one.encode_name not in told}
+    needed = {one.encode_name for one in fields if one.required}
+    unread = frozenset((told | needed) - read.keys() - defaults.keys())
+    return TablePart(type=kind, values={**defaults, **read}, torn=torn, unread=unread)
+
+
+def _default(field: msgspec.structs.FieldInfo) -> Any:
+    factory = field.default_factory
+    value = factory() if callable(factory) else field.default
+    return TablePart.of(value) if isinstance(value, _INNER_TABLES) else value

@@ -5,13 +5,30 @@ References are to topics, partitions, roles and config resources.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
+
+import msgspec
 
 from ebbtide.errors import UsageError
-from ebbtide.scenario.parts import Parts
+from ebbtide.scenario.parts import Parts, StepPart, TablePart
 from ebbtide.scenario.roles import ConfigResource, Role
 from ebbtide.scenario.words import PartitionName
 from ebbtide.suggestions import bracketed_suggestion
+
+
+class EarlierNames(msgspec.Struct, frozen=True):
+    """The names of the steps before a step.
+
+    They are not `complete` if the name of one could not be read.
+    """
+
+    known: frozenset[str] = frozenset()
+    complete: bool = True
+
+    def with_step(self, step: StepPart) -> EarlierNames:
+        """These names and that of one step more."""
+        known = self.known if step.name is None else self.known | {step.name}
+        return EarlierNames(known, self.complete and "name" not in step.unread)
 
 
 def limit(where: str, got: float, low: float, high: float | None = None, *, why: str = "") -> Iterator[UsageError]:
@@ -24,10 +41,10 @@ def limit(where: str, got: float, low: float, high: float | None = None, *, why:
 
 
 def limit_field(
-    where: str, part: object, name: str, low: float, high: float | None = None, *, why: str = ""
+    where: str, part: TablePart, name: str, low: float, high: float | None = None, *, why: str = ""
 ) -> Iterator[UsageError]:
     """A field out of its range; nothing of one that is unset, or could not be read."""
-    got = getattr(part, name, None)
+    got = part.get(name)
     if got is not None:
         yield from limit(f"{where}.{name}", got, low, high, why=why)
 
@@ -59,7 +76,7 @@ def validate_partition(parts: Parts, partition: PartitionName, where: str) -> It
     if not parts.topics:
         return
     topic, number = partition.at
-    sizes = {name: getattr(spec, "partitions", 0) for name, spec in parts.topics.items()}
+    sizes = {name: 0 if spec is None else spec.get("partitions", 0) for name, spec in parts.topics.items()}
     if topic in sizes and sizes[topic] < 1:
         return
     if number >= sizes.get(topic, 0):
@@ -70,9 +87,7 @@ def validate_partition(parts: Parts, partition: PartitionName, where: str) -> It
         yield UsageError("unknown partition", where=where, got=repr(partition), allowed=allowed)
 
 
-def validate_role(
-    parts: Parts, role: Role, where: str, names: Collection[str], *, clients: bool
-) -> Iterator[UsageError]:
+def validate_role(parts: Parts, role: Role, where: str, names: EarlierNames, *, clients: bool) -> Iterator[UsageError]:
     """Report a role whose partition, broker or step does not exist.
 
     `clients` says whether the role may mean clients. `names` are those of earlier steps.
@@ -81,20 +96,14 @@ def validate_role(
         yield from validate_partition(parts, role.partition, where)
     elif role.broker is not None:
         yield from limit(where, role.broker, 1, parts.brokers)
-    elif role.kind == "step" and role.argument not in names and not _has_unread_names(parts):
-        allowed = ", ".join(sorted(names)) or "none: no earlier step has a name"
+    elif role.kind == "step" and role.argument not in names.known and names.complete:
+        allowed = ", ".join(sorted(names.known)) or "none: no earlier step has a name"
         yield UsageError("no earlier step of that name", where=where, got=repr(role.argument), allowed=allowed)
     elif role.kind == "clients" and not clients:
         yield UsageError("clients cannot be a target", where=where, got=repr(role), allowed="a role of brokers")
 
 
-def _has_unread_names(parts: Parts) -> bool:
-    return parts.steps is None or any("name" in one.unread for one in parts.steps)
-
-
-def validate_resource(
-    parts: Parts, resource: ConfigResource, where: str, names: Collection[str]
-) -> Iterator[UsageError]:
+def validate_resource(parts: Parts, resource: ConfigResource, where: str, names: EarlierNames) -> Iterator[UsageError]:
     """Report a config resource of an unknown topic or role, or of a non-broker.
 
     The request for a controller's would have to go to a controller.

@@ -50,6 +50,7 @@ class Role(ParsedText):
     """
 
     __slots__ = ("argument", "broker", "kind", "partition")
+    shown = "a role, e.g. 'leader(t-0)'"
 
     def __init__(self, text: str) -> None:
         """Raises `UsageError` that lists the allowed forms."""
@@ -88,6 +89,7 @@ class RoleOrNone(ParsedText):
     """A role, or `none` for no node; `role` is then None."""
 
     __slots__ = ("role",)
+    shown = "a role of one broker, or 'none'"
 
     def __init__(self, text: str) -> None:
         """Raises `UsageError` for any other text."""
@@ -102,6 +104,7 @@ class ConfigResource(ParsedText):
     """
 
     __slots__ = ("role", "topic")
+    shown = "'topic:NAME', 'broker:ROLE' or 'cluster'"
 
     def __init__(self, text: str) -> None:
         """Raise `UsageError` unless it is `topic:NAME`, `broker:ROLE` or `cluster`."""

@@ -13,6 +13,7 @@ from functools import partial
 from ebbtide.errors import EbbtideError, Problems, UsageError
 from ebbtide.releases.known_releases import parse_version
 from ebbtide.scenario.model import Scenario
+from ebbtide.scenario.parts import TablePart
 from ebbtide.scenario.references import put_at
 from ebbtide.scenario.validate_properties import validate_outward_properties, validate_properties
 
@@ -41,8 +42,9 @@ def refuse_unsafe(scenario: Scenario) -> None:
     problems: list[EbbtideError] = [*put_at("name", partial(check_name, scenario.name))]
     for index, text in enumerate(scenario.kafka):
         problems += put_at(f"kafka[{index}]", partial(parse_version, text))
-    problems += validate_properties(scenario.cluster)
-    problems += validate_outward_properties(scenario.cluster)
+    cluster = TablePart.of(scenario.cluster)
+    problems += validate_properties(cluster)
+    problems += validate_outward_properties(cluster)
     for name in scenario.topics:
         problems += validate_topic_name(name, f"topics.{name}")
     if problems:

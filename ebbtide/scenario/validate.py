@@ -6,17 +6,16 @@ It checks cluster, topics, clients, predictions, and the steps as a whole.
 from __future__ import annotations
 
 import contextlib
-import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
 from ebbtide.errors import UsageError
 from ebbtide.releases.known_releases import parse_version
-from ebbtide.scenario.model import ClusterSpec, TopicSpec
-from ebbtide.scenario.parts import MAX_BROKERS, Parts, StepPart, as_far_as_read
-from ebbtide.scenario.references import limit, limit_field, put_at
+from ebbtide.scenario.model import ClusterSpec
+from ebbtide.scenario.parts import MAX_BROKERS, Parts, StepPart, TablePart
+from ebbtide.scenario.references import EarlierNames, limit, limit_field, put_at
 from ebbtide.scenario.safety import check_name, validate_topic_name
 from ebbtide.scenario.steps.disk import ReadOnlyStep
 from ebbtide.scenario.triggers import HeldTrigger
@@ -31,8 +30,8 @@ from ebbtide.scenario.validate_triggers import validate_held
 def validate(parts: Parts) -> Iterator[UsageError]:
     """Return every problem of a scenario that its types cannot show.
 
-    The problems are references, ranges and exclusive keys, each at its own key. A check ends at
-    the first value that does not fit its type.
+    The problems are references, ranges and exclusive keys, each at its own key. A rule that reads
+    a value which does not fit its type is skipped.
     """
     yield from _header(parts)
     if parts.cluster is not None:
@@ -54,35 +53,47 @@ def _header(parts: Parts) -> Iterator[UsageError]:
         yield from put_at(f"kafka[{index}]", partial(parse_version, text))
 
 
-def _cluster(cluster: ClusterSpec, releases: tuple[str, ...]) -> Iterator[UsageError]:
-    yield from as_far_as_read(_quorum(cluster))
-    yield from as_far_as_read(validate_properties(cluster))
-    yield from as_far_as_read(_levels(cluster, releases))
+def _cluster(cluster: TablePart, releases: tuple[str, ...]) -> Iterator[UsageError]:
+    yield from cluster.check(_quorum)
+    yield from validate_properties(cluster)
+    features = cluster.elements("features", {})
+    yield from _levels(features)
+    yield from cluster.check(_formatting, releases, features)
     yield from limit_field("cluster", cluster, "brokers", 1, MAX_BROKERS)
     yield from limit_field("cluster", cluster, "session_timeout_s", 1, 60)
     yield from limit_field("cluster", cluster, "replica_lag_max_s", 1, 60)
 
 
-def _quorum(cluster: ClusterSpec) -> Iterator[UsageError]:
-    if cluster.controllers not in (1, 3):
-        yield UsageError(
-            "not a quorum size", where="cluster.controllers", got=str(cluster.controllers), allowed="1 or 3"
-        )
+def _quorum(*, controllers: int) -> Iterator[UsageError]:
+    if controllers not in (1, 3):
+        yield UsageError("not a quorum size", where="cluster.controllers", got=str(controllers), allowed="1 or 3")
 
 
-def _levels(cluster: ClusterSpec, releases: tuple[str, ...]) -> Iterator[UsageError]:
-    for name, level in cluster.features.items():
+def _levels(features: Mapping[str, int]) -> Iterator[UsageError]:
+    for name, level in features.items():
         yield from validate_feature_name(name, f"cluster.features.{name}")
         yield from limit(f"cluster.features.{name}", level, 0)
-    if all(level >= 0 for level in cluster.features.values()):
-        for text in releases:
-            yield from _features(text, cluster)
 
 
-def _features(kafka: str, cluster: ClusterSpec) -> Iterator[UsageError]:
-    with contextlib.suppress(UsageError):
-        parse_version(kafka)
-        yield from put_at("cluster.features", partial(validate_features, kafka, cluster))
+def _formatting(
+    releases: Sequence[str],
+    features: Mapping[str, int],
+    *,
+    controller_properties: Mapping[str, str],
+    broker_properties: Mapping[str, str],
+) -> Iterator[UsageError]:
+    """Report levels that a release cannot be formatted with."""
+    if any(level < 0 for level in features.values()):
+        return
+    cluster = ClusterSpec(
+        features=dict(features),
+        controller_properties=dict(controller_properties),
+        broker_properties=dict(broker_properties),
+    )
+    for kafka in releases:
+        with contextlib.suppress(UsageError):
+            parse_version(kafka)
+            yield from put_at("cluster.features", partial(validate_features, kafka, cluster))
 
 
 def _topics(parts: Parts) -> Iterator[UsageError]:
@@ -93,14 +104,14 @@ def _topics(parts: Parts) -> Iterator[UsageError]:
             yield from validate_topic(name, topic, f"topics.{name}", parts.brokers)
 
 
-def validate_topic(name: str, topic: TopicSpec, where: str, brokers: int) -> Iterator[UsageError]:
+def validate_topic(name: str, topic: TablePart, where: str, brokers: int) -> Iterator[UsageError]:
     """Report what is impossible for a topic on a cluster of so many brokers."""
     yield from validate_topic_name(name, where)
     yield from limit_field(where, topic, "partitions", 1, 100)
     yield from limit_field(where, topic, "replication_factor", 1, brokers, why="the number of brokers")
     yield from limit_field(where, topic, "min_isr", 1)
-    yield from as_far_as_read(_assignment(topic, f"{where}.assignment", brokers))
-    if "min.insync.replicas" in getattr(topic, "config", ()):
+    yield from topic.check(_assignment, topic, f"{where}.assignment", brokers)
+    if "min.insync.replicas" in topic.elements("config"):
         yield UsageError(
             "a config that has a key of its own",
             where=f"{where}.config",
@@ -109,51 +120,61 @@ def validate_topic(name: str, topic: TopicSpec, where: str, brokers: int) -> Ite
         )
 
 
-def _assignment(topic: TopicSpec, where: str, brokers: int) -> Iterator[UsageError]:
-    if not topic.assignment:
+def _assignment(topic: TablePart, where: str, brokers: int, *, replication_factor: int) -> Iterator[UsageError]:
+    """Report a list that cannot be an assignment, whatever stands for the numbers that could not be read."""
+    assignment: Sequence[Sequence[int | None] | None] = topic.elements("assignment")
+    if not assignment:
         return
-    wanted = f"{topic.partitions} lists of {topic.replication_factor} different broker ids from 1 to {brokers}"
-    fits = len(topic.assignment) == topic.partitions and all(
-        len(replicas) == len(set(replicas)) == topic.replication_factor and set(replicas) <= set(range(1, brokers + 1))
-        for replicas in topic.assignment
+    partitions: int | None = topic.get("partitions")
+    count = "" if partitions is None else f"{partitions} "
+    wanted = f"{count}lists of {replication_factor} different broker ids from 1 to {brokers}"
+    fits = partitions in (None, len(assignment)) and all(
+        _may_hold_partition(replicas, replication_factor, brokers) for replicas in assignment if replicas is not None
     )
     if not fits:
-        got = str([list(replicas) for replicas in topic.assignment])
+        lists = (", ".join("?" if one is None else str(one) for one in replicas or (None,)) for replicas in assignment)
+        got = "[" + ", ".join(f"[{one}]" for one in lists) + "]"
         yield UsageError("not an assignment of this topic", where=where, got=got, allowed=wanted)
+
+
+def _may_hold_partition(replicas: Sequence[int | None], replication_factor: int, brokers: int) -> bool:
+    known = [one for one in replicas if one is not None]
+    return (
+        len(replicas) == replication_factor
+        and len(known) == len(set(known))
+        and set(known) <= set(range(1, brokers + 1))
+    )
 
 
 def _file_system(parts: Parts, step: StepPart, where: str) -> Iterator[UsageError]:
     """Report a step that the file system of the nodes' disks cannot carry out."""
-    if isinstance(step.step, ReadOnlyStep) and getattr(parts.cluster, "file_system", None) == "xfs":
+    if step.type is ReadOnlyStep and parts.cluster is not None and parts.cluster.get("file_system") == "xfs":
         yield UsageError("xfs cannot be made read-only in this way", where=where, allowed="file_system = 'ext4'")
 
 
 def _steps(parts: Parts) -> Iterator[UsageError]:
-    names: set[str] = set()
+    names = EarlierNames()
     steps = parts.steps or ()
     for index, step in enumerate(steps):
         where = f"steps[{index}]"
         yield from validate_step(parts, step, where, names)
         for trigger in step.triggers:
-            if isinstance(trigger, HeldTrigger):
-                yield from as_far_as_read(validate_held(trigger, steps[:index], f"{where}.trigger.held"))
-        yield from as_far_as_read(_file_system(parts, step, where))
-        if step.name in names:
+            if trigger.type is HeldTrigger:
+                yield from validate_held(trigger, steps[:index], f"{where}.trigger.held")
+        yield from _file_system(parts, step, where)
+        if step.name in names.known:
             got = repr(step.name)
             yield UsageError("name taken by an earlier step", where=f"{where}.name", got=got, allowed="another")
-        if step.name is not None:
-            names.add(step.name)
-    one_controller = parts.cluster is not None and getattr(parts.cluster, "controllers", None) == 1
-    sure = itertools.takewhile(lambda one: one.unread.isdisjoint({"step", "target"}), steps)
-    known = itertools.takewhile(lambda one: one is not None, (one.step for one in sure))
-    yield from as_far_as_read(validate_order([one for one in known if one is not None], one_controller=one_controller))
+        names = names.with_step(step)
+    one_controller = parts.cluster is not None and parts.cluster.get("controllers") == 1
+    yield from validate_order(steps, one_controller=one_controller)
 
 
 def _predictions(parts: Parts) -> Iterator[UsageError]:
     ranges = []
     predictions = parts.predictions or ()
     for index, prediction in enumerate(predictions):
-        text = getattr(prediction, "kafka", None)
+        text = None if prediction is None else prediction.get("kafka")
         try:
             ranges += [] if text is None else [SpecifierSet(text)]
         except InvalidSpecifier:

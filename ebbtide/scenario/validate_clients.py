@@ -6,8 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from ebbtide.errors import UsageError
-from ebbtide.scenario.model import ConsumerSpec, ProducerSpec
-from ebbtide.scenario.parts import Parts, as_far_as_read
+from ebbtide.scenario.parts import Parts, TablePart
 from ebbtide.scenario.references import limit, limit_field, validate_topic_exists
 
 PAYLOAD_BYTES_MAX = 1_048_000
@@ -35,86 +34,84 @@ def validate_clients(parts: Parts) -> Iterator[UsageError]:
     for index, producer in enumerate(producers):
         if producer is not None:
             where = f"producers[{index}]"
-            yield from as_far_as_read(_validate_topic(parts, producer, f"{where}.topic"))
-            yield from as_far_as_read(_validate_sending(producer, where))
-            yield from as_far_as_read(_validate_guarantees(producer, where))
-            yield from as_far_as_read(_validate_transactions(producer, where))
+            yield from producer.check(_validate_topic, parts, where)
+            yield from producer.check(_validate_sending, where)
+            yield from _validate_guarantees(producer, where)
+            yield from producer.check(_validate_transaction_size, where)
+            for key in _OF_TRANSACTIONS:
+                yield from producer.check(_validate_transactions, f"{where}.{key}", producer.get(key))
             for name, low, high in _RANGES_OF_PRODUCERS:
                 yield from limit_field(where, producer, name, low, high)
     for index, consumer in enumerate(consumers):
         if consumer is not None:
             where = f"consumers[{index}]"
-            yield from as_far_as_read(_validate_topics(parts, consumer, where))
-            yield from as_far_as_read(_validate_group(consumer, where))
-            yield from as_far_as_read(_validate_leaving(consumer, where))
+            for at, topic in enumerate(consumer.elements("topics")):
+                if topic is not None:
+                    yield from validate_topic_exists(parts, topic, f"{where}.topics[{at}]")
+            yield from consumer.check(_validate_group, where)
+            yield from consumer.check(_validate_leaving, where)
             yield from limit_field(where, consumer, "leave_every", 1)
             yield from limit_field(where, consumer, "max_rate_per_s", 1)
 
 
-def _validate_topic(parts: Parts, producer: ProducerSpec, where: str) -> Iterator[UsageError]:
-    yield from validate_topic_exists(parts, producer.topic, where)
+def _validate_topic(parts: Parts, where: str, *, topic: str) -> Iterator[UsageError]:
+    yield from validate_topic_exists(parts, topic, f"{where}.topic")
 
 
-def _validate_topics(parts: Parts, consumer: ConsumerSpec, where: str) -> Iterator[UsageError]:
-    for at, topic in enumerate(consumer.topics):
-        yield from validate_topic_exists(parts, topic, f"{where}.topics[{at}]")
-
-
-def _validate_sending(producer: ProducerSpec, where: str) -> Iterator[UsageError]:
-    if producer.count is None and producer.rate_per_s is None:
+def _validate_sending(where: str, *, count: int | None, rate_per_s: float | None) -> Iterator[UsageError]:
+    if count is None and rate_per_s is None:
         yield UsageError("neither count nor rate", where=f"{where}.count", allowed="count, rate_per_s, or both")
 
 
-def _validate_guarantees(producer: ProducerSpec, where: str) -> Iterator[UsageError]:
-    if (producer.idempotent or producer.transactional) and producer.acks != "all":
+def _validate_guarantees(producer: TablePart, where: str) -> Iterator[UsageError]:
+    acks = producer.get("acks", "all")
+    if (producer.get("idempotent") or producer.get("transactional")) and acks != "all":
         yield UsageError(
             "an idempotent or transactional producer needs every in-sync replica",
             where=f"{where}.acks",
-            got=repr(producer.acks),
+            got=repr(acks),
             allowed="'all'",
         )
-    if producer.transactional and producer.txn_records is None:
+
+
+def _validate_transaction_size(where: str, *, transactional: bool, txn_records: int | None) -> Iterator[UsageError]:
+    if transactional and txn_records is None:
         yield UsageError(
             "missing key", where=f"{where}.txn_records", allowed="how many records a transaction has, e.g. 50"
         )
 
 
-def _validate_transactions(producer: ProducerSpec, where: str) -> Iterator[UsageError]:
-    for key in _OF_TRANSACTIONS:
-        records = getattr(producer, key, None)
-        if records is not None and not producer.transactional:
-            yield UsageError(
-                "only a transactional producer has transactions",
-                where=f"{where}.{key}",
-                got=str(records),
-                allowed="transactional = true beside it",
-            )
-
-
-def _validate_group(consumer: ConsumerSpec, where: str) -> Iterator[UsageError]:
-    if consumer.group is not None and not _GROUP.fullmatch(consumer.group):
+def _validate_transactions(where: str, records: int | None, *, transactional: bool) -> Iterator[UsageError]:
+    if records is not None and not transactional:
         yield UsageError(
-            "not a group name",
-            where=f"{where}.group",
-            got=repr(consumer.group),
-            allowed="1 to 64 of A-Z a-z 0-9 . _ -",
+            "only a transactional producer has transactions",
+            where=where,
+            got=str(records),
+            allowed="transactional = true beside it",
         )
 
 
-def _validate_leaving(consumer: ConsumerSpec, where: str) -> Iterator[UsageError]:
-    if consumer.leave_every is not None and consumer.group is None:
+def _validate_group(where: str, *, group: str | None) -> Iterator[UsageError]:
+    if group is not None and not _GROUP.fullmatch(group):
+        yield UsageError(
+            "not a group name", where=f"{where}.group", got=repr(group), allowed="1 to 64 of A-Z a-z 0-9 . _ -"
+        )
+
+
+def _validate_leaving(where: str, *, leave_every: float | None, group: str | None) -> Iterator[UsageError]:
+    if leave_every is not None and group is None:
         yield UsageError(
             "only a member of a group can leave it",
             where=f"{where}.leave_every",
-            got=str(consumer.leave_every),
+            got=str(leave_every),
             allowed="group = 'NAME' beside it",
         )
 
 
-def _validate_ids(kind: str, clients: Sequence[ProducerSpec | ConsumerSpec | None]) -> Iterator[UsageError]:
+def _validate_ids(kind: str, clients: Sequence[TablePart | None]) -> Iterator[UsageError]:
     taken = set()
     for index, client in enumerate(clients):
-        one = getattr(client, "id", None)
+        one = None if client is None else client.get("id")
         if one is None:
             continue
         yield from limit(f"{kind}[{index}].id", one, 1, 1_000_000)

@@ -10,24 +10,28 @@ every node that the role can mean:
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
 
 from ebbtide.errors import UsageError
+from ebbtide.scenario.parts import StepPart
+from ebbtide.scenario.roles import Role
 from ebbtide.scenario.steps.kind import Kind
-from ebbtide.scenario.steps.step import StepSpec, target_of
+from ebbtide.scenario.steps.step import BaseStep, StepSpec, target_of
 from ebbtide.scenario.steps.table import (
     CUT_KINDS,
     DISK_TROUBLES,
-    HEALED_BY,
+    ENDED_BY,
     KINDS,
     NEEDS_A_SOUND_VOLUME,
     NETWORK_FAULTS,
+    STEP_TYPES,
     TAKES_DOWN,
     StepKind,
 )
+from ebbtide.scenario.triggers import tag_of
 
 _NOT_BROKERS = ("controller", "controllers")
 _FIXED = ("broker", "controllers")
@@ -42,6 +46,7 @@ class _TargetKey(NamedTuple):
 
 
 _CLIENTS = _TargetKey("clients")
+_UNREAD = _TargetKey("unread")
 
 
 class _Fault(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,24 +59,65 @@ class _Fault(msgspec.Struct, frozen=True, kw_only=True):
     who: _TargetKey
 
 
-def validate_order(steps: Sequence[StepSpec], *, one_controller: bool) -> Iterator[UsageError]:
+class _Standing(msgspec.Struct, frozen=True):
+    """The faults before a step: those certainly in force, and those that may be.
+
+    What a step does of which a part could not be read is not certain.
+    """
+
+    certain: tuple[_Fault, ...] = ()
+    possible: tuple[_Fault, ...] = ()
+
+    def after(self, kind: type[BaseStep], who: _TargetKey | None, *, all_nodes: bool) -> _Standing:
+        """The faults after a step of this kind on `who`, or on `all_nodes`."""
+        word = tag_of(kind)
+
+        def stays(fault: _Fault) -> bool:
+            ends = ENDED_BY[fault.kind] == word and (all_nodes or who == fault.who)
+            # A process that ends is not paused any more.
+            return not ends and not (KINDS[fault.kind].pauses and kind.kind.takes_down and fault.who == who)
+
+        kept = tuple(filter(stays, self.certain))
+        if word in ENDED_BY and (who is not None or word in NETWORK_FAULTS):
+            kept = (*kept, _Fault(kind=word, who=who or _CLIENTS))
+        return _Standing(kept, self.possible)
+
+    def after_one_of(self, kinds: Iterable[type[BaseStep]], who: _TargetKey | None) -> _Standing:
+        """The faults after a step of one of these kinds, which may have ended any fault that they end."""
+        words = {tag_of(kind): kind.kind for kind in kinds}
+
+        def stays(fault: _Fault) -> bool:
+            ends = ENDED_BY[fault.kind] in words
+            return not ends and not (KINDS[fault.kind].pauses and any(of.takes_down for of in words.values()))
+
+        begun = [word for word in words if word in ENDED_BY]
+        new = tuple(_Fault(kind=word, who=_CLIENTS if word in NETWORK_FAULTS else who or _UNREAD) for word in begun)
+        ended = tuple(fault for fault in self.certain if not stays(fault))
+        return _Standing(tuple(filter(stays, self.certain)), (*self.possible, *ended, *new))
+
+
+def validate_order(steps: Sequence[StepPart], *, one_controller: bool) -> Iterator[UsageError]:
     """Report the steps that the order of the schedule makes impossible.
 
     `one_controller`: there is certainly no more than one, so that `controller` is the same node at each step.
     """
     fixed = (*_FIXED, "controller") if one_controller else _FIXED
-    open_: list[_Fault] = []
+    standing = _Standing()
     named: dict[str, _TargetKey] = {}
     for index, step in enumerate(steps):
-        who = _target_key(step, index, named, fixed)
-        yield from _impossible(step, who, open_, f"steps[{index}]")
+        role: Role | None = step.get("target")
+        who = _target_key(role, index, named, fixed)
+        unread = "target" in step.unread
+        if unread:
+            who = _TargetKey(_UNREAD.kind, f"of step {index}")
+        if step.type is not None:
+            yield from _impossible(step.type, role, who, standing, f"steps[{index}]", sure=not unread)
         if step.name is not None and who is not None:
             named[step.name] = who
-        open_ = [fault for fault in open_ if not _ends_fault(step, who, fault) and not _cuts_short(step, who, fault)]
-        # A node whose volume was mended may have ended before.
-        leaves_broken = step.step in HEALED_BY or step.kind.may_leave_down
-        if leaves_broken and (who is not None or step.step in NETWORK_FAULTS):
-            open_.append(_Fault(kind=step.step, who=who or _CLIENTS))
+        if step.type is None or unread:
+            standing = standing.after_one_of(step.kinds, who)
+        else:
+            standing = standing.after(step.type, who, all_nodes=role is None)
 
 
 def impossible_now(step: StepSpec, node: int | None, in_force: Iterable[tuple[StepKind, int]]) -> Iterator[UsageError]:
@@ -79,11 +125,13 @@ def impossible_now(step: StepSpec, node: int | None, in_force: Iterable[tuple[St
 
     Each fault in force comes with the node that it is on.
     """
-    open_ = [_Fault(kind=kind, who=_node(on)) for kind, on in in_force]
-    if step.step == "start":
+    faults = tuple(_Fault(kind=kind, who=_node(on)) for kind, on in in_force)
+    if step.kind.starts:
         # Trouble with its volume may have ended a node, and need not have.
-        open_ = [fault for fault in open_ if fault.kind in TAKES_DOWN]
-    yield from _impossible(step, None if node is None else _node(node), open_, "step")
+        faults = tuple(fault for fault in faults if fault.kind in TAKES_DOWN)
+    who = None if node is None else _node(node)
+    kind = STEP_TYPES[step.step]
+    yield from _impossible(kind, target_of(step), who, _Standing(faults), "step")
 
 
 def _node(node: int) -> _TargetKey:
@@ -91,67 +139,75 @@ def _node(node: int) -> _TargetKey:
     return _TargetKey("broker", str(node))
 
 
-def _impossible(step: StepSpec, who: _TargetKey | None, open_: Sequence[_Fault], where: str) -> Iterator[UsageError]:
-    kind, target = step.kind, target_of(step)
-    healed: set[str] = {fault for fault, healer in HEALED_BY.items() if healer == step.step}
-    if step.step == "start":
-        healed |= DISK_TROUBLES | {one for one, of in KINDS.items() if of.may_leave_down}
-    candidates = [fault for fault in open_ if fault.kind in healed]
-    if kind.nothing_to_end is not None and target is None and not candidates:
-        nothing, allowed = kind.nothing_to_end
-        yield UsageError(nothing, where=f"{where}.step", got=step.step, allowed=allowed)
-    elif healed and who is not None and not any(_may_be(who, fault.who) for fault in candidates):
+def _impossible(
+    kind: type[BaseStep],
+    target: Role | None,
+    who: _TargetKey | None,
+    standing: _Standing,
+    where: str,
+    *,
+    sure: bool = True,
+) -> Iterator[UsageError]:
+    """Report why a step of this kind on `who` is impossible; `sure`: its target, or that it has none, was read."""
+    word, of = tag_of(kind), kind.kind
+    healed = {fault for fault, ended_by in ENDED_BY.items() if ended_by == word}
+    if of.starts:
+        healed |= DISK_TROUBLES
+    candidates = [fault for fault in (*standing.certain, *standing.possible) if fault.kind in healed]
+    if of.nothing_to_end is not None and target is None and sure and not candidates:
+        nothing, allowed = of.nothing_to_end
+        yield UsageError(nothing, where=f"{where}.step", got=word, allowed=allowed)
+    elif healed and who is not None and sure and not any(_may_be(who, fault.who) for fault in candidates):
         after = ", ".join(sorted(healed))
         yield UsageError(
-            f"nothing to {step.step}: no earlier step left this node so",
+            f"nothing to {word}: no earlier step left this node so",
             where=f"{where}.target",
             got=repr(target),
             allowed=f"a node after {after}",
         )
-    if kind.needs_process and any(fault.kind in TAKES_DOWN and fault.who == who for fault in open_):
+    on_node = [KINDS[fault.kind] for fault in standing.certain if fault.who == who]
+    if of.needs_process and any(one.takes_down for one in on_node):
         yield UsageError(
-            f"a {step.step} of a node that is down",
-            where=f"{where}.target",
-            got=repr(target),
-            allowed="start it first",
+            f"a {word} of a node that is down", where=f"{where}.target", got=repr(target), allowed="start it first"
         )
-    if kind.needs_awake and any(fault.kind == "pause" and fault.who == who for fault in open_):
+    if of.needs_awake and any(one.pauses for one in on_node):
         yield UsageError(
-            f"a {step.step} of a node that is paused",
+            f"a {word} of a node that is paused",
             where=f"{where}.target",
             got=repr(target),
             allowed="resume it first, or kill it",
         )
-    if kind.takes_down and any(_took_as_much(kind, KINDS[fault.kind]) and fault.who == who for fault in open_):
+    if of.takes_down and any(_took_as_much(of, one) for one in on_node):
         yield UsageError(
-            f"a {step.step} of a volume with nothing left to lose",
+            f"a {word} of a volume with nothing left to lose",
             where=f"{where}.target",
             got=repr(target),
             allowed="start it first",
         )
-    if step.step in NEEDS_A_SOUND_VOLUME and any(fault.kind in DISK_TROUBLES and fault.who == who for fault in open_):
+    if word in NEEDS_A_SOUND_VOLUME and any(one.volume is not None for one in on_node):
         yield UsageError(
-            f"a {step.step} of a volume that is in trouble already",
+            f"a {word} of a volume that is in trouble already",
             where=f"{where}.target",
             got=repr(target),
             allowed="mend-disk first",
         )
-    if step.step in CUT_KINDS and kind.ends_itself and any(fault.kind in NETWORK_FAULTS for fault in open_):
+    if word in CUT_KINDS and of.ends_itself and any(fault.kind in NETWORK_FAULTS for fault in standing.certain):
         yield UsageError(
-            f"a {step.step} heals every cut, also the one that is in force",
+            f"a {word} heals every cut, also the one that is in force",
             where=f"{where}.step",
-            got=step.step,
+            got=word,
             allowed="heal first",
         )
 
 
-def _target_key(step: StepSpec, index: int, named: dict[str, _TargetKey], fixed: Collection[str]) -> _TargetKey | None:
+def _target_key(
+    role: Role | None, index: int, named: Mapping[str, _TargetKey], fixed: Collection[str]
+) -> _TargetKey | None:
     """Return the certain target of a role at this step.
 
     A role of a `fixed` kind is itself. Any other is the node it resolved to at this step, and
     `step(NAME)` is the same node.
     """
-    role = target_of(step)
     if role is None:
         return None
     if role.kind == "step":
@@ -159,17 +215,6 @@ def _target_key(step: StepSpec, index: int, named: dict[str, _TargetKey], fixed:
     if role.kind in fixed:
         return _TargetKey(role.kind, role.argument)
     return _TargetKey(role.kind, f"{role.argument} at step {index}")
-
-
-def _cuts_short(step: StepSpec, who: _TargetKey | None, fault: _Fault) -> bool:
-    """A process that ends is not paused any more."""
-    return fault.kind == "pause" and step.step in TAKES_DOWN and fault.who == who
-
-
-def _ends_fault(step: StepSpec, who: _TargetKey | None, fault: _Fault) -> bool:
-    if HEALED_BY.get(fault.kind, "start") != step.step:
-        return False
-    return target_of(step) is None or who == fault.who
 
 
 def _took_as_much(kind: Kind, earlier: Kind) -> bool:
@@ -181,6 +226,8 @@ def _took_as_much(kind: Kind, earlier: Kind) -> bool:
 
 
 def _may_be(one: _TargetKey, other: _TargetKey) -> bool:
+    if _UNREAD.kind in (one.kind, other.kind):
+        return True
     if one.kind == other.kind == "broker":
         return one == other
     return (one.kind in _NOT_BROKERS) == (other.kind in _NOT_BROKERS)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
 
 from ebbtide.errors import UsageError
 from ebbtide.releases.known_releases import KNOWN, OLDEST
-from ebbtide.scenario.model import Prediction
-from ebbtide.scenario.parts import Parts, as_far_as_read
+from ebbtide.scenario.model import ClusterSpec
+from ebbtide.scenario.parts import Parts, TablePart
 from ebbtide.scenario.property_names import PROPERTY_NAMES, WITNESS_AGREES
 from ebbtide.scenario.references import limit, limit_field
 from ebbtide.scenario.validate_features import has_level, validate_feature_name
@@ -22,56 +22,71 @@ def validate_predictions(parts: Parts) -> Iterator[UsageError]:
 
     Some predictions cannot be compared with any run.
     """
-    earlier: list[tuple[int, Prediction]] = []
+    earlier: list[tuple[int, str, Mapping[str, int]]] = []
     for index, prediction in enumerate(parts.predictions or ()):
-        if prediction is not None:
-            where = f"predictions[{index}]"
-            for key in ("exercised", "never"):
-                for at, fact in enumerate(getattr(prediction, key, ())):
+        if prediction is None:
+            continue
+        where = f"predictions[{index}]"
+        for key in ("exercised", "never"):
+            for at, fact in enumerate(prediction.elements(key)):
+                if fact is not None:
                     yield from _fact_known(fact, f"{where}.{key}[{at}]")
-            for at, name in enumerate(getattr(prediction, "holds", ())):
+        for at, name in enumerate(prediction.elements("holds")):
+            if name is not None:
                 yield from _property_known(name, f"{where}.holds[{at}]")
-            yield from as_far_as_read(_contradictory_holds(prediction, f"{where}.holds"))
-            yield from as_far_as_read(_loss(prediction, f"{where}.loss"))
-            yield from as_far_as_read(_acks(parts, prediction, f"{where}.loss.acks"))
-            yield from as_far_as_read(_unavailable(parts, prediction, f"{where}.unavailable_s"))
-            yield from as_far_as_read(_features(parts, prediction, f"{where}.features"))
-            yield from as_far_as_read(_place(prediction, earlier, where))
-            earlier.append((index, prediction))
+        yield from _contradictory_holds(prediction, f"{where}.holds")
+        if (loss := prediction.get("loss")) is not None:
+            for key in ("at_least", "cause"):
+                yield from loss.check(_loss, loss.get(key), f"{where}.loss.{key}")
+            yield from _acks(parts, loss, f"{where}.loss.acks")
+        if (bounds := prediction.get("unavailable_s")) is not None:
+            yield from _unavailable(parts, bounds, f"{where}.unavailable_s")
+        yield from _features(parts, prediction, f"{where}.features")
+        yield from prediction.check(_releases, f"{where}.kafka")
+        yield from prediction.check(_place, earlier, where)
+        if prediction.unread.isdisjoint({"kafka", "features"}):
+            earlier.append((index, prediction.get("kafka"), prediction.get("features")))
 
 
-def _place(prediction: Prediction, earlier: Iterable[tuple[int, Prediction]], where: str) -> Iterator[UsageError]:
-    """A range without releases, and one whose runs all fit an earlier prediction."""
-    versions = _range_of(prediction.kafka)
-    if versions is None:
-        return
-    if not _matching_versions(versions, _breaks(prediction.kafka)):
+def _releases(where: str, *, kafka: str) -> Iterator[UsageError]:
+    """A range without releases."""
+    versions = _range_of(kafka)
+    if versions is not None and not _matching_versions(versions, _breaks(kafka)):
         yield UsageError(
             "holds no Kafka release",
-            where=f"{where}.kafka",
-            got=repr(prediction.kafka),
+            where=where,
+            got=repr(kafka),
             allowed=f"a range that holds one from {OLDEST} on, e.g. '>=3.7,<4.1'",
         )
+
+
+def _place(
+    earlier: Sequence[tuple[int, str, Mapping[str, int]]], where: str, *, kafka: str, features: Mapping[str, int]
+) -> Iterator[UsageError]:
+    """A prediction whose runs all fit an earlier one."""
+    if not _has_range(kafka):
         return
-    first = next((at for at, one in earlier if _has_range(one) and _always_before(one, prediction)), None)
+    first = next(
+        (
+            at
+            for at, text, levels in earlier
+            if _has_range(text) and levels.items() <= features.items() and _is_within_range(kafka, text)
+        ),
+        None,
+    )
     if first is not None:
         yield UsageError(
             f"never comes into play: predictions[{first}] fits every run that this one fits, and the first counts",
             where=where,
-            got=_describe_target(prediction),
+            got=_describe_target(kafka, features),
             allowed="the narrower prediction first",
         )
 
 
-def _has_range(prediction: Prediction) -> bool:
-    """Whether it says releases, and all levels that it asks for were read."""
-    text = getattr(prediction, "kafka", None)
-    versions = None if text is None else _range_of(text)
-    return (
-        versions is not None
-        and bool(_matching_versions(versions, _breaks(str(text))))
-        and hasattr(prediction, "features")
-    )
+def _has_range(text: str) -> bool:
+    """Whether a range holds any release."""
+    versions = _range_of(text)
+    return versions is not None and bool(_matching_versions(versions, _breaks(text)))
 
 
 def _fact_known(name: str, where: str) -> Iterator[UsageError]:
@@ -88,23 +103,19 @@ def _fact_known(name: str, where: str) -> Iterator[UsageError]:
         )
 
 
-def _loss(prediction: Prediction, where: str) -> Iterator[UsageError]:
-    """Report keys about lost records in a prediction that allows no loss."""
-    loss = prediction.loss
-    if loss.committed == loss.uncommitted == "none":
-        for key, got in (("at_least", loss.at_least), ("cause", loss.cause)):
-            if got is not None:
-                yield UsageError(
-                    "contradicts that no record is lost",
-                    where=f"{where}.{key}",
-                    got=repr(got),
-                    allowed="committed or uncommitted = 'some' or 'any' beside it",
-                )
+def _loss(got: object, where: str, *, committed: str, uncommitted: str) -> Iterator[UsageError]:
+    """Report a key about lost records in a prediction that allows no loss."""
+    if committed == uncommitted == "none" and got is not None:
+        yield UsageError(
+            "contradicts that no record is lost",
+            where=where,
+            got=repr(got),
+            allowed="committed or uncommitted = 'some' or 'any' beside it",
+        )
 
 
 def _property_known(name: str, where: str) -> Iterator[UsageError]:
     """A property that no verdict has."""
-    # Imported here: few files name properties, and the verdict needs its libraries.
     known = (*PROPERTY_NAMES, WITNESS_AGREES)
     if name not in known:
         yield UsageError(
@@ -115,10 +126,10 @@ def _property_known(name: str, where: str) -> Iterator[UsageError]:
         )
 
 
-def _contradictory_holds(prediction: Prediction, where: str) -> Iterator[UsageError]:
+def _contradictory_holds(prediction: TablePart, where: str) -> Iterator[UsageError]:
     """Report a property that the prediction wants to hold and to be violated."""
-    for at, name in enumerate(prediction.holds):
-        if name in prediction.violates:
+    for at, name in enumerate(prediction.elements("holds")):
+        if name is not None and name in prediction.elements("violates"):
             yield UsageError(
                 "contradicts violates",
                 where=f"{where}[{at}]",
@@ -127,91 +138,97 @@ def _contradictory_holds(prediction: Prediction, where: str) -> Iterator[UsageEr
             )
 
 
-def _acks(parts: Parts, prediction: Prediction, where: str) -> Iterator[UsageError]:
+def _acks(parts: Parts, loss: TablePart, where: str) -> Iterator[UsageError]:
     """Report losses by acks that no producer can show, and those that the prediction rules out."""
-    loss = prediction.loss
-    producers = parts.producers
-    used = None if producers is None or None in producers else {one.acks for one in producers if one is not None}
-    for acks, wanted in loss.acks.items():
-        if used is not None and acks not in used:
+    producers = (None,) if parts.producers is None else parts.producers
+    used = {None if one is None else one.get("acks") for one in producers}
+    for acks, wanted in loss.elements("acks", {}).items():
+        if None not in used and acks not in used:
             yield UsageError(
                 "no producer sends with these acks",
                 where=f"{where}.{acks}",
                 got=repr(wanted),
-                allowed=f"acks of a producer: {', '.join(sorted(used))}",
+                allowed=f"acks of a producer: {', '.join(sorted(map(str, used)))}",
             )
-        elif wanted == "some" and acks != "0" and loss.committed == loss.uncommitted == "none":
-            yield UsageError(
-                "contradicts that no record is lost",
-                where=f"{where}.{acks}",
-                got=repr(wanted),
-                allowed="committed or uncommitted = 'some' or 'any' beside it",
-            )
+        elif wanted == "some" and acks != "0":
+            yield from loss.check(_loss, wanted, f"{where}.{acks}")
 
 
-def _unavailable(parts: Parts, prediction: Prediction, where: str) -> Iterator[UsageError]:
+def _unavailable(parts: Parts, bounds: TablePart, where: str) -> Iterator[UsageError]:
     """Report bounds that bound nothing, or that no run can meet."""
-    bounds = prediction.unavailable_s
-    if bounds is None:
-        return
-    named = {"no_leader": bounds.no_leader, "no_ack": bounds.no_ack}
-    if not any(named.values()):
-        yield UsageError("bounds nothing", where=where, allowed=" or ".join(named))
-    for name, one in named.items():
+    names = ("no_leader", "no_ack")
+    if not any(map(bounds.has_value, names)):
+        yield UsageError("bounds nothing", where=where, allowed=" or ".join(names))
+    for name in names:
+        one: TablePart | None = bounds.get(name)
         if one is None:
             continue
         at = f"{where}.{name}"
         yield from limit_field(at, one, "min", 0)
         yield from limit_field(at, one, "max", 0)
-        if one.min is None and one.max is None:
-            yield UsageError("bounds nothing", where=at, allowed="min or max, in seconds")
-        if one.min is not None and one.max is not None and one.min > one.max:
-            yield UsageError("min is above max", where=at, got=f"{one.min:g} and {one.max:g}", allowed="min <= max")
-    producers = parts.producers
-    if bounds.no_ack is not None and producers and all(getattr(one, "acks", "all") != "all" for one in producers):
+        yield from one.check(_time_bounds, at)
+    producers = (None,) if parts.producers is None else parts.producers
+    if (
+        bounds.has_value("no_ack")
+        and producers
+        and not any(one is None or one.may_be("acks", "all") for one in producers)
+    ):
         yield UsageError(
             "nobody waits for an ack of acks=all", where=f"{where}.no_ack", allowed="a producer with acks = 'all'"
         )
 
 
-def _features(parts: Parts, prediction: Prediction, where: str) -> Iterator[UsageError]:
+def _time_bounds(where: str, *, min_: float | None, max_: float | None) -> Iterator[UsageError]:
+    """Report bounds without a number, and those that no time meets."""
+    if min_ is None and max_ is None:
+        yield UsageError("bounds nothing", where=where, allowed="min or max, in seconds")
+    if min_ is not None and max_ is not None and min_ > max_:
+        yield UsageError("min is above max", where=where, got=f"{min_:g} and {max_:g}", allowed="min <= max")
+
+
+def _features(parts: Parts, prediction: TablePart, where: str) -> Iterator[UsageError]:
     """Report unknown features, and levels that no release in the range has."""
-    text = getattr(prediction, "kafka", None)
+    text = prediction.get("kafka")
     versions = None if text is None else _range_of(text)
     named = [*(one.version for one in KNOWN), *(parts.kafka or ())]
     known = [] if versions is None or parts.kafka is None else [one for one in named if versions.contains(one)]
-    for name, level in prediction.features.items():
+    for name, level in prediction.elements("features", {}).items():
         at = f"{where}.{name}"
         unknown = list(validate_feature_name(name, at))
         yield from unknown
         yield from limit(at, level, 0)
-        if unknown or level < 0 or not known or parts.cluster is None:
-            continue
-        if not any(has_level(release, name, level, parts.cluster) for release in known):
-            yield UsageError(
-                "no known release in this range has this level",
-                where=at,
-                got=str(level),
-                allowed=f"a level of {name} that one of {', '.join(known)} has",
-            )
+        if not unknown and level >= 0 and known and parts.cluster is not None:
+            yield from parts.cluster.check(_level_of_no_release, known, name, level, at)
 
 
-def _always_before(earlier: Prediction, later: Prediction) -> bool:
-    """Whether the earlier prediction fits every run that the later one fits.
+def _level_of_no_release(
+    known: Sequence[str],
+    name: str,
+    level: int,
+    where: str,
+    *,
+    controller_properties: dict[str, str],
+    broker_properties: dict[str, str],
+) -> Iterator[UsageError]:
+    cluster = ClusterSpec(controller_properties=controller_properties, broker_properties=broker_properties)
+    if not any(has_level(release, name, level, cluster) for release in known):
+        yield UsageError(
+            "no known release in this range has this level",
+            where=where,
+            got=str(level),
+            allowed=f"a level of {name} that one of {', '.join(known)} has",
+        )
 
-    Both predictions have ranges.
-    """
-    if not earlier.features.items() <= later.features.items():
-        return False
-    points = _breaks(earlier.kafka, later.kafka)
-    return _matching_versions(SpecifierSet(later.kafka), points) <= _matching_versions(
-        SpecifierSet(earlier.kafka), points
-    )
+
+def _is_within_range(later: str, earlier: str) -> bool:
+    """Whether the earlier range holds every release of the later one."""
+    points = _breaks(earlier, later)
+    return _matching_versions(SpecifierSet(later), points) <= _matching_versions(SpecifierSet(earlier), points)
 
 
-def _describe_target(prediction: Prediction) -> str:
-    levels = ", ".join(f"{name} = {level}" for name, level in sorted(prediction.features.items()))
-    return repr(prediction.kafka) + (f" with {levels}" if levels else "")
+def _describe_target(kafka: str, features: Mapping[str, int]) -> str:
+    levels = ", ".join(f"{name} = {level}" for name, level in sorted(features.items()))
+    return repr(kafka) + (f" with {levels}" if levels else "")
 
 
 def _range_of(text: str) -> SpecifierSet | None:

@@ -10,13 +10,14 @@ from collections.abc import Iterator
 
 from ebbtide.errors import UsageError
 from ebbtide.properties_file import is_writable
-from ebbtide.scenario.model import NODE_ROLES, ClusterSpec
+from ebbtide.scenario.model import NODE_ROLES
 from ebbtide.scenario.owned_properties import HARNESS_OWNED, leads_out
+from ebbtide.scenario.parts import TablePart
 
 _NAME = re.compile(r"[^\s=:#!\\]+")
 
 
-def validate_properties(cluster: ClusterSpec) -> Iterator[UsageError]:
+def validate_properties(cluster: TablePart) -> Iterator[UsageError]:
     """Report names of several properties, and properties that tie a node down.
 
     A node is tied to its network and volume by these properties. The scenario of a record must pass this too,
@@ -25,7 +26,7 @@ def validate_properties(cluster: ClusterSpec) -> Iterator[UsageError]:
     """
     for role in NODE_ROLES:
         where = f"cluster.{role}_properties"
-        properties = cluster.properties_of(role)
+        properties = cluster.elements(f"{role}_properties", {})
         owned = sorted(HARNESS_OWNED & properties.keys())
         if owned:
             yield UsageError(
@@ -43,14 +44,14 @@ def validate_properties(cluster: ClusterSpec) -> Iterator[UsageError]:
                 yield UsageError("not a property's value", where=f"{where}.{name}", got=repr(value), allowed=allowed)
 
 
-def validate_outward_properties(cluster: ClusterSpec) -> Iterator[UsageError]:
+def validate_outward_properties(cluster: TablePart) -> Iterator[UsageError]:
     """Properties by which Kafka writes or runs files outside of the run's folder.
 
     Whatever starts Kafka refuses them, also from a record: whoever made it may have written anything into it. Judging
     a finished record starts nothing, and takes them.
     """
     for role in NODE_ROLES:
-        for name in cluster.properties_of(role):
+        for name in cluster.elements(f"{role}_properties"):
             if leads_out(name):
                 yield UsageError(
                     "a property by which Kafka writes or runs files outside of the run's folder",

@@ -13,12 +13,13 @@ from ebbtide.suggestions import bracketed_suggestion
 _NO_REPLICAS = ("controller", "controllers", "clients")
 
 
-def validate_replicas(replicas: Sequence[Role], where: str, brokers: int) -> Iterator[UsageError]:
+def validate_replicas(replicas: Sequence[Role | None], where: str, brokers: int) -> Iterator[UsageError]:
     """Report replicas that are not brokers, that repeat, or that are too many."""
-    for role in replicas:
+    known = [role for role in replicas if role is not None]
+    for role in known:
         if role.kind in _NO_REPLICAS:
             yield UsageError("no replica can be there", where=where, got=repr(role), allowed="roles of brokers")
-    for one, other in combinations(replicas, 2):
+    for one, other in combinations(known, 2):
         if overlap(one, other):
             got = f"{one!r} and {other!r}"
             yield UsageError("a broker holds a replica once", where=where, got=got, allowed="each broker once")
@@ -41,8 +42,8 @@ def validate_error_name(name: str, where: str) -> Iterator[UsageError]:
 
 def validate_deleted_topic(parts: Parts, topic: str, where: str) -> Iterator[UsageError]:
     """A topic that clients use: what of its records is lost could not be judged."""
-    read = {name for consumer in parts.consumers or () for name in getattr(consumer, "topics", ())}
-    written = {getattr(producer, "topic", None) for producer in parts.producers or ()}
+    read = {name for one in parts.consumers or () if one is not None for name in one.elements("topics")}
+    written = {one.get("topic") for one in parts.producers or () if one is not None}
     if topic in read | written:
         yield UsageError(
             "a topic that clients use", where=where, got=repr(topic), allowed="one without producers and consumers"

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
 
 from ebbtide.errors import UsageError
-from ebbtide.scenario.parts import Parts, StepPart, as_far_as_read
+from ebbtide.scenario.parts import Parts, StepPart
 from ebbtide.scenario.references import (
-    limit,
+    EarlierNames,
+    limit_field,
     validate_partition,
     validate_resource,
     validate_role,
@@ -17,13 +17,14 @@ from ebbtide.scenario.references import (
 from ebbtide.scenario.roles import ConfigResource, Role
 from ebbtide.scenario.steps.disk import SlowDiskStep
 from ebbtide.scenario.steps.network import BetweenStep, IsolateStep
-from ebbtide.scenario.steps.step import StepSpec, target_of
+from ebbtide.scenario.steps.step import BaseStep
 from ebbtide.scenario.validate_faults import (
     validate_broker,
     validate_either,
     validate_groups,
-    validate_not_itself,
+    validate_isolation,
     validate_sides,
+    validate_slow_delay,
     validate_slowness,
 )
 from ebbtide.scenario.validate_features import validate_feature_name
@@ -32,22 +33,23 @@ from ebbtide.scenario.validate_triggers import validate_api, validate_trigger
 from ebbtide.scenario.words import PartitionName
 
 
-def validate_step(parts: Parts, part: StepPart, where: str, names: Collection[str]) -> Iterator[UsageError]:
+def validate_step(parts: Parts, part: StepPart, where: str, names: EarlierNames) -> Iterator[UsageError]:
     """Report the mistakes of one step; `names` are those of earlier steps."""
-    step = part.step
     yield from _references(parts, part, where, names)
-    yield from _keys_of_any_kind(parts, part.values, where)
+    yield from _keys_of_any_kind(parts, part, where)
     for trigger in part.triggers:
         yield from validate_trigger(parts, trigger, f"{where}.trigger", names)
-    if step is not None:
-        for check in (validate_either, _only_brokers, _own_rules):
-            yield from as_far_as_read(check(parts, step, where))
+    if part.type is not None:
+        yield from validate_either(part, part.type, where)
+        if part.type.kind.only_brokers is not None:
+            yield from part.check(_only_brokers, part.type.kind.only_brokers, where)
+        yield from _own_rules(part, part.type, where)
 
 
-def _references(parts: Parts, part: StepPart, where: str, names: Collection[str]) -> Iterator[UsageError]:
+def _references(parts: Parts, part: StepPart, where: str, names: EarlierNames) -> Iterator[UsageError]:
     """Validate the nodes and other things that a step names in keys of its own."""
-    for key, value in part.values.items():
-        clients = key != "target" or part.step is None or part.step.kind.family == "wire"
+    for key, value in (*part.values.items(), *part.torn.items()):
+        clients = key != "target" or part.type is None or part.type.kind.family == "wire"
         for at, one in _each_value(f"{where}.{key}", value):
             match one:
                 case Role():
@@ -57,16 +59,15 @@ def _references(parts: Parts, part: StepPart, where: str, names: Collection[str]
                 case ConfigResource():
                     yield from validate_resource(parts, one, at, names)
                 case str() if key in _TEXTS:
-                    yield from as_far_as_read(_TEXTS[key](parts, one, at))
+                    yield from _TEXTS[key](parts, one, at)
 
 
-def _keys_of_any_kind(parts: Parts, values: Mapping[str, Any], where: str) -> Iterator[UsageError]:
+def _keys_of_any_kind(parts: Parts, part: StepPart, where: str) -> Iterator[UsageError]:
     """Check the rules of single keys, which hold whatever the kind of the step is."""
     for key, low, high in (("deadline_s", 0.1, None), ("times", 1, 1_000), ("level", 0, None)):
-        if (value := values.get(key)) is not None:
-            yield from limit(f"{where}.{key}", value, low, high)
-    yield from validate_groups(values.get("groups", ()), f"{where}.groups")
-    yield from validate_replicas(values.get("replicas", ()), f"{where}.replicas", parts.brokers)
+        yield from limit_field(where, part, key, low, high)
+    yield from validate_groups(part.elements("groups"), f"{where}.groups")
+    yield from validate_replicas(part.elements("replicas"), f"{where}.replicas", parts.brokers)
 
 
 def _each_value(where: str, value: object) -> Iterator[tuple[str, object]]:
@@ -92,18 +93,17 @@ _TEXTS: Mapping[str, Callable[[Parts, str, str], Iterator[UsageError]]] = {
 """Texts of steps that name something of Kafka's."""
 
 
-def _only_brokers(_parts: Parts, step: StepSpec, where: str) -> Iterator[UsageError]:
-    target = target_of(step)
-    if step.kind.only_brokers is not None and target is not None:
-        yield from validate_broker(target, f"{where}.target", step.kind.only_brokers)
+def _only_brokers(what: str, where: str, *, target: Role | None) -> Iterator[UsageError]:
+    if target is not None:
+        yield from validate_broker(target, f"{where}.target", what)
 
 
-def _own_rules(parts: Parts, step: StepSpec, where: str) -> Iterator[UsageError]:
+def _own_rules(step: StepPart, kind: type[BaseStep], where: str) -> Iterator[UsageError]:
     """Check the rules of single kinds."""
-    match step:
-        case BetweenStep():
-            yield from validate_sides(step, where)
-        case IsolateStep():
-            yield from validate_not_itself(step.from_, (step.target,), where)
-        case SlowDiskStep():
-            yield from validate_slowness(step, where)
+    if issubclass(kind, BetweenStep):
+        yield from validate_sides(step, where)
+    elif issubclass(kind, IsolateStep):
+        yield from step.check(validate_isolation, where)
+    elif issubclass(kind, SlowDiskStep):
+        yield from step.check(validate_slow_delay, where)
+        yield from step.check(validate_slowness, where)

@@ -5,7 +5,8 @@ Examples are triggers that cannot fire, and levels that no release can have.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import cast
 
 from packaging.version import Version
 
@@ -14,12 +15,13 @@ from ebbtide.releases import first_with
 from ebbtide.releases.feature_levels import ELR_VERSION
 from ebbtide.releases.known_releases import parse_version
 from ebbtide.scenario.model import ClusterSpec
-from ebbtide.scenario.parts import Parts, as_far_as_read
+from ebbtide.scenario.parts import Parts, StepPart, TablePart
 from ebbtide.scenario.steps.admin import SetFeatureStep
-from ebbtide.scenario.steps.step import StepSpec
 from ebbtide.scenario.steps.wire import DuplicateRequestStep
 from ebbtide.scenario.triggers import AfterTrigger, ElrTrigger, OffsetTrigger
 from ebbtide.scenario.validate_features import FEATURES, has_level
+from ebbtide.scenario.validate_triggers import partition_names
+from ebbtide.scenario.words import Duration
 
 _PREVIEWS = ("unstable.", "eligible.leader.replicas.")
 """Properties that begin so switch on what a release does not have by itself."""
@@ -30,24 +32,26 @@ def validate_usefulness(parts: Parts) -> Iterator[UsageError]:
 
     What depends on the release is left to an optional step, and a refusal may be what a step is for.
     """
-    releases, steps = _releases(parts), parts.every_step()
-    every = None if steps is None else tuple(steps)
-    for index, part in enumerate(parts.steps or ()):
-        if part.step is not None:
-            yield from as_far_as_read(_too_late(part.step, f"steps[{index}]"))
-            yield from as_far_as_read(_beyond_the_counts(parts, part.step, every, f"steps[{index}]"))
-            yield from as_far_as_read(_on_releases(parts, part.step, every, f"steps[{index}]", releases))
+    releases = _releases(parts)
+    for index, step in enumerate(parts.steps or ()):
+        where = f"steps[{index}]"
+        if step.trigger is not None and step.trigger.type is AfterTrigger:
+            yield from step.check(_too_late, step.trigger.get("time"), f"{where}.trigger.after")
+        if step.trigger is not None and step.trigger.type is OffsetTrigger:
+            yield from step.trigger.check(_beyond_the_counts, parts, step.trigger, f"{where}.trigger.hw_at_least")
+        if releases and parts.cluster is not None and step.type is not None:
+            yield from step.check(_on_releases, parts, parts.cluster, step, where, releases)
 
 
 def _on_releases(
-    parts: Parts, step: StepSpec, every: Sequence[StepSpec] | None, where: str, releases: Sequence[str]
+    parts: Parts, cluster: TablePart, step: StepPart, where: str, releases: Sequence[str], *, optional: bool | None
 ) -> Iterator[UsageError]:
-    if not releases or step.optional or parts.cluster is None:
+    if optional:
         return
-    if isinstance(step, SetFeatureStep):
-        yield from _no_level(parts.cluster, step, f"{where}.level", releases)
-    if isinstance(step.trigger, ElrTrigger) and every is not None:
-        yield from _no_elr(parts.cluster, every, f"{where}.trigger.elr_contains", releases)
+    if step.type is SetFeatureStep:
+        yield from step.check(_no_level, cluster, f"{where}.level", releases)
+    if step.trigger is not None and step.trigger.type is ElrTrigger:
+        yield from cluster.check(_no_elr, parts, f"{where}.trigger.elr_contains", releases)
 
 
 def _releases(parts: Parts) -> Sequence[str]:
@@ -63,54 +67,66 @@ def _releases(parts: Parts) -> Sequence[str]:
     return parts.kafka or ()
 
 
-def _too_late(step: StepSpec, where: str) -> Iterator[UsageError]:
-    if isinstance(step.trigger, AfterTrigger) and step.trigger.seconds > step.deadline_s:
+def _too_late(time: Duration, where: str, *, deadline_s: float) -> Iterator[UsageError]:
+    if time.seconds > deadline_s:
         yield UsageError(
             "can never fire: the deadline passes first",
-            where=f"{where}.trigger.after",
-            got=f"after = {step.trigger.time!r} with deadline_s = {step.deadline_s:g}",
-            allowed=f"up to deadline_s, or deadline_s of {step.trigger.seconds:g} and more",
+            where=where,
+            got=f"after = {time!r} with deadline_s = {deadline_s:g}",
+            allowed=f"up to deadline_s, or deadline_s of {time.seconds:g} and more",
         )
 
 
-def _beyond_the_counts(
-    parts: Parts, step: StepSpec, every: Sequence[StepSpec] | None, where: str
-) -> Iterator[UsageError]:
+def _beyond_the_counts(parts: Parts, trigger: TablePart, where: str, *, offset: int) -> Iterator[UsageError]:
     """Report a HW above all records that can exist.
 
     Records of a transaction have markers beside them in the log.
     """
-    trigger = step.trigger
-    if not isinstance(trigger, OffsetTrigger) or every is None:
+    if parts.steps is None or any(parts.steps_of(DuplicateRequestStep)):
         return
-    if not any(isinstance(one, DuplicateRequestStep) for one in every):
-        for topic in sorted({name.at.topic for name in trigger.names}):
-            yield from _beyond(parts, topic, trigger.offset, f"{where}.trigger.hw_at_least.offset")
+    for topic in sorted({name.at.topic for _, name in partition_names(trigger, where)}):
+        yield from _beyond(parts, topic, offset, f"{where}.offset")
 
 
 def _beyond(parts: Parts, topic: str, offset: int, where: str) -> Iterator[UsageError]:
-    every = parts.producers or ()
-    producers = [one for one in every if one is not None and one.topic == topic]
-    if any(one is None for one in every):
-        return
-    # Without idempotence a record may be written twice.
-    counts = [one.count for one in producers if one.count is not None and one.idempotent and not one.transactional]
+    every = [one for one in parts.producers or (None,) if one is None or one.may_be("topic", topic)]
+    counts = [_records(one) for one in every]
+    known = [one for one in counts if one is not None]
     # A topic without producers here is written to by someone else, if by anyone.
-    if producers and len(counts) == len(producers) and offset > sum(counts):
+    if counts and len(known) == len(counts) and offset > sum(known):
         yield UsageError(
-            f"can never fire: the producers of {topic} send {sum(counts)} records in all",
+            f"can never fire: the producers of {topic} send {sum(known)} records in all",
             where=where,
             got=str(offset),
-            allowed=f"up to {sum(counts)}",
+            allowed=f"up to {sum(known)}",
         )
 
 
+def _records(producer: TablePart | None) -> int | None:
+    """How many records a producer writes; None if that is not certain.
+
+    Without idempotence it may write a record twice.
+    """
+    if producer is None or not producer.unread.isdisjoint({"topic", "count", "idempotent", "transactional"}):
+        return None
+    once = producer.get("idempotent") and not producer.get("transactional")
+    return cast(int | None, producer.get("count")) if once else None
+
+
 def _no_elr(
-    cluster: ClusterSpec, steps: Sequence[StepSpec], where: str, releases: Sequence[str]
+    parts: Parts,
+    where: str,
+    releases: Sequence[str],
+    *,
+    controller_properties: Mapping[str, str],
+    broker_properties: Mapping[str, str],
+    features: Mapping[str, int],
 ) -> Iterator[UsageError]:
-    properties = (*cluster.controller_properties, *cluster.broker_properties)
-    raised = any(isinstance(one, SetFeatureStep) and one.feature == ELR_VERSION and one.level for one in steps)
-    fixed = cluster.features.get(ELR_VERSION) == 0 and not raised
+    properties = (*controller_properties, *broker_properties)
+    raised = parts.steps is None or any(
+        one.may_be("feature", ELR_VERSION) and one.get("level", 1) for one in parts.steps_of(SetFeatureStep)
+    )
+    fixed = features.get(ELR_VERSION) == 0 and not raised
     if any(name.startswith(_PREVIEWS) for name in properties):
         return
     if fixed or all(Version(one) < first_with.ELR for one in releases):
@@ -123,13 +139,27 @@ def _no_elr(
         )
 
 
-def _no_level(cluster: ClusterSpec, step: SetFeatureStep, where: str, releases: Sequence[str]) -> Iterator[UsageError]:
-    if step.feature not in FEATURES or step.level < 0 or step.expect_error is not None:
-        return
-    if not any(has_level(release, step.feature, step.level, cluster) for release in releases):
+def _no_level(
+    cluster: TablePart, where: str, releases: Sequence[str], *, feature: str, level: int, expect_error: str | None
+) -> Iterator[UsageError]:
+    if feature in FEATURES and level >= 0 and expect_error is None:
+        yield from cluster.check(_level_of_no_release, where, releases, feature, level)
+
+
+def _level_of_no_release(
+    where: str,
+    releases: Sequence[str],
+    feature: str,
+    level: int,
+    *,
+    controller_properties: dict[str, str],
+    broker_properties: dict[str, str],
+) -> Iterator[UsageError]:
+    cluster = ClusterSpec(controller_properties=controller_properties, broker_properties=broker_properties)
+    if not any(has_level(release, feature, level, cluster) for release in releases):
         yield UsageError(
             "no listed release has this level",
             where=where,
-            got=f"{step.feature} = {step.level} on Kafka {', '.join(releases)}",
+            got=f"{feature} = {level} on Kafka {', '.join(releases)}",
             allowed="a level that one of them can be formatted with, or expect_error, the refusal that is wanted",
         )

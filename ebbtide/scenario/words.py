@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import ClassVar
 
 from ebbtide.errors import UsageError
 from ebbtide.logs.segments import TopicPartition
@@ -27,6 +28,9 @@ class ParsedText:
 
     __slots__ = ("_text",)
 
+    shown: ClassVar[str]
+    """What stands for such a value in messages and helps."""
+
     def __init__(self, text: str) -> None:
         self._text = text
 
@@ -47,6 +51,7 @@ class Duration(ParsedText):
     """A length of time such as `500ms`, `2s`, `1.5m`."""
 
     __slots__ = ("seconds",)
+    shown = "how long, e.g. '500ms'"
 
     def __init__(self, text: str) -> None:
         """Raises `UsageError` for any other text."""
@@ -61,6 +66,7 @@ class Rate(ParsedText):
     """A rate of data such as `256kbit`, `10mbit`."""
 
     __slots__ = ("bytes_s",)
+    shown = "8kbit to 100mbit, e.g. '256kbit'"
 
     def __init__(self, text: str) -> None:
         """Raises `UsageError` for any other text."""
@@ -75,15 +81,16 @@ class PartitionName(ParsedText):
     """A partition such as `t-0`."""
 
     __slots__ = ("at",)
+    shown = "a partition, e.g. 't-0'"
 
     def __init__(self, text: str) -> None:
         """Raises `UsageError` for any other text."""
         super().__init__(text)
-        topic, _, number = text.rpartition("-")
-        index = whole_number(number)
-        if not topic or index is None:
-            raise UsageError("not a partition", got=repr(text), allowed="a topic and a number, e.g. 't-0'")
-        self.at = TopicPartition(topic, index)
+        try:
+            self.at = TopicPartition.parse(text)
+        except ValueError:
+            allowed = "a topic and a number, e.g. 't-0'"
+            raise UsageError("not a partition", got=repr(text), allowed=allowed) from None
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, PartitionName) and other.at == self.at

@@ -11,9 +11,11 @@ from ebbtide.errors import EbbtideError, Problems, UsageError
 from ebbtide.kraft.image import MetadataImage
 from ebbtide.scenario.model import Scenario, TopicSpec
 from ebbtide.scenario.parts import Parts, StepPart
+from ebbtide.scenario.references import EarlierNames
 from ebbtide.scenario.roles import CLIENTS
 from ebbtide.scenario.steps.step import StepSpec, target_of
 from ebbtide.scenario.steps.table import DISK_TROUBLES
+from ebbtide.scenario.steps.wire import ReleaseStep
 from ebbtide.scenario.validate import validate
 from ebbtide.scenario.validate_order import impossible_now
 from ebbtide.scenario.validate_steps import validate_step
@@ -52,7 +54,7 @@ def refuse_without_effect(session: Session, step: StepSpec) -> None:
     problems: list[EbbtideError] = []
     for node in nodes:
         found = list(impossible_now(step, node, in_force))
-        if not found and step.step == "release":
+        if not found and isinstance(step, ReleaseStep):
             return
         name = names[node]
         where = f"{name}, {states[name]}" if name in states else name
@@ -76,8 +78,8 @@ def _problems(scenario: Scenario, step: StepSpec, image: MetadataImage) -> Itera
         yield from (one for one in validate(Parts.of(whole)) if str(one.where).startswith(where))
     else:
         whole = msgspec.structs.replace(scenario, topics=_topics(image))
-        names = {one.name for one in scenario.steps if one.name is not None}
-        yield from validate_step(Parts.of(whole), StepPart.of(step), where, names)
+        names = frozenset(one.name for one in scenario.steps if one.name is not None)
+        yield from validate_step(Parts.of(whole), StepPart.of_step(step), where, EarlierNames(names))
 
 
 def _topics(image: MetadataImage) -> dict[str, TopicSpec]:

@@ -21,6 +21,7 @@ from ebbtide.scenario.model import (
     Scenario,
     TopicSpec,
 )
+from ebbtide.scenario.steps.admin import DeleteTopicStep
 from ebbtide.scenario.steps.step import StepSpec
 from ebbtide.scenario.steps.table import HEALED_BY, StepKind
 from harness.random.replication import healthy_replication
@@ -68,7 +69,7 @@ def with_steps(
     """
     steps = build_steps(world_of(setting, without), slots, random)
     topics = {TOPIC: setting.topics[TOPIC]}
-    if any(step.step == "delete-topic" for step in steps):
+    if any(isinstance(step, DeleteTopicStep) for step in steps):
         topics[SPARE_TOPIC] = TopicSpec(replication_factor=1, min_isr=1)
     return msgspec.structs.replace(setting, topics=topics, steps=steps)
 

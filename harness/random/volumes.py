@@ -7,7 +7,7 @@ from random import Random
 from ebbtide.scenario.roles import Role
 from ebbtide.scenario.steps.disk import MendDiskStep
 from ebbtide.scenario.steps.step import StepSpec, TargetStep
-from ebbtide.scenario.steps.table import DISK_TROUBLES, KINDS, StepKind
+from ebbtide.scenario.steps.table import DISK_TROUBLES, KINDS, STARTERS, StepKind
 from ebbtide.scenario.triggers import after
 from harness.random.kind import (
     Fit,
@@ -39,7 +39,7 @@ def _propose(kind: StepKind) -> Propose:
 
 def _fit(world: World, step: TargetStep) -> StepSpec | None:
     """Return the step; None if its repair needs a start and starts are excluded."""
-    healable = step.kind.volume != "dead" or "start" not in world.without
+    healable = step.kind.volume != "dead" or STARTERS.isdisjoint(world.without)
     return with_time_trigger(step) if healable and world.id_of(step.target) in _healthy_brokers(world) else None
 
 

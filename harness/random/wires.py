@@ -9,11 +9,19 @@ from random import Random
 
 from ebbtide.scenario.roles import Role
 from ebbtide.scenario.steps.step import StepSpec
-from ebbtide.scenario.steps.table import KINDS, WIRE_KINDS, StepKind
-from ebbtide.scenario.steps.wire import HoldRequestStep, ReleaseStep, RuleStep
+from ebbtide.scenario.steps.table import KINDS, STEP_TYPES, WIRE_KINDS, StepKind
+from ebbtide.scenario.steps.wire import DirectedRuleStep, HoldRequestStep, ReleaseStep, RuleStep
 from ebbtide.scenario.triggers import after
-from ebbtide.scenario.words import Duration
-from harness.random.kind import Fit, Propose, StepGenerator, draw_broker, draw_delay, step_on, with_time_trigger
+from harness.random.kind import (
+    Fit,
+    Propose,
+    StepGenerator,
+    draw_broker,
+    draw_delay,
+    draw_durations,
+    step_on,
+    with_time_trigger,
+)
 from harness.random.world import CLIENTS, CONTROLLER, World
 
 _RULES_MAX = 2
@@ -22,6 +30,8 @@ _OF_CLIENTS = ("Produce", "Produce", "Metadata")
 
 
 def _propose(kind: StepKind) -> Propose:
+    type_ = STEP_TYPES[kind]
+
     def propose(world: World, random: Random) -> StepSpec | None:
         running = [one for one, state in world.brokers.items() if state.process == "up"]
         if len(world.rules) >= _RULES_MAX or not running:
@@ -32,14 +42,14 @@ def _propose(kind: StepKind) -> Propose:
         target = Role("clients") if at_clients else Role.of_broker(broker)
         api, trigger = random.choice(_OF_CLIENTS if at_clients else _OF_BROKERS), draw_delay(random)
         keys: dict[str, object] = {}
-        if kind != "duplicate-request" and random.random() < 0.3:
+        if issubclass(type_, DirectedRuleStep) and random.random() < 0.3:
             keys["direction"] = "response"
         if not at_clients and api == "Fetch" and random.random() < 0.7:
             others = [Role("controllers"), *(Role.of_broker(one) for one in world.brokers if one != broker)]
             keys["to"] = (random.choice(others),)
-        if kind == "delay-request":
-            keys["delay"] = Duration(random.choice(("200ms", "1s", "2500ms")))
-        if kind != "hold-request":
+        keys |= draw_durations(kind, random)
+        # A hold lasts until a release ends it.
+        if not issubclass(type_, HoldRequestStep):
             keys["times"] = random.randint(1, 5)
         return step_on(kind, target, trigger, api=api, optional=True, **keys)
 

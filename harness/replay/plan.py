@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from ebbtide.logs.segments import TopicPartition
 from ebbtide.record.rows import PartitionState
 from ebbtide.record.steps import StepEntry
 from ebbtide.scenario.model import Scenario, TopicSpec
@@ -154,8 +155,8 @@ class _Reader:
     def _partition_since(self, was: RecordedPartition, at_ns: int) -> int:
         """Return the time since which the partition had this state."""
         since_ns = at_ns
-        topic, _, partition = was.partition.rpartition("-")
-        for state in reversed(self._recorded.timeline.states(topic, int(partition))):
+        topic, partition = TopicPartition.parse(was.partition)
+        for state in reversed(self._recorded.timeline.states(topic, partition)):
             if state.at_ns <= at_ns:
                 if self._partition_was(state).shape(self._mark) != was.shape(self._mark):
                     break

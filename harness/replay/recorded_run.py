@@ -25,6 +25,7 @@ from ebbtide.record.tables import table_files
 from ebbtide.record.verdict import Verdict, read_verdict, unfinished_verdict
 from ebbtide.scenario.model import Scenario
 from ebbtide.scenario.parse import load
+from ebbtide.scenario.steps.admin import DeleteTopicStep
 from ebbtide.scenario.write import SCENARIO
 from harness.runner.gates import broker_state_after
 
@@ -60,7 +61,7 @@ class LoadedRun(msgspec.Struct, frozen=True, kw_only=True):
         deletions = [
             step.fired_ns
             for step in self.steps
-            if step.step == "delete-topic"
+            if step.is_a(DeleteTopicStep)
             and step.parameters.get("topic") == topic
             and step.fired_ns is not None
             and step.effect_ns is not None

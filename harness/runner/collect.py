@@ -11,7 +11,7 @@ from cluster.runtime.base import Runtime
 from ebbtide.journal.convert import convert_journals
 from ebbtide.journal.payload import value_of
 from ebbtide.logs.checkpoint_file import HIGH_WATERMARKS, RECOVERY_POINTS
-from ebbtide.logs.segments import METADATA_FOLDER
+from ebbtide.logs.segments import METADATA_FOLDER, partition_folders
 from ebbtide.record.files import RAW_DIR
 
 RAW_LIMIT_BYTES = 512 * 1024 * 1024
@@ -38,8 +38,8 @@ def collect_raw(runtime: Runtime, topics: Iterable[str], record: Path) -> tuple[
             _copy(data / METADATA_FOLDER, target / METADATA_FOLDER, _METADATA_FILES)
             continue
         _copy(data, target, _BROKER_FILES)
-        for log in sorted(data.iterdir()):
-            if log.is_dir() and log.name.rpartition("-")[0] in wanted:
+        for partition, log in partition_folders(data).items():
+            if partition.topic in wanted:
                 if sum(segment.stat().st_size for segment in log.glob("*.log")) > RAW_LIMIT_BYTES:
                     omitted.append(f"{node.name}/{log.name}")
                 else:

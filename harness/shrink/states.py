@@ -15,6 +15,8 @@ from ebbtide.record.steps import StepEntry
 from ebbtide.scenario.model import Scenario
 from ebbtide.scenario.plain_values import from_plain
 from ebbtide.scenario.roles import RoleOrNone
+from ebbtide.scenario.steps.network import HealStep
+from ebbtide.scenario.steps.wire import ReleaseStep
 from ebbtide.scenario.triggers import AfterTrigger, BrokerTrigger, IsrTrigger, LeaderTrigger, Trigger
 from ebbtide.scenario.words import Duration, PartitionName
 from harness.replay.recorded_run import LoadedRun
@@ -132,4 +134,4 @@ def _last_step_on(broker: int, entries: Sequence[StepEntry]) -> list[StepEntry]:
     A heal or release acts on all brokers.
     """
     fired = [entry for entry in entries if entry.fired_ns is not None]
-    return [entry for entry in fired if entry.step in ("heal", "release") or broker in entry.nodes][-1:]
+    return [entry for entry in fired if entry.is_a(HealStep, ReleaseStep) or broker in entry.nodes][-1:]

@@ -13,9 +13,11 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from ebbtide.logs.segments import TopicPartition
 from ebbtide.scenario.model import Acks, ClusterSpec, ProducerSpec, Scenario, TopicSpec
 from ebbtide.scenario.plain_values import from_plain, to_plain
 from ebbtide.scenario.steps.step import StepSpec
+from ebbtide.scenario.steps.waiting import WaitStep
 from ebbtide.scenario.triggers import AckedTrigger, OffsetTrigger
 from ebbtide.scenario.write import keys_set
 
@@ -95,13 +97,13 @@ def only_partition(partition: str) -> Callable[[Scenario], Scenario | None]:
 
     It keeps `partition`, renumbered to 0.
     """
-    topic, _, number = partition.rpartition("-")
+    topic, number = TopicPartition.parse(partition)
 
     def apply(scenario: Scenario) -> Scenario | None:
         spec = scenario.topics.get(topic)
         if spec is None or (len(scenario.topics) == 1 and spec.partitions == 1):
             return None
-        kept = spec.assignment[int(number) : int(number) + 1]
+        kept = spec.assignment[number : number + 1]
         small = msgspec.structs.replace(spec, partitions=1, assignment=kept)
         others = {f"{name}-{at}" for name, one in scenario.topics.items() for at in range(one.partitions)} - {partition}
         if any(_names_any(step, others) for step in scenario.steps):
@@ -210,7 +212,7 @@ def without_wait(at: int) -> Callable[[Scenario], Scenario | None]:
 
     def apply(scenario: Scenario) -> Scenario | None:
         wait, *after = scenario.steps[at:]
-        if wait.step != "wait" or not after:
+        if not isinstance(wait, WaitStep) or not after:
             return None
         deadline_s = max(wait.deadline_s, after[0].deadline_s)
         joined = after[0].replace(trigger=wait.trigger, deadline_s=deadline_s)
@@ -224,7 +226,7 @@ def wait_reductions(scenario: Scenario) -> list[Reduction]:
 
     The last wait comes first, so that indexes stay valid.
     """
-    waits = [at for at, step in enumerate(scenario.steps[:-1]) if step.step == "wait"]
+    waits = [at for at, step in enumerate(scenario.steps[:-1]) if isinstance(step, WaitStep)]
     return [Reduction(f"the wait of step {at}", without_wait(at)) for at in reversed(waits)]
 
 
@@ -253,7 +255,7 @@ def reductions(scenario: Scenario, blamed: LostPartition | None) -> list[Reducti
 def _may_have_sent(producer: ProducerSpec, blamed: LostPartition | None) -> bool:
     if blamed is None:
         return True
-    topic = blamed.partition.rpartition("-")[0]
+    topic = TopicPartition.parse(blamed.partition).topic
     return producer.topic == topic and blamed.acks in (None, producer.acks)
 
 

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from analysis.evidence.report import EVIDENCE
+from ebbtide.logs.segments import TopicPartition
 from ebbtide.record.manifest import read_manifest, write_manifest
 from ebbtide.record.tables import TABLES
 
@@ -40,11 +41,11 @@ def plant_lost_tail(record: Path) -> None:
     """
     manifest = read_manifest(record)
     (name, ends), *_ = manifest.final_offsets.items()
-    topic, _, partition = name.rpartition("-")
+    topic, partition = TopicPartition.parse(name)
     end = ends.high_watermark - 100
 
     def cut(rows: list[Row]) -> list[Row]:
-        of_it = (topic, int(partition))
+        of_it = (topic, partition)
         return [row for row in rows if (row["topic"], row["partition"]) != of_it or row["offset"] < end]
 
     _rewrite(record / "polls" / f"consumer-{manifest.final_consumer}.parquet", "polls", cut)

@@ -23,10 +23,14 @@ clause = "x"
 """
 
 
-def problems(*steps: str, cluster: str = "") -> dict[str, str]:
-    text = cluster + FILE.format(steps="".join(f"[[steps]]\n{step}\n" for step in steps))
+def problems(
+    *steps: str, cluster: str = "", producer: str = "", prediction: str = "", strict: bool = False
+) -> dict[str, str]:
+    listed = "".join(f"[[steps]]\n{step}\n" for step in steps)
+    file = FILE.replace("count = 10", f"count = 10\n{producer}") + prediction
+    text = cluster + file.replace("{steps}", listed)
     try:
-        parse(text, file="x.toml")
+        parse(text, file="x.toml", strict=strict)
     except Problems as found:
         return {str(one.where): one.render() for one in found.problems}
     return {}

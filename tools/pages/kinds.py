@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from ebbtide.scenario.plain_values import STEP_KEYS
 from ebbtide.scenario.steps.keys import COMMON_KEYS, SHOWN, keys_of, types_of
 from ebbtide.scenario.steps.network import BetweenStep
 from ebbtide.scenario.steps.table import KINDS, STEP_TYPES, StepKind
@@ -105,7 +106,7 @@ def _keys(kind: StepKind) -> tuple[str, str]:
 
 def _key_rows() -> Iterator[tuple[str, ...]]:
     flags = {key for kind in KINDS for key, type_ in types_of(kind).items() if "bool" in type_}
-    for key, words in SHOWN.items():
-        if key not in _NOT_OF_A_KIND:
-            value = re.sub(r"(?<!\w)'[^']+'", r"`\g<0>`", words)
+    for key in STEP_KEYS:
+        if key in SHOWN and key not in _NOT_OF_A_KIND:
+            value = re.sub(r"(?<!\w)'[^']+'", r"`\g<0>`", SHOWN[key])
             yield f"`{key}`", f"`true`: {value}" if key in flags else value

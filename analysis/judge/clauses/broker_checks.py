@@ -9,6 +9,7 @@ from analysis.judge.history.evidence import Evidence
 from analysis.judge.history.log_losses import UNCLEAN_STEPS
 from ebbtide.record.rows import BrokerEvent
 from ebbtide.record.steps import StepEntry
+from ebbtide.scenario.steps.process import StopStep
 
 
 def unclean_registrations(steps: Sequence[StepEntry], brokers: Sequence[BrokerEvent]) -> Iterator[BrokerEvent]:
@@ -52,7 +53,7 @@ def _returns(
             if event.broker in step.nodes
             and step.fired_ns is not None
             and earlier[-1].at_ns <= step.fired_ns < event.at_ns
-            and (step.step in UNCLEAN_STEPS or step.step == "stop")
+            and (step.step in UNCLEAN_STEPS or step.is_a(StopStep))
         ]
         if since:
             yield event, since

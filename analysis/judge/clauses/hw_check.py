@@ -28,6 +28,7 @@ from analysis.judge.history.evidence import Evidence
 from ebbtide.record.rows import PartitionState
 from ebbtide.record.steps import StepEntry
 from ebbtide.record.tables import table_files
+from ebbtide.scenario.steps.network import LimitBandwidthStep
 from ebbtide.scenario.steps.table import CUT_KINDS, DISK_TROUBLES, KINDS, TAKES_DOWN
 
 LEARNS_WITHIN_NS = 500_000_000
@@ -124,7 +125,7 @@ class LeaderContact(msgspec.Struct, frozen=True, kw_only=True):
             to = step.parameters.get("to")
             elsewhere = isinstance(to, list) and to and not any(str(one).startswith(_MAY_BE_A_CONTROLLER) for one in to)
             return among and step.parameters.get("api") in _READS and not elsewhere
-        if step.step == "limit-bandwidth":
+        if step.is_a(LimitBandwidthStep):
             return self._is_between(step, readers)
         if step.step in _CUTS and self._is_between(step, {*self.controllers}):
             return True

@@ -32,6 +32,7 @@ from ebbtide.record.steps import StepEntry
 from ebbtide.record.tables import table_files
 from ebbtide.scenario.facts import BELOW, HELD, RECOVERING
 from ebbtide.scenario.steps.table import CUT_KINDS
+from ebbtide.scenario.steps.wire import HoldRequestStep
 
 _ACKS = {"0": 0, "1": 1, "all": -1}
 
@@ -147,7 +148,7 @@ def _intervals_of_held_requests(evidence: Evidence, steps: Sequence[StepEntry]) 
     """
     found = []
     for step in steps:
-        if step.step != "hold-request" or step.parameters.get("api") != "AlterPartition":
+        if not step.is_a(HoldRequestStep) or step.parameters.get("api") != "AlterPartition":
             continue
         if step.effect_ns is None or step.healed_ns is None:
             continue

@@ -15,6 +15,7 @@ from analysis.judge.coverage.workload_facts import workload_facts
 from analysis.judge.history.elections import all_elections
 from analysis.judge.history.evidence import Evidence
 from ebbtide.record.steps import StepEntry
+from ebbtide.scenario.steps.network import LimitBandwidthStep, PartitionStep
 from ebbtide.scenario.steps.table import KINDS
 
 _ROADS = {
@@ -60,9 +61,9 @@ def coverage(evidence: Evidence, steps: Sequence[StepEntry] | None, controllers:
             fact, _ = one.counted
             facts[fact] = sum(max(1, len(step.nodes)) for step in took_effect if step.step == kind)
     facts["requests-refused"] = sum("expect_error" in step.parameters for step in took_effect)
-    facts["partitions-cut"] = sum(step.step == "partition" for step in took_effect)
+    facts["partitions-cut"] = sum(step.is_a(PartitionStep) for step in took_effect)
     facts["one-way-cuts"] = sum(_is_one_way(step) for step in took_effect)
-    facts["links-limited"] = sum(step.step == "limit-bandwidth" for step in took_effect)
+    facts["links-limited"] = sum(step.is_a(LimitBandwidthStep) for step in took_effect)
     facts["requests-duplicated"] = sum(step.proof.get("answered_twice", 0) for step in took_effect)
     lost = [step.proof.get("lost_bytes") for step in took_effect]
     facts["lost-bytes"] = sum(one for one in lost if isinstance(one, int))
@@ -78,4 +79,4 @@ def coverage(evidence: Evidence, steps: Sequence[StepEntry] | None, controllers:
 def _is_one_way(step: StepEntry) -> bool:
     """Return whether a cut parts every pair of nodes in one direction only."""
     cuts = {tuple(cut.split(">")) for cut in step.proof.get("cuts", ()) if isinstance(cut, str)}
-    return step.step == "partition" and bool(cuts) and not any((target, source) in cuts for source, target in cuts)
+    return step.is_a(PartitionStep) and bool(cuts) and not any((target, source) in cuts for source, target in cuts)

@@ -23,6 +23,7 @@ from ebbtide.record.verdict import Outcome
 from ebbtide.scenario.model import Scenario
 from ebbtide.scenario.property_names import NO_COMMITTED_LOSS, NO_HW_REGRESSION
 from ebbtide.scenario.steps.table import CUT_KINDS
+from ebbtide.scenario.steps.waiting import WaitStep
 
 _SHOWN_MAX = 20
 
@@ -52,7 +53,7 @@ def unproven_reasons(manifest: Manifest, scenario: Scenario | None, steps: Seque
         reason = f": {step.why}" if step.why else ""
         if step.fired_ns is None:
             found.append(f"{name} never fired{reason}")
-        elif step.step != "wait" and (step.effect_ns is None or step.proof.get("probe") == "failed"):
+        elif not step.is_a(WaitStep) and (step.effect_ns is None or step.proof.get("probe") == "failed"):
             found.append(f"{name} has no proof that it took effect{reason}")
     absent = planned - len({step.index for step in steps})
     if absent > 0:

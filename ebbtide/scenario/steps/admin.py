@@ -6,6 +6,7 @@ They touch the cluster only.
 from __future__ import annotations
 
 from functools import partial
+from types import MappingProxyType
 from typing import Literal
 
 from ebbtide.scenario.roles import ConfigResource, Role
@@ -21,6 +22,7 @@ _admin = partial(
 class RequestStep(BaseStep, frozen=True, kw_only=True):
     """A request to Kafka; `expect_error`: the refusal that is wanted."""
 
+    shown = MappingProxyType({"expect_error": "the refusal that is wanted, e.g. 'ELECTION_NOT_NEEDED'"})
     expect_error: str | None = None
 
 
@@ -34,6 +36,9 @@ class ReassignStep(RequestStep, frozen=True, kw_only=True, tag="reassign"):
         "a cancelled one: with nothing to add or remove",
         either=("replicas", "cancel"),
         weight=0.8,
+    )
+    shown = MappingProxyType(
+        {"replicas": "roles, the preferred leader first", "cancel": "end the reassignment instead"}
     )
     partition: PartitionName
     replicas: tuple[Role, ...] = ()
@@ -62,6 +67,13 @@ class SetConfigStep(RequestStep, frozen=True, kw_only=True, tag="set-config"):
         either=("value", "delete"),
         weight=0.8,
     )
+    shown = MappingProxyType(
+        {
+            "config": "a config's name, e.g. 'min.insync.replicas'",
+            "value": "what to set it to",
+            "delete": "take it back to what it is by default",
+        }
+    )
     resource: ConfigResource
     config: str
     value: str | None = None
@@ -78,6 +90,7 @@ class SetFeatureStep(RequestStep, frozen=True, kw_only=True, tag="set-feature"):
         proof="a newer feature level record",
         weight=0.3,
     )
+    shown = MappingProxyType({"feature": "a feature's name", "level": "a whole number, 0 or more"})
     feature: str
     level: int
 
@@ -91,6 +104,7 @@ class DeleteTopicStep(RequestStep, frozen=True, kw_only=True, tag="delete-topic"
         proof="the metadata log no longer has the topic's partitions",
         weight=0.1,
     )
+    shown = MappingProxyType({"topic": "a topic's name"})
     topic: str
 
 

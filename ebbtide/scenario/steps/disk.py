@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from types import MappingProxyType
 
 from ebbtide.scenario.steps.kind import Kind
 from ebbtide.scenario.steps.step import TargetStep
@@ -116,6 +117,7 @@ class SlowDiskStep(TargetStep, frozen=True, kw_only=True, tag="slow-disk"):
         weight=0.6,
         drawn={"delay": ("200ms", "500ms", "1500ms"), "period": ("2s",)},
     )
+    shown = MappingProxyType({"period": "how long one turn takes, e.g. '2s'"})
     delay: Duration
     period: Duration
 

@@ -5,43 +5,37 @@ The fields of its struct decide both.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from types import UnionType
+from typing import Any, Literal, Union, get_args, get_origin
+
 import msgspec
 
+from ebbtide.scenario.steps.step import BaseStep
 from ebbtide.scenario.steps.table import OPTIONAL_KINDS, STEP_TYPES, StepKind
 
 COMMON_KEYS = ("name", "trigger", "deadline_s", "optional")
 """The keys of every kind of step."""
 
-SHOWN = {
-    "target": "a role, e.g. 'leader(t-0)'",
-    "groups": "lists of roles to be cut from each other",
-    "from": "roles, e.g. 'controllers'",
-    "to": "roles, e.g. 'followers(t-0)'",
-    "partition": "a partition, e.g. 't-0'",
-    "replicas": "roles, the preferred leader first",
-    "cancel": "end the reassignment instead",
-    "mode": "restart, kill or power-loss",
-    "times": "how often, e.g. 5",
-    "period": "how long one turn takes, e.g. '2s'",
-    "type": "preferred or unclean",
-    "resource": "'topic:NAME', 'broker:ROLE' or 'cluster'",
-    "config": "a config's name, e.g. 'min.insync.replicas'",
-    "value": "what to set it to",
-    "delete": "take it back to what it is by default",
-    "feature": "a feature's name",
-    "level": "a whole number, 0 or more",
-    "topic": "a topic's name",
-    "api": "a Kafka API, e.g. 'AlterPartition'",
-    "direction": "request or response",
-    "delay": "how long, e.g. '500ms'",
-    "rate": "8kbit to 100mbit, e.g. '256kbit'",
-    "trigger": "a trigger, e.g. 'acked = 1000'",
-    "deadline_s": "how long to wait at most, in seconds",
-    "name": "a name, for step(NAME) in later roles",
-    "expect_error": "the refusal that is wanted, e.g. 'ELECTION_NOT_NEEDED'",
-    "optional": "no harm where it cannot fire or has no effect",
-}
-"""What stands for each key."""
+
+def _words_of(kind: type[BaseStep]) -> Iterator[tuple[str, str]]:
+    """What stands for each key of a kind: the words of the struct that declares it, else those of its type."""
+    own = {key: words for base in reversed(kind.__mro__) for key, words in vars(base).get("shown", {}).items()}
+    for field in msgspec.structs.fields(kind):
+        yield field.encode_name, own.get(field.encode_name) or _words_of_type(field.type)
+
+
+def _words_of_type(type_: Any) -> str:
+    if get_origin(type_) in (Union, UnionType):
+        type_ = get_args(type_)[0]
+    if get_origin(type_) is Literal:
+        *most, last = get_args(type_)
+        return f"{', '.join(most)} or {last}" if most else str(last)
+    return str(type_.shown)
+
+
+SHOWN: Mapping[str, str] = {key: words for kind in STEP_TYPES.values() for key, words in _words_of(kind)}
+"""What stands for each key, in messages, helps and docs."""
 
 
 def keys_of(kind: StepKind) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -50,6 +50,10 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
     """The node must run, or be paused."""
     needs_awake: bool = False
     """The node must not be paused."""
+    starts: bool = False
+    """The node's process runs afterwards, whatever ended it."""
+    pauses: bool = False
+    """The node's process stands still until something thaws or ends it."""
     may_leave_down: bool = False
     """The node may be down afterwards, and need not be."""
     clean: bool = False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from types import MappingProxyType
 
 import msgspec
 
@@ -19,12 +20,17 @@ _network = partial(
 )
 
 
+SIDES_SHOWN = MappingProxyType({"from": "roles, e.g. 'controllers'", "to": "roles, e.g. 'followers(t-0)'"})
+"""What stands for the keys that name one side of a connection."""
+
+
 class BetweenStep(BaseStep, frozen=True, kw_only=True):
     """A step between `groups`, in both directions or one way.
 
     One way is `from` some nodes `to` others.
     """
 
+    shown = MappingProxyType({"groups": "lists of roles to be cut from each other", **SIDES_SHOWN})
     groups: tuple[tuple[Role, ...], ...] = ()
     from_: tuple[Role, ...] = msgspec.field(name="from", default=())
     to: tuple[Role, ...] = ()
@@ -54,6 +60,7 @@ class IsolateStep(TargetStep, frozen=True, kw_only=True, tag="isolate"):
         spends=(),
         weight=2.0,
     )
+    shown = SIDES_SHOWN
     from_: tuple[Role, ...] = msgspec.field(name="from", default=())
 
 
@@ -67,6 +74,7 @@ class FlapStep(BetweenStep, frozen=True, kw_only=True, tag="flap"):
         spends=(),
         weight=0.5,
     )
+    shown = MappingProxyType({"times": "how often, e.g. 5", "period": "how long one turn takes, e.g. '2s'"})
     times: int
     period: Duration
 

@@ -54,6 +54,7 @@ class PauseStep(TargetStep, frozen=True, kw_only=True, tag="pause"):
         does="SIGSTOP",
         proof="the process is in state T in /proc",
         healed_by="resume",
+        pauses=True,
         needs_process=True,
         needs_awake=True,
         counted=("pauses", "nodes paused"),
@@ -82,6 +83,7 @@ class StartStep(TargetStep, frozen=True, kw_only=True, tag="start"):
 
     kind = _process(
         does="starts the process",
+        starts=True,
         proof="it was down, and runs; whether it is ready is asked of the metadata log",
         spends=(),
         weight=5.0,

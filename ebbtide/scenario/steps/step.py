@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar, Self, cast
 
 import msgspec
@@ -27,6 +28,13 @@ class StepSpec:
 
     kind: ClassVar[Kind]
     """What is true of every step of this kind."""
+    shown: ClassVar[Mapping[str, str]] = {
+        "trigger": "a trigger, e.g. 'acked = 1000'",
+        "deadline_s": "how long to wait at most, in seconds",
+        "name": "a name, for step(NAME) in later roles",
+        "optional": "no harm where it cannot fire or has no effect",
+    }
+    """What stands for the keys that this struct declares, if the words of their types do not say it."""
 
     name: str | None
     trigger: Trigger | None

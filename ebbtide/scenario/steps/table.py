@@ -26,8 +26,15 @@ STEP_TYPES: Mapping[StepKind, type[BaseStep]] = {tag_of(one): one for one in get
 KINDS: Mapping[StepKind, Kind] = {kind: one.kind for kind, one in STEP_TYPES.items()}
 """What is true of each kind of step, besides its fields."""
 
+STARTERS: frozenset[StepKind] = frozenset(kind for kind, one in KINDS.items() if one.starts)
+"""Steps after which the node's process runs."""
 HEALED_BY: Mapping[str, StepKind] = {kind: one.healed_by for kind, one in KINDS.items() if one.healed_by is not None}
 """The step that ends each fault's effect. Those that end by themselves (restart, rolling, flap) are not listed."""
+ENDED_BY: Mapping[StepKind, StepKind] = {
+    **HEALED_BY,
+    **{kind: starter for kind, one in KINDS.items() if one.may_leave_down for starter in STARTERS},
+}
+"""The step that ends each kind's effect, also that of kinds after which a node may be down."""
 HEALERS: frozenset[StepKind] = frozenset(HEALED_BY.values())
 """Steps that end what others broke."""
 

@@ -6,6 +6,7 @@ A rule takes effect when a matching request passes.
 from __future__ import annotations
 
 from functools import partial
+from types import MappingProxyType
 from typing import Literal
 
 from ebbtide.scenario.roles import Role
@@ -30,6 +31,13 @@ class RuleStep(TargetStep, frozen=True, kw_only=True):
     It applies to the first `times` requests, or to all.
     """
 
+    shown = MappingProxyType(
+        {
+            "api": "a Kafka API, e.g. 'AlterPartition'",
+            "to": "roles, e.g. 'followers(t-0)'",
+            "times": "how often, e.g. 5",
+        }
+    )
     api: str
     to: tuple[Role, ...] = ()
     times: int | None = None
@@ -62,6 +70,7 @@ class DelayRequestStep(DirectedRuleStep, frozen=True, kw_only=True, tag="delay-r
         stops_requests=True,
         withholds=True,
         weight=0.6,
+        drawn={"delay": ("200ms", "1s", "2500ms")},
     )
     delay: Duration
 
