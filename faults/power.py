@@ -15,7 +15,8 @@ def power_loss(runtime: Runtime, node_id: int) -> Effect:
 
     Healed by `start`. Proven when the process is gone, the volume was really shut down, and the unsynced file was
     there and is gone. That file is written when the node starts and is never fsynced: if it is gone, the kernel wrote
-    nothing back since.
+    nothing back since. Where the scenario leaves write-back to the kernel, another one is written right before the
+    power is cut: it then shows that the volume lost what the kernel had not written.
 
     How much of the logs vanished is measured, and is not the proof: a node that fsynced everything also loses power.
     Where logs were cut back instead (truncate), there is no volume to ask: the proof is that the process is gone.

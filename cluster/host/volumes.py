@@ -96,19 +96,22 @@ class Volume(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="v
         finally:
             os.close(handle)
 
-    def write_unsynced(self) -> None:
-        """Write a file that is never fsynced, so that a power loss must take it."""
-        unsynced = self._unsynced_file()
+    def write_unsynced(self, *, at_the_cut: bool = False) -> None:
+        """Write a file that is never fsynced, so that a power loss must take it.
+
+        The file of `at_the_cut` is another one: if the first was written back, a power loss would bring it back.
+        """
+        unsynced = self._unsynced_file(at_the_cut=at_the_cut)
         unsynced.unlink(missing_ok=True)
         unsynced.write_bytes(_UNSYNCED)
 
-    def has_unsynced(self) -> bool:
+    def has_unsynced(self, *, at_the_cut: bool = False) -> bool:
         """Whether the unsynced file's content is on the volume.
 
         The name alone may survive: journals commit names by themselves.
         """
         try:
-            return self._unsynced_file().read_bytes() == _UNSYNCED
+            return self._unsynced_file(at_the_cut=at_the_cut).read_bytes() == _UNSYNCED
         except OSError:
             return False
 
@@ -222,8 +225,8 @@ class Volume(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="v
     def _ballast(self) -> Path:
         return Path(self.folder) / ".ebbtide-ballast"
 
-    def _unsynced_file(self) -> Path:
-        return Path(self.folder) / ".ebbtide-not-synced"
+    def _unsynced_file(self, *, at_the_cut: bool) -> Path:
+        return Path(self.folder) / (".ebbtide-not-synced-at-the-cut" if at_the_cut else ".ebbtide-not-synced")
 
     def _refuses_writes(self) -> bool:
         try:

@@ -48,7 +48,7 @@ class PowerLoss(msgspec.Struct, frozen=True, kw_only=True):
 
     - `volume_down`: a probe saw the volume refuse a write before it was unmounted.
     - `unsynced_there`: the file that is written at each start of the node, and never fsynced, was on the volume
-      before.
+      before. Where the scenario leaves write-back to the kernel, another one is written right before the power is cut.
     - `unsynced_gone`: that file is not there any more.
     - `lost_bytes`: the sum over `logs`.
 

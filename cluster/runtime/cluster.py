@@ -191,11 +191,15 @@ class HostRuntime(ABC):
         try:
             if self.power_loss_method == "fs-shutdown":
                 volume = self._volumes[node_id]
-                unsynced_there = volume.has_unsynced()
+                # The kernel has long written back what was unsynced at the start of the node.
+                at_the_cut = self._plan.spec.write_back == "kernel"
+                if at_the_cut:
+                    volume.write_unsynced(at_the_cut=True)
+                unsynced_there = volume.has_unsynced(at_the_cut=at_the_cut)
                 volume_down = volume.shut_down()
                 volume.unmount()
                 volume.mount()
-                unsynced_gone = not volume.has_unsynced()
+                unsynced_gone = not volume.has_unsynced(at_the_cut=at_the_cut)
             else:
                 cut_to_recovery_points(self.data_dir(node_id))
                 volume_down = unsynced_there = unsynced_gone = True
