@@ -74,8 +74,7 @@ class NodeProcess(Protocol):
 class HostRuntime(ABC):
     """A runtime on this host; see `cluster.runtime.base.Runtime`.
 
-    `folder` is the run's folder; `close` closes the ledger. `hold_write_back=False` lets the kernel write pages back
-    by its own settings, so that a power loss may lose nothing.
+    `folder` is the run's folder; `close` closes the ledger. `hold_write_back=False`: the kernel writes pages back.
     """
 
     name: str
@@ -192,8 +191,7 @@ class HostRuntime(ABC):
             if self.power_loss_method == "fs-shutdown":
                 volume = self._volumes[node_id]
                 # The kernel has long written back what was unsynced at the start of the node.
-                at_the_cut = self._plan.spec.write_back == "kernel"
-                if at_the_cut:
+                if at_the_cut := self._plan.spec.write_back == "kernel":
                     volume.write_unsynced(at_the_cut=True)
                 unsynced_there = volume.has_unsynced(at_the_cut=at_the_cut)
                 volume_down = volume.shut_down()
@@ -327,13 +325,13 @@ class HostRuntime(ABC):
 
     def _settle_write_back(self) -> None:
         """Take the hold, or keep every run from holding write-back until this run ends."""
-        shared = str(shared_dir(self._ledger.path.parent))
+        run_id, shared = self._ledger.run_id, str(shared_dir(self._ledger.path.parent))
         if self._hold_write_back:
-            hold = WriteBackHold(run_id=self._ledger.run_id, shared=shared)
+            hold = WriteBackHold(run_id=run_id, shared=shared)
             hold.await_turn()
             self._ledger.make(hold, hold.acquire)
         else:
-            own = KernelWriteBack(run_id=self._ledger.run_id, shared=shared)
+            own = KernelWriteBack(run_id=run_id, shared=shared)
             self._ledger.make(own, own.register)
             own.await_turn()
 
