@@ -12,17 +12,24 @@ from pathlib import Path
 import msgspec
 
 from analysis.judge.clauses.invariants import CLAUSES
-from analysis.judge.history.elections import elections_of
 from analysis.judge.history.timeline import Timeline, TopicPartition, load_timeline
 from analysis.report import words
+from analysis.report.drawing.layout import draw
+from analysis.report.drawing.model import DrawnPicture
+from analysis.report.picture.building import partitions_by_blame, picture_of, read_source
+from analysis.report.picture.partitions import elections_by_offset, guilty_of
 from analysis.report.protocol import as_one_line, protocol_row
+from analysis.report.stories import STORIES_MAX, LossStory, stories_of
+from ebbtide.errors import EbbtideError
 from ebbtide.record.manifest import Manifest
 from ebbtide.record.outages import age_text, oldest_text, outage_text
 from ebbtide.record.predictions import prediction_of
 from ebbtide.record.rows import PartitionState
 from ebbtide.record.steps import StepEntry
 from ebbtide.record.verdict import Loss, Regression, Verdict, count_acked_by_brokers
+from ebbtide.scenario.parse import load
 from ebbtide.scenario.steps.waiting import WaitStep
+from ebbtide.scenario.write import SCENARIO
 
 PARTITIONS_MAX = 6
 STATES_MAX = 120
@@ -142,6 +149,10 @@ class ReportModel(msgspec.Struct, frozen=True, kw_only=True):
     coverage: tuple[tuple[str, str], ...]
     configuration: tuple[tuple[str, str], ...]
     commands: tuple[tuple[str, str], ...]
+    title: str = ""
+    drawn: DrawnPicture | None = None
+    stories: tuple[LossStory, ...] = ()
+    stories_omitted: int = 0
 
 
 def build(
@@ -158,7 +169,8 @@ def build(
     """
     timeline = timeline if timeline is not None else load_timeline(record)
     start_ns = manifest.start_ns if manifest.start_ns is not None else _first_ns(timeline)
-    chosen = _partitions_to_show(timeline, verdict)
+    chosen = partitions_by_blame(timeline, verdict)
+    picture = picture_of(read_source(record, manifest, verdict, steps=steps, timeline=timeline))
     texts = {clause.name: clause.text for clause in CLAUSES}
     return ReportModel(
         run_id=verdict.run_id,
@@ -201,7 +213,19 @@ def build(
         coverage=tuple((fact, f"{count:,}") for fact, count in verdict.coverage.items()),
         configuration=_configuration(manifest),
         commands=words.commands(named or str(record)),
+        title=_scenario_title(record),
+        drawn=draw(picture) if picture is not None else None,
+        stories=stories_of(record, verdict, steps, timeline, start_ns),
+        stories_omitted=max(0, len(verdict.losses) - STORIES_MAX),
     )
+
+
+def _scenario_title(record: Path) -> str:
+    """Return the title of the scenario as run; empty where it cannot be read."""
+    try:
+        return load(record / SCENARIO).title
+    except (EbbtideError, OSError):
+        return ""
 
 
 def _figures(record: Path, verdict: Verdict, manifest: Manifest) -> tuple[tuple[str, str], ...]:
@@ -258,25 +282,9 @@ def _first_ns(timeline: Timeline) -> int | None:
     return min((states[0].at_ns for states in timeline.partitions.values()), default=None)
 
 
-def _losses_and_regressions(verdict: Verdict) -> list[Loss | Regression]:
-    return [*verdict.losses, *verdict.regressions]
-
-
-def _partitions_to_show(timeline: Timeline, verdict: Verdict) -> list[TopicPartition]:
-    """Return the partitions to show.
-
-    Partitions with a loss or a regression come first, then those that changed most.
-    """
-    blamed = {(one.topic, one.partition) for one in _losses_and_regressions(verdict)}
-    return sorted(timeline.partitions, key=lambda key: (key not in blamed, -len(timeline.partitions[key]), key))
-
-
 def _timeline(timeline: Timeline, key: TopicPartition, verdict: Verdict, start_ns: int | None) -> PartitionTimeline:
-    guilty: dict[int, str] = {}
-    for one in _losses_and_regressions(verdict):
-        if (one.topic, one.partition) == key and one.election is not None:
-            guilty.setdefault(one.election.metadata_offset, one.cause)
-    elected = {one.after.metadata_offset: one for one in elections_of(timeline, *key)}
+    guilty = guilty_of(verdict, key)
+    elected = elections_by_offset(timeline, key)
     rows = []
     before: PartitionState | None = None
     for state in timeline.partitions[key]:

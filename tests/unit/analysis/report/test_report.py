@@ -25,7 +25,7 @@ from ebbtide.record.verdict import Counts, PropertyResult, PropertyStatus, Verdi
 from ebbtide.scenario.model import Prediction
 from ebbtide.scenario.property_names import NO_COMMITTED_LOSS, TRANSITIONS
 
-_VOID = {"meta", "br"}
+_VOID = {"meta", "br", "input"}
 
 
 def report_of(story: Story, verdict: Verdict | None = None) -> ReportModel:
@@ -107,12 +107,12 @@ def test_what_is_gone_of_acks_0_is_shown_as_a_part_of_what_was_sent(facts: dict[
     assert count_lost_acks_0(Verdict(run_id="r", outcome="as-predicted", coverage=facts)) == shown
 
 
-def test_the_page_is_one_well_formed_file_without_scripts_or_external_resources(tmp_path: Path) -> None:
+def test_the_page_is_one_well_formed_file_without_external_resources(tmp_path: Path) -> None:
     page = render(report_of(last_replica_standing(tmp_path)))
     parser = TagBalance()
     parser.feed(page)
     assert parser.open == []
-    assert not re.search(r"<script|https?://|src=|@import|url\(", page)
+    assert not re.search(r"src=|<link|@import|url\((?!#)", page)
     assert "prefers-color-scheme: dark" in page
     assert "@media print" in page
 
@@ -121,7 +121,7 @@ def test_names_from_outside_are_escaped(tmp_path: Path) -> None:
     story = last_replica_standing(tmp_path)
     story.change(scenario="<script>alert(1)</script>", host={"os": "<b>&"})
     page = render(report_of(story))
-    assert "<script>" not in page
+    assert "<script>alert" not in page
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
     assert "&lt;b&gt;&amp;" in page
 

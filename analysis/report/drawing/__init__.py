@@ -1,0 +1,1 @@
+"""Draws pictures of runs as SVG that is complete without JavaScript."""

@@ -1,0 +1,245 @@
+"""Tells the story of each lost range: sent, acked, held by, lost by, and the clause.
+
+Every sentence names its source: a table, a step or a metadata record. What the record does not say
+is said to be unknown.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+
+from analysis.judge.history.elections import ElectionEvent
+from analysis.judge.history.log_losses import BrokerLogLoss, log_losses
+from analysis.judge.history.timeline import Timeline
+from analysis.report import words
+from analysis.report.picture.partitions import elections_by_offset
+from ebbtide.record.files import ANOMALIES_DIR
+from ebbtide.record.steps import StepEntry, split_composed_steps
+from ebbtide.record.tables import ANOMALY_SCHEMA, TABLES, table_files
+from ebbtide.record.verdict import Loss, Verdict
+
+STORIES_MAX = 12
+
+
+class StoryLine(msgspec.Struct, frozen=True, kw_only=True):
+    """One moment of a story: when, what happened, and which part of the record says so."""
+
+    at: str
+    text: str
+    source: str
+    is_loss: bool = False
+
+
+class LossStory(msgspec.Struct, frozen=True, kw_only=True):
+    """The story of one lost range, oldest moment first."""
+
+    title: str
+    cause: str
+    clause: str
+    lines: tuple[StoryLine, ...]
+
+
+class _SendTimes(msgspec.Struct, frozen=True, kw_only=True):
+    """When the records of a range were sent and acked."""
+
+    sent_ns: tuple[int, int]
+    done_ns: tuple[int, int]
+
+
+def stories_of(
+    record: Path, verdict: Verdict, steps: Sequence[StepEntry], timeline: Timeline, zero_ns: int | None
+) -> tuple[LossStory, ...]:
+    """Return a story for each loss of the verdict, at most `STORIES_MAX`."""
+    losses = log_losses(split_composed_steps(steps))
+    return tuple(_story(record, loss, losses, timeline, zero_ns, verdict) for loss in verdict.losses[:STORIES_MAX])
+
+
+def _story(
+    record: Path,
+    loss: Loss,
+    log_losses_: Sequence[BrokerLogLoss],
+    timeline: Timeline,
+    zero_ns: int | None,
+    verdict: Verdict,
+) -> LossStory:
+    name = f"{loss.topic}-{loss.partition}"
+    kind = "committed" if loss.committed else "uncommitted"
+    values = _lost_values(record, loss)
+    times = _send_times(record, loss, values)
+    elected = (
+        elections_by_offset(timeline, (loss.topic, loss.partition)).get(loss.election.metadata_offset)
+        if loss.election is not None
+        else None
+    )
+    moments: list[tuple[int, StoryLine]] = []
+    moments += _sending(loss, times, timeline, zero_ns)
+    moments += _disks(loss, name, log_losses_, elected, zero_ns)
+    if elected is not None:
+        moments.append((elected.after.at_ns, _election(elected, zero_ns)))
+    lines = [line for _, line in sorted(moments, key=lambda moment: moment[0])]
+    lines += _aftermath(record, loss, values)
+    if loss.election is None:
+        lines.append(StoryLine(at="-", text="No election explains the loss.", source="partitions.parquet"))
+    return LossStory(
+        title=f"{loss.count:,} {kind} record{'' if loss.count == 1 else 's'} of {name}, "
+        f"offsets {loss.first_offset:,} to {loss.last_offset:,}, acks={words.acks(loss.acks)}",
+        cause=loss.cause,
+        clause=_clause(loss, name, verdict),
+        lines=tuple(lines),
+    )
+
+
+def _clause(loss: Loss, name: str, verdict: Verdict) -> str:
+    """Return what the protocol says of the cause, and the judge's own reason where it gave one."""
+    marker = f", {loss.cause}: "
+    reason = next((why.split(marker, 1)[1] for why in verdict.why if why.startswith(f"{name}, ") and marker in why), "")
+    return words.MEANING[loss.cause] + (f". Here: {reason}" if reason else "")
+
+
+def _sending(
+    loss: Loss, times: _SendTimes | None, timeline: Timeline, zero_ns: int | None
+) -> Iterator[tuple[int, StoryLine]]:
+    if times is None:
+        yield 0, StoryLine(at="-", text="When they were sent is not known.", source="sends is missing")
+        return
+    (sent, last_sent), (done, last_done) = times.sent_ns, times.done_ns
+    yield (
+        sent,
+        StoryLine(
+            at=words.offset_s(sent, zero_ns),
+            text=f"The producer sent the first of them, and the last at {words.offset_s(last_sent, zero_ns)}.",
+            source="sends",
+        ),
+    )
+    state = timeline.state_at_time(loss.topic, loss.partition, last_done)
+    held = "Which replicas had them then is not known."
+    if state is not None:
+        isr = words.members(state.isr)
+        leader = f"broker {state.leader}" if state.leader >= 0 else "no leader"
+        held = (
+            f"The ISR was {isr}; acks=all waits for each of its members."
+            if loss.acks == -1
+            else f"The leader was {leader}, the ISR {isr}; acks={words.acks(loss.acks)} waits for no follower."
+        )
+    yield (
+        last_done,
+        StoryLine(
+            at=words.offset_s(last_done, zero_ns),
+            text=f"The last ack came; the first had come at {words.offset_s(done, zero_ns)}. {held}",
+            source="sends, partitions.parquet",
+        ),
+    )
+
+
+def _disks(
+    loss: Loss, name: str, found: Sequence[BrokerLogLoss], elected: ElectionEvent | None, zero_ns: int | None
+) -> Iterator[tuple[int, StoryLine]]:
+    """Yield each disk that lost the range before the guilty election."""
+    for one in found:
+        if elected is not None and one.fired_ns > elected.after.at_ns:
+            continue
+        if not one.costs(loss.topic, loss.partition):
+            continue
+        start, end = one.starts.get(name), one.ends.get(name)
+        measured = (
+            f"its log of {name} ended at {start:,} before and at {end:,} afterwards"
+            if start is not None and end is not None
+            else f"{one.lost_bytes:,} bytes of its disk were lost"
+            if one.lost_bytes is not None
+            else "how much it lost was not measured"
+        )
+        never = " The lost part was never flushed." if not one.wiped and end is not None else ""
+        what = "got an empty disk" if one.wiped else "lost power"
+        yield (
+            one.fired_ns,
+            StoryLine(
+                at=words.offset_s(one.fired_ns, zero_ns),
+                text=f"Broker {one.broker} {what}: {measured}.{never}",
+                source="steps.jsonl",
+            ),
+        )
+
+
+def _election(elected: ElectionEvent, zero_ns: int | None) -> StoryLine:
+    road = {
+        "isr": "It was in the ISR",
+        "elr": "It was in the ELR",
+        "last-known-leader": "It was the last known leader",
+        "reassignment": "The reassignment brought it into the ISR",
+        "unclean": "It was in neither ISR nor ELR",
+    }[elected.road]
+    before = elected.before
+    return StoryLine(
+        at=words.offset_s(elected.after.at_ns, zero_ns),
+        text=f"Broker {elected.leader} was elected under leader epoch {elected.epoch} without the records. {road}: "
+        f"before, the ISR was {words.members(before.isr)} and the ELR {words.members(before.elr)}.",
+        source=f"metadata offset {elected.after.metadata_offset}",
+        is_loss=True,
+    )
+
+
+def _aftermath(record: Path, loss: Loss, values: pa.Array) -> Iterator[StoryLine]:
+    """Yield what the replicas' logs hold at the lost offsets after the run."""
+    if not table_files(record, "replicas"):
+        return
+    found = _scan(record, "replicas", ["broker", "value"], _in_range(loss))
+    own, other = Counter[int](), Counter[int]()
+    if found is not None:
+        is_own = pc.is_in(found.column("value"), value_set=values).to_pylist()
+        for broker, is_lost in zip(found.column("broker").to_pylist(), is_own, strict=True):
+            (own if is_lost else other)[broker] += 1
+    if own:
+        text = f"Still in logs that no leader served: {_by_broker(own)}."
+    elif other:
+        text = f"Other records stand at these offsets now: {_by_broker(other)}."
+    else:
+        text = "No replica's log has any record at these offsets."
+    yield StoryLine(at="after the run", text=text, source="replicas")
+
+
+def _by_broker(counts: Counter[int]) -> str:
+    return ", ".join(f"{count:,} on broker {broker}" for broker, count in sorted(counts.items()))
+
+
+def _in_range(loss: Loss) -> pc.Expression:
+    return (
+        (pc.field("topic") == loss.topic)
+        & (pc.field("partition") == loss.partition)
+        & (pc.field("offset") >= loss.first_offset)
+        & (pc.field("offset") <= loss.last_offset)
+    )
+
+
+def _lost_values(record: Path, loss: Loss) -> pa.Array:
+    """Return the values that were lost: other records may stand at their offsets by now."""
+    of_kind = (pc.field("kind") == "lost") & _in_range(loss)
+    found = _scan(record, ANOMALIES_DIR, ["value"], of_kind)
+    return found.column("value").combine_chunks() if found is not None else pa.array([], pa.int64())
+
+
+def _send_times(record: Path, loss: Loss, values: pa.Array) -> _SendTimes | None:
+    wanted = _in_range(loss) & (pc.field("acks") == loss.acks) & pc.field("value").isin(values)
+    found = _scan(record, "sends", ["sent_ns", "done_ns"], wanted)
+    if found is None or not found.num_rows:
+        return None
+    sent, done = (pc.min_max(found.column(name)).as_py() for name in ("sent_ns", "done_ns"))
+    if done["min"] is None:
+        return None
+    return _SendTimes(sent_ns=(sent["min"], sent["max"]), done_ns=(done["min"], done["max"]))
+
+
+def _scan(record: Path, table: str, columns: list[str], wanted: pc.Expression) -> pa.Table | None:
+    files = table_files(record, table)
+    if not files:
+        return None
+    schema = TABLES.get(table, ANOMALY_SCHEMA)
+    return ds.dataset([str(file) for file in files], format="parquet", schema=schema).to_table(
+        columns=columns, filter=wanted
+    )
