@@ -68,6 +68,16 @@ def last_known_leader(partition: str) -> str:
     return f"last-known-leader({partition})"
 
 
+def last_known_elr(partition: str) -> str:
+    """Name the LastKnownElr members of a partition, as KIP-966's text has them."""
+    return f"last-known-elr({partition})"
+
+
+def longest_log(partition: str) -> str:
+    """Name the replica whose log ends last, alive or not."""
+    return f"longest-log({partition})"
+
+
 def broker(id: int) -> str:
     """Name the broker with this id."""
     return f"broker({id})"

@@ -11,6 +11,8 @@ from faults.disk import DiskFaults
 from faults.injector import Injector, View
 from faults.network import NetworkFaults
 from faults.process import ProcessFaults
+from faults.recovery import RecoveryFaults
+from faults.replica_replies import AskReplicas, Choose
 from faults.waiting import WAITING
 from faults.wire import WireFaults
 
@@ -19,14 +21,25 @@ class Faults(Injector):
     """The injector with all families; each family keeps its own state."""
 
     def __init__(
-        self, runtime: Runtime, view: View, administer: Administer, poll: Callable[[], None], record: Path
+        self,
+        runtime: Runtime,
+        view: View,
+        administer: Administer,
+        ask_replicas: AskReplicas,
+        choose: Choose,
+        poll: Callable[[], None],
+        record: Path,
     ) -> None:
-        """`record`: the folder for the wire proxies' journal. `poll`: see `Injector`."""
+        """`record`: the folder for the wire proxies' journal. `poll`: see `Injector`.
+
+        `choose`: the rule of an unclean recovery.
+        """
         super().__init__(runtime, view, poll)
         self.network = NetworkFaults(self)
         self.disk = DiskFaults(self)
         self.admin = AdminFaults(self, administer)
         self.wire = WireFaults(runtime, record)
+        recovery = RecoveryFaults(self, ask_replicas, choose)
         families = (ProcessFaults(self).family, self.disk.family, self.network.family, self.admin.family)
-        for family in (*families, self.wire.family(self), WAITING):
+        for family in (*families, recovery.family, self.wire.family(self), WAITING):
             self.add(family)

@@ -23,6 +23,7 @@ from cluster.runtime.base import StartClient
 from ebbtide.errors import HarnessError, UsageError
 from ebbtide.journal.convert import JOURNAL_SUFFIX
 from ebbtide.journal.payload import PRODUCER_MAX
+from ebbtide.logs.segments import TopicPartition
 from ebbtide.record.files import JOURNAL_DIR, LOGS_DIR
 from ebbtide.record.manifest import ACKS, FinalOffsets
 from ebbtide.scenario.model import ConsumerSpec, ProducerSpec, TopicSpec
@@ -40,6 +41,8 @@ from workloads.config import (
     TopicsResult,
     UnknownProperty,
 )
+from workloads.replica_logs import ReplicaLogsConfig
+from workloads.replica_question import ReplicaQuestion
 from workloads.sampler import partitions_of
 from workloads.sends import COUNTERS
 from workloads.settings import consumer_settings, producer_settings, settings_line
@@ -217,6 +220,23 @@ class Workload:
         )
         client.run_to_end(config, self._start_client, timeout_s)
         return msgspec.json.decode(result.read_bytes(), type=AdminAnswer)
+
+    def ask_replicas(self, at: TopicPartition, replicas: Sequence[int]) -> ReplicaQuestion:
+        """Begin to ask these replicas of a partition for their logs, from the client namespace."""
+        self._asked += 1
+        client = self._client(f"replica-logs-{self._asked}", "replica_logs")
+        result = self._folder / f"{client.name}.answers.json"
+        result.unlink(missing_ok=True)
+        config = ReplicaLogsConfig(
+            endpoints=client.endpoints,
+            topic=at.topic,
+            partition=at.partition,
+            replicas={broker: self._brokers[broker] for broker in replicas},
+            result=str(result),
+            bootstrap=self._bootstrap,
+        )
+        client.start(config, self._start_client)
+        return ReplicaQuestion(client, result)
 
     def final_read(self, timeout_s: float = 30.0, *, deleted: Container[str] = ()) -> dict[str, FinalOffsets]:
         """Read every partition from its start to its HW, as consumer `FINAL_CONSUMER`.

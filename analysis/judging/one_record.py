@@ -286,6 +286,9 @@ def _observed_run(
     for one in case.losses:
         if one.committed and one.attribution.cause is not None:
             causes[one.attribution.cause] += one.count
+    lost_on: Counter[str] = Counter()
+    for one in case.losses:
+        lost_on[one.topic] += one.count if one.committed else 0
     vanished: Counter[str] = Counter()
     for one in case.vanished:
         if one.committed and one.what["kind"] == READ and one.attribution.cause is not None:
@@ -298,6 +301,7 @@ def _observed_run(
         uncommitted_lost=sum(one.count for one in case.losses if not one.committed),
         causes=causes,
         vanished=vanished,
+        lost_on=lost_on,
         kinds=counts_by_kind(reconciliation.anomalies),
         unknown_kinds=case.unknown_kinds,
         elected_from_elr=sum(one.road == "elr" for one in all_elections(timeline)) if known else None,

@@ -31,6 +31,7 @@ from ebbtide.scenario.steps.waiting import WaitStep
 STATUS_ORDER: tuple[PropertyStatus, ...] = ("violated", "unknown", "holds", "not-exercised")
 
 MEANING: dict[Cause, str] = {
+    "unclean-recovery": "allowed: an unclean recovery, which Ebbtide carried out, chose a replica without it (KIP-966)",
     "unclean-election": "allowed: an unclean election let a replica from outside the ISR lead (KIP-704, KIP-966)",
     "last-replica-standing": "allowed without ELR: the last ISR member lost its unflushed log and led again (KIP-966)",
     "last-known-leader": "allowed: ISR and ELR were empty, the last known leader was elected (KIP-966)",

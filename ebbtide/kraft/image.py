@@ -81,6 +81,10 @@ class MetadataImage:
         """Records that were not replayed and missing offsets, counted by reason."""
         return MappingProxyType(self._state.skipped)
 
+    def history(self) -> list[Row]:
+        """Return a row per change since the start of the log; it replays everything that was applied."""
+        return MetadataImage().apply(self._applied)
+
     def apply(self, items: Iterable[FollowedItem]) -> list[Row]:
         """Replay what `MetadataFollower.poll` returned; returns a row per change.
 

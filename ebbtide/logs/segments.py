@@ -67,17 +67,35 @@ def partition_folders(data_dir: Path) -> dict[TopicPartition, Path]:
     return dict(sorted(found.items()))
 
 
+class LogEnd(NamedTuple):
+    """Where a log ends: its LEO, and the leader epoch of its last batch; epochs order logs first.
+
+    Without a batch the epoch is -1.
+    """
+
+    last_epoch: int
+    leo: int
+
+
 def leo_of(partition_dir: Path) -> int:
     """Return the offset after the last batch up to which the replica's log is whole.
 
-    Reads every segment and checks every checksum, as a broker's recovery does. Stops at the first damage, where
-    recovery would truncate. 0 for a folder without segments.
+    See `log_end`.
     """
-    leo = 0
+    return log_end(partition_dir).leo
+
+
+def log_end(partition_dir: Path) -> LogEnd:
+    """Return the end of the part of a replica's log that is whole.
+
+    Reads every segment and checks every checksum, as a broker's recovery does. Stops at the first damage, where
+    recovery would truncate. The LEO is 0 for a folder without segments.
+    """
+    end = LogEnd(-1, 0)
     for base, path in segment_files(partition_dir).items():
-        leo = max(leo, base)
+        end = LogEnd(end.last_epoch, max(end.leo, base))
         for item in scan_file(path):
             if isinstance(item, Damage):
-                return leo
-            leo = item.next_offset
-    return leo
+                return end
+            end = LogEnd(item.leader_epoch, item.next_offset)
+    return end

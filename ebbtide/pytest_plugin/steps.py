@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ebbtide.scenario.steps.step import StepSpec
 
 _BY_GROUPS = frozenset({"partition", "flap"})
-_BY_PARTITION = frozenset({"reassign", "elect"})
+_BY_PARTITION = frozenset({"reassign", "elect", "recover"})
 
 
 def kind_of(method: str) -> str | None:

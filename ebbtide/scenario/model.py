@@ -26,6 +26,7 @@ AllowedCause = Literal[
     "last-known-leader",
     "beyond-tolerance",
     "stale-isr-join",
+    "unclean-recovery",
     "uncommitted-at-failover",
 ]
 """Why Kafka may lose a record; a verdict knows one cause more, `unexplained`."""
@@ -137,6 +138,7 @@ class LossExpectation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 
     `cause` is the only cause allowed. `acks` says the same of the records sent with each acks, committed or not. That
     includes acks=0, whose records no broker acks: those that the final read lacks are lost.
+    `none_on` names topics that lose no committed record, while others may.
     """
 
     committed: Expected = "any"
@@ -144,6 +146,7 @@ class LossExpectation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     acks: dict[str, Expected] = {}
     cause: AllowedCause | None = None
     at_least: int | None = None
+    none_on: tuple[str, ...] = ()
 
 
 class TimeBounds(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

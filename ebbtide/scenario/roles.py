@@ -1,8 +1,10 @@
 """Roles name the nodes of a step without ids; each resolves as the step fires.
 
 `leader(t-0)`, `followers(t-0)` (the replicas that do not lead, alive or not), `isr(t-0)`, `elr(t-0)`,
-`replicas(t-0)`, `last-known-leader(t-0)`, `controller` (the active one), `controllers`, `brokers`,
-`broker(2)`, `clients`, and `step(NAME)`: the nodes that an earlier step of this name acted on.
+`replicas(t-0)`, `last-known-leader(t-0)`, `last-known-elr(t-0)` (as KIP-966's text has it, on every
+release), `longest-log(t-0)` (the replica whose log ends last on its volume, alive or not),
+`controller` (the active one), `controllers`, `brokers`, `broker(2)`, `clients`, and `step(NAME)`: the
+nodes that an earlier step of this name acted on.
 """
 
 from __future__ import annotations
@@ -13,7 +15,16 @@ from ebbtide.errors import UsageError
 from ebbtide.scenario.words import ParsedText, PartitionName, whole_number
 from ebbtide.suggestions import bracketed_suggestion
 
-PARTITION_ROLES = ("leader", "followers", "isr", "elr", "replicas", "last-known-leader")
+PARTITION_ROLES = (
+    "leader",
+    "followers",
+    "isr",
+    "elr",
+    "replicas",
+    "last-known-leader",
+    "last-known-elr",
+    "longest-log",
+)
 PLAIN_ROLES = ("controller", "controllers", "brokers", "clients")
 ROLE_FORMS = (
     *(f"{kind}(TOPIC-PARTITION)" for kind in PARTITION_ROLES),
@@ -37,6 +48,8 @@ _SHARE_A_REPLICA = (
     {"replicas", "followers"},
     {"replicas", "elr"},
     {"replicas", "last-known-leader"},
+    {"replicas", "last-known-elr"},
+    {"replicas", "longest-log"},
 )
 
 _FORM = re.compile(r"([a-z-]+)(?:\(([^()]+)\))?")

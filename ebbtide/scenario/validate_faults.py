@@ -17,7 +17,7 @@ SLOW_DISK_DELAY_S_MAX = 5.0
 """Nothing can end a process that waits for a frozen volume, and the end of a run waits so long for one to die."""
 
 _NO_BROKERS = ("controller", "controllers")
-_ONE_NODE = ("leader", "last-known-leader", "controller", "broker", "clients")
+_ONE_NODE = ("leader", "last-known-leader", "longest-log", "controller", "broker", "clients")
 
 
 def validate_broker(role: Role, where: str, what: str) -> Iterator[UsageError]:

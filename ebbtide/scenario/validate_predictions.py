@@ -12,7 +12,7 @@ from ebbtide.releases.known_releases import KNOWN, OLDEST
 from ebbtide.scenario.model import ClusterSpec
 from ebbtide.scenario.parts import Parts, TablePart
 from ebbtide.scenario.property_names import PROPERTY_NAMES, WITNESS_AGREES
-from ebbtide.scenario.references import limit, limit_field
+from ebbtide.scenario.references import limit, limit_field, validate_topic_exists
 from ebbtide.scenario.validate_features import has_level, validate_feature_name
 from ebbtide.suggestions import bracketed_suggestion
 
@@ -39,6 +39,9 @@ def validate_predictions(parts: Parts) -> Iterator[UsageError]:
             for key in ("at_least", "cause"):
                 yield from loss.check(_loss, loss.get(key), f"{where}.loss.{key}")
             yield from _acks(parts, loss, f"{where}.loss.acks")
+            for at, topic in enumerate(loss.elements("none_on")):
+                if topic is not None:
+                    yield from validate_topic_exists(parts, topic, f"{where}.loss.none_on[{at}]")
         if (bounds := prediction.get("unavailable_s")) is not None:
             yield from _unavailable(parts, bounds, f"{where}.unavailable_s")
         yield from _features(parts, prediction, f"{where}.features")

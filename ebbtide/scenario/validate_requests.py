@@ -11,6 +11,8 @@ from ebbtide.scenario.roles import Role, overlap
 from ebbtide.suggestions import bracketed_suggestion
 
 _NO_REPLICAS = ("controller", "controllers", "clients")
+_PUT_FIRST = ("longest-log", "last-known-elr")
+"""Roles that an author puts before all replicas, to prefer them: each broker counts where it comes first."""
 
 
 def validate_replicas(replicas: Sequence[Role | None], where: str, brokers: int) -> Iterator[UsageError]:
@@ -20,7 +22,7 @@ def validate_replicas(replicas: Sequence[Role | None], where: str, brokers: int)
         if role.kind in _NO_REPLICAS:
             yield UsageError("no replica can be there", where=where, got=repr(role), allowed="roles of brokers")
     for one, other in combinations(known, 2):
-        if overlap(one, other):
+        if overlap(one, other) and one.kind not in _PUT_FIRST:
             got = f"{one!r} and {other!r}"
             yield UsageError("a broker holds a replica once", where=where, got=got, allowed="each broker once")
     if len(replicas) > brokers:

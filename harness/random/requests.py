@@ -20,9 +20,10 @@ from ebbtide.scenario.steps.admin import (
     SetFeatureStep,
     UnregisterStep,
 )
+from ebbtide.scenario.steps.recovery import RecoverStep
 from ebbtide.scenario.steps.step import StepSpec
 from ebbtide.scenario.steps.table import StepKind
-from ebbtide.scenario.words import PartitionName
+from ebbtide.scenario.words import Duration, PartitionName
 from harness.random.kind import Fit, StepGenerator, draw_delay, draw_partition, with_time_trigger
 from harness.random.replication import final_replicas
 from harness.random.world import World
@@ -65,6 +66,28 @@ def _propose_elect(world: World, random: Random) -> StepSpec | None:
     unclean = partition.leader == NO_LEADER and random.random() < 0.5
     common = _common_fields(random)
     return ElectStep(**common, partition=PartitionName(name), type="unclean" if unclean else "preferred")
+
+
+def _propose_recover(world: World, random: Random) -> StepSpec | None:
+    leaderless = [name for name, one in sorted(world.partitions.items()) if one.leader == NO_LEADER]
+    if not leaderless:
+        return None
+    return RecoverStep(
+        **_common_fields(random),
+        partition=PartitionName(random.choice(leaderless)),
+        strategy=random.choice(("balanced", "proactive", "proactive", "manual")),
+        timeout=Duration("2s"),
+    )
+
+
+def _recover(world: World, step: RecoverStep) -> float:
+    """Elect as an unclean election does: the model of a random schedule has no logs to compare."""
+    protocol = world.replication.protocol
+    if step.strategy == "proactive":
+        world.replication.apply_to(
+            str(step.partition), lambda partition, cluster: protocol.elect(partition, cluster, Election.UNCLEAN)
+        )
+    return 5.0
 
 
 def _propose_set_config(world: World, random: Random) -> StepSpec | None:
@@ -144,7 +167,7 @@ def _fit(allowed: Callable[[World, Any], bool]) -> Fit:
     return fit
 
 
-def _has_known_replicas(world: World, step: ReassignStep | ElectStep) -> bool:
+def _has_known_replicas(world: World, step: ReassignStep | ElectStep | RecoverStep) -> bool:
     roles = step.replicas if isinstance(step, ReassignStep) else ()
     return str(step.partition) in world.partitions and len(world.ids_of(roles)) == len(roles)
 
@@ -169,6 +192,7 @@ def _elect(world: World, step: ElectStep) -> float:
 REQUEST_KINDS: dict[StepKind, StepGenerator] = {
     "reassign": StepGenerator(propose=_propose_reassign, fit=_fit(_has_known_replicas), apply=_reassign),
     "elect": StepGenerator(propose=_propose_elect, fit=_fit(_has_known_replicas), apply=_elect),
+    "recover": StepGenerator(propose=_propose_recover, fit=_fit(_has_known_replicas), apply=_recover),
     "set-config": StepGenerator(propose=_propose_set_config, fit=_fit(_is_always_valid), apply=_set_config),
     "set-feature": StepGenerator(
         propose=_propose_set_feature,

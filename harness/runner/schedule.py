@@ -25,8 +25,10 @@ from faults.admin import Administer
 from faults.base import Effect, PendingFault
 from faults.families import Faults
 from faults.injector import Plan
+from faults.replica_replies import AskReplicas
 from harness.runner.display import Display
 from harness.runner.gates import Gate, GateWatch, state_entry
+from harness.runner.recovery import choose
 from harness.runner.triggers import Counters, Observation, TriggerWatch, text_of
 from harness.runner.view import ClusterView, RoleUnresolved
 
@@ -46,6 +48,7 @@ class Schedule:
         view: ClusterView,
         counters: Counters,
         administer: Administer,
+        ask_replicas: AskReplicas,
         display: Display,
         poll_cluster: Callable[[], None],
         gates: Mapping[int, Gate] | None = None,
@@ -63,7 +66,7 @@ class Schedule:
         self._counters = counters
         self._display = display
         self._poll_cluster = poll_cluster
-        self._faults = Faults(runtime, view, administer, poll_cluster, record)
+        self._faults = Faults(runtime, view, administer, ask_replicas, choose, poll_cluster, record)
         self._armed: dict[int, PendingFault] = {}
         self._broken: dict[int, set[int]] = {}
         """The nodes on which the effect of a step lasts, by the step's index; `_armed` has the wire rules."""

@@ -14,7 +14,7 @@ from cluster.runtime.jvm import tail_of
 from ebbtide.errors import HarnessError
 from ebbtide.kraft.image import describe
 from ebbtide.logs.checkpoint_file import HIGH_WATERMARKS, read_checkpoint
-from ebbtide.logs.segments import METADATA_FOLDER, TopicPartition
+from ebbtide.logs.segments import METADATA_FOLDER, TopicPartition, log_end
 from ebbtide.record.files import RAW_DIR, log_command, write_atomically
 from ebbtide.record.manifest import FinalOffsets
 from ebbtide.record.rows import PartitionState
@@ -78,6 +78,7 @@ class Session:
             {node.id: runtime.data_dir(node.id) / METADATA_FOLDER for node in controllers},
             {node.id: record / RAW_DIR / node.name / METADATA_FOLDER for node in controllers},
             self._brokers,
+            log_end=lambda broker, at: log_end(runtime.data_dir(broker) / str(at)),
         )
         given = properties_to_check(scenario, runtime.nodes.values())
         self._unasked = given.unasked
@@ -100,6 +101,7 @@ class Session:
             view=self._view,
             counters=self._workload,
             administer=self._workload.administer,
+            ask_replicas=self._workload.ask_replicas,
             display=display,
             poll_cluster=self.watch,
             gates=gates,

@@ -5,13 +5,14 @@ The logs are those of the controllers. No client is asked, so the view works und
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from ebbtide.errors import HarnessError
 from ebbtide.kraft.image import MetadataImage, describe
+from ebbtide.kraft.kip_elr import kip_elr
 from ebbtide.kraft.quorum import QuorumLogs
-from ebbtide.logs.segments import TopicPartition
+from ebbtide.logs.segments import LogEnd, TopicPartition
 from ebbtide.record.rows import PartitionState
 from ebbtide.scenario.roles import CLIENTS, ConfigResource, Role
 
@@ -23,8 +24,20 @@ class RoleUnresolved(HarnessError):
 class ClusterView:
     """The newest partition and broker states, and roles resolved against them."""
 
-    def __init__(self, logs: Mapping[int, Path], mirrors: Mapping[int, Path], brokers: tuple[int, ...]) -> None:
-        """`logs` has the metadata log of each controller id; `mirrors` keeps read bytes."""
+    def __init__(
+        self,
+        logs: Mapping[int, Path],
+        mirrors: Mapping[int, Path],
+        brokers: tuple[int, ...],
+        *,
+        log_end: Callable[[int, TopicPartition], LogEnd] | None = None,
+    ) -> None:
+        """`logs` has the metadata log of each controller id; `mirrors` keeps read bytes.
+
+        `log_end` reads where a partition's log ends on the volume of a broker. Without it no
+        `longest-log` resolves.
+        """
+        self._log_end = log_end
         self._quorum = QuorumLogs(logs, mirrors)
         self._controllers = tuple(logs)
         self._brokers = brokers
@@ -129,4 +142,23 @@ class ClusterView:
             case "last-known-leader":
                 last = self._last_leader.get(role.partition.at)
                 return () if last is None else (last,)
+            case "last-known-elr":
+                return tuple(kip_elr(self.image.history(), role.partition.at).last_known_elr)
+            case "longest-log":
+                return self._longest_log(role.partition.at, state.replicas)
         raise ValueError(f"no rule for role {role}")
+
+    def _longest_log(self, at: TopicPartition, replicas: tuple[int, ...]) -> tuple[int, ...]:
+        """Return the replica whose log ends last, alive or not.
+
+        The highest last leader epoch counts first, then the LEO. The replica order breaks a tie.
+        """
+        if self._log_end is None:
+            return ()
+        ends: dict[int, LogEnd] = {}
+        for broker in replicas:
+            try:
+                ends[broker] = self._log_end(broker, at)
+            except OSError:
+                continue
+        return (max(ends, key=ends.__getitem__),) if ends else ()

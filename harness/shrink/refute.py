@@ -25,7 +25,7 @@ from ebbtide.scenario.steps.table import KINDS
 
 MAX_SEARCH_S = 4.0
 
-_SINGLE = ("leader", "last-known-leader", "broker", "controller")
+_SINGLE = ("leader", "last-known-leader", "longest-log", "broker", "controller")
 
 
 class Refuter:

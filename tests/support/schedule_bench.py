@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import evidence_builders as build
@@ -10,8 +10,10 @@ import pytest
 
 from cluster.host.links import Cut
 from cluster.kafka_api.admin_requests import AdminAnswer, AdminRequest
+from cluster.kafka_api.replica_log import ReplicaAnswers
 from cluster.runtime.base import LogLoss, NodeInfo
 from cluster.wire.messages import Arm, Command, WireEvent
+from ebbtide.logs.segments import TopicPartition
 from ebbtide.record.steps import StepEntry, read_steps
 from ebbtide.scenario.model import StepSpec
 from ebbtide.waiting import WaitExpired
@@ -100,6 +102,23 @@ class MendOnce:
         return proven_effect(), {"t-0": LogLoss(bytes_before=9, bytes_after=0, lost_bytes=9, leo_before=1, leo_after=0)}
 
 
+class NoAnswers:
+    """Replicas that do not answer."""
+
+    def answers(self) -> ReplicaAnswers:
+        return ReplicaAnswers(asking=True)
+
+    def administer(self, request: AdminRequest, timeout_s: float) -> AdminAnswer:
+        raise AssertionError("nobody was chosen")
+
+    def close(self) -> None: ...
+
+
+def no_answers(_at: TopicPartition, _replicas: Sequence[int]) -> NoAnswers:
+    """Ask replicas that do not answer."""
+    return NoAnswers()
+
+
 class Bench:
     """A schedule on stand-ins; `done` is what was injected, in order."""
 
@@ -132,6 +151,7 @@ class Bench:
             view=self.view,
             counters=Counters(),
             administer=self._administer,
+            ask_replicas=no_answers,
             display=self.display,
             poll_cluster=poll_cluster,
         )

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from analysis.judge.causes.came_back import as_of_its_return
 from analysis.judge.causes.lost_offsets import LostStretch, stretches_between
 from analysis.judge.causes.permits import has_lost_offset, why_it_could_lead
 from analysis.judge.causes.uncommitted_losses import why_uncommitted
@@ -69,10 +70,22 @@ def attribute_loss(evidence: Evidence, lost: LostRange) -> list[LostPart]:
         found = attribute(evidence, lost_offset)
         if found.cause == "unexplained" and lost.last_sent_ns is not None:
             found = _acked_by_a_deposed_leader(evidence, lost_offset, lost.last_sent_ns) or found
+        if found.cause == "unexplained" and lost.acks != -1:
+            found = _lost_after_its_return(evidence, lost_offset, found) or found
         if parts and parts[-1][2] == found:
             first = parts.pop()[0]
         parts.append((first, end - 1, found))
     return _with_counts(evidence, lost, parts)
+
+
+def _lost_after_its_return(evidence: Evidence, lost_offset: LostOffset, found: Attribution) -> Attribution | None:
+    """Attribute a record that was not committed yet when the guilty election lacked it.
+
+    None: it did not come back, or nothing explains its loss afterwards.
+    """
+    again = None if found.election is None else as_of_its_return(evidence, lost_offset, found.election)
+    later = None if again is None else attribute(evidence, again)
+    return None if later is None or later.cause in ("unexplained", None) else later
 
 
 def _acked_by_a_deposed_leader(evidence: Evidence, lost_offset: LostOffset, sent_ns: int) -> Attribution | None:

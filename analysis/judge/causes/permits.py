@@ -1,10 +1,10 @@
 """Says why the protocol let a broker lead that lacked a committed record.
 
 The order of the rules is binding (docs/causes.md). Elections by name come first: an unclean
-election, an election of the last known leader, and the election of a broker whose way into the ISR
-KIP-903 would have refused. Then come the disk losses: beyond-tolerance and last-replica-standing.
-If no rule applies, the cause is *unexplained*. Cause None: the table or step that decides is
-missing.
+recovery that Ebbtide carried out, an unclean election, an election of the last known leader, and
+the election of a broker whose way into the ISR KIP-903 would have refused. Then come the disk
+losses: beyond-tolerance and last-replica-standing. If no rule applies, the cause is *unexplained*.
+Cause None: the table or step that decides is missing.
 
 How a leader was elected permits nothing by itself. Kafka elects uncleanly only in two cases:
 - unclean.leader.election.enable is true, from 3.9 on (KAFKA-12670),
@@ -41,6 +41,10 @@ def why_it_could_lead(evidence: Evidence, elected: ElectionEvent, lost_offset: L
         return Attribution(cause=cause, election=elected, why=why)
 
     leader = elected.leader
+    recovery = next((one for one in evidence.asked or () if one.has_recovered(elected.after)), None)
+    if recovery is not None:
+        by = f"the unclean recovery ({recovery.strategy}) that Ebbtide carried out"
+        return attribution("unclean-recovery", f"broker {leader} was elected by {by} (KIP-966, Unclean recovery)")
     if elected.road == "last-known-leader":
         where = f"ISR and ELR were empty and broker {leader} was the last known leader"
         elr = evidence.rules.is_elr_on(elected.after.metadata_offset)

@@ -23,9 +23,10 @@ class ObservedRun(msgspec.Struct, frozen=True, kw_only=True):
     records that a consumer had read and that vanished without being among the lost. `kinds` counts
     the anomalies by kind; `unknown_kinds` says why a kind could not be decided. `facts` are the
     coverage facts; empty: not known. `acked` counts the records that brokers acked; None: the
-    record does not say. `unavailable` is the time without service of each partition. `lost_by_acks`
-    counts the lost records that were sent with each acks; an acks that is missing is not known.
-    `properties` has the status of each checked property.
+    record does not say. `lost_on` counts committed losses by topic. `unavailable` is the time
+    without service of each partition. `lost_by_acks` counts the lost records that were sent with
+    each acks; an acks that is missing is not known. `properties` has the status of each checked
+    property.
     """
 
     committed_lost: int
@@ -37,6 +38,7 @@ class ObservedRun(msgspec.Struct, frozen=True, kw_only=True):
     elected_from_elr: int | None = None
     facts: Mapping[str, int] = {}
     acked: int | None = None
+    lost_on: Mapping[str, int] = {}
     unavailable: Sequence[Unavailability] = ()
     lost_by_acks: Mapping[str, int] = {}
     properties: Mapping[str, PropertyStatus] = {}
@@ -121,6 +123,11 @@ def _compare_losses(expected: LossExpectation, seen: ObservedRun, broken: list[s
         if others:
             found = ", ".join(f"{count:,} by {cause}" for cause, count in sorted(others.items()))
             broken.append(f"predicted every committed loss to be {expected.cause}, seen {found}")
+    broken += [
+        f"predicted no loss of committed records on the topic {topic}, seen {lost:,} lost"
+        for topic in expected.none_on
+        if (lost := seen.lost_on.get(topic, 0))
+    ]
     at_least = expected.at_least or 0
     counted = seen.uncommitted_lost if expected.cause == "uncommitted-at-failover" else seen.committed_lost
     if expected.committed == "any" and expected.uncommitted == "any" and expected.cause is None:
@@ -199,6 +206,8 @@ def prediction_sentence(prediction: Prediction) -> str:
         parts.append(f"at least {prediction.loss.at_least:,} of them")
     if prediction.loss.cause:
         parts.append(f"cause {prediction.loss.cause}")
+    if prediction.loss.none_on:
+        parts.append(f"none of them on {', '.join(prediction.loss.none_on)}")
     if prediction.hw_regression != "any":
         parts.append("the HW goes back" if prediction.hw_regression == "some" else "the HW never goes back")
     if prediction.elected_from_elr is not None:

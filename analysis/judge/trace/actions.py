@@ -143,7 +143,7 @@ def actions_of_operators(
     for type_, kind in (("preferred", Election.PREFERRED), ("unclean", Election.UNCLEAN)):
         if asked is None or any(one.asks_for(type_) for one in asked):
             yield PossibleAction(f"{type_}-election", "an operator", protocol.elect(partition, cluster, kind).partition)
-    if asked is None or any(one.kind == "reassign" for one in asked):
+    if asked is None or any(one.kind in ("reassign", "recover") for one in asked):
         target = tuple(broker for broker in after.replicas if broker not in after.removing)
         for replicas in dict.fromkeys((target, after.replicas)):
             if replicas != partition.replicas or partition.adding or partition.removing:

@@ -10,7 +10,7 @@ from typing import Literal
 
 import msgspec
 
-Family = Literal["process", "disk", "network", "admin", "wire", "waiting"]
+Family = Literal["process", "disk", "network", "admin", "recovery", "wire", "waiting"]
 Healer = Literal["start", "resume", "mend-disk", "heal", "release"]
 Budget = Literal["kills", "stops", "power_losses", "disks"]
 

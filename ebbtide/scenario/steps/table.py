@@ -10,6 +10,7 @@ from ebbtide.scenario.steps.disk import DiskStep
 from ebbtide.scenario.steps.kind import Kind
 from ebbtide.scenario.steps.network import NetworkStep
 from ebbtide.scenario.steps.process import ProcessStep
+from ebbtide.scenario.steps.recovery import RecoveryStep
 from ebbtide.scenario.steps.step import BaseStep
 from ebbtide.scenario.steps.waiting import WaitingStep
 from ebbtide.scenario.steps.wire import WireStep
@@ -18,7 +19,7 @@ from ebbtide.scenario.triggers import tag_of
 StepKind = str
 """The word of a kind, such as `power-loss`: the tag of its struct."""
 
-AnyStep = ProcessStep | DiskStep | NetworkStep | AdminStep | WireStep | WaitingStep
+AnyStep = ProcessStep | DiskStep | NetworkStep | AdminStep | RecoveryStep | WireStep | WaitingStep
 """The tagged union of all kinds."""
 
 STEP_TYPES: Mapping[StepKind, type[BaseStep]] = {tag_of(one): one for one in get_args(AnyStep)}
@@ -43,13 +44,13 @@ def _kinds(fits: Callable[[Kind], bool]) -> frozenset[StepKind]:
     return frozenset(kind for kind, one in KINDS.items() if fits(one))
 
 
-ADMIN_KINDS = _kinds(lambda one: one.family == "admin")
+ADMIN_KINDS = _kinds(lambda one: one.family in ("admin", "recovery"))
 """Steps that ask Kafka for something: they touch the cluster only, and nothing undoes them."""
 WIRE_KINDS = _kinds(lambda one: one.family == "wire") - HEALERS
 """Steps that arm a rule at a wire proxy; they take effect when something comes by that it is about."""
 CUT_KINDS = _kinds(lambda one: one.family == "network") - HEALERS
 """Steps that cut or slow connections between groups of nodes."""
-OPTIONAL_KINDS = _kinds(lambda one: one.family in ("waiting", "admin", "wire"))
+OPTIONAL_KINDS = _kinds(lambda one: one.family in ("waiting", "admin", "recovery", "wire"))
 """Steps that may be optional: without effect they leave the nodes as they were, whereas of a fault that has no proof
 nobody knows what it did."""
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import evidence_builders as build
 import pytest
 from plain_steps import step_of
-from schedule_bench import Counters, Notes
+from schedule_bench import Counters, Notes, no_answers
 
 from analysis.judge.outcome.deciding import unproven_reasons
 from cluster.host.links import Cut, LimitCounts, Transfer
@@ -153,6 +153,7 @@ INEFFECTIVE: dict[StepKind, tuple[StepSpec, ...]] = {
     "heal": (step_of("heal"),),
     "reassign": (step_of("reassign", partition="t-0", replicas=("broker(3)",), deadline_s=0.1),),
     "elect": (step_of("elect", partition="t-0", type="unclean", deadline_s=0.1),),
+    "recover": (step_of("recover", partition="t-0", strategy="proactive", deadline_s=0.1),),
     "set-config": (step_of("set-config", resource="topic:t", config="x", value="1", deadline_s=0.1),),
     "set-feature": (step_of("set-feature", feature="group.version", level=1, deadline_s=0.1),),
     "delete-topic": (step_of("delete-topic", topic="t", deadline_s=0.1),),
@@ -198,6 +199,7 @@ def test_a_step_that_did_nothing_proves_nothing_and_says_why(kind: StepKind, tmp
         view=view,
         counters=Counters(),
         administer=accept_request,
+        ask_replicas=no_answers,
         display=Notes(),
         poll_cluster=lambda: None,
     )

@@ -9,6 +9,7 @@ import pytest
 from plain_steps import trigger_of
 
 from ebbtide.kraft.image import describe
+from ebbtide.logs.segments import LogEnd
 from ebbtide.scenario.roles import CLIENTS, Role
 from harness.runner.triggers import TriggerWatch, text_of
 from harness.runner.view import ClusterView, RoleUnresolved
@@ -158,3 +159,26 @@ def test_triggers_read_as_a_person_would_say_them() -> None:
     assert text_of(trigger_of(broker_is={"broker": "broker(1)", "state": "fenced"})) == (
         "broker_is: broker broker(1), state fenced"
     )
+
+
+def test_the_longest_log_has_the_highest_epoch_and_then_the_highest_end(log: Log, tmp_path: Path) -> None:
+    ends = {1: LogEnd(0, 145), 2: LogEnd(1, 20), 3: LogEnd(1, 20)}
+    view = ClusterView({100: log.folder}, {100: tmp_path / "m"}, (1, 2, 3), log_end=lambda broker, _at: ends[broker])
+    view.poll()
+    assert nodes(view, "longest-log(t-0)") == (2,)
+    ends[3] = LogEnd(1, 21)
+    assert nodes(view, "longest-log(t-0)") == (3,)
+
+
+def test_without_volumes_no_log_is_the_longest(view: ClusterView) -> None:
+    with pytest.raises(RoleUnresolved, match="longest-log"):
+        nodes(view, "longest-log(t-0)")
+
+
+def test_an_elr_member_that_returns_from_an_unclean_shutdown_is_in_the_last_known_elr(
+    view: ClusterView, log: Log
+) -> None:
+    log.append(build.config(2, "t", "min.insync.replicas", "2"), build.change("T", 0, isr=(2,)))
+    log.append(build.register(3, 23, "J"))
+    view.poll()
+    assert nodes(view, "last-known-elr(t-0)") == (3,)

@@ -9,7 +9,7 @@ import evidence_builders as build
 import msgspec
 import pytest
 from plain_steps import step_of, trigger_of
-from schedule_bench import Bench
+from schedule_bench import Bench, no_answers
 
 from ebbtide.record.steps import StepEntry
 from ebbtide.scenario.steps.step import StepSpec
@@ -94,6 +94,7 @@ class GatedSchedule(Bench):
             view=self.view,
             counters=Counters(0),
             administer=self._administer,
+            ask_replicas=no_answers,
             display=self.display,
             poll_cluster=lambda: self.poll_cluster(),
             gates=gates,

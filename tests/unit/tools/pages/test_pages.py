@@ -6,13 +6,16 @@ import re
 import shutil
 from pathlib import Path
 
+import msgspec
 import pytest
 from checkout import ROOT
 from nights import World, job
 from records import RecordBuilder
 
+from ebbtide.record.manifest import TopicSetup, read_manifest, write_manifest
+from ebbtide.record.verdict import Loss, Outage, Unavailability, Verdict, write_verdict
 from harness.nightly.store import FinishedJob, Store
-from tools.pages import acks, catalogue, facts, kinds
+from tools.pages import acks, catalogue, facts, kinds, recovery
 
 PROGRAMS = [path.stem for path in sorted((ROOT / "tools" / "pages").glob("*.py")) if "__main__" in path.read_text()]
 
@@ -85,3 +88,37 @@ def test_the_catalogue_takes_the_runs_of_a_store_into_its_pages(
     assert (
         "| 4.3.1 | local | 1 as-predicted | none | 20 | 1970-01-01 |" in (docs / "scenarios" / "healthy.md").read_text()
     )
+
+
+def recovered_run(folder: Path) -> Path:
+    """A judged run of unclean-recovery: the last leader lost 534 records, and no other topic lost one."""
+    RecordBuilder().write(folder)
+    topics = {topic: TopicSetup(partitions=1, replication_factor=3, min_isr=2) for topic in recovery.WAYS}
+    manifest = read_manifest(folder)
+    write_manifest(
+        folder, msgspec.structs.replace(manifest, scenario=recovery.SIDE_BY_SIDE, kafka="4.3.1", topics=topics)
+    )
+    lost = Loss(
+        topic="last-leader",
+        partition=0,
+        acks=-1,
+        committed=True,
+        cause="last-known-leader",
+        count=534,
+        first_offset=0,
+        last_offset=533,
+        oldest_s=7.25,
+    )
+    outage = Outage(longest_s=53.2, total_s=53.2, spells=1)
+    waited = Unavailability(topic="last-leader", partition=0, no_leader=outage)
+    write_verdict(folder, Verdict(run_id="r", outcome="as-predicted", losses=[lost], unavailable=[waited]))
+    return folder
+
+
+def test_the_ways_out_of_an_empty_isr_are_counted_side_by_side(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recovery, "PAGE", page := tmp_path / "page.md")
+    assert recovery.main([str(recovered_run(tmp_path / "r"))]) == 0
+    rows = [line.split(" | ", 1)[1] for line in page.read_text().splitlines() if line.startswith("| 4.3.1")]
+    assert len(rows) == len(recovery.WAYS)
+    assert "the release: last leader | 1 | 534 | 7.2 | 53.2 | - | last-known-leader |" in rows
+    assert "Balanced | 1 | 0 | - | - | - | - |" in rows

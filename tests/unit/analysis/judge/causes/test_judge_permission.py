@@ -326,3 +326,38 @@ def test_acks_1_that_every_later_leader_held_was_not_lost_by_a_disk_that_failed_
     story.log(2, (0, 0, 79), (1, 80, 90))  # so broker 2 had fetched again what it lost, and more, when it was elected
     verdict = story.judge()
     assert (verdict.losses, verdict.outcome) == ([], "inconclusive")
+
+
+def recover(story: Story, strategy: str, **proof: object) -> None:
+    """An unclean recovery of t-0 between the loss of the leader and the next election."""
+    story.step(13.5, "recover", **proof)
+    assert story.steps is not None
+    story.steps[-1] = msgspec.structs.replace(
+        story.steps[-1], parameters={"partition": "t-0", "strategy": strategy, "optional": True}
+    )
+
+
+def elected_at(story: Story) -> dict[str, int]:
+    """The record of the election, as the proof of a recovery has it."""
+    return {"metadata_offset": story.tables["partitions"][-1]["metadata_offset"]}
+
+
+def test_a_loss_by_an_election_that_a_recovery_caused_has_the_recovery_as_its_cause(tmp_path: Path) -> None:
+    story = led_uncleanly(tmp_path)
+    recover(story, "balanced", record=elected_at(story))
+    verdict = story.judge()
+    assert (cause_and_leader(verdict), by_name(verdict)[TRANSITIONS]) == (("unclean-recovery", 2, 2), "holds")
+    assert verdict.outcome == "as-predicted"
+    assert any("by the unclean recovery (balanced) that Ebbtide carried out" in why for why in verdict.why)
+
+
+def test_a_recovery_without_the_proof_of_an_election_may_still_have_asked_for_it(tmp_path: Path) -> None:
+    story = led_uncleanly(tmp_path)
+    recover(story, "proactive", elected_by_kafka=elected_at(story))
+    assert cause_and_leader(story.judge())[0] == "unclean-election"
+
+
+def test_a_manual_recovery_asks_for_no_election(tmp_path: Path) -> None:
+    story = led_uncleanly(tmp_path)
+    recover(story, "manual")
+    assert cause_and_leader(story.judge())[0] == "unexplained"

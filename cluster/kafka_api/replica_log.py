@@ -1,0 +1,137 @@
+"""Asks one replica, leader or not, where its log ends and which leader epoch wrote its last batch.
+
+This is what KIP-966's GetReplicaLogInfo would answer; no release has that API (KAFKA-18681). An
+operator's tool learns the same from two requests that every release answers:
+
+- ListOffsets with the replica id of a debugging consumer (-2). Any replica answers with its log end
+  offset. The epoch in the answer is the partition's current leader epoch as the broker knows it
+  (`CurrentLeaderEpoch`), not that of the last record.
+- Fetch of the last record with the replica id -3, which a broker uses for the copy of a log that it
+  moves between directories. Kafka then reads up to the log end instead of the HW, from any replica.
+  The batch's header has the leader epoch (`LastWrittenLeaderEpoch`).
+
+OffsetsForLeaderEpoch is no help: only a leader answers it.
+"""
+
+from __future__ import annotations
+
+import time
+
+import msgspec
+from kafka.errors import for_code
+from kafka.protocol.consumer import FetchRequest, FetchResponse, ListOffsetsRequest, ListOffsetsResponse
+
+from cluster.kafka_api.connection import LATEST, NONE, BrokerConnection
+from ebbtide.logs.batches import HEADER_SIZE, LENGTH_END, parse_header
+from ebbtide.logs.segments import TopicPartition
+
+_DEBUGGING_CONSUMER = -2
+_LOG_COPY = -3
+_LIST_OFFSETS_VERSION = 5
+_FETCH_VERSION = 11
+"""The newest version that names topics instead of their ids."""
+_FETCH_BYTES = 1 << 20
+NO_EPOCH = -1
+
+
+class ReplicaLogInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """One replica's answer; `asked_ns` is when it was asked, `at_ns` when the answer was complete.
+
+    `last_epoch` is -1 for a log without records.
+    """
+
+    broker: int
+    log_end_offset: int
+    last_epoch: int
+    current_leader_epoch: int
+    asked_ns: int
+    at_ns: int
+
+
+class ReplicaAnswers(msgspec.Struct, frozen=True, kw_only=True):
+    """The newest answer of each replica, and the error of each replica whose last try failed.
+
+    `asking`: the replicas are being asked by now.
+    """
+
+    asking: bool = False
+
+    logs: dict[int, ReplicaLogInfo] = {}
+    errors: dict[int, str] = {}
+
+
+class ReplicaRefused(Exception):
+    """The broker answered with an error, whose protocol name is the text."""
+
+
+def ask_replica_log(connection: BrokerConnection, broker: int, at: TopicPartition) -> ReplicaLogInfo:
+    """Ask `broker`, to which `connection` leads. Raises `WireError`, `ReplicaRefused`."""
+    asked_ns = time.time_ns()
+    end, current_epoch = _log_end(connection, at)
+    last_epoch = _last_epoch(connection, at, end)
+    return ReplicaLogInfo(
+        broker=broker,
+        log_end_offset=end,
+        last_epoch=last_epoch,
+        current_leader_epoch=current_epoch,
+        asked_ns=asked_ns,
+        at_ns=time.time_ns(),
+    )
+
+
+def _log_end(connection: BrokerConnection, at: TopicPartition) -> tuple[int, int]:
+    topic = ListOffsetsRequest.ListOffsetsTopic
+    one = topic.ListOffsetsPartition(partition_index=at.partition, current_leader_epoch=-1, timestamp=LATEST)
+    request = ListOffsetsRequest(
+        replica_id=_DEBUGGING_CONSUMER, isolation_level=0, topics=[topic(name=at.topic, partitions=[one])]
+    )
+    answer = connection.ask(request, ListOffsetsResponse, _LIST_OFFSETS_VERSION).topics[0].partitions[0]
+    _raise_error(answer.error_code)
+    return answer.offset, answer.leader_epoch
+
+
+def _last_epoch(connection: BrokerConnection, at: TopicPartition, end: int) -> int:
+    if end == 0:
+        return NO_EPOCH
+    topic = FetchRequest.FetchTopic
+    one = topic.FetchPartition(
+        partition=at.partition,
+        current_leader_epoch=-1,
+        fetch_offset=end - 1,
+        log_start_offset=-1,
+        partition_max_bytes=_FETCH_BYTES,
+    )
+    request = FetchRequest(
+        replica_id=_LOG_COPY,
+        max_wait_ms=0,
+        min_bytes=0,
+        max_bytes=_FETCH_BYTES,
+        isolation_level=0,
+        session_id=0,
+        session_epoch=-1,
+        topics=[topic(topic=at.topic, partitions=[one])],
+        forgotten_topics_data=[],
+        rack_id="",
+    )
+    response = connection.ask(request, FetchResponse, _FETCH_VERSION)
+    _raise_error(response.error_code)
+    answer = response.responses[0].partitions[0]
+    _raise_error(answer.error_code)
+    return last_epoch_in(bytes(answer.records or b""))
+
+
+def last_epoch_in(batches: bytes) -> int:
+    """Return the leader epoch of the last whole batch; -1 without one."""
+    data, position, epoch = memoryview(batches), 0, NO_EPOCH
+    while len(data) - position >= HEADER_SIZE:
+        size = int.from_bytes(data[position + 8 : position + LENGTH_END], "big") + LENGTH_END
+        if size > len(data) - position:
+            break
+        epoch = parse_header(data[position : position + size], position).leader_epoch
+        position += size
+    return epoch
+
+
+def _raise_error(code: int) -> None:
+    if code != NONE:
+        raise ReplicaRefused(str(for_code(code).message))
