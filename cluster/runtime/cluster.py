@@ -98,6 +98,7 @@ class HostRuntime(ABC):
         self._folder = folder.absolute()
         self._ledger = ledger
         self._hold_write_back = hold_write_back
+        self._write_back = spec.write_back
         self._client_namespace = Path()
         self._volumes: dict[int, Volume] = {}
         self._processes: dict[int, NodeProcess] = {}
@@ -191,7 +192,7 @@ class HostRuntime(ABC):
             if self.power_loss_method == "fs-shutdown":
                 volume = self._volumes[node_id]
                 # The kernel has long written back what was unsynced at the start of the node.
-                if at_the_cut := self._plan.spec.write_back == "kernel":
+                if at_the_cut := self._write_back == "kernel":
                     volume.write_unsynced(at_the_cut=True)
                 unsynced_there = volume.has_unsynced(at_the_cut=at_the_cut)
                 volume_down = volume.shut_down()

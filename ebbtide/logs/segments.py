@@ -16,7 +16,7 @@ METADATA_FOLDER = "__cluster_metadata-0"
 INTERNAL_PREFIX = "__"
 
 _SEGMENT = re.compile(r"(\d{20})\.log")
-_PARTITION = re.compile(r"(.+)-([0-9]{1,10})", re.DOTALL)
+_PARTITION = re.compile(r"(.+)-(0|[1-9][0-9]{0,9})", re.DOTALL)
 _NUMBER_MAX = 2**31 - 1
 
 

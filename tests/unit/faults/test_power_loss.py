@@ -36,6 +36,7 @@ class OneNode(HostRuntime):
     def __init__(self, folder: Path, method: PowerLossMethod = "fs-shutdown") -> None:
         self.nodes = {1: NODE}
         self.power_loss_method = method
+        self._write_back = None
         self._folder = folder
         self._processes, self._started_ns = {}, {}
         build.write_log(self.data_dir(1) / "t-0", build.plain_batch(0, b"one"))

@@ -69,6 +69,10 @@ OTHER = (
     "analysis.reconcile.session._PARTS_MAX",
     "analysis.reconcile.session._QUICK_ROWS_MAX",
     "analysis.reconcile.session._SMALL_ROWS_MAX",
+    "analysis.report.drawing.layout._NAMED_ROWS_MAX",  # rows of labels in the picture
+    "analysis.report.picture.building.PICTURED_MAX",  # what a picture shows
+    "analysis.report.picture.building._AIM_MAX",
+    "analysis.report.stories.STORIES_MAX",  # stories in a report, which says how many it leaves out
     "ebbtide.record.manifest._NAMED_MAX",  # names in an error
     "harness.nightly.followup.SHRINK_AT_MOST_S",  # time
     "harness.shrink.refute.MAX_SEARCH_S",  # after that a run answers
