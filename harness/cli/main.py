@@ -35,6 +35,7 @@ VERBS: dict[str, str] = {
     "cluster": "start, use and stop a cluster for experiments by hand",
     "fault": "inject one fault into a running cluster",
     "analyze": "judge recorded runs again, offline",
+    "compare": "put runs on one time axis, and say what differs",
     "explain": "explain what happened to one record of a run",
     "runs": "list the recorded runs",
     "random": "draw a random schedule of faults, and run it",

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 _DEPARTURES_MAX = 5
 
+_COMPARED_MAX = 4
+"""More runs are not shown side by side."""
+
 
 def command() -> Command:
     """Declare the verb's arguments."""
@@ -114,10 +117,11 @@ def _note(line: str) -> None:
 
 def _print_result(original: LoadedRun, replays: list[Replay], found: list[ReplaySummary]) -> None:
     from analysis.report.summary import judged_run, summary_table, summary_text
+    from harness.cli.compare import print_comparison
     from harness.replay.finding import finding
 
     runs = [original, *(one.run for one in replays if one.run is not None)]
-    if len(runs) <= 4:
+    if len(runs) <= _COMPARED_MAX:
         columns = [judged_run(one.folder, one.verdict) for one in runs if one.verdict is not None]
         if sys.stdout.isatty():
             from rich.console import Console
@@ -140,6 +144,9 @@ def _print_result(original: LoadedRun, replays: list[Replay], found: list[Replay
             print(f"  would Kafka {summary.kafka} have saved them? {summary.answer.saved}: {summary.answer.why}")
             for clause in summary.answer.clauses:
                 print(f"    {clause}")
+    judged = [one.folder for one in runs if one.verdict is not None]
+    if 1 < len(judged) <= _COMPARED_MAX:
+        print_comparison(judged)
 
 
 def _print_replay(replay: Replay) -> None:

@@ -78,13 +78,17 @@ def run_and_judge(runs: CheckedRuns, *, seed: int, as_json: bool = False, drive:
 
     from analysis.early_session import EarlySession
     from harness.cli.analyze import judge_all
+    from harness.cli.compare import print_comparison
     from harness.runner.display import display_for
 
     with EarlySession() as spark:
         with display_for(Console(stderr=as_json)) as display:
             records = _run_all(runs.requests(display, seed), display, drive, spark)
             display.note("judging")
-        return judge_all(records, as_json=as_json, early=spark)
+        code = judge_all(records, as_json=as_json, early=spark)
+        if len(records) > 1 and not as_json:
+            print_comparison(records)
+        return code
 
 
 def _run_all(requests: Sequence[RunRequest], display: Display, drive: Drive | None, spark: EarlySession) -> list[Path]:

@@ -69,7 +69,8 @@ def _read(stream: IO[str]) -> str:
 
 def records_in(runs: Path) -> list[Path]:
     """The run records under `runs`, oldest first."""
-    return sorted(runs.iterdir(), key=lambda record: record.stat().st_mtime_ns) if runs.is_dir() else []
+    folders = [path for path in runs.iterdir() if path.is_dir()] if runs.is_dir() else []
+    return sorted(folders, key=lambda record: record.stat().st_mtime_ns)
 
 
 class WatchedCommand:

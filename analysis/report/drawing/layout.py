@@ -99,12 +99,15 @@ class _Sheet:
             )
 
 
-def draw(picture: RunPicture) -> DrawnPicture:
-    """Return the shapes of a run's picture, a set for each partition."""
+def draw(picture: RunPicture, id_prefix: str = "p") -> DrawnPicture:
+    """Return the shapes of a run's picture, a set for each partition.
+
+    `id_prefix` begins the ids of the page's elements, which differ in a page of several pictures.
+    """
     scale = TimeScale(picture.begin_ns, picture.end_ns, picture.zero_ns)
     return DrawnPicture(
         partitions=tuple(
-            _partition(picture, one, scale, f"p{number}") for number, one in enumerate(picture.partitions)
+            _partition(picture, one, scale, f"{id_prefix}{number}") for number, one in enumerate(picture.partitions)
         ),
         legend=LEGEND,
         steps=tuple(

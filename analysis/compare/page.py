@@ -1,0 +1,100 @@
+"""Renders a comparison of runs as one HTML page that needs no network."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Sequence
+from hashlib import sha256
+from pathlib import Path
+
+import msgspec
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
+
+from analysis.compare.aligning import align, common_partition
+from analysis.compare.differences import election_rows, rows_of, sentences_of
+from analysis.report.drawing.layout import draw
+from analysis.report.drawing.model import DrawnPartition
+from analysis.report.html import fit_class, page_script, page_style
+from analysis.report.picture.building import picture_of, read_source
+from analysis.report.summary import JudgedRun, judged_run
+from analysis.report.words import has_sends, headline
+from ebbtide.errors import UsageError
+from ebbtide.record.files import write_atomically
+from ebbtide.record.manifest import read_run
+from ebbtide.record.verdict import read_judgement
+
+
+class ComparedRun(msgspec.Struct, frozen=True, kw_only=True):
+    """One run of the page: its verdict in a sentence, and its picture if there is one."""
+
+    target: str
+    run_id: str
+    outcome: str
+    headline: str
+    loses: bool
+    drawn: DrawnPartition | None
+
+
+def write_comparison(records: Sequence[Path], path: Path) -> None:
+    """Write the page that compares some judged records. Raises `UsageError`."""
+    write_atomically(path, render_comparison(records).encode())
+
+
+def render_comparison(records: Sequence[Path]) -> str:
+    """Return the page that compares some judged records.
+
+    Raises `UsageError` when a record is damaged, was not judged, or has no metadata timeline.
+    """
+    manifests = [read_run(record) for record in records]
+    runs = [judged_run(record, read_judgement(record)) for record in records]
+    pictures = []
+    for record, manifest, run in zip(records, manifests, runs, strict=True):
+        picture = picture_of(read_source(record, manifest, run.verdict))
+        if picture is None:
+            raise UsageError("there is nothing to compare: no event of the run has a time", where=str(record))
+        pictures.append(picture)
+    aligned = align(pictures)
+    partition = common_partition(aligned.pictures)
+    drawn = [
+        next((one for one in draw(picture, f"r{at}p").partitions if one.name == partition), None)
+        for at, picture in enumerate(aligned.pictures)
+    ]
+    script = page_script()
+    return (
+        _environment()
+        .get_template("compare.html.j2")
+        .render(
+            runs=[_run(record, run, one) for record, run, one in zip(records, runs, drawn, strict=True)],
+            scenarios=list(dict.fromkeys(run.manifest.scenario for run in runs)),
+            partition=partition,
+            step=aligned.step,
+            sentences=sentences_of(runs, aligned.pictures, partition),
+            elections=election_rows(aligned.pictures, partition) if partition is not None else [],
+            rows=rows_of(runs),
+            style=page_style(),
+            script=script,
+            script_hash=b64encode(sha256(script.encode()).digest()).decode(),
+            fit_class=fit_class,
+        )
+    )
+
+
+def _run(record: Path, run: JudgedRun, drawn: DrawnPartition | None) -> ComparedRun:
+    return ComparedRun(
+        target=run.target,
+        run_id=run.manifest.run_id,
+        outcome=run.verdict.outcome,
+        headline=headline(run.verdict, run.target, sends=has_sends(record, run.verdict)),
+        loses=any(loss.committed for loss in run.verdict.losses),
+        drawn=drawn,
+    )
+
+
+def _environment() -> Environment:
+    return Environment(
+        loader=ChoiceLoader([PackageLoader("analysis.compare"), PackageLoader("analysis.report")]),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )

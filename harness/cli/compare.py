@@ -1,0 +1,64 @@
+"""`ebbtide compare RUN RUN...`: puts judged runs on one time axis, and says what differs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from ebbtide.errors import EbbtideError, ExitCode, UsageError
+from harness.cli import completing
+from harness.cli.command import Args, Command
+
+
+def command() -> Command:
+    """Declare the verb's arguments."""
+    command = Command(
+        "Compare judged runs of one scenario, for instance on two releases. The page has a picture of each run on the "
+        "same time axis. It says what differs: which broker was elected and how, and what was lost.",
+        epilog="example: ebbtide compare runs/RUN-ON-3.9.1 runs/RUN-ON-4.3.1",
+    )
+    command.argument(
+        "runs",
+        many=True,
+        metavar="RUN",
+        type=Path,
+        completes=completing.complete_record,
+        help="run records, two or more",
+    )
+    command.option(
+        "--out", type=Path, metavar="FILE.html", help="the page (default: compare-RUN_ID.html beside the last record)"
+    )
+    return command
+
+
+def run(args: Args) -> ExitCode:
+    """Write the page, and print what differs and its path. Raises `UsageError`."""
+    from analysis.compare.page import write_comparison
+
+    if len(args.runs) < 2:
+        raise UsageError(
+            "a comparison needs two runs or more", where="RUN", got=str(len(args.runs)), allowed="2 or more"
+        )
+    path = args.out if args.out is not None else default_page(args.runs)
+    write_comparison(args.runs, path)
+    print(f"comparison: {path}")
+    return ExitCode.AS_PREDICTED
+
+
+def default_page(records: Sequence[Path]) -> Path:
+    """Return the page beside the last record, named by its folder."""
+    last = records[-1].resolve()
+    return last.parent / f"compare-{last.name}.html"
+
+
+def print_comparison(records: Sequence[Path]) -> None:
+    """Write the page on some records that were just judged, and print its path, or why there is none."""
+    from analysis.compare.page import write_comparison
+
+    path = default_page(records)
+    try:
+        write_comparison(records, path)
+    except EbbtideError as error:
+        print(f"\ncomparison: none: {error.what}")
+    else:
+        print(f"\ncomparison: {path}")

@@ -1,0 +1,115 @@
+"""The comparison of runs: one time axis, what differs in words, and what does not count as different."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+from checkout import DATA
+
+from analysis.compare.aligning import align, common_partition
+from analysis.compare.differences import election_rows, rows_of, sentences_of
+from analysis.compare.page import render_comparison
+from analysis.report.picture.building import picture_of, read_source
+from analysis.report.picture.model import RunPicture
+from analysis.report.summary import JudgedRun, judged_run
+from ebbtide.errors import UsageError
+from ebbtide.record.manifest import read_manifest
+from ebbtide.record.verdict import read_judgement
+from harness.cli.main import main
+
+WITHOUT_ELR = DATA / "runs" / "last-replica-standing-3.9.1"
+WITH_ELR = DATA / "runs" / "last-replica-standing-4.3.1"
+
+
+def read_picture(record: Path) -> RunPicture:
+    picture = picture_of(read_source(record, read_manifest(record), read_judgement(record)))
+    assert picture is not None
+    return picture
+
+
+def read_run_of(record: Path) -> JudgedRun:
+    return judged_run(record, read_judgement(record))
+
+
+@pytest.fixture(scope="module")
+def pictures() -> tuple[RunPicture, ...]:
+    return align([read_picture(WITHOUT_ELR), read_picture(WITH_ELR)]).pictures
+
+
+def test_the_first_common_step_is_at_the_same_place_of_both_axes(pictures: tuple[RunPicture, ...]) -> None:
+    places = [(one.steps[0].begin_ns - one.begin_ns, one.end_ns - one.steps[0].begin_ns) for one in pictures]
+    assert places[0] == places[1]
+    assert [one.zero_ns for one in pictures] == [one.steps[0].begin_ns for one in pictures]
+
+
+def test_an_axis_holds_the_whole_of_every_run(pictures: tuple[RunPicture, ...]) -> None:
+    for record, aligned in zip((WITHOUT_ELR, WITH_ELR), pictures, strict=True):
+        own = read_picture(record)
+        assert aligned.begin_ns <= own.begin_ns
+        assert aligned.end_ns >= own.end_ns
+
+
+def test_runs_without_a_common_step_begin_together() -> None:
+    one, two = read_picture(WITHOUT_ELR), msgspec.structs.replace(read_picture(WITH_ELR), steps=())
+    aligned = align([one, two])
+    assert aligned.step is None
+    assert [picture.zero_ns for picture in aligned.pictures] == [one.zero_ns, two.zero_ns]
+
+
+def test_the_election_that_differs_is_said_in_a_sentence(pictures: tuple[RunPicture, ...]) -> None:
+    sentences = sentences_of([read_run_of(WITHOUT_ELR), read_run_of(WITH_ELR)], pictures, "t-0")
+    assert sentences[0] == (
+        "Kafka 4.3.1 elected broker 3 from the ELR, "
+        "where Kafka 3.9.1 elected broker 2 from the ISR, which lost 2,000 records (t-0)."
+    )
+    assert sentences[1] == "Kafka 3.9.1 lost 2,000 records; Kafka 4.3.1 lost no record."
+
+
+def test_a_run_beside_itself_differs_in_nothing(pictures: tuple[RunPicture, ...]) -> None:
+    run = read_run_of(WITHOUT_ELR)
+    assert sentences_of([run, run], [pictures[0], pictures[0]], "t-0") == ["Nothing differs but times."]
+    assert not any(row.differs for row in rows_of([run, run]))
+
+
+def test_another_broker_elected_by_the_same_road_is_no_difference(pictures: tuple[RunPicture, ...]) -> None:
+    (partition,) = pictures[1].partitions
+    other = msgspec.structs.replace(
+        pictures[1],
+        partitions=(
+            msgspec.structs.replace(
+                partition,
+                elections=tuple(msgspec.structs.replace(one, leader=one.leader + 1) for one in partition.elections),
+            ),
+        ),
+    )
+    assert not any(row.differs for row in election_rows([pictures[1], other], "t-0"))
+    assert any(row.differs for row in election_rows(pictures, "t-0"))
+
+
+def test_the_partition_that_lost_records_is_compared(pictures: tuple[RunPicture, ...]) -> None:
+    assert common_partition(pictures) == "t-0"
+    assert common_partition([pictures[0], msgspec.structs.replace(pictures[1], partitions=())]) is None
+
+
+def test_the_page_has_both_pictures_under_ids_of_their_own() -> None:
+    page = render_comparison([WITHOUT_ELR, WITH_ELR])
+    assert page.count('<figure class="partition"') == 2
+    assert 'id="r0p0"' in page
+    assert 'id="r1p0"' in page
+    assert 'http-equiv="Content-Security-Policy"' in page
+
+
+def test_the_command_writes_the_page_beside_the_last_record(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    page = tmp_path / "both.html"
+    assert main(["compare", str(WITHOUT_ELR), str(WITH_ELR), "--out", str(page)]) == 0
+    assert capsys.readouterr().out == f"comparison: {page}\n"
+    assert page.is_file()
+
+
+def test_one_run_and_a_folder_that_is_no_record_are_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert main(["compare", str(WITH_ELR)]) == 4
+    assert "a comparison needs two runs or more" in capsys.readouterr().err
+    with pytest.raises(UsageError, match="not a run record"):
+        render_comparison([WITH_ELR, tmp_path])
