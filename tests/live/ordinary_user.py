@@ -72,7 +72,8 @@ class OrdinaryUser(msgspec.Struct, frozen=True, kw_only=True):
 
     def _environment(self) -> dict[str, str]:
         # The cache stays where it was: a class archive counts only for jars of the same path.
-        own = {"HOME": str(self.home), "EBBTIDE_CACHE": str(cache_dir()), "PYTHONPATH": str(_ROOT / "tests")}
+        tests = os.pathsep.join((str(_ROOT / "tests"), str(_ROOT / "tests" / "support")))
+        own = {"HOME": str(self.home), "EBBTIDE_CACHE": str(cache_dir()), "PYTHONPATH": tests}
         return {**os.environ, **own}
 
 
