@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from checkout import ROOT
 
 DOCS = ROOT / "docs"
 MAX_LINES = 200
+UNCOMMITTED = "uncommitted-at-failover"
 GENERATED_TABLES = {"coverage-facts.md"}
 """Pages that are one long table, made by tools/pages."""
 
@@ -93,3 +96,30 @@ def test_broken_links_fail_the_build(tmp_path: Path) -> None:
     assert done.returncode != 0
     for link in ("nowhere.md", "verdicts.md#nowhere", "../Makefile"):
         assert f"'{link}'" in done.stdout + done.stderr
+
+
+def _committed_losses(measured: list[dict[str, Any]], scenarios: list[str], kafka: str) -> str:
+    """Return the range of committed losses that the local runs measured, as the README writes it."""
+    counts = [
+        sum(
+            int(number.replace(",", ""))
+            for number, cause in re.findall(r"([\d,]+) ([\w-]+)", text)
+            if cause != UNCOMMITTED
+        )
+        for row in measured
+        if (row["target"], row["runtime"]) == (kafka, "local") and row["scenario"] in scenarios
+        for text in row["lost"]
+    ]
+    low, high = min(counts), max(counts)
+    return "none" if high == 0 else f"{low:,}" if low == high else f"{low:,} to {high:,}"
+
+
+def test_the_losses_in_the_readme_are_those_that_were_measured() -> None:
+    measured = json.loads((DOCS / "measured.json").read_text())
+    table = (ROOT / "README.md").read_text().split("| what happens |")[1].split("\n\n")[0]
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()[2:]]
+    assert len(rows) == 7
+    for _, names, *cells in rows:
+        scenarios = re.findall(r"`([\w-]+)`", names)
+        found = [_committed_losses(measured, scenarios, kafka) for kafka in ("3.9.1", "4.3.1")]
+        assert [cell.removeprefix("all ") for cell in cells] == found, names
