@@ -170,7 +170,7 @@ def test_a_node_that_lost_power_comes_back_with_what_was_fsynced(runtime: Runtim
 def test_a_replaced_disk_is_empty_and_formatted_for_the_same_cluster(runtime: Runtime) -> None:
     replaced = runtime.replace_disk(1)
     assert replaced.lost_bytes > 0
-    assert replaced.leftovers == ()
+    assert replaced.left == ()
     assert replaced.cluster_id == replaced.cluster_id_before is not None
     _bring_back(runtime, 1)
 
