@@ -145,7 +145,7 @@ def test_more_clusters_at_once_than_the_memory_takes_are_refused(monkeypatch: py
 def test_without_root_nothing_is_tried_that_needs_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     statuses = {check.name: check.status for check in check_host()}
-    assert statuses["powers"] == statuses["bridge and nft"] == statuses["ext4 shutdown"] == "missing"
+    assert statuses["privileges"] == statuses["bridge and nft"] == statuses["ext4 shutdown"] == "missing"
     assert "unknown" not in statuses.values()
 
 
