@@ -260,7 +260,7 @@ def _gigabytes(count: int) -> str:
 
 QUESTIONS: tuple[_Question, ...] = (
     # `doctor --json` and the marker `needs` have this name since the first version, as `host.powers` of a manifest.
-    _Question(name="powers", look=_privileges, disables=(EVERY_RUN,), remedy=sudo_command()),
+    _Question(name="privileges", look=_privileges, disables=(EVERY_RUN,), remedy=sudo_command()),
     _Question(
         name="network namespaces",
         look=partial(_as_root, "make_namespace"),

@@ -29,8 +29,10 @@ __all__ = [
     "elr",
     "followers",
     "isr",
+    "last_known_elr",
     "last_known_leader",
     "leader",
+    "longest_log",
     "replicas",
     "step",
 ]

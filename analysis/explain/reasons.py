@@ -22,6 +22,12 @@ from ebbtide.record.verdict import Loss, Verdict
 
 Name = Literal["lost", "safe", "duplicated", "aborted", "never-acked", "acks-0", "below-start", "not-known"]
 
+_KINDS = {
+    "lost": "lost: it was acked, and the final log does not have it",
+    "vanished": "vanished: a consumer had read it, and later it was missing or replaced",
+    "duplicate": "duplicate: the log has it at two offsets",
+}
+
 
 class Reason(msgspec.Struct, frozen=True, kw_only=True):
     """One step of the reasoning; `place` says where its evidence is."""
@@ -65,6 +71,8 @@ def fate_of(
     ]
     kinds = {row.values["kind"]: row for row in anomalies}
     who = f"The record with value {subject.value} of {subject.at}"
+    if subject.offset is not None:
+        who = f"The record {subject.at}:{subject.offset} (value {subject.value})"
     if "lost" in kinds:
         return _lost_fate(evidence, verdict, subject, kinds["lost"], who)
 
@@ -150,8 +158,9 @@ def reasons_of(
     reasons = [_promise(subject)]
     reasons += _commitment(subject, fate)
     reasons.append(_end(manifest, subject, fate))
+    kinds = [(row.values["kind"], row.place) for row in anomalies]
     reasons += [
-        Reason(text=f"The reconciliation lists it as {row.values['kind']}.", place=row.place) for row in anomalies
+        Reason(text=f"The reconciliation lists it as {_KINDS.get(kind, kind)}.", place=place) for kind, place in kinds
     ]
     reasons += _elections(evidence, subject, fate)
     reasons += _copies(places)
@@ -195,9 +204,11 @@ def _commitment(subject: Subject, fate: Fate) -> list[Reason]:
 
 def _end(manifest: Manifest, subject: Subject, fate: Fate) -> Reason:
     final = manifest.final_offsets.get(str(subject.at))
-    log = f"offsets {final.log_start:,} to {final.high_watermark:,}" if final is not None else "an unknown range"
     if manifest.final_consumer is None or final is None:
         return Reason(text="No final read of its partition exists.", place="manifest.json, final_offsets")
+    log = f"offsets {final.log_start:,} to {final.high_watermark - 1:,}"
+    if final.log_start == final.high_watermark:
+        log = "the log had no records"
     if fate.final_reads:
         offsets = ", ".join(f"{row.values['offset']:,}" for row in fate.final_reads)
         text = f"After everything was healed, the final read ({log}) returned it at offset {offsets}."
@@ -213,7 +224,7 @@ def _copies(places: Sequence[ReplicaPlace]) -> list[Reason]:
     if not known:
         return []
     holders = [str(one.broker) for one in known if one.has_it]
-    who = f"broker{'' if len(holders) == 1 else 's'} {', '.join(holders)}" if holders else "none of them"
+    who = f"broker{'' if len(holders) == 1 else 's'} {', '.join(holders)}" if holders else "none"
     text = f"Of the {plural(len(known), 'replica')} whose logs were read in the end, {who} had it."
     return [Reason(text=text, place="replicas/")]
 
@@ -232,7 +243,7 @@ def _elections(evidence: Evidence, subject: Subject, fate: Fate) -> list[Reason]
         is_lost = is_lost or is_guilty
         found.append(
             Reason(
-                text=f"{_election_text(one)}: {_held(evidence, subject, one, is_guilty, is_lost)}",
+                text=f"{_election_text(one)}: {_election_finding(evidence, subject, one, is_guilty, is_lost)}",
                 place=f"partitions.parquet, metadata offset {one.after.metadata_offset:,}",
             )
         )
@@ -246,7 +257,7 @@ def _election_text(one: ElectionEvent) -> str:
     return f"Leader epoch {one.epoch}, {how}"
 
 
-def _held(evidence: Evidence, subject: Subject, one: ElectionEvent, is_guilty: bool, is_lost: bool) -> str:
+def _election_finding(evidence: Evidence, subject: Subject, one: ElectionEvent, is_guilty: bool, is_lost: bool) -> str:
     if is_guilty:
         return "this leader did not have the record. This is the election that lost it."
     if is_lost:
@@ -255,6 +266,6 @@ def _held(evidence: Evidence, subject: Subject, one: ElectionEvent, is_guilty: b
         return "whether this leader had the record is not known."
     held = evidence.epochs.has_held(subject.at.topic, subject.at.partition, one.epoch, subject.offset)
     if held is None:
-        return "no log says directly whether this leader had the record."
+        return "no log of that moment says whether this leader had the record."
     has = "had a record" if held else "had no record"
     return f"this leader {has} at offset {subject.offset:,} when it was elected."

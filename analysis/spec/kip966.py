@@ -126,7 +126,7 @@ class Kip966(Elr43):
         return cluster.live >= set(partition.last_known) & set(partition.replicas)
 
     def choose(self, partition: Partition, cluster: Cluster, replies: Sequence[LogInfo]) -> RecoveryChoice:
-        """Return whom the replies elect; see `analysis.spec.unclean_recovery`."""
+        """Return the elected leader, or the replicas to wait for; see `analysis.spec.unclean_recovery`."""
         return choose_leader(
             cluster.unclean,
             partition.replicas,

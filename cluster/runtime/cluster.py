@@ -27,13 +27,7 @@ from cluster.runtime import storage
 from cluster.runtime.base import DiskReplacement, NodeInfo, PowerLoss, PowerLossMethod
 from cluster.runtime.jvm import SERVER, TOOL_HEAP_MB, JavaProgram, end_error, tail_of
 from cluster.runtime.log_losses import LogCopies, losses_of_a_whole_disk
-from cluster.runtime.properties import (
-    BROKER_PORT,
-    CONTROLLER_PORT,
-    plan_cluster,
-    properties_of,
-    refused_value_error,
-)
+from cluster.runtime.properties import BROKER_PORT, CONTROLLER_PORT, plan_cluster, properties_of, refused_value_error
 from cluster.runtime.truncate import cut_to_recovery_points
 from cluster.wire.tap import Taps
 from ebbtide.errors import EbbtideError, HarnessError

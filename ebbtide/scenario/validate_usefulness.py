@@ -161,5 +161,5 @@ def _level_of_no_release(
             "no listed release has this level",
             where=where,
             got=f"{feature} = {level} on Kafka {', '.join(releases)}",
-            allowed="a level that one of them can be formatted with, or expect_error, the refusal that is wanted",
+            allowed="a level that one of them can be formatted with, or expect_error, the refusal that you expect",
         )

@@ -25,7 +25,7 @@ def command() -> Command:
         "run", metavar="RUN", type=Path, completes=completing.complete_record, help="a run record, e.g. runs/<run_id>"
     )
     command.argument(
-        "place", needed=False, metavar="[TOPIC-PARTITION:OFFSET]", help="the offset of the record, e.g. t-0:1234"
+        "place", needed=False, metavar="TOPIC-PARTITION:OFFSET", help="the offset of the record, e.g. t-0:1234"
     )
     command.option("--value", type=int, metavar="N", help="the record's value, as in the tables sends and polls")
     command.option("--html", type=Path, metavar="FILE.html", help="also write the explanation as a page")

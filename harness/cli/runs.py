@@ -184,7 +184,7 @@ def _print(rows: list[_RecordRow]) -> None:
         if row.why is not None:
             print(f"{shlex.quote(row.record)}: {row.why}")
             print(f"  next: {row.next}")
-    print("\nnext: ebbtide analyze RECORD")
+    print("\nnext: ebbtide explain RECORD    (its first lost record), or ebbtide analyze RECORD    (judge it again)")
 
 
 def _count(value: int | None) -> str:

@@ -35,6 +35,15 @@ KIP-966's unclean recovery elects the longest log among the replicas that answer
 carries it out from outside, with the step `recover` ([faults](faults-nodes.md#unclean-recovery)). This page counts what
 it saved beside what the releases chose.
 
+KIP-966 has three strategies for a partition whose ISR and ELR are empty:
+
+- **Proactive** takes the answers that came by its timeout, or the first one after it.
+- **Balanced** waits for the answers of all members of LastKnownElr: the replicas that left both ISR and ELR since the
+  ISR fell below min ISR.
+- **Manual** elects nobody. It shows the answers, and an operator elects.
+
+The results:
+
 - **On these runs the recovery lost nothing, wherever it came before Kafka's own election.** One replica had every
   committed record. The releases elected another replica and lost them.
 - **It costs time.** Proactive waits for its timeout while a replica is silent. Balanced waits until every member of

@@ -78,7 +78,7 @@ def _bands(partition: PartitionPicture, scale: TimeScale, values: ValueScale) ->
         if band.since_ns is None:
             continue
         top, bottom = values.y(band.last_offset + 1), values.y(band.first_offset)
-        tells = (
+        rows = (
             ("offsets", f"{band.first_offset:,} to {band.last_offset:,}"),
             ("cause", f"{band.cause}: {words.MEANING[band.cause]}"),
         )
@@ -88,7 +88,7 @@ def _bands(partition: PartitionPicture, scale: TimeScale, values: ValueScale) ->
             y=top,
             height=max(3.0, bottom - top),
             look="lost" if band.committed else "lost uncommitted",
-            tip=tip(band.text, scale, band.since_ns, None, tells),
+            tip=tip(band.text, scale, band.since_ns, None, rows),
             row="lost",
             is_first=True,
         )

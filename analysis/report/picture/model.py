@@ -88,9 +88,8 @@ class StepSpan(msgspec.Struct, frozen=True, kw_only=True):
     """One step that fired, in the order of the schedule.
 
     `number` counts from 1 as the page numbers the steps. `end_ns` is when the fault was healed;
-    equal to `begin_ns` for a step that does not last. `aim` is whom
-    it hit, in a few words, or empty. `is_fault`: it broke or changed something,
-    so it is neither a wait nor a healer.
+    it equals `begin_ns` for a step that does not last. `aim` names what the step hit, in a few words,
+    or is empty. `is_fault`: the step broke or changed something, so it is neither a wait nor a healer.
     """
 
     index: int

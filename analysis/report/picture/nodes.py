@@ -47,7 +47,7 @@ def node_name(node: int, topology: Topology) -> str:
 
 
 def step_details(step: StepEntry, zero_ns: int) -> Details:
-    """Return what is known of a step: its trigger, its times, whom it hit, its proof."""
+    """Return what is known of a step: its trigger, its times, the nodes that it hit, its proof."""
     rows = (
         ("step", f"{step.index} {step.step}"),
         ("on", step.whom or words.nodes(step.nodes)),
@@ -139,12 +139,12 @@ def _cut_spans(node: int, cuts: list[_Cut], topology: Topology, zero_ns: int) ->
     everyone = {*topology.brokers, *topology.controllers, CLIENTS} - {node}
     for begin_ns, end_ns, peers, active in _without_overlaps(cuts):
         is_off = bool(others) and peers >= {*others}
-        whom = "everyone" if peers >= everyone else ", ".join(node_name(one, topology) for one in _ordered(peers))
+        peers_text = "everyone" if peers >= everyone else ", ".join(node_name(one, topology) for one in _ordered(peers))
         yield StateSpan(
             begin_ns=begin_ns,
             end_ns=end_ns,
             state="cut-off" if is_off else "cut",
-            text=f"cut from {whom}",
+            text=f"cut from {peers_text}",
             details=tuple(row for cut in active for row in step_details(cut.step, zero_ns)),
             step=active[-1].step.index,
         )

@@ -20,9 +20,9 @@ _admin = partial(
 
 
 class RequestStep(BaseStep, frozen=True, kw_only=True):
-    """A request to Kafka; `expect_error`: the refusal that is wanted."""
+    """A request to Kafka; `expect_error`: the refusal that you expect."""
 
-    shown = MappingProxyType({"expect_error": "the refusal that is wanted, e.g. 'ELECTION_NOT_NEEDED'"})
+    shown = MappingProxyType({"expect_error": "the refusal that you expect, e.g. 'ELECTION_NOT_NEEDED'"})
     expect_error: str | None = None
 
 

@@ -32,7 +32,7 @@ class StepSpec:
         "trigger": "a trigger, e.g. 'acked = 1000'",
         "deadline_s": "how long to wait at most, in seconds",
         "name": "a name, for step(NAME) in later roles",
-        "optional": "no harm where it cannot fire or has no effect",
+        "optional": "the run stays valid if the step cannot fire or has no effect",
     }
     """What stands for the keys that this struct declares, if the words of their types do not say it."""
 
