@@ -326,7 +326,7 @@ class Recovery:
     def _take(self, answers: ReplicaAnswers) -> None:
         """Note each answer with the registration that was known when the replica was asked.
 
-        A broker that registered anew since then answered before, or its answer is void to be safe.
+        A broker that registered again since then answered before, or its answer is void to be safe.
         """
         for broker, log in answers.logs.items():
             known = [epoch for since_ns, epoch in self._epochs.get(broker, ()) if since_ns <= log.asked_ns]

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from base64 import b64encode
 from collections.abc import Sequence
-from hashlib import sha256
 from pathlib import Path
 
 import msgspec
-from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
 from analysis.compare.aligning import align, common_partition
 from analysis.compare.differences import election_rows, rows_of, sentences_of
 from analysis.report.drawing.layout import draw
 from analysis.report.drawing.model import DrawnPartition
 from analysis.report.html import fit_class, page_script, page_style
+from analysis.report.pages import page_templates, script_hash
 from analysis.report.picture.building import picture_of, read_source
 from analysis.report.summary import JudgedRun, judged_run
 from analysis.report.words import has_sends, headline
@@ -61,7 +59,7 @@ def render_comparison(records: Sequence[Path]) -> str:
     ]
     script = page_script()
     return (
-        _environment()
+        page_templates("analysis.compare")
         .get_template("compare.html.j2")
         .render(
             runs=[_run(record, run, one) for record, run, one in zip(records, runs, drawn, strict=True)],
@@ -73,7 +71,7 @@ def render_comparison(records: Sequence[Path]) -> str:
             rows=rows_of(runs),
             style=page_style(),
             script=script,
-            script_hash=b64encode(sha256(script.encode()).digest()).decode(),
+            script_hash=script_hash(script),
             fit_class=fit_class,
         )
     )
@@ -87,14 +85,4 @@ def _run(record: Path, run: JudgedRun, drawn: DrawnPartition | None) -> Compared
         headline=headline(run.verdict, run.target, sends=has_sends(record, run.verdict)),
         loses=any(loss.committed for loss in run.verdict.losses),
         drawn=drawn,
-    )
-
-
-def _environment() -> Environment:
-    return Environment(
-        loader=ChoiceLoader([PackageLoader("analysis.compare"), PackageLoader("analysis.report")]),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
     )

@@ -9,7 +9,7 @@ import msgspec
 import pyarrow.compute as pc
 
 from analysis.explain.subject import Subject
-from analysis.explain.table_rows import find_rows
+from analysis.explain.table_rows import TableRow, find_rows
 from analysis.judge.history.batches import batches
 from analysis.judge.history.elections import elections_of
 from analysis.judge.history.evidence import Evidence
@@ -31,15 +31,19 @@ class LifeEvent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def events_of(
-    evidence: Evidence, subject: Subject, steps: Sequence[StepEntry], final_consumer: int | None
+    evidence: Evidence,
+    subject: Subject,
+    steps: Sequence[StepEntry],
+    reads: Sequence[TableRow],
+    final_consumer: int | None,
 ) -> list[LifeEvent]:
     """Return all events that concern the record, by time.
 
-    `steps` are those of steps.jsonl, in its order.
+    `steps` are those of steps.jsonl, in its order; `reads` are the rows of polls with its value.
     """
     sent_ns = subject.sent.values["sent_ns"]
     events = [
-        *_client_events(evidence.record, subject, final_consumer),
+        *_client_events(evidence.record, subject, reads, final_consumer),
         *_metadata_events(evidence, subject, sent_ns),
         *_step_events(evidence, subject, steps),
     ]
@@ -48,7 +52,9 @@ def events_of(
     return sorted(events, key=lambda event: event.at_ns)
 
 
-def _client_events(record: Path, subject: Subject, final_consumer: int | None) -> Iterator[LifeEvent]:
+def _client_events(
+    record: Path, subject: Subject, reads: Sequence[TableRow], final_consumer: int | None
+) -> Iterator[LifeEvent]:
     sent = subject.sent.values
     txn = f", in transaction {sent['txn']}" if sent["txn"] is not None else ""
     yield LifeEvent(
@@ -59,7 +65,7 @@ def _client_events(record: Path, subject: Subject, final_consumer: int | None) -
     )
     if sent["done_ns"] is not None:
         yield LifeEvent(at_ns=sent["done_ns"], kind="answer", text=_answer(subject), place=subject.sent.place)
-    for row in find_rows(record, "polls", value=subject.value):
+    for row in reads:
         who = _reader(row.values["consumer"], final_consumer)
         text = f"{who} reads it at offset {row.values['offset']:,}"
         yield LifeEvent(at_ns=row.values["polled_ns"], kind="read", text=text, place=row.place)

@@ -12,6 +12,7 @@ from analysis.explain.events import LifeEvent, events_of
 from analysis.explain.reasons import Reason, fate_of, reasons_of
 from analysis.explain.replica_places import ReplicaPlace, replica_places
 from analysis.explain.subject import Subject, anomalies_of
+from analysis.explain.table_rows import find_rows
 from analysis.judge.history.loading import load_evidence
 from analysis.report.words import target
 from ebbtide.errors import EbbtideError
@@ -60,7 +61,9 @@ def explain(record: Path, subject: Subject) -> Life:
     brokers = sorted({broker for state in states for broker in state.replicas}) or list(manifest.topology.brokers)
     places = replica_places(record, subject, brokers, evidence.epochs)
     anomalies = anomalies_of(record, subject.value)
-    fate = fate_of(evidence, manifest, verdict, subject, anomalies, places)
+    reads = list(find_rows(record, "polls", value=subject.value))
+    final_reads = [row for row in reads if row.values["consumer"] == manifest.final_consumer]
+    fate = fate_of(evidence, manifest, verdict, subject, anomalies, places, final_reads)
     return Life(
         value=subject.value,
         partition=str(subject.at),
@@ -69,7 +72,7 @@ def explain(record: Path, subject: Subject) -> Life:
         start_ns=manifest.start_ns,
         headline=fate.headline,
         tone=fate.tone,
-        events=events_of(evidence, subject, recorded or [], manifest.final_consumer),
+        events=events_of(evidence, subject, recorded or [], reads, manifest.final_consumer),
         places=places,
         reasons=reasons_of(evidence, manifest, verdict, subject, anomalies, places, fate),
         unknown=_unknown(manifest, evidence.timeline.missing, recorded is None, places, fate.unknown),

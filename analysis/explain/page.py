@@ -4,25 +4,19 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
-
 from analysis.explain.life import Life
+from analysis.report.pages import page_templates
 from analysis.report.words import offset_s
 from ebbtide.record.files import write_atomically
 
 
 def render_page(life: Life) -> str:
     """Return the page. Every value is escaped."""
-    environment = Environment(
-        loader=ChoiceLoader([PackageLoader("analysis.explain"), PackageLoader("analysis.report")]),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
     times = [offset_s(event.at_ns, life.start_ns) for event in life.events]
-    return environment.get_template("explain.html.j2").render(
-        life=life, events=list(zip(times, life.events, strict=True))
+    return (
+        page_templates("analysis.explain")
+        .get_template("explain.html.j2")
+        .render(life=life, events=list(zip(times, life.events, strict=True)))
     )
 
 

@@ -9,7 +9,7 @@ import msgspec
 
 from analysis.explain.replica_places import ReplicaPlace
 from analysis.explain.subject import Subject
-from analysis.explain.table_rows import TableRow, find_rows
+from analysis.explain.table_rows import TableRow
 from analysis.judge.causes.attribution import attribute_loss
 from analysis.judge.history.elections import ElectionEvent, elections_of
 from analysis.judge.history.evidence import Attribution, Evidence
@@ -61,14 +61,10 @@ def fate_of(
     subject: Subject,
     anomalies: Sequence[TableRow],
     places: Sequence[ReplicaPlace],
+    reads: list[TableRow],
 ) -> Fate:
-    """Return what became of the record, by the verdict's own anomalies and the final read."""
+    """Return what became of the record, by the verdict's own anomalies and its rows in the final read."""
     sent = subject.sent.values
-    reads = [
-        row
-        for row in find_rows(evidence.record, "polls", value=subject.value)
-        if row.values["consumer"] == manifest.final_consumer
-    ]
     kinds = {row.values["kind"]: row for row in anomalies}
     who = f"The record with value {subject.value} of {subject.at}"
     if subject.offset is not None:

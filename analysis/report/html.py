@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from base64 import b64encode
 from functools import cache
-from hashlib import sha256
 from importlib.resources import files
 from pathlib import Path
 
-from jinja2 import Environment, PackageLoader, StrictUndefined, Template
-
 from analysis.report.model import ReportModel
+from analysis.report.pages import page_templates, script_hash
 from ebbtide.record.files import write_atomically
 
 REPORT = "report.html"
@@ -38,12 +35,16 @@ def render(report: ReportModel) -> str:
     script but its own and loads nothing, so a text that escaped the escaping would do nothing.
     """
     script = page_script()
-    return _template().render(
-        report=report,
-        style=page_style(),
-        script=script,
-        script_hash=b64encode(sha256(script.encode()).digest()).decode(),
-        fit_class=fit_class,
+    return (
+        page_templates("analysis.report")
+        .get_template("report.html.j2")
+        .render(
+            report=report,
+            style=page_style(),
+            script=script,
+            script_hash=script_hash(script),
+            fit_class=fit_class,
+        )
     )
 
 
@@ -67,19 +68,6 @@ def fit_class(fit_px: int) -> str:
     if not fit_px:
         return "f0"
     return f"f{next((width for width in _FITS_PX if fit_px <= width), 9999)}"
-
-
-@cache
-def _template() -> Template:
-    """Compile the template once, since that takes longer than rendering a page."""
-    environment = Environment(
-        loader=PackageLoader("analysis.report"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    return environment.get_template("report.html.j2")
 
 
 def write_report(record: Path, report: ReportModel) -> Path:

@@ -2,7 +2,7 @@
 
 No Kafka release has it. The functions are pure: the explorer's controller and a tool that recovers
 a real partition from outside ask the same rule. The caller collects the replies, applies the
-timeout, and begins anew after a change of the controller, which stores none of them.
+timeout, and begins again after a change of the controller, which stores none of them.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ The question is whether a release can format storage with these levels.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
@@ -44,6 +44,21 @@ def validate_feature_name(name: str, where: str) -> Iterator[UsageError]:
     if name not in FEATURES:
         allowed = ", ".join(FEATURES) + bracketed_suggestion(name, FEATURES)
         yield UsageError("unknown feature", where=where, got=repr(name), allowed=allowed)
+
+
+def level_of_no_release(
+    releases: Sequence[str],
+    name: str,
+    level: int,
+    problem: UsageError,
+    *,
+    controller_properties: dict[str, str],
+    broker_properties: dict[str, str],
+) -> Iterator[UsageError]:
+    """Report `problem` where no release can come to this level with these properties."""
+    cluster = ClusterSpec(controller_properties=controller_properties, broker_properties=broker_properties)
+    if not any(has_level(release, name, level, cluster) for release in releases):
+        yield problem
 
 
 def has_level(kafka: str, name: str, level: int, cluster: ClusterSpec) -> bool:

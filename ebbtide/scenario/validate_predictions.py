@@ -9,11 +9,10 @@ from packaging.version import InvalidVersion, Version
 
 from ebbtide.errors import UsageError
 from ebbtide.releases.known_releases import KNOWN, OLDEST
-from ebbtide.scenario.model import ClusterSpec
 from ebbtide.scenario.parts import Parts, TablePart
 from ebbtide.scenario.property_names import PROPERTY_NAMES, WITNESS_AGREES
 from ebbtide.scenario.references import limit, limit_field, validate_topic_exists
-from ebbtide.scenario.validate_features import has_level, validate_feature_name
+from ebbtide.scenario.validate_features import level_of_no_release, validate_feature_name
 from ebbtide.suggestions import bracketed_suggestion
 
 
@@ -201,26 +200,13 @@ def _features(parts: Parts, prediction: TablePart, where: str) -> Iterator[Usage
         yield from unknown
         yield from limit(at, level, 0)
         if not unknown and level >= 0 and known and parts.cluster is not None:
-            yield from parts.cluster.check(_level_of_no_release, known, name, level, at)
-
-
-def _level_of_no_release(
-    known: Sequence[str],
-    name: str,
-    level: int,
-    where: str,
-    *,
-    controller_properties: dict[str, str],
-    broker_properties: dict[str, str],
-) -> Iterator[UsageError]:
-    cluster = ClusterSpec(controller_properties=controller_properties, broker_properties=broker_properties)
-    if not any(has_level(release, name, level, cluster) for release in known):
-        yield UsageError(
-            "no known release in this range has this level",
-            where=where,
-            got=str(level),
-            allowed=f"a level of {name} that one of {', '.join(known)} has",
-        )
+            problem = UsageError(
+                "no known release in this range has this level",
+                where=at,
+                got=str(level),
+                allowed=f"a level of {name} that one of {', '.join(known)} has",
+            )
+            yield from parts.cluster.check(level_of_no_release, known, name, level, problem)
 
 
 def _is_within_range(later: str, earlier: str) -> bool:

@@ -14,12 +14,11 @@ from ebbtide.errors import UsageError
 from ebbtide.releases import first_with
 from ebbtide.releases.feature_levels import ELR_VERSION
 from ebbtide.releases.known_releases import parse_version
-from ebbtide.scenario.model import ClusterSpec
 from ebbtide.scenario.parts import Parts, StepPart, TablePart
 from ebbtide.scenario.steps.admin import SetFeatureStep
 from ebbtide.scenario.steps.wire import DuplicateRequestStep
 from ebbtide.scenario.triggers import AfterTrigger, ElrTrigger, OffsetTrigger
-from ebbtide.scenario.validate_features import FEATURES, has_level
+from ebbtide.scenario.validate_features import FEATURES, level_of_no_release
 from ebbtide.scenario.validate_triggers import partition_names
 from ebbtide.scenario.words import Duration
 
@@ -143,23 +142,10 @@ def _no_level(
     cluster: TablePart, where: str, releases: Sequence[str], *, feature: str, level: int, expect_error: str | None
 ) -> Iterator[UsageError]:
     if feature in FEATURES and level >= 0 and expect_error is None:
-        yield from cluster.check(_level_of_no_release, where, releases, feature, level)
-
-
-def _level_of_no_release(
-    where: str,
-    releases: Sequence[str],
-    feature: str,
-    level: int,
-    *,
-    controller_properties: dict[str, str],
-    broker_properties: dict[str, str],
-) -> Iterator[UsageError]:
-    cluster = ClusterSpec(controller_properties=controller_properties, broker_properties=broker_properties)
-    if not any(has_level(release, feature, level, cluster) for release in releases):
-        yield UsageError(
+        problem = UsageError(
             "no listed release has this level",
             where=where,
             got=f"{feature} = {level} on Kafka {', '.join(releases)}",
             allowed="a level that one of them can be formatted with, or expect_error, the refusal that you expect",
         )
+        yield from cluster.check(level_of_no_release, releases, feature, level, problem)

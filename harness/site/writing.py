@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment
 
+from analysis.report.pages import page_templates
 from ebbtide.errors import UsageError
 from ebbtide.record.files import write_atomically
 from harness.nightly.store import Store
@@ -26,7 +27,7 @@ def write_site(stores: Sequence[Store], out: Path) -> Path:
     be written.
     """
     site = site_of(stores)
-    pages = _environment()
+    pages = page_templates("harness.site")
     try:
         for run in [run for cell in site.cells.values() for run in cell.runs] + list(site.drawn):
             if run.report is not None:
@@ -44,16 +45,6 @@ def write_site(stores: Sequence[Store], out: Path) -> Path:
 def report_name(run: RunRow) -> str:
     """Return the file name of a run's report in the site."""
     return f"{run.run_id}.html"
-
-
-def _environment() -> Environment:
-    return Environment(
-        loader=ChoiceLoader([PackageLoader("harness.site"), PackageLoader("analysis.report")]),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
 
 
 def _index(pages: Environment, site: Site) -> str:

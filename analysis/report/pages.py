@@ -1,0 +1,29 @@
+"""What the HTML pages of Ebbtide share: how templates are read, and the script that a page allows."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from functools import cache
+from hashlib import sha256
+
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
+
+
+@cache
+def page_templates(package: str) -> Environment:
+    """Return the templates of a package, and those of the report, which it may include.
+
+    Every value is escaped: names come from scenario files and from Kafka.
+    """
+    return Environment(
+        loader=ChoiceLoader([PackageLoader(one) for one in dict.fromkeys((package, "analysis.report"))]),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+
+
+def script_hash(script: str) -> str:
+    """Return the hash by which a Content-Security-Policy allows this script and no other."""
+    return b64encode(sha256(script.encode()).digest()).decode()
