@@ -1,4 +1,4 @@
-"""Writes scenario files, and checks before a long search that it can do so."""
+"""Writes scenario files, and checks before a long search that a file can be written."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pathlib import Path
 from ebbtide.errors import UsageError
 
 
-def check_writable(out: Path) -> None:
-    """Raise `UsageError` if the file cannot be written, as far as a check can see."""
+def check_writable(out: Path, what: str = "scenario", option: str = "--out") -> None:
+    """Raise `UsageError` if the file that `option` names cannot be written, as far as a check can see."""
     folder = out.parent
     if (
         not os.access(folder, os.X_OK)
@@ -17,7 +17,7 @@ def check_writable(out: Path) -> None:
         or out.is_dir()
         or not os.access(out if out.exists() else folder, os.W_OK)
     ):
-        raise _not_writable(out, None)
+        raise _not_writable(out, None, what, option)
 
 
 def refuse_existing(out: Path) -> None:
@@ -37,11 +37,11 @@ def write_scenario(out: Path, text: str) -> None:
         raise _not_writable(out, error.strerror) from None
 
 
-def _not_writable(out: Path, got: str | None) -> UsageError:
+def _not_writable(out: Path, got: str | None, what: str = "scenario", option: str = "--out") -> UsageError:
     return UsageError(
-        "the scenario cannot be written there",
+        f"the {what} cannot be written there",
         where=str(out),
         got=got,
         allowed="a file in a folder that exists and can be written to",
-        next="name another file with --out",
+        next=f"name another file with {option}",
     )

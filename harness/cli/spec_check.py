@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import textwrap
+from pathlib import Path
+from typing import TYPE_CHECKING
+
 from ebbtide.errors import ExitCode
 from ebbtide.plurals import plural
 from harness.cli.command import Args, Command
-from harness.cli.spec_options import add_search_options, answer_to, bounds_in_words, bounds_of
+from harness.cli.scenario_file import check_writable
+from harness.cli.spec_options import add_search_options, answer_to, bounds_of
+
+if TYPE_CHECKING:
+    from analysis.spec.explore.properties import Property
+    from analysis.spec.explore.question import Answer
 
 _LIMITS = {"steps": "--steps", "states": "the number of states", "time": "--max-time"}
 
@@ -18,22 +27,44 @@ def command() -> Command:
         "ended the search first."
     )
     add_search_options(command)
+    command.option("--html", type=Path, metavar="FILE.html", help="also draw a counterexample as a page, step by step")
     return command
 
 
 def run(args: Args) -> ExitCode:
-    """Search, and print the result."""
+    """Search, print the result, and draw a counterexample if asked to."""
+    if args.html is not None:
+        check_writable(args.html, "page", "--html")
     from analysis.spec.explore.question import property_named, variant_named
-    from analysis.spec.explore.wording import lines
-    from analysis.spec.variants import VARIANTS
 
     asked = property_named(args.property)
-    bounds = bounds_of(args)
+    variant = variant_named(args.variant)
     answer = answer_to(args)
+    code = _print_answer(args, variant, asked, answer)
+    if args.html is None:
+        return code
+    print()
+    if answer.trace is None:
+        print(f"page:      none: there is no counterexample to draw; {args.html} was not written")
+        return code
+    from analysis.counterexample.page import write_counterexample
+
+    write_counterexample(args.html, variant, bounds_of(args), asked, answer, answer.trace)
+    print(f"page:      {args.html}")
+    return code
+
+
+def _print_answer(args: Args, variant: str, asked: Property, answer: Answer) -> ExitCode:
+    """Print what was searched and what was found, and return the exit code."""
+    from analysis.spec.explore.wording import lines, tolerance_note
+    from analysis.spec.model.bounds import bounds_in_words
+    from analysis.spec.variants import VARIANTS
+
+    bounds = bounds_of(args)
     found = answer.found
     print(f"property:  {asked.name}: {asked.says}  [{asked.clause}]")
     print(f"variant:   {args.variant}, RF {args.rf}, min.insync.replicas {args.min_isr}")
-    print(f"bounds:    {bounds_in_words(bounds, recovers=VARIANTS[variant_named(args.variant)].recovers)}")
+    print(f"bounds:    {bounds_in_words(bounds, recovers=VARIANTS[variant].recovers)}")
     print(
         f"searched:  {found.states:,} distinct states of {found.moves:,}, depth {found.depth}, "
         f"{found.elapsed_s:.1f} s, {found.states_per_s:,.0f} states/s"
@@ -54,12 +85,9 @@ def run(args: Args) -> ExitCode:
         )
         return ExitCode.INCONCLUSIVE
     print(f"result:    violated after {plural(len(answer.trace.steps), 'step')}; no shorter path exists")
-    if asked.name == "committed" and bounds.power_losses >= args.min_isr:
-        print("note:      KIP-966 tolerates min.insync.replicas - 1 replicas without their log at once. A replica")
-        print(
-            f"           that lost power counts until it has caught up. --power-losses {args.min_isr - 1} is tolerated"
-        )
+    for at, line in enumerate(textwrap.wrap(tolerance_note(asked.name, bounds), 88)):
+        print(("note:      " if at == 0 else "           ") + line)
     print()
-    for line in lines(answer.trace, VARIANTS[variant_named(args.variant)]):
+    for line in lines(answer.trace, VARIANTS[variant]):
         print(line)
     return ExitCode.CONTRADICTED

@@ -88,29 +88,6 @@ def bounds_of(args: Args) -> Bounds:
     return bounds
 
 
-def bounds_in_words(bounds: Bounds, *, recovers: bool) -> str:
-    """Return all bounds of a search in words.
-
-    `recovers`: the variant has KIP-966's unclean recovery. "Holds" is true only within these bounds.
-    """
-    from analysis.spec.model.bounds import BUDGETS
-
-    parts = [f"{bounds.size} brokers", f"{bounds.records} records with acks={bounds.acks}"]
-    allowed = [f"{name.replace('_', ' ')} {budget}" for name in BUDGETS if (budget := getattr(bounds, name))]
-    parts += allowed or ["no fault (options such as --power-losses N allow faults)"]
-    if bounds.admin:
-        parts.append(f"of the kinds {', '.join(bounds.admin_kinds)}")
-    if bounds.late_configs:
-        parts.append("configs may arrive late")
-    if recovers:
-        parts.append(f"unclean recovery {bounds.unclean_recovery}")
-        if not bounds.recovery_manager:
-            parts[-1] = f"no recovery manager, strategy {bounds.unclean_recovery}"
-    if bounds.steps is not None:
-        parts.append(f"at most {bounds.steps} steps")
-    return ", ".join(parts)
-
-
 def answer_to(args: Args, wanted: Callable[[Trace], bool] | None = None) -> Answer:
     """Search as typed; `wanted` may reject counterexamples."""
     from analysis.spec.explore.question import ask, property_named, variant_named

@@ -9,10 +9,11 @@ from collections.abc import Iterator
 
 from analysis.spec.explore.trace import Step, Trace
 from analysis.spec.model import words as w
+from analysis.spec.model.bounds import Bounds
 from analysis.spec.model.words import DATA_BITS, LOG, MAX_RECORDS, SharedState, unpack
 from analysis.spec.protocol import Protocol
 
-_WORDS: dict[str, tuple[str, str]] = {
+ACTIONS: dict[str, tuple[str, str]] = {
     "append": ("producer", "sends record {record} ({acks}) to broker {broker}"),
     "fetch": ("broker {broker}", "fetches from the leader, cutting its log to the leader's first"),
     "advance-hw": ("broker {broker}", "moves the HW to what the maximal ISR has"),
@@ -40,6 +41,7 @@ _WORDS: dict[str, tuple[str, str]] = {
     "change-controller": ("environment", "changes the controller, which asks for all logs again"),
     "designate": ("operator", "names broker {broker} as the leader"),
 }
+"""Who does each kind of step, and what happens."""
 
 _IN_KRAFT = {
     "append": "min.insync.replicas",
@@ -84,6 +86,7 @@ _SINCE_ELR = {
     "change-controller": "KIP-966, Unclean recovery: failover",
     "designate": "KIP-966, ElectLeaders v3",
 }
+BEGINNING = "all replicas are in the ISR, broker 1 leads"
 
 
 def lines(trace: Trace, protocol: Protocol) -> Iterator[str]:
@@ -91,14 +94,24 @@ def lines(trace: Trace, protocol: Protocol) -> Iterator[str]:
 
     `protocol` is the variant that it was found in.
     """
-    yield "  0. all replicas are in the ISR, broker 1 leads"
+    yield f"  0. {BEGINNING}"
     yield "     " + state_line(trace.shared, 0, trace.initial)
     for number, step in enumerate(trace.steps, 1):
         who, what = sentence(step, trace.orders.get(number - 1, step.brokers))
         yield f"{number:>3}. {who} {what}  [{clause_of(step.kind, protocol)}]"
         yield "     " + state_line(step.shared, step.data, step.words)
         if step.lost:
-            yield f"     LOST: the new leader does not have {_records(step.lost)}"
+            yield f"     LOST: the new leader does not have {record_names(step.lost)}"
+
+
+def tolerance_note(asked: str, bounds: Bounds) -> str:
+    """Return what to know of a counterexample with more power losses than KIP-966 tolerates, if any."""
+    if asked != "committed" or bounds.power_losses < bounds.min_isr:
+        return ""
+    return (
+        "KIP-966 tolerates min.insync.replicas - 1 replicas without their log at once. A replica that lost power "
+        f"counts until it has caught up. --power-losses {bounds.min_isr - 1} is tolerated"
+    )
 
 
 def clause_of(kind: str, protocol: Protocol) -> str:
@@ -117,7 +130,7 @@ def clause_of(kind: str, protocol: Protocol) -> str:
 
 def sentence(step: Step, order: tuple[int, ...] = ()) -> tuple[str, str]:
     """Return who acts, and what happens."""
-    who, what = _WORDS[step.kind]
+    who, what = ACTIONS[step.kind]
     values = {
         "broker": step.broker,
         "brokers": "broker " + ", ".join(map(str, step.brokers)),
@@ -131,17 +144,23 @@ def sentence(step: Step, order: tuple[int, ...] = ()) -> tuple[str, str]:
 
 def state_line(shared: SharedState, data: int, brokers: dict[int, int]) -> str:
     """Return the controller's record, the HW, and each broker with its log, in a line."""
-
-    def brokers_with(flag: int) -> str:
-        return ",".join(str(broker) for broker, word in brokers.items() if word >> DATA_BITS & flag) or "-"
-
-    parts = [f"leader {brokers_with(w.LEADER)}", f"ISR {brokers_with(w.IN_ISR)}"]
-    if shared.elr or brokers_with(w.IN_ELR) != "-":
-        parts += [f"ELR {brokers_with(w.IN_ELR)}", f"last known {brokers_with(w.LAST_KNOWN)}"]
-    if shared.in_flight:
-        parts.append(f"asked {brokers_with(w.PROPOSED)}")
-    parts.append(f"committed {_records(unpack(data).committed)}")
+    parts = (f"{name} {value}" for name, value in partition_parts(shared, data, brokers))
     return "  ".join(parts) + "  |  " + "  ".join(_broker(broker, word) for broker, word in brokers.items())
+
+
+def partition_parts(shared: SharedState, data: int, brokers: dict[int, int]) -> list[tuple[str, str]]:
+    """Return the fields of the controller's record and the committed records: names and values."""
+    parts = [("leader", brokers_with(w.LEADER, brokers)), ("ISR", brokers_with(w.IN_ISR, brokers))]
+    if shared.elr or brokers_with(w.IN_ELR, brokers) != "-":
+        parts += [("ELR", brokers_with(w.IN_ELR, brokers)), ("last known", brokers_with(w.LAST_KNOWN, brokers))]
+    if shared.in_flight:
+        parts.append(("asked", brokers_with(w.PROPOSED, brokers)))
+    return [*parts, ("committed", record_names(unpack(data).committed) or "-")]
+
+
+def brokers_with(flag: int, brokers: dict[int, int]) -> str:
+    """Return the ids of the brokers whose control bits have `flag`."""
+    return ",".join(str(broker) for broker, word in brokers.items() if word >> DATA_BITS & flag) or "-"
 
 
 def _broker(broker: int, word: int) -> str:
@@ -152,13 +171,14 @@ def _broker(broker: int, word: int) -> str:
         state = "" if control & w.UNFENCED else " fenced"
     spare = "" if control & w.REPLICA else " no replica"
     flushed = word >> MAX_RECORDS & LOG
-    durable = f", flushed {_records(flushed)}" if flushed else ""
-    answer = f", answered {_records(control >> w.ANSWER_AT & LOG)}" if control & w.ANSWERED else ""
-    return f"{broker}: {_records(word & LOG)}{durable}{answer}{state}{spare}"
+    durable = f", flushed {record_names(flushed)}" if flushed else ""
+    answer = f", answered {record_names(control >> w.ANSWER_AT & LOG) or '-'}" if control & w.ANSWERED else ""
+    return f"{broker}: {record_names(word & LOG) or '-'}{durable}{answer}{state}{spare}"
 
 
-def _records(mask: int) -> str:
-    return "".join(_name(record) for record in range(MAX_RECORDS) if mask >> record & 1) or "-"
+def record_names(mask: int) -> str:
+    """Return the records of a mask, a letter each."""
+    return "".join(_name(record) for record in range(MAX_RECORDS) if mask >> record & 1)
 
 
 def _name(record: int) -> str:

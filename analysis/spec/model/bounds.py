@@ -8,6 +8,7 @@ import msgspec
 
 from analysis.spec.model.words import MAX_RECORDS
 from ebbtide.errors import UsageError
+from ebbtide.plurals import plural
 
 AdminKind = Literal[
     "reassign",
@@ -111,6 +112,27 @@ def check_bounds(bounds: Bounds) -> None:
             got=", ".join(bounds.admin_kinds),
             next="--admin 1 allows one request of these kinds",
         )
+
+
+def bounds_in_words(bounds: Bounds, *, recovers: bool) -> str:
+    """Return all bounds of a search in words.
+
+    `recovers`: the variant has KIP-966's unclean recovery. "Holds" is true only within these bounds.
+    """
+    parts = [plural(bounds.size, "broker"), f"{plural(bounds.records, 'record')} with acks={bounds.acks}"]
+    allowed = [f"{name.replace('_', ' ')} {budget}" for name in BUDGETS if (budget := getattr(bounds, name))]
+    parts += allowed or ["no fault (options such as --power-losses N allow faults)"]
+    if bounds.admin:
+        parts.append(f"of the kinds {', '.join(bounds.admin_kinds)}")
+    if bounds.late_configs:
+        parts.append("configs may arrive late")
+    if recovers:
+        parts.append(f"unclean recovery {bounds.unclean_recovery}")
+        if not bounds.recovery_manager:
+            parts[-1] = f"no recovery manager, strategy {bounds.unclean_recovery}"
+    if bounds.steps is not None:
+        parts.append(f"at most {plural(bounds.steps, 'step')}")
+    return ", ".join(parts)
 
 
 def _within(what: str, got: int, low: int, high: int, option: str) -> None:

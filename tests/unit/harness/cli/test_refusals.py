@@ -251,7 +251,7 @@ def test_a_full_disk_is_not_reported_as_a_wrong_folder(tmp_path: Path, monkeypat
 
 def test_a_search_says_what_it_was_allowed(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["spec", "check", "--variant", "elr-43", "--power-losses", "1"]) == 0
-    assert "bounds:    3 brokers, 1 records with acks=all, power losses 1" in capsys.readouterr().out
+    assert "bounds:    3 brokers, 1 record with acks=all, power losses 1" in capsys.readouterr().out
 
 
 def test_steps_that_need_volumes_are_refused_where_power_is_lost_by_truncate(monkeypatch: pytest.MonkeyPatch) -> None:

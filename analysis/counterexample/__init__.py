@@ -1,0 +1,1 @@
+"""Draws a counterexample of the specification as lanes and messages, step by step."""
