@@ -11,7 +11,6 @@ import math
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, cast
 
-import msgspec
 from msgspec import inspect
 
 from ebbtide.errors import UsageError
@@ -20,6 +19,7 @@ from ebbtide.scenario.steps.keys import SHOWN, keys_of
 from ebbtide.scenario.steps.step import StepSpec
 from ebbtide.scenario.steps.table import STEP_TYPES
 from ebbtide.scenario.triggers import TRIGGERS, Trigger
+from ebbtide.struct_fields import struct_fields
 from ebbtide.suggestions import allowed_words, bracketed_suggestion, nearest_words
 
 
@@ -40,7 +40,7 @@ def is_within(where: str, parent: str) -> bool:
 def field_types(kind: Any) -> Mapping[str, Any]:
     """The keys of a table with their types; of a step, those of all kinds."""
     kinds = STEP_TYPES.values() if kind is StepSpec else (kind,)
-    return {one.encode_name: one.type for each in kinds for one in msgspec.structs.fields(cast(Any, each))}
+    return {one.encode_name: one.type for each in kinds for one in struct_fields(cast(Any, each))}
 
 
 def meant_keys(value: Collection[str], known: Collection[str]) -> set[str]:

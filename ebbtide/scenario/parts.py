@@ -33,6 +33,7 @@ from ebbtide.scenario.steps.keys import keys_of
 from ebbtide.scenario.steps.step import BaseStep, StepSpec
 from ebbtide.scenario.steps.table import STEP_TYPES
 from ebbtide.scenario.triggers import TRIGGERS
+from ebbtide.struct_fields import struct_fields
 
 MAX_BROKERS = 6
 """As many as a small machine carries, at some 300 MB each, and enough for RF 6 with min ISR 4. The specification's
@@ -64,7 +65,7 @@ class TablePart(msgspec.Struct, frozen=True, kw_only=True):
     @classmethod
     def of(cls, struct: Any) -> TablePart:
         """All of a struct."""
-        values = {one.encode_name: getattr(struct, one.name) for one in msgspec.structs.fields(struct)}
+        values = {one.encode_name: getattr(struct, one.name) for one in struct_fields(type(struct))}
         nested = {key: cls.of(value) if isinstance(value, _INNER_TABLES) else value for key, value in values.items()}
         return cls(type=type(struct), values=nested)
 
@@ -286,7 +287,7 @@ def _possible_kinds(raw: Mapping[str, Any]) -> Iterator[type[BaseStep]]:
 def _with_defaults(kind: Any, raw: Mapping[str, Any], read: Mapping[str, Any], torn: Mapping[str, Any]) -> TablePart:
     """The part with the defaults of the fields that the file does not name."""
     told = {*raw.keys(), *meant_keys(raw, field_types(kind))}
-    fields = msgspec.structs.fields(BaseStep if kind is StepSpec else kind)
+    fields = struct_fields(BaseStep if kind is StepSpec else kind)
     defaults = {one.encode_name: _default(one) for one in fields if not one.required and one.encode_name not in told}
     needed = {one.encode_name for one in fields if one.required}
     unread = frozenset((told | needed) - read.keys() - defaults.keys())

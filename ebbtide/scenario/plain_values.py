@@ -18,6 +18,7 @@ from ebbtide.scenario.steps.step import StepSpec
 from ebbtide.scenario.steps.table import STEP_TYPES
 from ebbtide.scenario.triggers import TRIGGERS, Trigger
 from ebbtide.scenario.words import Duration, ParsedText, PartitionName, Rate
+from ebbtide.struct_fields import struct_fields
 
 T = TypeVar("T")
 
@@ -34,7 +35,7 @@ same bytes, so this order stays. A key that a kind brings later needs no place h
 _LAST = ("trigger", "deadline_s", "optional")
 
 
-_FIELDS = {one.encode_name: one.type for kind in STEP_TYPES.values() for one in msgspec.structs.fields(kind)}
+_FIELDS = {one.encode_name: one.type for kind in STEP_TYPES.values() for one in struct_fields(kind)}
 _LISTS = {key for key, type_ in _FIELDS.items() if get_origin(type_) is tuple}
 
 
@@ -92,7 +93,7 @@ def set_keys(step: Mapping[str, Any], kind: type[msgspec.Struct]) -> dict[str, A
 
     Keys of other kinds are unset, empty or false, and say nothing.
     """
-    own = {field.encode_name for field in msgspec.structs.fields(kind)}
+    own = {field.encode_name for field in struct_fields(kind)}
     return {key: value for key, value in step.items() if key in own or is_set(value)}
 
 
@@ -118,4 +119,4 @@ def _read_trigger(value: Mapping[str, Any]) -> Trigger:
 
 
 def _fields(part: Any) -> dict[str, Any]:
-    return {field.encode_name: to_plain(getattr(part, field.name)) for field in msgspec.structs.fields(part)}
+    return {field.encode_name: to_plain(getattr(part, field.name)) for field in struct_fields(type(part))}

@@ -15,6 +15,7 @@ from ebbtide.scenario.plain_values import STEP_KEYS, to_plain
 from ebbtide.scenario.steps.step import StepSpec
 from ebbtide.scenario.triggers import Trigger
 from ebbtide.scenario.words import ParsedText
+from ebbtide.struct_fields import struct_fields
 
 SCENARIO = "scenario.toml"
 """The file of a run record that holds the scenario as run."""
@@ -32,7 +33,7 @@ def brief_text_of(scenario: Scenario) -> str:
 
 def _brief(part: Any) -> Any:
     if isinstance(part, msgspec.Struct):
-        fields = {field.encode_name: field for field in msgspec.structs.fields(part)}
+        fields = {field.encode_name: field for field in struct_fields(type(part))}
         told = {key: _brief(getattr(part, one.name)) for key, one in fields.items() if not _is_default(part, one)}
         if isinstance(part, StepSpec):
             told["step"] = part.step

@@ -9,10 +9,9 @@ from collections.abc import Iterator, Mapping
 from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin
 
-import msgspec
-
 from ebbtide.scenario.steps.step import BaseStep
 from ebbtide.scenario.steps.table import OPTIONAL_KINDS, STEP_TYPES, StepKind
+from ebbtide.struct_fields import struct_fields
 
 COMMON_KEYS = ("name", "trigger", "deadline_s", "optional")
 """The keys of every kind of step."""
@@ -21,7 +20,7 @@ COMMON_KEYS = ("name", "trigger", "deadline_s", "optional")
 def _words_of(kind: type[BaseStep]) -> Iterator[tuple[str, str]]:
     """What stands for each key of a kind: the words of the struct that declares it, else those of its type."""
     own = {key: words for base in reversed(kind.__mro__) for key, words in vars(base).get("shown", {}).items()}
-    for field in msgspec.structs.fields(kind):
+    for field in struct_fields(kind):
         yield field.encode_name, own.get(field.encode_name) or _words_of_type(field.type)
 
 
@@ -40,7 +39,7 @@ SHOWN: Mapping[str, str] = {key: words for kind in STEP_TYPES.values() for key, 
 
 def keys_of(kind: StepKind) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the keys that a step of this kind needs, and the keys that it may have."""
-    fields = msgspec.structs.fields(STEP_TYPES[kind])
+    fields = struct_fields(STEP_TYPES[kind])
     own = [one for one in fields if one.encode_name not in COMMON_KEYS]
     common = [one for one in fields if one.encode_name in COMMON_KEYS]
     by_order = [one for one in (*own, *common) if one.encode_name != "optional" or kind in OPTIONAL_KINDS]
@@ -50,4 +49,4 @@ def keys_of(kind: StepKind) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 def types_of(kind: StepKind) -> dict[str, str]:
     """The type of each key of a kind, in words."""
-    return {one.encode_name: str(one.type) for one in msgspec.structs.fields(STEP_TYPES[kind])}
+    return {one.encode_name: str(one.type) for one in struct_fields(STEP_TYPES[kind])}
