@@ -6,6 +6,7 @@ second.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import threading
 from types import TracebackType
@@ -41,6 +42,7 @@ class EarlySession:
         """Start it, once, and return at once."""
         if self._starting is None:
             self._starting = threading.Thread(target=self._start, name="early Spark session", daemon=True)
+            atexit.register(self.close)  # an interrupt may come just before `__exit__`
             self._starting.start()
 
     def wait(self, rows: int) -> None:

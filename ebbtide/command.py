@@ -8,10 +8,14 @@ user's programs inherit environment variables.
 
 from __future__ import annotations
 
+import contextlib
 import runpy
 import sys
 from importlib import import_module
 from pathlib import Path
+
+from ebbtide.errors import ExitCode
+from ebbtide.signals import defer_signals, ignore_signals, interrupt_on_signals
 
 _HERE = Path(__file__).parent
 _INSTALLED = _HERE / "_command"
@@ -30,9 +34,25 @@ def module_command(module: str) -> list[str]:
 
 
 def main() -> int:
-    """Run the `ebbtide` command with this process's arguments; return its exit code."""
-    find_packages()
-    return int(import_module("harness.cli.main").main())
+    """Run the `ebbtide` command with this process's arguments; return its exit code.
+
+    SIGINT, SIGTERM and SIGHUP end every verb in the same way, from here to the end of the process: everything is
+    undone, and the exit code is 3.
+    """
+    interrupt_on_signals(ExitCode.HARNESS_FAILED)
+    try:
+        # Held back: a library may swallow an interrupt of its import.
+        with defer_signals():
+            find_packages()
+            frame = import_module("harness.cli.main")
+        return int(frame.main())
+    except (KeyboardInterrupt, SystemExit):
+        with contextlib.suppress(OSError, ValueError, AttributeError):  # stderr may be closed
+            sys.stderr.write("interrupted\n")
+            sys.stderr.flush()
+        return ExitCode.HARNESS_FAILED
+    finally:
+        ignore_signals()
 
 
 def find_packages() -> None:

@@ -1,36 +1,75 @@
-"""Makes SIGTERM and SIGHUP unwind the stack, and protects clean-up from signals.
+"""Makes SIGINT, SIGTERM and SIGHUP unwind the stack once, and protects clean-up from further signals.
 
-The stack unwinds as Ctrl-C makes it do.
+`interrupt_on_signals` is the way of the command: its handlers stay for as long as the process lives.
+`unwind_on_signals` does the same within a block, for a process that is not the command. A signal that comes while
+the stack is unwound already is not raised again, so that a second SIGTERM or Ctrl-C cuts no clean-up short. A signal
+that the process was started to ignore (`nohup`, `&` in a script) stays ignored.
 """
 
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
+import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import FrameType
-from typing import NoReturn
+from typing import Final
 
-_TERMINATING = (signal.SIGTERM, signal.SIGHUP)
+ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""The signals with which users, `timeout`, service managers and closed terminals end a process."""
+
+_UNHANDLED = (signal.SIG_DFL, signal.default_int_handler)
+_STILL = b"still cleaning up; to end at once: kill -9, then ebbtide clean\n"
 
 
-def _exit_on_signal(number: int, _frame: FrameType | None) -> NoReturn:
-    """Unwind the stack; the exit code is the one a shell reports for this signal."""
-    raise SystemExit(128 + number)
+def _interrupter(exit_code: int | None) -> Callable[[int, FrameType | None], None]:
+    """Return a handler that raises `SystemExit`, or `KeyboardInterrupt` for Ctrl-C.
+
+    `exit_code` None: the code that a shell reports for the signal.
+    """
+
+    def interrupt(number: int, _frame: FrameType | None) -> None:
+        if is_interrupt(sys.exception()):
+            with contextlib.suppress(OSError):  # the terminal may be closed
+                os.write(2, _STILL)
+            return
+        if number == signal.SIGINT:
+            raise KeyboardInterrupt
+        raise SystemExit(128 + number if exit_code is None else exit_code)
+
+    return interrupt
+
+
+def interrupt_on_signals(exit_code: int) -> None:
+    """Let SIGINT, SIGTERM and SIGHUP unwind the stack of this process, for as long as it lives.
+
+    `exit_code` is that of the `SystemExit`. Call it in the main thread.
+    """
+    for number in ENDING:
+        if signal.getsignal(number) in _UNHANDLED:
+            signal.signal(number, _interrupter(exit_code))
+
+
+def ignore_signals() -> None:
+    """Ignore SIGINT, SIGTERM and SIGHUP from now on: the process has its exit code, and ends."""
+    for number in ENDING:
+        signal.signal(number, signal.SIG_IGN)
 
 
 @contextlib.contextmanager
 def unwind_on_signals() -> Iterator[None]:
-    """Let SIGTERM and SIGHUP raise `SystemExit` in the block.
+    """Let SIGINT, SIGTERM and SIGHUP unwind the stack in the block.
 
-    `finally` blocks therefore run. Does nothing outside the main thread, because Python delivers
-    signals only there.
+    `finally` blocks therefore run. A signal that has a handler keeps it. Does nothing outside the main thread,
+    because Python delivers signals only there.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = {number: signal.signal(number, _exit_on_signal) for number in _TERMINATING}
+    unhandled = [number for number in ENDING if signal.getsignal(number) in _UNHANDLED]
+    before = {number: signal.signal(number, _interrupter(None)) for number in unhandled}
     try:
         yield
     finally:
@@ -43,7 +82,22 @@ def is_interrupt(error: BaseException | None) -> bool:
 
     A library that is cut short may raise its own error.
     """
-    return error is not None and (isinstance(error, KeyboardInterrupt | SystemExit) or is_interrupt(error.__context__))
+    while error is not None:
+        if isinstance(error, KeyboardInterrupt | SystemExit):
+            return True
+        error = error.__context__
+    return False
+
+
+def exit_code_of(status: int, interrupted: int) -> int:
+    """Return the exit code for a `Popen.returncode` of the command, which another process started.
+
+    It is 128 + n if signal n ended it, and `interrupted` for a signal of `ENDING`: the command then had not yet its
+    own handlers.
+    """
+    if -status in ENDING:
+        return interrupted
+    return status if status >= 0 else 128 - status
 
 
 @contextlib.contextmanager
@@ -56,10 +110,7 @@ def defer_signals() -> Iterator[None]:
         yield
         return
     received: list[int] = []
-    before = {
-        number: signal.signal(number, lambda signum, _frame: received.append(signum))
-        for number in (signal.SIGINT, *_TERMINATING)
-    }
+    before = {number: signal.signal(number, lambda signum, _frame: received.append(signum)) for number in ENDING}
     try:
         yield
     finally:

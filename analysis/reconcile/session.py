@@ -16,9 +16,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, ClassVar
 
-import psutil
 import pyspark
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
@@ -26,11 +25,12 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from analysis.reconcile.class_archive import class_archive
-from ebbtide.errors import HarnessError
+from analysis.reconcile.heap import heap_mib, out_of_memory_error
+from ebbtide.errors import EbbtideError, HarnessError
 from ebbtide.java import require_java
 from ebbtide.properties_file import render
 from ebbtide.scratch import ScratchFolder
-from ebbtide.signals import defer_signals
+from ebbtide.signals import defer_signals, is_interrupt
 
 LOCAL_MASTER = "local[2]"
 
@@ -42,7 +42,8 @@ _SMALL_ROWS_MAX = 1_000_000
 _ROWS_OF_A_PART = 5_000_000
 _PARTS_MIN, _PARTS_MAX = 2, 200
 
-_HEAP_MIB_MIN, _HEAP_MIB_MAX = 1024, 2048
+_DYING_S = 2.0
+"""How long a JVM with which a call failed may take to end; then it did not die of this."""
 _JVM_EXIT_S = 60.0
 """The first JVM on a host writes its class archive as it exits: 5 to 10 s."""
 _START_FLAGS = "-XX:+UseSerialGC -XX:-UsePerfData -Xshare:auto"
@@ -80,9 +81,7 @@ def spark_session(master: str | None = None) -> SparkSession:
     """
     if SparkContext._active_spark_context is not None:
         return SparkSession.builder.getOrCreate()
-    jvm = Jvm(master or LOCAL_MASTER)
-    atexit.register(jvm.close)
-    return jvm.spark
+    return Jvm(master or LOCAL_MASTER).spark
 
 
 @contextmanager
@@ -93,13 +92,33 @@ def session(master: str | None = None, *, rows: int = 0, jars: Sequence[Path] = 
     `spark_session`.
     """
     if SparkContext._active_spark_context is not None:
-        yield SparkSession.builder.getOrCreate()
+        with _explain_lack_of_memory(Jvm.running):
+            yield SparkSession.builder.getOrCreate()
         return
-    jvm = Jvm(master or LOCAL_MASTER, rows=rows, jars=jars)
+    jvm = None
     try:
-        yield jvm.spark
+        # An interrupt comes before the start or after it, so that no JVM is left.
+        with defer_signals():
+            jvm = Jvm(master or LOCAL_MASTER, rows=rows, jars=jars)
+        with _explain_lack_of_memory(jvm):
+            yield jvm.spark
     finally:
-        jvm.close()
+        if jvm is not None:
+            jvm.close()
+
+
+@contextmanager
+def _explain_lack_of_memory(jvm: Jvm | None) -> Iterator[None]:
+    """Raise a `HarnessError` that says so if the block fails because the JVM ran out of memory."""
+    try:
+        yield
+    except Exception as error:
+        if jvm is None or isinstance(error, EbbtideError) or is_interrupt(error):
+            raise
+        explained = jvm.out_of_memory_error(error)
+        if explained is None:
+            raise
+        raise explained from None
 
 
 def is_first_session() -> bool:
@@ -141,7 +160,12 @@ def plans_for(spark: SparkSession, rows: int) -> Iterator[None]:
 
 
 class Jvm:
-    """A Java process with a Spark session and a scratch folder; `close` ends both."""
+    """A Java process with a Spark session and a scratch folder; `close` ends both.
+
+    `running` is the one of this process, if there is one. The end of the process closes it too.
+    """
+
+    running: ClassVar[Jvm | None] = None
 
     def __init__(self, master: str, *, rows: int = 0, jars: Sequence[Path] = ()) -> None:
         # py4j logs the traceback of every call that an interrupt cut short to the root logger,
@@ -149,7 +173,7 @@ class Jvm:
         logging.getLogger().addHandler(logging.NullHandler())
         java = require_java()
         jars_of_spark = _jars()
-        self._scratch = ScratchFolder()
+        self._heap_mib = heap_mib()
         self._gateway: Any = None
         self._archive = class_archive(java, jars_of_spark)
         environment = {
@@ -159,9 +183,11 @@ class Jvm:
         }
         if _is_local(master):
             environment["SPARK_LOCAL_IP"] = "127.0.0.1"
-        (self._scratch.path / "log4j2.properties").write_text(render(_LOGGING), "ascii")
-        said = self._scratch.path / "stderr.log"
+        atexit.register(self.close)
+        self._scratch = ScratchFolder()
+        self._said = said = self._scratch.path / "stderr.log"
         try:
+            (self._scratch.path / "log4j2.properties").write_text(render(_LOGGING), "ascii")
             # A Ctrl-C in the middle would leave a JVM that nobody knows of. In the main thread
             # SparkContext handles it itself, and what it cuts short looks like a failed start; in
             # another thread it leaves signals alone.
@@ -173,10 +199,11 @@ class Jvm:
             ):
                 compiler = _QUICK_COMPILER if suits_quick_start(rows) else _LATE_COMPILER
                 flags = f"{_START_FLAGS} {compiler} {self._archive.flags} -Djava.io.tmpdir={self._scratch.path}"
-                conf = _conf(master, self._scratch.path, flags)
+                conf = _conf(master, self._scratch.path, flags, self._heap_mib)
                 if jars:
                     conf.set("spark.jars", ",".join(map(str, jars)))
                 self.spark = starter.submit(self._start_session, conf, stderr).result()
+            Jvm.running = self
         except (KeyboardInterrupt, SystemExit):
             self.close()
             raise
@@ -191,8 +218,9 @@ class Jvm:
             ) from (None if isinstance(error, PySparkException) else error)
 
     def _start_session(self, conf: SparkConf, stderr: IO[bytes]) -> SparkSession:
-        streams = {"stdout": subprocess.DEVNULL, "stderr": stderr}
-        self._gateway = launch_gateway(conf, streams)  # type: ignore[no-untyped-call]
+        # In a session of its own, so that Ctrl-C and a closed terminal reach only this process, which then decides.
+        options = {"stdout": subprocess.DEVNULL, "stderr": stderr, "start_new_session": True}
+        self._gateway = launch_gateway(conf, options)  # type: ignore[no-untyped-call]
         return SparkSession(SparkContext(gateway=self._gateway, conf=conf))
 
     def close(self) -> None:
@@ -201,10 +229,23 @@ class Jvm:
         A second call does nothing.
         """
         with defer_signals():  # a sender of one SIGTERM, such as timeout(1), may send a second
+            if Jvm.running is self:
+                Jvm.running = None
             gateway, self._gateway = self._gateway, None
             if gateway is not None:
                 self._end(gateway)
             self._scratch.remove()
+            atexit.unregister(self.close)
+
+    def out_of_memory_error(self, error: Exception) -> HarnessError | None:
+        """Return the error to raise if `error` came because the JVM ran out of memory, else None."""
+        gateway = self._gateway
+        return out_of_memory_error(
+            error,
+            heap_mib=self._heap_mib,
+            said=lambda: self._said.read_text(errors="replace"),
+            exit_status=lambda: _exit_status(gateway),
+        )
 
     def _end(self, gateway: Any) -> None:
         # After an interrupted call the connection may be of no use; the process then ends because
@@ -227,6 +268,13 @@ class Jvm:
             self._archive.finish()
 
 
+def _exit_status(gateway: Any) -> int | None:
+    """Return the exit status of the JVM; None if it does not end at once."""
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        return int(gateway.proc.wait(_DYING_S))
+    return None
+
+
 def _jars() -> Path:
     """Return the folder of Spark's own jars."""
     return Path(pyspark.__file__).parent / "jars"
@@ -247,12 +295,11 @@ def _is_local(master: str) -> bool:
     return master == "local" or master.startswith("local[")
 
 
-def _conf(master: str, scratch: Path, jvm_flags: str) -> SparkConf:
+def _conf(master: str, scratch: Path, jvm_flags: str, heap: int) -> SparkConf:
     """Return the settings of a session.
 
     Those for one machine trade Spark's adaptive planning for fewer, smaller jobs.
     """
-    heap_mib = min(_HEAP_MIB_MAX, max(_HEAP_MIB_MIN, psutil.virtual_memory().total // 4 // 2**20))
     settings = {
         "spark.master": master,
         "spark.app.name": "ebbtide",
@@ -263,7 +310,7 @@ def _conf(master: str, scratch: Path, jvm_flags: str) -> SparkConf:
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         "spark.driver.extraJavaOptions": f"{jvm_flags} -Dlog4j2.configurationFile=file:{scratch}/log4j2.properties",
-        "spark.driver.memory": f"{heap_mib}m",
+        "spark.driver.memory": f"{heap}m",
     }
     if _is_local(master):
         settings |= {

@@ -9,6 +9,7 @@ its entry names.
 
 from __future__ import annotations
 
+import atexit
 import os
 import threading
 from collections.abc import Callable
@@ -194,6 +195,7 @@ class Ledger:
 
     def __enter__(self) -> Ledger:
         self._unwinding.__enter__()
+        atexit.register(self.close)  # an interrupt may come just before `__exit__`
         return self
 
     def __exit__(
@@ -202,6 +204,7 @@ class Ledger:
         try:
             self.close()
         finally:
+            atexit.unregister(self.close)
             self._unwinding.__exit__(kind, error, traceback)
 
     def _write(self, line: Line) -> None:

@@ -25,6 +25,7 @@ from cluster.host.processes import is_alive
 from cluster.privileges.helper_container import Order
 from ebbtide.errors import ExitCode
 from ebbtide.privileges import PRIVILEGES_VARIABLE
+from ebbtide.signals import exit_code_of
 
 _SYS_PIDFD_GETFD = 438
 """The same number on every architecture except alpha; glibc has a wrapper for it from 2.36 on."""
@@ -62,7 +63,7 @@ def main(order: Order) -> int:
     code = child.wait()
     for folder in order.folders:
         hand_over(Path(folder), order.user, order.group, began_ns)
-    code = code if code >= 0 else 128 - code
+    code = exit_code_of(code, ExitCode.HARNESS_FAILED)
     with contextlib.suppress(OSError):
         control.send(bytes([code]))
     return code

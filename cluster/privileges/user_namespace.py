@@ -24,6 +24,7 @@ from typing import NoReturn
 from ebbtide.command import module_command
 from ebbtide.errors import ExitCode
 from ebbtide.privileges import PRIVILEGES_VARIABLE
+from ebbtide.signals import exit_code_of
 
 _CLONE_NEWNS = 0x00020000
 _CLONE_NEWUSER = 0x10000000
@@ -78,6 +79,8 @@ def rerun(command: Sequence[str]) -> NoReturn:
     The environment of the command then has `PRIVILEGES_VARIABLE`.
     """
     sys.stdout.flush()
+    # A signal that comes before `main` awaits it would end this process with its own code.
+    signal.pthread_sigmask(signal.SIG_BLOCK, _AWAITED)
     environment: Mapping[str, str] = {**os.environ, PRIVILEGES_VARIABLE: "user namespace"}
     os.execve(sys.executable, _command(command), environment)
 
@@ -91,7 +94,7 @@ def main(command: Sequence[str]) -> int:
 
     The exit code is 128 + n when signal n ended the command.
     """
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, _AWAITED)
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, _AWAITED) - set(_AWAITED)
     try:
         _make_namespaces()
         # Never written to: the pipe closes when this process dies, however that happens.
@@ -167,8 +170,7 @@ def _forward_signals_until_exit(child: int) -> int:
             continue
         while (ended := os.waitpid(-1, os.WNOHANG)) != (0, 0):
             if ended[0] == child:
-                code = os.waitstatus_to_exitcode(ended[1])
-                return code if code >= 0 else 128 - code
+                return exit_code_of(os.waitstatus_to_exitcode(ended[1]), ExitCode.HARNESS_FAILED)
 
 
 def _exit_with_result_of(body: Callable[[], int]) -> NoReturn:

@@ -77,7 +77,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
     except EbbtideError as error:
         _print_error(f"error: {error.render()}")
-        return error.exit_code
+        return ExitCode.HARNESS_FAILED if is_interrupt(error) else error.exit_code
     except (KeyboardInterrupt, SystemExit):
         _print_error("interrupted")
         return ExitCode.HARNESS_FAILED

@@ -33,6 +33,7 @@ from ebbtide.releases.known_releases import parse_version
 from ebbtide.scenario.model import ClusterSpec, ProducerSpec, Scenario
 from ebbtide.scenario.safety import refuse_unsafe
 from ebbtide.scenario.write import SCENARIO, text_of
+from ebbtide.signals import is_interrupt
 from harness.runner.collect import RAW_LIMIT_BYTES, collect_raw, write_tables
 from harness.runner.display import Display
 from harness.runner.draws import draw
@@ -235,6 +236,9 @@ class _Run:
         try:
             yield
         except Exception as error:
+            if is_interrupt(error):
+                self._record_interrupt()
+                raise
             full = is_disk_full(error, self.record)
             with contextlib.suppress(OSError):
                 self._amend(
@@ -249,10 +253,13 @@ class _Run:
                 next=f"free some space (df -h {self.request.runs}), then run again; this record is not complete",
             ) from None
         except (KeyboardInterrupt, SystemExit):
-            with contextlib.suppress(OSError):
-                self._amend(status="interrupted", failure="interrupted by a signal")
-            self.display.note(f"to judge the run so far: ebbtide analyze {shlex.quote(str(self.record))}")
+            self._record_interrupt()
             raise
+
+    def _record_interrupt(self) -> None:
+        with contextlib.suppress(OSError):
+            self._amend(status="interrupted", failure="interrupted by a signal")
+        self.display.note(f"to judge the run so far: ebbtide analyze {shlex.quote(str(self.record))}")
 
     def _amend(self, **changes: Any) -> None:
         """Write the manifest again with these changes."""

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import psutil
@@ -24,14 +26,20 @@ def _has_jvm(pid: int) -> bool:
 
 
 @pytest.mark.parametrize("after_s", [0.5, 2.0, None])
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_an_interrupted_judgement_says_so_and_leaves_no_process(
     after_s: float | None, number: signal.Signals, tmp_path: Path
 ) -> None:
     """`after_s` None: a second after Spark's JVM has started."""
     record = unpack_record("last-replica-standing-3.9.1", tmp_path)
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
     judging = subprocess.Popen(
-        [*EBBTIDE, "analyze", str(record)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [*EBBTIDE, "analyze", str(record)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"TMPDIR": str(scratch)},
     )
     if after_s is None:
         wait_until(lambda: _has_jvm(judging.pid), awaited="Spark's JVM", timeout_s=30)
@@ -43,3 +51,39 @@ def test_an_interrupted_judgement_says_so_and_leaves_no_process(
         told = [line for line in errors.splitlines() if not line.startswith("judging 1 record")]
         assert (judging.returncode, told) == (3, ["interrupted"])
     assert psutil.wait_procs(children, timeout=10)[1] == []
+    assert list(scratch.iterdir()) == []
+
+
+BETWEEN = """
+import signal, sys, types
+from ebbtide.command import main
+from analysis.early_session import EarlySession
+from harness.cli import main as frame
+from harness.cli.command import Command
+
+def run(args):
+    with EarlySession() as early:
+        early.begin()
+        while True:
+            signal.pause()
+
+module = types.ModuleType("harness.cli.clean")
+module.command, module.run = Command, run
+sys.modules["harness.cli.clean"] = module
+frame_main = frame.main
+frame.main = lambda: frame_main(["clean"])
+sys.exit(main())
+"""
+"""A verb between its run and its judging: Spark starts already, and no block of its own handles signals."""
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_a_signal_as_judging_begins_leaves_neither_a_jvm_nor_a_folder(times: int, tmp_path: Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", BETWEEN], env=os.environ | {"TMPDIR": str(tmp_path)}) as verb:
+        wait_until(lambda: _has_jvm(verb.pid), awaited="Spark's JVM", timeout_s=60)
+        children = psutil.Process(verb.pid).children(recursive=True)
+        for _ in range(times):
+            verb.send_signal(signal.SIGTERM)
+        assert verb.wait(90) == 3
+    assert psutil.wait_procs(children, timeout=10)[1] == []
+    assert list(tmp_path.iterdir()) == []
