@@ -114,6 +114,7 @@ class ArmedRule:
             "version": first.version,
             "size_bytes": first.size_bytes,
             **({"connection_saw": seen} if seen else {}),
+            **({"diverging": msgspec.to_builtins(first.diverging)} if first.diverging else {}),
         }
         return msgspec.structs.replace(proven_effect(**figures), effect_ns=first.at_ns)
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import struct
 from collections import deque
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 REQUEST_HEAD = struct.Struct(">ihhi")
@@ -21,7 +23,8 @@ class Head(NamedTuple):
     """The beginning of a frame of `size_bytes`, which includes its length field.
 
     An answer has the API of its request. `rule`: the number of the rule that stopped or copied the request. `copy`:
-    the frame is the second of two.
+    the frame is the second of two. `asked`: the offsets that a Fetch asks from, by topic and partition; read only
+    while a rule for Fetch answers is in force.
     """
 
     api: int
@@ -30,6 +33,7 @@ class Head(NamedTuple):
     size_bytes: int
     rule: int | None = None
     copy: bool = False
+    asked: Mapping[tuple[str, int], int] = MappingProxyType({})
 
 
 class NotKafka(Exception):

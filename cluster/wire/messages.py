@@ -48,6 +48,19 @@ class Release(msgspec.Struct, frozen=True, tag_field="do", tag="release"):
 Command = Arm | Release
 
 
+class DivergingEpoch(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a Fetch answer says about a partition: the follower's log differs from the end of `epoch` on.
+
+    `topic` is the topic's id (its name before Fetch version 13). `fetch_offset`: where the follower had asked from.
+    """
+
+    topic: str
+    partition: int
+    epoch: int
+    end_offset: int
+    fetch_offset: int | None = None
+
+
 class WireEvent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """An event at a proxy, with the number of its rule.
 
@@ -62,6 +75,7 @@ class WireEvent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     - abandoned: one end closed the connection while the frame was held.
 
     `seen` counts the requests of this connection by API key, including this one: it shows what waits behind it.
+    `diverging`: what a held Fetch answer makes a follower truncate.
     """
 
     event: What
@@ -77,3 +91,4 @@ class WireEvent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     waited_s: float | None = None
     seen: dict[int, int] | None = None
     passed: dict[int, int] | None = None
+    diverging: tuple[DivergingEpoch, ...] = ()

@@ -17,8 +17,9 @@ from functools import partial
 from itertools import count
 
 from cluster.wire.connection import CONNECT_TIMEOUT_S, Connection, Pipe, StoppedFrame, close
+from cluster.wire.fetch_answers import FETCH, diverging_epochs, fetch_positions
 from cluster.wire.frames import Head, NotKafka
-from cluster.wire.messages import Arm, Command, Rule, What, WireEvent
+from cluster.wire.messages import Arm, Command, DivergingEpoch, Rule, What, WireEvent
 from cluster.wire.rules import ArmedRules
 
 _CHUNK_BYTES = 256 << 10
@@ -169,7 +170,7 @@ class Proxy:
                     pipe.copying = head = head._replace(rule=rule.number)
                 elif rule is not None:
                     dropped = rule.action == "drop"
-                    self._stop(connection, pipe, head, rule)
+                    self._stop(connection, pipe, head, rule, data[at : at + head.size_bytes])
                     break
             ends = at + head.size_bytes
             if pipe.copying is not None and head.rule is not None:
@@ -180,6 +181,8 @@ class Proxy:
                 self._report("duplicated", connection, pipe, head, head.rule)
                 at, ends = ends, ends + head.size_bytes
                 head, pipe.copying = head._replace(copy=True), None
+            if head.api == FETCH and pipe is connection.requests and self._rules.concerns_answers(FETCH):
+                head = head._replace(asked=fetch_positions(head.version, data[at:ends]))
             self._note_passed(connection, pipe, head)
             there = min(ends, len(data))
             if head.copy and pipe is connection.responses:
@@ -210,7 +213,8 @@ class Proxy:
         elif head.rule is not None:
             self._report("discarded" if head.copy else "answered", connection, pipe, head, head.rule)
 
-    def _stop(self, connection: Connection, pipe: Pipe, head: Head, rule: Rule) -> None:
+    def _stop(self, connection: Connection, pipe: Pipe, head: Head, rule: Rule, frame: bytes) -> None:
+        """Stop a frame, of which `frame` is there: all of an answer without records, as those that truncate are."""
         if rule.action == "drop":
             self._report("dropped", connection, pipe, head, rule.number)
             return
@@ -220,7 +224,9 @@ class Proxy:
         self._stopped[rule.number][pipe] = connection
         if rule.action == "delay":
             self._schedule(rule.delay_s, lambda: self._resume(connection, pipe, stop))
-        self._report("held", connection, pipe, head, rule.number)
+        is_fetch_answer = head.api == FETCH and pipe is connection.responses
+        diverging = diverging_epochs(head.version, frame, head.asked) if is_fetch_answer else ()
+        self._report("held", connection, pipe, head, rule.number, diverging=diverging)
 
     def _resume(self, connection: Connection, pipe: Pipe, stop: StoppedFrame) -> None:
         if pipe.stop is not stop:
@@ -243,7 +249,15 @@ class Proxy:
         return WireEvent(event=what, at_ns=time.time_ns(), rule=rule, passed=dict(self._passed))
 
     def _report(
-        self, what: What, connection: Connection, pipe: Pipe, head: Head, rule: int, since: float | None = None
+        self,
+        what: What,
+        connection: Connection,
+        pipe: Pipe,
+        head: Head,
+        rule: int,
+        since: float | None = None,
+        *,
+        diverging: tuple[DivergingEpoch, ...] = (),
     ) -> None:
         self._send(
             WireEvent(
@@ -259,6 +273,7 @@ class Proxy:
                 size_bytes=head.size_bytes,
                 waited_s=None if since is None else round(time.monotonic() - since, 6),
                 seen=dict(connection.seen) if what in ("held", "dropped") else None,
+                diverging=diverging,
             )
         )
 

@@ -35,3 +35,7 @@ class ArmedRules:
                 self._left[rule.number] = left - 1
                 return rule
         return None
+
+    def concerns_answers(self, api: int) -> bool:
+        """Whether a rule for the answers to requests of `api` is in force."""
+        return any(rule.api == api and rule.direction == "response" for rule in self._rules.values())

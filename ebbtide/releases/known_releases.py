@@ -38,6 +38,7 @@ KNOWN: tuple[KnownRelease, ...] = (
     KnownRelease(version="3.6.2", protocol=_EPOCHS, measured=True),
     KnownRelease(version="3.7.2", protocol=_FROZEN, measured=True),
     KnownRelease(version="3.8.1", protocol=_FROZEN, measured=True),
+    KnownRelease(version="3.9.0", protocol=_FROZEN, measured=True),
     KnownRelease(version="3.9.1", protocol=_FROZEN, measured=True),
     KnownRelease(version="3.9.2", protocol=_FROZEN),
     KnownRelease(version="4.0.0", protocol=_PREVIEW),

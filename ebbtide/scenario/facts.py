@@ -172,6 +172,12 @@ _STEPS = (
     Fact("one-way-cuts", "network partitions that left each pair one direction"),
     Fact("links-limited", "bandwidth limits, with proof"),
     Fact("requests-duplicated", "requests that were answered twice"),
+    Fact(
+        "diverging-answers-of-an-earlier-epoch",
+        "held Fetch answers that make a follower truncate, and that arrived under a later epoch of the same leader "
+        "while the follower was in the ISR and the HW was where the Fetch had asked from",
+        "KAFKA-18991",
+    ),
     Fact("requests-refused", "administrative steps that met the error which they expected"),
     Fact(
         "faults-while-recovering",

@@ -21,6 +21,7 @@ from itertools import combinations, pairwise, permutations
 
 from analysis.judge.history.elections import ElectionEvent
 from analysis.judge.history.evidence import Attribution, Evidence, LostOffset
+from analysis.judge.history.log_lines import truncations
 from analysis.judge.history.log_losses import BrokerLogLoss
 from analysis.judge.history.rules import NEWEST_VARIANT
 from analysis.judge.history.timeline import MILLISECOND_NS
@@ -232,7 +233,31 @@ def _judge_stale_join(
         why = f"{where}, after it had lost its log and registered anew; its metadata.version is before KIP-903"
         cause = "stale-isr-join"
     broken = bool(protected and restarted)
+    truncated_to = _truncated_after(evidence, elected, lost_offset, join) if cause == "unexplained" else None
+    if truncated_to is not None:
+        # It may have joined with the record, as KIP-903 wants.
+        broken = False
+        why = (
+            f"broker {elected.leader} truncated its log to offset {truncated_to}, below a committed record, after it "
+            f"had entered the ISR at metadata offset {join.metadata_offset}"
+        )
     return Attribution(cause=cause, election=elected, why=why, breaks_kip_903=broken)
+
+
+def _truncated_after(
+    evidence: Evidence, elected: ElectionEvent, lost_offset: LostOffset, join: PartitionState
+) -> int | None:
+    """Return the offset at or below the record to which the leader truncated its log after it had joined.
+
+    None: the broker's own log does not say so.
+    """
+    cuts = truncations(evidence.record, elected.leader, lost_offset.name)
+    found = [
+        to
+        for at_ns, to in cuts
+        if join.at_ns < at_ns <= elected.after.at_ns + MILLISECOND_NS and to <= lost_offset.offset
+    ]
+    return found[-1] if found else None
 
 
 def _has_lost_before_joining(

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from analysis.judge.clauses.broker_checks import unclean_registrations
 from analysis.judge.coverage.node_logs import clean_stop_facts, rejection_facts
 from analysis.judge.coverage.partition_facts import partition_facts, rare_facts
+from analysis.judge.coverage.wire_facts import wire_facts
 from analysis.judge.coverage.workload_facts import workload_facts
 from analysis.judge.history.elections import all_elections
 from analysis.judge.history.evidence import Evidence
@@ -53,6 +54,7 @@ def coverage(evidence: Evidence, steps: Sequence[StepEntry] | None, controllers:
         min_isr = rules.leader_min_isr(after, after.metadata_offset)
         facts["isr-below-min"] += min_isr is not None and len(after.isr) < min_isr <= len(before.isr)
     facts.update(partition_facts(evidence))
+    facts.update(wire_facts(evidence))
     facts["unclean-registrations"] = sum(1 for _ in unclean_registrations(steps or (), timeline.brokers))
     facts["brokers-fenced"] = sum(event.event == "fenced" for event in timeline.brokers)
     took_effect = [step for step in steps or () if step.effect_ns is not None]

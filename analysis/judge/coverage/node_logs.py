@@ -8,19 +8,16 @@ Facts that need a log which the record lacks are left out.
 
 from __future__ import annotations
 
-import gzip
 import re
-import zlib
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
 from analysis.judge.clauses.broker_checks import deletion_times, returns_from_a_stop
 from analysis.judge.history.evidence import Evidence
+from analysis.judge.history.log_lines import UNREADABLE, lines_of, logs_of, time_ns
 from analysis.judge.history.timeline import MILLISECOND_NS
-from ebbtide.record.files import LOGS_DIR
 from ebbtide.record.rows import BrokerEvent
 from ebbtide.record.steps import StepEntry
 
@@ -46,13 +43,13 @@ def rejection_facts(record: Path, controllers: Sequence[int]) -> Counter[str]:
     facts = Counter(
         {"alter-partitions-rejected": 0, **{f"alter-partitions-rejected-for-{reason}": 0 for reason in _REASONS}}
     )
-    logs = _logs_of(record, "controller", controllers)
+    logs = logs_of(record, "controller", controllers)
     try:
-        for line in (line for log in logs for line in _lines(log) if _REJECTED in line):
+        for line in (line for log in logs for line in lines_of(log) if _REJECTED in line):
             facts["alter-partitions-rejected"] += 1
             for reason, pattern in _REASONS.items():
                 facts[f"alter-partitions-rejected-for-{reason}"] += pattern.search(line) is not None
-    except (EOFError, OSError, zlib.error):
+    except UNREADABLE:
         return Counter()
     return facts if logs else Counter()
 
@@ -104,30 +101,12 @@ def _start_after(record: Path, broker: int, since_ns: int) -> Literal["clean", "
 
     It says so only if it found logs. None: the record lacks the broker's own log.
     """
-    logs = _logs_of(record, "broker", (broker,))
+    logs = logs_of(record, "broker", (broker,))
     try:
-        for line in (line for log in logs for line in _lines(log)):
+        for line in (line for log in logs for line in lines_of(log)):
             match = _LOADED.match(line)
-            if match is not None and _time_ns(match[1]) >= since_ns - MILLISECOND_NS:
+            if match is not None and time_ns(match[1]) >= since_ns - MILLISECOND_NS:
                 return "unclean" if match[2] else "clean"
-    except (EOFError, OSError, ValueError, zlib.error):
+    except UNREADABLE:
         return None
     return "no-logs" if logs else None
-
-
-def _time_ns(stamp: bytes) -> int:
-    """Return the time of a log line (`2026-11-23T20:06:39.394Z`), to the millisecond."""
-    at = datetime.fromisoformat(stamp.decode("ascii").removesuffix("Z")).replace(tzinfo=UTC)
-    return round(at.timestamp() * 1000) * MILLISECOND_NS
-
-
-def _logs_of(record: Path, role: str, nodes: Sequence[int]) -> list[Path]:
-    """Return the logs of these nodes; empty if the log of any is missing."""
-    logs = [log for node in nodes for log in sorted((record / LOGS_DIR).glob(f"{role}-{node}.log*"))]
-    there = {log.name.partition(".")[0] for log in logs}
-    return logs if all(f"{role}-{node}" in there for node in nodes) else []
-
-
-def _lines(log: Path) -> Iterator[bytes]:
-    with gzip.open(log) if log.suffix == ".gz" else log.open("rb") as lines:
-        yield from lines

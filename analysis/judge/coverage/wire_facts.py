@@ -1,0 +1,112 @@
+"""Counts what the wire proxies held that a metadata record does not show.
+
+A follower that gets a Fetch answer of an earlier leader epoch must ignore it. The follower has no other sign of that
+epoch if its log ends again where the request asked from, and if the same broker leads again. Only such an answer can
+show whether the follower looks at the epoch (KAFKA-18991).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pyarrow.compute as pc
+
+from analysis.judge.history.batches import batches
+from analysis.judge.history.evidence import Evidence
+from ebbtide.record.files import WIRE_FILE
+from ebbtide.record.rows import PartitionState
+from ebbtide.record.tables import table_files
+
+FACT = "diverging-answers-of-an-earlier-epoch"
+
+
+class _Diverging(msgspec.Struct, frozen=True):
+    partition: int
+    end_offset: int
+    fetch_offset: int | None = None
+
+
+class _WireEvent(msgspec.Struct, frozen=True):
+    """An event of wire.jsonl, as far as it counts here; `peer` is an address if it is no node."""
+
+    event: str
+    at_ns: int
+    node: int
+    rule: int
+    peer: int | str | None = None
+    connection: int | None = None
+    correlation: int | None = None
+    diverging: tuple[_Diverging, ...] = ()
+
+    @property
+    def frame(self) -> tuple[int, int, int | None, int | None]:
+        """What the events of one frame have in common."""
+        return self.node, self.rule, self.connection, self.correlation
+
+
+def wire_facts(evidence: Evidence) -> Counter[str]:
+    """Count the facts; facts that need missing or damaged parts of the record are left out."""
+    path = evidence.record / WIRE_FILE
+    if "partitions" in evidence.timeline.missing:
+        return Counter()
+    try:
+        lines = path.read_bytes().splitlines() if path.is_file() else []
+        events = [msgspec.json.decode(line, type=_WireEvent) for line in lines if line.strip()]
+    except (OSError, msgspec.DecodeError):
+        return Counter()
+    return Counter({FACT: sum(_is_of_an_earlier_epoch(evidence, *one) for one in _delivered(events))})
+
+
+def _delivered(events: list[_WireEvent]) -> Iterator[tuple[_WireEvent, _WireEvent]]:
+    """Yield each diverging answer that was held and went on, with the event of each."""
+    held: dict[tuple[int, int, int | None, int | None], _WireEvent] = {}
+    for event in events:
+        if event.event == "held" and event.diverging:
+            held[event.frame] = event
+        elif event.event == "forwarded" and event.frame in held:
+            yield held.pop(event.frame), event
+
+
+def _is_of_an_earlier_epoch(evidence: Evidence, held: _WireEvent, forwarded: _WireEvent) -> bool:
+    """Return whether only its leader epoch shows that the answer is not for the follower's present state.
+
+    An answer has the topic's id, and the record only names: any topic whose partition fits will do.
+    """
+    timeline = evidence.timeline
+    for topic, partition in timeline.partitions:
+        before = timeline.state_at_time(topic, partition, held.at_ns)
+        now = timeline.state_at_time(topic, partition, forwarded.at_ns)
+        if before is None or now is None or not _leads_again(before, now, held):
+            continue
+        if any(
+            one.partition == partition
+            and one.fetch_offset is not None
+            and one.end_offset < one.fetch_offset == _newest_hw(evidence.record, now, forwarded.at_ns)
+            for one in held.diverging
+        ):
+            return True
+    return False
+
+
+def _leads_again(before: PartitionState, now: PartitionState, held: _WireEvent) -> bool:
+    """Return whether the broker that answered leads again, and the follower is in its ISR."""
+    same_leader = before.leader == now.leader == held.peer
+    return same_leader and now.leader_epoch > before.leader_epoch and held.node in now.isr
+
+
+def _newest_hw(record: Path, state: PartitionState, at_ns: int) -> int | None:
+    """Return the HW that was seen last before `at_ns`; None if none was."""
+    if not table_files(record, "watermarks"):
+        return None
+    of_partition = (
+        (pc.field("topic") == state.topic) & (pc.field("partition") == state.partition) & (pc.field("at_ns") <= at_ns)
+    )
+    seen: list[tuple[int, int]] = []
+    for batch in batches(record, "watermarks", ["at_ns", "high_watermark"], of_partition):
+        seen += [
+            (row["at_ns"], row["high_watermark"]) for row in batch.to_pylist() if row["high_watermark"] is not None
+        ]
+    return max(seen)[1] if seen else None

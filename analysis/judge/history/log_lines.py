@@ -1,0 +1,55 @@
+"""Reads the nodes' own logs, for what no metadata record says."""
+
+from __future__ import annotations
+
+import gzip
+import re
+import zlib
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from analysis.judge.history.timeline import MILLISECOND_NS
+from ebbtide.record.files import LOGS_DIR
+
+UNREADABLE = (EOFError, OSError, ValueError, zlib.error)
+"""What reading a log raises if the log is damaged."""
+
+_TRUNCATED = re.compile(rb"^(\S+) .*Log partition=(\S+), .*Truncating to offset (\d+)")
+"""`UnifiedLog.truncateTo` (3.9.0)."""
+
+
+def logs_of(record: Path, role: str, nodes: Sequence[int]) -> list[Path]:
+    """Return the logs of these nodes; empty if the log of any is missing."""
+    logs = [log for node in nodes for log in sorted((record / LOGS_DIR).glob(f"{role}-{node}.log*"))]
+    there = {log.name.partition(".")[0] for log in logs}
+    return logs if all(f"{role}-{node}" in there for node in nodes) else []
+
+
+def lines_of(log: Path) -> Iterator[bytes]:
+    """Yield the lines of a log, compressed or not."""
+    with gzip.open(log) if log.suffix == ".gz" else log.open("rb") as lines:
+        yield from lines
+
+
+def time_ns(stamp: bytes) -> int:
+    """Return the time of a log line (`2026-11-23T20:06:39.394Z`), to the millisecond."""
+    at = datetime.fromisoformat(stamp.decode("ascii").removesuffix("Z")).replace(tzinfo=UTC)
+    return round(at.timestamp() * 1000) * MILLISECOND_NS
+
+
+def truncations(record: Path, broker: int, partition: str) -> list[tuple[int, int]]:
+    """Return when (ns) the broker truncated its log of a partition such as `t-0`, and to which offset.
+
+    Empty if the record lacks the broker's log.
+    """
+    found: list[tuple[int, int]] = []
+    try:
+        for log in logs_of(record, "broker", (broker,)):
+            for line in lines_of(log):
+                match = _TRUNCATED.match(line)
+                if match is not None and match[2].decode() == partition:
+                    found.append((time_ns(match[1]), int(match[3])))
+    except UNREADABLE:
+        return []
+    return found
