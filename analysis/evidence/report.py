@@ -9,9 +9,10 @@ import msgspec
 
 from ebbtide.logs.scan import Damage
 from ebbtide.record.files import RAW_DIR, write_atomically
-from ebbtide.record.json_files import decode_json
 from ebbtide.record.manifest import MANIFEST, Manifest, read_manifest
 from ebbtide.record.sums import read_sums
+from ebbtide.untrusted.files import UnreadableFile, read_file
+from ebbtide.untrusted.values import decode_json
 
 EVIDENCE = "evidence.json"
 
@@ -116,8 +117,8 @@ def save(record: Path, part: str, report: Report) -> None:
         return
     path = record / EVIDENCE
     try:
-        parts = msgspec.json.decode(path.read_bytes(), type=dict[str, msgspec.Raw])
-    except (FileNotFoundError, msgspec.DecodeError):
+        parts = decode_json(read_file(path), dict[str, msgspec.Raw])
+    except (UnreadableFile, msgspec.DecodeError):
         parts = {}
     parts[part] = msgspec.Raw(msgspec.json.encode(report))
     write_atomically(path, msgspec.json.format(msgspec.json.encode(parts), indent=2) + b"\n")
@@ -145,9 +146,9 @@ def report_of(record: Path, part: str, kind: type[T]) -> T | None:
     The parts are `timeline`, `replicas` and `checkpoints`.
     """
     try:
-        parts = decode_json((record / EVIDENCE).read_bytes(), dict[str, msgspec.Raw])
+        parts = decode_json(read_file(record / EVIDENCE), dict[str, msgspec.Raw])
         return decode_json(bytes(parts[part]), kind)
-    except (OSError, KeyError, msgspec.DecodeError):
+    except (UnreadableFile, KeyError, msgspec.DecodeError):
         return None
 
 

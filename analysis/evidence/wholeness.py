@@ -18,16 +18,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import msgspec
-import pyarrow as pa
-import pyarrow.parquet as pq
 from packaging.version import InvalidVersion, Version
 
 from analysis.evidence.remaking import TIMELINE
 from analysis.evidence.report import EVIDENCE, CheckpointsReport, ReplicasReport, TimelineReport, report_of
-from ebbtide.errors import EbbtideError
+from ebbtide.errors import EbbtideError, UsageError
 from ebbtide.record.clients import CLIENTS_DIR
 from ebbtide.record.files import RAW_DIR, WITNESS_DIR
-from ebbtide.record.json_files import decode_json
 from ebbtide.record.manifest import ACKS, MANIFEST, Manifest
 from ebbtide.record.steps import STEPS
 from ebbtide.record.sums import changed_files, files_below, missing_files, read_sums
@@ -37,6 +34,9 @@ from ebbtide.scenario.model import Scenario
 from ebbtide.scenario.parse import load
 from ebbtide.scenario.steps.admin import DeleteTopicStep
 from ebbtide.scenario.write import SCENARIO
+from ebbtide.untrusted.files import is_file, read_file
+from ebbtide.untrusted.parquet import footer_of, read_rows
+from ebbtide.untrusted.values import decode_json
 
 OF_LOSSES = frozenset(
     {*TIMELINE, "sends", "polls", "watermarks", "replicas", "steps", "manifest", "scenario", "evidence"}
@@ -207,8 +207,8 @@ def _rows(files: Sequence[Path]) -> int | None:
     None where a file cannot be read, which is an error of its own.
     """
     try:
-        return sum(int(pq.read_metadata(path).num_rows) for path in files if path.is_file())
-    except (OSError, pa.ArrowException):
+        return sum(int(footer_of(path).num_rows) for path in files if is_file(path))
+    except UsageError:
         return None
 
 
@@ -239,7 +239,7 @@ def _gaps_by_timings(record: Path, manifest: Manifest) -> Iterator[Gap]:
 
 def _keys(record: Path) -> frozenset[str]:
     path = record / MANIFEST
-    return frozenset(decode_json(path.read_bytes(), dict[str, msgspec.Raw]) if path.is_file() else ())
+    return frozenset(decode_json(read_file(path, what=MANIFEST), dict[str, msgspec.Raw]) if is_file(path) else ())
 
 
 def _gaps_by_keys(keys: frozenset[str]) -> Iterator[Gap]:
@@ -298,8 +298,8 @@ def _gaps_by_configs(record: Path, manifest: Manifest) -> Iterator[Gap]:
     if len(files := table_files(record, "configs")) != 1:
         return
     try:
-        rows = pq.read_table(files[0], columns=["resource", "value"]).to_pylist()
-    except (OSError, pa.ArrowException, KeyError):
+        rows = read_rows(files, "configs", columns=["resource", "value"]).to_pylist()
+    except UsageError:
         return
     # Rows are in the order of the log. A null deletes a level.
     levels = {

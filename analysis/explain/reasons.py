@@ -16,9 +16,9 @@ from analysis.judge.history.evidence import Attribution, Evidence
 from analysis.reconcile.model import LostRange
 from analysis.report.words import MEANING, acks, transition
 from ebbtide.plurals import plural
-from ebbtide.record.json_files import decode_json
 from ebbtide.record.manifest import Manifest
 from ebbtide.record.verdict import Loss, Verdict
+from ebbtide.untrusted.values import decode_json
 
 Name = Literal["lost", "safe", "duplicated", "aborted", "never-acked", "acks-0", "below-start", "not-known"]
 

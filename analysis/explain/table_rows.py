@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 from ebbtide.errors import UsageError
 from ebbtide.record.files import ANOMALIES_DIR
 from ebbtide.record.tables import ANOMALY_SCHEMA, TABLES, table_files, unreadable_file
+from ebbtide.untrusted.parquet import READ_ERRORS, footer_of
 
 _ROW = "row number"
 
@@ -45,7 +46,7 @@ def find_rows(record: Path, table: str, **equals: int | str) -> Iterator[TableRo
             raise problem
         try:
             yield from _rows_of_file(record, path, names, list(equals), where)
-        except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
+        except READ_ERRORS as error:
             raise UsageError("a table's file is damaged", where=str(path), got=str(error)) from None
 
 
@@ -53,6 +54,7 @@ def _rows_of_file(
     record: Path, path: Path, names: list[str], columns: list[str], where: pc.Expression
 ) -> Iterator[TableRow]:
     name = path.relative_to(record)
+    footer_of(path)
     with pq.ParquetFile(path) as file:
         first = 0
         for group in range(file.num_row_groups):

@@ -63,6 +63,7 @@ from ebbtide.record.verdict import (
 from ebbtide.scenario.model import Scenario
 from ebbtide.scenario.property_names import API_AGREES, TRANSITIONS
 from ebbtide.scenario.write import SCENARIO
+from ebbtide.untrusted.values import decoding
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -138,11 +139,12 @@ def _remake(record: Path, parts: Sequence[Part], run_id: str) -> None:
     from ebbtide.journal.payload import value_of
 
     forget_sums(record, partial(is_of_parts, parts))
-    if "timeline" in parts:
-        write_timeline(record)
-    if "replicas" in parts:
-        write_replicas(record, value_of(run_id))
-        write_checkpoints(record)
+    with decoding(f"{RAW_DIR}/ of the record", record / RAW_DIR):
+        if "timeline" in parts:
+            write_timeline(record)
+        if "replicas" in parts:
+            write_replicas(record, value_of(run_id))
+            write_checkpoints(record)
     update_sums(record, partial(is_of_parts, parts))
 
 

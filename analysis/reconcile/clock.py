@@ -16,11 +16,10 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
 
 from analysis.reconcile.files import TableFile
-from ebbtide.errors import UsageError
 from ebbtide.record.tables import TABLES
+from ebbtide.untrusted.parquet import read_rows
 
 _WHERE = ("topic", "partition", "broker")
 _JUDGED = (pc.field("source") == "list_offsets") & pc.field("leader_epoch").is_valid()
@@ -35,12 +34,8 @@ def has_gone_back(watermarks: Sequence[TableFile]) -> bool:
 
 
 def _has_decrease(file: TableFile) -> bool:
-    try:
-        rows = ds.dataset([str(file.path)], format="parquet", schema=TABLES["watermarks"]).to_table(
-            columns=[*_WHERE, "asked_ns", "at_ns"], filter=_JUDGED
-        )
-    except (pa.ArrowException, OSError) as error:
-        raise UsageError("the table watermarks cannot be read", where=str(file.path), got=str(error)) from None
+    columns = [*_WHERE, "asked_ns", "at_ns"]
+    rows = read_rows([file.path], "watermarks", schema=TABLES["watermarks"], columns=columns, where=_JUDGED)
     if pc.any(pc.less(rows["at_ns"], rows["asked_ns"])).as_py():
         return True
     ordered = rows.append_column("row", pa.array(range(len(rows)))).sort_by(

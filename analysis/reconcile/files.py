@@ -21,6 +21,7 @@ from ebbtide.errors import EbbtideError, Problems, UsageError
 from ebbtide.logs.segments import TopicPartition
 from ebbtide.record.manifest import MANIFEST, Manifest
 from ebbtide.record.tables import TABLES, table_files, unreadable_file
+from ebbtide.untrusted.parquet import READ_ERRORS, footer_of
 
 _DIGITS_MAX = 10
 """The digits of the largest int32; Python refuses to parse very long numbers."""
@@ -71,10 +72,9 @@ def rows_of(records: Iterable[Path]) -> int:
     """Return about how many rows some records have; an unreadable file counts as none."""
     rows = 0
     for record in records:
-        # Opening a pipe would wait for its other end.
-        for path in (path for table in TABLES for path in table_files(record, table) if path.is_file()):
-            with contextlib.suppress(OSError, pa.ArrowException):
-                rows += pq.read_metadata(path).num_rows
+        for path in (path for table in TABLES for path in table_files(record, table)):
+            with contextlib.suppress(UsageError):
+                rows += footer_of(path).num_rows
     return rows
 
 
@@ -123,9 +123,12 @@ def _can_be_read(record: Path, path: Path, problems: list[EbbtideError]) -> bool
 
 def _check_file(path: Path, table: str, problems: list[EbbtideError]) -> TableFile | None:
     try:
-        footer = pq.read_metadata(path)
+        footer = footer_of(path)
         found = footer.schema.to_arrow_schema()
-    except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
+    except UsageError as error:
+        problems.append(error)
+        return None
+    except READ_ERRORS as error:
         problems.append(
             UsageError("a table's file is damaged", where=str(path), got=str(error), allowed="a whole Parquet file")
         )

@@ -7,7 +7,6 @@ lost, so a missing record of such a topic is no evidence of loss.
 from __future__ import annotations
 
 import contextlib
-import tomllib
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
@@ -15,6 +14,8 @@ import msgspec
 
 from analysis.reconcile.facts import CompactedFacts
 from ebbtide.scenario.write import SCENARIO
+from ebbtide.untrusted.files import UnreadableFile, read_text
+from ebbtide.untrusted.values import decode_toml
 
 _INTERNAL = {"__consumer_offsets", "__transaction_state", "__share_group_state"}
 """Kafka's own topics, which it compacts; no client of a run writes or reads them."""
@@ -34,9 +35,8 @@ def default_policy(record: Path) -> str:
     """
     path = record / SCENARIO
     # An unreadable scenario is reported where the run is compared with it; here it sets nothing.
-    with contextlib.suppress(OSError, ValueError, RecursionError, LookupError, TypeError):
-        if path.is_file():
-            return str(tomllib.loads(path.read_text())["cluster"]["broker_properties"]["log.cleanup.policy"])
+    with contextlib.suppress(UnreadableFile, ValueError, LookupError, TypeError):
+        return str(decode_toml(read_text(path))["cluster"]["broker_properties"]["log.cleanup.policy"])
     return "delete"
 
 

@@ -20,6 +20,7 @@ from analysis.reconcile.files import TableFile, check_files
 from analysis.remote.record import RemoteRecord
 from ebbtide.record.manifest import Manifest
 from ebbtide.record.tables import TABLES
+from ebbtide.untrusted.parquet import READ_ERRORS
 
 # Spark's own switch: paths are names, not patterns, and may hold colons and brackets.
 _AS_NAMES = {"__globPaths__": "false"}
@@ -79,7 +80,7 @@ def _can_read_rows(path: Path) -> bool:
         with pq.ParquetFile(path) as file:
             for batch in file.iter_batches():
                 batch.validate(full=True)
-    except (OSError, pa.ArrowException, UnicodeDecodeError):
+    except READ_ERRORS:
         return False
     return True
 

@@ -13,7 +13,6 @@ from pathlib import Path
 import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
 
 from analysis.judge.history.elections import ElectionEvent
 from analysis.judge.history.log_losses import BrokerLogLoss, log_losses
@@ -24,6 +23,7 @@ from ebbtide.record.files import ANOMALIES_DIR
 from ebbtide.record.steps import StepEntry, split_composed_steps
 from ebbtide.record.tables import ANOMALY_SCHEMA, TABLES, table_files
 from ebbtide.record.verdict import Loss, Verdict
+from ebbtide.untrusted.parquet import read_rows
 
 STORIES_MAX = 12
 
@@ -240,6 +240,4 @@ def _scan(record: Path, table: str, columns: list[str], wanted: pc.Expression) -
     if not files:
         return None
     schema = TABLES.get(table, ANOMALY_SCHEMA)
-    return ds.dataset([str(file) for file in files], format="parquet", schema=schema).to_table(
-        columns=columns, filter=wanted
-    )
+    return read_rows(files, table, schema=schema, columns=columns, where=wanted)

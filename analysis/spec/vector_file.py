@@ -17,6 +17,8 @@ import msgspec
 from analysis.spec.variants import protocol_for
 from ebbtide.errors import EbbtideError, Problems, UsageError
 from ebbtide.releases.feature_levels import METADATA_VERSIONS
+from ebbtide.untrusted.files import UnreadableFile, read_file
+from ebbtide.untrusted.values import decode_json
 
 Json: TypeAlias = Any
 """A value of the file that is compared as it is."""
@@ -230,8 +232,6 @@ class ShutdownVector(_Vector, frozen=True, kw_only=True, tag="cleanShutdownFile"
 
 Vector = BuilderVector | ControllerVector | LeaderVector | ShutdownVector
 
-_DECODER = msgspec.json.Decoder(Vector)
-
 
 def load(path: Path) -> list[Vector]:
     """Read the vectors of a file; blank lines are skipped.
@@ -239,11 +239,10 @@ def load(path: Path) -> list[Vector]:
     Raises `Problems` with every malformed line and repeated id.
     """
     try:
-        lines = path.read_bytes().splitlines()
-    except OSError as error:
-        raise UsageError(
-            f"cannot read the vectors: {error.strerror}", where=str(path), next="ebbtide spec vectors --help"
-        ) from error
+        lines = read_file(path, what="the vectors").splitlines()
+    except UnreadableFile as error:
+        error.add_next("ebbtide spec vectors --help")
+        raise
     vectors: list[Vector] = []
     problems: list[EbbtideError] = []
     seen: dict[str, int] = {}
@@ -251,8 +250,8 @@ def load(path: Path) -> list[Vector]:
         if not line.strip():
             continue
         try:
-            vector = _DECODER.decode(line)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            vector: Vector = decode_json(line, Vector)  # type: ignore[arg-type]
+        except msgspec.DecodeError as error:
             problems.append(UsageError(str(error), where=f"{path}:{number}"))
             continue
         if vector.id in seen:

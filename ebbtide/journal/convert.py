@@ -43,6 +43,7 @@ from ebbtide.journal.spans import Spans
 from ebbtide.record.clients import TxnOutcome, write_client_events
 from ebbtide.record.files import JOURNAL_DIR, new_file, own_folder
 from ebbtide.record.tables import DESCRIBED, POLLS, SENDS, WATERMARKS
+from ebbtide.untrusted.values import decoding
 
 JOURNAL_SUFFIX = ".journal"
 ROW_GROUP_ROWS = 100_000
@@ -58,7 +59,7 @@ def convert_journals(record: Path) -> int:
 
     The folder is removed with the last one. Returns how many bytes at the ends of all journals are not a whole frame.
     Call it when no client of the run is alive. Raises `HarnessError` when a table cannot be written (journals that
-    are not converted stay), `UsageError` when one of the record's folders is a link.
+    are not converted stay), `UsageError` when a journal is damaged, or one of the record's folders is a link.
     """
     folder = own_folder(record, JOURNAL_DIR)
     torn_bytes = sum(_convert(record, path) for path in sorted(folder.glob(f"*{JOURNAL_SUFFIX}")))
@@ -69,6 +70,12 @@ def convert_journals(record: Path) -> int:
 
 def _convert(record: Path, path: Path) -> int:
     """Convert one journal; returns how many bytes at its end are not a whole frame."""
+    again = "remove this file, and analyze again: what it held is then unknown"
+    with decoding("a journal of the record", path, next=again):
+        return _convert_whole(record, path)
+
+
+def _convert_whole(record: Path, path: Path) -> int:
     reader = JournalReader(path)
     table = reader.header.table if reader.header else _TABLE_OF_NAME.get(path.stem.split("-")[0], "")
     if table not in _SCHEMAS:

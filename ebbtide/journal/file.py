@@ -23,6 +23,8 @@ from pathlib import Path
 import msgspec
 
 from ebbtide.errors import HarnessError
+from ebbtide.untrusted.files import open_file
+from ebbtide.untrusted.values import decode_json
 
 MAGIC = b"EBBJRNL1"
 FRAME_BYTES_MAX = 64 << 20
@@ -99,17 +101,19 @@ class JournalWriter:
 class JournalReader:
     """The frames of one journal in writing order, one in memory at a time.
 
-    `header` is None when not even the header was written whole. `torn_bytes` is final once `frames` is exhausted.
+    `header` is None when not even the header was written whole. Raises `msgspec.DecodeError` for a header that is
+    none, and `UnreadableFile` for what is not a file. `torn_bytes` is final once `frames` is exhausted.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.size = path.stat().st_size
+        with open_file(path, what="a journal of the record") as file:
+            self.size = os.fstat(file.fileno()).st_size
         self.torn_bytes = self.size
         self.header: JournalHeader | None = None
         for kind, payload in self._walk():
             if kind == HEADER:
-                self.header = msgspec.json.decode(payload, type=JournalHeader)
+                self.header = decode_json(payload, JournalHeader)
             break
 
     def frames(self) -> Iterator[tuple[int, bytes]]:
@@ -120,7 +124,7 @@ class JournalReader:
 
     def _walk(self) -> Iterator[tuple[int, bytes]]:
         self.torn_bytes = self.size
-        with self.path.open("rb", buffering=1 << 20) as file:
+        with open_file(self.path, what="a journal of the record") as file:
             if file.read(len(MAGIC)) != MAGIC:
                 return
             self.torn_bytes -= len(MAGIC)

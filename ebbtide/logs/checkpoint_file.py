@@ -8,6 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ebbtide.logs.segments import TopicPartition
+from ebbtide.untrusted.files import read_text
 
 HIGH_WATERMARKS = "replication-offset-checkpoint"
 """The file with the HW of every replica, as the broker last wrote it."""
@@ -21,7 +22,7 @@ def read_checkpoint(path: Path) -> dict[TopicPartition, int]:
 
     Raises ValueError where it is not a checkpoint file, or not whole.
     """
-    version, count, *lines = path.read_text().splitlines() or [""]
+    version, count, *lines = read_text(path, what="a checkpoint file").splitlines() or [""]
     if version != "0":
         raise ValueError(f"version {version!r}, known is '0'")
     if int(count) != len(lines):

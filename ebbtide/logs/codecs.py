@@ -6,12 +6,17 @@ as one raw block (some other clients); Kafka reads both, and so does this module
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import IntEnum
 
 import cramjam
 
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER_SIZE = 16
+_BUFFER_BYTES, _EXPANSION = 64 << 10, 16
+
+BATCH_BYTES_MAX = 64 << 20
+"""Uncompressed; a producer of a run fills batches of some kilobytes, and a broker takes those of one megabyte."""
 
 
 class Codec(IntEnum):
@@ -31,35 +36,59 @@ class UndecodableError(ValueError):
 def decompress(codec: int, data: memoryview) -> bytes | memoryview:
     """Return the records section of a batch, uncompressed.
 
-    It is `data` itself when the codec is none. Raises `UndecodableError` for an unknown codec and for damaged input.
+    It is `data` itself when the codec is none. Raises `UndecodableError` for an unknown codec, for damaged input, and
+    for more than `BATCH_BYTES_MAX` bytes.
     """
     try:
         match codec:
             case Codec.NONE:
                 return data
             case Codec.GZIP:
-                return bytes(cramjam.gzip.decompress(data))
+                return _bounded(cramjam.gzip.decompress_into, data)
             case Codec.SNAPPY:
                 return _snappy(data)
             case Codec.LZ4:
-                return bytes(cramjam.lz4.decompress(data))
+                return _bounded(cramjam.lz4.decompress_into, data)
             case Codec.ZSTD:
-                return bytes(cramjam.zstd.decompress(data))
+                return _bounded(cramjam.zstd.decompress_into, data)
     except cramjam.DecompressionError as error:
         raise UndecodableError(f"{Codec(codec).name.lower()}: {error}") from None
     raise UndecodableError(f"unknown compression codec {codec}")
 
 
+def _bounded(decompress_into: Callable[[memoryview, bytearray], int], data: memoryview) -> bytes:
+    """Decompress into a buffer that grows up to `BATCH_BYTES_MAX`: some kilobytes can stand for terabytes."""
+    size = min(max(_BUFFER_BYTES, _EXPANSION * len(data)), BATCH_BYTES_MAX)
+    while True:
+        buffer = bytearray(size)
+        try:
+            return bytes(memoryview(buffer)[: decompress_into(data, buffer)])
+        except cramjam.DecompressionError:
+            # cramjam has one error for damage and for a buffer that is too small.
+            if size == BATCH_BYTES_MAX:
+                raise
+        size = min(size * _EXPANSION, BATCH_BYTES_MAX)
+
+
 def _snappy(data: memoryview) -> bytes:
     if data[: len(_XERIAL_MAGIC)] != _XERIAL_MAGIC:
-        return bytes(cramjam.snappy.decompress_raw(data))
-    blocks = []
+        return _snappy_block(data, BATCH_BYTES_MAX)
+    blocks: list[bytes] = []
+    left = BATCH_BYTES_MAX
     position = _XERIAL_HEADER_SIZE
     while position < len(data):
         size = int.from_bytes(data[position : position + 4], "big")
         block = data[position + 4 : position + 4 + size]
         if len(block) < size or not size:
             raise UndecodableError(f"snappy: a block of {size} bytes, {len(block)} left")
-        blocks.append(bytes(cramjam.snappy.decompress_raw(block)))
+        blocks.append(_snappy_block(block, left))
+        left -= len(blocks[-1])
         position += 4 + size
     return b"".join(blocks)
+
+
+def _snappy_block(block: memoryview, bytes_max: int) -> bytes:
+    size = cramjam.snappy.decompress_raw_len(block)
+    if size > bytes_max:
+        raise UndecodableError(f"snappy: a block of {size:,} bytes uncompressed, {bytes_max:,} are allowed")
+    return bytes(cramjam.snappy.decompress_raw(block))

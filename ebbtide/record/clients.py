@@ -13,7 +13,8 @@ import msgspec
 
 from ebbtide.errors import UsageError
 from ebbtide.record.files import own_folder, write_atomically
-from ebbtide.record.json_files import decode_json
+from ebbtide.untrusted.files import is_folder, read_file
+from ebbtide.untrusted.values import decode_json
 
 CLIENTS_DIR = "clients"
 """Folder of a record: the events of each client that has some."""
@@ -74,14 +75,12 @@ def read_client_events(record: Path) -> dict[str, list[ClientEvent]] | None:
     Raises `UsageError` when a file is damaged.
     """
     folder = record / CLIENTS_DIR
-    if not folder.is_dir():
+    if not is_folder(folder):
         return None
     found = {}
     for path in sorted(folder.glob("*.jsonl")):
-        if not path.is_file():
-            raise UsageError("a client's events are not a regular file", where=str(path))
+        lines = read_file(path, what="a client's file of events").splitlines()
         try:
-            lines = path.read_bytes().splitlines()
             found[path.stem] = [decode_json(line, ClientEvent) for line in lines if line.strip()]
         except msgspec.DecodeError as error:
             raise UsageError("a client's events are damaged", where=str(path), got=str(error)) from None

@@ -1,7 +1,6 @@
-"""JSON that somebody else may have written, and line files that outlive a kill.
+"""Files of JSON lines that outlive a kill.
 
-Everything that is wrong with JSON is one kind of error. Each line that is added to a file is whole and on the disk
-before the next one begins.
+Each line that is added to a file is whole and on the disk before the next one begins.
 """
 
 from __future__ import annotations
@@ -14,20 +13,10 @@ from typing import Any, TypeVar
 import msgspec
 
 from ebbtide.errors import UsageError
+from ebbtide.untrusted.files import read_file
+from ebbtide.untrusted.values import decode_json
 
 T = TypeVar("T")
-
-
-def decode_json(content: bytes, kind: type[T], dec_hook: Callable[[type, Any], Any] | None = None) -> T:
-    """Return the value of type `kind`. Raises only `msgspec.DecodeError`.
-
-    `dec_hook` is msgspec's: it reads types that msgspec does not know. msgspec has other exceptions for text that is
-    not UTF-8, and for values nested deeper than Python's stack; they are converted.
-    """
-    try:
-        return msgspec.json.decode(content, type=kind, dec_hook=dec_hook)
-    except (UnicodeDecodeError, RecursionError) as error:
-        raise msgspec.DecodeError(str(error)) from None
 
 
 def append_line(path: Path, line: bytes) -> None:
@@ -44,12 +33,12 @@ def read_lines(
     """Return the values, oldest first; empty when the file does not exist.
 
     A last line without a newline was never written: it is cut off, so that the next line is whole. Raises
-    `UsageError` for other damage; the error names `what` and says what to type `next`. `dec_hook` is that of
-    `decode_json`.
+    `UsageError` for other damage, and for what is not a file. The error names `what` and says what to type `next`.
+    `dec_hook` is that of `decode_json`.
     """
-    if not path.is_file():
+    if not os.path.lexists(path):
         return []
-    text = path.read_bytes()
+    text = read_file(path, what=f"the {what}")
     whole = text[: text.rfind(b"\n") + 1]
     if whole != text:
         os.truncate(path, len(whole))

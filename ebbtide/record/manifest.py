@@ -6,17 +6,20 @@ edited, when more is known.
 
 from __future__ import annotations
 
+import os
 import shlex
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
 from ebbtide.errors import UsageError
-from ebbtide.record.files import RUN_ID_ALLOWED, check_ended, is_run_id, write_atomically
-from ebbtide.record.json_files import decode_json
+from ebbtide.record.contents import check_contents
+from ebbtide.record.files import RUN_ID_ALLOWED, check_ended, is_going, is_run_id, write_atomically
 from ebbtide.record.tables import RECORD_VERSION
 from ebbtide.scenario.model import Acks, FileSystem, WriteBack
+from ebbtide.untrusted.files import is_file, is_folder, read_file
+from ebbtide.untrusted.values import decode_json
 
 MANIFEST = "manifest.json"
 
@@ -35,21 +38,24 @@ _NAMED_MAX = 5
 """How many records of a folder an error names."""
 
 Status = Literal["complete", "interrupted", "failed"]
+NodeId = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
+Count = Annotated[int, msgspec.Meta(ge=0)]
+TimeNs = Annotated[int, msgspec.Meta(ge=0)]
 
 
 class Topology(msgspec.Struct, frozen=True, kw_only=True):
     """Node ids by role."""
 
-    controllers: tuple[int, ...] = ()
-    brokers: tuple[int, ...] = ()
+    controllers: tuple[NodeId, ...] = ()
+    brokers: tuple[NodeId, ...] = ()
 
 
 class TopicSetup(msgspec.Struct, frozen=True, kw_only=True):
     """A topic as created: counts, not ids."""
 
-    partitions: int
-    replication_factor: int
-    min_isr: int
+    partitions: Count
+    replication_factor: Count
+    min_isr: Count
 
 
 ACKS: dict[Acks, int] = {"0": 0, "1": 1, "all": -1}
@@ -109,15 +115,15 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     host: dict[str, str] = {}
     draws: dict[str, str] = {}
     timings_s: dict[str, float] = {}
-    start_ns: int | None = None
-    end_ns: int | None = None
+    start_ns: TimeNs | None = None
+    end_ns: TimeNs | None = None
     status: Status = "interrupted"
     failure: str | None = None
     final_consumer: int | None = None
     final_offsets: dict[str, FinalOffsets] = {}
-    raw_limit_bytes: int | None = None
+    raw_limit_bytes: Count | None = None
     raw_omitted: tuple[str, ...] = ()
-    torn_journal_bytes: int = 0
+    torn_journal_bytes: Count = 0
 
 
 def write_manifest(record: Path, manifest: Manifest) -> None:
@@ -165,10 +171,10 @@ def read_manifest(record: Path) -> Manifest:
     """
     path = record / MANIFEST
     again = f"copy the record again from where it was made, or remove {record}"
-    if not record.is_dir():
-        what = "a file, and not a run record" if record.is_file() else "no such run record"
+    if not is_folder(record):
+        what = "a file, and not a run record" if is_file(record) else "no such run record"
         raise NoRecord(what, where=str(record), allowed="a folder with a manifest.json", next=LIST_RECORDS)
-    if not path.is_file():
+    if not os.path.lexists(path):
         for folder in (record, record / "runs"):
             records = records_of(folder)
             if records:
@@ -180,10 +186,13 @@ def read_manifest(record: Path) -> Manifest:
                     next=f"ebbtide runs {shlex.quote(str(folder))}",
                 )
         raise NoRecord("not a run record: manifest.json is missing", where=str(record), next=LIST_RECORDS)
+    if not is_going(record):
+        check_contents(record)
+    content = read_file(path, what=MANIFEST)
     try:
-        head = decode_json(path.read_bytes(), object)
+        head = decode_json(content, object)
     except msgspec.DecodeError as error:
-        raise UsageError("manifest.json is not JSON", where=str(path), got=str(error), next=again) from None
+        raise UsageError("manifest.json cannot be decoded", where=str(path), got=str(error), next=again) from None
     version = head.get("record_version") if isinstance(head, dict) else None
     if not isinstance(version, int) or isinstance(version, bool) or version < 1:
         raise UsageError(

@@ -24,11 +24,13 @@ import pyarrow.types as pt
 from ebbtide.errors import UsageError
 from ebbtide.record.clients import ClientEvent, read_client_events
 from ebbtide.record.files import ANOMALIES_DIR, WIRE_FILE, WITNESS_DIR, check_ended
-from ebbtide.record.json_files import decode_json
 from ebbtide.record.manifest import Manifest, read_manifest
 from ebbtide.record.steps import STEPS, StepEntry, read_steps
 from ebbtide.record.tables import ANOMALY_SCHEMA, TABLES, WITNESS_SCHEMA, table_files, unreadable_file
 from ebbtide.record.verdict import Verdict, read_judgement
+from ebbtide.untrusted.files import read_file
+from ebbtide.untrusted.parquet import READ_ERRORS, footer_of
+from ebbtide.untrusted.values import decode_json
 
 
 def open_run(path: str | os.PathLike[str]) -> RecordedRun:
@@ -127,10 +129,11 @@ class RecordedRun(msgspec.Struct, frozen=True, kw_only=True):
     def wire_events(self) -> Sequence[dict[str, Any]]:
         """Return the events of the wire proxies; empty where no wire step fired."""
         path = self.path / WIRE_FILE
-        if not path.is_file():
+        if not os.path.lexists(path):
             return []
+        lines = read_file(path, what=WIRE_FILE).splitlines()
         try:
-            return [decode_json(line, dict[str, Any]) for line in path.read_bytes().splitlines() if line.strip()]
+            return [decode_json(line, dict[str, Any]) for line in lines if line.strip()]
         except msgspec.DecodeError as error:
             raise UsageError(f"{WIRE_FILE} is damaged", where=str(path), got=str(error)) from None
 
@@ -156,13 +159,14 @@ class RecordedRun(msgspec.Struct, frozen=True, kw_only=True):
 
 def _read(path: Path, schema: pa.Schema) -> pa.Table:
     """Return the columns of `schema` from a file; missing nullable columns are null."""
+    footer_of(path)
     try:
         with pq.ParquetFile(path) as file:
             names = [name for name in schema.names if name in file.schema_arrow.names]
             found = file.read(columns=names)
         arrays = [_column(found, field, path) for field in schema]
         return pa.Table.from_arrays(arrays, schema=schema)
-    except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
+    except READ_ERRORS as error:
         raise UsageError(
             "a table's file is damaged", where=str(path), got=str(error), allowed="a whole Parquet file"
         ) from None

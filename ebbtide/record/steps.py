@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -10,9 +11,10 @@ import msgspec
 
 from ebbtide.errors import UsageError
 from ebbtide.record.files import write_atomically
-from ebbtide.record.json_files import decode_json
 from ebbtide.scenario.steps.step import BaseStep
 from ebbtide.scenario.steps.table import HEALED_BY, STEP_TYPES
+from ebbtide.untrusted.files import read_file
+from ebbtide.untrusted.values import decode_json
 
 STEPS = "steps.jsonl"
 
@@ -78,11 +80,11 @@ def read_steps(record: Path) -> list[StepEntry] | None:
     Accepts `node` and `nodes`. Raises `UsageError` that names the damaged line.
     """
     path = record / STEPS
-    if not path.is_file():
+    if not os.path.lexists(path):
         return None
     entries = []
     fields = set(StepEntry.__struct_fields__)
-    for number, line in enumerate(path.read_bytes().splitlines(), 1):
+    for number, line in enumerate(read_file(path, what=STEPS).splitlines(), 1):
         if not line.strip():
             continue
         try:

@@ -9,12 +9,14 @@ judged.
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path, PurePosixPath
 
 from ebbtide.errors import UsageError
 from ebbtide.record.files import ANOMALIES_DIR, JOURNAL_DIR, LOGS_DIR, write_atomically
+from ebbtide.untrusted.files import is_file, open_file, read_file
 
 SUMS = "SHA256SUMS"
 
@@ -60,9 +62,9 @@ def read_sums(record: Path) -> dict[str, str] | None:
     Raises `UsageError` when SHA256SUMS is damaged.
     """
     path = record / SUMS
-    if not path.is_file():
+    if not os.path.lexists(path):
         return None
-    text = path.read_bytes().decode(errors="replace")
+    text = read_file(path, what=SUMS).decode(errors="replace")
     lines = [_LINE.fullmatch(line) for line in text.split("\n")[:-1]]
     names = [PurePosixPath(line[2]) for line in lines if line is not None]
     has_outside_name = any(name.is_absolute() or ".." in name.parts for name in names)
@@ -78,7 +80,7 @@ def read_sums(record: Path) -> dict[str, str] | None:
 
 def missing_files(record: Path, names: Iterable[str]) -> list[str]:
     """Return the names for which the record has no regular file."""
-    return [name for name in names if not (record / name).is_file()]
+    return [name for name in names if not is_file(record / name)]
 
 
 def files_below(record: Path, folder: str) -> list[str]:
@@ -94,7 +96,7 @@ def files_below(record: Path, folder: str) -> list[str]:
 def changed_files(record: Path, sums: dict[str, str]) -> list[str]:
     """Return the names of the files whose content is not what was summed."""
     there = [(name, digest, record / name) for name, digest in sums.items()]
-    return [name for name, digest, path in there if path.is_file() and _sha256(path) != digest]
+    return [name for name, digest, path in there if is_file(path) and _sha256(path) != digest]
 
 
 def _files(record: Path) -> Iterator[Path]:
@@ -104,7 +106,7 @@ def _files(record: Path) -> Iterator[Path]:
             continue
         # The excluded folders may be the disks of nodes that still run.
         for path in (top, *sorted(top.rglob("*"))):
-            if path.is_file() and not path.is_symlink() and path.suffix != ".part":
+            if is_file(path) and not path.is_symlink() and path.suffix != ".part":
                 yield path
 
 
@@ -113,5 +115,5 @@ def _write(record: Path, sums: dict[str, str]) -> None:
 
 
 def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
+    with open_file(path, what="a file of the record") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

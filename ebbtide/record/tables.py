@@ -12,6 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from ebbtide.errors import UsageError
+from ebbtide.untrusted.files import is_file, is_folder
 
 RECORD_VERSION = 1
 
@@ -176,7 +177,7 @@ def unreadable_file(record: Path, path: Path) -> UsageError | None:
     if any(part.startswith(("_", ".")) for part in path.relative_to(record).parts):
         allowed = "names that begin with neither _ nor ."
         return UsageError("a table's file is hidden", where=str(path), got=path.name, allowed=allowed)
-    if not path.is_file():
+    if not is_file(path):
         return UsageError("a table's file is not a regular file", where=str(path), allowed="a regular file")
     return None
 
@@ -186,6 +187,6 @@ def table_files(record: Path, name: str) -> list[Path]:
 
     Accepts `<name>.parquet` and `<name>/**/*.parquet`.
     """
-    files = sorted((record / name).rglob("*.parquet")) if (record / name).is_dir() else []
+    files = sorted((record / name).rglob("*.parquet")) if is_folder(record / name) else []
     single = record / f"{name}.parquet"
-    return ([single] if single.is_file() else []) + files
+    return ([single] if is_file(single) else []) + files

@@ -17,6 +17,8 @@ from ebbtide.errors import ExitCode, UsageError
 from ebbtide.record.files import write_atomically
 from ebbtide.record.tables import RECORD_VERSION
 from ebbtide.scenario.model import AllowedCause, WriteBack
+from ebbtide.untrusted.files import UnreadableFile, read_file
+from ebbtide.untrusted.values import decode_json
 
 VERDICT = "verdict.json"
 
@@ -229,6 +231,6 @@ def read_judgement(record: Path) -> Verdict:
 def read_verdict(record: Path) -> Verdict | None:
     """Return the verdict of a record; None when it has none that can be read."""
     try:
-        return msgspec.json.decode((record / VERDICT).read_bytes(), type=Verdict)
-    except (OSError, msgspec.DecodeError):
+        return decode_json(read_file(record / VERDICT), Verdict)
+    except (UnreadableFile, msgspec.DecodeError):
         return None

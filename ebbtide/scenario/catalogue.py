@@ -13,6 +13,7 @@ from ebbtide.errors import UsageError
 from ebbtide.scenario.model import Scenario
 from ebbtide.scenario.parse import load, parse
 from ebbtide.suggestions import did_you_mean, nearest_words
+from ebbtide.untrusted.files import is_file, is_folder, path_from
 
 
 def names() -> list[str]:
@@ -40,21 +41,21 @@ def text_of(name: str) -> str:
 def find(name_or_path: str) -> Scenario:
     """Find a scenario by the name of a shipped one, or by path.
 
-    A file gets the strict checks for authors.
+    A file gets the strict checks for authors. Raises `UsageError` or `Problems`.
     """
-    path = Path(name_or_path)
-    if path.suffix == ".toml" or path.is_file():
+    path = path_from(name_or_path)
+    if path.suffix == ".toml" or is_file(path):
         return load(path, next=f"ebbtide validate {shlex.quote(str(path))}", strict=True)
     file = Path(f"{name_or_path}.toml")
     named = name_or_path in names()
-    if not named and file.is_file():
+    if not named and is_file(file):
         raise UsageError(
             f"not a scenario of the catalogue, did you mean {file}?",
             got=repr(name_or_path),
             allowed="a name that `ebbtide scenarios` lists, or the path of a .toml file",
             next=f"ebbtide validate {shlex.quote(str(file))}",
         )
-    if not named and path.is_dir():
+    if not named and is_folder(path):
         raise UsageError(
             "this is a folder, not a scenario",
             got=repr(name_or_path),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -16,6 +15,8 @@ from ebbtide.scenario.validate import validate
 from ebbtide.scenario.validate_predictions import validate_predictions
 from ebbtide.scenario.validate_properties import validate_outward_properties
 from ebbtide.scenario.validate_usefulness import validate_usefulness
+from ebbtide.untrusted.files import UnreadableFile, is_file, read_text
+from ebbtide.untrusted.values import decode_toml
 
 _EXAMPLE = "ebbtide scenarios show healthy"
 _CATALOGUE = "ebbtide scenarios    (lists the catalogue; `scenarios show NAME` prints a file)"
@@ -29,14 +30,10 @@ def load(path: Path, *, next: str | None = None, strict: bool = False, to_run: b
     """
     try:
         # Editors on Windows begin it with a byte order mark.
-        text = path.read_text("utf-8-sig")
-    except OSError as error:
-        again = (next or _EXAMPLE) if path.exists() else _CATALOGUE
-        raise UsageError("cannot read the scenario file", where=str(path), got=error.strerror, next=again) from None
-    except UnicodeDecodeError as error:
-        raise UsageError(
-            "the scenario file is not UTF-8", where=str(path), got=str(error), next=next or _EXAMPLE
-        ) from None
+        text = read_text(path, what="the scenario file")
+    except UnreadableFile as error:
+        error.add_next((next or _EXAMPLE) if is_file(path) else _CATALOGUE)
+        raise
     try:
         return parse(text, file=str(path), next=next, strict=strict, to_run=to_run)
     except Problems as found:
@@ -53,8 +50,8 @@ def parse(text: str, *, file: str, next: str | None = None, strict: bool = False
     the run's folder. `strict` includes this.
     """
     try:
-        raw = tomllib.loads(text)
-    except ValueError as error:  # a TOMLDecodeError, or a number of more digits than Python reads
+        raw = decode_toml(text)
+    except ValueError as error:
         raise Problems(file, [UsageError("not TOML", got=str(error))], next=next) from None
     parts, mismatched = read_parts(raw)
     problems: list[EbbtideError] = [*mismatched, *validate(parts)]

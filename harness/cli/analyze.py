@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 from ebbtide.errors import EbbtideError, ExitCode, UsageError
+from ebbtide.untrusted.files import path_from
 from harness.cli import completing
 from harness.cli.command import Args, Command
 from harness.cli.crash import write_crash_report
@@ -70,16 +71,21 @@ def run(args: Args) -> ExitCode:
 def path_or_address(text: str) -> Path | str:
     """Return the local path of a folder or file:// address, else the address itself.
 
-    Raises `UsageError` for a file:// address of another host.
+    Raises `UsageError` for a text that is neither, and for a file:// address of another host.
     """
-    address = urlsplit(text)
     if "://" not in text:
-        return Path(text)
+        return path_from(text)
+    try:
+        address = urlsplit(text)
+    except ValueError as error:
+        raise UsageError(
+            "not an address", where="RUN", got=f"{text!r}: {error}", allowed="a path, or hdfs://HOST:PORT/PATH"
+        ) from None
     if address.scheme != "file":
         return text
     if address.netloc not in ("", "localhost"):
         raise UsageError("this file is on another host", where=text, allowed="a path, or file:///path")
-    return Path(unquote(address.path))
+    return path_from(unquote(address.path))
 
 
 def records_in(path: Path) -> list[Path]:

@@ -10,6 +10,7 @@ import click
 
 from ebbtide.errors import EbbtideError, UsageError
 from ebbtide.suggestions import allowed_words, did_you_mean
+from ebbtide.untrusted.files import path_from
 from harness.cli.mistakes import Mistakes
 
 if TYPE_CHECKING:
@@ -44,7 +45,11 @@ class _PathValue(click.ParamType[Path]):
     name = "path"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
-        return Path(value)
+        try:
+            return path_from(str(value))
+        except UsageError as error:
+            error.add_where(name_in_usage(param))
+            raise _WrongValue(error) from None
 
 
 class _WordFrom(click.Choice[str]):

@@ -12,9 +12,10 @@ DIR/lock                          locked by the night that is under way; names i
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeVar
 
 import msgspec
 
@@ -23,7 +24,11 @@ from ebbtide.locks import hold_lock
 from ebbtide.record.files import write_atomically
 from ebbtide.record.json_files import append_line, read_lines
 from ebbtide.record.verdict import Outcome
+from ebbtide.untrusted.files import read_file
+from ebbtide.untrusted.values import decode_json
 from harness.nightly.job import Job
+
+T = TypeVar("T")
 
 JobEnd = Outcome | Literal["failed"]
 """How a job ended; `failed`: the harness or its host failed, and there may be no record."""
@@ -163,7 +168,7 @@ class Store:
     def unfinished_night(self) -> NightPlan | None:
         """Return the plan of the newest night if that night did not end."""
         plans = sorted(self.folder.glob("nights/*/plan.json"))
-        newest = msgspec.json.decode(plans[-1].read_bytes(), type=NightPlan) if plans else None
+        newest = _read(plans[-1], NightPlan) if plans else None
         return newest if newest is not None and newest.ended_s is None else None
 
     def append_job(self, done: FinishedJob) -> None:
@@ -180,7 +185,7 @@ class Store:
     def followups(self, night: str) -> list[Followup]:
         """Return the follow-ups of a night, oldest first."""
         path = self.night_folder(night) / "followups.json"
-        return msgspec.json.decode(path.read_bytes(), type=list[Followup]) if path.is_file() else []
+        return _read(path, list[Followup]) if os.path.lexists(path) else []
 
     def append_followup(self, night: str, followup: Followup) -> None:
         """Add a follow-up to those of a night."""
@@ -191,3 +196,17 @@ class Store:
         """Return the follow-ups of all nights, oldest first."""
         nights = sorted(path.parent.name for path in self.folder.glob("nights/*/followups.json"))
         return [one for night in nights for one in self.followups(night)]
+
+
+def _read(path: Path, kind: type[T]) -> T:
+    """Return what a JSON file of the store says. Raises `UsageError`."""
+    content = read_file(path, what="a file of the store")
+    try:
+        return decode_json(content, kind)
+    except msgspec.DecodeError as error:
+        raise UsageError(
+            "a file of the store is damaged",
+            where=str(path),
+            got=str(error),
+            next=f"remove the folder {path.parent}, or use another store",
+        ) from None

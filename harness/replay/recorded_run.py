@@ -10,9 +10,7 @@ import sys
 from pathlib import Path
 
 import msgspec
-import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
 
 from analysis.judge.history.timeline import Timeline, load_timeline
 from ebbtide.errors import UsageError
@@ -27,6 +25,7 @@ from ebbtide.scenario.model import Scenario
 from ebbtide.scenario.parse import load
 from ebbtide.scenario.steps.admin import DeleteTopicStep
 from ebbtide.scenario.write import SCENARIO
+from ebbtide.untrusted.parquet import read_rows
 from harness.runner.gates import broker_state_after
 
 
@@ -88,10 +87,7 @@ class LoadedRun(msgspec.Struct, frozen=True, kw_only=True):
         if not files or not times_ns:
             return [0] * len(times_ns)
         columns = ["status", "done_ns"]
-        try:
-            sends = ds.dataset([str(file) for file in files], format="parquet").to_table(columns=columns)
-        except (pa.ArrowException, OSError, KeyError) as error:
-            raise UsageError("the table sends cannot be read", where=str(self.folder), got=str(error)) from None
+        sends = read_rows(files, "sends", columns=columns)
         done = sends.filter(pc.equal(sends["status"], "acked"))["done_ns"]
         return [pc.sum(pc.less_equal(done, at_ns)).as_py() or 0 for at_ns in times_ns]
 

@@ -13,6 +13,7 @@ import msgspec
 from ebbtide.scenario.model import Scenario
 from ebbtide.scenario.parse import parse
 from ebbtide.scenario.write import brief_text_of
+from ebbtide.untrusted.files import UnreadableFile, read_text
 from harness.replay.recorded_run import LoadedRun
 from harness.shrink.goal import Goal
 from harness.shrink.search import SmallerScenario
@@ -65,8 +66,8 @@ def is_from(file: Path, run_id: str) -> bool:
     """Whether the head of the file says that a shrink of this run wrote it."""
     try:
         # A line that was wrapped after the run id has no blank there.
-        return any(f"{line} ".startswith(f"# {_origin(run_id)}") for line in file.read_text("utf-8").splitlines())
-    except (OSError, UnicodeDecodeError):
+        return any(f"{line} ".startswith(f"# {_origin(run_id)}") for line in read_text(file).splitlines())
+    except UnreadableFile:
         return False
 
 

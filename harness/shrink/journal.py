@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,6 +19,8 @@ from ebbtide.locks import hold_lock
 from ebbtide.record.json_files import append_line
 from ebbtide.scenario.model import Scenario
 from ebbtide.scenario.write import text_of
+from ebbtide.untrusted.files import read_file
+from ebbtide.untrusted.values import decode_json
 
 JOURNAL = "journal.jsonl"
 
@@ -75,13 +78,15 @@ class Journal:
         self._known: dict[str, Decision] = {}
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            lines = self._path.read_bytes().splitlines(keepends=True) if self._path.is_file() else []
         except OSError as error:
             raise _unusable(self._path, error) from None
+        has_lines = os.path.lexists(self._path)
+        content = read_file(self._path, what="the state of the shrink") if has_lines else b""
+        lines = content.splitlines(keepends=True)
         for line in lines:
             # The last line may have been cut short by a kill.
             with contextlib.suppress(msgspec.DecodeError):
-                entry = msgspec.json.decode(line, type=_Line)
+                entry = decode_json(line, _Line)
                 if entry.way == way:
                     self._known[entry.key] = entry.decision
         self._torn = bool(lines) and not lines[-1].endswith(b"\n")

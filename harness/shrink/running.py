@@ -12,11 +12,9 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from pathlib import Path
 
 import msgspec
-import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
 
-from ebbtide.errors import EbbtideError, HarnessError, StepImpossible
+from ebbtide.errors import EbbtideError, HarnessError, StepImpossible, UsageError
 from ebbtide.record.files import write_atomically
 from ebbtide.record.manifest import read_manifest
 from ebbtide.record.steps import read_steps
@@ -29,6 +27,7 @@ from ebbtide.scenario.steps.process import RollingStep
 from ebbtide.scenario.steps.step import StepSpec
 from ebbtide.scenario.triggers import AckedTrigger, AfterTrigger
 from ebbtide.scenario.write import SCENARIO, text_of
+from ebbtide.untrusted.parquet import read_rows
 from harness.replay.finding import finding
 from harness.runner.display import Display
 from harness.runner.launch import Launch
@@ -165,9 +164,9 @@ def is_any_acked_record_missing(record: Path) -> bool:
     if final is None or not sends or not polls:
         return True
     try:
-        sent = ds.dataset([str(file) for file in sends], format="parquet").to_table(columns=["status", "value"])
-        read = ds.dataset([str(file) for file in polls], format="parquet").to_table(columns=["consumer", "value"])
-    except (pa.ArrowException, OSError):
+        sent = read_rows(sends, "sends", columns=["status", "value"])
+        read = read_rows(polls, "polls", columns=["consumer", "value"])
+    except UsageError:
         return True
     acked = sent.filter(pc.equal(sent["status"], "acked"))["value"]
     there = read.filter(pc.equal(read["consumer"], final))["value"]

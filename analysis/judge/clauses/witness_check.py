@@ -6,13 +6,14 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
 
 from analysis.judge.clauses.findings import Finding, Row, finding, unknown_finding
 from analysis.witness.table import PROBLEM
 from ebbtide.record.files import WITNESS_DIR
 from ebbtide.record.manifest import Manifest
 from ebbtide.record.tables import WITNESS_SCHEMA, table_files
+from ebbtide.untrusted.files import read_text
+from ebbtide.untrusted.parquet import read_rows
 
 _PLACE = ["topic", "partition", "offset"]
 _ROWS_MAX = 20
@@ -30,12 +31,12 @@ def witness_agrees(record: Path, manifest: Manifest) -> Finding:
     if not folder.is_dir():
         return finding(exercised=0, violations=())
     if (folder / PROBLEM).is_file():
-        return unknown_finding((folder / PROBLEM).read_text())
+        return unknown_finding(read_text(folder / PROBLEM, what=f"{WITNESS_DIR}/{PROBLEM}"))
     if manifest.final_consumer is None or not table_files(record, "polls"):
         return unknown_finding("there is no final read to compare with")
-    polls = ds.dataset([str(path) for path in table_files(record, "polls")])
-    final = polls.to_table(columns=WITNESS_SCHEMA.names, filter=ds.field("consumer") == manifest.final_consumer)
-    seen = ds.dataset(sorted(folder.glob("*.parquet")), schema=WITNESS_SCHEMA).to_table()
+    of_final = pc.field("consumer") == manifest.final_consumer
+    final = read_rows(table_files(record, "polls"), "polls", columns=WITNESS_SCHEMA.names, where=of_final)
+    seen = read_rows(sorted(folder.glob("*.parquet")), WITNESS_DIR, schema=WITNESS_SCHEMA)
     differing = _differing_places(final.cast(WITNESS_SCHEMA), seen)
     first = {
         (row["topic"], row["partition"]): row["offset_min"]

@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
 
-from ebbtide.errors import UsageError
 from ebbtide.record.tables import TABLES, table_files
+from ebbtide.untrusted.parquet import read_batches
 
 
 def batches(
@@ -21,12 +20,6 @@ def batches(
     All columns and all rows are read by default. A nullable column that a file lacks reads as null.
     Raises `UsageError` when a file is damaged.
     """
-    files = [str(file) for file in table_files(record, table)]
-    try:
-        dataset = ds.dataset(files, format="parquet", schema=TABLES[table])
-        asked = None if columns is None else list(columns)
-        for batch in dataset.to_batches(columns=asked, filter=where, batch_readahead=2, fragment_readahead=1):
-            if batch.num_rows:
-                yield batch
-    except (pa.ArrowException, OSError) as error:
-        raise UsageError(f"the table {table} cannot be read", where=str(record), got=str(error)) from None
+    files = table_files(record, table)
+    ahead = {"batch_readahead": 2, "fragment_readahead": 1}
+    yield from read_batches(files, table, schema=TABLES[table], columns=columns, where=where, **ahead)

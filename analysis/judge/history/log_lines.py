@@ -11,9 +11,13 @@ from pathlib import Path
 
 from analysis.judge.history.timeline import MILLISECOND_NS
 from ebbtide.record.files import LOGS_DIR
+from ebbtide.untrusted.files import UnreadableFile, open_file
 
-UNREADABLE = (EOFError, OSError, ValueError, zlib.error)
+UNREADABLE = (EOFError, OSError, ValueError, UnreadableFile, zlib.error)
 """What reading a log raises if the log is damaged."""
+
+_LOG_BYTES_MAX, _LINE_BYTES_MAX = 512 << 20, 1 << 20
+"""Uncompressed; some kilobytes that are compressed can stand for terabytes."""
 
 _TRUNCATED = re.compile(rb"^(\S+) .*Log partition=(\S+), .*Truncating to offset (\d+)")
 """`UnifiedLog.truncateTo` (3.9.0)."""
@@ -27,9 +31,17 @@ def logs_of(record: Path, role: str, nodes: Sequence[int]) -> list[Path]:
 
 
 def lines_of(log: Path) -> Iterator[bytes]:
-    """Yield the lines of a log, compressed or not."""
-    with gzip.open(log) if log.suffix == ".gz" else log.open("rb") as lines:
-        yield from lines
+    """Yield the lines of a log, compressed or not; long ones in pieces.
+
+    Raises `EOFError` if the log is longer than that of a node can be.
+    """
+    left = _LOG_BYTES_MAX
+    with open_file(log, what="a log of the record") as file, gzip.open(file) if log.suffix == ".gz" else file as lines:
+        while line := lines.readline(_LINE_BYTES_MAX):
+            left -= len(line)
+            if left < 0:
+                raise EOFError(f"more than {_LOG_BYTES_MAX:,} bytes")
+            yield line
 
 
 def time_ns(stamp: bytes) -> int:

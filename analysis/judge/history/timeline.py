@@ -8,18 +8,21 @@ the controller's, in whole milliseconds.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
-import pyarrow as pa
-import pyarrow.dataset as ds
 
 from analysis.evidence.report import ControllerLog, TimelineReport, report_of
 from ebbtide.errors import UsageError
 from ebbtide.record.rows import BrokerEvent, ConfigChange, PartitionState
 from ebbtide.record.tables import TABLES, table_files
+from ebbtide.untrusted.parquet import read_rows
+from ebbtide.untrusted.values import decoding
+
+T = TypeVar("T")
 
 TopicPartition = tuple[str, int]
 
@@ -80,11 +83,7 @@ def rows(record: Path, table: str) -> list[dict[str, object]]:
     if not files:
         return []
     schema = TABLES[table]
-    try:
-        read = ds.dataset([str(file) for file in files], format="parquet", schema=schema).to_table()
-        read = read.sort_by("metadata_offset")
-    except (pa.ArrowException, OSError) as error:
-        raise UsageError(f"the table {table} cannot be read", where=str(record), got=str(error)) from None
+    read = read_rows(files, table, schema=schema).sort_by("metadata_offset")
     required = [field.name for field in schema if not field.nullable]
     lacking = [name for name in required if read.column(name).null_count]
     if lacking:
@@ -94,25 +93,36 @@ def rows(record: Path, table: str) -> list[dict[str, object]]:
     return list(read.to_pylist())
 
 
+def _rows_as(record: Path, table: str, kind: type[T]) -> list[T]:
+    found = rows(record, table)
+    with decoding(f"the table {table}", record):
+        return [msgspec.convert(row, kind) for row in found]
+
+
 def load_timeline(record: Path) -> Timeline:
     """Read the timeline of a record.
 
     Tables that are missing or empty are named in `missing`, not refused.
     """
-    partition_rows, broker_rows, config_rows = (rows(record, name) for name in ("partitions", "brokers", "configs"))
+    partition_rows = _rows_as(record, "partitions", PartitionState)
+    broker_rows = _rows_as(record, "brokers", BrokerEvent)
+    config_rows = _rows_as(record, "configs", ConfigChange)
     report = report_of(record, "timeline", TimelineReport)
     by_partition: dict[TopicPartition, list[PartitionState]] = {}
-    for row in partition_rows:
-        state = msgspec.convert(row, PartitionState)
+    for state in partition_rows:
         states = by_partition.setdefault((state.topic, state.partition), [])
         if not (states and _is_same_state(states[-1], state)):
             states.append(state)
-    empty = {"partitions": partition_rows, "brokers": broker_rows, "configs": config_rows}
+    by_table: dict[str, Sequence[object]] = {
+        "partitions": partition_rows,
+        "brokers": broker_rows,
+        "configs": config_rows,
+    }
     return Timeline(
         partitions={key: tuple(states) for key, states in by_partition.items()},
-        brokers=tuple(msgspec.convert(row, BrokerEvent) for row in broker_rows),
-        configs=tuple(msgspec.convert(row, ConfigChange) for row in config_rows),
-        missing=frozenset(name for name, found in empty.items() if not found),
+        brokers=tuple(broker_rows),
+        configs=tuple(config_rows),
+        missing=frozenset(name for name, found in by_table.items() if not found),
         torn=report is not None and any(log.damage is not None for log in _logs_used(report)),
         gaps=report is None or bool(report.skipped) or any(log.start_offset > 0 for log in _logs_used(report)),
     )

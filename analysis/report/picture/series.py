@@ -14,13 +14,12 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
 
 from analysis.judge.history.timeline import TopicPartition
 from analysis.report.picture.model import BIN_NS, LogEnds, OffsetPoint, RecordCounts
-from ebbtide.errors import UsageError
 from ebbtide.record.steps import StepEntry
 from ebbtide.record.tables import TABLES, table_files
+from ebbtide.untrusted.parquet import read_batches
 
 _BATCH_ROWS = 131_072
 
@@ -80,13 +79,8 @@ def _time(point: OffsetPoint) -> int:
 
 def _scan(record: Path, table: str, columns: list[str], only: Any = None) -> Iterable[pa.RecordBatch]:
     files = table_files(record, table)
-    if not files:
-        return
-    try:
-        dataset = ds.dataset([str(file) for file in files], format="parquet", schema=TABLES[table])
-        yield from dataset.to_batches(columns=columns, filter=only, batch_size=_BATCH_ROWS)
-    except (pa.ArrowException, OSError) as error:
-        raise UsageError(f"the table {table} cannot be read", where=str(record), got=str(error)) from None
+    if files:
+        yield from read_batches(files, table, schema=TABLES[table], columns=columns, where=only, batch_size=_BATCH_ROWS)
 
 
 def _rows(record: Path, table: str, columns: list[str]) -> Iterable[dict[str, Any]]:

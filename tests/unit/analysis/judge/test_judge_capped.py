@@ -58,6 +58,8 @@ SHOWN = (
 
 OTHER = (
     "analysis.judging.many_records._SHOWN_MAX",  # letters of an error
+    "analysis.judge.history.log_lines._LINE_BYTES_MAX",  # a longer line is read in pieces
+    "analysis.judge.history.log_lines._LOG_BYTES_MAX",  # a longer log counts as damaged
     "analysis.judge.trace.actions._EVERY_ISR_MAX",  # only for the nearest states that are shown
     "analysis.reconcile.class_archive.KEPT_MAX",  # archives of classes
     "analysis.reconcile.class_archive._PART_MAX_S",

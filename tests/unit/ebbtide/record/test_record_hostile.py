@@ -31,7 +31,7 @@ def test_what_is_no_json_is_one_clear_error(tmp_path: Path, content: bytes) -> N
     (tmp_path / "clients").mkdir()
     for name in ("manifest.json", "steps.jsonl", "clients/producer-1.jsonl"):
         (tmp_path / name).write_bytes(content)
-    with pytest.raises(UsageError, match="not JSON"):
+    with pytest.raises(UsageError, match="cannot be decoded"):
         read_manifest(tmp_path)
     with pytest.raises(UsageError, match=r"steps\.jsonl is damaged"):
         read_steps(tmp_path)

@@ -104,7 +104,7 @@ def test_a_bad_record_does_not_stop_the_others_from_being_judged(
     out, err = capsys.readouterr()
     assert [json.loads(line)["run_id"] for line in out.splitlines()] == ["predicted"]
     assert "no such run record" in err
-    assert "manifest.json is not JSON" in err
+    assert "manifest.json cannot be decoded" in err
 
 
 def test_the_error_for_a_folder_without_records_says_that_a_folder_of_records_would_do(
@@ -229,7 +229,7 @@ def test_runs_lists_newest_first_and_damaged_ones_as_such(
     predicted = rows[2]
     assert (predicted["outcome"], predicted["acked"], predicted["lost"]) == ("as-predicted", 1000, 1000)
     assert predicted["bytes"] > 1000
-    assert (rows[3]["status"], rows[3]["why"]) == ("damaged", "manifest.json is not JSON")
+    assert (rows[3]["status"], rows[3]["why"]) == ("damaged", "manifest.json cannot be decoded")
     assert rows[3]["next"].endswith(f"or remove {records['damaged']}")
     assert "outcome" not in rows[0]
 
@@ -240,7 +240,7 @@ def test_runs_as_a_table(records: dict[str, Path], capsys: pytest.CaptureFixture
     main(["runs", str(records["damaged"].parent)])
     out = capsys.readouterr().out
     assert re.search(r"1,000 +1,000 ", out)
-    assert f"{records['damaged']}: manifest.json is not JSON\n  next: copy the record again" in out
+    assert f"{records['damaged']}: manifest.json cannot be decoded\n  next: copy the record again" in out
     assert "not judged" in out
     assert "damaged" in out
 

@@ -1,0 +1,89 @@
+"""What a record folder may hold, and what its manifest may say.
+
+Both are checked before anything else of the record is read: everything else is then made for what is possible.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+from ebbtide.errors import UsageError
+from ebbtide.record.files import ANOMALIES_DIR, JOURNAL_DIR, LOGS_DIR, RAW_DIR, WIRE_FILE, WITNESS_DIR
+from ebbtide.untrusted.files import special_kind
+
+_FILES = frozenset(
+    {"manifest.json", "scenario.toml", "steps.jsonl", "evidence.json", "verdict.json", "report.html", "SHA256SUMS"}
+    | {WIRE_FILE}
+)
+_FOLDERS = frozenset({RAW_DIR, JOURNAL_DIR, ANOMALIES_DIR, WITNESS_DIR, LOGS_DIR})
+_NOT_READ = frozenset({"kept", "cluster"})
+"""Folders of a record that no reader of records opens. Those of a cluster that is up hold pipes and sockets."""
+
+
+def check_contents(record: Path) -> None:
+    """Raise `UsageError` if something in the record is not what a run leaves.
+
+    - A pipe, a socket or a device: whoever reads it may wait for ever.
+    - A file in the place of a folder, or a folder in the place of a file.
+    - A link that leads out of the record: a report would show what only the reader of the record may see.
+    """
+    home = os.path.realpath(record)
+    again = f"copy the record again from where it was made, or remove {record}"
+    for entry in _entries(record):
+        where = str(entry.path)
+        try:
+            mode = entry.stat().st_mode
+        except OSError:
+            # A link to nothing: what it stands for is missing.
+            continue
+        if entry.is_symlink() and not is_below(os.path.realpath(where), home):
+            raise UsageError(
+                "a link in the record leads out of it",
+                where=where,
+                got=f"a link to {os.readlink(where)}",
+                allowed="files and folders, and links to files of the record",
+                next=again,
+            )
+        kind = special_kind(mode)
+        if not stat.S_ISDIR(mode) and kind is not None:
+            raise UsageError(
+                "something in the record is neither a file nor a folder",
+                where=where,
+                got=kind,
+                allowed="regular files and folders",
+                next=again,
+            )
+        if Path(where).parent == record:
+            is_folder = stat.S_ISDIR(mode)
+            if entry.name in (_FILES if is_folder else _FOLDERS):
+                raise UsageError(
+                    f"{entry.name} of the record is {'a folder' if is_folder else 'not a folder'}",
+                    where=where,
+                    allowed="a regular file" if is_folder else "a folder",
+                    next=again,
+                )
+
+
+def is_below(path: str, home: str) -> bool:
+    """Whether a resolved path is the folder `home`, or lies in it."""
+    return path == home or path.startswith(home.rstrip(os.sep) + os.sep)
+
+
+def _entries(record: Path) -> Iterator[os.DirEntry[str]]:
+    """Yield everything in a record that is read; folders that are links are not entered."""
+    folders: list[str] = [str(record)]
+    while folders:
+        folder = folders.pop()
+        try:
+            found = list(os.scandir(folder))
+        except OSError as error:
+            raise UsageError("a folder of the record cannot be read", where=folder, got=error.strerror) from None
+        for entry in found:
+            if folder == str(record) and entry.name in _NOT_READ:
+                continue
+            yield entry
+            if entry.is_dir(follow_symlinks=False):
+                folders.append(entry.path)

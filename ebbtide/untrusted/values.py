@@ -1,0 +1,105 @@
+"""The one way to decode JSON and TOML that somebody else may have written.
+
+Decoders have an exception for each thing that can be wrong, and accept values that the code behind them cannot take:
+tables nested deeper than Python's stack, and whole numbers of more than 64 bits.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import struct
+import tomllib
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from ebbtide.errors import UsageError
+
+T = TypeVar("T")
+
+DEPTH_MAX = 64
+"""How deep lists and tables may be nested; scenarios and records have less than ten levels."""
+
+_SHOWN_MAX = 300
+_INT_MIN, _INT_MAX = -(2**63), 2**63 - 1
+
+
+DECODING_ERRORS = (ValueError, LookupError, ArithmeticError, TypeError, struct.error, RecursionError, MemoryError)
+"""What Python, msgspec and pyarrow raise for bytes that are not what their format promises."""
+
+
+@contextlib.contextmanager
+def decoding(what: str, where: Path | str, *, next: str | None = None) -> Iterator[None]:
+    """Turn every error of a decoder in the block into one `UsageError`, which says that `what` is damaged.
+
+    The block may only decode: a bug in other code would be reported as damage.
+    """
+    try:
+        yield
+    except DECODING_ERRORS as error:
+        raise UsageError(
+            f"{what} is damaged", where=str(where), got=f"{type(error).__name__}: {error}"[:_SHOWN_MAX], next=next
+        ) from None
+
+
+def decode_json(content: bytes, kind: type[T], dec_hook: Callable[[type, Any], Any] | None = None) -> T:
+    """Return the value of type `kind`. Raises only `msgspec.DecodeError`.
+
+    `dec_hook` is msgspec's: it reads types that msgspec does not know. It may raise `ValueError`, which is converted.
+    """
+    try:
+        check_values(msgspec.json.decode(content))
+        return msgspec.json.decode(content, type=kind, dec_hook=dec_hook)
+    except msgspec.DecodeError:
+        raise
+    except (ValueError, RecursionError, OverflowError) as error:
+        raise msgspec.DecodeError(str(error)) from None
+
+
+def decode_toml(text: str) -> dict[str, Any]:
+    """Return the tables of a TOML file. Raises only `ValueError`.
+
+    Whole numbers may have more than 64 bits: whoever reads them says where they stand in the file.
+    """
+    try:
+        tables = tomllib.loads(text)
+        check_values(tables, any_size=True)
+    except RecursionError:
+        raise ValueError(_too_deep()) from None
+    return tables
+
+
+def check_values(value: Any, *, any_size: bool = False) -> None:
+    """Raise `ValueError` for values nested too deep and, unless `any_size`, for whole numbers of more than 64 bits."""
+    level: Iterable[Any] = (value,)
+    for _ in range(DEPTH_MAX + 1):
+        inner: list[Any] = []
+        for one in level:
+            if isinstance(one, dict):
+                inner += one.values()
+            elif isinstance(one, list):
+                inner += one
+            elif not any_size and isinstance(one, int) and not _INT_MIN <= one <= _INT_MAX:
+                raise ValueError(f"a whole number of more than 64 bits - at `${_place_of(value, one)}`")
+        if not inner:
+            return
+        level = inner
+    raise ValueError(_too_deep())
+
+
+def _place_of(value: Any, wanted: int) -> str:
+    """Return the first place of a number in `value`, as msgspec writes places."""
+    below = [(f".{key}", one) for key, one in value.items()] if isinstance(value, dict) else []
+    below += [(f"[{at}]", one) for at, one in enumerate(value)] if isinstance(value, list) else []
+    for name, one in below:
+        if one is wanted:
+            return name
+        if isinstance(one, dict | list) and (place := _place_of(one, wanted)):
+            return name + place
+    return ""
+
+
+def _too_deep() -> str:
+    return f"lists and tables nested more than {DEPTH_MAX} deep"
