@@ -66,7 +66,7 @@ OTHER = (
     "analysis.reconcile.files._DIGITS_MAX",  # letters of a name
     "analysis.reconcile.files._SHOWN_MAX",
     "analysis.reconcile.narrowing.BLOCKS_MAX",  # with more of them all rows are looked at
-    "analysis.reconcile.session._HEAP_MIB_MAX",  # how Spark is set up
+    "analysis.reconcile.heap._HEAP_MIB_MAX",  # how Spark is set up
     "analysis.reconcile.session._INTERPRETED_ROWS_MAX",
     "analysis.reconcile.session._PARTS_MAX",
     "analysis.reconcile.session._QUICK_ROWS_MAX",
