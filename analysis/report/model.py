@@ -26,7 +26,7 @@ from ebbtide.record.outages import age_text, oldest_text, outage_text
 from ebbtide.record.predictions import prediction_of
 from ebbtide.record.rows import PartitionState
 from ebbtide.record.steps import StepEntry
-from ebbtide.record.verdict import Loss, Regression, Verdict, count_acked_by_brokers
+from ebbtide.record.verdict import Loss, Regression, Verdict
 from ebbtide.scenario.parse import load
 from ebbtide.scenario.steps.waiting import WaitStep
 from ebbtide.scenario.write import SCENARIO
@@ -229,19 +229,10 @@ def _scenario_title(record: Path) -> str:
 
 
 def _figures(record: Path, verdict: Verdict, manifest: Manifest) -> tuple[tuple[str, str], ...]:
-    counts = verdict.counts
     return (
-        *(
-            (name, words.send_count(record, verdict, count))
-            for name, count in (
-                ("sent", counts.sends),
-                ("acked", count_acked_by_brokers(counts, verdict.coverage)),
-                ("failed", counts.failed),
-                ("unknown", counts.unknown),
-            )
-        ),
+        *words.send_counts(record, verdict),
         ("acks=0, lost", words.count_lost_acks_0(verdict)),
-        ("read", f"{counts.polls:,}"),
+        ("read", f"{verdict.counts.polls:,}"),
         ("lost, committed", words.count_lost_text(verdict, committed=True)),
         ("lost, not committed", words.count_lost_text(verdict, committed=False)),
         ("oldest lost", oldest_text(verdict)),

@@ -19,9 +19,11 @@ from analysis.report.protocol import as_one_line, protocol_row
 from ebbtide.record.manifest import Manifest, read_manifest
 from ebbtide.record.outages import oldest_text, outage_text
 from ebbtide.record.predictions import prediction_of
-from ebbtide.record.verdict import Loss, RecordedElection, Verdict, count_acked_by_brokers
+from ebbtide.record.verdict import Loss, RecordedElection, Verdict
 
-_STYLE = {"as-predicted": "green", "contradicted": "bold red", "inconclusive": "yellow"}
+_LOST = "lost, committed"
+_OUTCOME_STYLE = {"as-predicted": "", "contradicted": "bold red", "inconclusive": "yellow"}
+"""A run that lost records as predicted is not green: the colour of what was lost says how bad it is."""
 _CAUSES_MAX = 3
 _GAP = "  "
 _TEXT_WIDTH = 100
@@ -32,15 +34,15 @@ _CELL_WIDTH_MIN = 20
 class JudgedRun(msgspec.Struct, frozen=True, kw_only=True):
     """A judged run: its record, its figures, its verdict, its elections from the ELR.
 
-    `acked`: how many records were acked, as it is shown. `target`: the release, and the feature
-    levels that were asked for. `protocol`: what the specification says of the run
-    (`analysis.report.protocol`).
+    `sends`: how many records were sent, acked, failed and unknown, as they are shown. `target`: the
+    release, and the feature levels that were asked for. `protocol`: what the specification says of
+    the run (`analysis.report.protocol`).
     """
 
     record: str
     manifest: Manifest
     verdict: Verdict
-    acked: str
+    sends: tuple[tuple[str, str], ...]
     target: str
     protocol: str
     from_elr: tuple[RecordedElection, ...] = ()
@@ -57,7 +59,7 @@ def judged_run(record: Path, verdict: Verdict, *, named: str | None = None) -> J
         record=named or str(record),
         manifest=manifest,
         verdict=verdict,
-        acked=words.send_count(record, verdict, count_acked_by_brokers(verdict.counts, verdict.coverage)),
+        sends=words.send_counts(record, verdict),
         target=words.target(record, manifest) or "unknown",
         protocol=protocol_row(verdict, prediction_of(record, manifest)),
         from_elr=from_elr,
@@ -70,9 +72,9 @@ def summary_lines(run: JudgedRun) -> list[tuple[str, str]]:
     worst = _worst_loss(verdict)
     return [
         ("scenario", run.manifest.scenario or "-"),
-        ("acked", run.acked),
+        *run.sends,
         ("acks=0, lost", words.count_lost_acks_0(verdict)),
-        ("lost, committed", words.count_lost_text(verdict, committed=True)),
+        (_LOST, words.count_lost_text(verdict, committed=True)),
         ("lost, not committed", words.count_lost_text(verdict, committed=False)),
         ("cause", "\n".join(_causes(verdict)) or "-"),
         (
@@ -101,7 +103,7 @@ def summary_table(runs: Sequence[JudgedRun]) -> Table:
     columns = [summary_lines(run) for run in runs]
     for at, (name, _) in enumerate(columns[0] if columns else []):
         cells = [
-            Text(column[at][1], style=_STYLE[run.verdict.outcome] if name == "outcome" else "")
+            Text(column[at][1], style=_style(name, column[at][1], run.verdict))
             for column, run in zip(columns, runs, strict=True)
         ]
         table.add_row(name, *cells)
@@ -121,6 +123,15 @@ def summary_text(runs: Sequence[JudgedRun]) -> str:
     return "\n".join(
         _GAP.join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines
     )
+
+
+def _style(row: str, shown: str, verdict: Verdict) -> str:
+    """Return the style of a cell: of the row of committed losses, and of the outcome."""
+    if row == _LOST:
+        return {"0": "green", words.UNKNOWN: "yellow"}.get(shown, "bold red")
+    if row == "outcome":
+        return _OUTCOME_STYLE[verdict.outcome]
+    return ""
 
 
 def _folded_row(row: Sequence[str], width: int) -> list[tuple[str, ...]]:

@@ -96,9 +96,22 @@ def has_sends(record: Path, verdict: Verdict) -> bool:
     return verdict.counts.sends > 0 or (bool(verdict.properties) and bool(table_files(record, "sends")))
 
 
-def send_count(record: Path, verdict: Verdict, count: int) -> str:
-    """Return a count of sends; `?` where the record has none to count."""
-    return f"{count:,}" if has_sends(record, verdict) else UNKNOWN
+def send_counts(record: Path, verdict: Verdict) -> tuple[tuple[str, str], ...]:
+    """Return how many records were sent, acked by a broker, failed and unknown, each with its name.
+
+    `?` where the record has no sends to count.
+    """
+    counts = verdict.counts
+    known = has_sends(record, verdict)
+    return tuple(
+        (name, f"{count:,}" if known else UNKNOWN)
+        for name, count in (
+            ("sent", counts.sends),
+            ("acked", count_acked_by_brokers(counts, verdict.coverage)),
+            ("failed", counts.failed),
+            ("unknown", counts.unknown),
+        )
+    )
 
 
 def count_lost_acks_0(verdict: Verdict) -> str:

@@ -193,17 +193,24 @@ class Prediction(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     violates: tuple[str, ...] = ()
 
 
+PROTOCOL_ALONE = Prediction(
+    kafka=">=3.3",
+    clause="the scenario has no prediction: judged by KIP-966, KIP-704 and KIP-903 alone, which allow some losses",
+)
+"""The prediction of a scenario that has none: a run is contradicted only where it violates the protocol."""
+
+
 class Scenario(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A whole scenario file."""
 
     name: str
     title: str
-    description: str
+    description: str = ""
     kafka: tuple[str, ...]
     cluster: ClusterSpec = ClusterSpec()
     topics: dict[str, TopicSpec]
     producers: tuple[ProducerSpec, ...]
     consumers: tuple[ConsumerSpec, ...] = ()
     steps: tuple[StepSpec, ...] = ()
-    predictions: tuple[Prediction, ...]
+    predictions: tuple[Prediction, ...] = (PROTOCOL_ALONE,)
     settle_s: float = 60.0

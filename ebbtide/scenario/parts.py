@@ -65,7 +65,7 @@ class TablePart(msgspec.Struct, frozen=True, kw_only=True):
     @classmethod
     def of(cls, struct: Any) -> TablePart:
         """All of a struct."""
-        values = {one.encode_name: getattr(struct, one.name) for one in struct_fields(type(struct))}
+        values = {one.encode_name: getattr(struct, one.name) for one in struct_fields(struct.__class__)}
         nested = {key: cls.of(value) if isinstance(value, _INNER_TABLES) else value for key, value in values.items()}
         return cls(type=type(struct), values=nested)
 

@@ -119,4 +119,4 @@ def _read_trigger(value: Mapping[str, Any]) -> Trigger:
 
 
 def _fields(part: Any) -> dict[str, Any]:
-    return {field.encode_name: to_plain(getattr(part, field.name)) for field in struct_fields(type(part))}
+    return {field.encode_name: to_plain(getattr(part, field.name)) for field in struct_fields(part.__class__)}

@@ -176,7 +176,7 @@ WAITING = f'step = "wait"\n{STEP}'
         ('acks = "all"\ncount = 100000', 'acks = "most"', {"producers[0].acks", "producers[0].count"}),
         ("count = 100000\n", 'rate_per_s = "fast"\n', {"producers[0].rate_per_s"}),
         ("count = 100000\n", "cuont = 100000\n", {"producers[0].cuont"}),
-        ("[[predictions]]", "[[prediction]]", {"prediction", "predictions"}),
+        ("[[predictions]]", "[[prediction]]", {"prediction"}),
         (
             "[topics.t]",
             '[cluster]\nbrokers = "five"\n[topics.u]\nreplication_factor = 5\n[topics.t]',

@@ -1,0 +1,51 @@
+"""The table of judged runs: counts of sends, and colours that follow the loss."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+from judge_records import last_replica_standing
+from rich.text import Text
+
+from analysis.report.summary import JudgedRun, judged_run, summary_table
+from ebbtide.record.verdict import Counts, Outcome
+
+
+def _styles(run: JudgedRun) -> dict[str, str]:
+    table = summary_table([run])
+    names, cells = (list(column.cells) for column in table.columns)
+    return {str(name): str(cell.style) for name, cell in zip(names, cells, strict=True) if isinstance(cell, Text)}
+
+
+@pytest.mark.parametrize(
+    ("outcome", "style"), [("as-predicted", ""), ("contradicted", "bold red"), ("inconclusive", "yellow")]
+)
+def test_a_run_that_lost_committed_records_is_red_there_whatever_was_predicted(
+    tmp_path: Path, outcome: Outcome, style: str
+) -> None:
+    verdict = msgspec.structs.replace(last_replica_standing(tmp_path).judge(), outcome=outcome)
+    styles = _styles(judged_run(tmp_path, verdict))
+    assert (styles["lost, committed"], styles["outcome"]) == ("bold red", style)
+
+
+def test_only_a_run_that_is_known_to_have_lost_nothing_is_green(tmp_path: Path) -> None:
+    verdict = last_replica_standing(tmp_path).judge()
+    safe = msgspec.structs.replace(verdict, losses=[], anomalies=[], counts=Counts(sends=5, acked=5))
+    assert _styles(judged_run(tmp_path, safe))["lost, committed"] == "green"
+    unknown = msgspec.structs.replace(safe, counts=Counts(), properties=[])
+    assert _styles(judged_run(tmp_path, unknown))["lost, committed"] == "yellow"
+
+
+def test_the_table_has_what_was_sent_acked_failed_and_unknown(tmp_path: Path) -> None:
+    verdict = last_replica_standing(tmp_path).judge()
+    counts = Counts(sends=1_010, acked=1_000, failed=7, unknown=3)
+    run = judged_run(tmp_path, msgspec.structs.replace(verdict, counts=counts, coverage={}))
+    assert run.sends == (("sent", "1,010"), ("acked", "1,000"), ("failed", "7"), ("unknown", "3"))
+
+
+def test_without_sends_their_counts_are_unknown(tmp_path: Path) -> None:
+    verdict = last_replica_standing(tmp_path).judge()
+    run = judged_run(tmp_path, msgspec.structs.replace(verdict, counts=Counts(), properties=[]))
+    assert {shown for _, shown in run.sends} == {"?"}
