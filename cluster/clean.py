@@ -10,13 +10,17 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
-from filelock import FileLock
 
 from cluster.host.containers import abandoned_containers
 from cluster.host.ledger import Entry, ledgers_dir, read_ledger
 from cluster.host.processes import is_alive
 from ebbtide.errors import EbbtideError
+from ebbtide.locks import await_lock
+from ebbtide.ownership import check_trusted
 from ebbtide.scratch import remove_abandoned
+
+LOCK_TIMEOUT_S = 180.0
+"""More than another `clean` needs to undo the largest cluster."""
 
 
 class CleanOutcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,7 +46,8 @@ def clean(ledgers: Path | None = None, *, forget: bool = False) -> list[CleanOut
     home = ledgers or ledgers_dir()
     by_ledger = []
     if home.is_dir():
-        with FileLock(home / ".lock"):
+        check_trusted(home)
+        with await_lock(home / ".lock", purpose="another `ebbtide clean` to end", timeout_s=LOCK_TIMEOUT_S):
             by_ledger = [_clean_one(path, forget) for path in sorted(home.glob("*.jsonl"))]
     found = by_ledger + [
         _undo_entries(container.run_id, [container])

@@ -2,7 +2,8 @@
 
 The kernel releases them however the process ends.
 
-Other users, containers and namespaces see the same lock; a pid would mean another process there.
+Other containers and namespaces see the same lock; a pid would mean another process there. Only this user can open a
+lock's file: whoever can open it can hold it, and make others wait.
 """
 
 from __future__ import annotations
@@ -10,10 +11,15 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from ebbtide.errors import UsageError
+from ebbtide.errors import HarnessError, UsageError
+from ebbtide.ownership import FILE_MODE, open_private
+from ebbtide.waiting import WaitExpired, wait_until
+
+_NOTE_AFTER_S = 1.0
 
 
 class LockUnavailable(UsageError):
@@ -34,22 +40,98 @@ def hold_lock(folder: Path, *, busy: str, unlockable: str, next: str) -> Iterato
         return LockUnavailable(unlockable, where=str(path), got=error.strerror, allowed=allowed)
 
     try:
-        lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
     except OSError as error:
         raise cannot_lock(error) from None
     try:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            holder = os.read(lock, 32).decode(errors="replace").strip() or "unknown"
-            raise LockUnavailable(busy, where=str(folder), got=f"held by process {holder}", next=next) from None
+            raise LockUnavailable(busy, where=str(folder), got=f"held by {_holder_of(lock)}", next=next) from None
         except OSError as error:
             raise cannot_lock(error) from None
-        os.truncate(lock, 0)
-        os.write(lock, f"{os.getpid()}\n".encode())
+        _sign(lock)
         yield
     finally:
         os.close(lock)
+
+
+def note_on_stderr(text: str) -> None:
+    """Print a line to stderr."""
+    with contextlib.suppress(OSError, AttributeError):  # stderr may be closed
+        sys.stderr.write(f"{text}\n")
+        sys.stderr.flush()
+
+
+@contextlib.contextmanager
+def await_lock(
+    path: Path, *, purpose: str, timeout_s: float, note: Callable[[str], None] = note_on_stderr
+) -> Iterator[None]:
+    """Hold the lock file `path` in the block, after waiting for whoever holds it.
+
+    `purpose` says what the lock is for. `note` gets a sentence if that takes longer than a second. Raises
+    `HarnessError` after `timeout_s`, and for a file that cannot be locked.
+    """
+    try:
+        lock = open_private(path, os.O_RDWR | os.O_CREAT)
+    except OSError as error:
+        raise HarnessError(f"cannot lock {purpose}", where=str(path), got=error.strerror) from None
+    try:
+        if not _await(lock, path, purpose, min(_NOTE_AFTER_S, timeout_s)):
+            note(f"waiting for {purpose}: {_holder_of(lock)} holds {path}")
+            if not _await(lock, path, purpose, timeout_s):
+                raise HarnessError(
+                    f"waited {timeout_s:g} s for {purpose}",
+                    where=str(path),
+                    got=f"held by {_holder_of(lock)}",
+                    next=f"wait until that process has ended, or end it; it is listed by: fuser -v {path}",
+                )
+        _sign(lock)
+        yield
+    finally:
+        os.close(lock)
+
+
+def _await(lock: int, path: Path, purpose: str, timeout_s: float) -> bool:
+    """Wait for the lock; false if it is still held after `timeout_s`."""
+    try:
+        wait_until(lambda: _try(lock, path, purpose), awaited=purpose, timeout_s=timeout_s, poll_s=0.05)
+    except WaitExpired:
+        return False
+    return True
+
+
+def _try(lock: int, path: Path, purpose: str) -> bool:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError as error:
+        raise HarnessError(
+            f"cannot lock {purpose}",
+            where=str(path),
+            got=error.strerror,
+            allowed="a file system that supports flock",
+        ) from None
+    return True
+
+
+def _sign(lock: int) -> None:
+    """Write this process's pid into the lock's file."""
+    os.truncate(lock, 0)
+    os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
+
+
+def _holder_of(lock: int) -> str:
+    """Return who holds a lock as the kernel knows it, else as the file says."""
+    status = os.fstat(lock)
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        for line in Path("/proc/locks").read_text().splitlines():
+            words = line.split()
+            if words[1] == "FLOCK" and words[5].endswith(f":{status.st_ino}") and int(words[4]) > 0:
+                return f"process {words[4]}"
+    signed = os.pread(lock, 32, 0).decode(errors="replace").strip()
+    return f"process {signed}" if signed.isdigit() else "an unknown process"
 
 
 def is_held(path: Path, *, follow: bool = True) -> bool | None:

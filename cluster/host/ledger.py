@@ -25,6 +25,7 @@ from cluster.host.slow_volume import Slowness
 from cluster.host.volumes import Volume
 from cluster.host.writeback import KernelWriteBack, WriteBackHold
 from ebbtide.errors import EbbtideError, HarnessError, UsageError
+from ebbtide.ownership import make_private_folder, open_private, read_private
 from ebbtide.places import state_dir
 from ebbtide.record.files import RUN_ID_ALLOWED, is_run_id
 from ebbtide.signals import defer_signals, unwind_on_signals
@@ -86,7 +87,7 @@ class Ledger:
         """Private: use `Ledger.open`."""
         self.path = path
         self.run_id = run_id
-        self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+        self._file = open_private(path, os.O_WRONLY | os.O_APPEND)
         self._lock = threading.RLock()
         self._entries: dict[int, Entry] = {}
         self._next = 0
@@ -109,8 +110,9 @@ class Ledger:
         part = home / f".{run_id}.{os.getpid()}.part"
         opened = LedgerOpened(run_id=run_id, owner=identify(os.getpid()), folder=str(folder.absolute()))
         try:
-            home.mkdir(parents=True, exist_ok=True)
-            part.write_bytes(msgspec.json.encode(opened) + b"\n")
+            make_private_folder(home)
+            with os.fdopen(open_private(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb") as file:
+                file.write(msgspec.json.encode(opened) + b"\n")
             # Linked under its name only when it is complete: `clean` never meets a ledger without its first line.
             os.link(part, path)
         except FileExistsError:
@@ -230,7 +232,7 @@ def read_ledger(path: Path) -> LedgerFile:
     """
     opened: LedgerOpened | None = None
     entries: dict[int, Entry] = {}
-    content = path.read_bytes()
+    content = read_private(path)
     # A last line without its newline was never acknowledged: its thing was not made.
     lines = content.split(b"\n")[:-1]
     for number, text in enumerate(lines, 1):

@@ -14,10 +14,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import msgspec
-from filelock import FileLock
 
 from cluster.host.processes import ProcessId, boot_id, identify, is_alive
 from ebbtide.errors import HarnessError
+from ebbtide.locks import await_lock
+from ebbtide.ownership import make_private_folder, read_private
 from ebbtide.record.files import write_atomically
 from ebbtide.waiting import wait_until
 
@@ -28,6 +29,8 @@ HELD_SETTINGS: dict[str, str] = {
 }
 
 
+_LOCK_S = 30.0
+"""A process holds the lock for less than a second."""
 TURN_TIMEOUT_S = 600.0
 """How long a run waits for runs under the other settings of write-back."""
 
@@ -87,14 +90,14 @@ class _Share(msgspec.Struct, frozen=True, kw_only=True):
 
     @contextlib.contextmanager
     def _lock_shared(self) -> Iterator[None]:
-        Path(self.shared).mkdir(parents=True, exist_ok=True)
-        with FileLock(Path(self.shared) / "lock"):
+        make_private_folder(Path(self.shared))
+        with await_lock(Path(self.shared) / "lock", purpose="the state of the write-back hold", timeout_s=_LOCK_S):
             yield
 
     def _live_state(self) -> _SharedState | None:
         """Return the state of this boot; a reboot has restored the settings already."""
         try:
-            state = msgspec.json.decode(self._state_file.read_bytes(), type=_SharedState)
+            state = msgspec.json.decode(read_private(self._state_file), type=_SharedState)
         except FileNotFoundError:
             return None
         return state if state.boot_id == boot_id() else None

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import IO
 
 import docker
-import filelock
 from docker.errors import APIError, DockerException
 from requests.exceptions import RequestException
 
@@ -24,6 +23,7 @@ from cluster.host.docker_daemon import DockerError
 from cluster.images.find import CLASS_ARCHIVE, IS_KAFKA, Image, find_own_image, own_reference
 from cluster.images.rootfs import make_rootfs, missing_tool
 from cluster.jars import releases
+from ebbtide.locks import await_lock
 from ebbtide.places import cache_dir
 from ebbtide.releases.known_releases import parse_version
 from ebbtide.signals import defer_signals, unwind_on_signals
@@ -33,6 +33,8 @@ from ebbtide.waiting import WaitExpired, wait_until
 _MTIME_S = 315532800
 _FILES = ("Dockerfile", "make-class-archive", "start-node")
 _CANCEL_TIMEOUT_S = 20.0
+_BUILD_TIMEOUT_S = 1800.0
+"""How long a build waits for another one on the host."""
 _SHOWN_LINES = 12
 
 
@@ -129,16 +131,8 @@ def _exclusive_build(note: Callable[[str], None]) -> Iterator[None]:
     Removing left-overs would otherwise remove what another build needs.
     """
     cache_dir().mkdir(parents=True, exist_ok=True)
-    lock = filelock.FileLock(cache_dir() / ".image.lock")
-    try:
-        lock.acquire(timeout=0)
-    except filelock.Timeout:
-        note("waiting for another build to end")
-        lock.acquire()
-    try:
+    with await_lock(cache_dir() / ".image.lock", purpose="another build to end", timeout_s=_BUILD_TIMEOUT_S, note=note):
         yield
-    finally:
-        lock.release()
 
 
 @contextlib.contextmanager

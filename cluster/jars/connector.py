@@ -8,11 +8,11 @@ import shutil
 import tempfile
 from pathlib import Path
 
-import filelock
 import msgspec
 import pyspark
 
-from cluster.jars.maven import Artifact, copy_runtime_jars
+from cluster.jars.maven import FETCH_TIMEOUT_S, Artifact, copy_runtime_jars
+from ebbtide.locks import await_lock
 from ebbtide.places import cache_dir
 
 VERSION = "4.0.0"
@@ -28,7 +28,9 @@ def connector_jars() -> list[Path]:
     """
     folder = cache_dir() / "spark-connector" / VERSION
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with filelock.FileLock(folder.parent / ".lock"):
+    with await_lock(
+        folder.parent / ".lock", purpose="another fetch of the connector to end", timeout_s=FETCH_TIMEOUT_S
+    ):
         found = _load_intact(folder)
         return found if found is not None else _fetch(folder)
 

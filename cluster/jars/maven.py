@@ -25,6 +25,9 @@ INSTALL = "apt-get install --no-install-recommends maven openjdk-17-jre-headless
 # Pinned: the plugin that a bare Maven 3.8 would choose is from 2013.
 _COPY_GOAL = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
 
+FETCH_TIMEOUT_S = 1800.0
+"""How long a command waits for another one that fetches into the same cache."""
+
 _POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">
   <modelVersion>4.0.0</modelVersion>
   <groupId>ebbtide</groupId><artifactId>release</artifactId><version>1</version>

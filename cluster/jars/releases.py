@@ -19,12 +19,12 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Literal
 
-import filelock
 import msgspec
 from packaging.version import Version
 
-from cluster.jars.maven import Artifact, ArtifactMissing, copy_runtime_jars
+from cluster.jars.maven import FETCH_TIMEOUT_S, Artifact, ArtifactMissing, copy_runtime_jars
 from ebbtide.errors import HarnessError, UsageError
+from ebbtide.locks import await_lock
 from ebbtide.places import cache_dir
 from ebbtide.releases.known_releases import OLDEST, nearest_release, parse_version
 
@@ -284,16 +284,13 @@ def _missing_error(version: str, error: ArtifactMissing) -> HarnessError | Usage
 @contextlib.contextmanager
 def _lock_cache(version: str, progress: Progress) -> Iterator[None]:
     _releases_dir().mkdir(parents=True, exist_ok=True)
-    lock = filelock.FileLock(_releases_dir() / _LOCK)
-    try:
-        lock.acquire(timeout=0)
-    except filelock.Timeout:
-        progress(FetchEvent(version=version, phase="waiting"))
-        lock.acquire()
-    try:
+    with await_lock(
+        _releases_dir() / _LOCK,
+        purpose="another fetch to end",
+        timeout_s=FETCH_TIMEOUT_S,
+        note=lambda _: progress(FetchEvent(version=version, phase="waiting")),
+    ):
         yield
-    finally:
-        lock.release()
 
 
 @contextlib.contextmanager

@@ -15,7 +15,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
-from filelock import FileLock
 
 from cluster.host.children import Child, start_child
 from cluster.host.ledger import Ledger
@@ -23,6 +22,7 @@ from cluster.jars.releases import LOG_OPTIONS, jars_of
 from cluster.runtime import storage
 from ebbtide.errors import HarnessError
 from ebbtide.java import Java, require_java
+from ebbtide.locks import await_lock
 from ebbtide.properties_file import render
 from ebbtide.record.files import log_command
 from ebbtide.waiting import wait_until
@@ -44,6 +44,8 @@ _OPTIONS = (
 )
 
 _TRAIN_TIMEOUT_S = 120.0
+_ARCHIVE_TIMEOUT_S = 3 * _TRAIN_TIMEOUT_S
+"""How long a start waits for another process that makes the same archive."""
 
 
 class JavaProgram(msgspec.Struct, frozen=True, kw_only=True):
@@ -126,7 +128,7 @@ def ensure_class_archive(installation: Installation) -> Path:
     start or leaves no archive.
     """
     archive = installation.archive()
-    with FileLock(archive.with_suffix(".lock")):
+    with await_lock(archive.with_suffix(".lock"), purpose="the class archive of Kafka", timeout_s=_ARCHIVE_TIMEOUT_S):
         if not archive.is_file():
             with tempfile.TemporaryDirectory(prefix=".classes-", dir=installation.folder) as scratch:
                 os.replace(_train(installation, Path(scratch)), archive)
