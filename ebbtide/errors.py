@@ -11,6 +11,8 @@ from collections.abc import Iterable
 from enum import IntEnum
 from typing import Any
 
+from ebbtide.shown_text import escape_controls
+
 COMMAND_LINE = "the command line"
 """The `file` of `Problems` that are mistakes in the typed command."""
 
@@ -89,7 +91,7 @@ class EbbtideError(Exception):
         ):
             if text is not None:
                 lines.append(f"  {label + ':':<9}{text}")
-        return "\n".join(lines)
+        return escape_controls("\n".join(lines))
 
 
 class UsageError(EbbtideError):
@@ -131,4 +133,4 @@ class Problems(UsageError):
             lines += ["   " + line for line in rest]
         if self.next is not None:
             lines.append(f"  next:    {self.next}")
-        return "\n".join(lines)
+        return escape_controls("\n".join(lines))

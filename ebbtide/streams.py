@@ -1,16 +1,20 @@
-"""Makes output survive a closed pipe and a closed terminal.
+"""Makes output survive a closed pipe and a closed terminal, and keeps control characters out of it.
 
 `| head` neither ends a command nor changes its exit code, and neither does a terminal that is closed under `nohup`.
 """
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import io
 import os
 import stat
 import sys
+from collections.abc import Iterator
 from typing import Any
+
+from ebbtide.shown_text import escape_controls
 
 
 class _DiscardingAfterClose(io.FileIO):
@@ -50,3 +54,38 @@ def ignore_closed_pipes() -> None:
             line_buffering=stream.line_buffering or stream.write_through,
         )
         setattr(sys, name, stream_)
+
+
+class _EscapingStream:
+    """A text stream that shows control characters as escapes; all else is that of `stream`.
+
+    `rich_proxied_file` is how rich finds the stream that it writes colours and cursor movements to.
+    """
+
+    def __init__(self, stream: Any) -> None:
+        self.rich_proxied_file = stream
+
+    def write(self, text: str) -> int:
+        self.rich_proxied_file.write(escape_controls(text))
+        return len(text)
+
+    def writelines(self, lines: list[str]) -> None:
+        for line in lines:
+            self.write(line)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.rich_proxied_file, name)
+
+
+@contextlib.contextmanager
+def escape_output() -> Iterator[None]:
+    """Show control characters in the output as escapes while the block runs.
+
+    Names in records, stores and scenarios are somebody else's, and a terminal obeys control characters.
+    """
+    before = sys.stdout, sys.stderr
+    sys.stdout, sys.stderr = _EscapingStream(sys.stdout), _EscapingStream(sys.stderr)
+    try:
+        yield
+    finally:
+        sys.stdout, sys.stderr = before

@@ -8,20 +8,27 @@ from hashlib import sha256
 
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
+from ebbtide.shown_text import escape_controls
+
 
 @cache
 def page_templates(package: str) -> Environment:
     """Return the templates of a package, and those of the report, which it may include.
 
-    Every value is escaped: names come from scenario files and from Kafka.
+    Every value is escaped, also control characters: names come from scenario files and from Kafka.
     """
     return Environment(
         loader=ChoiceLoader([PackageLoader(one) for one in dict.fromkeys((package, "analysis.report"))]),
         autoescape=True,
+        finalize=_without_controls,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
+
+
+def _without_controls(value: object) -> object:
+    return escape_controls(value) if type(value) is str else value
 
 
 def script_hash(script: str) -> str:

@@ -14,6 +14,7 @@ from ebbtide.scenario.triggers import tag_of
 from ebbtide.scenario.validate import validate
 from ebbtide.scenario.validate_predictions import validate_predictions
 from ebbtide.scenario.validate_properties import validate_outward_properties
+from ebbtide.scenario.validate_texts import validate_texts
 from ebbtide.scenario.validate_usefulness import validate_usefulness
 from ebbtide.untrusted.files import UnreadableFile, is_file, read_text
 from ebbtide.untrusted.values import decode_toml
@@ -60,6 +61,8 @@ def parse(text: str, *, file: str, next: str | None = None, strict: bool = False
     if strict:
         problems += validate_usefulness(parts)
         problems += validate_predictions(parts)
+    told = {one.where for one in problems}
+    problems += [one for one in validate_texts(raw) if one.where not in told]
     if problems:
         raise Problems(file, problems, next=next or _help_of_step(parts, problems))
     return from_plain(raw, Scenario)

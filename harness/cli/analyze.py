@@ -222,9 +222,9 @@ def _print_summary(runs: list[JudgedRun]) -> None:
     from ebbtide.record.files import is_run_id
 
     if sys.stdout.isatty():
-        from rich.console import Console
+        from ebbtide.shown_console import PlainTextConsole
 
-        Console().print(summary_table(runs))
+        PlainTextConsole().print(summary_table(runs))
     else:
         print(summary_text(runs))
     for one in runs:

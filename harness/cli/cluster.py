@@ -152,16 +152,15 @@ def _up(args: Args) -> ExitCode:
 
 
 def _run_daemon(args: Args) -> ExitCode:
-    from rich.console import Console
-
     from ebbtide.daemon.control import choose_name
+    from ebbtide.shown_console import PlainTextConsole
     from harness.daemon.owned_runs import own_cluster
     from harness.runner.display import display_for
 
     scenario = _scenario(args)
     name = choose_name(args.name)
     runs = check_runs(launch_options_of(args), scenario, scenario.kafka)
-    with display_for(Console()) as display:
+    with display_for(PlainTextConsole()) as display:
         (request,) = runs.requests(display, seed_or_new(args.seed))
         own_cluster(
             request,

@@ -61,9 +61,9 @@ def _fetch(versions: Sequence[str]) -> ExitCode:
 
 
 def _fetch_on_terminal(version: str) -> CachedRelease:
-    from rich.console import Console
+    from ebbtide.shown_console import PlainTextConsole
 
-    with Console().status(f"Kafka {version}") as status:
+    with PlainTextConsole().status(f"Kafka {version}") as status:
 
         def show(event: FetchEvent) -> None:
             what = "waiting for another fetch to end" if event.phase == "waiting" else f"{event.jars} jars"

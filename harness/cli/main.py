@@ -22,7 +22,7 @@ import click
 
 from ebbtide.errors import COMMAND_LINE, EbbtideError, ExitCode, UsageError
 from ebbtide.signals import is_interrupt
-from ebbtide.streams import ignore_closed_pipes
+from ebbtide.streams import escape_output, ignore_closed_pipes
 from harness.cli.command import Args, LazyGroup
 from harness.cli.mistakes import Mistakes
 
@@ -69,9 +69,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     Never raises.
     """
+    ignore_closed_pipes()
+    with escape_output():
+        return _main(argv)
+
+
+def _main(argv: Sequence[str] | None) -> int:
     # Debian's `su` keeps a user's PATH, which lacks mkfs, losetup and nft.
     os.environ["PATH"] = os.environ.get("PATH", os.defpath) + ":/usr/sbin:/sbin"
-    ignore_closed_pipes()
     try:
         code = _run(sys.argv[1:] if argv is None else argv)
         sys.stdout.flush()

@@ -72,13 +72,12 @@ def _bug(what: str, error: Exception, log: Path) -> HarnessError:
 @contextlib.contextmanager
 def _log_display(store: Store, night: str) -> Iterator[Display]:
     """Yield a display that writes into the night's log."""
-    from rich.console import Console
-
+    from ebbtide.shown_console import PlainTextConsole
     from harness.runner.display import PlainDisplay
 
     with (
         (store.night_folder(night) / RUNS_LOG).open("a") as file,
-        PlainDisplay(Console(file=file, width=200)) as shown,
+        PlainDisplay(PlainTextConsole(file=file, width=200)) as shown,
     ):
         yield shown
 

@@ -19,11 +19,12 @@ def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, whole:
     widths = [max(map(len, column)) for column in zip(headers, *rows, strict=True)]
     if sys.stdout.isatty():
         from rich import box
-        from rich.console import Console
         from rich.table import Table
         from rich.text import Text
 
-        console = Console()
+        from ebbtide.shown_console import PlainTextConsole
+
+        console = PlainTextConsole()
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
         words = [
             max(len(word) for cell in column for word in cell.split(" ")) for column in zip(headers, *rows, strict=True)

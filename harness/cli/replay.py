@@ -124,9 +124,9 @@ def _print_result(original: LoadedRun, replays: list[Replay], found: list[Replay
     if len(runs) <= _COMPARED_MAX:
         columns = [judged_run(one.folder, one.verdict) for one in runs if one.verdict is not None]
         if sys.stdout.isatty():
-            from rich.console import Console
+            from ebbtide.shown_console import PlainTextConsole
 
-            Console().print(summary_table(columns))
+            PlainTextConsole().print(summary_table(columns))
         else:
             print(summary_text(columns))
     recorded = finding(original.verdict).describe() if original.verdict is not None else "not judged"

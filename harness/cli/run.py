@@ -117,8 +117,7 @@ def _run_and_keep(runs: CheckedRuns, *, name: str, seed: int, as_json: bool, dri
 
     Returns the exit code of the verdict.
     """
-    from rich.console import Console
-
+    from ebbtide.shown_console import PlainTextConsole
     from harness.cli.analyze import judge_all
     from harness.daemon.owned_runs import KeptCluster
     from harness.runner.display import display_for
@@ -131,7 +130,7 @@ def _run_and_keep(runs: CheckedRuns, *, name: str, seed: int, as_json: bool, dri
         display.note("judging")
         code = judge_all([record], as_json=as_json)
 
-    with display_for(Console(stderr=as_json)) as display:
+    with display_for(PlainTextConsole(stderr=as_json)) as display:
         (request,) = runs.requests(display, seed)
         keeper = KeptCluster(request.kafka, display, judge, name=name)
         try:

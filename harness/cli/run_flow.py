@@ -65,24 +65,22 @@ def seed_or_new(seed: int | None) -> int:
 
 def progress_display(*, as_json: bool) -> Display:
     """Return the display of a command's progress; with JSON it writes to stderr."""
-    from rich.console import Console
-
+    from ebbtide.shown_console import PlainTextConsole
     from harness.runner.display import PlainDisplay, display_for
 
-    return PlainDisplay(Console(stderr=True)) if as_json else display_for(Console())
+    return PlainDisplay(PlainTextConsole(stderr=True)) if as_json else display_for(PlainTextConsole())
 
 
 def run_and_judge(runs: CheckedRuns, *, seed: int, as_json: bool = False, drive: Drive | None = None) -> ExitCode:
     """Run release by release, judge all records, and return the worst outcome."""
-    from rich.console import Console
-
     from analysis.early_session import EarlySession
+    from ebbtide.shown_console import PlainTextConsole
     from harness.cli.analyze import judge_all
     from harness.cli.compare import print_comparison
     from harness.runner.display import display_for
 
     with EarlySession() as spark:
-        with display_for(Console(stderr=as_json)) as display:
+        with display_for(PlainTextConsole(stderr=as_json)) as display:
             records = _run_all(runs.requests(display, seed), display, drive, spark)
             display.note("judging")
         code = judge_all(records, as_json=as_json, early=spark)

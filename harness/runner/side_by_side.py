@@ -20,10 +20,9 @@ from multiprocessing.context import SpawnProcess
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from rich.console import Console
-
 from cluster.clean import clean
 from ebbtide.errors import EbbtideError, HarnessError
+from ebbtide.shown_console import PlainTextConsole
 from ebbtide.signals import defer_signals, unwind_on_signals
 from harness.runner.display import Display, PlainDisplay
 from harness.runner.limit import limit_s
@@ -203,7 +202,7 @@ def _run_in_child(
     os.setsid()
     threading.Thread(target=_end_with_parent, daemon=True).start()
     who = _run_name(request) + _line_mark(os.getpid())
-    with unwind_on_signals(), log.open("a") as file, PlainDisplay(Console(file=file), who) as display:
+    with unwind_on_signals(), log.open("a") as file, PlainDisplay(PlainTextConsole(file=file), who) as display:
         try:
             end: Path | EbbtideError = carry_out(request, display)
         except EbbtideError as error:

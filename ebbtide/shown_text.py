@@ -1,0 +1,31 @@
+"""Makes texts safe to show: control characters become visible escapes.
+
+A terminal obeys control characters. A name in somebody else's record could clear the screen, fake a line of the
+output, or show its letters in another order.
+"""
+
+from __future__ import annotations
+
+import re
+
+_CONTROLS = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
+"""Controls but tab and newline, marks of writing direction, line separators, and halves of surrogate pairs."""
+
+
+def escape_controls(text: str) -> str:
+    r"""Return the text with every control character but tab and newline as `\u001b`.
+
+    In JSON that is an escape of the same character, so JSON stays the same value.
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    return _CONTROLS.sub(_escape, text)
+
+
+def has_controls(text: str, *, lines: bool = False) -> bool:
+    """Whether a text has control characters; with `lines` it may have tabs and newlines."""
+    return _CONTROLS.search(text) is not None or (not lines and ("\n" in text or "\t" in text))
+
+
+def _escape(found: re.Match[str]) -> str:
+    return f"\\u{ord(found[0]):04x}"
