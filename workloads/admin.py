@@ -23,6 +23,8 @@ from workloads.process import Stop, run_client
 from workloads.status import ClientState, StatusFile
 
 _CONNECT_TIMEOUT_S = 0.5
+_PROBE_TIMEOUT_S = 2.0
+"""How long a broker may take to answer at all, before the next one is asked instead."""
 
 
 class AdminConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -39,28 +41,33 @@ class AdminConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 def send_request(bootstrap: Sequence[str], request: AdminRequest, timeout_s: float) -> AdminAnswer:
-    """Send the request to the first broker that accepts a connection.
+    """Send the request to the first broker that answers.
 
-    Raises `HarnessError` when there is no answer.
+    The request is sent once, because Kafka may have carried out a request that it did not answer.
+    So each broker is first asked for its API versions. A connection alone says nothing: a wire
+    proxy accepts it also for a dead broker, and the kernel for a paused one. Raises `HarnessError`
+    when there is no answer.
     """
-    seen = "there is no broker to ask"
+    seen: list[str] = []
     deadline = time.monotonic() + timeout_s
     for address in bootstrap:
         left_s = deadline - time.monotonic()
         if left_s <= 0:
             break
-        with BrokerConnection(address, connect_timeout_s=_CONNECT_TIMEOUT_S, request_timeout_s=left_s) as broker:
+        probe_s = min(left_s, _PROBE_TIMEOUT_S)
+        with BrokerConnection(address, connect_timeout_s=_CONNECT_TIMEOUT_S, request_timeout_s=probe_s) as broker:
             try:
-                broker.connect()
+                broker.api_keys()
             except WireError as error:
-                seen = str(error)
+                seen.append(str(error))
                 continue
+        left_s = max(deadline - time.monotonic(), 0.1)
+        with BrokerConnection(address, connect_timeout_s=_CONNECT_TIMEOUT_S, request_timeout_s=left_s) as broker:
             try:
                 return ask(broker, request, left_s)
             except WireError as error:
-                seen = f"the request was sent and not answered: {error}"
-                break
-    raise HarnessError(f"no broker answered within {timeout_s:g} s", got=seen)
+                raise HarnessError("a broker got the request and did not answer", got=str(error)) from None
+    raise HarnessError(f"no broker answered within {timeout_s:.3g} s", got="; ".join(seen) or "no broker to ask")
 
 
 def main(argv: Sequence[str]) -> int:

@@ -11,7 +11,7 @@ from plain_steps import step_of
 
 from cluster.runtime.base import NodeInfo
 from cluster.wire import tap
-from cluster.wire.messages import Action, Arm, Command, Direction, Rule, What, WireEvent
+from cluster.wire.messages import Action, Arm, Command, Direction, DivergingEpoch, Rule, What, WireEvent
 from ebbtide.scenario.api_keys import API_KEYS, API_NAMES
 from ebbtide.scenario.roles import CLIENTS
 from ebbtide.waiting import WaitExpired
@@ -106,6 +106,17 @@ def test_a_hold_is_proven_once_a_request_is_held(faults: WireFaults, runtime: Fa
     assert hold.effect().proof["first"]["connection_saw"] == {"ApiVersions": 1, "AlterPartition": 2}
     assert faults.held_count([1], "AlterPartition") == 1
     assert faults.held_count([2], "AlterPartition") == 0
+
+
+def test_a_held_answer_that_makes_a_follower_truncate_says_so_in_the_proof_and_the_record(
+    faults: WireFaults, runtime: FakeRuntime, tmp_path: Path
+) -> None:
+    hold = _hold(faults, "response")
+    told = DivergingEpoch(topic="an-id", partition=0, epoch=4, end_offset=50, fetch_offset=70)
+    _tell(faults, runtime, "held", diverging=(told,))
+    shown = {"topic": "an-id", "partition": 0, "epoch": 4, "end_offset": 50, "fetch_offset": 70}
+    assert list(hold.effect().proof["first"]["diverging"]) == [shown]
+    assert json.loads((tmp_path / "wire.jsonl").read_text().splitlines()[-1])["diverging"] == [shown]
 
 
 def test_a_hold_that_held_nothing_says_what_did_pass(faults: WireFaults, runtime: FakeRuntime) -> None:

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 
+import fetch_frames
 import pytest
 
 from cluster.wire.connection import CONNECT_TIMEOUT_S
@@ -209,6 +210,25 @@ def test_a_held_answer_is_known_by_its_request(bench: Bench) -> None:
     assert _silent(near)
     bench.do(Release(1))
     assert _receive(near, 14) == _response(3)
+
+
+def test_a_held_fetch_answer_shows_what_it_makes_the_follower_truncate(bench: Bench) -> None:
+    bench.do(_hold(FETCH, direction="response"))
+    near, far = bench.connect()
+    near.sendall(fetch_frames.request(17))
+    _receive(far, len(fetch_frames.request(17)))
+    far.sendall(fetch_frames.answer(17, end_offset=50))
+    (told,) = bench.await_event("held").diverging
+    assert (told.partition, told.end_offset, told.fetch_offset) == (1, 50, 70)
+
+
+def test_an_ordinary_fetch_answer_that_is_held_shows_nothing_to_truncate(bench: Bench) -> None:
+    bench.do(_hold(FETCH, direction="response"))
+    near, far = bench.connect()
+    near.sendall(fetch_frames.request(17))
+    _receive(far, len(fetch_frames.request(17)))
+    far.sendall(fetch_frames.answer(17, end_offset=None))
+    assert bench.await_event("held").diverging == ()
 
 
 def test_a_rule_of_one_time_stops_one(bench: Bench) -> None:

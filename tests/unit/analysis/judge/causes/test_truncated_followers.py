@@ -63,6 +63,7 @@ def test_another_truncation_leaves_the_blame_on_the_join(tmp_path: Path, line: s
 def test_a_join_that_the_protocol_of_its_time_allowed_stays_the_cause(tmp_path: Path) -> None:
     verdict = joined_and_elected(tmp_path, log_line(16, 0), features=BEFORE_KIP_903).judge()
     assert cause_and_leader(verdict)[0] == "stale-isr-join"
+    assert "truncated" not in reasons(verdict)
 
 
 def test_a_log_that_is_missing_or_damaged_names_no_truncation(tmp_path: Path) -> None:

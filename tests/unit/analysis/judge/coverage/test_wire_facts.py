@@ -81,6 +81,14 @@ def test_an_answer_that_a_follower_ignores_for_another_reason_does_not_count(
     assert counted(led_again(tmp_path, HELD, FORWARDED, **now)) == 0
 
 
+def test_an_answer_under_one_and_the_same_epoch_does_not_count(tmp_path: Path) -> None:
+    (tmp_path / "wire.jsonl").write_text(json.dumps(HELD) + "\n" + json.dumps(FORWARDED))
+    story = Story(tmp_path)
+    story.state(1, leader=2)
+    story.hw(5, 2, 0, 70)
+    assert counted(story) == 0
+
+
 def test_a_record_that_cannot_tell_leaves_the_fact_out(tmp_path: Path) -> None:
     story = led_again(tmp_path, HELD, FORWARDED)
     assert counted(story, missing=("partitions",)) is None
