@@ -41,7 +41,8 @@ LOGS_DIR = "logs"
 
 RUN_ID_ALLOWED = "1 to 128 of A-Z a-z 0-9 . _ -, a letter or a digit first"
 
-_RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+RUN_ID_PATTERN = "[A-Za-z0-9][A-Za-z0-9._-]{0,127}"
+_RUN_ID = re.compile(RUN_ID_PATTERN)
 
 
 def is_run_id(text: str) -> bool:

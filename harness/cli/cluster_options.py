@@ -22,6 +22,11 @@ if TYPE_CHECKING:
     from harness.runner.launch import LaunchOptions
 
 
+BUDGET_S_MAX = 1000 * 3600.0
+"""Six weeks: a longer budget is a mistake, and its end may be a time that no clock has."""
+_SHOWN_MAX = 40
+
+
 def add_cluster_options(command: Command) -> None:
     """Declare the options of every verb that runs scenarios on clusters."""
     command.option(
@@ -122,7 +127,11 @@ def budget_s_of(args: Args) -> float:
     if match is None or float(match[1]) == 0:
         allowed = "a number with its unit: 2h, 90m, 30s"
         raise UsageError("not a time budget", where="--budget", got=repr(args.budget), allowed=allowed)
-    return float(match[1]) * {"h": 3600.0, "m": 60.0, "s": 1.0}[match[2]]
+    budget_s = float(match[1]) * {"h": 3600.0, "m": 60.0, "s": 1.0}[match[2]]
+    if budget_s > BUDGET_S_MAX:
+        got, allowed = repr(args.budget[:_SHOWN_MAX]), f"up to {BUDGET_S_MAX / 3600:.0f}h"
+        raise UsageError("the time budget is too long", where="--budget", got=got, allowed=allowed)
+    return budget_s
 
 
 def launch_options_of(args: Args) -> LaunchOptions:

@@ -106,6 +106,7 @@ def run(args: Args) -> ExitCode:
     settings = _settings(args)
     at_once = jobs_of(args)
     require_host(())
+    _check_store(args)
     _, targets, _ = settings
     if targets is not None:
         # A release that does not exist, or that cannot be fetched, would fail run by run.
@@ -219,6 +220,20 @@ def _plan(
     plan = msgspec.structs.replace(plan, skipped=skipped)
     store.save_plan(plan)
     return plan
+
+
+def _check_store(args: Args) -> None:
+    """Raise `UsageError` if the store is damaged: nothing is fetched or started for such a store."""
+    from harness.nightly.random_jobs import RandomJobs
+    from harness.nightly.store import Store
+
+    if args.store.is_dir():
+        store = Store(args.store)
+        # Reading a history cuts off a last line that is not whole, which another night may be writing.
+        with store.lock():
+            store.check()
+            if not args.no_random:
+                RandomJobs(store.corpora_folder()).check()
 
 
 def _settings(args: Args) -> tuple[float, list[ReleaseTarget] | None, list[Scenario]]:

@@ -47,6 +47,7 @@ def run(args: Args) -> ExitCode:
     """
     from ebbtide.errors import UsageError
     from ebbtide.record.manifest import MANIFEST
+    from ebbtide.untrusted.files import is_folder
 
     if args.directory and args.runs and args.directory.resolve() != args.runs.resolve():
         raise UsageError(
@@ -70,7 +71,10 @@ def run(args: Args) -> ExitCode:
             where=str(directory),
             next=f"ebbtide runs {shlex.quote(str(directory / 'runs'))}",
         )
-    folders = [folder for folder in directory.iterdir() if folder.is_dir() and not folder.name.startswith(".")]
+    try:
+        folders = [folder for folder in directory.iterdir() if is_folder(folder) and not folder.name.startswith(".")]
+    except OSError as error:
+        raise UsageError("the folder cannot be read", where=str(directory), got=error.strerror) from None
     rows = sorted(map(_row, folders), key=lambda row: row.start_ns or 0, reverse=True)
     if args.json:
         for row in rows:
@@ -110,7 +114,7 @@ class _RecordRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 def _row(folder: Path) -> _RecordRow:
     from analysis.report.words import count_lost, has_sends
-    from ebbtide.errors import UsageError
+    from ebbtide.errors import EbbtideError
     from ebbtide.record.files import is_going
     from ebbtide.record.manifest import NoRecord, is_plain_cluster, read_manifest
     from ebbtide.record.verdict import count_acked_by_brokers, read_verdict, unfinished_verdict
@@ -119,7 +123,7 @@ def _row(folder: Path) -> _RecordRow:
     size_bytes = _size(folder)
     try:
         manifest = read_manifest(folder)
-    except UsageError as error:
+    except EbbtideError as error:
         return _RecordRow(
             record=str(folder),
             bytes=size_bytes,

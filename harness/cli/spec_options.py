@@ -22,7 +22,7 @@ def add_search_options(command: Command) -> None:
     command.option("--variant", needed=True, metavar="NAME", help="the protocol variant, such as elr-43, or a release")
     command.option("--rf", type=int, default=3, metavar="N", help="replication factor (default: 3)")
     command.option("--min-isr", type=int, default=2, metavar="N", help="min.insync.replicas (default: 2)")
-    command.option("--brokers", type=int, default=0, metavar="N", help="brokers, including spares (default: RF)")
+    command.option("--brokers", type=int, metavar="N", help="brokers, including spares (default: RF)")
     command.option("--records", type=int, default=1, metavar="N", help="records to send (default: 1)")
     command.option("--acks", default="all", choices=("all", "1", "mixed"), help="acks of the records (default: all)")
     for option, what in (
@@ -64,11 +64,13 @@ def bounds_of(args: Args) -> Bounds:
     """Return the typed bounds."""
     from analysis.spec.model.bounds import ADMIN_KINDS, Bounds, check_bounds
 
+    if args.brokers is not None and args.brokers < 1:
+        raise UsageError("out of range", where="--brokers", got=str(args.brokers), allowed="1 or more")
     kinds = tuple(kind for kind in args.admin_kinds.split(",") if kind)
     bounds = Bounds(
         rf=args.rf,
         min_isr=args.min_isr,
-        brokers=args.brokers,
+        brokers=args.brokers or 0,
         records=args.records,
         power_losses=args.power_losses,
         kills=args.kills,

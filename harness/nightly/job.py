@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -17,11 +17,15 @@ Runtime = Literal["auto", "docker", "local"]
 Origin = Literal["catalogue", "random"]
 
 
+_TargetWord = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}\Z")]
+"""Folders of the store are named by targets."""
+
+
 class ReleaseTarget(msgspec.Struct, frozen=True, kw_only=True):
     """A Kafka release, and feature levels besides the scenario's own."""
 
-    kafka: str
-    features: dict[str, int] = {}
+    kafka: _TargetWord
+    features: dict[_TargetWord, int] = {}
 
     def __str__(self) -> str:
         """Write the target as typed: `4.0.2:eligible.leader.replicas.version=1`."""

@@ -12,7 +12,7 @@ from ebbtide.scenario.steps.table import StepKind
 from ebbtide.scenario.write import SCENARIO
 from harness.nightly.job import Job, ReleaseTarget, Runtime, random_job
 from harness.nightly.store import FinishedJob
-from harness.random.guide import Guide
+from harness.random.guide import CORPUS, Guide, read_corpus
 from harness.runner.run import new_seed
 
 ROUND = 4
@@ -28,6 +28,11 @@ class RandomJobs:
         self._without = without
         self._guides: dict[str, Guide] = {}
         self._drawn: dict[str, Scenario] = {}
+
+    def check(self) -> None:
+        """Read every corpus. Raises `UsageError` for a damaged one, before a run starts."""
+        for corpus in sorted(self._folder.glob(f"*/{CORPUS}")):
+            read_corpus(corpus)
 
     def next_round(self, target: ReleaseTarget, runtime: Runtime) -> Iterator[Job]:
         """Draw the next `ROUND` jobs on `target`."""

@@ -15,13 +15,13 @@ import contextlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Annotated, Literal, TypeVar
 
 import msgspec
 
 from ebbtide.errors import UsageError
 from ebbtide.locks import hold_lock
-from ebbtide.record.files import write_atomically
+from ebbtide.record.files import RUN_ID_PATTERN, write_atomically
 from ebbtide.record.json_files import append_line, read_lines
 from ebbtide.record.verdict import Outcome
 from ebbtide.untrusted.files import read_file
@@ -29,6 +29,9 @@ from ebbtide.untrusted.values import decode_json
 from harness.nightly.job import Job
 
 T = TypeVar("T")
+
+StoredName = Annotated[str, msgspec.Meta(pattern=rf"^(?:{RUN_ID_PATTERN})\Z")]
+"""The name of a night or of a run. Folders are named by it, so it cannot lead out of the store."""
 
 JobEnd = Outcome | Literal["failed"]
 """How a job ended; `failed`: the harness or its host failed, and there may be no record."""
@@ -47,7 +50,7 @@ class NightPlan(msgspec.Struct, frozen=True, kw_only=True):
     `ended_s` is None while the night is under way, and after it was killed.
     """
 
-    night: str
+    night: StoredName
     settings: dict[str, str]
     started_s: float
     ended_s: float | None = None
@@ -62,9 +65,9 @@ class FinishedJob(msgspec.Struct, frozen=True, kw_only=True):
     times without service, and the age of the oldest lost record.
     """
 
-    night: str
+    night: StoredName
     job: Job
-    run_id: str | None
+    run_id: StoredName | None
     ended: JobEnd
     why: tuple[str, ...] = ()
     causes: dict[str, int] = {}
@@ -92,7 +95,7 @@ class Followup(msgspec.Struct, frozen=True, kw_only=True):
     continues the follow-up.
     """
 
-    run_id: str
+    run_id: StoredName
     times: int = 0
     same: int = 0
     smaller: str | None = None
@@ -134,6 +137,12 @@ class Store:
                 allowed="a folder that you can write to",
                 next="name another folder with --store DIR",
             ) from None
+
+    def check(self) -> None:
+        """Read everything that a night will read. Raises `UsageError` for damage, before a run starts."""
+        self.history()
+        self.unfinished_night()
+        self.all_followups()
 
     @contextlib.contextmanager
     def lock(self) -> Iterator[None]:

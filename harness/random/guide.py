@@ -64,6 +64,12 @@ def coverage_marks(coverage: Mapping[str, int]) -> Iterator[str]:
             yield from (fact if many == 1 else f"{fact} x{many}" for many in _MANY if count >= many)
 
 
+def read_corpus(path: Path) -> list[CorpusEntry]:
+    """Return the schedules of a corpus file, oldest first. Raises `UsageError` for a damaged one."""
+    remedy = "remove the line, or use another folder"
+    return read_lines(path, CorpusEntry, what="corpus", next=remedy, dec_hook=read_part)
+
+
 class Guide:
     """Chooses the next schedule from the corpus in `folder`/corpus.jsonl.
 
@@ -92,9 +98,7 @@ class Guide:
         self._without = without
         self._guided = guided
         folder.mkdir(parents=True, exist_ok=True)
-        remedy = "remove the line, or use another folder"
-        entries = read_lines(self._path, CorpusEntry, what="corpus", next=remedy, dec_hook=read_part)
-        self._entries = [one for one in entries if self._has_same_target(one.scenario)]
+        self._entries = [one for one in read_corpus(self._path) if self._has_same_target(one.scenario)]
 
     def next_schedule(self, seed: int) -> Scenario:
         """Return the schedule of `seed`: a mutation of rare runs, or a new one.

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 from nights import job
 
+from ebbtide.errors import UsageError
 from ebbtide.record.files import write_atomically
 from harness.cli.main import main
 from harness.nightly.store import FinishedJob, Followup, JobEnd, Store
@@ -124,7 +125,7 @@ def test_replays_of_contradictions_are_counted(tmp_path: Path) -> None:
 
 def test_texts_of_runs_are_escaped(tmp_path: Path) -> None:
     hostile = "<script>alert(1)</script>"
-    done = finished(FIRST, "contradicted", scenario=hostile, why=(hostile,))
+    done = finished(FIRST, "contradicted", scenario=hostile, why=(hostile,), run_id="r")
     store = store_of(tmp_path / "store", done, reports=False)
     write_site([store], tmp_path / "site")
     for page in (tmp_path / "site").rglob("*.html"):
@@ -136,11 +137,11 @@ def test_names_of_pages_are_files_and_differ_where_groups_differ() -> None:
     assert page_name("a b on 4.3.1 (local)") != page_name("a-b on 4.3.1 (local)")
 
 
-def test_a_run_id_that_leads_out_of_the_store_has_no_report(tmp_path: Path) -> None:
+def test_a_run_id_that_leads_out_of_the_store_is_refused(tmp_path: Path) -> None:
     write_atomically(tmp_path / "outside" / "report.html", b"x")
     store = store_of(tmp_path / "store", finished(FIRST, "as-predicted", run_id="../../outside"), reports=False)
-    (run,) = site_of([store]).cells["healthy", "4.3.1 (local)"].runs
-    assert run.report is None
+    with pytest.raises(UsageError, match="a line of the history cannot be read"):
+        site_of([store])
 
 
 def test_the_command_writes_the_site_into_the_store(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,156 @@
+"""Verbs on folders with damage in them: the damage is said before anything starts, and the rest is still done."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from replay_records import LOST
+
+from ebbtide.errors import ExitCode
+from harness.cli.main import main
+from harness.runner import launch
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["analyze", ""], "a path cannot be empty"),
+        (["analyze", "x" * 5_000], "a path is too long"),
+        (["analyze", "hdfs://[bad"], "not an address"),
+        (["runs", ""], "a path cannot be empty"),
+        (["run", "healthy", "--runs", ""], "a path cannot be empty"),
+        (["run", ""], "a path cannot be empty"),
+        (["run", "x" * 5_000], "a path is too long"),
+        (["validate", "a\0b"], "null byte"),
+        (["replay", "/".join(["x" * 200] * 30)], "a path is too long"),
+        (["spec", "check", "--variant", "elr-43", "--brokers", "0"], "out of range"),
+        (["spec", "check", "--variant", "elr-43", "--brokers", "-1"], "out of range"),
+        (["nightly", "--budget", "99999999999999999999h"], "the time budget is too long"),
+        (["nightly", "--budget", "9" * 500 + "h"], "the time budget is too long"),
+        (["shrink", str(LOST), "--budget", "1000000h"], "the time budget is too long"),
+    ],
+    ids=lambda value: " ".join(value)[:40].replace("\0", "NUL") if isinstance(value, list) else "",
+)
+def test_what_was_once_accepted_silently_is_refused(
+    arguments: list[str], told: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(launch, "check", lambda *_: pytest.fail("went on"))
+    monkeypatch.chdir(tmp_path)
+    assert main(arguments) == ExitCode.USAGE
+    err = capsys.readouterr().err
+    assert told in err
+    assert len(err) < 1_000
+    assert not list(tmp_path.iterdir())
+
+
+def make_pipe(record: Path) -> None:
+    (record / "manifest.json").unlink()
+    os.mkfifo(record / "manifest.json")
+
+
+def make_folder(record: Path) -> None:
+    (record / "verdict.json").unlink(missing_ok=True)
+    (record / "verdict.json").mkdir()
+
+
+def make_deep(record: Path) -> None:
+    (record / "manifest.json").write_text("[" * 100_000)
+
+
+def make_nothing(record: Path) -> None:
+    (record / "manifest.json").unlink()
+
+
+@pytest.mark.parametrize("spoil", [make_pipe, make_folder, make_deep, make_nothing])
+def test_a_bad_record_is_listed_beside_the_others(
+    tmp_path: Path, spoil: Callable[[Path], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("bad", "good"):
+        shutil.copytree(LOST, tmp_path / name)
+    spoil(tmp_path / "bad")
+    assert main(["runs", str(tmp_path), "--json"]) == ExitCode.AS_PREDICTED
+    rows = {Path(row["record"]).name: row for row in map(json.loads, capsys.readouterr().out.splitlines())}
+    assert rows["bad"]["status"] == "damaged"
+    assert rows["bad"]["why"]
+    assert rows["good"]["status"] == "complete"
+
+
+def spoil_history(store: Path) -> None:
+    (store / "history.jsonl").write_text("{}\n")
+
+
+def lead_out_by_history(store: Path) -> None:
+    job = {"scenario": "x", "target": {"kafka": "4.4.0"}, "runtime": "local", "number": 1}
+    line = {"night": "n", "job": job, "run_id": "../../outside", "ended": "failed"}
+    (store / "history.jsonl").write_text(json.dumps(line) + "\n")
+
+
+def lead_out_by_target(store: Path) -> None:
+    job = {"scenario": "x", "target": {"kafka": "../../outside"}, "runtime": "local", "number": 1}
+    line = {"night": "n", "job": job, "run_id": "r", "ended": "failed"}
+    (store / "history.jsonl").write_text(json.dumps(line) + "\n")
+
+
+def lead_out_by_plan(store: Path) -> None:
+    (store / "nights" / "n").mkdir(parents=True)
+    plan = {"night": "../../outside", "settings": {}, "started_s": 0}
+    (store / "nights" / "n" / "plan.json").write_text(json.dumps(plan))
+
+
+def put_pipe(store: Path) -> None:
+    os.mkfifo(store / "history.jsonl")
+
+
+def spoil_followups(store: Path) -> None:
+    (store / "nights" / "n").mkdir(parents=True)
+    (store / "nights" / "n" / "followups.json").write_bytes(b"\xff")
+
+
+def spoil_corpus(store: Path) -> None:
+    (store / "random" / "4.4.0").mkdir(parents=True)
+    (store / "random" / "4.4.0" / "corpus.jsonl").write_text('{"scenario": 1}\n')
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        spoil_history,
+        lead_out_by_history,
+        lead_out_by_target,
+        lead_out_by_plan,
+        put_pipe,
+        spoil_followups,
+        spoil_corpus,
+    ],
+)
+def test_a_damaged_store_is_said_before_anything_is_fetched_or_started(
+    tmp_path: Path, spoil: Callable[[Path], None], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = tmp_path / "store"
+    store.mkdir()
+    spoil(store)
+    before = sorted(str(path) for path in tmp_path.rglob("*"))
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr("cluster.doctor.require_host", lambda *_: None)
+    monkeypatch.setattr(launch, "prepare", lambda *_: pytest.fail("prepared before"))
+    assert main(["nightly", "--store", str(store), "--kafka", "4.4.0", "--scenarios", "healthy"]) == ExitCode.USAGE
+    err = capsys.readouterr().err
+    assert str(store) in err
+    made = {str(store / "runs"), str(store / "lock")}
+    assert sorted(str(path) for path in tmp_path.rglob("*") if str(path) not in made) == before
+
+
+def test_the_site_of_a_hostile_store_is_refused_and_nothing_is_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "store").mkdir()
+    lead_out_by_history(tmp_path / "store")
+    assert main(["report", str(tmp_path / "store"), "--out", str(tmp_path / "site")]) == ExitCode.USAGE
+    assert "run_id" in capsys.readouterr().err
+    assert not (tmp_path / "site").exists()
