@@ -84,6 +84,13 @@ def command() -> Command:
         help="remove records older than this number of nights (default 14), except of contradicted and inconclusive "
         "runs",
     )
+    command.option(
+        "--fail-on",
+        choices=("inconclusive", "contradicted"),
+        default="inconclusive",
+        help="the mildest outcome that fails the night (default inconclusive); with contradicted, inconclusive runs "
+        "are listed and the exit code is 0",
+    )
     return command
 
 
@@ -122,6 +129,8 @@ def _run(
     settings: tuple[float, list[ReleaseTarget] | None, list[Scenario]],
     at_once: int,
 ) -> ExitCode:
+    import msgspec
+
     from cluster.clean import clean
     from cluster.doctor import check_host
     from ebbtide.releases.known_releases import KNOWN
@@ -165,6 +174,10 @@ def _run(
     )
     ran = [one.job.group for one in store.history() if one.night < plan.night]
     until_s = night.until_s if args.no_random else plan.started_s + CATALOGUE_SHARE * budget_s
+
+    def finished_plan() -> NightPlan:
+        return msgspec.structs.replace(plan, skipped=(*skipped, *night.not_reached(jobs)))
+
     try:
         judge_unjudged(night, jobs)
         batched = partial(following.run, until_s=until_s)
@@ -176,13 +189,13 @@ def _run(
             following.run(until_s=night.until_s)
     except RepeatedFailures:
         drawing.catch_up(night.done, store.runs)
-        _close(store, plan, args.keep)
+        _close(args, store, finished_plan())
         raise
     except (EbbtideError, KeyboardInterrupt, SystemExit):
         # Also if judging cannot start: a closed night would leave runs that no line reports.
         _report(f"next: the same command continues night {plan.night} in {store.folder}")
         raise
-    return _close(store, plan, args.keep)
+    return _close(args, store, finished_plan())
 
 
 def _plan(
@@ -208,7 +221,7 @@ def _plan(
         _report(f"closing night {plan.night}, which was killed")
         try:
             judge_unjudged(plan)
-            _close(store, plan, args.keep)
+            _close(args, store, plan)
         except (EbbtideError, KeyboardInterrupt, SystemExit):
             _report(f"next: the same command closes night {plan.night} in {store.folder}")
             raise
@@ -300,7 +313,7 @@ def _required_list(text: str, where: str) -> list[str]:
     return words
 
 
-def _close(store: Store, plan: NightPlan, keep: int) -> ExitCode:
+def _close(args: Args, store: Store, plan: NightPlan) -> ExitCode:
     """Write the summary and the JUnit file, remove old records, and print the summary."""
     import msgspec
 
@@ -321,12 +334,12 @@ def _close(store: Store, plan: NightPlan, keep: int) -> ExitCode:
     write_junit(folder / "junit.xml", plan.night, done, plan.skipped)
     store.save_plan(msgspec.structs.replace(plan, ended_s=time.time()))
     pending = {str(one.run_id) for one in pending_followups(store, plan.night)}
-    for one in list(stale_folders(store.runs, history, night=plan.night, keep=keep, pending=pending)):
+    for one in list(stale_folders(store.runs, history, night=plan.night, keep=args.keep, pending=pending)):
         shutil.rmtree(one, ignore_errors=True)
     print(text)
     site = write_site([store], store.folder / SITE)
     print(f"summary: {folder / 'summary.md'}\nJUnit:   {folder / 'junit.xml'}\nsite:    {site}")
-    return exit_code(done)
+    return exit_code(done, args.fail_on)
 
 
 def _report(text: str) -> None:

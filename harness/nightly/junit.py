@@ -18,7 +18,7 @@ _NO_XML = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 def write_junit(path: Path, night: str, finished: Sequence[FinishedJob], skipped: Sequence[SkippedJob] = ()) -> None:
     """Write one suite for each target and one case for each run.
 
-    A contradicted run is a failure, an inconclusive or failed run is an error, and a job that the host cannot run is
+    A contradicted run is a failure, an inconclusive or failed run is an error, and a job that did not run is
     a skipped case. A contradiction by a known bug passes.
     """
     root = ElementTree.Element("testsuites", name=f"ebbtide {night}")

@@ -7,6 +7,7 @@ import re
 import time
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 import psutil
@@ -21,7 +22,7 @@ from ebbtide.scenario import catalogue
 from ebbtide.scenario.parse import load
 from ebbtide.scenario.write import SCENARIO
 from harness.nightly.job import Job, ReleaseTarget, Runtime, random_job
-from harness.nightly.store import FinishedJob, NightPlan, Store
+from harness.nightly.store import FinishedJob, NightPlan, SkippedJob, Store
 
 BATCH = 16
 """How many runs are judged together: starting Spark costs as much time as a run."""
@@ -42,16 +43,21 @@ class RepeatedFailures(HarnessError):
     """The harness failed several times in a row; the runs until then are judged."""
 
 
-def exit_code(finished: Sequence[FinishedJob]) -> ExitCode:
+FailOn = Literal["inconclusive", "contradicted"]
+"""The mildest outcome of a run that fails a night."""
+
+
+def exit_code(finished: Sequence[FinishedJob], fail_on: FailOn = "inconclusive") -> ExitCode:
     """Return the exit code of the worst run that is not expected.
 
-    A night without runs is inconclusive.
+    A night without runs is inconclusive, whatever fails it. A run that the harness or its host failed always counts.
     """
     if not finished:
         return ExitCode.INCONCLUSIVE
     ends = [one.ended for one in finished if not one.is_expected]
     codes = [ExitCode.HARNESS_FAILED if one == "failed" else EXIT_OF_OUTCOME[one] for one in ends]
-    return ExitCode.worst([ExitCode.AS_PREDICTED, *codes])
+    counted = [one for one in codes if fail_on == "inconclusive" or one is not ExitCode.INCONCLUSIVE]
+    return ExitCode.worst([ExitCode.AS_PREDICTED, *counted])
 
 
 class Night:
@@ -120,6 +126,12 @@ class Night:
             raise
         self._judge_batch(ran)
         return self.done[before:]
+
+    def not_reached(self, jobs: Iterable[Job]) -> tuple[SkippedJob, ...]:
+        """Return the jobs that had no turn: their share of the budget was spent, or the host failed."""
+        done = {one.job.key for one in self.done}
+        why = "the night ended before its turn; the next night begins with it"
+        return tuple(SkippedJob(job=one, why=why) for one in jobs if one.key not in done)
 
     @property
     def is_over(self) -> bool:

@@ -38,7 +38,7 @@ JobEnd = Outcome | Literal["failed"]
 
 
 class SkippedJob(msgspec.Struct, frozen=True, kw_only=True):
-    """A job that the host cannot run, and what the host lacks."""
+    """A job of the catalogue that did not run, and why: the host cannot run it, or the night ended first."""
 
     job: Job
     why: str

@@ -26,7 +26,7 @@ def _lines(
     plan: NightPlan, finished: Sequence[FinishedJob], changes: Trend, runs: str, followups: Mapping[str, Followup]
 ) -> Iterator[str]:
     counts = Counter(done.ended for done in finished)
-    left_out = f"; {len(plan.skipped)} skipped" if plan.skipped else ""
+    left_out = f"; {len(plan.skipped)} not run" if plan.skipped else ""
     yield f"# Night {plan.night}"
     yield ""
     yield (
@@ -59,12 +59,12 @@ def _lines(
 
 
 def _skipped_lines(plan: NightPlan) -> Iterator[str]:
-    """List the scenarios that the host cannot run, grouped by what the host lacks."""
+    """List the runs of the catalogue that did not come about, grouped by the reason."""
     by_reason: dict[str, set[str]] = defaultdict(set)
     for one in plan.skipped:
-        by_reason[one.why].add(one.job.scenario)
+        by_reason[one.why].add(f"{one.job.scenario} on {one.job.target}")
     if by_reason:
-        yield "\n## Skipped\n"
+        yield "\n## Not run\n"
         yield from (f"- {why}: {', '.join(sorted(names))}" for why, names in sorted(by_reason.items()))
 
 
@@ -104,6 +104,7 @@ def _coverage(finished: Sequence[FinishedJob]) -> Iterator[str]:
         reached.update(fact for fact, count in done.coverage.items() if count)
     if reached:
         yield "\n## Coverage\n"
-        yield "Runs in which each coverage fact came about: " + ", ".join(
-            f"{fact} {count}" for fact, count in sorted(reached.items()) if not fact.startswith("action-")
-        )
+        yield "| coverage fact | runs in which it came about |"
+        yield "|---|---|"
+        facts = sorted(reached.items(), key=lambda item: (-item[1], item[0]))
+        yield from (f"| {fact} | {count} |" for fact, count in facts if not fact.startswith("action-"))

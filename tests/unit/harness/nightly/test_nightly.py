@@ -231,6 +231,19 @@ def test_the_exit_code_is_that_of_the_worst_run(ends: list[JobEnd], code: ExitCo
     assert exit_code(known) == (ExitCode.AS_PREDICTED if known else ExitCode.INCONCLUSIVE)
 
 
+@pytest.mark.parametrize(
+    ("ends", "code"),
+    [
+        ([], ExitCode.INCONCLUSIVE),
+        (["as-predicted", "inconclusive"], ExitCode.AS_PREDICTED),
+        (["contradicted", "inconclusive"], ExitCode.CONTRADICTED),
+        (["failed", "inconclusive"], ExitCode.HARNESS_FAILED),
+    ],
+)
+def test_a_night_that_only_contradictions_fail_lets_inconclusive_runs_pass(ends: list[JobEnd], code: ExitCode) -> None:
+    assert exit_code([finished_job(NIGHT, one) for one in ends], "contradicted") == code
+
+
 def test_the_summary_has_the_table_and_each_reason(world: World) -> None:
     finished = [
         finished_job(NIGHT, "as-predicted"),

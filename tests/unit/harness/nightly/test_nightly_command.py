@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Generator, Iterable
 from pathlib import Path
 from unittest.mock import Mock
+from xml.etree import ElementTree
 
 import pytest
 from nights import World, job
@@ -14,7 +15,7 @@ from nights import World, job
 from cluster.doctor import VOLUMES, Check
 from cluster.images import Image
 from cluster.runtime.choose import DockerChoice
-from ebbtide.errors import EbbtideError, HarnessError, UsageError
+from ebbtide.errors import EbbtideError, ExitCode, HarnessError, UsageError
 from harness.cli.main import main
 from harness.nightly.job import Job
 from harness.nightly.store import FinishedJob, Followup, NightPlan
@@ -67,6 +68,28 @@ def failing_after(runs: int, world: World) -> CarryOut:
             yield one, world.run(one) if len(world.ran) < runs else HarnessError("no room on the disk")
 
     return carry_out
+
+
+def test_what_had_no_turn_is_listed_and_is_skipped_for_ci(
+    world: World, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("harness.cli.night_work.carrier", lambda *_: failing_after(2, world))
+    assert run_nightly(world, "--scenarios", "healthy", "--times", "7", "--no-random") == ExitCode.HARNESS_FAILED
+    out, _ = capsys.readouterr()
+    assert "## Not run" in out
+    assert "the night ended before its turn; the next night begins with it: healthy on 4.3.1" in out
+    (junit,) = world.store.folder.glob("nights/*/junit.xml")
+    cases = ElementTree.parse(junit).findall(".//testcase")
+    assert len(cases) == 7
+    ends = ["skipped" if case.find("skipped") is not None else "ran" for case in cases]
+    assert (ends.count("ran"), ends.count("skipped")) == (5, 2)
+
+
+def test_inconclusive_runs_fail_a_night_only_where_they_are_asked_to(world: World) -> None:
+    world.outcomes[job().key] = "inconclusive"
+    only = ("--scenarios", "healthy", "--no-random")
+    assert run_nightly(world, *only, "--fail-on", "contradicted") == ExitCode.AS_PREDICTED
+    assert run_nightly(world, *only) == ExitCode.INCONCLUSIVE
 
 
 def test_what_the_host_cannot_do_is_skipped_and_the_rest_is_run(
