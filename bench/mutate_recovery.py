@@ -104,7 +104,7 @@ MUTANTS: dict[str, Mutant] = {
     ),
     "choice-12": _choice(
         "takes a reply of a fenced broker",
-        'return "not live"\n    if reply.broker_epoch',
+        'return "fenced or not registered"\n    if reply.broker_epoch',
         "broker_epochs = {reply.broker: reply.broker_epoch}\n    if reply.broker_epoch",
         _DOWN,
     ),

@@ -102,6 +102,10 @@ class ArmedRule:
         passed = self._passed_requests()
         if passed is not None:
             figures["passed"] = passed
+        if not did and self.wire_rule.action == "delay" and self.count("held"):
+            whole = f"{self.wire_rule.delay_s:g} s"
+            why = f"no {self._description} waited for the whole {whole}: the rule or the connection ended first"
+            return unproven_effect(why, **figures)
         if not did:
             return unproven_effect(f"no {self._description} came by", **figures)
         node, first = did[0]

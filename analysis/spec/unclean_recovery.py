@@ -81,7 +81,7 @@ def void_reason(reply: LogInfo, replicas: Sequence[int], *, broker_epochs: Mappi
     if reply.broker not in replicas:
         return "not a replica"
     if reply.broker not in broker_epochs:
-        return "not live"
+        return "fenced or not registered"
     if reply.broker_epoch != broker_epochs[reply.broker]:
         return f"broker epoch {reply.broker_epoch}, registered with {broker_epochs[reply.broker]}"
     if reply.current_leader_epoch != leader_epoch:

@@ -102,7 +102,7 @@ def test_the_choice_says_whom_it_awaits_and_why_a_reply_is_void() -> None:
         stale: "broker epoch 55, registered with 102",
         late: "leader epoch 6, the partition has 7",
         strange: "not a replica",
-        down: "not live",
+        down: "fenced or not registered",
     }
 
 

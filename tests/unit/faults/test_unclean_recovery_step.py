@@ -208,6 +208,24 @@ def test_a_broker_that_registers_again_between_its_answer_and_the_election_is_as
     assert effect.proof["chosen"] == 2, "the log of broker 3 is shorter now"
 
 
+def test_a_broker_that_dies_after_its_answer_is_not_chosen_and_the_proof_says_why(kafka: Kafka) -> None:
+    answers = kafka.answers
+    asked = 0
+
+    def die_after_the_answer() -> ReplicaAnswers:
+        nonlocal asked
+        asked += 1
+        if asked == 2:
+            kafka.write(build.registration_change(3, 13, fenced=1))
+        return answers()
+
+    kafka.answers = die_after_the_answer  # type: ignore[method-assign]
+    effect = recover(kafka)
+    assert effect.proof["chosen"] == 2
+    assert effect.proof["replies"]["3"]["void"] == "fenced or not registered"
+    assert Elect(topic="t", partition=0, unclean=True) in kafka.asked
+
+
 def test_a_chosen_broker_that_is_fenced_at_the_election_leaves_no_proof(kafka: Kafka) -> None:
     kafka.on_election = lambda: kafka.write(build.registration_change(3, 13, fenced=1))
     effect = recover(kafka)

@@ -166,9 +166,11 @@ def test_a_release_where_no_rule_is_in_force_is_not_proven(faults: WireFaults) -
 
 def test_a_delay_is_proven_by_what_was_delayed_for_so_long(faults: WireFaults, runtime: FakeRuntime) -> None:
     delay = faults.arm(WireRule(action="delay", nodes=(1,), api="AlterPartition", delay_s=0.5))
+    assert str(delay.effect().why).endswith("came by")
     _tell(faults, runtime, "held")
     _tell(faults, runtime, "forwarded", waited_s=0.2)
     assert not _proven(delay.effect())
+    assert str(delay.effect().why).endswith("waited for the whole 0.5 s: the rule or the connection ended first")
     _tell(faults, runtime, "forwarded", waited_s=0.501)
     assert _proven(delay.effect())
     assert delay.effect().proof["waited_ms_min"] == 501.0
