@@ -41,8 +41,8 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
     """The outcome of one check.
 
     `disables`: what is impossible unless `status` is ok, as kinds of step (`power-loss`), `EVERY_RUN`, or words.
-    `remedy`: the command that fixes it, or None. `needed`: the local runtime needs it for everything that it can do;
-    the other checks concern other runtimes.
+    `remedy`: the command that fixes it, or None. `needed`: every run on the local runtime
+    needs it. The other checks concern some kinds of step, or another runtime.
     """
 
     name: str
@@ -281,6 +281,7 @@ QUESTIONS: tuple[_Question, ...] = (
         trial=True,
         disables=kinds_needing("bandwidth limits"),
         remedy="modprobe sch_htb sch_tbf cls_u32",
+        needed=False,
     ),
     _Question(
         name="wire proxies",
@@ -288,6 +289,7 @@ QUESTIONS: tuple[_Question, ...] = (
         trial=True,
         disables=kinds_needing("wire proxies"),
         remedy="modprobe nft_redir nft_nat",
+        needed=False,
     ),
     _Question(
         name="loop mounts",
@@ -295,6 +297,7 @@ QUESTIONS: tuple[_Question, ...] = (
         trial=True,
         disables=(VOLUMES, *kinds_needing("loop mounts")),
         remedy="root on a host with /dev/loop-control, and: apt-get install mount e2fsprogs",
+        needed=False,
     ),
     _Question(
         name="ext4 shutdown",
@@ -302,6 +305,7 @@ QUESTIONS: tuple[_Question, ...] = (
         trial=True,
         disables=(VOLUMES,),
         remedy="apt-get install --no-install-recommends e2fsprogs",
+        needed=False,
     ),
     _Question(
         name="slow volumes",
@@ -309,6 +313,7 @@ QUESTIONS: tuple[_Question, ...] = (
         trial=True,
         disables=kinds_needing("slow volumes"),
         remedy="root on a host whose kernel can freeze ext4 (FIFREEZE)",
+        needed=False,
     ),
     _Question(
         name="xfs shutdown",
@@ -323,6 +328,7 @@ QUESTIONS: tuple[_Question, ...] = (
         look=_write_back,
         disables=(VOLUMES,),
         remedy="root on a host whose /proc/sys is writable",
+        needed=False,
     ),
     _Question(name="java", look=_java, disables=(EVERY_RUN, "analyze"), remedy=java.INSTALL),
     _Question(name="maven", look=_maven, disables=("kafka fetch",), remedy=maven.INSTALL),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
 from cluster.doctor import Check, check_host
 from cluster.privileges.choice import PrivilegeRequest
 from ebbtide.errors import ExitCode
@@ -40,11 +42,22 @@ def _print(checks: list[Check], lacking: list[Check]) -> None:
     from harness.cli.output import print_table
 
     print_table(("check", "state", "seen"), [(check.name, check.status, check.detail) for check in checks])
-    for check in lacking:
-        print(f"\n{check.name}: {check.status}{'' if check.needed else ' (the local runtime works without it)'}")
-        if check.disables:
-            print(f"  disables: {', '.join(check.disables)}")
-        if check.remedy:
-            print(f"  next:     {check.remedy}")
+    for alike in _by_remedy(lacking):
+        names = ", ".join(check.name for check in alike)
+        needed = any(check.needed for check in alike)
+        print(f"\n{names}: {alike[0].status}{'' if needed else ' (runs work without it)'}")
+        if disabled := dict.fromkeys(what for check in alike for what in check.disables):
+            print(f"  disables: {', '.join(disabled)}")
+        if alike[0].remedy:
+            print(f"  next:     {alike[0].remedy}")
     if not any(check.needed for check in lacking):
-        print("\nThis host has everything that the local runtime needs.")
+        print("\nThis host has what every run on the local runtime needs.")
+
+
+def _by_remedy(lacking: Sequence[Check]) -> Iterable[list[Check]]:
+    """Group the checks that one command puts right; a check without a command is alone."""
+    groups: dict[tuple[str, ...], list[Check]] = {}
+    for check in lacking:
+        key = (check.status, check.remedy) if check.remedy else (check.name,)
+        groups.setdefault(key, []).append(check)
+    return groups.values()

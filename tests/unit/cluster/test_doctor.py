@@ -180,3 +180,24 @@ def test_a_packet_filter_that_does_not_drop_fails_the_cut_trial(monkeypatch: pyt
     checks = {check.name: check for check in check_host() if check.name == "bridge and nft"}
     assert checks["bridge and nft"].status == "missing"
     assert HostState.now().left_since(before, f"doctor-{os.getpid()}") == []
+
+
+def test_the_checks_that_every_run_needs_say_so_and_no_others() -> None:
+    """An ordinary user in a user namespace has no volumes, and runs work: power is lost by truncate."""
+    needed = {question.name for question in QUESTIONS if question.needed}
+    assert {question.name for question in QUESTIONS if EVERY_RUN in question.disables} <= needed
+    assert needed.isdisjoint({"loop mounts", "ext4 shutdown", "slow volumes", "xfs shutdown", "write-back hold"})
+
+
+def test_missing_things_that_one_command_puts_right_are_named_together(
+    ask: Callable[..., None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    def second_check() -> str:
+        raise HarnessError("also missing", next="apt-get install thing")
+
+    ask((_lacking_check, ("power-loss",), True), (_broken_check, (), False), (second_check, ("slow-disk",), False))
+    assert main(["doctor"]) == ExitCode.INCONCLUSIVE
+    out = capsys.readouterr().out
+    assert "_lacking_check, second_check: missing\n  disables: power-loss, slow-disk\n" in out
+    assert out.count("next:     apt-get install thing") == 1
+    assert "_broken_check: unknown (runs work without it)" in out
