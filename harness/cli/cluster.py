@@ -155,7 +155,7 @@ def _run_daemon(args: Args) -> ExitCode:
     from ebbtide.daemon.control import choose_name
     from ebbtide.shown_console import PlainTextConsole
     from harness.daemon.owned_runs import own_cluster
-    from harness.runner.display import display_for
+    from harness.runner.live_view import display_for
 
     scenario = _scenario(args)
     name = choose_name(args.name)

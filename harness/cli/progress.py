@@ -16,6 +16,7 @@ from ebbtide.plurals import plural
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from rich.console import Console
     from rich.progress import Progress as Bar
     from rich.progress import TaskID
 
@@ -23,6 +24,17 @@ LINE_EVERY = 100
 """Without a terminal, one line is printed for this many records."""
 
 FIRST_TIME = "the first analysis of this installation takes half a minute or more"
+
+STAGES = (
+    "starting Spark",
+    "reading",
+    "summing up",
+    "comparing blocks",
+    "comparing records",
+    "storing",
+    "judging",
+)
+"""The stages of an analysis in their order. A few records skip `comparing blocks`."""
 
 _LOOK_EVERY_S = 0.5
 
@@ -35,6 +47,12 @@ def judging_note() -> str:
     from analysis.reconcile.session import is_first_session
 
     return f"judging ({FIRST_TIME})" if is_first_session() else "judging"
+
+
+def stage_text(doing: str) -> str:
+    """Return a stage with its place among all: `judging 2 of 7: reading`."""
+    place = f" {STAGES.index(doing) + 1} of {len(STAGES)}" if doing in STAGES else ""
+    return f"judging{place}: {doing}"
 
 
 class Progress(Protocol):
@@ -57,9 +75,9 @@ class Progress(Protocol):
 
 
 @contextmanager
-def shown_progress() -> Iterator[Progress]:
-    """Show the progress of an analysis while the block runs."""
-    if not sys.stderr.isatty():
+def shown_progress(console: Console | None = None) -> Iterator[Progress]:
+    """Show the progress of an analysis while the block runs, on stderr or on a console that is a terminal."""
+    if console is None and not sys.stderr.isatty():
         yield _Lines()
         return
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
@@ -68,7 +86,7 @@ def shown_progress() -> Iterator[Progress]:
     from ebbtide.shown_console import PlainTextConsole
 
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Bar(*columns, console=PlainTextConsole(stderr=True), transient=True) as bar:
+    with Bar(*columns, console=console or PlainTextConsole(stderr=True), transient=True) as bar:
         shown = _OnTerminal(bar)
         try:
             yield shown
@@ -103,8 +121,8 @@ class _OnTerminal:
 
     def __init__(self, bar: Bar) -> None:
         self._bar = bar
-        self._all: TaskID = bar.add_task("judging", total=None)
-        self._doing: TaskID = bar.add_task("", total=None)
+        self._all: TaskID = bar.add_task("records", total=None)
+        self._doing: TaskID = bar.add_task("judging", total=None)
         self._ended = threading.Event()
         self._watcher: threading.Thread | None = None
 
@@ -114,10 +132,10 @@ class _OnTerminal:
             self._bar.console.print(f"judging: {FIRST_TIME}")
 
     def stage(self, doing: str) -> None:
-        self._bar.reset(self._doing, description=doing, total=None)
+        self._bar.reset(self._doing, description=stage_text(doing), total=None)
 
     def report_judged(self, record: Path) -> None:
-        self._bar.update(self._all, advance=1, description=f"judging {record.name}")
+        self._bar.update(self._all, advance=1, description=f"records, the last {record.name}")
 
     def watch(self, spark: SparkSession) -> None:
         self._watcher = threading.Thread(target=self._look, args=(spark,), daemon=True)

@@ -120,7 +120,7 @@ def _run_and_keep(runs: CheckedRuns, *, name: str, seed: int, as_json: bool, dri
     from ebbtide.shown_console import PlainTextConsole
     from harness.cli.analyze import judge_all
     from harness.daemon.owned_runs import KeptCluster
-    from harness.runner.display import display_for
+    from harness.runner.live_view import display_for
     from harness.runner.run import run_scenario
 
     code = ExitCode.HARNESS_FAILED
@@ -128,7 +128,8 @@ def _run_and_keep(runs: CheckedRuns, *, name: str, seed: int, as_json: bool, dri
     def judge(record: Path) -> None:
         nonlocal code
         display.note("judging")
-        code = judge_all([record], as_json=as_json)
+        with display.hidden():
+            code = judge_all([record], as_json=as_json)
 
     with display_for(PlainTextConsole(stderr=as_json)) as display:
         (request,) = runs.requests(display, seed)

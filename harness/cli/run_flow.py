@@ -66,7 +66,8 @@ def seed_or_new(seed: int | None) -> int:
 def progress_display(*, as_json: bool) -> Display:
     """Return the display of a command's progress; with JSON it writes to stderr."""
     from ebbtide.shown_console import PlainTextConsole
-    from harness.runner.display import PlainDisplay, display_for
+    from harness.runner.display import PlainDisplay
+    from harness.runner.live_view import display_for
 
     return PlainDisplay(PlainTextConsole(stderr=True)) if as_json else display_for(PlainTextConsole())
 
@@ -77,7 +78,7 @@ def run_and_judge(runs: CheckedRuns, *, seed: int, as_json: bool = False, drive:
     from ebbtide.shown_console import PlainTextConsole
     from harness.cli.analyze import judge_all
     from harness.cli.compare import print_comparison
-    from harness.runner.display import display_for
+    from harness.runner.live_view import display_for
 
     with EarlySession() as spark:
         with display_for(PlainTextConsole(stderr=as_json)) as display:

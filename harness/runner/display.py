@@ -1,35 +1,16 @@
-"""Shows a run while it goes on: a live panel on a terminal, plain lines elsewhere."""
+"""Receives what happens in a run, and prints it as plain lines; a terminal gets the view of live_view.py."""
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator
 from types import TracebackType
 from typing import Protocol, Self
 
-import msgspec
-from rich.console import Console, Group, RenderableType
-from rich.live import Live
-from rich.spinner import Spinner
-from rich.table import Table
-from rich.text import Text
+from rich.console import Console
 
-from ebbtide.kraft.image import describe
-from ebbtide.record.rows import PartitionState
-
-
-class RunState(msgspec.Struct, frozen=True, kw_only=True):
-    """The state of a run.
-
-    `nodes` maps a node's name to its state, such as `running` or `down`.
-    """
-
-    title: str
-    phase: str
-    nodes: Mapping[str, str]
-    partitions: tuple[PartitionState, ...]
-    high_watermarks: Mapping[str, int | None]
-    sends: Mapping[str, int]
+from harness.runner.run_state import RunState
 
 
 class Display(Protocol):
@@ -42,6 +23,11 @@ class Display(Protocol):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         return None
+
+    @contextlib.contextmanager
+    def hidden(self) -> Iterator[None]:
+        """Leave the terminal to others during the block."""
+        yield
 
     def note(self, text: str) -> None:
         """Show an event, which stays on the screen."""
@@ -68,50 +54,3 @@ class PlainDisplay(Display):
 
     def state(self, state: RunState) -> None:
         """Print nothing: states are for terminals, and changes arrive as notes."""
-
-
-class LiveDisplay(PlainDisplay):
-    """A panel that is redrawn in place, with notes that scroll above it."""
-
-    def __init__(self, console: Console) -> None:
-        super().__init__(console)
-        self._live = Live(console=console, refresh_per_second=8, transient=True)
-        self._spinner = Spinner("dots")
-
-    def __enter__(self) -> Self:
-        self._live.__enter__()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._live.__exit__(kind, error, trace)
-
-    def state(self, state: RunState) -> None:
-        """Redraw the panel."""
-        self._spinner.update(text=Text(f"{state.title}: {state.phase}", style="bold"))
-        self._live.update(Group(self._spinner, _nodes(state), _partitions(state)))
-
-
-def display_for(console: Console) -> Display:
-    """Return a live panel if the console can draw it, else plain lines."""
-    return LiveDisplay(console) if console.is_terminal and not console.is_dumb_terminal else PlainDisplay(console)
-
-
-def _nodes(state: RunState) -> RenderableType:
-    table = Table.grid(padding=(0, 2))
-    for name, node in state.nodes.items():
-        style = "green" if node.startswith("running") else "dim" if node.startswith("not up") else "red"
-        table.add_row(Text(f"  {name}"), Text(node, style=style))
-    sends = "  ".join(f"{name} {count:,}" for name, count in state.sends.items())
-    table.add_row(Text("  producers"), Text(sends))
-    return table
-
-
-def _partitions(state: RunState) -> RenderableType:
-    table = Table.grid(padding=(0, 2))
-    for row in state.partitions[:8]:
-        name = f"{row.topic}-{row.partition}"
-        style = "red" if row.leader < 0 else "yellow" if len(row.isr) < len(row.replicas) else "green"
-        table.add_row(Text(f"  {describe(row)}", style=style), Text(f"HW {state.high_watermarks.get(name, '?')}"))
-    return table

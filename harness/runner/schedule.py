@@ -29,6 +29,7 @@ from faults.replica_replies import AskReplicas
 from harness.runner.display import Display
 from harness.runner.gates import Gate, GateWatch, state_entry
 from harness.runner.recovery import choose
+from harness.runner.run_state import Awaited
 from harness.runner.triggers import Counters, Observation, TriggerWatch, text_of
 from harness.runner.view import ClusterView, RoleUnresolved
 
@@ -71,6 +72,8 @@ class Schedule:
         self._broken: dict[int, set[int]] = {}
         """The nodes on which the effect of a step lasts, by the step's index; `_armed` has the wire rules."""
         self.entries = [_planned_entry(index, step) for index, step in enumerate(steps)]
+        self.awaited: Awaited | None = None
+        """What a step waits for now."""
         self._write()
 
     def run(self) -> bool:
@@ -184,7 +187,10 @@ class Schedule:
     def _carry_out(self, index: int, step: StepSpec) -> bool:
         try:
             try:
-                self._await(index, step)
+                try:
+                    self._await(index, step)
+                finally:
+                    self.awaited = None
                 plan = self._faults.plan(step)
             except (WaitExpired, RoleUnresolved) as error:
                 self._change(index, why=error.render())
@@ -203,7 +209,7 @@ class Schedule:
         # The gate watches from now on: a state that comes while the trigger waits is part of the recorded one.
         watch = GateWatch(gate, self._view, self._counters, self.entries[:index]) if gate is not None else None
         if step.trigger is not None and not (gate is not None and gate.instead_of_trigger):
-            self._await_trigger(step, step.trigger, watch)
+            self._await_trigger(index, step, step.trigger, watch)
         if gate is not None and watch is not None:
             self._await_state(index, gate, watch)
 
@@ -216,7 +222,9 @@ class Schedule:
 
         def is_reached() -> bool:
             self._poll_cluster()
-            return watch.look().fired
+            observed = watch.look()
+            self.awaited = Awaited(index, "the recorded state", observed.what)
+            return observed.fired
 
         try:
             wait_until(is_reached, awaited="the recorded state", timeout_s=gate.patience_s)
@@ -229,7 +237,7 @@ class Schedule:
             kind = self._steps[index].step
             self._display.note(f"departed before step {index} ({kind}): the recorded state did not come: {seen}")
 
-    def _await_trigger(self, step: StepSpec, trigger: Trigger, gate: GateWatch | None) -> None:
+    def _await_trigger(self, index: int, step: StepSpec, trigger: Trigger, gate: GateWatch | None) -> None:
         watch = TriggerWatch(trigger, self._view, self._counters, self._faults.wire.held_count)
 
         def look() -> Observation:
@@ -243,7 +251,9 @@ class Schedule:
             self._poll_cluster()
             if gate is not None:
                 gate.look()
-            return look().fired
+            observed = look()
+            self.awaited = Awaited(index, text_of(trigger), observed.what)
+            return observed.fired
 
         wait_until(
             has_fired,

@@ -26,10 +26,11 @@ from ebbtide.scenario.steps.table import StepKind
 from ebbtide.scenario.write import SCENARIO, text_of
 from ebbtide.waiting import WaitExpired, wait_until
 from faults.wire import nodes_to_intercept
-from harness.runner.display import Display, RunState
+from harness.runner.display import Display
 from harness.runner.draws import Draws
 from harness.runner.gates import Gate
 from harness.runner.property_check import properties_to_check, unknown_properties_error
+from harness.runner.run_state import SHOW_EVERY_S, run_state_of
 from harness.runner.schedule import Schedule
 from harness.runner.view import ClusterView
 from workloads.group import Workload
@@ -70,7 +71,7 @@ class Session:
         self.runtime = runtime
         self._scenario = scenario
         self._display = display
-        self._phase = "preparing"
+        self._phase, self._shown_s = "preparing", 0.0
         self.timings_s: dict[str, float] = {}
         self._brokers = tuple(node.id for node in runtime.nodes.values() if node.role == "broker")
         controllers = [node for node in runtime.nodes.values() if node.role == "controller"]
@@ -260,7 +261,8 @@ class Session:
         for row in self._view.poll():
             if row.topic in self._scenario.topics:
                 self._display.note(describe(row))
-        self._show()
+        if time.monotonic() - self._shown_s >= SHOW_EVERY_S:
+            self._show()
         self._schedule.look_at_wire()
         self._workload.check()
         for node in self.runtime.nodes.values():
@@ -359,18 +361,18 @@ class Session:
             self._display.note(str(error))
 
     def _show(self) -> None:
-        sent = self._workload.send_counts()
-        rows = [row for row in self._view.image.partitions.values() if row.topic in self._scenario.topics]
-        names = [TopicPartition(row.topic, row.partition) for row in rows]
-        marks = {str(name): self._workload.high_watermark(*name) for name in names}
+        """Give the display the state of the run. It costs no request to the cluster."""
+        self._shown_s = time.monotonic()
         self._display.state(
-            RunState(
-                title=self.run_id,
-                phase=self._phase,
-                nodes=self.node_states(),
-                partitions=tuple(rows),
-                high_watermarks=marks,
-                sends={"sent": sent.handed, "acked": sent.acked, "failed": sent.failed, "unknown": sent.unknown},
+            run_state_of(
+                self.run_id,
+                self._phase,
+                nodes=self.runtime.nodes.values(),
+                node_states=self.node_states(),
+                partitions=[row for row in self._view.image.partitions.values() if row.topic in self._scenario.topics],
+                counters=self._workload,
+                entries=self.entries,
+                awaited=self._schedule.awaited,
             )
         )
 
