@@ -6,19 +6,21 @@ their labels.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
 
 from cluster.host.containers import abandoned_containers
-from cluster.host.ledger import Entry, ledgers_dir, read_ledger
+from cluster.host.ledger import DamagedLedger, Entry, ledgers_dir, read_ledger
 from cluster.host.processes import is_alive
-from ebbtide.errors import EbbtideError
 from ebbtide.locks import await_lock
 from ebbtide.ownership import check_trusted
 from ebbtide.scratch import remove_abandoned
 
+_DAMAGED = ".damaged"
+"""The suffix of a damaged ledger that was set aside."""
 LOCK_TIMEOUT_S = 180.0
 """More than another `clean` needs to undo the largest cluster."""
 
@@ -39,16 +41,19 @@ class CleanOutcome(msgspec.Struct, frozen=True, kw_only=True):
 def clean(ledgers: Path | None = None, *, forget: bool = False) -> list[CleanOutcome]:
     """Undo every ledger whose harness is dead, newest entry first.
 
-    An entry that cannot be undone stays in its ledger. With `forget` the ledger is deleted anyway, for example when
-    the daemon of its containers is gone for good. Without `ledgers`, the ledgers of this host are undone, and the
-    temporary folders of judgings that were killed are removed too.
+    An entry that cannot be undone stays in its ledger. A ledger that is damaged is set aside and named each time; all
+    others are undone. With `forget` both are deleted anyway, for example when the daemon of their containers is gone
+    for good. Without `ledgers`, the ledgers of this host are undone, and the temporary folders of judgings and of
+    `ebbtide doctor` that were killed are removed too. Raises `EbbtideError` for a folder of ledgers that another user
+    may write, or whose lock is held.
     """
     home = ledgers or ledgers_dir()
     by_ledger = []
-    if home.is_dir():
+    if os.path.lexists(home):
         check_trusted(home)
         with await_lock(home / ".lock", purpose="another `ebbtide clean` to end", timeout_s=LOCK_TIMEOUT_S):
-            by_ledger = [_clean_one(path, forget) for path in sorted(home.glob("*.jsonl"))]
+            by_ledger = [_clean_damaged(path, forget) for path in sorted(home.glob(f"*{_DAMAGED}"))]
+            by_ledger += [_clean_one(path, forget) for path in sorted(home.glob("*.jsonl"))]
     found = by_ledger + [
         _undo_entries(container.run_id, [container])
         for container in abandoned_containers(known=[one.run_id for one in by_ledger])
@@ -64,8 +69,10 @@ def _clean_one(path: Path, forget: bool) -> CleanOutcome:
         ledger = read_ledger(path)
     except FileNotFoundError:  # the run ended between the listing and the reading
         return CleanOutcome(run_id=path.stem)
-    except EbbtideError as error:
-        return CleanOutcome(run_id=path.stem, failed=(str(error),))
+    except DamagedLedger as error:
+        if error.opened is not None and is_alive(error.opened.owner):
+            return CleanOutcome(run_id=path.stem, live=True)
+        return _set_aside(path, error, forget)
     if is_alive(ledger.opened.owner):
         return CleanOutcome(run_id=ledger.opened.run_id, live=True)
     outcome = _undo_entries(ledger.opened.run_id, ledger.entries)
@@ -74,12 +81,30 @@ def _clean_one(path: Path, forget: bool) -> CleanOutcome:
     return outcome
 
 
+def _set_aside(path: Path, error: DamagedLedger, forget: bool) -> CleanOutcome:
+    """Rename a damaged ledger, or delete it with `forget`; what it names stays on the host."""
+    said = " ".join(str(error).split())
+    if forget:
+        path.unlink(missing_ok=True)
+        return CleanOutcome(run_id=path.stem, failed=(said,))
+    aside = path.with_suffix(_DAMAGED)
+    os.replace(path, aside)
+    return CleanOutcome(run_id=path.stem, failed=(f"{said}; set aside as {aside}",))
+
+
+def _clean_damaged(path: Path, forget: bool) -> CleanOutcome:
+    """Report a ledger that was set aside earlier, or delete it with `forget`."""
+    if forget:
+        path.unlink(missing_ok=True)
+    return CleanOutcome(run_id=path.stem, failed=(f"what a damaged ledger names: {path}",))
+
+
 def _undo_entries(run_id: str, entries: Sequence[Entry]) -> CleanOutcome:
     undone, failed = [], []
     for entry in reversed(entries):
         try:
             if entry.undo():
                 undone.append(entry.describe())
-        except (OSError, EbbtideError) as error:
+        except Exception as error:  # whatever an entry says, the others are undone
             failed.append(f"{entry.describe()}: {error}")
     return CleanOutcome(run_id=run_id, undone=tuple(undone), failed=tuple(failed))

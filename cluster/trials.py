@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
-import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,6 +26,7 @@ from cluster.wire.tap import Taps
 from ebbtide.errors import HarnessError
 from ebbtide.namespaces import call_in_namespace
 from ebbtide.scenario.model import FileSystem
+from ebbtide.scratch import DOCTOR, ScratchFolder
 
 _RATE_BYTES_S = 32_000
 _PORT = 39097
@@ -77,10 +77,10 @@ def redirect_a_connection() -> str:
     """
     with (
         _ledger() as ledger,
-        tempfile.TemporaryDirectory(prefix=f"ebbtide-{_name()}-") as scratch,
+        _scratch() as scratch,
         _two_nodes(ledger) as (_, namespaces),
     ):
-        taps = Taps(ledger, ports=(_PORT,), logs=Path(scratch))
+        taps = Taps(ledger, ports=(_PORT,), logs=scratch)
         try:
             taps.intercept({1: "node-1"})
             taps.open(namespaces)
@@ -101,11 +101,11 @@ def redirect_a_connection() -> str:
 
 def slow_a_disk() -> str:
     """Check that a volume can be frozen and thawed, and that a write waits meanwhile."""
-    with tempfile.TemporaryDirectory(prefix=f"ebbtide-{_name()}-") as scratch, _ledger() as ledger:
-        volume = Volume(image=f"{scratch}/image", folder=f"{scratch}/volume")
+    with _scratch() as scratch, _ledger() as ledger:
+        volume = Volume.at(scratch / "image", scratch / "volume")
         volume.create(_EXT4_SIZE_BYTES)
         ledger.make(volume, volume.mount)
-        slowness = Slowness(folder=volume.folder)
+        slowness = Slowness(folder=volume.folder, image=volume.image)
         ledger.record(slowness)
         pulses = Pulses(slowness, delay_s=0.2, period_s=0.3)
         longest_s = 0.0
@@ -122,8 +122,8 @@ def slow_a_disk() -> str:
 
 def lose_power(kind: FileSystem) -> str:
     """Check that a file system shutdown keeps what was fsynced, and loses the rest."""
-    with tempfile.TemporaryDirectory(prefix=f"ebbtide-{_name()}-") as scratch, _ledger() as ledger:
-        volume = Volume(image=f"{scratch}/image", folder=f"{scratch}/volume", file_system=kind)
+    with _scratch() as scratch, _ledger() as ledger:
+        volume = Volume.at(scratch / "image", scratch / "volume", kind)
         volume.create(_EXT4_SIZE_BYTES if kind == "ext4" else _XFS_SIZE_BYTES)
         kept, lost = Path(volume.folder, "kept"), Path(volume.folder, "lost")
         ledger.make(volume, volume.mount)
@@ -139,8 +139,8 @@ def lose_power(kind: FileSystem) -> str:
 
 def mount_loop() -> str:
     """Check that a file can be mounted as a file system."""
-    with tempfile.TemporaryDirectory(prefix=f"ebbtide-{_name()}-") as scratch, _ledger() as ledger:
-        volume = Volume(image=f"{scratch}/image", folder=f"{scratch}/volume")
+    with _scratch() as scratch, _ledger() as ledger:
+        volume = Volume.at(scratch / "image", scratch / "volume")
         volume.create(_EXT4_SIZE_BYTES)
         ledger.make(volume, volume.mount)
         _expect(volume.is_mounted(), "mount succeeded, but nothing is mounted")
@@ -149,6 +149,16 @@ def mount_loop() -> str:
 
 def _name() -> str:
     return f"doctor-{os.getpid()}"
+
+
+@contextlib.contextmanager
+def _scratch() -> Iterator[Path]:
+    """Yield a temporary folder, which `ebbtide clean` removes if this process is killed."""
+    scratch = ScratchFolder(DOCTOR)
+    try:
+        yield scratch.path
+    finally:
+        scratch.remove()
 
 
 def _ledger() -> Ledger:

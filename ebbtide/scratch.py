@@ -14,15 +14,18 @@ from pathlib import Path
 
 from ebbtide.locks import is_held
 
-PREFIX = "ebbtide-spark-"
+SPARK = "ebbtide-spark-"
+DOCTOR = "ebbtide-doctor-"
+_PREFIXES = (SPARK, DOCTOR)
 _LOCK = "owner.lock"
 
 
 class ScratchFolder:
     """A new temporary folder that belongs to this process until `remove`."""
 
-    def __init__(self) -> None:
-        self.path = Path(tempfile.mkdtemp(prefix=PREFIX))
+    def __init__(self, prefix: str = SPARK) -> None:
+        """`prefix`: `SPARK` or `DOCTOR`."""
+        self.path = Path(tempfile.mkdtemp(prefix=prefix))
         unlocked = self.path / f".{_LOCK}"
         self._lock = os.open(unlocked, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         fcntl.flock(self._lock, fcntl.LOCK_EX)
@@ -44,7 +47,7 @@ def remove_abandoned() -> list[Path]:
 
     A folder without a lock file stays: it is being created, or does not belong to Ebbtide.
     """
-    folders = sorted(Path(tempfile.gettempdir()).glob(f"{PREFIX}*"))
+    folders = [one for prefix in _PREFIXES for one in sorted(Path(tempfile.gettempdir()).glob(f"{prefix}*"))]
     return [folder for folder in folders if _is_abandoned(folder) and _is_removed(folder)]
 
 

@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from cluster.host.ledger import Ledger
-from cluster.host.processes import KILL_TIMEOUT_S, OwnedProcess, identify, state_of
+from cluster.host.processes import KILL_TIMEOUT_S, OwnedProcess, identify, mark_of, state_of
 from ebbtide.errors import HarnessError
 from ebbtide.namespaces import netns_prefix
 from ebbtide.waiting import WaitExpired
@@ -123,12 +123,12 @@ def _start(
                 stdin=gate_read,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                env=None if environment is None else dict(environment),
+                env={**(os.environ if environment is None else environment), **mark_of(ledger.run_id)},
                 cwd=folder,
                 start_new_session=True,
             )
         try:
-            entry = OwnedProcess(name=name, process=identify(popen.pid))
+            entry = OwnedProcess(name=name, process=identify(popen.pid), run_id=ledger.run_id)
             ledger.record(entry)
         except BaseException:
             popen.kill()

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import re
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -25,7 +26,7 @@ from cluster.host.slow_volume import Slowness
 from cluster.host.volumes import Volume
 from cluster.host.writeback import KernelWriteBack, WriteBackHold
 from ebbtide.errors import EbbtideError, HarnessError, UsageError
-from ebbtide.ownership import make_private_folder, open_private, read_private
+from ebbtide.ownership import Untrusted, make_private_folder, open_private, read_private
 from ebbtide.places import state_dir
 from ebbtide.record.files import RUN_ID_ALLOWED, is_run_id
 from ebbtide.signals import defer_signals, unwind_on_signals
@@ -225,28 +226,70 @@ class LedgerFile(msgspec.Struct, frozen=True, kw_only=True):
     entries: tuple[Entry, ...]
 
 
+class DamagedLedger(HarnessError):
+    """A ledger that cannot be believed or read as a whole.
+
+    `opened` is its first line, if that can be read.
+    """
+
+    opened: LedgerOpened | None = None
+
+
 def read_ledger(path: Path) -> LedgerFile:
     """Read a ledger, also of a run that was killed in the middle of a line.
 
-    Raises `HarnessError` when the file is damaged elsewhere or of another version.
+    Raises `FileNotFoundError`, and `DamagedLedger` when another user could have written the file, it is damaged
+    elsewhere or of another version, or it names what no run of its id makes.
     """
+    try:
+        content = read_private(path)
+    except FileNotFoundError:
+        raise
+    except (OSError, Untrusted) as error:
+        raise DamagedLedger("a ledger cannot be believed", where=str(path), got=str(error)) from None
     opened: LedgerOpened | None = None
     entries: dict[int, Entry] = {}
-    content = read_private(path)
     # A last line without its newline was never acknowledged: its thing was not made.
     lines = content.split(b"\n")[:-1]
     for number, text in enumerate(lines, 1):
         try:
             line = msgspec.json.decode(text, type=Line)
-        except (msgspec.DecodeError, msgspec.ValidationError) as error:
-            raise HarnessError("a ledger cannot be read", where=f"{path}, line {number}", got=str(error)) from None
-        match line:
-            case LedgerOpened():
-                opened = line
-            case EntryMade():
-                entries[line.number] = line.entry
-            case EntryUndone():
-                entries.pop(line.number, None)
+            match line:
+                case LedgerOpened():
+                    if opened is not None or line.run_id != path.stem or not is_run_id(line.run_id):
+                        raise ValueError(f"a first line of run {line.run_id!r}")
+                    opened = line
+                case EntryMade():
+                    check_entry(line.entry, path.stem)
+                    entries[line.number] = line.entry
+                case EntryUndone():
+                    entries.pop(line.number, None)
+        except (ValueError, RecursionError, msgspec.MsgspecError) as error:
+            damaged = DamagedLedger("a ledger cannot be read", where=f"{path}, line {number}", got=str(error))
+            damaged.opened = opened
+            raise damaged from None
     if opened is None:
-        raise HarnessError("a ledger does not say which run it belongs to", where=str(path))
+        raise DamagedLedger("a ledger does not say which run it belongs to", where=str(path))
     return LedgerFile(path=path, opened=opened, entries=tuple(entries.values()))
+
+
+def check_entry(entry: Entry, run_id: str) -> None:
+    """Raise `ValueError` for an entry that no run of this id makes."""
+    match entry:
+        case Namespace():
+            name = entry.name.removeprefix(f"ebbtide-{run_id}")
+            is_own = name == "" or re.fullmatch(r"-[A-Za-z0-9]+", name) is not None
+        case Volume() | Slowness():
+            is_own = all(_is_plain_path(one) for one in (entry.image, entry.folder))
+        case WriteBackHold() | KernelWriteBack():
+            is_own = entry.run_id == run_id and all(_is_plain_path(one) for one in (entry.shared, entry.settings))
+        case OwnedProcess():
+            is_own = entry.run_id == run_id and 1 < entry.process.pid < 1 << 31
+        case Container():
+            is_own = entry.run_id == run_id
+    if not is_own:
+        raise ValueError(f"no run {run_id} makes: {entry.describe()}")
+
+
+def _is_plain_path(text: str) -> bool:
+    return text.startswith("/") and "\0" not in text and ".." not in Path(text).parts

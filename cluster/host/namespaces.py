@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 from pathlib import Path
 
 import msgspec
@@ -16,6 +17,7 @@ NAMESPACES = Path("/run/netns")
 
 _MS_BIND = 4096
 _MNT_DETACH = 2
+_UMOUNT_NOFOLLOW = 8
 
 
 class Namespace(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="namespace"):
@@ -28,7 +30,9 @@ class Namespace(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag
 
     @property
     def path(self) -> Path:
-        """The path that `nsenter --net=` enters."""
+        """The path that `nsenter --net=` enters. Raises `HarnessError` for a name of no run."""
+        if re.fullmatch(r"ebbtide-[A-Za-z0-9._-]+", self.name) is None:
+            raise HarnessError("this is not the name of a run's network namespace", got=repr(self.name))
         return NAMESPACES / self.name
 
     def check_free(self) -> None:
@@ -64,7 +68,7 @@ class Namespace(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag
         if not os.path.lexists(self.path):
             return False
         with contextlib.suppress(OSError):  # EINVAL: the harness died between making the file and the mount
-            check_call(libc.umount2(os.fsencode(self.path), _MNT_DETACH), "unpinning")
+            check_call(libc.umount2(os.fsencode(self.path), _MNT_DETACH | _UMOUNT_NOFOLLOW), "unpinning")
         self.path.unlink(missing_ok=True)
         return True
 

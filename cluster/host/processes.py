@@ -12,9 +12,13 @@ from pathlib import Path
 
 import msgspec
 
+from ebbtide.errors import HarnessError
 from ebbtide.waiting import wait_until
 
 KILL_TIMEOUT_S = 10.0
+
+RUN_VARIABLE = "EBBTIDE_RUN"
+"""The environment variable of a run's processes; its value is the run's id."""
 
 
 class ProcessId(msgspec.Struct, frozen=True, kw_only=True):
@@ -90,16 +94,31 @@ def is_alive(process: ProcessId) -> bool:
     )
 
 
+def mark_of(run_id: str) -> dict[str, str]:
+    """Return the environment variable that each process of a run has: nothing else is ever killed."""
+    return {RUN_VARIABLE: run_id}
+
+
+def _has_mark(pid: int, run_id: str) -> bool:
+    try:
+        environment = Path(f"/proc/{pid}/environ").read_bytes()
+    except OSError:
+        return False
+    return f"{RUN_VARIABLE}={run_id}".encode() in environment.split(b"\0")
+
+
 class OwnedProcess(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="process"):
-    """Ledger entry: a process that a run started."""
+    """Ledger entry: a process that a run started, with `mark_of(run_id)` in its environment."""
 
     name: str
     process: ProcessId
+    run_id: str
 
     def undo(self) -> bool:
         """SIGKILL the process if it is still the same; returns True when that was needed.
 
-        Raises `WaitExpired` when it outlives the signal (uninterruptible sleep).
+        Raises `HarnessError` for a process without the mark of this run, and `WaitExpired` when it outlives the
+        signal (uninterruptible sleep).
         """
         try:
             pidfd = os.pidfd_open(self.process.pid)
@@ -109,6 +128,10 @@ class OwnedProcess(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", 
             # The pidfd pins the process: between this check and the signal the pid cannot be reused.
             if not is_alive(self.process):
                 return False
+            if not _has_mark(self.process.pid, self.run_id) and is_alive(self.process):
+                raise HarnessError(
+                    "a process in the ledger was not started by its run", got=f"no {RUN_VARIABLE}={self.run_id} in it"
+                )
             signal.pidfd_send_signal(pidfd, signal.SIGKILL)
         except ProcessLookupError:
             return False

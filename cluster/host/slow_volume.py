@@ -23,6 +23,7 @@ from pathlib import Path
 
 import msgspec
 
+from cluster.host.volumes import loop_devices_of
 from ebbtide.command import module_command
 
 _FIFREEZE = 0xC0045877  # _IOWR('X', 119, int), linux/fs.h
@@ -32,26 +33,30 @@ _END_TIMEOUT_S = 10.0
 
 
 class Slowness(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="slowness"):
-    """Ledger entry: the volume mounted at `folder` may be frozen."""
+    """Ledger entry: the volume of `image`, mounted at `folder`, may be frozen."""
 
     folder: str
+    image: str
 
     def undo(self) -> bool:
         """Thaw the volume; returns True when it was frozen. Raises `OSError`."""
-        return thaw(Path(self.folder))
+        return thaw(Path(self.folder), self.image)
 
     def describe(self) -> str:
         """Return how messages name the freezing."""
         return f"freezing of {self.folder}"
 
 
-def thaw(folder: Path) -> bool:
-    """Thaw the file system at `folder`; returns True when it was frozen.
+def thaw(folder: Path, image: str) -> bool:
+    """Thaw the file system at `folder` if it is that of `image`; returns True when it was frozen.
 
     Raises `OSError`.
     """
     try:
         with _open_folder(folder) as handle:
+            device = os.fstat(handle).st_dev
+            if f"{os.major(device)}:{os.minor(device)}" not in loop_devices_of(image).values():
+                return False
             fcntl.ioctl(handle, _FITHAW, 0)
     except OSError as error:
         # The volume is not frozen, or was shut down or unmounted meanwhile; nothing can wait on it.
@@ -177,7 +182,7 @@ def _has_stdin_ended(within_s: float) -> bool:
 
 @contextlib.contextmanager
 def _open_folder(folder: Path) -> Iterator[int]:
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         yield handle
     finally:

@@ -10,6 +10,7 @@ import ctypes
 import errno
 import fcntl
 import os
+import re
 import shutil
 import struct
 import subprocess
@@ -29,6 +30,7 @@ UNMOUNT_TIMEOUT_S = 5.0
 _EXT4_IOC_SHUTDOWN = 0x8004587D  # _IOR('X', 125, __u32), the same number on xfs and f2fs
 # NOLOGFLUSH: the other flags write the journal out first, so that nothing would be lost.
 _NO_LOG_FLUSH = 2
+_UMOUNT_NOFOLLOW = 8
 
 _BLOCK_BYTES = 4096
 _UNSYNCED = b"not fsynced\n" * 512
@@ -45,11 +47,19 @@ _PACKAGES: dict[FileSystem, str] = {"ext4": "e2fsprogs", "xfs": "xfsprogs"}
 
 
 class Volume(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="volume"):
-    """Ledger entry: the file system in `image`, mounted at `folder` by a loop device."""
+    """Ledger entry: the file system in `image`, mounted at `folder` by a loop device.
+
+    Both paths have no symbolic links (`Volume.at`): the kernel names them so, and only what it names so is undone.
+    """
 
     image: str
     folder: str
     file_system: FileSystem = "ext4"
+
+    @classmethod
+    def at(cls, image: Path, folder: Path, file_system: FileSystem = "ext4") -> Volume:
+        """Return the volume of these paths, with symbolic links resolved."""
+        return cls(image=str(image.resolve()), folder=str(folder.resolve()), file_system=file_system)
 
     def create(self, size_bytes: int = DEFAULT_SIZE_BYTES) -> None:
         """Make the image file and its file system; both paths must be free.
@@ -125,12 +135,7 @@ class Volume(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="v
         try:
             wait_until(is_unmounted, awaited=f"{self.folder} to unmount", timeout_s=UNMOUNT_TIMEOUT_S, poll_s=0.1)
         except WaitExpired:
-            raise HarnessError(
-                "a volume cannot be unmounted, because it is in use",
-                where=self.folder,
-                got=f"used by {_users_of(self.folder) or 'a process in another mount namespace'}",
-                next="end those processes, then: ebbtide clean",
-            ) from None
+            raise self._busy_error(self.folder) from None
 
     def shut_down(self) -> bool:
         """Cut the power: what is not fsynced will never reach the disk.
@@ -199,25 +204,55 @@ class Volume(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="v
 
     def is_mounted(self) -> bool:
         """Whether something is mounted at the folder."""
-        return os.path.realpath(self.folder) in _mount_points()
+        return os.path.realpath(self.folder) in {point for _, point in _mounts()}
 
     def undo(self) -> bool:
         """Unmount and free the loop device; returns True when either existed.
 
-        The image stays with the run.
+        Only mounts of a loop device of the image are undone, wherever the kernel says that they are. The image stays
+        with the run.
         """
-        mounted = self.is_mounted()
-        if mounted:
-            self.unmount()
+        mounted = self._mounted_at()
+        for point in mounted:
+            self._unmount_own(point)
         devices = self._loop_devices()
         for device in devices:
             # The device is already free where the mount held the last reference.
             subprocess.run(["losetup", "-d", device], capture_output=True, check=False)
-        return mounted or bool(devices)
+        return bool(mounted or devices)
 
     def describe(self) -> str:
         """Return how messages name the volume."""
         return f"volume {self.folder} (loop mount of {self.image})"
+
+    def _mounted_at(self) -> list[str]:
+        """Return where loop devices of the image are mounted."""
+        own = set(loop_devices_of(self.image).values())
+        return [point for device, point in _mounts() if device in own]
+
+    def _unmount_own(self, point: str) -> None:
+        """Unmount what is mounted of this volume at `point`. Raises `HarnessError`."""
+
+        def is_unmounted() -> bool:
+            if point not in self._mounted_at():
+                return True
+            # The newest mount of a folder is the one that would be unmounted.
+            if [device for device, one in _mounts() if one == point][-1] not in loop_devices_of(self.image).values():
+                raise HarnessError("something else is mounted over a volume", where=point, next=f"umount {point}")
+            return bool(_libc.umount2(os.fsencode(point), _UMOUNT_NOFOLLOW) == 0)
+
+        try:
+            wait_until(is_unmounted, awaited=f"{point} to unmount", timeout_s=UNMOUNT_TIMEOUT_S, poll_s=0.1)
+        except WaitExpired:
+            raise self._busy_error(point) from None
+
+    def _busy_error(self, point: str) -> HarnessError:
+        return HarnessError(
+            "a volume cannot be unmounted, because it is in use",
+            where=point,
+            got=f"used by {_users_of(point) or 'a process in another mount namespace'}",
+            next="end those processes, then: ebbtide clean",
+        )
 
     def _make_file_system(self) -> None:
         _run([*_MKFS[self.file_system], self.image], package=_PACKAGES[self.file_system])
@@ -237,16 +272,22 @@ class Volume(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="v
         return False
 
     def _loop_devices(self) -> list[str]:
-        """Return the loop devices backed by the image, also after its file was deleted."""
-        wanted = {os.path.realpath(self.image), os.path.realpath(self.image) + " (deleted)"}
-        found = []
-        for backing in Path("/sys/block").glob("loop*/loop/backing_file"):
-            try:
-                if backing.read_text().rstrip("\n") in wanted:
-                    found.append(f"/dev/{backing.parts[3]}")
-            except OSError:  # the device was freed between the listing and the reading
-                continue
-        return found
+        return list(loop_devices_of(self.image))
+
+
+def loop_devices_of(image: str) -> dict[str, str]:
+    """Return the loop devices backed by an image, also after its file was deleted, with their numbers.
+
+    The numbers are `major:minor`. The kernel knows the file's own path: a link that is there now is not followed.
+    """
+    found = {}
+    for backing in Path("/sys/block").glob("loop*/loop/backing_file"):
+        try:
+            if backing.read_text().rstrip("\n") in (image, f"{image} (deleted)"):
+                found[f"/dev/{backing.parts[3]}"] = (backing.parents[1] / "dev").read_text().strip()
+        except OSError:  # the device was freed between the listing and the reading
+            continue
+    return found
 
 
 def _run(command: list[str], *, package: str) -> str:
@@ -267,13 +308,15 @@ def _run(command: list[str], *, package: str) -> str:
     return result.stdout
 
 
-def _mount_points() -> set[str]:
-    """Return where something is mounted, as this process sees it."""
-    points = set()
+def _mounts() -> list[tuple[str, str]]:
+    """Return the device (`major:minor`) and folder of each mount that this process sees, oldest first."""
+    found = []
     for line in Path("/proc/self/mountinfo").read_text().splitlines():
+        words = line.split()
         # Blanks and backslashes are written as octal escapes.
-        points.add(line.split()[4].encode().decode("unicode_escape"))
-    return points
+        point = re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), words[4])
+        found.append((words[2], point))
+    return found
 
 
 def _users_of(folder: str) -> str:

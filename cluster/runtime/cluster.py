@@ -241,7 +241,8 @@ class HostRuntime(ABC):
 
     def slow_down(self, node_id: int, delay_s: float, period_s: float) -> Pulses:
         """Freeze the node's volume for `delay_s` of every `period_s`."""
-        slowness = Slowness(folder=self.volume(node_id).folder)
+        volume = self.volume(node_id)
+        slowness = Slowness(folder=volume.folder, image=volume.image)
         self._ledger.record(slowness)
         return Pulses(slowness, delay_s, period_s)
 
@@ -309,10 +310,10 @@ class HostRuntime(ABC):
 
     def _make_volumes(self) -> None:
         for node in self.nodes.values():
-            volume = Volume(
-                image=str(self._cluster / "volumes" / f"{node.name}.img"),
-                folder=str(self._volume_folder(node)),
-                file_system=self._plan.spec.file_system or "ext4",
+            volume = Volume.at(
+                self._cluster / "volumes" / f"{node.name}.img",
+                self._volume_folder(node),
+                self._plan.spec.file_system or "ext4",
             )
             self._ledger.make(volume, volume.create)
             volume.mount()

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Literal
 
 from cluster.host.containers import Container, docker_errors, docker_host, labels_of
 from cluster.host.ledger import Ledger
-from cluster.host.processes import KILL_TIMEOUT_S, OwnedProcess, ProcessId, identify, is_alive, state_of
+from cluster.host.processes import KILL_TIMEOUT_S, OwnedProcess, ProcessId, identify, is_alive, mark_of, state_of
 from cluster.images import Image
 from cluster.runtime.base import NodeInfo
 from cluster.runtime.jvm import JavaProgram, jvm_options
@@ -77,7 +77,7 @@ class NodeContainer:
 
     def adopt(self, process: ProcessId) -> ContainerProcess:
         """Write the process into the ledger, since it outlives a daemon that is killed."""
-        entry = OwnedProcess(name=f"{self._node.name} in its container", process=process)
+        entry = OwnedProcess(name=f"{self._node.name} in its container", process=process, run_id=self._ledger.run_id)
         self._ledger.record(entry)
         return ContainerProcess(self, entry, self._ledger)
 
@@ -140,6 +140,7 @@ class NodeContainer:
                     hostname=self._node.name,
                     user="0:0",
                     labels=labels_of(self._ledger.run_id),
+                    environment=mark_of(self._ledger.run_id),
                     host_config=self._client.api.create_host_config(
                         network_mode="none",
                         # The JVM resolves its own name, and would wait for a name server that is not reachable.

@@ -34,6 +34,8 @@ _LOOK_S = 0.1
 _SPEAK_WITHIN_S = 2.0
 """How long a caller can take to send its request; meanwhile nobody polls the cluster."""
 
+_REQUEST_BYTES_MAX = 1 << 20
+
 
 class OwnedCluster(msgspec.Struct, frozen=True, kw_only=True):
     """A cluster that is up, and the session that carries out its steps.
@@ -92,13 +94,13 @@ class ClusterDaemon:
         try:
             caller.settimeout(_SPEAK_WITHIN_S)
             with caller.makefile("rb") as words:
-                request = msgspec.json.decode(words.readline(), type=Request, dec_hook=read_part)
+                request = msgspec.json.decode(words.readline(_REQUEST_BYTES_MAX), type=Request, dec_hook=read_part)
             if isinstance(request, EndCluster):
                 self._display.note("ending: a caller asked for it")
                 self._enders.append(caller)
                 return
             caller.sendall(msgspec.json.encode(self._reply(request)) + b"\n")
-        except (OSError, msgspec.DecodeError) as error:
+        except (OSError, ValueError, RecursionError, msgspec.MsgspecError) as error:
             self._display.note(f"a request failed: {error}")
         finally:
             if not isinstance(request, EndCluster):

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.root
 HARNESS = """
 import sys, time
 from cluster.host.slow_volume import Pulses, Slowness
-assert Pulses(Slowness(folder=sys.argv[1]), 60.0, 61.0).wait_frozen(20)
+assert Pulses(Slowness(folder=sys.argv[1], image=""), 60.0, 61.0).wait_frozen(20)
 print("frozen", flush=True)
 time.sleep(60)
 """
@@ -37,7 +37,7 @@ def volume(tmp_path: Path) -> Iterator[Volume]:
     try:
         yield made
     finally:
-        thaw(Path(made.folder))
+        thaw(Path(made.folder), made.image)
         made.undo()
 
 
@@ -50,11 +50,11 @@ def slowest_s(volume: Volume, within_s: float, enough_s: float = 10.0) -> float:
 
 
 def test_a_write_waits_once_in_every_period_and_not_after_the_end(volume: Volume) -> None:
-    pulses = Pulses(Slowness(folder=volume.folder), delay_s=0.6, period_s=0.7)
+    pulses = Pulses(Slowness(folder=volume.folder, image=volume.image), delay_s=0.6, period_s=0.7)
     assert pulses.wait_frozen(20)
     assert (slowest_s(volume, 20, enough_s=0.4) >= 0.4, pulses.end_status()) == (True, None)
     pulses.end()
-    assert not thaw(Path(volume.folder))
+    assert not thaw(Path(volume.folder), volume.image)
     timed_write(Path(volume.folder), 20.0)
     assert volume.undo()
 
@@ -62,7 +62,7 @@ def test_a_write_waits_once_in_every_period_and_not_after_the_end(volume: Volume
 def test_reads_go_on_while_writes_wait(volume: Volume) -> None:
     file = Path(volume.folder) / "file"
     file.write_bytes(b"log")
-    pulses = Pulses(Slowness(folder=volume.folder), delay_s=60.0, period_s=61.0)
+    pulses = Pulses(Slowness(folder=volume.folder, image=volume.image), delay_s=60.0, period_s=61.0)
     assert pulses.wait_frozen(20)
     assert file.read_bytes() == b"log"
     with pytest.raises(TimeoutError):
@@ -79,11 +79,11 @@ def test_a_killed_harness_leaves_no_volume_frozen(volume: Volume) -> None:
         harness.send_signal(signal.SIGKILL)
         harness.wait()
     timed_write(Path(volume.folder), 20.0)
-    assert not thaw(Path(volume.folder))
+    assert not thaw(Path(volume.folder), volume.image)
 
 
 def test_where_the_process_that_thaws_was_killed_too_the_ledger_thaws(volume: Volume, tmp_path: Path) -> None:
-    slowness = Slowness(folder=volume.folder)
+    slowness = Slowness(folder=volume.folder, image=volume.image)
     ledger = Ledger.open("slow", tmp_path, ledgers=tmp_path / "ledger")
     ledger.record(slowness)
     pulses = Pulses(slowness, delay_s=60.0, period_s=61.0)
@@ -100,7 +100,7 @@ def test_where_the_process_that_thaws_was_killed_too_the_ledger_thaws(volume: Vo
 
 
 def test_nothing_but_the_volume_is_ever_frozen(volume: Volume) -> None:
-    pulses = Pulses(Slowness(folder=volume.folder), delay_s=1.5, period_s=3.0)
+    pulses = Pulses(Slowness(folder=volume.folder, image=volume.image), delay_s=1.5, period_s=3.0)
     assert (slowest_s(volume, 20, enough_s=0.75) >= 0.75, pulses.end_status()) == (True, None)
     volume.unmount()
     wait_until(lambda: pulses.end_status() == 0, awaited="the pulses to end with their volume", timeout_s=5)

@@ -13,7 +13,7 @@ import pytest
 
 from cluster.host.containers import Container
 from ebbtide.errors import ExitCode
-from ebbtide.scratch import PREFIX, ScratchFolder, remove_abandoned
+from ebbtide.scratch import SPARK, ScratchFolder, remove_abandoned
 from ebbtide.waiting import wait_until
 from harness.cli.main import main
 
@@ -64,8 +64,8 @@ def test_the_folder_of_a_process_that_lives_stays_and_that_of_a_killed_one_goes(
 
 
 def test_a_folder_that_nobody_owns_for_certain_is_left_alone(tmp_path: Path) -> None:
-    (tmp_path / f"{PREFIX}older").mkdir()
-    (tmp_path / f"{PREFIX}file").touch()
+    (tmp_path / f"{SPARK}older").mkdir()
+    (tmp_path / f"{SPARK}file").touch()
     assert remove_abandoned() == []
     assert len(list(tmp_path.iterdir())) == 2
 

@@ -47,6 +47,6 @@ def test_a_process_that_says_nothing_has_frozen_nothing(
         return popen([sys.executable, "-c", program], **settings)  # type: ignore[call-overload, no-any-return]
 
     monkeypatch.setattr(slow_volume.subprocess, "Popen", stand_in)
-    pulses = Pulses(Slowness(folder=str(tmp_path / "none")), 0.1, 0.2)
+    pulses = Pulses(Slowness(folder=str(tmp_path / "none"), image=""), 0.1, 0.2)
     assert (pulses.wait_frozen(10.0 if froze or status else 0.3), pulses.end_status()) == (froze, status)
     pulses.end()

@@ -106,9 +106,14 @@ def test_a_run_that_fails_ends_its_owner_with_the_failure(up: Up) -> None:
         ask("one", AskStatus())
 
 
-def test_a_caller_that_talks_nonsense_does_no_harm(up: Up) -> None:
+@pytest.mark.parametrize(
+    "words",
+    [b'{"type": "explode"}\n', b'{"type": "fire", "step": "\xff"}\n', b"\xff\n", b"[" * 100_000 + b"\n", b"\n"],
+    ids=["no request", "a broken byte in a string", "a broken byte", "too deep", "empty"],
+)
+def test_a_caller_that_talks_nonsense_does_no_harm(up: Up, words: bytes) -> None:
     with control._open_connection("one") as connection:
-        connection.sendall(b'{"type": "explode"}\n')
+        connection.sendall(words)
         assert connection.recv(1) == b""
     assert find_cluster("one").name == "one"
 
