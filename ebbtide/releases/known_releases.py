@@ -41,7 +41,7 @@ KNOWN: tuple[KnownRelease, ...] = (
     KnownRelease(version="3.9.0", protocol=_FROZEN, measured=True),
     KnownRelease(version="3.9.1", protocol=_FROZEN, measured=True),
     KnownRelease(version="3.9.2", protocol=_FROZEN),
-    KnownRelease(version="4.0.0", protocol=_PREVIEW),
+    KnownRelease(version="4.0.0", protocol=_PREVIEW, measured=True),
     KnownRelease(version="4.0.2", protocol=_PREVIEW, measured=True),
     KnownRelease(version="4.1.0", protocol=_ELR),
     KnownRelease(version="4.1.1", protocol=_ELR),
