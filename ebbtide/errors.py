@@ -39,8 +39,8 @@ class ExitCode(IntEnum):
 class EbbtideError(Exception):
     """One failure, with what a user needs to fix it.
 
-    `what` is the sentence; `where` is the file, key or node; `got` is the wrong value and `allowed` the right ones;
-    `next` is the command to type now.
+    `what` is the sentence; `where` is the file, key or node, and `line` its line in that file; `got` is the wrong value
+    and `allowed` the right ones; `next` is the command to type now.
     """
 
     exit_code: ExitCode = ExitCode.HARNESS_FAILED
@@ -59,6 +59,7 @@ class EbbtideError(Exception):
         self.got = got
         self.allowed = allowed
         self.next = next
+        self.line: int | None = None
         super().__init__(self.render())
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -70,6 +71,11 @@ class EbbtideError(Exception):
         if self.where is None:
             self.where = where
             self.args = (self.render(),)
+
+    def add_line(self, line: int) -> None:
+        """Set the line of `where`, from 1."""
+        self.line = line
+        self.args = (self.render(),)
 
     def add_next(self, next: str) -> None:
         """Set `next`, unless it is set."""
@@ -84,7 +90,7 @@ class EbbtideError(Exception):
         """
         lines = [self.what]
         for label, text in (
-            ("where", self.where),
+            ("where", self.where if self.line is None else f"{self.where} (line {self.line})"),
             ("got", self.got),
             ("allowed", self.allowed),
             ("next", self.next),

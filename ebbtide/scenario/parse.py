@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ebbtide.errors import EbbtideError, Problems, UsageError
+from ebbtide.scenario.line_numbers import LineFinder
 from ebbtide.scenario.model import Scenario
 from ebbtide.scenario.parts import Parts, read_parts
 from ebbtide.scenario.plain_values import from_plain
@@ -64,6 +65,10 @@ def parse(text: str, *, file: str, next: str | None = None, strict: bool = False
     told = {one.where for one in problems}
     problems += [one for one in validate_texts(raw) if one.where not in told]
     if problems:
+        lines = LineFinder(text)
+        for problem in problems:
+            if problem.where is not None and (line := lines.line_of(problem.where)) is not None:
+                problem.add_line(line)
         raise Problems(file, problems, next=next or _help_of_step(parts, problems))
     return from_plain(raw, Scenario)
 
