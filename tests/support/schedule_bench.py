@@ -144,7 +144,7 @@ class Bench:
         monkeypatch.setattr(network, "heal", lambda _runtime: self._effect("heal"))
 
     def run(self, *steps: StepSpec, poll_cluster: Callable[[], None] = lambda: None) -> tuple[Schedule, bool]:
-        schedule = Schedule(
+        self.schedule = schedule = Schedule(
             steps,
             record=self.record,
             runtime=self.runtime,  # type: ignore[arg-type]

@@ -12,6 +12,7 @@ from cluster.kafka_api.admin_requests import Reassign
 from ebbtide.scenario.roles import CLIENTS
 from ebbtide.scenario.steps.step import StepSpec
 from ebbtide.scenario.words import Rate
+from harness.runner.run_state import Awaited
 
 
 @pytest.fixture
@@ -32,6 +33,21 @@ def test_a_trigger_that_never_fires_ends_the_schedule_and_says_what_was_seen(ben
     assert "ISR [1, 2, 3]" in first.why
     assert (first.fired_ns, second.fired_ns) == (None, None)
     assert bench.done == []
+
+
+def test_a_step_that_waits_says_for_what_and_what_was_seen(bench: Bench) -> None:
+    seen: list[Awaited | None] = []
+    trigger = trigger_of(isr={"partition": "t-0", "size": 1})
+    schedule, _ = bench.run(
+        step_of("kill", target="broker(1)"),
+        step_of("kill", target="broker(2)", trigger=trigger, deadline_s=0.1),
+        poll_cluster=lambda: seen.append(bench.schedule.awaited),
+    )
+    awaited = seen[-1]
+    assert awaited is not None
+    assert (awaited.index, awaited.what) == (1, "isr of t-0: size 1")
+    assert "ISR [1, 2, 3]" in awaited.seen
+    assert schedule.awaited is None
 
 
 def test_a_role_that_stands_for_nobody_ends_the_schedule(bench: Bench) -> None:
