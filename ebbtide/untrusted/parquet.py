@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from ebbtide.errors import UsageError
 from ebbtide.untrusted.files import open_file
 
-ROWS_FREE, ROWS_A_BYTE_MAX = 1_000_000, 100
+ROWS_FREE, ROWS_A_BYTE_MAX = 50_000, 5
 """Tables of real runs have less than one row a byte: each row has an offset and a time of its own."""
 BYTES_FREE, EXPANSION_MAX = 256 << 20, 500
 """Uncompressed, tables of real runs are less than fifty times as large."""
