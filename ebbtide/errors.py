@@ -115,6 +115,10 @@ class HarnessError(EbbtideError):
     exit_code = ExitCode.HARNESS_FAILED
 
 
+class Disturbed(HarnessError):
+    """Something outside of the run interfered with its processes: it ends early, and is inconclusive."""
+
+
 class StepImpossible(HarnessError):
     """A step cannot act on the cluster in the state that earlier steps left.
 

@@ -5,6 +5,7 @@ The harness reads its status file, and kills it by pid.
 
 from __future__ import annotations
 
+import signal
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,8 +14,9 @@ import msgspec
 
 from cluster.runtime.base import ClientProcess, StartClient
 from ebbtide.command import module_command
-from ebbtide.errors import HarnessError
+from ebbtide.errors import Disturbed, HarnessError
 from ebbtide.record.files import log_command
+from ebbtide.signals import ENDING
 from ebbtide.waiting import WaitExpired, wait_until
 from workloads.config import Endpoints
 from workloads.status import ClientState, StatusFile
@@ -54,6 +56,7 @@ class Client:
         self._stop_path = folder / f"{name}.stop"
         self._status: StatusFile | None = None
         self._process: ClientProcess | None = None
+        self._was_killed = False
 
     @property
     def endpoints(self) -> Endpoints:
@@ -67,6 +70,7 @@ class Client:
         self._config.parent.mkdir(parents=True, exist_ok=True)
         self._config.write_bytes(msgspec.json.encode(config))
         argv = [*module_command(self._module), str(self._config)]
+        self._was_killed = False
         self._process = start_client(argv, name=self.name, output=self._log)
 
     @property
@@ -89,11 +93,13 @@ class Client:
     def check(self) -> None:
         """Raise `HarnessError` when the process ended without being done or stopped.
 
-        The error has the process's own reason.
+        The error has the process's own reason. Raises `Disturbed` if something outside of the run ended the process.
         """
         if self._process is None or self.is_alive:
             return
         end = self.end()
+        if not (self._stop_path.exists() or self._was_killed):
+            self._refuse_disturbance(end)
         if not end.is_clean:
             raise HarnessError(
                 f"{self.name} ended by itself with exit code {end.exit_code}",
@@ -101,6 +107,16 @@ class Client:
                 got=end.message,
                 next=log_command(self._log),
             )
+
+    def _refuse_disturbance(self, end: ClientEnd) -> None:
+        """Raise `Disturbed` if a process ended by a signal that the harness did not send."""
+        if end.exit_code is not None and -end.exit_code in (*ENDING, signal.SIGKILL):
+            how = f"by signal {-end.exit_code}"
+        elif end.state == ClientState.STOPPED:
+            how = "in order, as SIGTERM does it"
+        else:
+            return
+        raise Disturbed(f"something outside of the run ended the process of {self.name} ({how})")
 
     def await_state(self, states: Sequence[ClientState], timeout_s: float) -> None:
         """Wait until the process reports one of `states`.
@@ -152,6 +168,7 @@ class Client:
     def kill(self) -> None:
         """SIGKILL the process and reap it; does nothing when it has ended."""
         if self._process is not None:
+            self._was_killed = True
             self._process.kill()
 
     def end(self) -> ClientEnd:

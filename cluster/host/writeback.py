@@ -18,7 +18,7 @@ import msgspec
 from cluster.host.processes import ProcessId, boot_id, identify, is_alive
 from ebbtide.errors import HarnessError
 from ebbtide.locks import await_lock
-from ebbtide.ownership import make_private_folder, read_private
+from ebbtide.ownership import FILE_MODE, make_private_folder, read_private
 from ebbtide.record.files import write_atomically
 from ebbtide.waiting import wait_until
 
@@ -107,6 +107,7 @@ class _Share(msgspec.Struct, frozen=True, kw_only=True):
 
     def _write_state(self, state: _SharedState) -> None:
         write_atomically(self._state_file, msgspec.json.encode(state))
+        self._state_file.chmod(FILE_MODE)  # whatever the umask: nobody else can enter the folder meanwhile
 
     def _read(self) -> dict[str, str]:
         return {name: (Path(self.settings) / name).read_text().strip() for name in HELD_SETTINGS}

@@ -24,7 +24,7 @@ from cluster.runtime.base import PowerLossMethod, Runtime
 from cluster.runtime.choose import Choice, LocalChoice, open_runtime
 from cluster.runtime.jvm import ensure_class_archive, installation_of
 from cluster.runtime.properties import FIRST_CONTROLLER
-from ebbtide.errors import EbbtideError, HarnessError
+from ebbtide.errors import Disturbed, EbbtideError, HarnessError
 from ebbtide.record.files import mark_going, write_atomically
 from ebbtide.record.manifest import ACKS, MANIFEST, Manifest, ProducerSetup, TopicSetup, Topology, write_manifest
 from ebbtide.record.sums import update_sums, write_sums
@@ -39,7 +39,7 @@ from harness.runner.display import Display
 from harness.runner.draws import draw
 from harness.runner.gates import Gate
 from harness.runner.host import client_versions, host_facts, is_disk_full, make_record
-from harness.runner.session import Session
+from harness.runner.session import End, Session
 from workloads.config import FINAL_CONSUMER
 
 
@@ -149,7 +149,11 @@ class _Run:
             ended = False
             try:
                 try:
-                    drive(session)
+                    try:
+                        drive(session)
+                    except Disturbed as error:
+                        self.display.note(str(error))
+                        session.end, hold = End(disturbed=str(error)), None
                     ended = True
                     ending()
                 finally:
@@ -189,10 +193,10 @@ class _Run:
             self.display.note(f"left out {torn_bytes} bytes of incomplete entries at the ends of journals")
         end = session.end
         self._amend(
-            status="complete",
+            status="complete" if end.disturbed is None else "failed",
             final_consumer=FINAL_CONSUMER if end.final_offsets else None,
             final_offsets=end.final_offsets,
-            failure=end.why_no_final_read,
+            failure=end.disturbed or end.why_no_final_read,
             torn_journal_bytes=torn_bytes,
             timings_s=session.timings_s,
         )

@@ -10,12 +10,11 @@ from pathlib import Path
 import msgspec
 
 from cluster.runtime.base import Runtime
-from cluster.runtime.jvm import tail_of
 from ebbtide.errors import HarnessError
 from ebbtide.kraft.image import describe
 from ebbtide.logs.checkpoint_file import HIGH_WATERMARKS, read_checkpoint
 from ebbtide.logs.segments import METADATA_FOLDER, TopicPartition, log_end
-from ebbtide.record.files import RAW_DIR, log_command, write_atomically
+from ebbtide.record.files import RAW_DIR, write_atomically
 from ebbtide.record.manifest import FinalOffsets
 from ebbtide.record.rows import PartitionState
 from ebbtide.record.steps import StepEntry
@@ -29,6 +28,7 @@ from faults.wire import nodes_to_intercept
 from harness.runner.display import Display
 from harness.runner.draws import Draws
 from harness.runner.gates import Gate
+from harness.runner.node_watch import NodeWatch
 from harness.runner.property_check import properties_to_check, unknown_properties_error
 from harness.runner.run_state import SHOW_EVERY_S, run_state_of
 from harness.runner.schedule import Schedule
@@ -41,10 +41,14 @@ CHECKPOINT_TIMEOUT_S = 8.0
 
 
 class End(msgspec.Struct, frozen=True, kw_only=True):
-    """How the live part ended: the offsets of the final read, or why there was none."""
+    """How the live part ended: the offsets of the final read, or why there was none.
+
+    `disturbed` says what outside of the run ended it early.
+    """
 
     final_offsets: dict[str, FinalOffsets] = {}
     why_no_final_read: str | None = None
+    disturbed: str | None = None
 
 
 class Session:
@@ -107,6 +111,7 @@ class Session:
             poll_cluster=self.watch,
             gates=gates,
         )
+        self._node_watch = NodeWatch(runtime, self._schedule, scenario.cluster.session_timeout_s)
         self._up = False
         self.ignored: tuple[str, ...] = ()
         self.end = End(why_no_final_read="the run ended before it")
@@ -255,8 +260,9 @@ class Session:
     def watch(self) -> None:
         """Poll the cluster and show what is new.
 
-        Raises `HarnessError` if a process died by itself. On a cluster without topics there is nothing to judge:
-        the death of a node is noted, and the cluster stays.
+        Raises `HarnessError` if a process died by itself, `Disturbed` if something outside of the run ended a client
+        or stopped a node. On a cluster without topics there is nothing to judge: the death of a node is noted, and
+        the cluster stays.
         """
         for row in self._view.poll():
             if row.topic in self._scenario.topics:
@@ -265,16 +271,7 @@ class Session:
             self._show()
         self._schedule.look_at_wire()
         self._workload.check()
-        for node in self.runtime.nodes.values():
-            if node.id not in self._schedule.down and self.runtime.pid(node.id) is None:
-                log = self.runtime.log_file(node.id)
-                if not self._scenario.topics:
-                    self._schedule.note_down(node.id)
-                    self._display.note(f"{node.name} died by itself: {log_command(log)}")
-                    continue
-                raise HarnessError(
-                    f"{node.name} died by itself", where=str(log.parent), got=tail_of(log), next=log_command(log)
-                )
+        self._node_watch.look(self._display.note, judged=bool(self._scenario.topics))
 
     def _settle(self) -> str | None:
         """Wait until each partition has a leader and its full ISR.

@@ -11,11 +11,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from cluster.host.children import start_child
+from cluster.host.children import Child, start_child
 from cluster.host.ledger import Ledger
 from cluster.runtime.base import StartClient
-from ebbtide.errors import HarnessError, UsageError
+from ebbtide.errors import Disturbed, HarnessError, UsageError
 from ebbtide.scenario.model import ConsumerSpec, ProducerSpec, TopicSpec
+from ebbtide.waiting import wait_until
 from workloads.client import Client
 from workloads.config import Endpoints, ProducerConfig, SamplerConfig, read_config
 from workloads.group import Workload
@@ -63,6 +64,40 @@ def test_a_client_stops_on_request_and_says_so(start: StartClient, tmp_path: Pat
     client.request_stop()
     end = client.join(time.monotonic() + 10)
     assert (end.exit_code, end.state, end.is_clean) == (0, ClientState.STOPPED, True)
+
+
+@pytest.mark.parametrize(
+    ("number", "how"),
+    [
+        (signal.SIGTERM, "in order"),
+        (signal.SIGINT, "in order"),
+        (signal.SIGKILL, "signal 9"),
+        (signal.SIGHUP, "signal 1"),
+    ],
+)
+def test_a_client_that_nobody_asked_to_end_was_ended_from_outside(
+    start: StartClient, tmp_path: Path, number: signal.Signals, how: str
+) -> None:
+    client = Client("sampler", "workloads.sampler", tmp_path, tmp_path / "log")
+    client.start(_sampler(client, tmp_path / "j"), start)
+    client.await_state([ClientState.RUNNING], 20)
+    client.check()
+    assert isinstance(client._process, Child)
+    client._process.send(number)
+    wait_until(lambda: not client.is_alive, awaited="the client to end", timeout_s=20)
+    with pytest.raises(Disturbed, match=f"outside of the run ended the process of sampler .*{how}"):
+        client.check()
+
+
+def test_a_client_that_the_harness_stopped_or_killed_was_not_ended_from_outside(
+    start: StartClient, tmp_path: Path
+) -> None:
+    client = Client("sampler", "workloads.sampler", tmp_path, tmp_path / "log")
+    client.start(_sampler(client, tmp_path / "j"), start)
+    client.await_state([ClientState.RUNNING], 20)
+    client.request_stop()
+    client.join(time.monotonic() + 10)
+    client.check()
 
 
 def test_a_client_whose_disk_is_full_stops_with_exit_code_3_and_its_reason(start: StartClient, tmp_path: Path) -> None:

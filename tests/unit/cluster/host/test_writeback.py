@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from pathlib import Path
 
@@ -39,6 +40,16 @@ def test_a_hold_is_put_back(settings: Path) -> None:
     assert _values(settings) == HELD_SETTINGS
     assert hold.undo()
     assert _values(settings) == ORIGINAL
+
+
+def test_the_shared_state_is_the_users_own_whatever_the_umask(settings: Path) -> None:
+    before = os.umask(0)
+    try:
+        _hold("a", settings).acquire()
+        assert (settings.parent / "shared" / "held.json").stat().st_mode & 0o777 == 0o600
+        assert _hold("a", settings).undo()
+    finally:
+        os.umask(before)
 
 
 @pytest.mark.parametrize("order", ["ab", "ba"])

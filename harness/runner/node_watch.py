@@ -1,0 +1,81 @@
+"""Notices nodes that ended by themselves, and nodes that something outside of the run stopped."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from cluster.host.processes import state_of
+from cluster.runtime.base import NodeInfo, Runtime
+from cluster.runtime.jvm import tail_of
+from ebbtide.errors import Disturbed, HarnessError
+from ebbtide.record.files import log_command
+from harness.runner.schedule import Schedule
+
+_STOPPED = ("T", "t")
+
+
+class NodeWatch:
+    """Looks at the processes of a run's nodes, at each poll of the cluster.
+
+    `session_s` is the broker session: a node that is stopped for longer is fenced, as by a `pause`.
+    """
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        schedule: Schedule,
+        session_s: float,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        state: Callable[[int], str | None] = state_of,
+    ) -> None:
+        self._runtime = runtime
+        self._schedule = schedule
+        self._session_s = session_s
+        self._clock = clock
+        self._state = state
+        self._ran_s: dict[int, float] = {}
+        self._stopped_s: dict[int, float] = {}
+
+    def look(self, note: Callable[[str], None], *, judged: bool) -> None:
+        """Look once.
+
+        Raises `HarnessError` if a node died by itself, and `Disturbed` if something else than a step stopped a node
+        for longer than a broker session. Of a cluster that is not `judged` both are only noted.
+        """
+        for node in self._runtime.nodes.values():
+            pid = self._runtime.pid(node.id)
+            if pid is None and node.id not in self._schedule.down:
+                self._report_death(node, note, judged=judged)
+            elif judged:
+                self._look_at_state(node, pid)
+
+    def _report_death(self, node: NodeInfo, note: Callable[[str], None], *, judged: bool) -> None:
+        log = self._runtime.log_file(node.id)
+        if not judged:
+            self._schedule.note_down(node.id)
+            note(f"{node.name} died by itself: {log_command(log)}")
+            return
+        raise HarnessError(
+            f"{node.name} died by itself", where=str(log.parent), got=tail_of(log), next=log_command(log)
+        )
+
+    def _look_at_state(self, node: NodeInfo, pid: int | None) -> None:
+        now_s = self._clock()
+        ours = pid is None or node.id in self._schedule.paused_nodes
+        if not ours and self._state(pid or 0) in _STOPPED:
+            lasted_s, at = now_s - self._stopped_s.setdefault(node.id, now_s), "at least"
+        elif not ours and node.id in self._stopped_s:
+            lasted_s, at = now_s - self._ran_s.get(node.id, now_s), "up to"
+            del self._stopped_s[node.id]
+            self._ran_s[node.id] = now_s
+        else:
+            self._stopped_s.pop(node.id, None)
+            self._ran_s[node.id] = now_s
+            return
+        if lasted_s > self._session_s:
+            raise Disturbed(
+                f"something outside of the run stopped the process of {node.name} (SIGSTOP) for {at} {lasted_s:.1f} s, "
+                f"longer than a broker session of {self._session_s:g} s"
+            )

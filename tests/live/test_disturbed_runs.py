@@ -1,0 +1,55 @@
+"""A run whose processes something outside of it ended or stopped ends early, and is inconclusive."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import psutil
+import pytest
+from host_state import HostState
+from live.commands import WatchedCommand, records_in
+
+from ebbtide.record.manifest import read_manifest
+from ebbtide.record.verdict import read_verdict
+
+pytestmark = [pytest.mark.live, pytest.mark.spark]
+
+SCENARIO = Path(__file__).with_name("disturbed.toml")
+
+
+def _pid_of(word: str, command: int) -> int:
+    """Return the process of a run whose command line has `word`."""
+    [pid] = [
+        one.pid
+        for one in psutil.Process(command).children(recursive=True)
+        if any(word in argument for argument in one.cmdline())
+    ]
+    return pid
+
+
+@pytest.mark.parametrize(
+    ("word", "number", "says"),
+    [
+        ("producer-1.json", signal.SIGTERM, "ended the process of producer-1 (in order"),
+        ("broker-2.properties", signal.SIGSTOP, "stopped the process of broker-2 (SIGSTOP) for at least 3."),
+    ],
+    ids=["a producer by SIGTERM", "a broker by SIGSTOP"],
+)
+def test_a_disturbed_run_ends_early_and_says_who_was_hit(
+    word: str, number: signal.Signals, says: str, tmp_path: Path
+) -> None:
+    before = HostState.now()
+    run = WatchedCommand(tmp_path / "out", "run", SCENARIO, "--kafka", "4.3.1", "--runs", tmp_path / "runs")
+    hit = lambda: os.kill(_pid_of(word, run.process.pid), number)  # noqa: E731
+    assert run.once_it_says("start clients:", hit) == 2, run.text()
+    (record,) = records_in(tmp_path / "runs")
+    manifest, verdict = read_manifest(record), read_verdict(record)
+    assert manifest.failure is not None
+    assert says in manifest.failure
+    assert verdict is not None
+    assert verdict.outcome == "inconclusive"
+    assert any(says in sentence for sentence in verdict.why)
+    assert manifest.timings_s["steps"] < 60, "the trigger comes after 120 s"
+    assert HostState.now().left_since(before, record.name, str(tmp_path)) == []

@@ -1,0 +1,84 @@
+"""A node that something outside of the run stopped is noticed once that lasts longer than a broker session."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from ebbtide.errors import Disturbed, HarnessError
+from harness.runner.node_watch import NodeWatch
+
+SESSION_S = 3.0
+
+
+class World:
+    """One node, a clock, and the state of the node's process."""
+
+    def __init__(self, folder: Path) -> None:
+        self.now_s = 100.0
+        self.state = "S"
+        self.pid: int | None = 7
+        self.notes: list[str] = []
+        self.schedule: Any = SimpleNamespace(down=set(), paused_nodes=set(), note_down=self._note_down)
+        node = SimpleNamespace(id=1, name="broker-1")
+        runtime: Any = SimpleNamespace(nodes={1: node}, pid=lambda _: self.pid, log_file=lambda _: folder / "log")
+        (folder / "log").write_text("the end\n")
+        self.watch = NodeWatch(
+            runtime, self.schedule, SESSION_S, clock=lambda: self.now_s, state=lambda _pid: self.state
+        )
+
+    def _note_down(self, node: int) -> None:
+        self.schedule.down.add(node)
+
+    def look(self, after_s: float, state: str, *, judged: bool = True) -> None:
+        self.now_s += after_s
+        self.state = state
+        self.watch.look(self.notes.append, judged=judged)
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path)
+
+
+@pytest.mark.parametrize("state", ["T", "t"])
+def test_a_node_that_stays_stopped_for_longer_than_a_session_is_named_with_the_time(world: World, state: str) -> None:
+    for after_s, seen in ((0.0, "S"), (0.1, state), (2.9, state)):
+        world.look(after_s, seen)
+    with pytest.raises(Disturbed, match=r"process of broker-1 \(SIGSTOP\) for at least 3\.1 s, .* session of 3 s"):
+        world.look(0.2, state)
+
+
+def test_a_stop_that_ended_between_two_looks_counts_as_long_as_it_can_have_been(world: World) -> None:
+    for after_s, seen in ((0.0, "S"), (1.0, "T")):
+        world.look(after_s, seen)
+    with pytest.raises(Disturbed, match=r"for up to 3\.5 s"):
+        world.look(2.5, "S")
+
+
+def test_a_short_stop_is_none(world: World) -> None:
+    for after_s, seen in ((0.0, "S"), (0.1, "T"), (1.0, "T"), (0.1, "R"), (1.0, "T"), (1.0, "T"), (0.1, "S")):
+        world.look(after_s, seen)
+
+
+def test_a_pause_by_a_step_is_none_and_time_counts_only_after_it(world: World) -> None:
+    world.look(0.0, "S")
+    world.schedule.paused_nodes.add(1)
+    for _ in range(5):
+        world.look(2.0, "T")
+    world.schedule.paused_nodes.clear()
+    world.look(0.1, "T")
+    world.look(0.1, "S")
+
+
+def test_a_node_that_died_by_itself_ends_a_judged_run_and_is_noted_on_a_plain_cluster(world: World) -> None:
+    world.pid = None
+    with pytest.raises(HarnessError, match="broker-1 died by itself"):
+        world.look(0.0, "S")
+    world.look(0.0, "S", judged=False)
+    assert "broker-1 died by itself" in world.notes[0]
+    world.look(0.0, "S", judged=False)
+    assert len(world.notes) == 1
