@@ -77,6 +77,8 @@ def headline(verdict: Verdict, kafka: str | None, *, sends: bool) -> str:
         seen = f"it is not known how many of {acked} are lost, or by what cause"
     elif uncommitted:
         seen = f"{uncommitted:,} of {acked} are lost, none of them committed"
+    elif verdict.outcome == "inconclusive":
+        seen = f"no loss was seen among {acked}"
     else:
         seen = f"none of {acked} is lost"
     first = {
