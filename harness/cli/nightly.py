@@ -264,7 +264,27 @@ def _settings(args: Args) -> tuple[float, list[ReleaseTarget] | None, list[Scena
     scenarios = _parse_or_note(wrong, "--scenarios", lambda: _scenarios(args.scenarios))
     if seconds is None or scenarios is None or wrong:
         raise wrong[0] if len(wrong) == 1 else Problems(COMMAND_LINE, wrong)
+    if args.no_random:
+        _check_has_jobs(args, targets, scenarios)
     return seconds, targets, scenarios
+
+
+def _check_has_jobs(args: Args, targets: list[ReleaseTarget] | None, scenarios: Sequence[Scenario]) -> None:
+    """Raise `UsageError` if no scenario runs on the targets: such a night would say nothing."""
+    from packaging.version import Version
+
+    from harness.nightly.job import catalogue_jobs
+
+    if any(catalogue_jobs(scenarios, targets, args.runtime, 1)):
+        return
+    named = sorted({kafka for scenario in scenarios for kafka in scenario.kafka}, key=Version)
+    raise UsageError(
+        "no scenario of this night runs on these releases",
+        where="--kafka",
+        got=args.kafka,
+        allowed=f"releases that a scenario names: {', '.join(named)}",
+        next="ebbtide run SCENARIO --kafka RELEASE    (any release)",
+    )
 
 
 def _parse_or_note(wrong: list[EbbtideError], where: str, parse: Callable[[], Parsed]) -> Parsed | None:

@@ -171,6 +171,16 @@ def test_a_feature_level_that_no_release_has_names_the_option(
     assert told in error
 
 
+def test_a_night_whose_scenarios_run_on_none_of_the_releases_is_refused(
+    world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_nightly(world, "--kafka", "4.0.0", "--scenarios", "kafka-18991", "--no-random") == 4
+    error = capsys.readouterr().err
+    assert "no scenario of this night runs on these releases" in error
+    assert "allowed: releases that a scenario names: 3.9.0, 3.9.1\n" in error
+    assert not (world.store.folder / "nights").exists()
+
+
 def test_a_night_killed_among_its_random_runs_loses_none_that_was_complete(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
