@@ -36,9 +36,14 @@ def _has_any(item: pytest.Item, markers: tuple[str, ...]) -> bool:
 
 
 def pytest_configure() -> None:
-    """Hear Ctrl-C: a shell lets what it starts in the background ignore it, and so would every command tested here."""
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+    """Hear Ctrl-C and a closed terminal.
+
+    A shell lets what it starts in the background ignore Ctrl-C, and `nohup` lets it ignore a closed terminal. Every
+    command tested here would inherit that.
+    """
+    for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, handler)
 
 
 @functools.cache

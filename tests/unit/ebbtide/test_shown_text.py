@@ -102,7 +102,7 @@ def test_a_scenario_with_control_characters_is_refused_at_its_place(line: str, w
     lines = [one for one in catalogue.text_of("healthy").splitlines() if not one.startswith(f"{key} = ")]
     with pytest.raises(Problems) as refused:
         parse("\n".join([line, *lines]), file="x.toml")
-    assert f"where:   {where}\n" in str(refused.value)
+    assert f"where:   {where} (line 1)\n" in str(refused.value)
     assert "\x1b" not in str(refused.value)
 
 
