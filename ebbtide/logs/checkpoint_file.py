@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ebbtide.logs.segments import TopicPartition
-from ebbtide.untrusted.files import read_text
+from ebbtide.untrusted.files import UnreadableFile, read_text
 
 HIGH_WATERMARKS = "replication-offset-checkpoint"
 """The file with the HW of every replica, as the broker last wrote it."""
@@ -20,9 +20,13 @@ RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 def read_checkpoint(path: Path) -> dict[TopicPartition, int]:
     """Return the offsets of a checkpoint file.
 
-    Raises ValueError where it is not a checkpoint file, or not whole.
+    Raises `ValueError` if the file is missing, damaged, or not a checkpoint file.
     """
-    version, count, *lines = read_text(path, what="a checkpoint file").splitlines() or [""]
+    try:
+        text = read_text(path)
+    except UnreadableFile as error:
+        raise ValueError(f"{error.what}: {error.got}") from None
+    version, count, *lines = text.splitlines() or [""]
     if version != "0":
         raise ValueError(f"version {version!r}, known is '0'")
     if int(count) != len(lines):

@@ -348,7 +348,7 @@ class Session:
         def is_written() -> bool:
             self.watch()
             # A file that is just being replaced cannot be read: try again.
-            with contextlib.suppress(OSError, ValueError):
+            with contextlib.suppress(ValueError):
                 return not behind()
             return False
 

@@ -254,16 +254,21 @@ def test_a_checkpoint_becomes_a_watermark_of_each_replica(record: Path) -> None:
     assert {row["at_ns"] for row in rows(record, "watermarks")} == {1_000}
 
 
-@pytest.mark.parametrize("text", ["", "1\n0\n", "0\n2\nt 0 1\n", "0\n1\nt 0\n", "0\nx\n", "\0\0\0"])
+@pytest.mark.parametrize("text", ["", "1\n0\n", "0\n2\nt 0 1\n", "0\n1\nt 0\n", "0\nx\n", "\0\0\0", "\xff"])
 def test_a_damaged_checkpoint_is_a_problem_in_the_report(record: Path, text: str) -> None:
     path = record / "raw" / "broker-1" / "replication-offset-checkpoint"
     path.parent.mkdir(parents=True)
-    path.write_text(text)
+    path.write_text(text, "latin-1")
     with pytest.raises(ValueError, match=r"."):
         read_checkpoint(path)
     report = write_checkpoints(record)
     assert report.rows == 0
     assert len(report.problems) == 1
+
+
+def test_a_checkpoint_that_a_broker_has_not_written_yet_is_an_error_that_a_wait_ignores(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="cannot read the file: No such file"):
+        read_checkpoint(tmp_path / "replication-offset-checkpoint")
 
 
 def test_each_part_keeps_the_others_report(record: Path) -> None:
