@@ -37,13 +37,18 @@ class NodeWatch:
         self._state = state
         self._ran_s: dict[int, float] = {}
         self._stopped_s: dict[int, float] = {}
+        self._disturbed: Disturbed | None = None
 
     def look(self, note: Callable[[str], None], *, judged: bool) -> None:
         """Look once.
 
         Raises `HarnessError` if a node died by itself, and `Disturbed` if something else than a step stopped a node
-        for longer than a broker session. Of a cluster that is not `judged` both are only noted.
+        for longer than a broker session. Every later look raises that `Disturbed` again, because whoever serves a
+        request answers it with the error and goes on. Of a cluster that is not `judged` a death is only noted, and
+        nobody looks for stops.
         """
+        if self._disturbed is not None:
+            raise self._disturbed
         for node in self._runtime.nodes.values():
             pid = self._runtime.pid(node.id)
             if pid is None and node.id not in self._schedule.down:
@@ -75,7 +80,8 @@ class NodeWatch:
             self._ran_s[node.id] = now_s
             return
         if lasted_s > self._session_s:
-            raise Disturbed(
+            self._disturbed = Disturbed(
                 f"something outside of the run stopped the process of {node.name} (SIGSTOP) for {at} {lasted_s:.1f} s, "
                 f"longer than a broker session of {self._session_s:g} s"
             )
+            raise self._disturbed

@@ -57,6 +57,8 @@ def test_a_stop_that_ended_between_two_looks_counts_as_long_as_it_can_have_been(
         world.look(after_s, seen)
     with pytest.raises(Disturbed, match=r"for up to 3\.5 s"):
         world.look(2.5, "S")
+    with pytest.raises(Disturbed, match=r"for up to 3\.5 s"):
+        world.look(0.1, "S")
 
 
 def test_a_short_stop_is_none(world: World) -> None:
