@@ -25,7 +25,7 @@ from cluster.host.processes import OwnedProcess, ProcessId, identify
 from cluster.host.slow_volume import Slowness
 from cluster.host.volumes import Volume
 from cluster.host.writeback import KernelWriteBack, WriteBackHold
-from ebbtide.errors import EbbtideError, HarnessError, UsageError
+from ebbtide.errors import HarnessError, UsageError
 from ebbtide.ownership import Untrusted, make_private_folder, open_private, read_private
 from ebbtide.places import state_dir
 from ebbtide.record.files import RUN_ID_ALLOWED, is_run_id
@@ -188,7 +188,7 @@ class Ledger:
             for entry in reversed(self.entries()):
                 try:
                     self.undo(entry)
-                except (OSError, EbbtideError) as error:
+                except Exception as error:  # whatever fails, the others are undone
                     failures.append(f"{entry.describe()}: {error}")
             self._closed = True
             os.close(self._file)

@@ -234,10 +234,12 @@ class Volume(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="v
         """Unmount what is mounted of this volume at `point`. Raises `HarnessError`."""
 
         def is_unmounted() -> bool:
-            if point not in self._mounted_at():
+            there = [device for device, one in _mounts() if one == point]
+            own = set(loop_devices_of(self.image).values())
+            if own.isdisjoint(there):
                 return True
             # The newest mount of a folder is the one that would be unmounted.
-            if [device for device, one in _mounts() if one == point][-1] not in loop_devices_of(self.image).values():
+            if there[-1] not in own:
                 raise HarnessError("something else is mounted over a volume", where=point, next=f"umount {point}")
             return bool(_libc.umount2(os.fsencode(point), _UMOUNT_NOFOLLOW) == 0)
 

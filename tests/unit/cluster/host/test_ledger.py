@@ -64,14 +64,15 @@ def test_leaving_kills_what_the_run_owns_and_removes_the_ledger(
     assert list(ledgers.glob("*.jsonl")) == []
 
 
+@pytest.mark.parametrize("error", [OSError("it is stuck"), IndexError("it is stuck")])
 def test_one_failing_undo_does_not_stop_the_others_and_stays_for_clean(
-    ledgers: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ledgers: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     undone: list[str] = []
 
     def undo(self: OwnedProcess) -> bool:
         if self.name == "stuck":
-            raise OSError("it is stuck")
+            raise error
         undone.append(self.name)
         return True
 
