@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from ebbtide.errors import HarnessError, UsageError
-from ebbtide.ownership import FILE_MODE, open_private
+from ebbtide.ownership import open_private
 from ebbtide.waiting import WaitExpired, wait_until
 
 _NOTE_AFTER_S = 1.0
@@ -31,7 +31,7 @@ def hold_lock(folder: Path, *, busy: str, unlockable: str, next: str) -> Iterato
     """Lock an existing folder by its file `lock`, which then has this process's pid.
 
     `busy` and `next` are the error and the remedy if another process holds the lock; `unlockable` is the error if the
-    folder cannot be locked. Raises `LockUnavailable`.
+    folder cannot be locked. Raises `LockUnavailable`, and `Untrusted` for a `lock` that is not a file.
     """
     path = folder / "lock"
 
@@ -40,7 +40,7 @@ def hold_lock(folder: Path, *, busy: str, unlockable: str, next: str) -> Iterato
         return LockUnavailable(unlockable, where=str(path), got=error.strerror, allowed=allowed)
 
     try:
-        lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
+        lock = open_private(path, os.O_RDWR | os.O_CREAT)
     except OSError as error:
         raise cannot_lock(error) from None
     try:

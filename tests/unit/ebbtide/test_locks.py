@@ -62,6 +62,15 @@ def test_a_lock_of_an_earlier_release_that_others_could_open_is_closed_to_them(t
     (tmp_path / "lock").chmod(0o644)
     with await_lock(tmp_path / "lock", purpose="a test", timeout_s=5):
         assert (tmp_path / "lock").stat().st_mode & 0o777 == 0o600
+    (tmp_path / "lock").chmod(0o644)
+    with hold_lock(tmp_path, busy="", unlockable="", next=""):
+        assert (tmp_path / "lock").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_pipe_is_no_lock(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "lock")
+    with pytest.raises(HarnessError, match="not a file"), hold_lock(tmp_path, busy="", unlockable="", next=""):
+        pass
 
 
 def test_a_wait_ends_with_an_error_that_names_the_holder_and_what_to_do(
@@ -103,6 +112,8 @@ def test_a_lock_is_no_symbolic_link(tmp_path: Path) -> None:
     (tmp_path / "precious").touch(mode=0o644)
     (tmp_path / "lock").symlink_to(tmp_path / "precious")
     with pytest.raises(HarnessError, match="cannot lock"), await_lock(tmp_path / "lock", purpose="x", timeout_s=1):
+        pass
+    with pytest.raises(LockUnavailable), hold_lock(tmp_path, busy="", unlockable="cannot lock", next=""):
         pass
     assert (tmp_path / "precious").read_text() == ""
 
