@@ -19,6 +19,8 @@ from analysis.judge.history.evidence import Evidence
 from ebbtide.record.files import WIRE_FILE
 from ebbtide.record.rows import PartitionState
 from ebbtide.record.tables import table_files
+from ebbtide.untrusted.files import UnreadableFile, is_file, read_file
+from ebbtide.untrusted.values import decode_json
 
 FACT = "diverging-answers-of-an-earlier-epoch"
 
@@ -53,9 +55,9 @@ def wire_facts(evidence: Evidence) -> Counter[str]:
     if "partitions" in evidence.timeline.missing:
         return Counter()
     try:
-        lines = path.read_bytes().splitlines() if path.is_file() else []
-        events = [msgspec.json.decode(line, type=_WireEvent) for line in lines if line.strip()]
-    except (OSError, msgspec.DecodeError):
+        lines = read_file(path, what=WIRE_FILE).splitlines() if is_file(path) else []
+        events = [decode_json(line, _WireEvent) for line in lines if line.strip()]
+    except (UnreadableFile, msgspec.DecodeError):
         return Counter()
     return Counter({FACT: sum(_is_of_an_earlier_epoch(evidence, *one) for one in _delivered(events))})
 

@@ -89,9 +89,10 @@ def test_an_answer_under_one_and_the_same_epoch_does_not_count(tmp_path: Path) -
     assert counted(story) == 0
 
 
-def test_a_record_that_cannot_tell_leaves_the_fact_out(tmp_path: Path) -> None:
+@pytest.mark.parametrize("damaged", ['{"at_ns": 1', "[" * 100_000])
+def test_a_record_that_cannot_tell_leaves_the_fact_out(tmp_path: Path, damaged: str) -> None:
     story = led_again(tmp_path, HELD, FORWARDED)
     assert counted(story, missing=("partitions",)) is None
     (tmp_path / "partitions.parquet").unlink(missing_ok=True)
-    (tmp_path / "wire.jsonl").write_text('{"at_ns": 1')
+    (tmp_path / "wire.jsonl").write_text(damaged)
     assert counted(story) is None
