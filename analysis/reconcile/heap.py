@@ -24,7 +24,7 @@ _OUT_OF_MEMORY = "OutOfMemoryError"
 def heap_mib() -> int:
     """Return the heap of Spark's JVM in MiB: what `SETTING` says, else a quarter of the memory, 1 to 2 GiB.
 
-    Raises `UsageError` for a setting that is no size.
+    Raises `UsageError` if the setting is not a size.
     """
     asked = os.environ.get(SETTING)
     if not asked:
@@ -32,7 +32,7 @@ def heap_mib() -> int:
     size = re.fullmatch(r"([1-9][0-9]{0,6})([mg])", asked.lower())
     if size is None:
         raise UsageError(
-            "the memory of Spark's JVM is no size",
+            "the memory of Spark's JVM is not a size",
             where=f"environment variable {SETTING}",
             got=asked,
             allowed="a number of MiB or GiB, such as 3000m or 4g",
@@ -49,12 +49,13 @@ def out_of_memory_error(
     None while it runs.
     """
     if _OUT_OF_MEMORY in str(error):
-        return _ran_out(str(error), heap_mib)
+        return _memory_error(str(error), heap_mib)
     status = exit_status()
     if status is None:
         return None
-    if status == _EXIT_CODE_OF_SPARK or _OUT_OF_MEMORY in (text := said()):
-        return _ran_out(text if status != _EXIT_CODE_OF_SPARK else said(), heap_mib)
+    text = said()
+    if status == _EXIT_CODE_OF_SPARK or _OUT_OF_MEMORY in text:
+        return _memory_error(text, heap_mib)
     if status == -signal.SIGKILL:
         return HarnessError(
             "Spark's Java process was killed",
@@ -65,7 +66,7 @@ def out_of_memory_error(
     return None
 
 
-def _ran_out(text: str, heap_mib: int) -> HarnessError:
+def _memory_error(text: str, heap_mib: int) -> HarnessError:
     line = next((one.strip() for one in text.splitlines() if _OUT_OF_MEMORY in one), _OUT_OF_MEMORY)
     return HarnessError(
         "Spark's Java process ran out of memory",

@@ -269,7 +269,9 @@ class Jvm:
 
 
 def _exit_status(gateway: Any) -> int | None:
-    """Return the exit status of the JVM; None if it does not end at once."""
+    """Return the exit status of the JVM; None if it does not end at once, or was closed."""
+    if gateway is None:
+        return None
     with contextlib.suppress(subprocess.TimeoutExpired):
         return int(gateway.proc.wait(_DYING_S))
     return None

@@ -80,5 +80,5 @@ def test_without_the_setting_the_heap_is_between_1_and_2_gib(monkeypatch: pytest
 @pytest.mark.parametrize("asked", ["much", "0g", "4", "-1g", "4t"])
 def test_a_setting_that_is_no_size_is_refused(monkeypatch: pytest.MonkeyPatch, asked: str) -> None:
     monkeypatch.setenv(SETTING, asked)
-    with pytest.raises(UsageError, match="is no size"):
+    with pytest.raises(UsageError, match="is not a size"):
         heap_mib()
