@@ -56,10 +56,8 @@ class _Lanes:
 
     def names(self) -> tuple[tuple[str, str, str], ...]:
         """The name, the short name and the place of each lane."""
-        named = {OUTSIDE: ("outside", "out"), CONTROLLER: ("controller", "ctrl")}
-        return tuple(
-            (*named.get(lane, (f"broker {lane}", str(lane))), _percent(self.middle(lane))) for lane in self.all
-        )
+        short = {OUTSIDE: "out", CONTROLLER: "ctrl"}
+        return tuple((_lane_name(lane), short.get(lane, str(lane)), _percent(self.middle(lane))) for lane in self.all)
 
 
 def draw(trace: Trace, protocol: Protocol) -> DrawnCounterexample:

@@ -101,8 +101,8 @@ class JournalWriter:
 class JournalReader:
     """The frames of one journal in writing order, one in memory at a time.
 
-    `header` is None when not even the header was written whole. Raises `msgspec.DecodeError` for a header that is
-    none, and `UnreadableFile` for what is not a file. `torn_bytes` is final once `frames` is exhausted.
+    `header` is None when not even the header was written whole. Raises `msgspec.DecodeError` for a damaged
+    header, and `UnreadableFile` if `path` is not a file. `torn_bytes` is final once `frames` is exhausted.
     """
 
     def __init__(self, path: Path) -> None:

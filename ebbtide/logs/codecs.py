@@ -44,19 +44,19 @@ def decompress(codec: int, data: memoryview) -> bytes | memoryview:
             case Codec.NONE:
                 return data
             case Codec.GZIP:
-                return _bounded(cramjam.gzip.decompress_into, data)
+                return _decompress_bounded(cramjam.gzip.decompress_into, data)
             case Codec.SNAPPY:
                 return _snappy(data)
             case Codec.LZ4:
-                return _bounded(cramjam.lz4.decompress_into, data)
+                return _decompress_bounded(cramjam.lz4.decompress_into, data)
             case Codec.ZSTD:
-                return _bounded(cramjam.zstd.decompress_into, data)
+                return _decompress_bounded(cramjam.zstd.decompress_into, data)
     except cramjam.DecompressionError as error:
         raise UndecodableError(f"{Codec(codec).name.lower()}: {error}") from None
     raise UndecodableError(f"unknown compression codec {codec}")
 
 
-def _bounded(decompress_into: Callable[[memoryview, bytearray], int], data: memoryview) -> bytes:
+def _decompress_bounded(decompress_into: Callable[[memoryview, bytearray], int], data: memoryview) -> bytes:
     """Decompress into a buffer that grows up to `BATCH_BYTES_MAX`: some kilobytes can stand for terabytes."""
     size = min(max(_BUFFER_BYTES, _EXPANSION * len(data)), BATCH_BYTES_MAX)
     while True:

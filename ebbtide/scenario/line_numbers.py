@@ -1,6 +1,7 @@
 """Finds the line of a scenario file that a problem is about.
 
-Python's TOML reader tells no positions. So the shortest beginning of the file that has the place shows its line.
+Python's TOML reader does not report positions. So the finder looks for the shortest beginning of the
+file that has the value: its last line is the line.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import tomllib
 from typing import Any
 
 _LONGEST_CHARS, _MOST_LINES = 20_000, 1_000
-"""Of a longer file no lines are told: finding them would take seconds."""
+"""A longer file gets no line numbers, because finding them would take seconds."""
 _MISSING = object()
 
 
@@ -27,8 +28,8 @@ class LineFinder:
     def line_of(self, where: str) -> int | None:
         """Return the number of the line, from 1, on which the value at `where` begins.
 
-        `where` is a path as `UsageError.where` has it, such as `steps[2].target`. Of a place that the file does not
-        have, such as a missing key, it is the line of the table that lacks it. None: no such table either.
+        `where` is a path as `UsageError.where` has it, such as `steps[2].target`. For a missing key it is the line of
+        the table that lacks the key. None: the file does not have that table either.
         """
         whole = self._readable(len(self._lines))[1]
         while where and _value_at(whole, where) is _MISSING:

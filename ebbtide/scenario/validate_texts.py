@@ -25,17 +25,17 @@ def validate_texts(raw: Any, where: str = "") -> Iterator[UsageError]:
         for key, value in raw.items():
             at = f"{where}.{key}" if where else key
             if has_controls(key):
-                yield _has_controls(at, key)
+                yield _controls_error(at, key)
             if key not in _CHECKED_ELSEWHERE:
                 yield from validate_texts(value, at)
     elif isinstance(raw, list):
         for index, value in enumerate(raw):
             yield from validate_texts(value, f"{where}[{index}]")
     elif isinstance(raw, str) and has_controls(raw, lines=where.rpartition(".")[2] not in _ONE_LINE):
-        yield _has_controls(where, raw)
+        yield _controls_error(where, raw)
 
 
-def _has_controls(where: str, text: str) -> UsageError:
+def _controls_error(where: str, text: str) -> UsageError:
     return UsageError(
         "a text with control characters",
         where=where,

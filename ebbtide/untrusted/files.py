@@ -61,7 +61,7 @@ def open_file(path: Path, *, what: str = "the file") -> io.BufferedReader:
     The caller adds what to type next.
     """
     try:
-        # A device may do something when it is opened, so it is asked for by its name before.
+        # A device may do something when it is opened, so its kind is checked by its name first.
         _check_kind(os.stat(path), path, what)
         opened = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     except ValueError:
@@ -69,7 +69,7 @@ def open_file(path: Path, *, what: str = "the file") -> io.BufferedReader:
     except OSError as error:
         raise _unreadable(path, what, error.strerror or str(error)) from None
     try:
-        # Another file may have come to this place in between.
+        # Another file may have taken this name in between.
         _check_kind(os.fstat(opened), path, what)
         return io.BufferedReader(io.FileIO(opened), _BUFFER_BYTES)
     except BaseException:
@@ -85,8 +85,8 @@ def read_file(path: Path, *, what: str = "the file", bytes_max: int = BYTES_MAX)
         except OSError as error:
             raise _unreadable(path, what, error.strerror or str(error)) from None
     if len(content) > bytes_max:
-        allowed = f"up to {bytes_max:,} bytes"
-        raise UnreadableFile(f"{what} is too large", where=str(path), got="more bytes than that", allowed=allowed)
+        got, allowed = f"more than {bytes_max:,} bytes", f"up to {bytes_max:,} bytes"
+        raise UnreadableFile(f"{what} is too large", where=str(path), got=got, allowed=allowed)
     return content
 
 

@@ -29,7 +29,7 @@ READ_ERRORS = (pa.ArrowException, OSError, ValueError, LookupError, OverflowErro
 
 
 def footer_of(path: Path) -> pq.FileMetaData:
-    """Return the footer of a Parquet file. Raises `UsageError` if it is none, or stands for too many rows."""
+    """Return the footer of a Parquet file. Raises `UsageError` if the file is damaged or stands for too many rows."""
     with open_file(path, what="a table's file") as file:
         size = file.seek(0, 2)
         file.seek(0)
@@ -63,7 +63,7 @@ def read_rows(
 
     With `schema`, a nullable column that a file lacks reads as null.
     """
-    with _explained(files, what):
+    with _explain_errors(files, what):
         return _dataset(files, schema).to_table(columns=None if columns is None else list(columns), filter=where)
 
 
@@ -78,10 +78,10 @@ def read_batches(
 ) -> Iterator[pa.RecordBatch]:
     """Yield rows in batches that are not empty; `settings` are those of pyarrow's `to_batches`."""
     asked = None if columns is None else list(columns)
-    with _explained(files, what):
+    with _explain_errors(files, what):
         batches = _dataset(files, schema).to_batches(columns=asked, filter=where, **settings)
     while True:
-        with _explained(files, what):
+        with _explain_errors(files, what):
             batch = next(batches, None)
         if batch is None:
             return
@@ -96,7 +96,7 @@ def _dataset(files: Sequence[Path], schema: pa.Schema | None) -> ds.Dataset:
 
 
 @contextlib.contextmanager
-def _explained(files: Sequence[Path], what: str) -> Iterator[None]:
+def _explain_errors(files: Sequence[Path], what: str) -> Iterator[None]:
     try:
         yield
     except READ_ERRORS as error:

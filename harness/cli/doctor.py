@@ -42,7 +42,7 @@ def _print(checks: list[Check], lacking: list[Check]) -> None:
     from harness.cli.output import print_table
 
     print_table(("check", "state", "seen"), [(check.name, check.status, check.detail) for check in checks])
-    for alike in _by_remedy(lacking):
+    for alike in _grouped_by_remedy(lacking):
         names = ", ".join(check.name for check in alike)
         needed = any(check.needed for check in alike)
         print(f"\n{names}: {alike[0].status}{'' if needed else ' (runs work without it)'}")
@@ -54,8 +54,8 @@ def _print(checks: list[Check], lacking: list[Check]) -> None:
         print("\nThis host has what every run on the local runtime needs.")
 
 
-def _by_remedy(lacking: Sequence[Check]) -> Iterable[list[Check]]:
-    """Group the checks that one command puts right; a check without a command is alone."""
+def _grouped_by_remedy(lacking: Sequence[Check]) -> Iterable[list[Check]]:
+    """Group the checks that one command fixes; a check without a command is alone."""
     groups: dict[tuple[str, ...], list[Check]] = {}
     for check in lacking:
         key = (check.status, check.remedy) if check.remedy else (check.name,)

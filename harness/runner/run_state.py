@@ -15,7 +15,7 @@ from harness.runner.triggers import Counters
 from workloads.group import SendCounts
 
 SHOW_EVERY_S = 0.25
-"""A display gets the state of a run as often as that at most, apart from new phases."""
+"""The shortest time between two states that a display gets; a new phase is shown at once."""
 
 StepStatus = Literal["done", "no proof", "in force", "left out", "waiting", "to come"]
 
