@@ -113,6 +113,10 @@ class CandidateRunner:
 
     def _decision(self, scenario: Scenario, end: Path | EbbtideError) -> Decision | HarnessError:
         if isinstance(end, Path):
+            manifest = read_manifest(end)
+            if manifest.status == "failed":
+                # Something outside of the run ended it early, which says nothing about the candidate.
+                return HarnessError(manifest.failure or "the run failed", where=str(end))
             why = self._why_not(end, scenario)
             return Decision(shows=why is None, why=why or "", record=str(end) if why is None else None)
         if isinstance(end, StepImpossible):

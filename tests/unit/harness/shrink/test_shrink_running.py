@@ -18,7 +18,7 @@ from analysis.evidence.wholeness import Gap, gaps
 from analysis.spec.model.bounds import Bounds
 from cluster.runtime.choose import LocalChoice
 from ebbtide.errors import HarnessError, StepImpossible, UsageError
-from ebbtide.record.manifest import read_manifest
+from ebbtide.record.manifest import read_manifest, write_manifest
 from ebbtide.record.steps import read_steps, write_steps
 from ebbtide.record.sums import write_sums
 from ebbtide.record.verdict import Verdict
@@ -211,6 +211,16 @@ def test_a_run_that_failed_is_no_answer_and_leaves_nothing(tmp_path: Path, monke
     [failure] = try_candidate(tmp_path)
     assert isinstance(failure, HarnessError)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_run_that_something_outside_of_it_ended_is_no_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = Path(shutil.copytree(SAVED, tmp_path / "run"))
+    ended = "something outside of the run ended the process of producer-1 (by signal 9)"
+    write_manifest(folder, msgspec.structs.replace(read_manifest(folder), status="failed", failure=ended))
+    monkeypatch.setattr("harness.shrink.running.run_scenario", lambda *_: folder)
+    [failure] = try_candidate(tmp_path)
+    assert isinstance(failure, HarnessError)
+    assert failure.what == ended
 
 
 def test_a_step_that_became_impossible_is_an_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
