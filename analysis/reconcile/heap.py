@@ -48,8 +48,9 @@ def out_of_memory_error(
     `error` is what a call on Spark raised; `said` returns the JVM's stderr, and `exit_status` its exit status, or
     None while it runs.
     """
-    if _OUT_OF_MEMORY in str(error):
-        return _memory_error(str(error), heap_mib)
+    raised = _message(error)
+    if _OUT_OF_MEMORY in raised:
+        return _memory_error(raised, heap_mib)
     status = exit_status()
     if status is None:
         return None
@@ -64,6 +65,14 @@ def out_of_memory_error(
             "ebbtide analyze RUN",
         )
     return None
+
+
+def _message(error: Exception) -> str:
+    """Return the message of an error, which py4j asks of the JVM: empty if that has ended."""
+    try:
+        return str(error)
+    except Exception:
+        return ""
 
 
 def _memory_error(text: str, heap_mib: int) -> HarnessError:

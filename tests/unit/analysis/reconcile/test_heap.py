@@ -60,6 +60,15 @@ def test_each_way_in_which_a_jvm_lacks_memory_is_recognized(
     assert SETTING in str(error)
 
 
+def test_an_error_that_only_the_ended_jvm_could_tell_is_recognized_too() -> None:
+    class Untold(Exception):
+        def __str__(self) -> str:
+            raise ConnectionError("the JVM has ended")
+
+    error = out_of_memory_error(Untold(), heap_mib=1024, said=lambda: "", exit_status=lambda: 52)
+    assert "ran out of memory" in str(error)
+
+
 @pytest.mark.parametrize(("status", "said"), [(None, ""), (1, "java.lang.NullPointerException")])
 def test_another_failure_is_not_one_of_memory(status: int | None, said: str) -> None:
     error = RuntimeError("no such column")

@@ -387,12 +387,6 @@ def test_what_was_sent_with_acks_0_is_not_said_to_be_acked(facts: dict[str, int]
     assert headline(verdict, "4.3.1", sends=True) == f"As predicted: {told}."
 
 
-def test_an_inconclusive_run_without_a_loss_does_not_read_as_a_pass() -> None:
-    verdict = Verdict(run_id="r", outcome="inconclusive", why=["why"], counts=Counts(sends=30, acked=30))
-    said = headline(verdict, "4.3.1", sends=True)
-    assert said == "Inconclusive: no loss was seen among 30 acked records."
-
-
 def test_a_run_formatted_with_another_feature_level_is_distinguished_from_an_ordinary_run(tmp_path: Path) -> None:
     record = tmp_path / "run"
     shutil.copytree(DATA / "runs" / "last-replica-standing-4.3.1", record)

@@ -1,4 +1,4 @@
-"""The table of judged runs: counts of sends, and colours that follow the loss."""
+"""The table of judged runs and the headline: counts of sends, and nothing that looks better than it is."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from judge_records import last_replica_standing
 from rich.text import Text
 
 from analysis.report.summary import JudgedRun, judged_run, summary_table
-from ebbtide.record.verdict import Counts, Outcome
+from analysis.report.words import headline
+from ebbtide.record.verdict import Counts, Outcome, Verdict
 
 
 def _styles(run: JudgedRun) -> dict[str, str]:
@@ -49,3 +50,9 @@ def test_without_sends_their_counts_are_unknown(tmp_path: Path) -> None:
     verdict = last_replica_standing(tmp_path).judge()
     run = judged_run(tmp_path, msgspec.structs.replace(verdict, counts=Counts(), properties=[]))
     assert {shown for _, shown in run.sends} == {"?"}
+
+
+def test_an_inconclusive_run_without_a_loss_does_not_read_as_a_pass() -> None:
+    verdict = Verdict(run_id="r", outcome="inconclusive", why=["why"], counts=Counts(sends=30, acked=30))
+    said = headline(verdict, "4.3.1", sends=True)
+    assert said == "Inconclusive: no loss was seen among 30 acked records."
