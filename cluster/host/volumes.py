@@ -6,6 +6,7 @@ what was not fsynced. Unmounting drops it from memory. Mounting again replays th
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import errno
 import fcntl
@@ -219,6 +220,7 @@ class Volume(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="v
         for device in devices:
             # The device is already free where the mount held the last reference.
             subprocess.run(["losetup", "-d", device], capture_output=True, check=False)
+        self._await_free_devices()
         return bool(mounted or devices)
 
     def describe(self) -> str:
@@ -247,6 +249,16 @@ class Volume(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="v
             wait_until(is_unmounted, awaited=f"{point} to unmount", timeout_s=UNMOUNT_TIMEOUT_S, poll_s=0.1)
         except WaitExpired:
             raise self._busy_error(point) from None
+
+    def _await_free_devices(self) -> None:
+        """Wait until the kernel has freed the image's loop devices, for a few seconds at most.
+
+        The kernel frees a device with its last user, which may be a process that ends at this moment. A copy of the
+        mount in a foreign mount namespace can keep a device for longer: the kernel frees it when that namespace ends.
+        """
+        with contextlib.suppress(WaitExpired):
+            awaited = f"the loop devices of {self.image} to be freed"
+            wait_until(lambda: not self._loop_devices(), awaited=awaited, timeout_s=UNMOUNT_TIMEOUT_S, poll_s=0.05)
 
     def _busy_error(self, point: str) -> HarnessError:
         return HarnessError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -83,6 +84,15 @@ def test_undoing_frees_the_loop_device_also_when_the_image_was_deleted(volume: V
     assert volume.undo()
     assert not volume.undo()
     assert not volume.is_mounted()
+
+
+def test_undoing_waits_for_the_last_user_of_the_loop_device(volume: Volume) -> None:
+    [device] = volumes.loop_devices_of(volume.image)
+    with Path(device).open("rb") as opened, subprocess.Popen(["sleep", "0.5"], stdin=opened) as user:
+        opened.close()
+        assert volume.undo()
+        assert not volumes.loop_devices_of(volume.image)
+        assert user.wait(timeout=10) == 0
 
 
 def test_an_image_that_is_there_already_is_not_overwritten(ledger: Ledger, tmp_path: Path) -> None:
