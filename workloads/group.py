@@ -44,7 +44,7 @@ from workloads.config import (
 from workloads.replica_logs import ReplicaLogsConfig
 from workloads.replica_question import ReplicaQuestion
 from workloads.sampler import partitions_of
-from workloads.sends import COUNTERS
+from workloads.send_account import COUNTERS
 from workloads.settings import consumer_settings, producer_settings, settings_line
 from workloads.status import ClientState
 

@@ -39,7 +39,8 @@ from ebbtide.waiting import pause, wait_until
 from workloads.attempts import AttemptWatch
 from workloads.config import ProducerConfig, read_config
 from workloads.process import Stop, run_client
-from workloads.sends import COUNTERS, Sends, SentPartition
+from workloads.send_account import COUNTERS
+from workloads.sends import BatchedPartition, Sends
 from workloads.settings import producer_settings
 from workloads.status import ClientState, StatusFile
 from workloads.transactions import Transactions
@@ -169,7 +170,7 @@ class RecordSender:
         return True
 
 
-def _send_order(config: ProducerConfig, lanes: list[SentPartition]) -> list[tuple[bytes | None, SentPartition]]:
+def _send_order(config: ProducerConfig, lanes: list[BatchedPartition]) -> list[tuple[bytes | None, BatchedPartition]]:
     """Return key and partition of the first records; later records repeat the order."""
     if config.keys is None:
         return [(None, lane) for lane in lanes]

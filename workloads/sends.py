@@ -1,4 +1,4 @@
-"""The account of one producer: what was handed over, and its outcomes, journalled.
+"""The account of a kafka-python producer: what was handed over, and its outcomes, journalled.
 
 Records of one partition go into the client's batches in the order of their sequence, so that a batch is a run of
 sequences. One answer per batch, `(first sequence, count, base offset)`, gives the outcome of every record in it. Only
@@ -8,29 +8,17 @@ the thread that sends touches the account; the client's thread puts its answers 
 from __future__ import annotations
 
 import time
-from array import array
 from collections import deque
 from functools import partial
 from typing import Any
 
 from ebbtide.journal.file import JournalWriter
-from ebbtide.journal.frames import (
-    STATUSES,
-    AnsweredSends,
-    pack_answered,
-    pack_event,
-    pack_handed,
-    pack_txn_begun,
-    pack_txn_ended,
-)
 from ebbtide.journal.outcomes import UNRESOLVED, Outcome, outcome_of, resolve
-from ebbtide.record.clients import ClientEvent, TxnOutcome
 from workloads.attempts import AttemptWatch
+from workloads.send_account import SendAccount, SentPartition
 from workloads.status import StatusFile
 
 ACKS_NONE = 0
-COUNTERS = ("handed", "acked", "failed", "unknown")
-"""The status slots of one partition, in this order; partition p starts at slot `len(COUNTERS) * p`."""
 
 
 class Run:
@@ -41,7 +29,7 @@ class Run:
 
     __slots__ = ("batch", "end", "first", "lane", "start")
 
-    def __init__(self, lane: SentPartition, batch: Any, first: int, start: int) -> None:
+    def __init__(self, lane: BatchedPartition, batch: Any, first: int, start: int) -> None:
         self.lane = lane
         self.batch = batch
         self.first = first
@@ -49,66 +37,32 @@ class Run:
         self.end: int | None = None
 
 
-class SentPartition:
-    """One partition: the next sequence, unwritten rows, and the run being filled."""
+class BatchedPartition(SentPartition):
+    """One partition, with its unanswered runs and the run being filled."""
 
-    __slots__ = ("batch", "counts", "first_unwritten", "next_sequence", "partition", "rows", "run", "runs")
+    __slots__ = ("batch", "run", "runs")
 
     def __init__(self, partition: int) -> None:
-        self.partition = partition
-        self.next_sequence = 0
-        self.first_unwritten = 0
-        self.rows = array("q")
+        super().__init__(partition)
         self.batch: Any = None
         self.run: Run | None = None
         self.runs: dict[int, Run] = {}
-        self.counts = dict.fromkeys(COUNTERS, 0)
 
 
-class Sends:
+class Sends(SendAccount[BatchedPartition]):
     """Lanes, answers and the journal of one producer."""
 
     def __init__(self, journal: JournalWriter, status: StatusFile, partitions: int, acks: int) -> None:
-        self.lanes = [SentPartition(partition) for partition in range(partitions)]
-        self._journal = journal
-        self._status = status
+        super().__init__(journal, status, [BatchedPartition(partition) for partition in range(partitions)])
         self._acks = acks
         self._answers: deque[tuple[Run, Any, int]] = deque()
-        self._frames: list[bytes] = []
         self._watch: AttemptWatch | None = None
 
     def watch(self, watch: AttemptWatch) -> None:
         """Set the watch on the client whose answers arrive from now on."""
         self._watch = watch
 
-    @property
-    def handed_count(self) -> int:
-        """How many records were handed over, as of the last flush."""
-        return sum(lane.counts["handed"] for lane in self.lanes)
-
-    @property
-    def outstanding_count(self) -> int:
-        """How many records were handed over and have no outcome, as of the last flush."""
-        return sum(2 * lane.counts["handed"] - sum(lane.counts.values()) for lane in self.lanes)
-
-    @property
-    def acked_count(self) -> int:
-        """How many records were acked, as of the last flush."""
-        return sum(lane.counts["acked"] for lane in self.lanes)
-
-    def begin_txn(self, txn: int) -> None:
-        """Journal that the records handed over from now on belong to `txn`."""
-        self._frames.append(pack_txn_begun(txn, array("q", [lane.next_sequence for lane in self.lanes])))
-
-    def end_txn(self, txn: int, outcome: TxnOutcome) -> None:
-        """Journal that a transaction ended."""
-        self._frames.append(pack_txn_ended(txn, outcome))
-
-    def journal_event(self, event: ClientEvent) -> None:
-        """Journal an event that is not a row."""
-        self._frames.append(pack_event(event))
-
-    def begin_run(self, lane: SentPartition, sequence: int, future: Any) -> None:
+    def begin_run(self, lane: BatchedPartition, sequence: int, future: Any) -> None:
         """Begin a run: `sequence` is the first in its batch, or follows a refused send."""
         if lane.run is not None:
             lane.run.end = sequence
@@ -117,7 +71,7 @@ class Sends:
         lane.batch, lane.run, lane.runs[sequence] = batch, run, run
         batch.add_callback(partial(self._on_answer, run))
 
-    def note_refused(self, lane: SentPartition, sequence: int, error: BaseException) -> None:
+    def note_refused(self, lane: BatchedPartition, sequence: int, error: BaseException) -> None:
         """Journal that `send` raised.
 
         Its record may or may not be in a batch, so that the next record starts a run of its own.
@@ -176,35 +130,3 @@ class Sends:
         else:
             outcome, name, base = "unknown", "DUPLICATE_SEQUENCE_NUMBER", -1
         self._append_answer(run.lane, run.first, count, outcome, base, name, done_ns)
-
-    def _append_answer(
-        self, lane: SentPartition, first: int, count: int, outcome: Outcome, base: int, error: str, done_ns: int
-    ) -> None:
-        lane.counts[outcome] += count
-        answer = AnsweredSends(
-            partition=lane.partition,
-            first_sequence=first,
-            count=count,
-            status=STATUSES.index(outcome),
-            base_offset=base,
-            done_ns=done_ns,
-            error=error,
-        )
-        self._frames.append(pack_answered(answer))
-
-    def _write(self) -> None:
-        handed = []
-        for lane in self.lanes:
-            if lane.rows:
-                handed.append(pack_handed(lane.partition, lane.first_unwritten, lane.rows))
-                lane.first_unwritten = lane.next_sequence
-                lane.rows = array("q")
-                lane.counts["handed"] = lane.next_sequence
-        if handed or self._frames:
-            # Frames go first: a row before the beginning of its transaction would be outside of any transaction.
-            self._journal.write(self._frames + handed)
-            self._frames = []
-            # Counted only now: every counted record is in the journal.
-            for lane in self.lanes:
-                for slot, name in enumerate(COUNTERS, len(COUNTERS) * lane.partition):
-                    self._status.put(slot, lane.counts[name])

@@ -26,7 +26,8 @@ from ebbtide.journal.file import JournalHeader, JournalWriter
 from workloads.attempts import AttemptWatch
 from workloads.config import Endpoints, ProducerConfig
 from workloads.producer import RecordSender
-from workloads.sends import COUNTERS, Sends
+from workloads.send_account import COUNTERS
+from workloads.sends import Sends
 from workloads.status import StatusFile
 
 

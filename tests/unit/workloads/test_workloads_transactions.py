@@ -35,7 +35,8 @@ from ebbtide.waiting import wait_until
 from workloads import transactions
 from workloads.config import Endpoints, ProducerConfig
 from workloads.producer import RecordSender
-from workloads.sends import COUNTERS, Sends
+from workloads.send_account import COUNTERS
+from workloads.sends import Sends
 from workloads.status import StatusFile
 from workloads.transactions import Transactions
 from workloads.txn_outcomes import TXN_TABLE
