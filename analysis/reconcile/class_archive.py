@@ -21,7 +21,7 @@ import msgspec
 from ebbtide.java import Java
 from ebbtide.places import cache_dir
 
-KEPT_MAX = 3
+KEPT_MAX = 8
 """Archives take about 170 MB each."""
 _PART_MAX_S = 3600.0
 """A JVM writes its archive in some seconds; an older part was left by a killed JVM."""

@@ -45,7 +45,11 @@ _PARTS_MIN, _PARTS_MAX = 2, 200
 _DYING_S = 2.0
 """How long a JVM with which a call failed may take to end; then it did not die of this."""
 _JVM_EXIT_S = 60.0
-"""The first JVM on a host writes its class archive as it exits: 5 to 10 s."""
+_ARCHIVE_EXIT_S = 600.0
+"""The first JVM on a host writes its class archive as it exits: 5 to 10 s, and minutes on a busy host.
+
+One that is killed meanwhile leaves no archive, so every later session would start as slowly.
+"""
 _START_FLAGS = "-XX:+UseSerialGC -XX:-UsePerfData -Xshare:auto"
 _QUICK_COMPILER = "-XX:TieredStopAtLevel=1"
 _LATE_COMPILER = " ".join(
@@ -260,7 +264,7 @@ class Jvm:
             gateway.shutdown()
         gateway.proc.stdin.close()
         try:
-            gateway.proc.wait(_JVM_EXIT_S)
+            gateway.proc.wait(_JVM_EXIT_S if self._archive.part is None else _ARCHIVE_EXIT_S)
         except subprocess.TimeoutExpired:
             gateway.proc.kill()
             gateway.proc.wait()

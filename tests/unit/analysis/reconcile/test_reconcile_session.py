@@ -151,11 +151,13 @@ class _Gateway:
     def __init__(self, returncode: int) -> None:
         self.proc = SimpleNamespace(stdin=io.BytesIO(), wait=self._wait, returncode=None)
         self._returncode = returncode
+        self.waited_s = 0.0
 
     def shutdown(self) -> None:
         pass
 
-    def _wait(self, _timeout_s: float) -> None:
+    def _wait(self, timeout_s: float) -> None:
+        self.waited_s = timeout_s
         os.kill(os.getpid(), signal.SIGTERM)
         self.proc.returncode = self._returncode
 
@@ -168,11 +170,24 @@ def test_a_second_signal_interrupts_no_end_and_a_killed_jvm_writes_no_archive(
     finished: list[int] = []
     jvm = Jvm.__new__(Jvm)
     jvm._gateway, jvm._scratch = _Gateway(returncode), ScratchFolder()
-    jvm._archive = SimpleNamespace(finish=lambda: finished.append(1))  # type: ignore[assignment]
+    jvm._archive = SimpleNamespace(part=None, finish=lambda: finished.append(1))  # type: ignore[assignment]
     with unwind_on_signals(), pytest.raises(SystemExit):
         jvm.close()
     assert not jvm._scratch.path.exists()
     assert len(finished) == written
+
+
+def test_a_jvm_that_writes_its_archive_has_minutes_to_exit(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("analysis.reconcile.session.SparkContext", SimpleNamespace(_active_spark_context=None))
+    waited = []
+    for part in (None, tmp_path / "part"):
+        gateway, jvm = _Gateway(0), Jvm.__new__(Jvm)
+        jvm._gateway, jvm._scratch = gateway, ScratchFolder()
+        jvm._archive = SimpleNamespace(part=part, finish=lambda: None)  # type: ignore[assignment]
+        with unwind_on_signals(), pytest.raises(SystemExit):
+            jvm.close()
+        waited.append(gateway.waited_s)
+    assert waited == [60.0, 600.0]
 
 
 def test_without_java_there_is_one_clear_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
