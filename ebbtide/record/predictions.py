@@ -26,15 +26,24 @@ def fitting_prediction(scenario: Scenario, manifest: Manifest) -> Prediction | N
     level, and no later prediction.
     """
     for one in scenario.predictions:
-        try:
-            in_range = SpecifierSet(one.kafka).contains(Version(manifest.kafka), prereleases=True)
-        except (InvalidSpecifier, InvalidVersion):
-            in_range = False
+        in_range = _has_in_range(one, manifest.kafka)
         if in_range and one.features and not manifest.features:
             return None
         if in_range and all(manifest.features.get(name, 0) == level for name, level in one.features.items()):
             return one
     return None
+
+
+def predicts(scenario: Scenario, kafka: str) -> bool:
+    """Whether a prediction of the scenario has the release in its range; it may still ask for other feature levels."""
+    return any(_has_in_range(one, kafka) for one in scenario.predictions)
+
+
+def _has_in_range(prediction: Prediction, kafka: str) -> bool:
+    try:
+        return SpecifierSet(prediction.kafka).contains(Version(kafka), prereleases=True)
+    except (InvalidSpecifier, InvalidVersion):
+        return False
 
 
 def prediction_of(record: Path, manifest: Manifest) -> Prediction | None:

@@ -40,7 +40,18 @@ class CheckedRuns(msgspec.Struct, frozen=True):
         return prepare(self.options, self.releases, display.note)
 
     def requests(self, display: Display, seed: int) -> list[RunRequest]:
-        """Prepare the host, and return one run for each release. Raises `EbbtideError`."""
+        """Prepare the host, and return one run for each release. Raises `EbbtideError`.
+
+        A release for which the scenario predicts nothing is noted before the run, not only in its verdict.
+        """
+        from ebbtide.record.predictions import predicts
+
+        for release in self.releases:
+            if not predicts(self.scenario, release):
+                display.note(
+                    f"{self.scenario.name} predicts nothing for Kafka {release}: the run is judged by the protocol, "
+                    "and cannot end as predicted; a [[predictions]] entry for that release would change that"
+                )
         launch = self.prepare(display)
         return [launch.request(self.scenario, release, seed) for release in self.releases]
 

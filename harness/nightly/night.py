@@ -47,6 +47,28 @@ FailOn = Literal["inconclusive", "contradicted"]
 """The mildest outcome of a run that fails a night."""
 
 
+def judged_job(night: str, job: Job, record: Path, verdict: Verdict) -> FinishedJob:
+    """Return a job as the history has it, from its record and verdict. Raises `UsageError` without a manifest."""
+    manifest = read_manifest(record)
+    causes: dict[str, int] = {}
+    for loss in verdict.losses:
+        causes[loss.cause] = causes.get(loss.cause, 0) + loss.count
+    took_ns = (manifest.end_ns or 0) - (manifest.start_ns or 0)
+    return FinishedJob(
+        night=night,
+        job=job,
+        run_id=record.name,
+        ended=verdict.outcome,
+        why=tuple(verdict.why),
+        causes=causes,
+        coverage=verdict.coverage,
+        known_bug=known_bug_of(verdict.why),
+        figures=service_figures(verdict),
+        seed=manifest.seed,
+        took_s=max(0, took_ns) / 1e9,
+    )
+
+
 def exit_code(finished: Sequence[FinishedJob], fail_on: FailOn = "inconclusive") -> ExitCode:
     """Return the exit code of the worst run that is not expected.
 
@@ -200,29 +222,9 @@ class Night:
                     night=self._plan.night, job=job, run_id=record.name, ended="failed", why=(str(verdict),)
                 )
             else:
-                done = self._judged_job(record, job, verdict)
+                done = judged_job(self._plan.night, job, record, verdict)
             self._add(done)
             self._report(f"{job.key}: {done.ended}" + (f": {done.why[0]}" if done.ended != "as-predicted" else ""))
-
-    def _judged_job(self, record: Path, job: Job, verdict: Verdict) -> FinishedJob:
-        manifest = read_manifest(record)
-        causes: dict[str, int] = {}
-        for loss in verdict.losses:
-            causes[loss.cause] = causes.get(loss.cause, 0) + loss.count
-        took_ns = (manifest.end_ns or 0) - (manifest.start_ns or 0)
-        return FinishedJob(
-            night=self._plan.night,
-            job=job,
-            run_id=record.name,
-            ended=verdict.outcome,
-            why=tuple(verdict.why),
-            causes=causes,
-            coverage=verdict.coverage,
-            known_bug=known_bug_of(verdict.why),
-            figures=service_figures(verdict),
-            seed=manifest.seed,
-            took_s=max(0, took_ns) / 1e9,
-        )
 
     def _add(self, done: FinishedJob) -> None:
         mib = psutil.Process().memory_info().rss >> 20

@@ -1,11 +1,12 @@
 """Writes the pages of the scenarios, from their files and from measured runs.
 
-Run `python -m tools.pages.catalogue [STORE...]`. docs/scenarios.md lists the scenarios, and docs/scenarios/ has a
-page for each. The command also writes the tables of coverage facts (docs/coverage-facts.md), of faults
-(docs/faults.md) and of steps (docs/scenario-steps.md).
+Run `python -m tools.pages.catalogue [STORE...] [--runs DIR]`. docs/scenarios.md lists the scenarios, and
+docs/scenarios/ has a page for each. The command also writes the tables of coverage facts (docs/coverage-facts.md),
+of faults (docs/faults.md) and of steps (docs/scenario-steps.md).
 
 Each STORE (`ebbtide nightly --store STORE`) replaces, in docs/measured.json, what was measured of every scenario,
-target and runtime that it has runs of. Without a STORE the pages are written too; a test compares them with the files.
+target and runtime that it has runs of. So does DIR, a folder of judged records that `ebbtide run` made. Without any of
+them the pages are written too; a test compares them with the files.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from ebbtide.scenario import catalogue
 from ebbtide.scenario.model import Scenario
 from harness.nightly.store import FinishedJob, Store
 from tools.pages import facts, kinds
+from tools.pages.recorded_runs import finished_jobs
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 MEASURED = DOCS / "measured.json"
@@ -188,9 +190,12 @@ def main(argv: Sequence[str]) -> int:
     """Take in the stores and write the pages."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("stores", nargs="*", type=Path, metavar="STORE")
-    rows = {(row.scenario, row.target, row.runtime): row for row in read_stored()}
-    for folder in parser.parse_args(argv).stores:
-        rows |= {(row.scenario, row.target, row.runtime): row for row in measurements_of(Store(folder).history())}
+    parser.add_argument("--runs", type=Path, metavar="DIR", help="a folder of judged records")
+    args = parser.parse_args(argv)
+    measured = [measurements_of(Store(folder).history()) for folder in args.stores]
+    if args.runs is not None:
+        measured.append(measurements_of(finished_jobs(args.runs)))
+    rows = {(row.scenario, row.target, row.runtime): row for found in (read_stored(), *measured) for row in found}
     known = {one.name for one in scenarios()}
     kept = [row for _, row in sorted(rows.items()) if row.scenario in known]
     MEASURED.write_bytes(msgspec.json.format(msgspec.json.encode(kept), indent=1) + b"\n")

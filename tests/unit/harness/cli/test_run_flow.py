@@ -71,6 +71,16 @@ def test_a_random_schedule_runs_in_the_same_order(world: World) -> None:
     assert world.done[2:] == ["run 4.3.1 with seed 7", "judge runs/4.3.1"]
 
 
+@pytest.mark.parametrize(("release", "noted"), [("4.3.1", True), ("3.7.2", False)])
+def test_a_release_without_a_prediction_is_named_before_the_run(
+    world: World, capsys: pytest.CaptureFixture[str], release: str, noted: bool
+) -> None:
+    assert main(["run", "kafka-15583", "--kafka", release, "--seed", "7"]) == ExitCode.CONTRADICTED
+    said = capsys.readouterr().out
+    assert (f"kafka-15583 predicts nothing for Kafka {release}: the run is judged by the protocol" in said) is noted
+    assert f"run {release} with seed 7" in world.done
+
+
 def test_what_was_recorded_before_a_failure_is_named(world: World, capsys: pytest.CaptureFixture[str]) -> None:
     world.failing = {"4.3.1"}
     assert main(RUN) == ExitCode.HARNESS_FAILED
