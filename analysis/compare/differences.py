@@ -7,6 +7,7 @@ from itertools import zip_longest
 
 import msgspec
 
+from analysis.report.election_words import ROAD_TEXT
 from analysis.report.picture.model import ElectionMark, RunPicture
 from analysis.report.summary import JudgedRun, summary_lines
 from analysis.report.words import offset_s
@@ -14,13 +15,6 @@ from ebbtide.plurals import plural
 
 _SAME_IN_MEANING = ("record", "took", "guilty election", "elected from ELR", "without leader", "without ack")
 """Lines of the summary that differ from run to run without meaning anything: names, ids and times."""
-_ROADS = {
-    "isr": "from the ISR",
-    "elr": "from the ELR",
-    "last-known-leader": "as the last known leader",
-    "reassignment": "as the reassignment completed",
-    "unclean": "uncleanly",
-}
 
 
 class ComparedRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,7 +44,7 @@ def election_rows(pictures: Sequence[RunPicture], partition: str) -> list[Compar
     elections = [_elections(picture, partition) for picture in pictures]
     rows = []
     for number, found in enumerate(zip_longest(*elections), 1):
-        meanings = {None if one is None else (one.road, one.guilty) for one in found}
+        meanings = {_meaning(one) for one in found}
         cells = tuple(
             "-" if one is None else _cell(one, picture.zero_ns) for one, picture in zip(found, pictures, strict=True)
         )
@@ -72,18 +66,18 @@ def _sentences(
     names = [_name(runs, at) for at in (0, other)]
     lost = [sum(loss.count for loss in runs[at].verdict.losses) for at in (0, other)]
     found = []
-    if partition is not None:
-        for one, two in zip_longest(_elections(pictures[0], partition), _elections(pictures[other], partition)):
-            if (one and (one.road, one.guilty)) != (two and (two.road, two.guilty)):
-                first, second = _clause(names[0], one), _clause(names[1], two)
-                found.append(f"{second[0].upper()}{second[1:]}, where {first} ({partition}).")
-                break
     if lost[0] != lost[1]:
         counts = [
             f"{name} lost {plural(count, 'record') if count else 'no record'}"
             for name, count in zip(names, lost, strict=True)
         ]
         found.append(f"{counts[0][0].upper()}{counts[0][1:]}; {counts[1]}.")
+    if partition is not None:
+        for one, two in zip_longest(_elections(pictures[0], partition), _elections(pictures[other], partition)):
+            if _meaning(one) != _meaning(two):
+                first, second = _clause(names[0], one), _clause(names[1], two)
+                found.append(f"{second[0].upper()}{second[1:]}, where {first} ({partition}).")
+                break
     if runs[0].verdict.outcome != runs[other].verdict.outcome:
         found.append(
             f"The first run is {runs[0].verdict.outcome}, and that on {names[1]} is {runs[other].verdict.outcome}."
@@ -97,16 +91,34 @@ def _name(runs: Sequence[JudgedRun], at: int) -> str:
     return f"Kafka {targets[at]}" if targets.count(targets[at]) == 1 else f"run {at + 1} (Kafka {targets[at]})"
 
 
+def _meaning(election: ElectionMark | None) -> tuple[str, str | None] | None:
+    """Return what an election means: the road of its leader, and the cause of what it lost."""
+    if election is None:
+        return None
+    return election.road, election.blame.cause if election.blame is not None else None
+
+
 def _clause(name: str, election: ElectionMark | None) -> str:
     if election is None:
         return f"{name} elected nobody"
-    lost = f", which lost {plural(election.lost, 'record')}" if election.lost else ""
-    return f"{name} elected broker {election.leader} {_ROADS[election.road]}{lost}"
+    lost = f", which lost {_lost(election)}" if election.blame is not None and election.blame.lost else ""
+    return f"{name} elected broker {election.leader} {ROAD_TEXT[election.road]}{lost}"
 
 
 def _cell(election: ElectionMark, zero_ns: int) -> str:
-    lost = f"; guilty, {plural(election.lost, 'record')} lost" if election.guilty else ""
-    return f"broker {election.leader} {_ROADS[election.road]}, {offset_s(election.at_ns, zero_ns)}{lost}"
+    blame = election.blame
+    lost = ""
+    if blame is not None:
+        what = f"{_lost(election)} lost" if blame.lost else "the HW went back"
+        lost = f"; {'guilty, ' if blame.is_guilty else ''}{what}"
+    return f"broker {election.leader} {ROAD_TEXT[election.road]}, {offset_s(election.at_ns, zero_ns)}{lost}"
+
+
+def _lost(election: ElectionMark) -> str:
+    blame = election.blame
+    if blame is None:
+        return "nothing"
+    return plural(blame.lost, "record" if blame.is_guilty else "uncommitted record")
 
 
 def _elections(picture: RunPicture, partition: str) -> list[ElectionMark]:

@@ -13,9 +13,11 @@ from analysis.explain.table_rows import TableRow, find_rows
 from analysis.judge.history.batches import batches
 from analysis.judge.history.elections import elections_of
 from analysis.judge.history.evidence import Evidence
-from analysis.report.words import acks, cut_sides, members, nodes, transition
+from analysis.report.election_words import transition
+from analysis.report.words import acks, cut_sides, members, nodes
 from ebbtide.record.steps import STEPS, StepEntry
 from ebbtide.record.tables import table_files
+from ebbtide.scenario.steps.waiting import WaitStep
 
 
 class LifeEvent(msgspec.Struct, frozen=True, kw_only=True):
@@ -123,12 +125,13 @@ def _metadata_events(evidence: Evidence, subject: Subject, sent_ns: int) -> Iter
 
 def _step_events(evidence: Evidence, subject: Subject, steps: Sequence[StepEntry]) -> Iterator[LifeEvent]:
     """Yield every step that fired, and what each disk loss took from the partition's log."""
-    for line, step in enumerate(steps, 1):
+    for step in steps:
         if step.fired_ns is not None:
             whom = step.whom or cut_sides(step) or nodes(step.nodes)
-            unproven = "" if step.effect_ns is not None else "; nothing proves that it took effect"
-            text = f"step {step.step}" + (f": {whom}" if whom != "-" else "") + unproven
-            yield LifeEvent(at_ns=step.fired_ns, kind="step", text=text, place=f"{STEPS}, line {line}")
+            is_proven = step.effect_ns is not None or step.is_a(WaitStep)
+            unproven = "" if is_proven else "; nothing proves that it took effect"
+            text = f"step {step.index}, {step.step}" + (f": {whom}" if whom != "-" else "") + unproven
+            yield LifeEvent(at_ns=step.fired_ns, kind="step", text=text, place=f"{STEPS}, index {step.index}")
     name = str(subject.at)
     for loss in evidence.log_losses or ():
         if name not in loss.ends:
@@ -144,7 +147,11 @@ def _step_events(evidence: Evidence, subject: Subject, steps: Sequence[StepEntry
 
 
 def _hw_events(record: Path, subject: Subject, offset: int, sent_ns: int) -> Iterator[LifeEvent]:
-    """Yield each time that a leader served a HW on the other side of the record than before."""
+    """Yield each time that a leader served a HW on the other side of the record than before.
+
+    A deposed leader goes on to answer under its old epoch, for as long as it is cut off. Its HW is
+    an event once, and is not compared with that of the new leader.
+    """
     if not table_files(record, "watermarks"):
         return
     at = subject.at
@@ -153,11 +160,23 @@ def _hw_events(record: Path, subject: Subject, offset: int, sent_ns: int) -> Ite
     columns = ["at_ns", "high_watermark", "broker", "leader_epoch"]
     rows = [row for batch in batches(record, "watermarks", columns, where) for row in batch.to_pylist()]
     passed = False
+    newest_epoch = -1
+    deposed: set[tuple[int, int, bool]] = set()
     for row in sorted(rows, key=lambda row: row["at_ns"]):
-        if (row["high_watermark"] > offset) == passed:
-            continue
-        passed = not passed
-        where_to = "passes it" if passed else "is below it again"
-        epoch = f", leader epoch {row['leader_epoch']}" if row["leader_epoch"] is not None else ""
-        text = f"the HW {where_to}: broker {row['broker']} serves {row['high_watermark']:,}{epoch}"
+        epoch = row["leader_epoch"]
+        is_above = row["high_watermark"] > offset
+        serves = f"broker {row['broker']} serves {row['high_watermark']:,}"
+        serves += f", leader epoch {epoch}" if epoch is not None else ""
+        if epoch is not None and epoch < newest_epoch:
+            if is_above == passed or (row["broker"], epoch, is_above) in deposed:
+                continue
+            deposed.add((row["broker"], epoch, is_above))
+            side = "above" if is_above else "not above"
+            text = f"a deposed leader still answers, with a HW {side} its offset: {serves}"
+        else:
+            newest_epoch = max(newest_epoch, epoch if epoch is not None else -1)
+            if is_above == passed:
+                continue
+            passed = is_above
+            text = f"the HW {'passes its offset' if passed else 'is not above its offset any more'}: {serves}"
         yield LifeEvent(at_ns=row["at_ns"], kind="hw", text=text, place="watermarks/")

@@ -14,7 +14,8 @@ from analysis.judge.causes.attribution import attribute_loss
 from analysis.judge.history.elections import ElectionEvent, elections_of
 from analysis.judge.history.evidence import Attribution, Evidence
 from analysis.reconcile.model import LostRange
-from analysis.report.words import MEANING, acks, transition
+from analysis.report.election_words import transition
+from analysis.report.words import MEANING, acks
 from ebbtide.plurals import plural
 from ebbtide.record.manifest import Manifest
 from ebbtide.record.verdict import Loss, Verdict

@@ -16,9 +16,9 @@ from analysis.judge.history.timeline import Timeline, TopicPartition, load_timel
 from analysis.report import words
 from analysis.report.drawing.layout import draw
 from analysis.report.drawing.model import DrawnPicture
+from analysis.report.election_words import blames_of, elections_by_offset, transition
 from analysis.report.picture.building import partitions_by_blame, picture_of, read_source
-from analysis.report.picture.partitions import elections_by_offset, guilty_of
-from analysis.report.protocol import as_one_line, protocol_row
+from analysis.report.protocol import as_one_line, because, protocol_row
 from analysis.report.stories import STORIES_MAX, LossStory, stories_of
 from ebbtide.errors import EbbtideError
 from ebbtide.record.manifest import Manifest
@@ -149,6 +149,7 @@ class ReportModel(msgspec.Struct, frozen=True, kw_only=True):
     coverage: tuple[tuple[str, str], ...]
     configuration: tuple[tuple[str, str], ...]
     commands: tuple[tuple[str, str], ...]
+    because: str = ""
     title: str = ""
     drawn: DrawnPicture | None = None
     stories: tuple[LossStory, ...] = ()
@@ -178,6 +179,7 @@ def build(
         kafka=words.target(record, manifest) or "unknown",
         outcome=verdict.outcome,
         headline=words.headline(verdict, words.target(record, manifest), sends=words.has_sends(record, verdict)),
+        because=because(verdict, prediction_of(record, manifest)),
         why=tuple(verdict.why),
         figures=_figures(record, verdict, manifest),
         losses=tuple(_loss(loss) for loss in verdict.losses),
@@ -229,19 +231,21 @@ def _scenario_title(record: Path) -> str:
 
 
 def _figures(record: Path, verdict: Verdict, manifest: Manifest) -> tuple[tuple[str, str], ...]:
-    return (
+    """Return the figures that mean something for this run: records, losses, then service."""
+    found = (
         *words.send_counts(record, verdict),
-        ("acks=0, lost", words.count_lost_acks_0(verdict)),
         ("read", f"{verdict.counts.polls:,}"),
         ("lost, committed", words.count_lost_text(verdict, committed=True)),
         ("lost, not committed", words.count_lost_text(verdict, committed=False)),
+        ("acks=0, lost", words.count_lost_acks_0(verdict)),
         ("oldest lost", oldest_text(verdict)),
         ("answers with a lower HW", words.count_regressions(verdict)),
         ("without leader, longest", outage_text(verdict, "no_leader")),
         ("without ack, longest", outage_text(verdict, "no_ack")),
-        ("protocol", as_one_line(protocol_row(verdict, prediction_of(record, manifest)))),
         ("took", words.duration(manifest.start_ns, manifest.end_ns)),
+        ("protocol", as_one_line(protocol_row(verdict, prediction_of(record, manifest)))),
     )
+    return tuple((name, value) for name, value in found if value != "-")
 
 
 def _loss(loss: Loss) -> LossRow:
@@ -274,13 +278,13 @@ def _first_ns(timeline: Timeline) -> int | None:
 
 
 def _timeline(timeline: Timeline, key: TopicPartition, verdict: Verdict, start_ns: int | None) -> PartitionTimeline:
-    guilty = guilty_of(verdict, key)
+    blames = blames_of(verdict, key)
     elected = elections_by_offset(timeline, key)
     rows = []
     before: PartitionState | None = None
     for state in timeline.partitions[key]:
         election = elected.get(state.metadata_offset)
-        mark, note = words.transition(before, state, election, guilty.get(state.metadata_offset))
+        mark, note = transition(before, state, election, blames.get(state.metadata_offset))
         rows.append(
             StateRow(
                 metadata_offset=state.metadata_offset,

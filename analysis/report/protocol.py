@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from analysis.judge.outcome.prediction import known_bug_of
 from ebbtide.record.properties import needed_unknown_clauses
 from ebbtide.record.verdict import Verdict, counts_by_kind
 from ebbtide.scenario.model import Prediction
 from ebbtide.scenario.property_names import NO_COMMITTED_LOSS
+
+_ALLOWS = "allows the loss"
 
 
 def protocol_row(verdict: Verdict, prediction: Prediction | None) -> str:
@@ -27,10 +30,23 @@ def protocol_row(verdict: Verdict, prediction: Prediction | None) -> str:
     elif any(loss.cause == "unexplained" for loss in verdict.losses):
         lines = ["does not allow the loss"]
     elif any(loss.committed for loss in verdict.losses) and NO_COMMITTED_LOSS not in unknown:
-        lines = ["allows the loss"]
+        lines = [_ALLOWS]
     elif not unknown:
         lines = ["nothing violated"]
     return "\n".join([*lines, *(["cannot tell:", *unknown] if unknown else [])])
+
+
+def because(verdict: Verdict, prediction: Prediction | None) -> str:
+    """Return the sentence below the headline: why the run ended with this outcome; empty if nothing says it."""
+    if verdict.outcome != "as-predicted":
+        bug = known_bug_of(verdict.why)
+        finding = f". This is a known bug of the release: {bug}." if bug is not None else ""
+        return f"Why: {verdict.why[0]}{finding}" if verdict.why else ""
+    if prediction is None:
+        return ""
+    said = f"The scenario predicts this for the release: {prediction.clause.rstrip('.')}."
+    allowed = protocol_row(verdict, prediction) == _ALLOWS
+    return f"{said} The replication protocol allows the loss." if allowed else said
 
 
 def as_one_line(cell: str) -> str:

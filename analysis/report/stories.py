@@ -18,7 +18,7 @@ from analysis.judge.history.elections import ElectionEvent
 from analysis.judge.history.log_losses import BrokerLogLoss, log_losses
 from analysis.judge.history.timeline import Timeline
 from analysis.report import words
-from analysis.report.picture.partitions import elections_by_offset
+from analysis.report.election_words import ROAD_TEXT, elections_by_offset, is_broken_promise
 from ebbtide.record.files import ANOMALIES_DIR
 from ebbtide.record.steps import StepEntry, split_composed_steps
 from ebbtide.record.tables import ANOMALY_SCHEMA, TABLES, table_files
@@ -38,9 +38,13 @@ class StoryLine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LossStory(msgspec.Struct, frozen=True, kw_only=True):
-    """The story of one lost range, oldest moment first."""
+    """The story of one lost range, oldest moment first.
+
+    `is_broken_promise`: the records were committed, or nothing explains their loss.
+    """
 
     title: str
+    is_broken_promise: bool
     cause: str
     clause: str
     lines: tuple[StoryLine, ...]
@@ -79,7 +83,7 @@ def _story(
         else None
     )
     moments: list[tuple[int, StoryLine]] = []
-    moments += _sending(loss, times, timeline, zero_ns)
+    moments += _sending(loss, times, timeline, elected, zero_ns)
     moments += _disks(loss, name, log_losses_, elected, zero_ns)
     if elected is not None:
         moments.append((elected.after.at_ns, _election(elected, zero_ns)))
@@ -90,6 +94,7 @@ def _story(
     return LossStory(
         title=f"{loss.count:,} {kind} record{'' if loss.count == 1 else 's'} of {name}, "
         f"offsets {loss.first_offset:,} to {loss.last_offset:,}, acks={words.acks(loss.acks)}",
+        is_broken_promise=is_broken_promise(loss),
         cause=loss.cause,
         clause=_clause(loss, name, verdict),
         lines=tuple(lines),
@@ -100,11 +105,13 @@ def _clause(loss: Loss, name: str, verdict: Verdict) -> str:
     """Return what the protocol says of the cause, and the judge's own reason where it gave one."""
     marker = f", {loss.cause}: "
     reason = next((why.split(marker, 1)[1] for why in verdict.why if why.startswith(f"{name}, ") and marker in why), "")
-    return words.MEANING[loss.cause] + (f". Here: {reason}" if reason else "")
+    allowed, _, rule = words.MEANING[loss.cause].partition("allowed")
+    text = f"{allowed}allowed by the protocol{rule}"
+    return f"{text[0].upper()}{text[1:]}" + (f". Here: {reason}." if reason else ".")
 
 
 def _sending(
-    loss: Loss, times: _SendTimes | None, timeline: Timeline, zero_ns: int | None
+    loss: Loss, times: _SendTimes | None, timeline: Timeline, elected: ElectionEvent | None, zero_ns: int | None
 ) -> Iterator[tuple[int, StoryLine]]:
     if times is None:
         yield 0, StoryLine(at="-", text="When they were sent is not known.", source="sends is missing")
@@ -120,7 +127,9 @@ def _sending(
     )
     state = timeline.state_at_time(loss.topic, loss.partition, last_done)
     held = "Which replicas had them then is not known."
-    if state is not None:
+    if elected is not None and last_done > elected.after.at_ns:
+        held = f"The metadata log had broker {elected.leader} as leader by then."
+    elif state is not None:
         isr = words.members(state.isr)
         leader = f"broker {state.leader}" if state.leader >= 0 else "no leader"
         held = (
@@ -168,18 +177,11 @@ def _disks(
 
 
 def _election(elected: ElectionEvent, zero_ns: int | None) -> StoryLine:
-    road = {
-        "isr": "It was in the ISR",
-        "elr": "It was in the ELR",
-        "last-known-leader": "It was the last known leader",
-        "reassignment": "The reassignment brought it into the ISR",
-        "unclean": "It was in neither ISR nor ELR",
-    }[elected.road]
-    before = elected.before
+    isr, elr = words.members(elected.before.isr), words.members(elected.before.elr)
     return StoryLine(
         at=words.offset_s(elected.after.at_ns, zero_ns),
-        text=f"Broker {elected.leader} was elected under leader epoch {elected.epoch} without the records. {road}: "
-        f"before, the ISR was {words.members(before.isr)} and the ELR {words.members(before.elr)}.",
+        text=f"Broker {elected.leader} was elected {ROAD_TEXT[elected.road]} under leader epoch {elected.epoch}, "
+        f"without the records. Before, the ISR was {isr} and the ELR {elr}.",
         source=f"metadata offset {elected.after.metadata_offset}",
         is_loss=True,
     )

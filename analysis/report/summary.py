@@ -15,6 +15,7 @@ from rich.text import Text
 from analysis.judge.history.elections import all_elections
 from analysis.judge.history.timeline import load_timeline
 from analysis.report import words
+from analysis.report.election_words import is_broken_promise
 from analysis.report.protocol import as_one_line, protocol_row
 from ebbtide.record.manifest import Manifest, read_manifest
 from ebbtide.record.outages import oldest_text, outage_text
@@ -77,10 +78,7 @@ def summary_lines(run: JudgedRun) -> list[tuple[str, str]]:
         (_LOST, words.count_lost_text(verdict, committed=True)),
         ("lost, not committed", words.count_lost_text(verdict, committed=False)),
         ("cause", "\n".join(_causes(verdict)) or "-"),
-        (
-            "guilty election",
-            words.election(worst.election if worst else None) + _and_more(_count_guilty_elections(verdict)),
-        ),
+        ("guilty election", _guilty_election(worst) + _and_more(_count_guilty_elections(verdict))),
         ("elected from ELR", "\n".join(map(words.election, run.from_elr)) or "-"),
         ("HW went back", _hw_regression(verdict)),
         ("oldest lost", oldest_text(verdict)),
@@ -148,9 +146,25 @@ def _worst_loss(verdict: Verdict) -> Loss | None:
     return max(verdict.losses, key=lambda loss: (loss.cause == "unexplained", loss.committed, loss.count), default=None)
 
 
+def _guilty_election(worst: Loss | None) -> str:
+    """Return the election that is guilty of the worst loss.
+
+    An election that lost only what nobody promised to keep is not guilty.
+    """
+    if worst is None or not is_broken_promise(worst):
+        return "-"
+    return words.election(worst.election)
+
+
 def _count_guilty_elections(verdict: Verdict) -> int:
     """Return how many elections are guilty of a loss."""
-    return len({(one.topic, one.partition, one.election) for one in verdict.losses if one.election is not None})
+    return len(
+        {
+            (one.topic, one.partition, one.election)
+            for one in verdict.losses
+            if one.election is not None and is_broken_promise(one)
+        }
+    )
 
 
 def _and_more(count: int) -> str:

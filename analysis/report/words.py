@@ -7,10 +7,8 @@ from pathlib import Path
 
 import msgspec
 
-from analysis.judge.history.elections import ElectionEvent
 from ebbtide.record.files import ANOMALIES_DIR, LOGS_DIR, RAW_DIR
 from ebbtide.record.manifest import ACKS_SPELLED, Manifest
-from ebbtide.record.rows import PartitionState
 from ebbtide.record.steps import StepEntry
 from ebbtide.record.tables import table_files
 from ebbtide.record.verdict import (
@@ -65,7 +63,10 @@ def headline(verdict: Verdict, kafka: str | None, *, sends: bool) -> str:
     committed = sum(loss.count for loss in verdict.losses if loss.committed)
     uncommitted = sum(loss.count for loss in verdict.losses if not loss.committed)
     acked = f"{count_acked_by_brokers(verdict.counts, verdict.coverage):,} acked records"
-    causes = ", ".join(sorted({loss.cause for loss in verdict.losses if loss.committed}))
+    causes = ", ".join(
+        f"{cause}: no rule of the protocol allows it" if cause == "unexplained" else cause
+        for cause in sorted({loss.cause for loss in verdict.losses if loss.committed})
+    )
     not_known = is_undecided(verdict, NO_COMMITTED_LOSS)
     if committed:
         which = f"{committed:,} of them committed" if uncommitted else "all of them committed"
@@ -325,41 +326,6 @@ def proof(step: StepEntry) -> str:
     if step.effect_ns is None:
         return f"no proof{': ' + step.why if step.why else ''}" + (f" ({text})" if text else "")
     return text or "the probe passed"
-
-
-def transition(
-    before: PartitionState | None, state: PartitionState, elected: ElectionEvent | None, cause: str | None
-) -> tuple[str, str]:
-    """Return the mark and the note of one state: what the record did."""
-    notes: list[str] = []
-    if elected is not None and elected.changes_leader:
-        road = {
-            "isr": "from the ISR",
-            "elr": "from the ELR",
-            "last-known-leader": "as the last known leader",
-            "reassignment": "as the reassignment completes",
-            "unclean": "uncleanly",
-        }[elected.road]
-        notes.append(f"broker {state.leader} elected {road}")
-    elif before is None:
-        notes.append("created" if state.leader_epoch == 0 else "first state in the log")
-    elif before.leader >= 0 > state.leader:
-        notes.append(f"broker {before.leader} no longer leads, the partition has no leader")
-    if before is not None:
-        joined, left = set(state.isr) - set(before.isr), set(before.isr) - set(state.isr)
-        if joined and not (elected is not None and joined == {state.leader}):
-            notes.append(f"{members(sorted(joined))} enter{'s' if len(joined) == 1 else ''} the ISR")
-        if left:
-            notes.append(f"{members(sorted(left))} leave{'s' if len(left) == 1 else ''} the ISR")
-        dropped = set(before.elr) - set(state.elr) - set(state.isr)
-        if dropped:
-            notes.append(f"{members(sorted(dropped))} leave{'s' if len(dropped) == 1 else ''} the ELR")
-    if state.recovering:
-        notes.append("RECOVERING")
-    if cause is not None:
-        return "guilty", "; ".join([f"guilty election, {cause}", *notes])
-    mark = "election" if elected is not None and elected.changes_leader else ("empty" if state.leader < 0 else "")
-    return mark, "; ".join(notes)
 
 
 def commands(record: str) -> tuple[tuple[str, str], ...]:

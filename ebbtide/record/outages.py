@@ -12,7 +12,7 @@ Service = Literal["no_leader", "no_ack"]
 NOBODY_WAITED = ("no producer sent with acks=all", "no record was sent to it with acks=all")
 """Why `no_ack` is null where there was nothing to measure."""
 
-LOST_BY: dict[LossEvent, str] = {"disk": "when a disk lost it", "election": "at the guilty election"}
+LOST_BY: dict[LossEvent, str] = {"disk": "when a disk lost it", "election": "at the election"}
 
 
 def outage_of(one: Unavailability, service: Service) -> Outage | None:

@@ -20,7 +20,9 @@ from analysis.report.drawing.model import (
 from analysis.report.drawing.readings import readings_of
 from analysis.report.drawing.scale import TimeScale
 from analysis.report.drawing.tips import tip
-from analysis.report.picture.model import NodeLane, PartitionPicture, RunPicture, StateSpan, StepSpan
+from analysis.report.election_words import ROAD_TEXT, Blame
+from analysis.report.picture.model import ElectionMark, NodeLane, PartitionPicture, RunPicture, StateSpan, StepSpan
+from ebbtide.plurals import plural
 
 LEGEND: tuple[tuple[str, str, str], ...] = (
     ("leader", "leader", "leads the partition: producers and consumers talk to this broker"),
@@ -38,7 +40,9 @@ LEGEND: tuple[tuple[str, str, str], ...] = (
     ("fenced", "fenced", "the controller does not count the broker as alive"),
     ("unclean", "unclean return", "the broker registered after an unclean shutdown"),
     ("leaderless", "no leader", "nobody can write or read the partition"),
-    ("guilty", "guilty election", "the election that lost the records"),
+    ("guilty", "guilty election", "the election that lost committed records, or made the HW go back"),
+    ("losing", "election with a loss", "lost only records that were never committed (acks=0 or 1)"),
+    ("fault", "2 kill broker-1", "a fault or a change; the number is its index in steps.jsonl, which counts from 0"),
 )
 """Look, name and meaning of each state, in the order of the legend."""
 
@@ -111,7 +115,7 @@ def draw(picture: RunPicture, id_prefix: str = "p") -> DrawnPicture:
         ),
         legend=LEGEND,
         steps=tuple(
-            (step.number, words.offset_s(step.begin_ns, picture.zero_ns), _step_name(step))
+            (step.index, words.offset_s(step.begin_ns, picture.zero_ns), _step_name(step))
             for step in picture.steps
             if step.is_fault
         ),
@@ -144,7 +148,7 @@ def _partition(picture: RunPicture, partition: PartitionPicture, scale: TimeScal
             x=scale.percent(one.at_ns),
             top=top + 4,
             bottom=bottom,
-            look="guilty" if one.guilty else "election",
+            look=_election_look(one),
             tip=tip(one.text, scale, one.at_ns, one.at_ns, one.details),
         )
         for one in partition.elections
@@ -172,7 +176,7 @@ def _partition(picture: RunPicture, partition: PartitionPicture, scale: TimeScal
 def _summary(partition: PartitionPicture) -> str:
     """Return the picture in words, for those who do not see it."""
     said = [f"{len(partition.elections)} election{'' if len(partition.elections) == 1 else 's'}"]
-    said += [f"{one.text}, guilty of {one.guilty}" for one in partition.elections if one.guilty]
+    said += [f"{one.text}, {_blame_text(one.blame)}" for one in partition.elections if one.blame is not None]
     said += [band.text for band in partition.lost]
     said.append(f"{len(partition.leaderless)} times without a leader" if partition.leaderless else "always a leader")
     return "; ".join(said)
@@ -191,7 +195,7 @@ def _faults(sheet: _Sheet, faults: list[StepSpan]) -> None:
     sheet.names.append(DrawnName(y=sheet.y + 12, text="Faults", look="section"))
     placed = []
     for fault in faults:
-        text = f"{fault.number} {_step_name(fault)}" + ("" if fault.is_proven else " (no proof)")
+        text = f"{fault.index} {_step_name(fault)}" + ("" if fault.is_proven else " (no proof)")
         begin = scale.fraction(fault.begin_ns)
         anchor, left, right = packing.anchored(begin, text)
         placed.append((anchor, text, (left, max(right, scale.fraction(scale.until(fault.end_ns))))))
@@ -203,8 +207,8 @@ def _faults(sheet: _Sheet, faults: list[StepSpan]) -> None:
             DrawnLabel(
                 x=scale.percent(fault.begin_ns),
                 y=y + 11,
-                text=text if named else str(fault.number),
-                short=str(fault.number),
+                text=text if named else str(fault.index),
+                short=str(fault.index),
                 anchor=anchor,
                 look="fault" if fault.is_proven else "fault unproven",
             )
@@ -237,9 +241,8 @@ def _elections(sheet: _Sheet, partition: PartitionPicture) -> None:
     sheet.names.append(DrawnName(y=sheet.y + 12, text="Elections", look="section"))
     texts = []
     for one in partition.elections:
-        lost = f", {one.lost:,} records lost" if one.lost else ""
-        guilty = f"guilty: {one.guilty}{lost}" if one.guilty else ""
-        texts.append(f"broker {one.leader} leads" + (f" ({guilty})" if guilty else f" ({_road(one.road)})"))
+        why = ROAD_TEXT[one.road] if one.blame is None else _blame_text(one.blame)
+        texts.append(f"broker {one.leader} leads ({why})")
     placed = [
         packing.anchored(scale.fraction(one.at_ns), text) for one, text in zip(partition.elections, texts, strict=True)
     ]
@@ -250,9 +253,9 @@ def _elections(sheet: _Sheet, partition: PartitionPicture) -> None:
                 x=scale.percent(one.at_ns),
                 y=sheet.y + min(row, _NAMED_ROWS_MAX) * 17 + 12,
                 text=text,
-                short=f"guilty: {one.leader}" if one.guilty else f"broker {one.leader}",
+                short=f"guilty: {one.leader}" if _election_look(one) == "guilty" else f"broker {one.leader}",
                 anchor=anchor,
-                look="guilty" if one.guilty else "election",
+                look=_election_look(one),
             )
         )
     sheet.y += (min(max(rows, default=0), _NAMED_ROWS_MAX) + 1) * 17 + 2
@@ -272,14 +275,19 @@ def _elections(sheet: _Sheet, partition: PartitionPicture) -> None:
     sheet.y += 16
 
 
-def _road(road: str) -> str:
-    return {
-        "isr": "from the ISR",
-        "elr": "from the ELR",
-        "last-known-leader": "last known leader",
-        "reassignment": "by a reassignment",
-        "unclean": "unclean",
-    }[road]
+def _election_look(one: ElectionMark) -> str:
+    """Return the look: red for a guilty election, amber for one that lost what nobody promised to keep."""
+    if one.blame is None:
+        return "election"
+    return "guilty" if one.blame.is_guilty else "losing"
+
+
+def _blame_text(blame: Blame) -> str:
+    """Return what an election lost, in a few words."""
+    if not blame.is_guilty:
+        return f"{blame.lost:,} uncommitted lost: {blame.cause}"
+    lost = f", {plural(blame.lost, 'record')} lost" if blame.lost else ""
+    return f"guilty: {blame.cause}{lost}"
 
 
 def _lane(sheet: _Sheet, lane: NodeLane, partition: PartitionPicture) -> None:

@@ -69,7 +69,7 @@ def lost_labels(partition: PartitionPicture, panel: DrawnPanel) -> Iterator[Draw
             text=band.text,
             short=f"{band.count:,} lost",
             anchor="end",
-            look="lost-label",
+            look="lost-label" if band.committed else "lost-label uncommitted",
         )
 
 

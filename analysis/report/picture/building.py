@@ -14,6 +14,7 @@ import msgspec
 
 from analysis.judge.history.timeline import Timeline, TopicPartition, load_timeline
 from analysis.report import words
+from analysis.report.election_words import blamed_in, blames_of, elections_by_offset
 from analysis.report.picture import partitions
 from analysis.report.picture.model import PartitionPicture, RunPicture, StepSpan
 from analysis.report.picture.nodes import lanes_of, step_details
@@ -21,6 +22,7 @@ from analysis.report.picture.series import ObservedSeries, counts_of, log_ends_o
 from ebbtide.record.manifest import Manifest
 from ebbtide.record.steps import StepEntry, read_steps, split_composed_steps
 from ebbtide.record.verdict import Verdict
+from ebbtide.scenario.steps.admin import DeleteTopicStep
 from ebbtide.scenario.steps.table import HEALERS, KINDS
 
 PICTURED_MAX = 6
@@ -90,9 +92,15 @@ def picture_of(source: PictureSource) -> RunPicture | None:
 
 
 def partitions_by_blame(timeline: Timeline, verdict: Verdict) -> list[TopicPartition]:
-    """Return the partitions: those with a loss or a HW that went back, then those that changed most."""
+    """Return the partitions: those with a loss or a HW that went back, then those that changed most.
+
+    Kafka's own topics come last.
+    """
     blamed = _blamed(verdict)
-    return sorted(timeline.partitions, key=lambda key: (key not in blamed, -len(timeline.partitions[key]), key))
+    return sorted(
+        timeline.partitions,
+        key=lambda key: (key not in blamed, key[0].startswith("__"), -len(timeline.partitions[key]), key),
+    )
 
 
 def step_spans(steps: Sequence[StepEntry], zero_ns: int) -> list[StepSpan]:
@@ -109,7 +117,6 @@ def step_spans(steps: Sequence[StepEntry], zero_ns: int) -> list[StepSpan]:
         spans.append(
             StepSpan(
                 index=step.index,
-                number=step.index + 1,
                 kind=step.step,
                 name=name if isinstance(name, str) else step.step,
                 aim=_aim(step),
@@ -139,7 +146,7 @@ def _step_text(step: StepEntry) -> str:
 
 
 def _blamed(verdict: Verdict) -> set[TopicPartition]:
-    return {(one.topic, one.partition) for one in partitions.blamed_in(verdict)}
+    return {(one.topic, one.partition) for one in blamed_in(verdict)}
 
 
 def _times(source: PictureSource) -> list[int]:
@@ -178,18 +185,23 @@ def _partition(
 ) -> PartitionPicture:
     states = source.timeline.partitions[key]
     series = source.series.get(key, ObservedSeries())
-    elected = partitions.elections_by_offset(source.timeline, key)
-    guilty = partitions.guilty_of(source.verdict, key)
+    elected = elections_by_offset(source.timeline, key)
+    blames = blames_of(source.verdict, key)
+    deletions = [
+        step.effect_ns
+        for step in fired
+        if step.is_a(DeleteTopicStep) and step.parameters.get("topic") == key[0] and step.effect_ns is not None
+    ]
     name = f"{key[0]}-{key[1]}"
     return PartitionPicture(
         topic=key[0],
         partition=key[1],
         name=name,
         is_blamed=key in _blamed(source.verdict),
-        roles=partitions.roles_of(states, zero_ns),
-        records=tuple(partitions.records_of(states, elected, guilty, zero_ns)),
-        elections=tuple(partitions.election_marks(elected, guilty, source.verdict, key, zero_ns)),
-        leaderless=tuple(partitions.leaderless_of(states)),
+        roles=partitions.roles_of(states, zero_ns, deletions),
+        records=tuple(partitions.records_of(states, elected, blames, zero_ns)),
+        elections=tuple(partitions.election_marks(elected, blames, zero_ns)),
+        leaderless=tuple(partitions.leaderless_of(states, deletions)),
         high_watermarks=series.high_watermarks,
         log_ends=log_ends_of(series.log_ends, fired, name),
         counts=counts_of(series.records, *window),

@@ -12,6 +12,7 @@ from typing import Literal
 import msgspec
 
 from analysis.judge.history.elections import Road
+from analysis.report.election_words import Blame
 from ebbtide.record.verdict import Cause
 
 BIN_NS = 100_000_000
@@ -87,13 +88,12 @@ class NodeLane(msgspec.Struct, frozen=True, kw_only=True):
 class StepSpan(msgspec.Struct, frozen=True, kw_only=True):
     """One step that fired, in the order of the schedule.
 
-    `number` counts from 1 as the page numbers the steps. `end_ns` is when the fault was healed;
-    it equals `begin_ns` for a step that does not last. `aim` names what the step hit, in a few words,
+    `index` counts from 0, as in steps.jsonl and in every message. `end_ns` is when the fault was
+    healed; it equals `begin_ns` for a step that does not last. `aim` names what the step hit, in a few words,
     or is empty. `is_fault`: the step broke or changed something, so it is neither a wait nor a healer.
     """
 
     index: int
-    number: int
     kind: str
     name: str
     aim: str
@@ -118,7 +118,7 @@ class RecordMark(msgspec.Struct, frozen=True, kw_only=True):
 class ElectionMark(msgspec.Struct, frozen=True, kw_only=True):
     """One election that changed the leader.
 
-    `guilty`: the cause of what it lost, None if it lost nothing. `lost` counts the records.
+    `blame`: what it lost, None if it lost nothing.
     """
 
     at_ns: int
@@ -126,8 +126,7 @@ class ElectionMark(msgspec.Struct, frozen=True, kw_only=True):
     leader: int
     leader_epoch: int
     road: Road
-    guilty: Cause | None
-    lost: int
+    blame: Blame | None
     text: str
     details: Details = ()
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from analysis.judge.history.elections import ElectionEvent, elections_of
-from analysis.judge.history.timeline import Timeline, TopicPartition
+from analysis.judge.history.elections import ElectionEvent
+from analysis.judge.history.timeline import TopicPartition
 from analysis.report import words
+from analysis.report.election_words import ROAD_TEXT, Blame, transition
 from analysis.report.picture.model import (
     Details,
     ElectionMark,
@@ -15,8 +16,9 @@ from analysis.report.picture.model import (
     RoleState,
     StateSpan,
 )
+from ebbtide.plurals import plural
 from ebbtide.record.rows import PartitionState
-from ebbtide.record.verdict import Cause, Loss, Regression, Verdict
+from ebbtide.record.verdict import Verdict
 
 _ROLE_TEXT: Mapping[RoleState, str] = {
     "leader": "leader",
@@ -25,13 +27,6 @@ _ROLE_TEXT: Mapping[RoleState, str] = {
     "elr": "ELR",
     "last-known-leader": "last known leader",
     "replica": "out of ISR",
-}
-_ROAD_TEXT = {
-    "isr": "from the ISR",
-    "elr": "from the ELR",
-    "last-known-leader": "as the last known leader",
-    "reassignment": "by the reassignment",
-    "unclean": "uncleanly",
 }
 
 
@@ -48,23 +43,38 @@ def role_of(state: PartitionState, broker: int) -> RoleState | None:
     return "replica" if broker in state.replicas else None
 
 
-def roles_of(states: Sequence[PartitionState], zero_ns: int) -> dict[int, tuple[StateSpan, ...]]:
-    """Return the spans of each broker that was a replica, by broker."""
+def roles_of(
+    states: Sequence[PartitionState], zero_ns: int, deletions: Sequence[int] = ()
+) -> dict[int, tuple[StateSpan, ...]]:
+    """Return the spans of each broker that was a replica, by broker.
+
+    `deletions` are the times at which the topic was deleted: no state lasts longer.
+    """
     brokers = sorted({broker for state in states for broker in state.replicas})
-    return {broker: tuple(_role_spans(states, broker, zero_ns)) for broker in brokers}
+    return {broker: tuple(_role_spans(states, broker, zero_ns, deletions)) for broker in brokers}
 
 
-def _role_spans(states: Sequence[PartitionState], broker: int, zero_ns: int) -> Iterator[StateSpan]:
+def _role_spans(
+    states: Sequence[PartitionState], broker: int, zero_ns: int, deletions: Sequence[int]
+) -> Iterator[StateSpan]:
     open_: tuple[RoleState, PartitionState] | None = None
-    for state in states:
-        role = role_of(state, broker)
+    for at_ns, state in with_deletions(states, deletions):
+        role = role_of(state, broker) if state is not None else None
         if open_ is not None and role == open_[0]:
             continue
         if open_ is not None:
-            yield _role_span(open_, state.at_ns, zero_ns)
-        open_ = (role, state) if role is not None else None
+            yield _role_span(open_, at_ns, zero_ns)
+        open_ = (role, state) if role is not None and state is not None else None
     if open_ is not None:
         yield _role_span(open_, None, zero_ns)
+
+
+def with_deletions(
+    states: Sequence[PartitionState], deletions: Sequence[int]
+) -> list[tuple[int, PartitionState | None]]:
+    """Return the states with their times, and None at each time at which the topic was deleted."""
+    found: list[tuple[int, PartitionState | None]] = [(state.at_ns, state) for state in states]
+    return sorted([*found, *((at_ns, None) for at_ns in deletions)], key=lambda one: one[0])
 
 
 def _role_span(open_: tuple[RoleState, PartitionState], end_ns: int | None, zero_ns: int) -> StateSpan:
@@ -98,13 +108,13 @@ def state_details(state: PartitionState, zero_ns: int) -> Details:
 
 
 def records_of(
-    states: Sequence[PartitionState], elected: Mapping[int, ElectionEvent], guilty: Mapping[int, Cause], zero_ns: int
+    states: Sequence[PartitionState], elected: Mapping[int, ElectionEvent], blames: Mapping[int, Blame], zero_ns: int
 ) -> Iterator[RecordMark]:
     """Yield each metadata record of the partition, with what it changed."""
     before: PartitionState | None = None
     for state in states:
         offset = state.metadata_offset
-        _, note = words.transition(before, state, elected.get(offset), guilty.get(offset))
+        _, note = transition(before, state, elected.get(offset), blames.get(offset))
         yield RecordMark(
             at_ns=state.at_ns,
             metadata_offset=offset,
@@ -133,68 +143,44 @@ def _other_change(before: PartitionState | None, state: PartitionState) -> str:
     return "; ".join(changes) or "leader, ISR and ELR stay"
 
 
-def elections_by_offset(timeline: Timeline, key: TopicPartition) -> dict[int, ElectionEvent]:
-    """Return the elections of a partition by metadata offset."""
-    return {one.after.metadata_offset: one for one in elections_of(timeline, *key)}
-
-
-def blamed_in(verdict: Verdict) -> list[Loss | Regression]:
-    """Return the losses and the HWs that went back."""
-    return [*verdict.losses, *verdict.regressions]
-
-
-def guilty_of(verdict: Verdict, key: TopicPartition) -> dict[int, Cause]:
-    """Return the elections that lost something, by metadata offset, with the first cause."""
-    guilty: dict[int, Cause] = {}
-    for one in blamed_in(verdict):
-        if (one.topic, one.partition) == key and one.election is not None:
-            guilty.setdefault(one.election.metadata_offset, one.cause)
-    return guilty
-
-
 def election_marks(
-    elected: Mapping[int, ElectionEvent],
-    guilty: Mapping[int, Cause],
-    verdict: Verdict,
-    key: TopicPartition,
-    zero_ns: int,
+    elected: Mapping[int, ElectionEvent], blames: Mapping[int, Blame], zero_ns: int
 ) -> Iterator[ElectionMark]:
-    """Yield each election that changed the leader, or that is guilty."""
+    """Yield each election that changed the leader, or that lost something."""
     for offset, one in elected.items():
-        cause = guilty.get(offset)
-        if not one.changes_leader and cause is None:
+        blame = blames.get(offset)
+        if not one.changes_leader and blame is None:
             continue
-        lost = sum(
-            loss.count
-            for loss in verdict.losses
-            if (loss.topic, loss.partition) == key
-            and loss.election is not None
-            and loss.election.metadata_offset == offset
-        )
         yield ElectionMark(
             at_ns=one.after.at_ns,
             metadata_offset=offset,
             leader=one.leader,
             leader_epoch=one.epoch,
             road=one.road,
-            guilty=cause,
-            lost=lost,
-            text=f"broker {one.leader} elected {_ROAD_TEXT[one.road]}",
-            details=(
-                *((("guilty of", f"{cause}: {lost:,} records lost" if lost else cause),) if cause else ()),
-                *state_details(one.after, zero_ns),
-            ),
+            blame=blame,
+            text=f"broker {one.leader} elected {ROAD_TEXT[one.road]}",
+            details=(*_blame_details(blame), *state_details(one.after, zero_ns)),
         )
 
 
-def leaderless_of(states: Sequence[PartitionState]) -> Iterator[tuple[int, int | None]]:
-    """Yield the spans without a leader."""
+def _blame_details(blame: Blame | None) -> Details:
+    if blame is None:
+        return ()
+    if not blame.is_guilty:
+        return (("lost", f"{plural(blame.lost, 'uncommitted record')}: {blame.cause}"),)
+    lost = f": {plural(blame.lost, 'record')} lost" if blame.lost else ""
+    return (("guilty of", f"{blame.cause}{lost}"),)
+
+
+def leaderless_of(states: Sequence[PartitionState], deletions: Sequence[int] = ()) -> Iterator[tuple[int, int | None]]:
+    """Yield the spans without a leader; a topic that was deleted needs none."""
     begin_ns: int | None = None
-    for state in states:
-        if state.leader < 0 and begin_ns is None:
-            begin_ns = state.at_ns
-        elif state.leader >= 0 and begin_ns is not None:
-            yield begin_ns, state.at_ns
+    for at_ns, state in with_deletions(states, deletions):
+        is_leaderless = state is not None and state.leader < 0
+        if is_leaderless and begin_ns is None:
+            begin_ns = at_ns
+        elif not is_leaderless and begin_ns is not None:
+            yield begin_ns, at_ns
             begin_ns = None
     if begin_ns is not None:
         yield begin_ns, None

@@ -98,7 +98,7 @@
     const data = JSON.parse(figure.querySelector(".readings").textContent);
     const texts = [...plot.querySelectorAll("[data-fit]")];
     const tickBottom = Number(ticks.querySelector("text").getAttribute("y"));
-    const guilty = plot.querySelector(".line.guilty");
+    const guilty = plot.querySelector(".line.guilty, .line.losing");
     let pointed = guilty ? (parseFloat(guilty.getAttribute("x")) / 100) * (data.end - data.begin) + data.begin : (data.begin + data.end) / 2;
     let zoomed = d3.zoomIdentity;
     controls.hidden = false;

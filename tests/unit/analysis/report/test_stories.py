@@ -53,7 +53,7 @@ def test_a_lost_range_is_told_from_its_sending_to_the_logs_after_the_run(tmp_pat
     assert sent.startswith("The producer sent the first of them")
     assert "The ISR was [1, 2, 3]; acks=all waits for each of its members." in acked
     assert power.startswith("Broker 1 lost power: its log of t-0 ended at 1,000 before and at 0 afterwards.")
-    assert elected.startswith("Broker 1 was elected under leader epoch 2 without the records. It was in the ISR")
+    assert elected.startswith("Broker 1 was elected from the ISR under leader epoch 2, without the records.")
     assert [line.is_loss for line in found.lines] == [False, False, False, True]
     assert "KIP-966" in found.clause
 

@@ -12,6 +12,7 @@ from real_records import unpack_record
 from records import RecordBuilder
 
 from analysis.judge.history.timeline import load_timeline
+from analysis.report.election_words import Blame
 from analysis.report.picture.building import picture_of, read_source
 from analysis.report.picture.model import BIN_NS, NodeLane, PartitionPicture, RunPicture, StateSpan
 from analysis.report.picture.partitions import role_of
@@ -57,8 +58,8 @@ def recorded() -> tuple[RunPicture, PartitionPicture, Path]:
 def test_the_guilty_election_is_marked_with_what_it_lost(tmp_path: Path) -> None:
     (partition,) = drawn(last_replica_standing(tmp_path)).partitions
     (election,) = partition.elections
-    assert (election.leader, election.leader_epoch, election.guilty) == (1, 2, "last-replica-standing")
-    assert election.lost == 1000
+    assert (election.leader, election.leader_epoch) == (1, 2)
+    assert election.blame == Blame(cause="last-replica-standing", lost=1000, is_guilty=True)
     assert election.at_ns == ns(21)
     assert partition.is_blamed
     (band,) = partition.lost
@@ -70,9 +71,44 @@ def test_an_election_that_lost_nothing_is_not_guilty(tmp_path: Path) -> None:
     story.lost.clear()
     story.anomalies.clear()
     (partition,) = drawn(story).partitions
-    assert [(one.guilty, one.lost) for one in partition.elections] == [(None, 0)]
+    assert [one.blame for one in partition.elections] == [None]
     assert not partition.lost
     assert not partition.is_blamed
+
+
+def test_an_election_that_lost_only_uncommitted_records_is_not_guilty(tmp_path: Path) -> None:
+    story = last_replica_standing(tmp_path)
+    verdict = story.judge()
+    losses = [
+        msgspec.structs.replace(one, committed=False, acks=1, cause="uncommitted-at-failover") for one in verdict.losses
+    ]
+    lost = msgspec.structs.replace(verdict, losses=losses, regressions=[])
+    (partition,) = drawn(story, lost).partitions
+    assert [one.blame for one in partition.elections] == [
+        Blame(cause="uncommitted-at-failover", lost=1000, is_guilty=False)
+    ]
+
+
+def test_an_election_that_lost_both_kinds_is_guilty_by_the_committed_ones(tmp_path: Path) -> None:
+    story = last_replica_standing(tmp_path)
+    verdict = story.judge()
+    (committed,) = verdict.losses
+    other = msgspec.structs.replace(committed, committed=False, count=7, cause="uncommitted-at-failover")
+    lost = msgspec.structs.replace(verdict, losses=[other, committed], regressions=[])
+    (partition,) = drawn(story, lost).partitions
+    assert [one.blame for one in partition.elections] == [
+        Blame(cause="last-replica-standing", lost=1007, is_guilty=True)
+    ]
+
+
+def test_a_deleted_topic_has_no_state_from_then_on_until_it_is_created_again(tmp_path: Path) -> None:
+    story = last_replica_standing(tmp_path)
+    story.step(16, "delete-topic")
+    *others, deletion = story.steps or []
+    story.steps = [*others, msgspec.structs.replace(deletion, effect_ns=ns(17), parameters={"topic": "t"})]
+    (partition,) = drawn(story).partitions
+    assert spans(partition.roles[1]) == [("leader", 1, 15), ("isr", 15, 17), ("leader", 21, None)]
+    assert partition.leaderless == ((ns(15), ns(17)),)
 
 
 def test_a_broker_goes_through_its_parts_in_the_partition(tmp_path: Path) -> None:
@@ -107,7 +143,7 @@ def test_a_broker_without_power_is_down_until_it_was_started(tmp_path: Path) -> 
     assert ("down", 12, 19) in states
     assert ("cut", 9, 19) in states
     (cut, power) = picture.steps
-    assert (cut.number, cut.is_fault, power.name, power.end_ns) == (1, True, "power-loss", ns(19))
+    assert (cut.index, cut.is_fault, power.name, power.end_ns) == (0, True, "power-loss", ns(19))
 
 
 def test_a_broker_that_returns_from_a_power_loss_is_marked_as_registered_uncleanly(tmp_path: Path) -> None:

@@ -1,0 +1,96 @@
+"""Says of an election how its leader came to lead, and what it lost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from analysis.judge.history.elections import ElectionEvent, Road, elections_of
+from analysis.judge.history.timeline import Timeline, TopicPartition
+from analysis.report.words import members
+from ebbtide.record.rows import PartitionState
+from ebbtide.record.verdict import Cause, Loss, Regression, Verdict
+
+ROAD_TEXT: Mapping[Road, str] = {
+    "isr": "from the ISR",
+    "elr": "from the ELR",
+    "last-known-leader": "as the last known leader",
+    "reassignment": "by the reassignment",
+    "unclean": "uncleanly",
+}
+"""How a leader came to lead, to follow `broker 2 elected` or `broker 2 leads`."""
+
+
+class Blame(msgspec.Struct, frozen=True, kw_only=True):
+    """What one election lost: the first cause, and how many records.
+
+    `is_guilty`: it lost a record that was committed, or one that nothing explains, or the HW went
+    back. Otherwise it lost only records that nobody promised to keep.
+    """
+
+    cause: Cause
+    lost: int
+    is_guilty: bool
+
+
+def is_broken_promise(loss: Loss) -> bool:
+    """Return whether the loss is of committed records, or of records that nothing explains."""
+    return loss.committed or loss.cause == "unexplained"
+
+
+def blamed_in(verdict: Verdict) -> list[Loss | Regression]:
+    """Return the losses and the HWs that went back."""
+    return [*verdict.losses, *verdict.regressions]
+
+
+def blames_of(verdict: Verdict, key: TopicPartition) -> dict[int, Blame]:
+    """Return what the elections of a partition lost, by metadata offset."""
+    found: dict[int, Blame] = {}
+    for one in blamed_in(verdict):
+        if (one.topic, one.partition) != key or one.election is None:
+            continue
+        offset = one.election.metadata_offset
+        lost, is_guilty = (one.count, is_broken_promise(one)) if isinstance(one, Loss) else (0, True)
+        before = found.get(offset)
+        first = before is None or (is_guilty and not before.is_guilty)
+        found[offset] = Blame(
+            cause=one.cause if before is None or first else before.cause,
+            lost=lost + (before.lost if before is not None else 0),
+            is_guilty=is_guilty or (before is not None and before.is_guilty),
+        )
+    return found
+
+
+def elections_by_offset(timeline: Timeline, key: TopicPartition) -> dict[int, ElectionEvent]:
+    """Return the elections of a partition by metadata offset."""
+    return {one.after.metadata_offset: one for one in elections_of(timeline, *key)}
+
+
+def transition(
+    before: PartitionState | None, state: PartitionState, elected: ElectionEvent | None, blame: Blame | None
+) -> tuple[str, str]:
+    """Return the mark and the note of one state: what the record did."""
+    notes: list[str] = []
+    if elected is not None and elected.changes_leader:
+        notes.append(f"broker {state.leader} elected {ROAD_TEXT[elected.road]}")
+    elif before is None:
+        notes.append("created" if state.leader_epoch == 0 else "first state in the log")
+    elif before.leader >= 0 > state.leader:
+        notes.append(f"broker {before.leader} no longer leads, the partition has no leader")
+    if before is not None:
+        joined, left = set(state.isr) - set(before.isr), set(before.isr) - set(state.isr)
+        if joined and not (elected is not None and joined == {state.leader}):
+            notes.append(f"{members(sorted(joined))} enter{'s' if len(joined) == 1 else ''} the ISR")
+        if left:
+            notes.append(f"{members(sorted(left))} leave{'s' if len(left) == 1 else ''} the ISR")
+        dropped = set(before.elr) - set(state.elr) - set(state.isr)
+        if dropped:
+            notes.append(f"{members(sorted(dropped))} leave{'s' if len(dropped) == 1 else ''} the ELR")
+    if state.recovering:
+        notes.append("RECOVERING")
+    if blame is not None:
+        said = "guilty election" if blame.is_guilty else "lost uncommitted records"
+        return "guilty" if blame.is_guilty else "election", "; ".join([f"{said}, {blame.cause}", *notes])
+    mark = "election" if elected is not None and elected.changes_leader else ("empty" if state.leader < 0 else "")
+    return mark, "; ".join(notes)
