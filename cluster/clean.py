@@ -13,9 +13,10 @@ from pathlib import Path
 import msgspec
 
 from cluster.host.containers import abandoned_containers
-from cluster.host.ledger import DamagedLedger, Entry, ledgers_dir, read_ledger
+from cluster.host.ledger import DamagedLedger, Entry, LedgerOpened, ledgers_dir, read_ledger
 from cluster.host.processes import is_alive
-from ebbtide.locks import await_lock
+from ebbtide.errors import HarnessError
+from ebbtide.locks import await_lock, is_held
 from ebbtide.ownership import check_trusted
 from ebbtide.scratch import remove_abandoned
 
@@ -41,11 +42,11 @@ class CleanOutcome(msgspec.Struct, frozen=True, kw_only=True):
 def clean(ledgers: Path | None = None, *, forget: bool = False) -> list[CleanOutcome]:
     """Undo every ledger whose harness is dead, newest entry first.
 
-    An entry that cannot be undone stays in its ledger. A ledger that is damaged is set aside and named each time; all
-    others are undone. With `forget` both are deleted anyway, for example when the daemon of their containers is gone
-    for good. Without `ledgers`, the ledgers of this host are undone, and the temporary folders of judgings and of
-    `ebbtide doctor` that were killed are removed too. Raises `EbbtideError` for a folder of ledgers that another user
-    may write, or whose lock is held.
+    An entry that cannot be undone stays in its ledger. A ledger that is damaged is set aside and named each time; one
+    that the host cannot read now stays; all others are undone. With `forget` all three are deleted anyway, for example
+    when the daemon of their containers is gone for good. Without `ledgers`, the ledgers of this host are undone, and
+    the temporary folders of judgings and of `ebbtide doctor` that were killed are removed too. Raises `EbbtideError`
+    for a folder of ledgers that another user may write, or whose lock is held.
     """
     home = ledgers or ledgers_dir()
     by_ledger = []
@@ -70,15 +71,34 @@ def _clean_one(path: Path, forget: bool) -> CleanOutcome:
     except FileNotFoundError:  # the run ended between the listing and the reading
         return CleanOutcome(run_id=path.stem)
     except DamagedLedger as error:
-        if error.opened is not None and is_alive(error.opened.owner):
+        if _is_live(path, error.opened):
             return CleanOutcome(run_id=path.stem, live=True)
         return _set_aside(path, error, forget)
-    if is_alive(ledger.opened.owner):
+    except HarnessError as error:
+        return _leave_for_later(path, error, forget)
+    if _is_live(path, ledger.opened):
         return CleanOutcome(run_id=ledger.opened.run_id, live=True)
     outcome = _undo_entries(ledger.opened.run_id, ledger.entries)
     if forget or not outcome.failed:
         path.unlink(missing_ok=True)
     return outcome
+
+
+def _is_live(path: Path, opened: LedgerOpened | None) -> bool:
+    """Whether the run of a ledger continues.
+
+    Its lock says so in every namespace. A run of release 0.1.0, or on a file system without locks, has none.
+    """
+    return is_held(path, follow=False) is True or (opened is not None and is_alive(opened.owner))
+
+
+def _leave_for_later(path: Path, error: HarnessError, forget: bool) -> CleanOutcome:
+    """Report a ledger that the host cannot read now; with `forget` delete it, unless its run continues."""
+    if is_held(path, follow=False):
+        return CleanOutcome(run_id=path.stem, live=True)
+    if forget:
+        path.unlink(missing_ok=True)
+    return CleanOutcome(run_id=path.stem, failed=(" ".join(str(error).split()),))
 
 
 def _set_aside(path: Path, error: DamagedLedger, forget: bool) -> CleanOutcome:

@@ -105,7 +105,7 @@ def slow_a_disk() -> str:
         volume = Volume.at(scratch / "image", scratch / "volume")
         volume.create(_EXT4_SIZE_BYTES)
         ledger.make(volume, volume.mount)
-        slowness = Slowness(folder=volume.folder, image=volume.image)
+        slowness = Slowness.of(volume)
         ledger.record(slowness)
         pulses = Pulses(slowness, delay_s=0.2, period_s=0.3)
         longest_s = 0.0

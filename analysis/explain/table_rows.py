@@ -15,10 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from ebbtide.errors import UsageError
 from ebbtide.record.files import ANOMALIES_DIR
 from ebbtide.record.tables import ANOMALY_SCHEMA, TABLES, table_files, unreadable_file
-from ebbtide.untrusted.parquet import READ_ERRORS, footer_of
+from ebbtide.untrusted.parquet import READ_ERRORS, damage_of, footer_of
 
 _ROW = "row number"
 
@@ -47,7 +46,7 @@ def find_rows(record: Path, table: str, **equals: int | str) -> Iterator[TableRo
         try:
             yield from _rows_of_file(record, path, names, list(equals), where)
         except READ_ERRORS as error:
-            raise UsageError("a table's file is damaged", where=str(path), got=str(error)) from None
+            raise damage_of(path, error) from None
 
 
 def _rows_of_file(

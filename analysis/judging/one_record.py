@@ -160,7 +160,7 @@ def verdict_of(record: Path, manifest: Manifest, reconciliation: Reconciliation)
     if (record / WITNESS_DIR).is_dir():
         checked += check_all(case, [WITNESS])
     kinds = counts_by_kind(reconciliation.anomalies)
-    facts = _facts(case, checked, kinds)
+    facts = _facts(case, checked, kinds, manifest.topic_ids)
     unavailable = time_without_service(case.evidence, manifest, case.gaps)
     properties = {one.found.name: one.found.status for one in checked}
     seen = _observed_run(case, reconciliation, facts, unavailable, properties)
@@ -255,17 +255,19 @@ def _place_in_file(scenario: Path, problem: EbbtideError) -> str | None:
     return f"at {problem.where}" if problem.where not in (None, str(scenario)) else None
 
 
-def _facts(case: Case, checked: Sequence[CheckedClause], kinds: Mapping[str, int]) -> dict[str, int]:
+def _facts(
+    case: Case, checked: Sequence[CheckedClause], kinds: Mapping[str, int], topic_ids: Mapping[str, str]
+) -> dict[str, int]:
     """Return the coverage facts.
 
     Those of the trace and of brokers' answers are left out where these could not be read. `kinds`:
-    how many anomalies of each kind there are.
+    how many anomalies of each kind there are. `topic_ids`: the topics' names by their ids.
     """
     threw = {one.found.name for one in checked if one.threw}
     contact = LeaderContact(
         steps=tuple(case.steps or ()), controllers=case.controllers, session_s=case.session_timeout_s
     )
-    facts = coverage(case.evidence, case.steps, case.controllers)
+    facts = coverage(case.evidence, case.steps, case.controllers, topic_ids)
     if TRANSITIONS not in threw:
         facts |= seen_actions(case.trace())
     facts |= client_facts(case.record, case.evidence, contact)

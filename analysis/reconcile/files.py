@@ -21,7 +21,7 @@ from ebbtide.errors import EbbtideError, Problems, UsageError
 from ebbtide.logs.segments import TopicPartition
 from ebbtide.record.manifest import MANIFEST, Manifest
 from ebbtide.record.tables import TABLES, table_files, unreadable_file
-from ebbtide.untrusted.parquet import READ_ERRORS, footer_of
+from ebbtide.untrusted.parquet import READ_ERRORS, damage_of, footer_of
 
 _DIGITS_MAX = 10
 """The digits of the largest int32; Python refuses to parse very long numbers."""
@@ -129,9 +129,10 @@ def _check_file(path: Path, table: str, problems: list[EbbtideError]) -> TableFi
         problems.append(error)
         return None
     except READ_ERRORS as error:
-        problems.append(
-            UsageError("a table's file is damaged", where=str(path), got=str(error), allowed="a whole Parquet file")
-        )
+        damage = damage_of(path, error)
+        if not isinstance(damage, UsageError):
+            raise damage from None
+        problems.append(damage)
         return None
     if footer.num_rows == 0:
         return TableFile(path=path, rows=0, columns={})

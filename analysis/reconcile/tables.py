@@ -21,6 +21,7 @@ from analysis.remote.record import RemoteRecord
 from ebbtide.record.manifest import Manifest
 from ebbtide.record.tables import TABLES
 from ebbtide.untrusted.parquet import READ_ERRORS
+from ebbtide.untrusted.values import lack_of_host
 
 # Spark's own switch: paths are names, not patterns, and may hold colons and brackets.
 _AS_NAMES = {"__globPaths__": "false"}
@@ -80,7 +81,9 @@ def _can_read_rows(path: Path) -> bool:
         with pq.ParquetFile(path) as file:
             for batch in file.iter_batches():
                 batch.validate(full=True)
-    except READ_ERRORS:
+    except READ_ERRORS as error:
+        if lack := lack_of_host(error, "a table's file", path):
+            raise lack from None
         return False
     return True
 

@@ -1,6 +1,7 @@
 """The ledger of a run: what it made outside its folder, and how that is undone.
 
-There is one file a run, `<run_id>.jsonl` in a folder of the host. Its first line says which process runs the run.
+There is one file a run, `<run_id>.jsonl` in a folder of the host. Its first line says which process runs the run. That
+process holds a lock on the file, which every namespace of processes and of time sees alike.
 Then follows one line for each thing, fsynced before the thing exists, and one line when the thing was undone. Leaving
 the `with` block undoes everything, last in, first out: after success, failure, Ctrl-C and SIGTERM. After a SIGKILL
 `ebbtide clean` reads the file and does the same (`cluster.clean`). Every undo may be repeated, and touches only what
@@ -10,10 +11,13 @@ its entry names.
 from __future__ import annotations
 
 import atexit
+import contextlib
+import errno
+import fcntl
 import os
 import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
 
@@ -26,13 +30,17 @@ from cluster.host.slow_volume import Slowness
 from cluster.host.volumes import Volume
 from cluster.host.writeback import KernelWriteBack, WriteBackHold
 from ebbtide.errors import HarnessError, UsageError
-from ebbtide.ownership import Untrusted, make_private_folder, open_private, read_private
+from ebbtide.ownership import Untrusted, check_trusted, make_private_folder, open_private, read_private
 from ebbtide.places import state_dir
 from ebbtide.record.files import RUN_ID_ALLOWED, is_run_id
 from ebbtide.signals import defer_signals, unwind_on_signals
 
 Entry = Namespace | Volume | Slowness | WriteBackHold | KernelWriteBack | OwnedProcess | Container
 """Every kind of ledger entry; each has `undo() -> bool` (idempotent) and `describe() -> str`."""
+
+
+_NO_FILE = (errno.ELOOP, errno.ENXIO, errno.ENODEV)
+"""What opening something else than a file ends with: a link, a socket, a device."""
 
 
 class LedgerOpened(msgspec.Struct, frozen=True, kw_only=True, tag_field="line", tag="opened"):
@@ -84,11 +92,11 @@ class Ledger:
     Use it as a context manager, in the thread that gets signals.
     """
 
-    def __init__(self, path: Path, run_id: str) -> None:
+    def __init__(self, path: Path, run_id: str, file: int) -> None:
         """Private: use `Ledger.open`."""
         self.path = path
         self.run_id = run_id
-        self._file = open_private(path, os.O_WRONLY | os.O_APPEND)
+        self._file = file
         self._lock = threading.RLock()
         self._entries: dict[int, Entry] = {}
         self._next = 0
@@ -110,23 +118,29 @@ class Ledger:
         path = home / f"{run_id}.jsonl"
         part = home / f".{run_id}.{os.getpid()}.part"
         opened = LedgerOpened(run_id=run_id, owner=identify(os.getpid()), folder=str(folder.absolute()))
+        file = -1
         try:
             make_private_folder(home)
-            with os.fdopen(open_private(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb") as file:
-                file.write(msgspec.json.encode(opened) + b"\n")
+            file = open_private(part, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL)
+            os.write(file, msgspec.json.encode(opened) + b"\n")
+            with contextlib.suppress(OSError):  # without locks, the process alone says whether the run is live
+                fcntl.flock(file, fcntl.LOCK_EX)
             # Linked under its name only when it is complete: `clean` never meets a ledger without its first line.
             os.link(part, path)
+            return cls(path, run_id, file)
         except FileExistsError:
+            os.close(file)
             raise HarnessError(
                 "a run of this id is in the ledger already",
                 where=str(path),
                 next="ebbtide clean    (undoes what dead runs left), or give the run another id",
             ) from None
         except OSError as error:
+            if file >= 0:
+                os.close(file)
             raise HarnessError("cannot write the ledger", where=str(home), got=error.strerror) from None
         finally:
             part.unlink(missing_ok=True)
-        return cls(path, run_id)
 
     def record(self, entry: Entry) -> None:
         """Write down `entry`, durably. Call it before the thing is made.
@@ -236,19 +250,24 @@ class DamagedLedger(HarnessError):
 
 
 def read_ledger(path: Path) -> LedgerFile:
-    """Read a ledger, also of a run that was killed in the middle of a line.
+    """Read a ledger, also of a run that was killed in the middle of a line, and of release 0.1.0.
 
-    Raises `FileNotFoundError`, and `DamagedLedger` when another user could have written the file, it is damaged
-    elsewhere or of another version, or it names what no run of its id makes.
+    Raises `FileNotFoundError`, `HarnessError` when the host cannot read the file now, and `DamagedLedger` when another
+    user could have written the file, it is damaged elsewhere or of another version, or it names what no run of its id
+    makes.
     """
     try:
         content = read_private(path)
     except FileNotFoundError:
         raise
-    except (OSError, Untrusted) as error:
-        raise DamagedLedger("a ledger cannot be believed", where=str(path), got=str(error)) from None
+    except (OSError, MemoryError, Untrusted) as error:
+        if isinstance(error, Untrusted) or getattr(error, "errno", None) in _NO_FILE:
+            raise DamagedLedger("a ledger cannot be believed", where=str(path), got=str(error)) from None
+        got = getattr(error, "strerror", None) or "no memory"
+        raise HarnessError("a ledger cannot be read now", where=str(path), got=got, next="ebbtide clean") from None
     opened: LedgerOpened | None = None
     entries: dict[int, Entry] = {}
+    made: list[Entry] = []
     # A last line without its newline was never acknowledged: its thing was not made.
     lines = content.split(b"\n")[:-1]
     for number, text in enumerate(lines, 1):
@@ -260,8 +279,10 @@ def read_ledger(path: Path) -> LedgerFile:
                         raise ValueError(f"a first line of run {line.run_id!r}")
                     opened = line
                 case EntryMade():
-                    check_entry(line.entry, path.stem)
-                    entries[line.number] = line.entry
+                    entry = _completed(line.entry, opened, made)
+                    check_entry(entry, path.stem)
+                    made.append(entry)
+                    entries[line.number] = entry
                 case EntryUndone():
                     entries.pop(line.number, None)
         except (ValueError, RecursionError, msgspec.MsgspecError) as error:
@@ -271,6 +292,27 @@ def read_ledger(path: Path) -> LedgerFile:
     if opened is None:
         raise DamagedLedger("a ledger does not say which run it belongs to", where=str(path))
     return LedgerFile(path=path, opened=opened, entries=tuple(entries.values()))
+
+
+def _completed(entry: Entry, opened: LedgerOpened | None, made: Sequence[Entry]) -> Entry:
+    """Return an entry of release 0.1.0 with what this release needs, from the other lines of its ledger.
+
+    `made` are the earlier entries. Raises `ValueError` if they do not have it.
+    """
+    match entry:
+        case OwnedProcess(run_id="") if opened is not None:
+            return msgspec.structs.replace(entry, run_id=opened.run_id, unmarked_folder=opened.folder)
+        case Slowness(image=""):
+            for volume in made:
+                if isinstance(volume, Volume) and volume.folder == entry.folder:
+                    return Slowness.of(volume)
+            raise ValueError(f"no volume of this run: {entry.folder}")
+        case Volume(image_identity=""):
+            # Its paths may have links, which are followed only where nobody else can have made them.
+            with contextlib.suppress(OSError, Untrusted):
+                check_trusted(Path(entry.image).parent)
+                return entry.identified()
+    return entry
 
 
 def check_entry(entry: Entry, run_id: str) -> None:
@@ -285,10 +327,15 @@ def check_entry(entry: Entry, run_id: str) -> None:
             is_own = entry.run_id == run_id and all(_is_plain_path(one) for one in (entry.shared, entry.settings))
         case OwnedProcess():
             is_own = entry.run_id == run_id and 1 < entry.process.pid < 1 << 31
+            is_own = is_own and (entry.unmarked_folder == "" or _is_folder_of(run_id, entry.unmarked_folder))
         case Container():
             is_own = entry.run_id == run_id
     if not is_own:
         raise ValueError(f"no run {run_id} makes: {entry.describe()}")
+
+
+def _is_folder_of(run_id: str, text: str) -> bool:
+    return _is_plain_path(text) and Path(text).name == run_id
 
 
 def _is_plain_path(text: str) -> bool:

@@ -5,6 +5,7 @@ A pid alone may be reused.
 
 from __future__ import annotations
 
+import functools
 import os
 import signal
 from collections.abc import Mapping
@@ -24,7 +25,8 @@ RUN_VARIABLE = "EBBTIDE_RUN"
 class ProcessId(msgspec.Struct, frozen=True, kw_only=True):
     """One process of one boot.
 
-    `start_ticks` is field 22 of /proc/PID/stat (clock ticks since boot).
+    `start_ticks` is field 22 of /proc/PID/stat (clock ticks since boot), as a process outside of every time namespace
+    reads it.
     """
 
     pid: int
@@ -75,12 +77,29 @@ def cpu_ns_since(pid: int, before: Mapping[str, int]) -> int:
     return sum(max(0, ns - before.get(thread, 0)) for thread, ns in thread_cpu_ns(pid).items())
 
 
+@functools.cache
+def _time_offset_ticks() -> int:
+    """Return by how much this process's time namespace shifts the time since boot, and so the start of processes."""
+    try:
+        lines = Path("/proc/self/timens_offsets").read_text().splitlines()
+    except OSError:  # a kernel without time namespaces
+        return 0
+    shifts = {words[0]: (int(words[1]), int(words[2])) for words in map(str.split, lines) if len(words) == 3}
+    seconds, ns = shifts.get("boottime", (0, 0))
+    ticks_per_s = os.sysconf("SC_CLK_TCK")
+    return seconds * ticks_per_s + ns * ticks_per_s // 1_000_000_000
+
+
+def _start_ticks(fields: list[str]) -> int:
+    return int(fields[19]) - _time_offset_ticks()
+
+
 def identify(pid: int) -> ProcessId:
     """Return the identity of a running process. Raises `ProcessLookupError`."""
     fields = _stat_fields(pid)
     if fields is None:
         raise ProcessLookupError(pid)
-    return ProcessId(pid=pid, start_ticks=int(fields[19]), boot_id=boot_id())
+    return ProcessId(pid=pid, start_ticks=_start_ticks(fields), boot_id=boot_id())
 
 
 def is_alive(process: ProcessId) -> bool:
@@ -89,7 +108,7 @@ def is_alive(process: ProcessId) -> bool:
     return (
         fields is not None
         and fields[0] not in ("Z", "X")
-        and int(fields[19]) == process.start_ticks
+        and _start_ticks(fields) == process.start_ticks
         and process.boot_id == boot_id()
     )
 
@@ -100,19 +119,32 @@ def mark_of(run_id: str) -> dict[str, str]:
 
 
 def _has_mark(pid: int, run_id: str) -> bool:
+    return f"{RUN_VARIABLE}={run_id}".encode() in _words_of(pid, "environ")
+
+
+def _names_folder(pid: int, folder: str) -> bool:
+    """Whether a process's command line names something in a folder."""
+    return any(f"{folder}/".encode() in word for word in _words_of(pid, "cmdline"))
+
+
+def _words_of(pid: int, file: str) -> list[bytes]:
     try:
-        environment = Path(f"/proc/{pid}/environ").read_bytes()
+        return Path(f"/proc/{pid}/{file}").read_bytes().split(b"\0")
     except OSError:
-        return False
-    return f"{RUN_VARIABLE}={run_id}".encode() in environment.split(b"\0")
+        return []
 
 
 class OwnedProcess(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="process"):
-    """Ledger entry: a process that a run started, with `mark_of(run_id)` in its environment."""
+    """Ledger entry: a process that a run started, with `mark_of(run_id)` in its environment.
+
+    A ledger of release 0.1.0 has no run id here, and its processes have no mark. They name files of their run in
+    their command lines: the ledger's reader notes the run's folder as `unmarked_folder`.
+    """
 
     name: str
     process: ProcessId
-    run_id: str
+    run_id: str = ""
+    unmarked_folder: str = ""
 
     def undo(self) -> bool:
         """SIGKILL the process if it is still the same; returns True when that was needed.
@@ -128,10 +160,8 @@ class OwnedProcess(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", 
             # The pidfd pins the process: between this check and the signal the pid cannot be reused.
             if not is_alive(self.process):
                 return False
-            if not _has_mark(self.process.pid, self.run_id) and is_alive(self.process):
-                raise HarnessError(
-                    "a process in the ledger was not started by its run", got=f"no {RUN_VARIABLE}={self.run_id} in it"
-                )
+            if not self._is_of_its_run() and is_alive(self.process):
+                raise self._foreign_error()
             signal.pidfd_send_signal(pidfd, signal.SIGKILL)
         except ProcessLookupError:
             return False
@@ -144,6 +174,21 @@ class OwnedProcess(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", 
             last_seen=lambda: f"state {state_of(self.process.pid)}",
         )
         return True
+
+    def _is_of_its_run(self) -> bool:
+        pid = self.process.pid
+        if self.unmarked_folder:
+            return _names_folder(pid, self.unmarked_folder)
+        return bool(self.run_id) and _has_mark(pid, self.run_id)
+
+    def _foreign_error(self) -> HarnessError:
+        pid, mark = self.process.pid, f"no {RUN_VARIABLE}={self.run_id} in it"
+        unnamed = f"its command line does not name {self.unmarked_folder}"
+        return HarnessError(
+            "a process in the ledger was not started by its run",
+            got=unnamed if self.unmarked_folder else mark,
+            next=f"ps {pid}; if it is Kafka or a client of Ebbtide: kill {pid}",
+        )
 
     def describe(self) -> str:
         """Return how messages name the process."""

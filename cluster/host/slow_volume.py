@@ -23,7 +23,8 @@ from pathlib import Path
 
 import msgspec
 
-from cluster.host.volumes import loop_devices_of
+from cluster.host.loop_devices import loop_devices_of, mounts_of
+from cluster.host.volumes import Volume
 from ebbtide.command import module_command
 
 _FIFREEZE = 0xC0045877  # _IOWR('X', 119, int), linux/fs.h
@@ -33,21 +34,32 @@ _END_TIMEOUT_S = 10.0
 
 
 class Slowness(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="slowness"):
-    """Ledger entry: the volume of `image`, mounted at `folder`, may be frozen."""
+    """Ledger entry: the volume of `image`, mounted at `folder`, may be frozen.
+
+    A ledger of release 0.1.0 names no image: its reader takes that of the volume (`cluster.host.ledger`).
+    """
 
     folder: str
-    image: str
+    image: str = ""
+    image_identity: str = ""
+
+    @classmethod
+    def of(cls, volume: Volume) -> Slowness:
+        """Return the entry of a volume."""
+        return cls(folder=volume.folder, image=volume.image, image_identity=volume.image_identity)
 
     def undo(self) -> bool:
-        """Thaw the volume; returns True when it was frozen. Raises `OSError`."""
-        return thaw(Path(self.folder), self.image)
+        """Thaw the volume, wherever it is mounted; returns True when it was frozen. Raises `OSError`."""
+        points = mounts_of(self.image, self.image_identity)
+        thawed = [thaw(Path(one), self.image, self.image_identity) for one in points]
+        return any(thawed)
 
     def describe(self) -> str:
         """Return how messages name the freezing."""
         return f"freezing of {self.folder}"
 
 
-def thaw(folder: Path, image: str) -> bool:
+def thaw(folder: Path, image: str, identity: str = "") -> bool:
     """Thaw the file system at `folder` if it is that of `image`; returns True when it was frozen.
 
     Raises `OSError`.
@@ -55,7 +67,7 @@ def thaw(folder: Path, image: str) -> bool:
     try:
         with _open_folder(folder) as handle:
             device = os.fstat(handle).st_dev
-            if f"{os.major(device)}:{os.minor(device)}" not in loop_devices_of(image).values():
+            if f"{os.major(device)}:{os.minor(device)}" not in loop_devices_of(image, identity).values():
                 return False
             fcntl.ioctl(handle, _FITHAW, 0)
     except OSError as error:

@@ -11,7 +11,6 @@ import ctypes
 import errno
 import fcntl
 import os
-import re
 import shutil
 import struct
 import subprocess
@@ -19,6 +18,7 @@ from pathlib import Path
 
 import msgspec
 
+from cluster.host.loop_devices import identity_of, loop_devices_of, mounts, mounts_of
 from ebbtide.errors import HarnessError
 from ebbtide.scenario.model import FileSystem
 from ebbtide.waiting import WaitExpired, wait_until
@@ -50,12 +50,14 @@ _PACKAGES: dict[FileSystem, str] = {"ext4": "e2fsprogs", "xfs": "xfsprogs"}
 class Volume(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="volume"):
     """Ledger entry: the file system in `image`, mounted at `folder` by a loop device.
 
-    Both paths have no symbolic links (`Volume.at`): the kernel names them so, and only what it names so is undone.
+    Both paths have no symbolic links (`Volume.at`): the kernel names them so, and only what it names so is undone. With
+    `image_identity` the volume is also found after a folder above it was renamed.
     """
 
     image: str
     folder: str
     file_system: FileSystem = "ext4"
+    image_identity: str = ""
 
     @classmethod
     def at(cls, image: Path, folder: Path, file_system: FileSystem = "ext4") -> Volume:
@@ -73,6 +75,10 @@ class Volume(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="v
             file.truncate(size_bytes)
         Path(self.folder).mkdir(parents=True, exist_ok=True)
         self._make_file_system()
+
+    def identified(self) -> Volume:
+        """Return the volume with the identity of its image, which must exist. Raises `OSError`."""
+        return msgspec.structs.replace(self, image_identity=identity_of(Path(self.image)))
 
     def replace(self) -> None:
         """Mount an empty disk of the same size instead. Raises `HarnessError`."""
@@ -205,7 +211,7 @@ class Volume(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="v
 
     def is_mounted(self) -> bool:
         """Whether something is mounted at the folder."""
-        return os.path.realpath(self.folder) in {point for _, point in _mounts()}
+        return os.path.realpath(self.folder) in {point for _, point in mounts()}
 
     def undo(self) -> bool:
         """Unmount and free the loop device; returns True when either existed.
@@ -213,7 +219,7 @@ class Volume(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="v
         Only mounts of a loop device of the image are undone, wherever the kernel says that they are. The image stays
         with the run.
         """
-        mounted = self._mounted_at()
+        mounted = mounts_of(self.image, self.image_identity)
         for point in mounted:
             self._unmount_own(point)
         devices = self._loop_devices()
@@ -227,17 +233,12 @@ class Volume(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="v
         """Return how messages name the volume."""
         return f"volume {self.folder} (loop mount of {self.image})"
 
-    def _mounted_at(self) -> list[str]:
-        """Return where loop devices of the image are mounted."""
-        own = set(loop_devices_of(self.image).values())
-        return [point for device, point in _mounts() if device in own]
-
     def _unmount_own(self, point: str) -> None:
         """Unmount what is mounted of this volume at `point`. Raises `HarnessError`."""
 
         def is_unmounted() -> bool:
-            there = [device for device, one in _mounts() if one == point]
-            own = set(loop_devices_of(self.image).values())
+            there = [device for device, one in mounts() if one == point]
+            own = set(loop_devices_of(self.image, self.image_identity).values())
             if own.isdisjoint(there):
                 return True
             # The newest mount of a folder is the one that would be unmounted.
@@ -286,22 +287,7 @@ class Volume(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="v
         return False
 
     def _loop_devices(self) -> list[str]:
-        return list(loop_devices_of(self.image))
-
-
-def loop_devices_of(image: str) -> dict[str, str]:
-    """Return the loop devices backed by an image, also after its file was deleted, with their numbers.
-
-    The numbers are `major:minor`. The kernel knows the file's own path: a link that is there now is not followed.
-    """
-    found = {}
-    for backing in Path("/sys/block").glob("loop*/loop/backing_file"):
-        try:
-            if backing.read_text().rstrip("\n") in (image, f"{image} (deleted)"):
-                found[f"/dev/{backing.parts[3]}"] = (backing.parents[1] / "dev").read_text().strip()
-        except OSError:  # the device was freed between the listing and the reading
-            continue
-    return found
+        return list(loop_devices_of(self.image, self.image_identity))
 
 
 def _run(command: list[str], *, package: str) -> str:
@@ -320,17 +306,6 @@ def _run(command: list[str], *, package: str) -> str:
             next="run as root on a host with loop devices",
         )
     return result.stdout
-
-
-def _mounts() -> list[tuple[str, str]]:
-    """Return the device (`major:minor`) and folder of each mount that this process sees, oldest first."""
-    found = []
-    for line in Path("/proc/self/mountinfo").read_text().splitlines():
-        words = line.split()
-        # Blanks and backslashes are written as octal escapes.
-        point = re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), words[4])
-        found.append((words[2], point))
-    return found
 
 
 def _users_of(folder: str) -> str:

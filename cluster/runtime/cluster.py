@@ -241,8 +241,7 @@ class HostRuntime(ABC):
 
     def slow_down(self, node_id: int, delay_s: float, period_s: float) -> Pulses:
         """Freeze the node's volume for `delay_s` of every `period_s`."""
-        volume = self.volume(node_id)
-        slowness = Slowness(folder=volume.folder, image=volume.image)
+        slowness = Slowness.of(self.volume(node_id))
         self._ledger.record(slowness)
         return Pulses(slowness, delay_s, period_s)
 
@@ -315,9 +314,9 @@ class HostRuntime(ABC):
                 self._volume_folder(node),
                 self._plan.spec.file_system or "ext4",
             )
-            self._ledger.make(volume, volume.create)
-            volume.mount()
-            self._volumes[node.id] = volume
+            volume.create()
+            self._volumes[node.id] = volume = volume.identified()
+            self._ledger.make(volume, volume.mount)
 
     def _settle_write_back(self) -> None:
         """Take the hold, or keep every run from holding write-back until this run ends."""

@@ -42,6 +42,11 @@ class MetadataImage:
         return MappingProxyType(self._state.partitions)
 
     @property
+    def topic_ids(self) -> Mapping[str, str]:
+        """The name of every topic by its id, as Kafka prints ids; also of topics that are deleted."""
+        return MappingProxyType(self._state.topic_ids)
+
+    @property
     def brokers(self) -> Mapping[int, BrokerEvent]:
         """The newest registration event of every broker."""
         return MappingProxyType(self._state.brokers)
@@ -106,6 +111,7 @@ class MetadataImage:
                 self._before_snapshot, self._state = self._state, MetadataState()
                 self._state.skipped.update(self._before_snapshot.skipped)
                 self._state.controller = self._before_snapshot.controller
+                self._state.topic_ids.update(self._before_snapshot.topic_ids)
                 self._transaction = None
                 return ()
             case LogGap():

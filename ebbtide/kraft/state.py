@@ -32,6 +32,8 @@ class MetadataState:
         self.brokers: dict[int, BrokerEvent] = {}
         self.configs: dict[tuple[str, str], ConfigChange] = {}
         self.controller: int | None = None
+        self.topic_ids: dict[str, str] = {}
+        """The name of every topic by its id, also of deleted topics."""
         self.skipped: Counter[str] = Counter()
         self._topic_names: dict[str, str] = {}
 
@@ -46,7 +48,7 @@ class MetadataState:
     def apply_topic(self, record: MetadataRecord) -> Sequence[Row]:
         """Remember a topic's name by its id."""
         topic = record.as_type(m.TopicRecord)
-        self._topic_names[topic.topic_id] = topic.name
+        self._topic_names[topic.topic_id] = self.topic_ids[topic.topic_id] = topic.name
         return ()
 
     def remove_topic(self, record: MetadataRecord) -> Sequence[Row]:

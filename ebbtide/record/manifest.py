@@ -93,6 +93,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
       own settings, which `host` then has. Null: not known, or power was lost by `truncate`, which takes all the same.
     - `file_system` is that of the nodes' volumes; null: not known, or the nodes had no volumes.
     - `replay_of` is the run id of the record whose schedule was run again.
+    - `topic_ids` has the name of each topic by its id, as Kafka prints ids. Empty: not known.
     - `ignored_properties`, by their paths in the scenario, had no effect: this release does not know them.
     """
 
@@ -110,6 +111,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     file_system: FileSystem | None = None
     topology: Topology = Topology()
     topics: dict[str, TopicSetup] = {}
+    topic_ids: dict[str, str] = {}
     producers: dict[str, ProducerSetup] = {}
     clients: dict[str, str] = {}
     host: dict[str, str] = {}

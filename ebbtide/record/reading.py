@@ -29,7 +29,7 @@ from ebbtide.record.steps import STEPS, StepEntry, read_steps
 from ebbtide.record.tables import ANOMALY_SCHEMA, TABLES, WITNESS_SCHEMA, table_files, unreadable_file
 from ebbtide.record.verdict import Verdict, read_judgement
 from ebbtide.untrusted.files import read_file
-from ebbtide.untrusted.parquet import READ_ERRORS, footer_of
+from ebbtide.untrusted.parquet import READ_ERRORS, damage_of, footer_of
 from ebbtide.untrusted.values import decode_json
 
 
@@ -167,9 +167,7 @@ def _read(path: Path, schema: pa.Schema) -> pa.Table:
         arrays = [_column(found, field, path) for field in schema]
         return pa.Table.from_arrays(arrays, schema=schema)
     except READ_ERRORS as error:
-        raise UsageError(
-            "a table's file is damaged", where=str(path), got=str(error), allowed="a whole Parquet file"
-        ) from None
+        raise damage_of(path, error) from None
 
 
 def _column(found: pa.Table, field: pa.Field, path: Path) -> pa.ChunkedArray:

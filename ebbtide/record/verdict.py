@@ -15,6 +15,7 @@ import msgspec
 
 from ebbtide.errors import ExitCode, UsageError
 from ebbtide.record.files import write_atomically
+from ebbtide.record.manifest import Manifest
 from ebbtide.record.tables import RECORD_VERSION
 from ebbtide.scenario.model import AllowedCause, WriteBack
 from ebbtide.untrusted.files import UnreadableFile, read_file
@@ -203,6 +204,16 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     unavailable: list[Unavailability] = []
     properties: list[PropertyResult] = []
     coverage: dict[str, int] = {}
+
+
+def disturbance_of(manifest: Manifest, verdict: Verdict) -> str | None:
+    """Return what outside of a run ended it early, if its record decides nothing for that reason; else None.
+
+    Such a run says nothing about Kafka, and is worth repeating. A contradiction is a proof all the same.
+    """
+    if manifest.status != "failed" or verdict.outcome != "inconclusive":
+        return None
+    return manifest.failure or "the run failed"
 
 
 def unfinished_verdict(run_id: str) -> Verdict:

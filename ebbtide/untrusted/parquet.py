@@ -16,8 +16,9 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
-from ebbtide.errors import UsageError
+from ebbtide.errors import EbbtideError, UsageError
 from ebbtide.untrusted.files import open_file
+from ebbtide.untrusted.values import lack_of_host
 
 ROWS_FREE, ROWS_A_BYTE_MAX = 50_000, 5
 """Tables of real runs have less than one row a byte: each row has an offset and a time of its own."""
@@ -25,11 +26,21 @@ BYTES_FREE, EXPANSION_MAX = 256 << 20, 500
 """Uncompressed, tables of real runs are less than fifty times as large."""
 
 READ_ERRORS = (pa.ArrowException, OSError, ValueError, LookupError, OverflowError, MemoryError)
-"""What pyarrow raises for a damaged file or for columns that are not there."""
+"""What pyarrow raises for a damaged file, for columns that are not there, and where the host lacks memory."""
+
+
+def damage_of(path: Path, error: Exception) -> EbbtideError:
+    """Return the error to raise for one of `READ_ERRORS`: the file is damaged, or the host lacks memory to read it."""
+    return lack_of_host(error, "a table's file", path) or UsageError(
+        "a table's file is damaged", where=str(path), got=str(error), allowed="a whole Parquet file"
+    )
 
 
 def footer_of(path: Path) -> pq.FileMetaData:
-    """Return the footer of a Parquet file. Raises `UsageError` if the file is damaged or stands for too many rows."""
+    """Return the footer of a Parquet file. Raises `UsageError` if the file is damaged or stands for too many rows.
+
+    Raises `HarnessError` if the host lacks memory, as everything here does.
+    """
     with open_file(path, what="a table's file") as file:
         size = file.seek(0, 2)
         file.seek(0)
@@ -37,9 +48,7 @@ def footer_of(path: Path) -> pq.FileMetaData:
             footer = pq.read_metadata(file)
             uncompressed = sum(footer.row_group(at).total_byte_size for at in range(footer.num_row_groups))
         except READ_ERRORS as error:
-            raise UsageError(
-                "a table's file is damaged", where=str(path), got=str(error), allowed="a whole Parquet file"
-            ) from None
+            raise damage_of(path, error) from None
     rows_max, bytes_max = ROWS_FREE + size * ROWS_A_BYTE_MAX, BYTES_FREE + size * EXPANSION_MAX
     if not 0 <= footer.num_rows <= rows_max or not 0 <= uncompressed <= bytes_max:
         raise UsageError(
@@ -101,4 +110,6 @@ def _explain_errors(files: Sequence[Path], what: str) -> Iterator[None]:
         yield
     except READ_ERRORS as error:
         where = str(files[0].parent if len(files) > 1 else files[0]) if files else None
-        raise UsageError(f"the table {what} cannot be read", where=where, got=str(error)) from None
+        raise lack_of_host(error, f"the table {what}", where) or UsageError(
+            f"the table {what} cannot be read", where=where, got=str(error)
+        ) from None

@@ -7,6 +7,7 @@ tables nested deeper than Python's stack, and whole numbers of more than 64 bits
 from __future__ import annotations
 
 import contextlib
+import errno
 import struct
 import tomllib
 from collections.abc import Callable, Iterable, Iterator
@@ -15,7 +16,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from ebbtide.errors import UsageError
+from ebbtide.errors import HarnessError, UsageError
 
 T = TypeVar("T")
 
@@ -30,16 +31,36 @@ DECODING_ERRORS = (ValueError, LookupError, ArithmeticError, TypeError, struct.e
 """What Python, msgspec and pyarrow raise for bytes that are not what their format promises."""
 
 
+_LACKS = (errno.ENOMEM, errno.EMFILE, errno.ENFILE)
+
+
+def lack_of_host(error: BaseException, what: str, where: Path | str | None) -> HarnessError | None:
+    """Return the error to raise if the host lacked memory or file descriptors to read `what`; else None.
+
+    That says nothing about what was read: it is not damaged.
+    """
+    if not isinstance(error, MemoryError) and getattr(error, "errno", None) not in _LACKS:
+        return None
+    return HarnessError(
+        f"the host has too little memory, or too few file descriptors, to read {what}",
+        where=None if where is None else str(where),
+        got=f"{type(error).__name__}: {error}"[:_SHOWN_MAX],
+        next="end other processes, and try again",
+    )
+
+
 @contextlib.contextmanager
 def decoding(what: str, where: Path | str, *, next: str | None = None) -> Iterator[None]:
     """Turn every error of a decoder in the block into one `UsageError`, which says that `what` is damaged.
+
+    A lack of memory becomes a `HarnessError` instead.
 
     The block may only decode: a bug in other code would be reported as damage.
     """
     try:
         yield
     except DECODING_ERRORS as error:
-        raise UsageError(
+        raise lack_of_host(error, what, where) or UsageError(
             f"{what} is damaged", where=str(where), got=f"{type(error).__name__}: {error}"[:_SHOWN_MAX], next=next
         ) from None
 

@@ -93,6 +93,8 @@ def _main(argv: Sequence[str] | None) -> int:
             _print_error(
                 f"error: no space left on the disk\n  where:   {error.filename or os.getcwd()}\n  next:    df -h"
             )
+        elif isinstance(error, MemoryError):
+            _print_error("error: the host has no memory left for this command\n  next:    free -h")
         else:
             from harness.cli.crash import write_crash_report
 

@@ -156,7 +156,7 @@ def follow_up(
         replays = [judge_replay(recorded, one, judge) for one in ran]
         [summary] = summarize(recorded, replays)
         found = msgspec.structs.replace(found, times=summary.times, same=summary.same)
-        failures = [one.failure for one in replays if one.failure is not None]
+        failures = [why for one in replays if (why := one.host_failure) is not None]
         left_s = until_s - time.time()
         if not summary.same:
             failure = failures[0] if failures else "no replay reproduced it"

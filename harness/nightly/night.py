@@ -16,7 +16,7 @@ from analysis.judge.outcome.prediction import known_bug_of
 from ebbtide.errors import EbbtideError, ExitCode, HarnessError, UsageError
 from ebbtide.record.manifest import Manifest, read_manifest, records_of
 from ebbtide.record.outages import service_figures
-from ebbtide.record.verdict import EXIT_OF_OUTCOME, Verdict
+from ebbtide.record.verdict import EXIT_OF_OUTCOME, Verdict, disturbance_of
 from ebbtide.releases.known_releases import parse_version
 from ebbtide.scenario import catalogue
 from ebbtide.scenario.parse import load
@@ -54,12 +54,13 @@ def judged_job(night: str, job: Job, record: Path, verdict: Verdict) -> Finished
     for loss in verdict.losses:
         causes[loss.cause] = causes.get(loss.cause, 0) + loss.count
     took_ns = (manifest.end_ns or 0) - (manifest.start_ns or 0)
+    disturbance = disturbance_of(manifest, verdict)
     return FinishedJob(
         night=night,
         job=job,
         run_id=record.name,
-        ended=verdict.outcome,
-        why=tuple(verdict.why),
+        ended=verdict.outcome if disturbance is None else "failed",
+        why=tuple(verdict.why) if disturbance is None else (disturbance, *verdict.why),
         causes=causes,
         coverage=verdict.coverage,
         known_bug=known_bug_of(verdict.why),
@@ -72,7 +73,8 @@ def judged_job(night: str, job: Job, record: Path, verdict: Verdict) -> Finished
 def exit_code(finished: Sequence[FinishedJob], fail_on: FailOn = "inconclusive") -> ExitCode:
     """Return the exit code of the worst run that is not expected.
 
-    A night without runs is inconclusive, whatever fails it. A run that the harness or its host failed always counts.
+    A night without runs is inconclusive, whatever fails it. A run that the harness or its host failed always counts,
+    and so does a run that something outside of it ended.
     """
     if not finished:
         return ExitCode.INCONCLUSIVE

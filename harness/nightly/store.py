@@ -34,7 +34,11 @@ StoredName = Annotated[str, msgspec.Meta(pattern=rf"^(?:{RUN_ID_PATTERN})\Z")]
 """The name of a night or of a run. Folders are named by it, so it cannot lead out of the store."""
 
 JobEnd = Outcome | Literal["failed"]
-"""How a job ended; `failed`: the harness or its host failed, and there may be no record."""
+"""How a job ended.
+
+`failed`: the harness or its host failed, and there may be no record. Or something outside of the run ended it early,
+and its record decides nothing.
+"""
 
 
 class SkippedJob(msgspec.Struct, frozen=True, kw_only=True):

@@ -16,7 +16,7 @@ import msgspec
 from analysis.report.html import REPORT
 from ebbtide.errors import EbbtideError, ExitCode, UsageError
 from ebbtide.record.files import ANOMALIES_DIR, write_atomically
-from ebbtide.record.verdict import EXIT_OF_OUTCOME, VERDICT, Verdict
+from ebbtide.record.verdict import EXIT_OF_OUTCOME, VERDICT, Verdict, disturbance_of
 from ebbtide.scenario.steps.table import LOSES_POWER
 from ebbtide.scratch import ScratchFolder
 from harness.replay.answer import ReplayAnswer, answer
@@ -49,6 +49,13 @@ class Replay(msgspec.Struct, frozen=True, kw_only=True):
     def is_same(self) -> bool:
         """Whether the replay has the outcome and finding of the record."""
         return self.repetition is not None and self.repetition.same is True
+
+    @property
+    def host_failure(self) -> str | None:
+        """Why the replay says nothing about its record: it failed, or something outside of it ended it. Else None."""
+        if self.run is None or self.run.verdict is None:
+            return self.failure
+        return self.failure or disturbance_of(self.run.manifest, self.run.verdict)
 
 
 class UnjudgedReplay(msgspec.Struct, frozen=True, kw_only=True):

@@ -179,6 +179,7 @@ class _Run:
             omitted = collect_raw(runtime, self.scenario.topics, self.record)
         self._amend(
             features=dict(session.features),
+            topic_ids=dict(session.view.image.topic_ids),
             ignored_properties=session.ignored,
             host=self.manifest.host | (write_back_settings() if self.manifest.write_back == "kernel" else {}),
             raw_limit_bytes=RAW_LIMIT_BYTES,

@@ -10,6 +10,7 @@ import pytest
 
 from cluster.host import volumes
 from cluster.host.ledger import Ledger
+from cluster.host.loop_devices import loop_devices_of
 from cluster.host.volumes import Volume
 from ebbtide.errors import HarnessError
 
@@ -87,11 +88,11 @@ def test_undoing_frees_the_loop_device_also_when_the_image_was_deleted(volume: V
 
 
 def test_undoing_waits_for_the_last_user_of_the_loop_device(volume: Volume) -> None:
-    [device] = volumes.loop_devices_of(volume.image)
+    [device] = loop_devices_of(volume.image)
     with Path(device).open("rb") as opened, subprocess.Popen(["sleep", "0.5"], stdin=opened) as user:
         opened.close()
         assert volume.undo()
-        assert not volumes.loop_devices_of(volume.image)
+        assert not loop_devices_of(volume.image)
         assert user.wait(timeout=10) == 0
 
 

@@ -40,6 +40,7 @@ class World:
         self.outcomes: dict[str, Outcome] = {}
         self.fails: set[str] = set()
         self.refused: set[str] = set()
+        self.disturbed: set[str] = set()
         self.ran: list[str] = []
         self.messages: list[str] = []
 
@@ -68,7 +69,7 @@ class World:
             raise HarnessError("no room on the disk")
         if job.key in self.refused:
             raise UsageError("these steps need nodes with their own volumes")
-        return self.record(job)
+        return self.record(job, "failed" if job.key in self.disturbed else "complete")
 
     def record(
         self, job: Job, status: str = "complete", *, name: str | None = None, replay_of: str | None = None
@@ -84,7 +85,9 @@ class World:
             replay_of=replay_of,
             start_ns=int(self.now_s * 1e9),
         )
-        write_manifest(record, msgspec.structs.replace(manifest, end_ns=int(self.now_s * 1e9 + 5e9), status=status))
+        failure = "something outside of the run ended the process of producer-1" if status == "failed" else None
+        end_ns = int(self.now_s * 1e9 + 5e9)
+        write_manifest(record, msgspec.structs.replace(manifest, end_ns=end_ns, status=status, failure=failure))
         (record / "key").write_text(job.key)
         scenario = with_levels(catalogue.find("healthy"), job.target.features)
         (record / SCENARIO).write_text(text_of(msgspec.structs.replace(scenario, kafka=(job.target.kafka,))))

@@ -6,7 +6,7 @@ A verdict on a state that never occurred says nothing.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from analysis.judge.clauses.broker_checks import unclean_registrations
 from analysis.judge.coverage.node_logs import clean_stop_facts, rejection_facts
@@ -33,10 +33,16 @@ _OF_BROKERS = (
 """Facts that need the registrations of brokers; unknown without them."""
 
 
-def coverage(evidence: Evidence, steps: Sequence[StepEntry] | None, controllers: Sequence[int] = ()) -> dict[str, int]:
+def coverage(
+    evidence: Evidence,
+    steps: Sequence[StepEntry] | None,
+    controllers: Sequence[int] = (),
+    topic_ids: Mapping[str, str] | None = None,
+) -> dict[str, int]:
     """Count how often each fact occurred.
 
-    A fact that never occurred is listed with 0; a fact that is not known is left out.
+    A fact that never occurred is listed with 0; a fact that is not known is left out. `topic_ids`: the topics' names
+    by their ids.
     """
     facts: Counter[str] = Counter()
     timeline, rules = evidence.timeline, evidence.rules
@@ -54,7 +60,7 @@ def coverage(evidence: Evidence, steps: Sequence[StepEntry] | None, controllers:
         min_isr = rules.leader_min_isr(after, after.metadata_offset)
         facts["isr-below-min"] += min_isr is not None and len(after.isr) < min_isr <= len(before.isr)
     facts.update(partition_facts(evidence))
-    facts.update(wire_facts(evidence))
+    facts.update(wire_facts(evidence, topic_ids or {}))
     facts["unclean-registrations"] = sum(1 for _ in unclean_registrations(steps or (), timeline.brokers))
     facts["brokers-fenced"] = sum(event.event == "fenced" for event in timeline.brokers)
     took_effect = [step for step in steps or () if step.effect_ns is not None]

@@ -7,9 +7,12 @@ show whether the follower looks at the epoch (KAFKA-18991).
 
 from __future__ import annotations
 
+import contextlib
+from base64 import urlsafe_b64encode
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from uuid import UUID
 
 import msgspec
 import pyarrow.compute as pc
@@ -26,9 +29,12 @@ FACT = "diverging-answers-of-an-earlier-epoch"
 
 
 class _Diverging(msgspec.Struct, frozen=True):
+    """`topic` is a topic's id, or its name before Fetch version 13."""
+
     partition: int
     end_offset: int
     fetch_offset: int | None = None
+    topic: str = ""
 
 
 class _WireEvent(msgspec.Struct, frozen=True):
@@ -49,8 +55,12 @@ class _WireEvent(msgspec.Struct, frozen=True):
         return self.node, self.rule, self.connection, self.correlation
 
 
-def wire_facts(evidence: Evidence) -> Counter[str]:
-    """Count the facts; facts that need missing or damaged parts of the record are left out."""
+def wire_facts(evidence: Evidence, topic_ids: Mapping[str, str]) -> Counter[str]:
+    """Count the facts; facts that need missing or damaged parts of the record are left out.
+
+    `topic_ids`: the topics' names by their ids. Empty: an answer's topic is known only where a single topic has its
+    partition.
+    """
     path = evidence.record / WIRE_FILE
     if "partitions" in evidence.timeline.missing:
         return Counter()
@@ -59,7 +69,10 @@ def wire_facts(evidence: Evidence) -> Counter[str]:
         events = [decode_json(line, _WireEvent) for line in lines if line.strip()]
     except (UnreadableFile, msgspec.DecodeError):
         return Counter()
-    return Counter({FACT: sum(_is_of_an_earlier_epoch(evidence, *one) for one in _delivered(events))})
+    counted = [_is_of_an_earlier_epoch(evidence, topic_ids, *one) for one in _delivered(events)]
+    if None in counted and True not in counted:
+        return Counter()
+    return Counter({FACT: counted.count(True)})
 
 
 def _delivered(events: list[_WireEvent]) -> Iterator[tuple[_WireEvent, _WireEvent]]:
@@ -72,25 +85,43 @@ def _delivered(events: list[_WireEvent]) -> Iterator[tuple[_WireEvent, _WireEven
             yield held.pop(event.frame), event
 
 
-def _is_of_an_earlier_epoch(evidence: Evidence, held: _WireEvent, forwarded: _WireEvent) -> bool:
+def _is_of_an_earlier_epoch(
+    evidence: Evidence, topic_ids: Mapping[str, str], held: _WireEvent, forwarded: _WireEvent
+) -> bool | None:
     """Return whether only its leader epoch shows that the answer is not for the follower's present state.
 
-    An answer has the topic's id, and the record only names: any topic whose partition fits will do.
+    None if that depends on which topic the answer is about, and the record does not say it.
     """
-    timeline = evidence.timeline
-    for topic, partition in timeline.partitions:
-        before = timeline.state_at_time(topic, partition, held.at_ns)
-        now = timeline.state_at_time(topic, partition, forwarded.at_ns)
-        if before is None or now is None or not _leads_again(before, now, held):
-            continue
-        if any(
-            one.partition == partition
-            and one.fetch_offset is not None
-            and one.end_offset < one.fetch_offset == _newest_hw(evidence.record, now, forwarded.at_ns)
-            for one in held.diverging
-        ):
+    is_open = False
+    for one in held.diverging:
+        topics = _topics_of(one, evidence, topic_ids)
+        fits = [_is_only_of_an_earlier_epoch(evidence, topic, one, held, forwarded) for topic in topics]
+        if fits and all(fits):
             return True
-    return False
+        is_open = is_open or any(fits)
+    return None if is_open else False
+
+
+def _topics_of(one: _Diverging, evidence: Evidence, topic_ids: Mapping[str, str]) -> list[str]:
+    """Return the topics that an answer may be about: one, if the record says it."""
+    named = {topic for topic, partition in evidence.timeline.partitions if partition == one.partition}
+    spelled = one.topic
+    with contextlib.suppress(ValueError):
+        spelled = urlsafe_b64encode(UUID(one.topic).bytes).decode().rstrip("=")
+    known = topic_ids.get(spelled, one.topic)
+    return [known] if known in named or spelled in topic_ids else sorted(named)
+
+
+def _is_only_of_an_earlier_epoch(
+    evidence: Evidence, topic: str, one: _Diverging, held: _WireEvent, forwarded: _WireEvent
+) -> bool:
+    timeline = evidence.timeline
+    before = timeline.state_at_time(topic, one.partition, held.at_ns)
+    now = timeline.state_at_time(topic, one.partition, forwarded.at_ns)
+    if before is None or now is None or not _leads_again(before, now, held):
+        return False
+    asked = one.fetch_offset
+    return asked is not None and one.end_offset < asked == _newest_hw(evidence.record, now, forwarded.at_ns)
 
 
 def _leads_again(before: PartitionState, now: PartitionState, held: _WireEvent) -> bool:

@@ -179,6 +179,19 @@ def test_clean_leaves_a_live_run_alone_and_says_so(tmp_path: Path, ledgers: Path
         holder.terminate()
 
 
+def test_a_run_whose_process_looks_dead_from_here_is_live_by_its_lock(
+    tmp_path: Path, ledgers: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    holder, owned = _hold(tmp_path, ledgers)
+    with holder:
+        with monkeypatch.context() as patch:
+            patch.setattr("cluster.clean.is_alive", lambda _: False)  # as in another namespace of processes
+            [outcome] = clean(ledgers)
+        assert outcome.live
+        assert is_alive(owned)
+        holder.terminate()
+
+
 def test_clean_keeps_what_it_could_not_undo(tmp_path: Path, ledgers: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     holder, owned = _hold(tmp_path, ledgers)
     with holder:

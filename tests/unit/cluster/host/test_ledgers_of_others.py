@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 from collections.abc import Iterator
@@ -133,6 +134,23 @@ def test_a_process_without_the_mark_of_the_run_is_not_killed(ledgers: Path, fore
     assert foreign.poll() is None
 
 
+@pytest.mark.parametrize("number", [errno.EIO, errno.ENOMEM, errno.EMFILE])
+def test_a_ledger_that_the_host_cannot_read_now_stays_and_is_undone_later(
+    ledgers: Path, sleeper: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    path = write_ledger(ledgers, "good", OwnedProcess(name="node", process=identify(sleeper.pid), run_id="good"))
+
+    def refuse(_: Path) -> bytes:
+        raise OSError(number, os.strerror(number), str(path))
+
+    with monkeypatch.context() as patch:
+        patch.setattr("cluster.host.ledger.read_private", refuse)
+        [outcome] = clean(ledgers)
+    assert os.strerror(number) in outcome.failed[0]
+    [outcome] = clean(ledgers)
+    assert outcome.undone == (f"process {sleeper.pid} (node)",)
+
+
 PLANTED: list[Entry] = [
     Namespace(name="ebbtide-r-../../precious"),
     Namespace(name="../../precious"),
@@ -142,6 +160,8 @@ PLANTED: list[Entry] = [
     Slowness(image="/x", folder="../x"),
     WriteBackHold(run_id="other", shared="/x"),
     OwnedProcess(name="n", process=DEAD, run_id="other"),
+    OwnedProcess(name="n", process=DEAD, run_id="r", unmarked_folder="/"),
+    Slowness(folder="/x"),
     OwnedProcess(name="n", process=ProcessId(pid=1, start_ticks=0, boot_id=""), run_id="r"),
     OwnedProcess(name="n", process=ProcessId(pid=-1, start_ticks=0, boot_id=""), run_id="r"),
     Container(docker_host="unix:///x", name="x", run_id="other"),
@@ -150,7 +170,7 @@ PLANTED: list[Entry] = [
 
 @pytest.mark.parametrize("entry", PLANTED, ids=str)
 def test_an_entry_that_the_run_cannot_have_made_is_refused(ledgers: Path, entry: Entry) -> None:
-    with pytest.raises(DamagedLedger, match="no run r makes"):
+    with pytest.raises(DamagedLedger, match=r"no run r makes|no volume of this run"):
         read_ledger(write_ledger(ledgers, "r", entry))
 
 

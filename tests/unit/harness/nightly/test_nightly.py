@@ -76,6 +76,17 @@ def test_a_night_runs_each_job_once_and_writes_each_down(world: World) -> None:
     assert history[0].harness_mib > 0
 
 
+def test_a_run_that_something_outside_ended_fails_the_night_and_is_no_result_of_kafka(world: World) -> None:
+    disturbed, proven = job(1), job(2)
+    world.disturbed = {disturbed.key, proven.key}
+    world.outcomes = {disturbed.key: "inconclusive", proven.key: "contradicted"}
+    world.night().run([disturbed, proven])
+    history = world.store.history()
+    assert [one.ended for one in history] == ["failed", "contradicted"]
+    assert history[0].why == ("something outside of the run ended the process of producer-1", "a reason")
+    assert exit_code(history[:1], "contradicted") == ExitCode.HARNESS_FAILED
+
+
 def test_no_run_is_started_when_the_budget_is_spent(world: World) -> None:
     night = world.night(budget_s=25)
     night.run(job(number) for number in range(1, 50))

@@ -15,13 +15,15 @@ from nights import NIGHT, World, finished_job, job
 
 from ebbtide.errors import EbbtideError, HarnessError, UsageError
 from ebbtide.locks import LockUnavailable
+from ebbtide.record.manifest import Manifest
+from ebbtide.record.verdict import Outcome, Verdict
 from harness.cli.night_work import RUNS_LOG, follower
 from harness.nightly import followup
 from harness.nightly.followup import FollowupRunner, follow_up, pending_contradictions, pending_followups
 from harness.nightly.job import parse_target, random_job
 from harness.nightly.night import BATCH
 from harness.nightly.store import FinishedJob, Followup
-from harness.replay.replaying import UnjudgedReplay
+from harness.replay.replaying import Replay, UnjudgedReplay
 from harness.shrink.search import NotReproduced
 
 
@@ -170,6 +172,7 @@ class FakeReplays:
         self.in_time: int | None = None
         self.shrunk: EbbtideError | bool = True
         self.damaged = False
+        self.disturbed: Outcome | None = None
         for name in ("load_run", "plan", "run_replays", "judge_replay", "summarize", "shrink"):
             monkeypatch.setattr(followup, name, getattr(self, name))
 
@@ -191,11 +194,15 @@ class FakeReplays:
             failure = "no room" if number < self.failures else None
             yield UnjudgedReplay(kafka=releases[0], plan=None, record=None if failure else Path("r"), failure=failure)  # type: ignore[arg-type]
 
-    def judge_replay(self, _recorded: Any, ran: UnjudgedReplay, _judge: Any) -> UnjudgedReplay:
-        return msgspec.structs.replace(ran, failure="damaged") if self.damaged else ran
+    def judge_replay(self, _recorded: Any, ran: UnjudgedReplay, _judge: Any) -> Replay:
+        if self.disturbed:
+            manifest = Manifest(run_id="r", status="failed", failure="something outside of the run stopped broker-1")
+            verdict = Verdict(run_id="r", outcome=self.disturbed)
+            return Replay(kafka=ran.kafka, run=SimpleNamespace(manifest=manifest, verdict=verdict))  # type: ignore[arg-type]
+        return Replay(kafka=ran.kafka, failure="damaged" if self.damaged else ran.failure)
 
-    def summarize(self, _recorded: Any, ran: Sequence[UnjudgedReplay]) -> list[Any]:
-        there = [one for one in ran if one.record is not None]
+    def summarize(self, _recorded: Any, ran: Sequence[Replay]) -> list[Any]:
+        there = [one for one in ran if one.failure is None]
         return [SimpleNamespace(times=len(ran), same=len(there) if self.same else 0)]
 
     def shrink(self, *_: Any, jobs: int, apart: bool, **__: Any) -> Any:
@@ -227,6 +234,17 @@ def test_replays_that_cannot_be_judged_do_not_settle_what_they_were_for(
     FakeReplays(monkeypatch, same=False).damaged = True
     end = follow_up_job(world, contradicted_job(NIGHT, "healthy"))
     assert (end.failure, end.settled) == ("damaged", False)
+
+
+@pytest.mark.parametrize(("outcome", "settled"), [("inconclusive", False), ("contradicted", True)])
+def test_a_replay_that_something_outside_ended_is_repeated(
+    world: World, monkeypatch: pytest.MonkeyPatch, outcome: Outcome, settled: bool
+) -> None:
+    replayed = FakeReplays(monkeypatch, same=False)
+    replayed.disturbed = outcome
+    end = follow_up_job(world, contradicted_job(NIGHT, "healthy"))
+    reason = "no replay reproduced it" if settled else "something outside of the run stopped broker-1"
+    assert (end.failure, end.settled) == (reason, settled)
 
 
 def test_a_night_follows_up_with_as_many_runs_at_once_as_it_runs(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

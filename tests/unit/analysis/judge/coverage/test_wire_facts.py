@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from judge_records import Story, ns
 
@@ -96,3 +97,33 @@ def test_a_record_that_cannot_tell_leaves_the_fact_out(tmp_path: Path, damaged: 
     (tmp_path / "partitions.parquet").unlink(missing_ok=True)
     (tmp_path / "wire.jsonl").write_text(damaged)
     assert counted(story) is None
+
+
+TOPIC_ID = "6ba7b810-9dad-11d1-80b4-00c04fd430c8"
+AS_KAFKA_PRINTS = "a6e4EJ2tEdGAtADAT9QwyA"
+OF_T = HELD | {"diverging": [DIVERGING | {"topic": TOPIC_ID}]}
+
+
+def with_a_second_topic(record: Path, topic_ids: dict[str, str], held: dict[str, Any] = OF_T) -> Story:
+    """Topic u has partition 0 too, whose leader stays."""
+    story = led_again(record, held, FORWARDED)
+    story.tables["partitions"].append(story.tables["partitions"][0] | {"topic": "u", "metadata_offset": 900})
+    story.manifest = msgspec.structs.replace(story.manifest, topic_ids=topic_ids)
+    return story
+
+
+@pytest.mark.parametrize(
+    ("topic_ids", "count"),
+    [({AS_KAFKA_PRINTS: "t", "b": "u"}, 1), ({AS_KAFKA_PRINTS: "u", "b": "t"}, 0), ({}, None)],
+    ids=["of-the-topic", "of-the-other-topic", "not-known"],
+)
+def test_an_answer_counts_for_the_topic_that_its_id_names(
+    tmp_path: Path, topic_ids: dict[str, str], count: int | None
+) -> None:
+    assert counted(with_a_second_topic(tmp_path, topic_ids)) == count
+
+
+@pytest.mark.parametrize(("topic", "count"), [("t", 1), ("u", 0)])
+def test_an_answer_before_topic_ids_counts_for_the_topic_that_it_names(tmp_path: Path, topic: str, count: int) -> None:
+    held = HELD | {"diverging": [DIVERGING | {"topic": topic}]}
+    assert counted(with_a_second_topic(tmp_path, {}, held)) == count
