@@ -201,6 +201,8 @@ def ample_machine(variant: str, bounds: Bounds, *, elr: bool) -> Machine:
         admin=MAX_BUDGET,
         admin_kinds=ADMIN_KINDS,
         late_configs=True,
+        cuts=True,
+        in_turn=False,
         acks="all",
     )
     cluster = cluster_for(RELEASE_OF[variant], {ELR_VERSION: int(elr)}, (0,))

@@ -78,6 +78,11 @@ def levels_of(kafka: str) -> Mapping[str, range] | None:
     return {name: range(oldest if name == METADATA_VERSION else 0, top + 1) for name, top in newest.items()}
 
 
+def newest_levels() -> Mapping[tuple[int, int], Mapping[str, int]]:
+    """Return each known minor release with the newest level of each of its features."""
+    return _NEWEST
+
+
 def newest_metadata_version(kafka: str) -> int:
     """Return the newest production-ready metadata.version of a known release.
 

@@ -37,6 +37,7 @@ VERBS: dict[str, str] = {
     "analyze": "judge recorded runs again, offline",
     "compare": "put runs on one time axis, and say what differs",
     "explain": "explain what happened to one record of a run",
+    "advise": "say what a cluster of yours could lose, read-only",
     "runs": "list the recorded runs",
     "random": "draw a random schedule of faults, and run it",
     "scenarios": "list the shipped scenarios, or print one",

@@ -120,7 +120,20 @@ def ask(
     `max_states` defaults to what free memory can hold; raises UsageError if memory cannot hold that
     many. `wanted` may turn down a counterexample; the search then goes on to the next one.
     """
-    machine = machine_for(variant, bounds, asked)
+    return ask_machine(
+        machine_for(variant, bounds, asked), asked, max_states=max_states, max_time_s=max_time_s, wanted=wanted
+    )
+
+
+def ask_machine(
+    machine: Machine,
+    asked: Property,
+    *,
+    max_states: int | None = None,
+    max_time_s: float | None = None,
+    wanted: Callable[[Trace], bool] | None = None,
+) -> Answer:
+    """Search as `ask` does, in a machine with feature levels of its own."""
     fitting = int(_free_bytes() * _MEMORY_SHARE / BYTES_PER_STATE)
     if max_states is not None and max_states > fitting:
         raise UsageError(

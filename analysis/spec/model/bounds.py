@@ -55,8 +55,10 @@ class Bounds(msgspec.Struct, frozen=True, kw_only=True):
     `unclean_recovery` and `recovery_manager` are KIP-966's unclean.leader.election.enable and
     unclean.recovery.manager.enabled, for variants that have the recovery.
     `late_configs`: the leader's broker may lag behind the controller in min.insync.replicas.
+    `unclean`: unclean.leader.election.enable=true.
     `steps` bounds the depth, None: none. Sessions may expire without a budget: a network may cut
-    any running broker off at any time.
+    any running broker off at any time. Without `cuts` no running broker is cut off, and none leaves
+    the ISR because it is slow. `in_turn`: a broker goes down only while all replicas are in the ISR.
     """
 
     rf: int = 3
@@ -71,6 +73,9 @@ class Bounds(msgspec.Struct, frozen=True, kw_only=True):
     admin: int = 0
     admin_kinds: tuple[AdminKind, ...] = ()
     late_configs: bool = False
+    unclean: bool = False
+    cuts: bool = True
+    in_turn: bool = False
     unclean_recovery: Recovery = "balanced"
     recovery_manager: bool = True
     acks: Acks = "all"
@@ -126,6 +131,12 @@ def bounds_in_words(bounds: Bounds, *, recovers: bool) -> str:
         parts.append(f"of the kinds {', '.join(bounds.admin_kinds)}")
     if bounds.late_configs:
         parts.append("configs may arrive late")
+    if bounds.unclean:
+        parts.append("unclean elections on")
+    if not bounds.cuts:
+        parts.append("no running broker is cut off")
+    if bounds.in_turn:
+        parts.append("one broker after the other")
     if recovers:
         parts.append(f"unclean recovery {bounds.unclean_recovery}")
         if not bounds.recovery_manager:

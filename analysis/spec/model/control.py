@@ -41,6 +41,7 @@ from analysis.spec.partition import (
     LogInfo,
     Outcome,
     Partition,
+    UncleanElection,
 )
 from analysis.spec.protocol import Protocol
 from analysis.spec.unclean_recovery import STRATEGIES
@@ -58,7 +59,7 @@ class Controls:
         broker = frozenset({0})
         healthy = Cluster(broker, broker, epochs=(_PRESENT_EPOCH,), metadata_version=metadata_version)
         self._recovering = protocol if isinstance(protocol, Kip966) else None
-        self._strategy = STRATEGIES[bounds.unclean_recovery]
+        self._strategy = UncleanElection.ENABLED if bounds.unclean else STRATEGIES[bounds.unclean_recovery]
         self._sends_epochs = protocol.fetch_epoch(healthy, 0) != NO_EPOCH
 
     def transitions(self, shared: SharedState, controls: tuple[int, ...]) -> Iterator[Transition]:
@@ -80,7 +81,7 @@ class Controls:
         if not control & (PARTITION_BITS | w.PROPOSED):
             return
         protocol = self._protocol
-        if control & w.UNFENCED:
+        if control & w.UNFENCED and (bounds.cuts or not control & w.UP):
             yield from self._outcomes(
                 Action("fence", broker), shared, controls, lambda p, c: protocol.fence(p, c, broker)
             )
@@ -103,6 +104,8 @@ class Controls:
 
     def _takedowns(self, shared: SharedState, controls: tuple[int, ...], broker: int) -> Iterator[Transition]:
         bounds, protocol = self._bounds, self._protocol
+        if bounds.in_turn and not _is_whole(shared, controls):
+            return
         down = with_bits(controls, broker, clear=w.UP)
         if shared.power_losses < bounds.power_losses:
             spent = shared._replace(power_losses=shared.power_losses + 1)
@@ -333,6 +336,12 @@ class Controls:
             metadata_version=self._metadata_version,
             recovery_manager=self._bounds.recovery_manager,
         )
+
+
+def _is_whole(shared: SharedState, controls: tuple[int, ...]) -> bool:
+    """Return whether every replica runs, is unfenced and is in the ISR, and nothing is in flight."""
+    whole = w.UP | w.UNFENCED | w.IN_ISR
+    return not shared.in_flight and all(control & whole == whole for control in controls if control & w.REPLICA)
 
 
 def _answer(broker: int, control: int) -> LogInfo:

@@ -73,7 +73,8 @@ class _Effect(NamedTuple):
 class _Plan(NamedTuple):
     """What can happen with these control bits, logs left open.
 
-    -1: no leader that runs. `answering`: brokers whose log an unclean recovery asks for.
+    -1: no leader that runs. `slow`: the ISR members that may be too slow. `answering`: brokers whose
+    log an unclean recovery asks for.
     """
 
     leader: int
@@ -83,6 +84,7 @@ class _Plan(NamedTuple):
     tells_acked: bool
     joiners: tuple[tuple[int, _Effect], ...]
     members: tuple[int, ...]
+    slow: tuple[int, ...]
     effects: tuple[_Effect, ...]
     answering: tuple[int, ...] = ()
 
@@ -203,7 +205,7 @@ class Machine:
             if fetching and self._leading.joins((word & LOG).bit_count(), committed.bit_count(), epoch_start, leo):
                 moves.append(self._apply(effect, data, words))
             previous = word
-        behind = [at for at in plan.members if self._leading.falls_out((words[at] & log).bit_count(), leo)]
+        behind = [at for at in plan.slow if self._leading.falls_out((words[at] & log).bit_count(), leo)]
         if behind:
             self._shrinks(plan, state, words, behind, moves)
 
@@ -258,7 +260,7 @@ class Machine:
         )
         leader = next((at for at, control in enumerate(controls) if control & w.LEADER and control & w.UP), -1)
         if leader < 0:
-            return _Plan(-1, (), (), None, False, (), (), effects, self.controls.may_answer(shared, controls))
+            return _Plan(-1, (), (), None, False, (), (), (), effects, self.controls.may_answer(shared, controls))
         replicas = sum(1 for control in controls if control & w.REPLICA)
         others = [at for at in range(len(controls)) if at != leader]
         isr = [at for at in others if controls[at] & w.IN_ISR]
@@ -282,6 +284,7 @@ class Machine:
             tells_acked=self._leading.tells_acked(*sizes),
             joiners=tuple(joiners),
             members=() if shared.in_flight else tuple(isr),
+            slow=() if shared.in_flight else tuple(at for at in isr if self.bounds.cuts or not controls[at] & w.UP),
             effects=effects,
         )
 

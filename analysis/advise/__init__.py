@@ -1,0 +1,1 @@
+"""Says what a cluster could lose, from its snapshot."""

@@ -1,0 +1,167 @@
+"""The whole advice about a cluster, from its snapshot alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from analysis.advise.answers import STATES_MAX, AnswerCache, ModelDesk
+from analysis.advise.assumption import KAFKA, Assumption
+from analysis.advise.danger import DangerNow, dangers_now
+from analysis.advise.events import AdvisedEvent
+from analysis.advise.groups import TopicGroup, differing_configs, groups_of
+from analysis.advise.known import KnownDefect, defects_of
+from analysis.advise.lines import AdviceLine, lines_for
+from analysis.advise.measured import measured_of
+from analysis.advise.release import ReleaseFacts, release_of
+from analysis.advise.remedies import Remedy, remedies_for
+from ebbtide.errors import UsageError
+from ebbtide.snapshot.model import UNCLEAN, ClusterSnapshot
+
+ADVICE_VERSION = 1
+
+
+class AdvisedLine(msgspec.Struct, frozen=True, kw_only=True):
+    """A line today and, with an assumption, after the change; `measured` is what runs of the catalogue lost."""
+
+    today: AdviceLine
+    after: AdviceLine | None
+    measured: tuple[str, ...]
+
+
+class AdvisedGroup(msgspec.Struct, frozen=True, kw_only=True):
+    """The advice for topics that are alike; `after` are their settings with the assumption."""
+
+    group: TopicGroup
+    after: TopicGroup | None
+    lines: tuple[AdvisedLine, ...]
+    remedies: tuple[Remedy, ...]
+
+
+class Advice(msgspec.Struct, frozen=True, kw_only=True):
+    """All that is said about a cluster; `after` and `assumed` are None without an assumption."""
+
+    snapshot: ClusterSnapshot
+    release: ReleaseFacts
+    after: ReleaseFacts | None
+    assumed: str | None
+    dangers: tuple[DangerNow, ...]
+    defects: tuple[KnownDefect, ...]
+    groups: tuple[AdvisedGroup, ...]
+    notes: tuple[str, ...]
+
+
+def advise(
+    snapshot: ClusterSnapshot,
+    *,
+    pattern: str = "*",
+    assumed: Assumption | None = None,
+    states_max: int = STATES_MAX,
+) -> Advice:
+    """Return the advice. Raises `UsageError` for an unknown release, and for a pattern that no topic fits."""
+    today, after = _releases(snapshot, assumed)
+    groups = groups_of(snapshot, pattern)
+    if not groups and pattern != "*":
+        raise UsageError(
+            "no topic fits the pattern",
+            where="--topics",
+            got=repr(pattern),
+            allowed=f"one of {len(snapshot.topics):,} topics, such as {', '.join(t.name for t in snapshot.topics[:3])}",
+        )
+    cache: AnswerCache = {}
+    desk = ModelDesk(today, states_max=states_max, known=cache)
+    later = None if after is None else ModelDesk(after, states_max=states_max, known=cache)
+    return Advice(
+        snapshot=snapshot,
+        release=today,
+        after=after,
+        assumed=None if after is None or assumed is None else assumed.in_words(),
+        dangers=tuple(dangers_now(snapshot, pattern)),
+        defects=defects_of(today),
+        groups=tuple(_advised_group(group, snapshot, desk, later, assumed, cache, states_max) for group in groups),
+        notes=tuple(_notes(snapshot, groups, today, after)),
+    )
+
+
+def _releases(snapshot: ClusterSnapshot, assumed: Assumption | None) -> tuple[ReleaseFacts, ReleaseFacts | None]:
+    """Return today's release, and the release after the change.
+
+    Where the snapshot does not say today's, an assumed release is today's.
+    """
+    try:
+        today = release_of(snapshot)
+    except UsageError:
+        if assumed is None or KAFKA not in assumed.values:
+            raise
+        named = Assumption({name: value for name, value in assumed.values.items() if name == KAFKA})
+        today = named.release(None, snapshot.features)
+        if len(assumed.values) == 1:
+            return today, None
+    return today, None if assumed is None else assumed.release(today, snapshot.features)
+
+
+def _advised_group(
+    group: TopicGroup,
+    snapshot: ClusterSnapshot,
+    desk: ModelDesk,
+    later: ModelDesk | None,
+    assumed: Assumption | None,
+    cache: AnswerCache,
+    states_max: int,
+) -> AdvisedGroup:
+    lines = lines_for(group, desk)
+    remedies = remedies_for(group, lines, desk.release, snapshot.features, cache, states_max)
+    if later is None or assumed is None:
+        advised = [_advised_line(line, None, group, desk) for line in lines]
+        return AdvisedGroup(group=group, after=None, lines=tuple(advised), remedies=tuple(remedies))
+    changed = assumed.group(group)
+    after = {line.event.key: line for line in lines_for(changed, later)}
+    today = {line.event.key: line for line in lines}
+    events = {**{key: line.event for key, line in after.items()}, **{key: line.event for key, line in today.items()}}
+    pairs = [
+        (
+            today.get(key) or line_of(event, group, desk),
+            after.get(key) or line_of(event, changed, later),
+        )
+        for key, event in events.items()
+    ]
+    pairs.sort(key=lambda pair: min(pair[0].badness, pair[1].badness))
+    advised = [_advised_line(line, other, group, desk) for line, other in pairs]
+    return AdvisedGroup(group=group, after=changed, lines=tuple(advised), remedies=tuple(remedies))
+
+
+def line_of(event: AdvisedEvent, group: TopicGroup, desk: ModelDesk) -> AdviceLine:
+    """Return the line of an event; one that takes down more replicas than there are is that of all of them."""
+    budget = {
+        name: min(value, group.settings.rf) if name in ("power_losses", "kills", "stops") else value
+        for name, value in event.budget.items()
+    }
+    if "brokers" in budget:
+        budget["brokers"] = group.settings.rf + 1
+    fitting = msgspec.structs.replace(event, budget=budget)
+    return AdviceLine(event=event, acks_1=desk.answer(fitting, group, "1"), acks_all=desk.answer(fitting, group, "all"))
+
+
+def _advised_line(line: AdviceLine, after: AdviceLine | None, group: TopicGroup, desk: ModelDesk) -> AdvisedLine:
+    return AdvisedLine(today=line, after=after, measured=measured_of(line.event, group.settings, desk.release))
+
+
+def _notes(
+    snapshot: ClusterSnapshot, groups: Sequence[TopicGroup], today: ReleaseFacts, after: ReleaseFacts | None
+) -> list[str]:
+    notes = [*snapshot.notes, *today.notes, *differing_configs(snapshot)]
+    for broker in snapshot.brokers:
+        if broker.problem is not None:
+            notes.append(f"broker {broker.id} could not be asked for its configs and levels: {broker.problem}")
+    if not any(broker.configs for broker in snapshot.brokers):
+        notes.append("no broker's configs are known; the advice takes Kafka's defaults")
+    if any(group.settings.unclean for group in groups) or any(
+        broker.configs.get(UNCLEAN) == "true" for broker in snapshot.brokers
+    ):
+        notes.append(f"the controllers decide on unclean elections, and their own static {UNCLEAN} cannot be read")
+    if any(group.rack_replicas == 0 for group in groups):
+        notes.append("not every broker names its rack (broker.rack), so nothing is said about racks")
+    if after is not None and after.has_elr and not after.is_elr_on:
+        notes.append("the assumed cluster has the ELR off: an upgrade alone does not turn it on")
+    return notes

@@ -1,0 +1,73 @@
+"""The partitions that are in danger now, the worst first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
+
+import msgspec
+
+from analysis.advise.groups import effective_min_isr, final_replicas
+from ebbtide.snapshot.model import ClusterSnapshot, SnapshotPartition
+
+EXAMPLES_MAX = 5
+
+
+class DangerNow(msgspec.Struct, frozen=True, kw_only=True):
+    """One kind of danger, the number of partitions in it, and some of them in words."""
+
+    kind: str
+    what: str
+    count: int
+    examples: tuple[str, ...]
+
+
+_KINDS: tuple[tuple[str, str], ...] = (
+    ("leaderless", "has no leader: nobody can read or write it"),
+    ("last-replica", "has one in-sync replica left: another failure may lose records or stop it"),
+    ("below-min-isr", "is below min.insync.replicas: acks=all is refused"),
+    ("under-replicated", "has replicas out of the ISR"),
+    ("reassigned", "is being reassigned"),
+)
+
+
+def dangers_now(snapshot: ClusterSnapshot, pattern: str = "*") -> list[DangerNow]:
+    """Return each kind of danger that some partition is in; a partition counts for its worst kind."""
+    found: dict[str, list[str]] = {kind: [] for kind, _ in _KINDS}
+    for topic in snapshot.topics:
+        if fnmatchcase(topic.name, pattern):
+            min_isr = effective_min_isr(snapshot, topic)
+            for partition in topic.partitions:
+                for kind in _kinds_of(partition, min_isr):
+                    found[kind].append(_in_words(topic.name, partition))
+                    break
+    return [
+        DangerNow(kind=kind, what=what, count=len(found[kind]), examples=tuple(found[kind][:EXAMPLES_MAX]))
+        for kind, what in _KINDS
+        if found[kind]
+    ]
+
+
+def _kinds_of(partition: SnapshotPartition, min_isr: int) -> Iterator[str]:
+    rf = len(final_replicas(partition))
+    if partition.leader < 0:
+        yield "leaderless"
+    if len(partition.isr) == 1 and rf > 1:
+        yield "last-replica"
+    if len(partition.isr) < min(min_isr, rf) or min_isr > rf:
+        yield "below-min-isr"
+    if not set(final_replicas(partition)) <= set(partition.isr):
+        yield "under-replicated"
+    if partition.adding or partition.removing:
+        yield "reassigned"
+
+
+def _in_words(topic: str, partition: SnapshotPartition) -> str:
+    parts = [f"replicas {_ids(partition.replicas)}", f"ISR {_ids(partition.isr)}"]
+    if partition.elr:
+        parts.append(f"ELR {_ids(partition.elr)}")
+    return f"{topic}-{partition.index} ({', '.join(parts)})"
+
+
+def _ids(brokers: tuple[int, ...]) -> str:
+    return ",".join(map(str, brokers)) or "none"

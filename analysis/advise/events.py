@@ -1,0 +1,237 @@
+"""The events that a line of advice is about, each with the bounds within which the model is searched."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Literal
+
+import msgspec
+
+from analysis.advise.groups import TopicGroup
+from analysis.advise.release import ReleaseFacts
+from analysis.spec.model.bounds import Bounds
+
+When = Literal["in sync", "one after the other", "at the worst moment"]
+Likelihood = Literal["routine", "common", "rare", "very rare"]
+LIKELIHOODS: tuple[Likelihood, ...] = ("routine", "common", "rare", "very rare")
+
+IN_SYNC: When = "in sync"
+IN_TURN: When = "one after the other"
+WORST: When = "at the worst moment"
+
+_REQUESTS_RF_MAX = 3
+"""Requests at the worst moment have too many states above this RF."""
+
+WHEN_MEANS: dict[str, str] = {
+    IN_SYNC: "all replicas are in the ISR before, and no running replica is cut off or slow",
+    IN_TURN: "each replica is back in the ISR before the next one goes",
+    WORST: "the network may cut off any replica, or make it slow, at any time before and after",
+}
+
+
+class AdvisedEvent(msgspec.Struct, frozen=True, kw_only=True):
+    """What may happen to the brokers of a partition.
+
+    `key` names it in files. `budget` are fields of `Bounds`. `count` is how many brokers it takes
+    down, 0 for none or any. `shown_by`: scenarios of the catalogue, nearest first. `findings` are pages of docs/.
+    """
+
+    key: str
+    what: str
+    when: When
+    likelihood: Likelihood
+    budget: dict[str, Any]
+    count: int = 0
+    shown_by: tuple[str, ...] = ()
+    findings: tuple[str, ...] = ()
+    only_beyond: str | None = None
+    """The key of an event; this one says nothing more where that one loses."""
+
+    def bounds(self, group: TopicGroup, acks: Literal["all", "1"]) -> Bounds:
+        """Return the bounds of the search for a group."""
+        settings = group.settings
+        budget = dict(self.budget)
+        if settings.flushes_each_record and (lost := budget.pop("power_losses", 0)):
+            # Each record is on the disk before it is acked: a power loss takes no more than a kill.
+            budget["kills"] = budget.get("kills", 0) + lost
+        if self.when != WORST:
+            budget["cuts"] = False
+        if self.when == IN_TURN:
+            budget["in_turn"] = True
+        return Bounds(rf=settings.rf, min_isr=settings.effective_min_isr, unclean=settings.unclean, acks=acks, **budget)
+
+
+def fixed_events(group: TopicGroup, release: ReleaseFacts) -> Iterator[AdvisedEvent]:
+    """Yield the events whose size does not depend on what the model answers."""
+    rf = group.settings.rf
+    yield AdvisedEvent(
+        key="rolling-restart",
+        what="a clean rolling restart",
+        when=IN_TURN,
+        likelihood="routine",
+        budget={"stops": rf},
+        shown_by=("rolling-restart", "kafka-20554"),
+    )
+    yield AdvisedEvent(
+        key="kill",
+        what="a broker process is killed",
+        when=IN_SYNC,
+        likelihood="common",
+        budget={"kills": 1},
+        count=1,
+        shown_by=("acks-matrix-kill", "rolling-kill"),
+    )
+    yield AdvisedEvent(
+        key="network",
+        what="the network cuts brokers off, and nothing else fails",
+        when=WORST,
+        likelihood="common",
+        budget={},
+        shown_by=("unclean-election",) if group.settings.unclean else ("acks-matrix-partition",),
+    )
+    yield AdvisedEvent(
+        key="kills-worst",
+        what="a broker process is killed" if rf > 3 else "any number of broker processes are killed",
+        when=WORST,
+        likelihood="rare",
+        budget={"kills": 1 if rf > 3 else rf},
+        count=1,
+        shown_by=("unclean-election",) if group.settings.unclean else ("last-known-leader",),
+    )
+    yield AdvisedEvent(
+        key="power-in-turn",
+        what="one broker after the other loses power",
+        when=IN_TURN,
+        likelihood="rare",
+        budget={"power_losses": rf},
+        shown_by=("rolling-power-loss",),
+    )
+    yield AdvisedEvent(
+        key="disk",
+        what="a broker dies, and returns with an empty disk",
+        when=IN_SYNC,
+        likelihood="common",
+        budget={"kills": 1, "disks": 1},
+        count=1,
+    )
+    yield AdvisedEvent(
+        key="disk-worst",
+        what="a broker dies, and returns with an empty disk",
+        when=WORST,
+        likelihood="rare",
+        budget={"kills": 1, "disks": 1},
+        count=1,
+        shown_by=("stale-isr-join",) if release.variant == "kraft" else ("last-replica-disk-replaced",),
+    )
+    yield from _requests(group, release)
+
+
+def _requests(group: TopicGroup, release: ReleaseFacts) -> Iterator[AdvisedEvent]:
+    """Yield what operators do to a partition."""
+    rf = group.settings.rf
+    if group.brokers > rf and rf <= _REQUESTS_RF_MAX + 1:
+        moves = {"brokers": rf + 1, "admin": 2, "admin_kinds": ("move",)}
+        yield AdvisedEvent(
+            key="moves", what="two partition moves", when=IN_SYNC, likelihood="routine", budget=moves, count=0
+        )
+        yield AdvisedEvent(
+            key="moves-worst",
+            what="two partition moves",
+            when=WORST,
+            likelihood="rare",
+            budget=moves,
+            shown_by=("move-and-back",),
+            findings=("move-and-back",) if release.variant == "elr_43" and release.is_elr_on else (),
+        )
+    if not release.is_elr_on or not 2 <= rf <= _REQUESTS_RF_MAX:
+        return
+    lower = {"admin": 2, "admin_kinds": ("feature", "lower-min-isr")}
+    raised = {"admin": 1, "admin_kinds": ("raise-min-isr",)}
+    if group.settings.effective_min_isr > 1:
+        yield AdvisedEvent(
+            key="elr-off-worst",
+            what="the ELR is turned off, and min.insync.replicas lowered",
+            when=WORST,
+            likelihood="very rare",
+            budget=lower,
+            shown_by=("elr-off",),
+            findings=("elr-off",),
+            only_beyond="network",
+        )
+    if group.settings.effective_min_isr < rf:
+        yield AdvisedEvent(
+            key="raise-worst",
+            what="min.insync.replicas is raised, and the leader learns of it late",
+            when=WORST,
+            likelihood="very rare",
+            budget={**raised, "late_configs": True},
+            shown_by=("late-min-isr",),
+            findings=("late-min-isr",),
+            only_beyond="network",
+        )
+        yield AdvisedEvent(
+            key="raise-power-worst",
+            what="min.insync.replicas is raised, and 1 broker loses power",
+            when=WORST,
+            likelihood="very rare",
+            budget={**raised, "power_losses": 1},
+            count=1,
+            shown_by=("dynamic-min-isr-raise",),
+            findings=("raise-min-isr",),
+            only_beyond="power-1-worst",
+        )
+    yield AdvisedEvent(
+        key="first-partition-worst",
+        what="partition 0 is moved to fewer replicas, and 1 broker loses power",
+        when=WORST,
+        likelihood="very rare",
+        budget={"admin": 1, "admin_kinds": ("first-partition",), "power_losses": 1},
+        count=1,
+        shown_by=("first-partition",),
+        findings=("first-partition",),
+        only_beyond="power-1-worst",
+    )
+
+
+def power_event(count: int, when: When, *, all_replicas: bool, rack: bool = False) -> AdvisedEvent:
+    """Return the event that so many replicas of a partition lose power before one of them is back."""
+    if rack:
+        what = "a rack loses power" if count == 1 else f"a rack with {count} replicas of a partition loses power"
+    elif count == 1:
+        what = "1 broker loses power"
+    else:
+        what = f"{'all ' if all_replicas else ''}{count} brokers lose power together"
+    if count == 1:
+        shown_by: tuple[str, ...] = ("acks-matrix-power-loss",) if when == IN_SYNC else ("last-replica-standing",)
+    elif all_replicas and when == IN_SYNC:
+        shown_by = ("rack-power",)
+    else:
+        shown_by = () if when == IN_SYNC else ("power-losses-beyond-tolerance-3-2", "tolerated-power-losses-3-2")
+    return AdvisedEvent(
+        key=("rack-power" if rack else f"power-{count}") + ("-worst" if when == WORST else ""),
+        what=what,
+        when=when,
+        likelihood="common" if count == 1 and when == IN_SYNC else "rare",
+        budget={"power_losses": count},
+        count=count,
+        shown_by=shown_by,
+    )
+
+
+def tolerance(
+    lowest: int, highest: int, loses: Callable[[int], bool | None], hint: int
+) -> tuple[int | None, int | None]:
+    """Return the largest count that survives and the smallest that loses; None where there is none known.
+
+    What survives a count survives each smaller one, and what loses a count loses each larger one.
+    The search begins at `hint`. A count of which nothing is known ends it.
+    """
+    survives, lost = lowest - 1, highest + 1
+    at = min(max(hint, lowest), highest)
+    while survives + 1 < lost:
+        answer = loses(at)
+        if answer is None:
+            break
+        survives, lost = (survives, at) if answer else (at, lost)
+        at = min(max(survives + 1, lowest), highest) if not answer else lost - 1
+    return (survives if survives >= lowest else None), (lost if lost <= highest else None)

@@ -1,0 +1,169 @@
+"""Puts topics together that can lose the same: alike in RF, min ISR, unclean election, flush and cleanup."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
+
+import msgspec
+
+from ebbtide.plurals import plural
+from ebbtide.snapshot.model import (
+    CLEANUP,
+    FLUSH_MESSAGES,
+    FLUSH_MS,
+    KAFKA_DEFAULTS,
+    MIN_ISR,
+    UNCLEAN,
+    ClusterSnapshot,
+    SnapshotPartition,
+    SnapshotTopic,
+)
+
+NEVER = 2**62
+"""A flush interval from here on is none: Kafka's default is the largest number of 64 bits."""
+
+
+class GroupSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """What makes topics alike; `min_isr` is as configured, and may be above `rf`."""
+
+    rf: int
+    min_isr: int
+    unclean: bool
+    flush_messages: int
+    flush_ms: int
+    cleanup: str
+
+    @property
+    def effective_min_isr(self) -> int:
+        """The min ISR of the model, at most RF."""
+        return max(1, min(self.min_isr, self.rf))
+
+    @property
+    def refuses_acks_all(self) -> bool:
+        """Whether no ISR is ever large enough for a record with acks=all."""
+        return self.min_isr > self.rf
+
+    @property
+    def flushes_each_record(self) -> bool:
+        """Whether each record is on the disk before it is acked."""
+        return self.flush_messages <= 1
+
+    def in_words(self) -> str:
+        """Return the settings in a line."""
+        parts = [f"RF {self.rf}", f"min ISR {self.min_isr}"]
+        if self.unclean:
+            parts.append("unclean election on")
+        if self.flush_messages < NEVER:
+            parts.append(f"flush.messages={self.flush_messages:,}")
+        if self.flush_ms < NEVER:
+            parts.append(f"flush.ms={self.flush_ms:,}")
+        if self.cleanup != "delete":
+            parts.append(f"cleanup {self.cleanup}")
+        return ", ".join(parts)
+
+
+class TopicGroup(msgspec.Struct, frozen=True, kw_only=True):
+    """Topics that are alike. `rack_replicas`: the most replicas that a partition has in one rack; 0 if unknown."""
+
+    settings: GroupSettings
+    topics: tuple[str, ...]
+    partitions: int
+    rack_replicas: int
+    brokers: int
+
+    def topics_in_words(self, most: int = 4) -> str:
+        """Return some names, and how many there are."""
+        names = ", ".join(self.topics[:most])
+        more = f" and {len(self.topics) - most:,} more" if len(self.topics) > most else ""
+        return f"{plural(len(self.topics), 'topic')}, {plural(self.partitions, 'partition')}: {names}{more}"
+
+
+def groups_of(
+    snapshot: ClusterSnapshot, pattern: str = "*", changes: Mapping[str, str] | None = None
+) -> list[TopicGroup]:
+    """Return the groups of the topics that fit `pattern`, the largest first.
+
+    `changes` are topic configs that hold for all topics instead of their own.
+    """
+    racks = {broker.id: broker.rack for broker in snapshot.brokers}
+    defaults = broker_level(snapshot)
+    named: dict[GroupSettings, dict[str, None]] = defaultdict(dict)
+    counted: Counter[GroupSettings] = Counter()
+    together: dict[GroupSettings, int] = defaultdict(int)
+    for topic in snapshot.topics:
+        if not fnmatchcase(topic.name, pattern):
+            continue
+        values = {**defaults, **topic.configs, **(changes or {})}
+        for partition in topic.partitions:
+            settings = _settings(values, len(final_replicas(partition)))
+            named[settings][topic.name] = None
+            counted[settings] += 1
+            together[settings] = max(together[settings], _in_one_rack(final_replicas(partition), racks))
+    return [
+        TopicGroup(
+            settings=settings,
+            topics=tuple(named[settings]),
+            partitions=count,
+            rack_replicas=together[settings],
+            brokers=len(snapshot.brokers),
+        )
+        for settings, count in sorted(counted.items(), key=lambda one: (-one[1], one[0].in_words()))
+    ]
+
+
+def final_replicas(partition: SnapshotPartition) -> tuple[int, ...]:
+    """Return the replicas once a reassignment under way is complete."""
+    return tuple(one for one in partition.replicas if one not in partition.removing)
+
+
+def broker_level(snapshot: ClusterSnapshot) -> dict[str, str]:
+    """Return the value of each config for topics that do not set it; the weakest, where brokers differ."""
+    found: dict[str, str] = {}
+    for name, default in KAFKA_DEFAULTS.items():
+        values = {broker.configs[name] for broker in snapshot.brokers if name in broker.configs}
+        found[name] = _weakest(name, values) if values else default
+    return found
+
+
+def differing_configs(snapshot: ClusterSnapshot) -> list[str]:
+    """Return a sentence for each config in which brokers differ."""
+    sentences = []
+    for name in KAFKA_DEFAULTS:
+        values = sorted({broker.configs[name] for broker in snapshot.brokers if name in broker.configs})
+        if len(values) > 1:
+            sentences.append(f"brokers differ in {name}: {', '.join(values)}; the advice takes the weakest")
+    return sentences
+
+
+def effective_min_isr(snapshot: ClusterSnapshot, topic: SnapshotTopic) -> int:
+    """Return the configured min.insync.replicas of a topic."""
+    return int(topic.configs.get(MIN_ISR) or broker_level(snapshot)[MIN_ISR])
+
+
+def _weakest(name: str, values: set[str]) -> str:
+    if name == UNCLEAN:
+        return "true" if "true" in values else "false"
+    if name == CLEANUP:
+        return ",".join(sorted(values))
+    ordered = sorted(values, key=int)
+    return ordered[0] if name == MIN_ISR else ordered[-1]
+
+
+def _settings(values: Mapping[str, str], rf: int) -> GroupSettings:
+    return GroupSettings(
+        rf=rf,
+        min_isr=int(values[MIN_ISR]),
+        unclean=values[UNCLEAN].lower() == "true",
+        flush_messages=int(values[FLUSH_MESSAGES]),
+        flush_ms=int(values[FLUSH_MS]),
+        cleanup=values[CLEANUP],
+    )
+
+
+def _in_one_rack(replicas: Sequence[int], racks: Mapping[int, str | None]) -> int:
+    places = [racks.get(broker) for broker in replicas]
+    if any(place is None for place in places):
+        return 0
+    return max(Counter(places).values())

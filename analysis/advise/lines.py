@@ -1,0 +1,96 @@
+"""The lines of advice for a group of topics: each event, and what it loses by acks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from analysis.advise.answers import EventAnswer, ModelDesk
+from analysis.advise.events import (
+    IN_SYNC,
+    LIKELIHOODS,
+    WORST,
+    AdvisedEvent,
+    When,
+    fixed_events,
+    power_event,
+    tolerance,
+)
+from analysis.advise.groups import TopicGroup
+
+_NO_PROMISE = EventAnswer(says="loses", within="no broker answers a send with acks=0, so nothing is promised")
+
+
+class AdviceLine(msgspec.Struct, frozen=True, kw_only=True):
+    """One event, and what the model says of it for acks=1 and acks=all.
+
+    acks=0 is no question to the model: each event ends a connection to a leader, and what was on its way is lost.
+    """
+
+    event: AdvisedEvent
+    acks_1: EventAnswer
+    acks_all: EventAnswer
+
+    @property
+    def acks_0(self) -> EventAnswer:
+        """What is lost with acks=0."""
+        return _NO_PROMISE
+
+    @property
+    def badness(self) -> tuple[int, int]:
+        """The order of lines: what loses most comes first, then what is most likely."""
+        loses = 0 if self.acks_all.says == "loses" else 1 if self.acks_all.says == "unknown" else 2
+        if loses == 2 and self.acks_1.says != "loses":
+            loses = 3
+        return loses, LIKELIHOODS.index(self.event.likelihood)
+
+
+def lines_for(group: TopicGroup, desk: ModelDesk) -> list[AdviceLine]:
+    """Return the lines of a group, the worst and likeliest first."""
+    lines = {line.event.key: line for line in _lines(group, desk)}
+    return sorted(lines.values(), key=lambda line: line.badness)
+
+
+def _lines(group: TopicGroup, desk: ModelDesk) -> Iterator[AdviceLine]:
+    by_key: dict[str, AdviceLine] = {}
+    for event in _power_events(group, desk):
+        by_key[event.key] = _line(event, group, desk)
+        yield by_key[event.key]
+    for event in fixed_events(group, desk.release):
+        if event.only_beyond is not None:
+            weaker = by_key.get(event.only_beyond)
+            if weaker is None or weaker.acks_all.says != "survives":
+                continue
+        line = by_key[event.key] = _line(event, group, desk)
+        yield line
+
+
+def _line(event: AdvisedEvent, group: TopicGroup, desk: ModelDesk) -> AdviceLine:
+    return AdviceLine(event=event, acks_1=desk.answer(event, group, "1"), acks_all=desk.answer(event, group, "all"))
+
+
+def _power_events(group: TopicGroup, desk: ModelDesk) -> Iterator[AdvisedEvent]:
+    """Yield the power losses that matter: one, the most that survive, the fewest that lose, and a rack."""
+    settings, rf = group.settings, group.settings.rf
+    whens: tuple[When, ...] = (IN_SYNC, WORST) if rf > 1 else (IN_SYNC,)
+    for when in whens:
+
+        def loses(count: int, when: When = when) -> bool | None:
+            answer = desk.answer(power_event(count, when, all_replicas=count == rf), group, "all")
+            return {"loses": True, "survives": False}.get(answer.says)
+
+        if settings.refuses_acks_all:
+            counts = {1, rf}
+        else:
+            beyond = settings.effective_min_isr if desk.release.is_elr_on else 1
+            hint = rf if when == IN_SYNC or settings.flushes_each_record else beyond
+            survives, lost = tolerance(1, rf, loses, hint)
+            counts = {one for one in (survives, lost) if one is not None}
+            if when == IN_SYNC or not counts:
+                counts.add(1)
+        for count in sorted(counts):
+            yield power_event(count, when, all_replicas=count == rf)
+    if group.rack_replicas and rf > 1:
+        count = group.rack_replicas
+        yield power_event(count, IN_SYNC, all_replicas=count == rf, rack=True)

@@ -1,0 +1,37 @@
+"""Renders the advice as one HTML page without scripts or external resources."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from analysis.advise.advice import Advice
+from analysis.advise.events import WHEN_MEANS
+from analysis.report.html import page_style
+from analysis.report.pages import page_templates
+from ebbtide.plurals import plural
+from ebbtide.record.files import write_atomically
+
+LOOKS = {"survives": "holds", "loses": "violated", "unknown": "unknown", "refused": "unknown"}
+"""The tag of the report that each answer looks like."""
+
+
+def render_advice(advice: Advice) -> str:
+    """Return the page. Every value is escaped: names come from the cluster, or from somebody's file."""
+    losing = sum(any(line.today.acks_all.says == "loses" for line in one.lines) for one in advice.groups)
+    return (
+        page_templates("analysis.advise")
+        .get_template("advice.html.j2")
+        .render(
+            advice=advice,
+            losing=losing,
+            when_means=WHEN_MEANS,
+            looks=LOOKS,
+            plural=plural,
+            style=page_style(),
+        )
+    )
+
+
+def write_advice(path: Path, advice: Advice) -> None:
+    """Write the page to `path`."""
+    write_atomically(path, render_advice(advice).encode())

@@ -1,0 +1,104 @@
+"""Which release a cluster runs, as far as its snapshot says, and the protocol variant of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+from packaging.version import Version
+
+from analysis.spec.partition import MV_ELR, Cluster
+from analysis.spec.variants import VARIANTS, cluster_for, protocol_for
+from ebbtide.errors import UsageError
+from ebbtide.releases.feature_levels import ELR_VERSION, METADATA_VERSION, levels_of
+from ebbtide.releases.minor_release import minor_release_of, patches_of
+from ebbtide.snapshot.model import ClusterSnapshot
+
+ASSUME = "--assume kafka=4.3.1"
+_NO_RELEASE = "0"
+
+
+class ReleaseFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """The release that the model takes for the cluster.
+
+    `kafka` is a whole version; `shown` says what of it is known. `variant` is a key of `VARIANTS`.
+    """
+
+    kafka: str
+    shown: str
+    variant: str
+    features: dict[str, int]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def is_elr_on(self) -> bool:
+        """Whether the ELR is on."""
+        return self.features.get(ELR_VERSION, 0) >= 1
+
+    @property
+    def has_elr(self) -> bool:
+        """Whether the release has the ELR, on or off."""
+        return VARIANTS[self.variant].has_elr
+
+    def cluster(self) -> Cluster:
+        """A healthy cluster of the model with these feature levels."""
+        return cluster_for(self.kafka, {ELR_VERSION: 0, **self.features}, (0,))
+
+
+def release_of(snapshot: ClusterSnapshot) -> ReleaseFacts:
+    """Return the release of a cluster. Raises `UsageError` if nothing in the snapshot says it."""
+    ranges = {one.metadata_versions for one in snapshot.brokers if one.metadata_versions}
+    if not ranges and snapshot.metadata_versions is not None:
+        ranges = {snapshot.metadata_versions}
+    minors = {minor_release_of(highest) for _, highest in ranges}
+    known = sorted((one for one in minors if one is not None), key=Version)
+    if not known:
+        raise UsageError(
+            "the release of the brokers is not known",
+            got=", ".join(f"{METADATA_VERSION} up to {highest}" for _, highest in sorted(ranges)) or "no levels",
+            allowed="3.3 to 4.4",
+            next=f"{ASSUME}    (if you know which release it behaves like)",
+        )
+    patches = patches_of(known[0])
+    variants = {one: protocol_for(one, {}).name for one in patches}
+    # Of the patches that behave as the oldest, the newest has most measurements.
+    kafka = [one for one in patches if variants[one] == variants[patches[0]]][-1]
+    notes = []
+    if len(minors) > 1:
+        shown = ", ".join(one or "unknown" for one in sorted(minors, key=str))
+        notes.append(f"the brokers run different releases ({shown}); the advice is for {known[0]}")
+    if len(set(variants.values())) > 1:
+        notes.append(
+            f"patches of {known[0]} differ, and brokers do not say theirs; the advice is for {kafka} and older. "
+            f"`--assume kafka={patches[-1]}` shows the newest."
+        )
+    return ReleaseFacts(
+        kafka=kafka,
+        shown=f"{known[0]} (the patch is unknown)",
+        variant=variants[patches[0]],
+        features=_levels(kafka, snapshot.features),
+        notes=tuple(notes),
+    )
+
+
+def assumed_release(kafka: str, features: Mapping[str, int]) -> ReleaseFacts:
+    """Return the facts of a release that somebody names, with `features` where it knows them."""
+    known = levels_of(kafka)
+    if known is None:
+        raise UsageError(
+            "the specification does not know this release", where="--assume", got=f"kafka={kafka}", allowed="3.3 to 4.4"
+        )
+    levels = _levels(kafka, features)
+    protocol = protocol_for(kafka, levels)
+    return ReleaseFacts(kafka=kafka, shown=kafka, variant=protocol.name, features=levels)
+
+
+def _levels(kafka: str, features: Mapping[str, int]) -> dict[str, int]:
+    """Return the levels that count for the model, lowered to what the release knows."""
+    known = levels_of(kafka) or {}
+    top = known[METADATA_VERSION][-1]
+    version = min(features.get(METADATA_VERSION, top), top)
+    elr = features.get(ELR_VERSION, 0) if ELR_VERSION in known and version >= MV_ELR else 0
+    return (
+        {METADATA_VERSION: version, ELR_VERSION: min(elr, 1)} if ELR_VERSION in known else {METADATA_VERSION: version}
+    )

@@ -1,0 +1,95 @@
+"""What to change: each change is asked of the model, and shown only where it saves an event."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import msgspec
+
+from analysis.advise.answers import AnswerCache, ModelDesk
+from analysis.advise.assumption import KAFKA, RF, Assumption
+from analysis.advise.groups import TopicGroup
+from analysis.advise.lines import AdviceLine
+from analysis.advise.release import ReleaseFacts
+from ebbtide.releases.feature_levels import ELR_VERSION, METADATA_VERSION, METADATA_VERSIONS, newest_metadata_version
+from ebbtide.releases.known_releases import KNOWN
+from ebbtide.snapshot.model import FLUSH_MESSAGES, MIN_ISR, UNCLEAN
+
+_NEWEST = KNOWN[-1].version
+_RF = 3
+
+
+class Remedy(msgspec.Struct, frozen=True, kw_only=True):
+    """A change, its cost, and the events that lose acks=all records today and do not after it."""
+
+    assume: str
+    change: str
+    cost: str
+    saves: tuple[str, ...]
+
+
+def remedies_for(
+    group: TopicGroup,
+    lines: Sequence[AdviceLine],
+    release: ReleaseFacts,
+    features: Mapping[str, int],
+    cache: AnswerCache,
+    states_max: int,
+) -> list[Remedy]:
+    """Return the changes that save something, the most helpful first."""
+    losing = [line.event for line in lines if line.acks_all.says == "loses"]
+    found = []
+    for values, change, cost in _candidates(group, release):
+        assumed = Assumption(values)
+        desk = ModelDesk(assumed.release(release, features), states_max=states_max, known=cache)
+        after = assumed.group(group)
+        saves = tuple(
+            f"{event.what}, {event.when}" for event in losing if desk.answer(event, after, "all").says == "survives"
+        )
+        if saves:
+            found.append(Remedy(assume=assumed.in_words(), change=change, cost=cost, saves=saves))
+    return sorted(found, key=lambda one: -len(one.saves))
+
+
+def _candidates(group: TopicGroup, release: ReleaseFacts) -> Iterator[tuple[dict[str, str], str, str]]:
+    settings = group.settings
+    if settings.unclean:
+        yield {UNCLEAN: "false"}, f"set {UNCLEAN}=false", "a partition without an in-sync replica has no leader"
+    if settings.rf > 1 and settings.effective_min_isr < (wanted := settings.rf // 2 + 1):
+        yield (
+            {MIN_ISR: str(wanted)},
+            f"set {MIN_ISR}={wanted}",
+            f"acks=all is refused while fewer than {wanted} replicas are in sync",
+        )
+    if settings.rf < _RF <= group.brokers:
+        yield (
+            {RF: str(_RF), MIN_ISR: "2"},
+            f"raise the replication factor to {_RF}, with {MIN_ISR}=2",
+            "more disk and network",
+        )
+    if release.has_elr and not release.is_elr_on:
+        yield (
+            {ELR_VERSION: "1"},
+            f"turn the ELR on: kafka-features.sh upgrade --feature {ELR_VERSION}=1",
+            "none that is known; brokers can no longer set min.insync.replicas for themselves",
+        )
+    level = release.features[METADATA_VERSION]
+    if level < METADATA_VERSIONS["3.5-IV1"] <= newest_metadata_version(release.kafka):
+        newest = newest_metadata_version(release.kafka)
+        yield (
+            {METADATA_VERSION: str(newest)},
+            f"raise metadata.version: kafka-features.sh upgrade --feature {METADATA_VERSION}={newest}",
+            "a downgrade of Kafka is no longer possible",
+        )
+    if not release.is_elr_on and release.kafka != _NEWEST:
+        yield (
+            {KAFKA: _NEWEST, ELR_VERSION: "1"},
+            f"upgrade to Kafka {_NEWEST}, raise metadata.version, and turn the ELR on",
+            "an upgrade",
+        )
+    if not settings.flushes_each_record:
+        yield (
+            {FLUSH_MESSAGES: "1"},
+            f"set {FLUSH_MESSAGES}=1",
+            "each batch waits for the disk: far fewer records a second",
+        )

@@ -1,0 +1,1 @@
+"""Reads a cluster that Ebbtide did not start, over the network."""

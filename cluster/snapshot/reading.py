@@ -1,0 +1,225 @@
+"""Reads a cluster into one snapshot. Nothing is written to the cluster."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from typing import Any
+
+from cluster.kafka_api.connection import DESCRIBE_TOPIC_PARTITIONS, NONE, WireError
+from cluster.snapshot.requests import (
+    ApiFacts,
+    Refused,
+    ask_api_versions,
+    ask_broker_configs,
+    ask_elrs,
+    ask_metadata,
+    ask_reassignments,
+    ask_topic_configs,
+)
+from cluster.snapshot.secure_connection import SecureConnection, hint_for
+from cluster.snapshot.security import Security
+from ebbtide.errors import UsageError
+from ebbtide.releases.feature_levels import METADATA_VERSION
+from ebbtide.snapshot.model import (
+    BROKER_NAMES,
+    SNAPSHOT_VERSION,
+    ClusterSnapshot,
+    SnapshotBroker,
+    SnapshotPartition,
+    SnapshotTopic,
+)
+
+CONNECT_S, FIRST_ANSWER_S = 3.0, 4.0
+"""Deadlines of the first contact, so that a wrong address is an error within 15 s."""
+SEARCH_S = 12.0
+"""How long all bootstrap addresses together are tried."""
+ANSWER_S = 30.0
+"""The deadline of each later answer: a large cluster has large answers."""
+
+_ASKED_AT_ONCE = 16
+_METADATA, _CONTROLLED_SHUTDOWN, _DESCRIBE_QUORUM, _BROKER_REGISTRATION = 3, 7, 55, 62
+_RIGHTS = "docs/advise.md lists the rights that Ebbtide needs"
+
+
+def read_cluster(bootstrap: Sequence[str], security: Security) -> ClusterSnapshot:
+    """Read the cluster from the first address that answers. Raises `UsageError`."""
+    connection, facts = _first_answer(bootstrap, security)
+    with connection:
+        try:
+            return _read(connection, facts, security)
+        except WireError as error:
+            hint = hint_for(error, security, answered=True)
+            raise UsageError("the broker stopped answering", where="--bootstrap", got=str(error), next=hint) from None
+
+
+def _first_answer(bootstrap: Sequence[str], security: Security) -> tuple[SecureConnection, ApiFacts]:
+    begun, failures = time.monotonic(), list[str]()
+    hint: str | None = None
+    for address in bootstrap:
+        left = SEARCH_S - (time.monotonic() - begun)
+        if left < 0.5:
+            failures.append(f"{address}: not tried, because the time was over")
+            continue
+        connection = SecureConnection(
+            address, security, connect_timeout_s=min(CONNECT_S, left), request_timeout_s=min(FIRST_ANSWER_S, left)
+        )
+        try:
+            facts = ask_api_versions(connection)
+        except (WireError, Refused) as error:
+            connection.close()
+            failures.append(str(error) if isinstance(error, WireError) else f"{address}: {error}")
+            if isinstance(error, WireError):
+                hint = hint or hint_for(error, security, answered=False)
+            continue
+        except BaseException:
+            connection.close()
+            raise
+        try:
+            _check_node(address, facts)
+        except BaseException:
+            connection.close()
+            raise
+        connection.set_request_timeout(ANSWER_S)
+        return connection, facts
+    raise UsageError(
+        "no broker answers",
+        where="--bootstrap",
+        got="; ".join(failures),
+        allowed="HOST:PORT of a broker's client listener",
+        next=hint,
+    )
+
+
+def _check_node(address: str, facts: ApiFacts) -> None:
+    """Raise `UsageError` for a node that is no broker of a KRaft cluster."""
+    if _METADATA not in facts.keys and _BROKER_REGISTRATION in facts.keys:
+        raise UsageError(
+            "that is a listener of controllers",
+            where="--bootstrap",
+            got=address,
+            allowed="the client listener of a broker",
+        )
+    if _CONTROLLED_SHUTDOWN in facts.keys and _DESCRIBE_QUORUM not in facts.keys:
+        raise UsageError(
+            "the cluster runs with ZooKeeper, whose protocol Ebbtide does not know",
+            where="--bootstrap",
+            got=address,
+            allowed="a cluster in KRaft mode",
+        )
+    if _METADATA not in facts.keys:
+        raise UsageError("that is not a Kafka broker", where="--bootstrap", got=f"{address} does not answer Metadata")
+
+
+def _read(connection: SecureConnection, facts: ApiFacts, security: Security) -> ClusterSnapshot:
+    notes: list[str] = []
+    answer = ask_metadata(connection)
+    with ThreadPoolExecutor(_ASKED_AT_ONCE) as pool:
+        listed = sorted(answer.brokers, key=lambda one: one.node_id)
+        brokers = tuple(pool.map(lambda one: _read_broker(one, security), listed))
+    names = sorted(topic.name for topic in answer.topics if topic.error_code == NONE)
+    if not answer.topics:
+        notes.append("no topic is visible: the cluster has none, or this user has the right DESCRIBE on none")
+    configs = _topic_configs(connection, names)
+    try:
+        moves: Mapping[tuple[str, int], Any] = ask_reassignments(connection, int(ANSWER_S * 1000))
+    except Refused as error:
+        moves = {}
+        notes.append(f"reassignments under way are unknown: {error} (DESCRIBE on the cluster)")
+    elrs: dict[tuple[str, int], Any] = {}
+    if DESCRIBE_TOPIC_PARTITIONS in facts.keys and names:
+        elrs = dict(ask_elrs(connection, names))
+    return ClusterSnapshot(
+        snapshot_version=SNAPSHOT_VERSION,
+        taken_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        cluster_id=answer.cluster_id or "",
+        brokers=brokers,
+        metadata_versions=facts.supported.get(METADATA_VERSION),
+        features=_known_features(facts),
+        topics=tuple(
+            SnapshotTopic(
+                name=topic.name,
+                internal=bool(topic.is_internal),
+                configs=configs.get(topic.name, {}),
+                partitions=tuple(
+                    _partition(topic.name, one, elrs, moves)
+                    for one in sorted(topic.partitions, key=lambda one: one.partition_index)
+                ),
+            )
+            for topic in sorted(answer.topics, key=lambda topic: topic.name)
+            if topic.error_code == NONE and topic.partitions
+        ),
+        notes=tuple(notes),
+    )
+
+
+def _known_features(facts: ApiFacts) -> dict[str, int]:
+    if METADATA_VERSION not in facts.finalized:
+        raise UsageError(
+            "the broker names no metadata.version",
+            where="--bootstrap",
+            got=", ".join(facts.finalized) or "no finalised feature",
+            allowed="a cluster in KRaft mode, 3.3 or newer",
+        )
+    return dict(sorted(facts.finalized.items()))
+
+
+def _topic_configs(connection: SecureConnection, names: Sequence[str]) -> dict[str, dict[str, str]]:
+    try:
+        return dict(ask_topic_configs(connection, names, list(BROKER_NAMES)))
+    except Refused as error:
+        right = "the right DESCRIBE_CONFIGS on topics is missing" if error.is_missing_right else "no topic configs"
+        raise UsageError(right, where=connection.address, got=str(error), next=_RIGHTS) from None
+
+
+def _read_broker(answer: Any, security: Security) -> SnapshotBroker:
+    """Ask a broker for its levels and configs; a broker that does not answer is in the snapshot with the reason."""
+    address = f"[{answer.host}]:{answer.port}" if ":" in answer.host else f"{answer.host}:{answer.port}"
+    broker = SnapshotBroker(id=answer.node_id, address=address, rack=answer.rack or None)
+    connection = SecureConnection(address, security, connect_timeout_s=CONNECT_S, request_timeout_s=FIRST_ANSWER_S)
+    with connection:
+        try:
+            facts = ask_api_versions(connection)
+            of_broker = ask_broker_configs(connection, broker.id, list(BROKER_NAMES.values()))
+        except Refused as error:
+            if error.is_missing_right:
+                raise UsageError(
+                    "the right DESCRIBE_CONFIGS on the cluster is missing", where=address, got=str(error), next=_RIGHTS
+                ) from None
+            return _without_answer(broker, str(error))
+        except WireError as error:
+            return _without_answer(broker, str(error))
+    return SnapshotBroker(
+        id=broker.id,
+        address=address,
+        rack=broker.rack,
+        configs={name: of_broker[other] for name, other in BROKER_NAMES.items() if other in of_broker},
+        metadata_versions=facts.supported.get(METADATA_VERSION),
+    )
+
+
+def _without_answer(broker: SnapshotBroker, problem: str) -> SnapshotBroker:
+    return SnapshotBroker(id=broker.id, address=broker.address, rack=broker.rack, problem=problem)
+
+
+def _partition(
+    topic: str, answer: Any, elrs: Mapping[tuple[str, int], Any], moves: Mapping[tuple[str, int], Any]
+) -> SnapshotPartition:
+    key = (topic, answer.partition_index)
+    elr, move = elrs.get(key), moves.get(key)
+    return SnapshotPartition(
+        index=answer.partition_index,
+        leader=answer.leader_id,
+        replicas=tuple(answer.replica_nodes),
+        isr=tuple(answer.isr_nodes),
+        elr=_ids(elr.eligible_leader_replicas) if elr is not None else None,
+        last_known_elr=_ids(elr.last_known_elr) if elr is not None else None,
+        adding=tuple(move.adding_replicas) if move is not None else (),
+        removing=tuple(move.removing_replicas) if move is not None else (),
+    )
+
+
+def _ids(brokers: Sequence[int] | None) -> tuple[int, ...] | None:
+    return None if brokers is None else tuple(brokers)

@@ -1,0 +1,154 @@
+"""Reads the client properties that Kafka's own tools take with `--command-config`."""
+
+from __future__ import annotations
+
+import re
+import ssl
+from pathlib import Path
+
+import msgspec
+
+from ebbtide.errors import UsageError
+from ebbtide.untrusted.files import read_text
+
+PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+_OPTION = "--command-config"
+_MODULES = {"PlainLoginModule": ("PLAIN",), "ScramLoginModule": MECHANISMS[1:]}
+_JAAS_VALUE = re.compile(r'(\w+)\s*=\s*("(?:[^"\\]|\\.)*"|[^\s;"]+)')
+
+
+class Login(msgspec.Struct, frozen=True, kw_only=True):
+    """A SASL login; the password is in no message and no snapshot."""
+
+    mechanism: str
+    username: str
+    password: str
+
+    def __repr__(self) -> str:
+        return f"Login({self.mechanism}, {self.username})"
+
+
+class Security(msgspec.Struct, frozen=True, kw_only=True):
+    """How to connect: with TLS or not, and with which login."""
+
+    protocol: str = "PLAINTEXT"
+    login: Login | None = None
+    truststore: Path | None = None
+    keystore: Path | None = None
+    key_password: str = ""
+    checks_host: bool = True
+
+    def __repr__(self) -> str:
+        return f"Security({self.protocol}, {self.login})"
+
+    @property
+    def has_tls(self) -> bool:
+        """Whether connections are encrypted."""
+        return self.protocol.endswith("SSL")
+
+    def _password(self) -> str:
+        return self.key_password
+
+    def tls_context(self) -> ssl.SSLContext:
+        """Return the context for TLS. Raises `UsageError` for certificates that cannot be read."""
+        context = ssl.create_default_context()
+        context.check_hostname = self.checks_host
+        for path, key in ((self.truststore, "ssl.truststore.location"), (self.keystore, "ssl.keystore.location")):
+            if path is None:
+                continue
+            try:
+                read_text(path, what=key)
+                if path is self.truststore:
+                    context.load_verify_locations(cafile=path)
+                else:
+                    # Without a password, Python would ask for one at the terminal.
+                    context.load_cert_chain(path, None, self._password)
+            except (ssl.SSLError, OSError) as error:
+                raise UsageError(
+                    "the certificates cannot be read",
+                    where=f"{_OPTION}: {key}",
+                    got=f"{path}: {getattr(error, 'reason', None) or error}",
+                    allowed="a PEM file",
+                ) from None
+        return context
+
+
+def security_from(path: Path) -> Security:
+    """Read a properties file. Raises `UsageError` for what Ebbtide does not support."""
+    values = _properties(read_text(path, what="the client properties"))
+    protocol = values.get("security.protocol", "PLAINTEXT").upper()
+    if protocol not in PROTOCOLS:
+        raise _wrong("security.protocol", protocol, ", ".join(PROTOCOLS))
+    for store in ("truststore", "keystore"):
+        _check_store(values, store)
+    algorithm = values.get("ssl.endpoint.identification.algorithm", "https")
+    if algorithm.lower() not in ("", "https"):
+        raise _wrong("ssl.endpoint.identification.algorithm", algorithm, "https, or empty to check no host name")
+    return Security(
+        protocol=protocol,
+        login=_login(values) if protocol.startswith("SASL") else None,
+        truststore=_path(values, "ssl.truststore.location"),
+        keystore=_path(values, "ssl.keystore.location"),
+        key_password=values.get("ssl.key.password", ""),
+        checks_host=bool(algorithm),
+    )
+
+
+def _properties(text: str) -> dict[str, str]:
+    """Return the values of a Java properties file; a backslash at the end continues a line."""
+    joined = re.sub(r"\\\r?\n[ \t]*", "", text)
+    values: dict[str, str] = {}
+    for line in joined.splitlines():
+        stripped = line.strip()
+        if not stripped or stripped[0] in "#!":
+            continue
+        found = re.match(r"([^=:\s]+)\s*[=:]?\s*(.*)", stripped)
+        if found:
+            values[found[1]] = found[2].strip()
+    return values
+
+
+def _login(values: dict[str, str]) -> Login:
+    mechanism = values.get("sasl.mechanism", "GSSAPI").upper()
+    if mechanism not in MECHANISMS:
+        raise _wrong("sasl.mechanism", mechanism, ", ".join(MECHANISMS))
+    jaas = values.get("sasl.jaas.config", "")
+    module = next((name for name in _MODULES if name in jaas.split("required")[0]), None)
+    if module is None or mechanism not in _MODULES[module]:
+        wanted = next(name for name, mechanisms in _MODULES.items() if mechanism in mechanisms)
+        shown = jaas.split("required")[0].strip()[:80] or "nothing"
+        raise _wrong("sasl.jaas.config", shown, f'a {wanted} required username="..." password="...";')
+    named = {key: _unquoted(value) for key, value in _JAAS_VALUE.findall(jaas)}
+    if not named.get("username") or "password" not in named:
+        raise _wrong("sasl.jaas.config", f"{module} without username or password", 'username="..." password="...";')
+    return Login(mechanism=mechanism, username=named["username"], password=named["password"])
+
+
+def _unquoted(value: str) -> str:
+    return re.sub(r"\\(.)", r"\1", value[1:-1]) if value.startswith('"') else value
+
+
+def _check_store(values: dict[str, str], store: str) -> None:
+    kind = values.get(f"ssl.{store}.type", "").upper()
+    location = values.get(f"ssl.{store}.location", "")
+    is_binary = location.lower().endswith((".jks", ".p12", ".pfx", ".keystore", ".truststore"))
+    if kind not in ("", "PEM") or (not kind and is_binary):
+        raise UsageError(
+            "Ebbtide reads certificates as PEM only",
+            where=f"{_OPTION}: ssl.{store}.type",
+            got=kind or location,
+            allowed="PEM",
+            next=f"keytool -exportcert -rfc -keystore {location or 'STORE'} -file {store}.pem    (for a JKS {store})",
+        )
+    for key in (f"ssl.{store}.certificates", f"ssl.{store}.certificate.chain", f"ssl.{store}.key"):
+        if key in values:
+            raise _wrong(key, "certificates within the properties", f"ssl.{store}.location with the path of a PEM file")
+
+
+def _path(values: dict[str, str], key: str) -> Path | None:
+    return Path(values[key]).expanduser() if values.get(key) else None
+
+
+def _wrong(key: str, got: str, allowed: str) -> UsageError:
+    return UsageError("a client property is not supported", where=f"{_OPTION}: {key}", got=got, allowed=allowed)

@@ -1,0 +1,1 @@
+"""What was read of a cluster that Ebbtide did not start."""

@@ -1,0 +1,121 @@
+"""`ebbtide advise`: says what somebody's cluster could lose. It only reads."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ebbtide.errors import ExitCode, UsageError
+from harness.cli.command import Args, Command
+from harness.cli.scenario_file import check_writable
+
+if TYPE_CHECKING:
+    from analysis.advise.assumption import Assumption
+    from ebbtide.snapshot.model import ClusterSnapshot
+
+_EXAMPLES = """examples:
+  ebbtide advise --bootstrap broker1:9092,broker2:9092
+  ebbtide advise --bootstrap broker1:9093 --command-config client.properties --save cluster.json
+  ebbtide advise cluster.json --topics 'orders*' --assume kafka=4.3.1,min.insync.replicas=2
+"""
+_ADDRESS = re.compile(r"(\[[0-9A-Fa-f:.%]+\]|[A-Za-z0-9._-]+):([0-9]{1,5})")
+
+
+def command() -> Command:
+    """Declare the verb's arguments."""
+    command = Command(
+        "Say what a cluster of yours could lose: which events lose acked records, by acks, for each group of alike "
+        "topics. Ebbtide reads the cluster over the network and writes nothing to it. The answers are from the "
+        "protocol's model.",
+        epilog=_EXAMPLES,
+    )
+    command.argument(
+        "snapshot", type=Path, needed=False, metavar="CLUSTER.json", help="a file of --save, instead of --bootstrap"
+    )
+    command.option("--bootstrap", metavar="HOST:PORT,...", help="client listeners of some brokers")
+    command.option(
+        "--command-config",
+        type=Path,
+        metavar="FILE",
+        help="client properties for TLS and SASL, as Kafka's own tools take them",
+    )
+    command.option("--topics", default="*", metavar="PATTERN", help="only topics whose name fits, such as 'orders*'")
+    command.option(
+        "--assume",
+        metavar="NAME=VALUE,...",
+        help="also show the advice after a change, such as kafka=4.3.1,min.insync.replicas=2",
+    )
+    command.option("--save", type=Path, metavar="FILE", help="write what was read, for a later `ebbtide advise FILE`")
+    command.flag("--json", help="print the advice as one JSON object")
+    command.option("--html", type=Path, metavar="FILE", help="also write the advice as one page")
+    return command
+
+
+def run(args: Args) -> ExitCode:
+    """Read the cluster or the file, and print the advice. Raises `UsageError`."""
+    from analysis.advise.advice import advise
+    from ebbtide.snapshot.file import write_snapshot
+
+    assumed = _assumption(args)
+    for path, option in ((args.save, "--save"), (args.html, "--html")):
+        if path is not None:
+            check_writable(path, "file", option)
+    snapshot = _snapshot(args)
+    if args.save is not None:
+        write_snapshot(args.save, snapshot)
+    advice = advise(snapshot, pattern=args.topics, assumed=assumed)
+    if args.html is not None:
+        from analysis.advise.page import write_advice
+
+        write_advice(args.html, advice)
+    if args.json:
+        from analysis.advise.plain import plain_advice
+
+        print(json.dumps(plain_advice(advice)))
+        return ExitCode.AS_PREDICTED
+    from harness.cli.advise_table import print_advice
+
+    print_advice(advice)
+    for path, what in ((args.save, "snapshot"), (args.html, "page")):
+        if path is not None:
+            print(f"{what}: {path}")
+    return ExitCode.AS_PREDICTED
+
+
+def _assumption(args: Args) -> Assumption | None:
+    from analysis.advise.assumption import parse_assumption
+
+    return None if args.assume is None else parse_assumption(args.assume)
+
+
+def _snapshot(args: Args) -> ClusterSnapshot:
+    if (args.snapshot is None) == (args.bootstrap is None):
+        raise UsageError(
+            "name the cluster, or a file of --save",
+            where="the command line",
+            got="both" if args.bootstrap else "neither",
+            allowed="--bootstrap HOST:PORT, or CLUSTER.json",
+        )
+    if args.snapshot is not None:
+        from ebbtide.snapshot.file import read_snapshot
+
+        if args.command_config is not None:
+            raise UsageError("a file needs no connection", where="--command-config", got=str(args.command_config))
+        return read_snapshot(args.snapshot)
+    from cluster.snapshot.reading import read_cluster
+    from cluster.snapshot.security import Security, security_from
+
+    security = Security() if args.command_config is None else security_from(args.command_config)
+    return read_cluster(_addresses(args.bootstrap), security)
+
+
+def _addresses(text: str) -> list[str]:
+    addresses = [one.strip() for one in text.split(",") if one.strip()]
+    wrong = next(
+        (one for one in addresses if not (found := _ADDRESS.fullmatch(one)) or not 0 < int(found[2]) < 65536), None
+    )
+    if wrong is not None or not addresses:
+        raise UsageError("not an address", where="--bootstrap", got=repr(wrong or text), allowed="HOST:PORT,...")
+    return addresses

@@ -1,0 +1,84 @@
+"""Prints the advice about a cluster as tables."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator
+
+from analysis.advise.advice import Advice, AdvisedGroup, AdvisedLine
+from analysis.advise.events import WHEN_MEANS
+from analysis.advise.lines import AdviceLine
+from ebbtide.plurals import plural
+from ebbtide.shown_text import escape_controls
+from harness.cli.output import print_table
+
+_WIDTH = 100
+
+
+def print_advice(advice: Advice) -> None:
+    """Print the cluster, the partitions in danger now, and each group of topics with its lines."""
+    snapshot = advice.snapshot
+    elr = "on" if advice.release.is_elr_on else "off" if advice.release.has_elr else "none in this release"
+    levels = ", ".join(f"{name} {level}" for name, level in advice.release.features.items())
+    _say("cluster:", f"{snapshot.cluster_id}, {plural(len(snapshot.brokers), 'broker')}, read {snapshot.taken_at}")
+    _say("Kafka:", f"{advice.release.shown}; ELR {elr}; {levels}")
+    if advice.after is not None:
+        _say("assumed:", f"{advice.assumed}; the column `then` is after this change")
+    for note in advice.notes:
+        _say("note:", note)
+    print("\nIn danger now" if advice.dangers else "\nNo partition is in danger now.")
+    for danger in advice.dangers:
+        _say("", f"{plural(danger.count, 'partition')} {danger.what}: {', '.join(danger.examples)}", mark="- ")
+    for group in advice.groups:
+        _print_group(group, advice)
+    if advice.defects:
+        print(f"\nKnown bugs and findings on this release (docs/{advice.defects[0].page} and others)")
+        for defect in advice.defects:
+            _say("", f"{defect.name}: {defect.what}. Change: {defect.change}.", mark="- ")
+    print()
+    for when, meaning in WHEN_MEANS.items():
+        _say(f"{when}:", meaning)
+    _say("survives:", "the model has no way to lose the record within the bounds; every state was searched")
+    _say("acks=0:", "nothing is promised; what is on its way is lost whenever a leader changes")
+
+
+def _print_group(advised: AdvisedGroup, advice: Advice) -> None:
+    group = advised.group
+    print()
+    _say("", f"{group.settings.in_words()}: {group.topics_in_words()}")
+    if advised.after is not None and advised.after.settings != group.settings:
+        _say("then:", advised.after.settings.in_words())
+    if group.settings.refuses_acks_all:
+        _say("note:", "min.insync.replicas is above RF, so every record with acks=all is refused")
+    has_after = advice.after is not None
+    headers = ["event", "when", "likely", "acks=0", "acks=1", "acks=all", *(["then"] if has_after else []), "measured"]
+    print_table(headers, [list(_cells(line, has_after)) for line in advised.lines], whole=6 + has_after)
+    for remedy in advised.remedies:
+        _say(
+            "change:",
+            f"{remedy.change} ({remedy.cost}). Then these lose nothing with acks=all: {'; '.join(remedy.saves)}.",
+        )
+
+
+def _cells(line: AdvisedLine, has_after: bool) -> Iterator[str]:
+    event = line.today.event
+    yield event.what
+    yield event.when
+    yield event.likelihood
+    yield line.today.acks_0.says
+    yield line.today.acks_1.says
+    yield line.today.acks_all.says
+    if has_after:
+        yield _after(line.after)
+    yield escape_controls("; ".join(line.measured)) or "-"
+
+
+def _after(line: AdviceLine | None) -> str:
+    return "-" if line is None else f"{line.acks_1.says}/{line.acks_all.says}"
+
+
+def _say(label: str, text: str, *, mark: str = "") -> None:
+    """Print a labelled text, wrapped. Names in it come from the cluster, so controls are escaped."""
+    first = f"{label} " if label else mark
+    for line in textwrap.wrap(escape_controls(text), _WIDTH, initial_indent=first, subsequent_indent="  "):
+        print(line)

@@ -1,0 +1,286 @@
+"""What is said about a cluster, from its snapshot alone."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from analysis.advise.advice import Advice, AdvisedGroup, AdvisedLine, advise
+from analysis.advise.assumption import parse_assumption
+from analysis.advise.events import tolerance
+from analysis.advise.page import render_advice
+from analysis.advise.plain import plain_advice
+from analysis.advise.release import release_of
+from ebbtide.errors import UsageError
+from ebbtide.snapshot.model import ClusterSnapshot, SnapshotBroker, SnapshotPartition, SnapshotTopic
+
+ELR = "eligible.leader.replicas.version"
+NEWEST = {"3.4": 8, "3.9": 21, "4.0": 25, "4.1": 27, "4.3": 30}
+
+
+def topic(name: str, rf: int, min_isr: int, **more: Any) -> SnapshotTopic:
+    replicas = tuple(range(1, rf + 1))
+    whole = {"index": 0, "leader": 1, "replicas": replicas, "isr": replicas}
+    partition = SnapshotPartition(**{**whole, **more.pop("partition", {})})
+    configs = {"min.insync.replicas": str(min_isr), **more.pop("configs", {})}
+    return SnapshotTopic(name=name, partitions=(partition,), configs=configs, **more)
+
+
+def cluster(minor: str, *topics: SnapshotTopic, features: dict[str, int] | None = None, **more: Any) -> ClusterSnapshot:
+    level = NEWEST.get(minor, 99)
+    brokers = tuple(
+        SnapshotBroker(id=one, address=f"b{one}:9092", rack=f"r{one % 3}", metadata_versions=(4, level))
+        for one in range(1, 4)
+    )
+    values: dict[str, Any] = {
+        "snapshot_version": 1,
+        "taken_at": "2026-11-24T09:00:00+00:00",
+        "cluster_id": "made",
+        "brokers": brokers,
+        "features": {"metadata.version": level, **(features or {})},
+        "topics": topics,
+        **more,
+    }
+    return ClusterSnapshot(**values)
+
+
+def line(advised: AdvisedGroup, key: str) -> AdvisedLine:
+    return next(one for one in advised.lines if one.today.event.key == key)
+
+
+def all_says(advice: Advice, key: str) -> str:
+    return line(advice.groups[0], key).today.acks_all.says
+
+
+@pytest.fixture(scope="module")
+def on_39() -> Advice:
+    return advise(cluster("3.9", topic("orders", 3, 2)), assumed=parse_assumption(f"kafka=4.3.1,{ELR}=1"))
+
+
+def test_without_the_elr_one_power_loss_at_the_worst_moment_loses(on_39: Advice) -> None:
+    assert all_says(on_39, "power-1-worst") == "loses"
+    assert all_says(on_39, "power-1") == "survives"
+
+
+def test_with_the_elr_one_survives_and_two_lose(on_39: Advice) -> None:
+    after = {one.today.event.key: one.after for one in on_39.groups[0].lines}
+    assert [after[f"power-{count}-worst"].acks_all.says for count in (1, 2)] == ["survives", "loses"]  # type: ignore[union-attr]
+
+
+def test_all_replicas_at_once_lose_and_one_after_the_other_survive(on_39: Advice) -> None:
+    assert all_says(on_39, "power-3") == "loses"
+    assert all_says(on_39, "power-in-turn") == "survives"
+    assert all_says(on_39, "rolling-restart") == "survives"
+
+
+def test_acks_1_loses_wherever_a_leader_goes(on_39: Advice) -> None:
+    assert all(one.today.acks_1.says == "loses" for one in on_39.groups[0].lines)
+
+
+def test_what_loses_most_comes_first(on_39: Advice) -> None:
+    says = [one.today.acks_all.says for one in on_39.groups[0].lines if one.after is not None]
+    first_survivor = next(
+        at
+        for at, one in enumerate(on_39.groups[0].lines)
+        if {one.today.acks_all.says, one.after.acks_all.says} == {"survives"}  # type: ignore[union-attr]
+    )
+    assert "loses" not in says[first_survivor:]
+
+
+def test_changes_are_those_that_the_model_confirms(on_39: Advice) -> None:
+    changes = {one.assume: one.saves for one in on_39.groups[0].remedies}
+    assert any("1 broker loses power, at the worst moment" in saves for saves in changes.values())
+    assert "flush.messages=1" in changes
+    assert not any(name.startswith("min.insync") for name in changes)
+
+
+def test_runs_of_the_catalogue_stand_beside_the_model(on_39: Advice) -> None:
+    measured = line(on_39.groups[0], "power-1-worst").measured
+    assert measured
+    assert measured[0].startswith("last-replica-standing on 3.9.1: lost 2,000")
+
+
+def test_a_single_replica_survives_a_kill_and_no_power_loss() -> None:
+    advice = advise(cluster("4.3", topic("logs", 1, 1), features={ELR: 1}))
+    assert all_says(advice, "power-1") == "loses"
+    assert all_says(advice, "kill") == "survives"
+    assert line(advice.groups[0], "kill").today.acks_1.says == "survives"
+
+
+def test_a_flushed_record_survives_the_loss_of_all_power() -> None:
+    advice = advise(cluster("4.3", topic("logs", 1, 1, configs={"flush.messages": "1"}), features={ELR: 1}))
+    assert all_says(advice, "power-1") == "survives"
+    assert all_says(advice, "disk") == "loses"
+
+
+def test_min_isr_above_rf_refuses_acks_all() -> None:
+    advice = advise(cluster("4.3", topic("logs", 1, 2)))
+    assert all_says(advice, "power-1") == "refused"
+    assert advice.dangers[0].kind == "below-min-isr"
+
+
+def test_topics_that_are_alike_are_one_group() -> None:
+    snapshot = cluster(
+        "3.9", topic("a", 1, 1), topic("b", 1, 1), topic("c", 1, 1, configs={"cleanup.policy": "compact"})
+    )
+    groups = advise(snapshot).groups
+    assert [one.group.topics for one in groups] == [("a", "b"), ("c",)]
+
+
+def test_a_topic_without_its_own_min_isr_takes_the_weakest_of_the_brokers() -> None:
+    bare = SnapshotTopic(name="bare", partitions=topic("x", 1, 1).partitions)
+    snapshot = cluster("3.9", bare)
+    brokers = tuple(
+        SnapshotBroker(
+            id=one.id,
+            address=one.address,
+            configs={"min.insync.replicas": str(one.id)},
+            metadata_versions=one.metadata_versions,
+        )
+        for one in snapshot.brokers
+    )
+    advice = advise(cluster("3.9", bare, brokers=brokers))
+    assert advice.groups[0].group.settings.min_isr == 1
+    assert any("brokers differ in min.insync.replicas: 1, 2, 3" in note for note in advice.notes)
+
+
+def test_the_worst_partitions_come_first() -> None:
+    advice = advise(
+        cluster(
+            "4.3",
+            topic("whole", 1, 1),
+            topic("behind", 2, 1, partition={"isr": (1,)}),
+            topic("dead", 1, 1, partition={"leader": -1, "isr": (), "elr": (2,)}),
+            topic("moving", 1, 1, partition={"replicas": (1, 2), "isr": (1, 2), "adding": (2,), "removing": (1,)}),
+        )
+    )
+    assert [(one.kind, one.count) for one in advice.dangers] == [
+        ("leaderless", 1),
+        ("last-replica", 1),
+        ("reassigned", 1),
+    ]
+    assert advice.dangers[0].examples == ("dead-0 (replicas 1, ISR none, ELR 2)",)
+
+
+def test_a_rack_counts_as_many_replicas_as_it_has() -> None:
+    racks = [SnapshotBroker(id=one, address="b:1", rack="only", metadata_versions=(4, 21)) for one in (1, 2)]
+    advice = advise(cluster("3.9", topic("a", 2, 1), brokers=tuple(racks)))
+    assert line(advice.groups[0], "rack-power").today.event.count == 2
+    assert all_says(advice, "rack-power") == "loses"
+
+
+def test_without_racks_nothing_is_said_about_them() -> None:
+    bare = tuple(SnapshotBroker(id=one, address="b:1", metadata_versions=(4, 21)) for one in (1, 2))
+    advice = advise(cluster("3.9", topic("a", 2, 1), brokers=bare))
+    assert all(one.today.event.key != "rack-power" for one in advice.groups[0].lines)
+    assert any("racks" in note for note in advice.notes)
+
+
+@pytest.mark.parametrize(
+    ("minor", "kafka", "variant"),
+    [
+        ("3.4", "3.4.1", "kraft"),
+        ("3.9", "3.9.2", "strict_min_isr_39"),
+        ("4.1", "4.1.0", "elr_410"),
+        ("4.3", "4.3.1", "elr_43"),
+    ],
+)
+def test_the_release_follows_from_the_levels_that_brokers_support(minor: str, kafka: str, variant: str) -> None:
+    found = release_of(cluster(minor))
+    assert (found.kafka, found.variant) == (kafka, variant)
+
+
+def test_patches_that_differ_are_noted() -> None:
+    assert any("--assume kafka=4.1.2" in note for note in release_of(cluster("4.1")).notes)
+
+
+def test_mixed_releases_count_as_the_oldest() -> None:
+    old = SnapshotBroker(id=9, address="b9:9092", metadata_versions=(4, 21))
+    found = release_of(cluster("4.3", brokers=(*cluster("4.3").brokers, old)))
+    assert found.kafka == "3.9.2"
+    assert "different releases (3.9, 4.3)" in found.notes[0]
+
+
+def test_an_unknown_release_is_refused_unless_it_is_assumed() -> None:
+    unknown = cluster("9.9", topic("a", 1, 1))
+    with pytest.raises(UsageError, match="the release of the brokers is not known"):
+        advise(unknown)
+    assert advise(unknown, assumed=parse_assumption("kafka=4.3.1")).release.kafka == "4.3.1"
+
+
+def test_a_metadata_version_below_kip_903_brings_its_bug_back() -> None:
+    names = [one.name for one in advise(cluster("3.9", features={"metadata.version": 8})).defects]
+    assert "KAFKA-14139" in names
+    assert "KAFKA-14139" not in [one.name for one in advise(cluster("3.9")).defects]
+
+
+def test_an_upgrade_alone_leaves_the_elr_off() -> None:
+    advice = advise(cluster("3.9", topic("a", 1, 1)), assumed=parse_assumption("kafka=4.3.1"))
+    assert advice.after is not None
+    assert not advice.after.is_elr_on
+    assert any("an upgrade alone does not turn it on" in note for note in advice.notes)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("kafka", "not NAME=VALUE"),
+        ("kafk=4.3.1", "did you mean"),
+        ("kafka=9.9.9", "does not know"),
+        ("kafka=4", "not a Kafka release"),
+        ("min.insync.replicas=0", "out of range"),
+        ("unclean.leader.election.enable=1", "true or false"),
+        ("replication.factor=99", "out of range"),
+    ],
+)
+def test_an_assumption_that_makes_no_sense_is_refused(text: str, says: str) -> None:
+    with pytest.raises(UsageError, match=says):
+        parse_assumption(text)
+
+
+def test_the_elr_cannot_be_assumed_on_a_release_without_it() -> None:
+    with pytest.raises(UsageError, match="this release has no ELR"):
+        advise(cluster("3.9", topic("a", 1, 1)), assumed=parse_assumption(f"{ELR}=1"))
+
+
+def test_a_pattern_that_no_topic_fits_is_refused_with_some_names() -> None:
+    with pytest.raises(UsageError, match="such as orders"):
+        advise(cluster("3.9", topic("orders", 1, 1)), pattern="payments*")
+
+
+def test_rf_beyond_the_explorer_is_unknown() -> None:
+    advice = advise(cluster("3.9", topic("wide", 8, 4)))
+    assert {one.today.acks_all.says for one in advice.groups[0].lines} == {"unknown"}
+
+
+def test_a_search_that_a_limit_ends_is_unknown() -> None:
+    advice = advise(cluster("3.9", topic("orders", 3, 2)), states_max=50)
+    assert all_says(advice, "kills-worst") == "unknown"
+
+
+def test_the_search_for_the_tolerance_finds_the_border_from_any_hint() -> None:
+    for border in range(6):
+        for hint in range(8):
+            found = tolerance(1, 5, lambda count, border=border: count > border, hint)
+            assert found == (border or None, border + 1 if border < 5 else None)
+
+
+def test_the_search_for_the_tolerance_ends_where_nothing_is_known() -> None:
+    assert tolerance(1, 5, lambda count: None if count > 2 else False, 1) == (2, None)
+
+
+def test_json_and_page_have_every_line(on_39: Advice) -> None:
+    plain = json.loads(json.dumps(plain_advice(on_39)))
+    (group,) = plain["groups"]
+    assert [one["key"] for one in group["lines"]] == [one.today.event.key for one in on_39.groups[0].lines]
+    assert group["lines"][0]["acks"]["all"]["says"] == "loses"
+    page = render_advice(on_39)
+    assert page.count("<tr>") == len(on_39.groups[0].lines) + 1
+    assert "<script" not in page
+
+
+def test_a_name_that_is_html_stays_text() -> None:
+    note = "<script>alert(1)</script>"
+    assert note not in render_advice(advise(cluster("3.9", topic("a", 1, 1), notes=(note,))))

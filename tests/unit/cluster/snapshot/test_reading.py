@@ -1,0 +1,209 @@
+"""What is read of a made cluster, and the one error for each thing that is wrong."""
+
+from __future__ import annotations
+
+import socket
+import time
+from pathlib import Path
+
+import pytest
+from made_cluster import (
+    API_VERSIONS,
+    AUTHENTICATE,
+    CLUSTER_AUTHORIZATION_FAILED,
+    CONFIGS,
+    METADATA,
+    TOPIC_AUTHORIZATION_FAILED,
+    MadeCluster,
+    served_cluster,
+)
+
+from cluster.snapshot import reading
+from cluster.snapshot.reading import read_cluster
+from cluster.snapshot.security import Login, Security
+from ebbtide.errors import UsageError
+from ebbtide.snapshot.file import read_snapshot, write_snapshot
+from ebbtide.snapshot.model import ClusterSnapshot
+
+PLAIN = Security()
+
+
+def read(cluster: MadeCluster, security: Security = PLAIN) -> ClusterSnapshot:
+    with served_cluster(cluster) as address:
+        return read_cluster([address], security)
+
+
+def refusal(cluster: MadeCluster, security: Security = PLAIN) -> str:
+    with pytest.raises(UsageError) as raised:
+        read(cluster, security)
+    return str(raised.value)
+
+
+def test_a_snapshot_has_brokers_racks_features_configs_and_elrs() -> None:
+    cluster = MadeCluster()
+    cluster.topics["orders"] = [
+        {"leader": -1, "replicas": [1, 2, 3], "isr": [], "elr": [2, 3]},
+        {"leader": 1, "replicas": [1, 2, 4], "isr": [1, 2], "elr": [], "adding": [4], "removing": [2]},
+    ]
+    snapshot = read(cluster)
+    (broker,) = snapshot.brokers
+    assert (broker.id, broker.rack, broker.metadata_versions, broker.problem) == (1, "a", (7, 30), None)
+    assert broker.configs == {"min.insync.replicas": "1", "unclean.leader.election.enable": "false"}
+    assert snapshot.features == cluster.features
+    assert snapshot.is_elr_on
+    (topic,) = snapshot.topics
+    assert (topic.name, topic.configs) == ("orders", {"min.insync.replicas": "2"})
+    first, second = topic.partitions
+    assert (first.leader, first.isr, first.elr) == (-1, (), (2, 3))
+    assert (second.adding, second.removing) == ((4,), (2,))
+
+
+def test_elrs_are_read_page_by_page() -> None:
+    cluster = MadeCluster()
+    cluster.page = 2
+    one = {"leader": 1, "replicas": [1], "isr": [1]}
+    cluster.topics = {name: [{**one, "elr": [index]} for index in range(3)] for name in ("a", "b")}
+    snapshot = read(cluster)
+    assert [partition.elr for topic in snapshot.topics for partition in topic.partitions] == [(0,), (1,), (2,)] * 2
+    assert cluster.asked.count(75) == 3
+
+
+def test_a_broker_without_describe_topic_partitions_says_no_elr() -> None:
+    cluster = MadeCluster()
+    cluster.keys = tuple(key for key in cluster.keys if key != 75)
+    assert read(cluster).topics[0].partitions[0].elr is None
+    assert 75 not in cluster.asked
+
+
+def test_nothing_is_asked_that_could_change_the_cluster() -> None:
+    cluster = MadeCluster()
+    read(cluster)
+    assert set(cluster.asked) <= {API_VERSIONS, METADATA, CONFIGS, 46, 75}
+
+
+def test_a_saved_snapshot_reads_back_the_same(tmp_path: Path) -> None:
+    snapshot = read(MadeCluster())
+    write_snapshot(tmp_path / "cluster.json", snapshot)
+    assert read_snapshot(tmp_path / "cluster.json") == snapshot
+
+
+def test_a_controller_listener_is_named() -> None:
+    cluster = MadeCluster()
+    cluster.keys = (1, 18, 55, 56, 62, 63)
+    assert "that is a listener of controllers" in refusal(cluster)
+
+
+def test_zookeeper_mode_is_named() -> None:
+    cluster = MadeCluster()
+    cluster.keys = (0, 1, 3, 4, 5, 6, 7, 18, 32)
+    assert "the cluster runs with ZooKeeper" in refusal(cluster)
+
+
+def test_a_broker_without_a_metadata_version_is_refused() -> None:
+    cluster = MadeCluster()
+    cluster.features = {}
+    assert "the broker names no metadata.version" in refusal(cluster)
+
+
+@pytest.mark.parametrize(
+    ("api", "code", "says"),
+    [
+        (32, TOPIC_AUTHORIZATION_FAILED, "the right DESCRIBE_CONFIGS on topics is missing"),
+        (-32, CLUSTER_AUTHORIZATION_FAILED, "the right DESCRIBE_CONFIGS on the cluster is missing"),
+    ],
+)
+def test_a_missing_right_is_named(api: int, code: int, says: str) -> None:
+    cluster = MadeCluster()
+    cluster.errors = {api: code}
+    assert says in refusal(cluster)
+    assert "docs/advise.md" in refusal(cluster)
+
+
+def test_without_the_right_to_see_reassignments_a_note_says_so() -> None:
+    cluster = MadeCluster()
+    cluster.errors = {46: CLUSTER_AUTHORIZATION_FAILED}
+    assert "reassignments under way are unknown" in read(cluster).notes[0]
+
+
+def test_no_visible_topic_is_noted() -> None:
+    cluster = MadeCluster()
+    cluster.topics = {}
+    assert "no topic is visible" in read(cluster).notes[0]
+
+
+def test_an_address_that_hangs_is_an_error_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "FIRST_ANSWER_S", 0.2)
+    cluster = MadeCluster()
+    cluster.silent = frozenset({API_VERSIONS})
+    begun = time.monotonic()
+    assert "no answer within 0.2 s" in refusal(cluster)
+    assert time.monotonic() - begun < 3
+
+
+def test_the_deadlines_leave_fifteen_seconds() -> None:
+    assert reading.SEARCH_S + reading.FIRST_ANSWER_S <= 16
+    assert reading.CONNECT_S + reading.FIRST_ANSWER_S < reading.SEARCH_S
+
+
+def test_a_port_without_a_listener_is_named() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+    with pytest.raises(UsageError, match="no broker answers") as raised:
+        read_cluster([address], PLAIN)
+    assert address in str(raised.value)
+    assert "Connection refused" in str(raised.value)
+
+
+def test_a_second_address_is_tried() -> None:
+    cluster = MadeCluster()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        dead = f"127.0.0.1:{server.getsockname()[1]}"
+    with served_cluster(cluster) as address:
+        assert read_cluster([dead, address], PLAIN).cluster_id == "made"
+
+
+@pytest.mark.parametrize(
+    ("answer", "says"),
+    [
+        (b"\x15\x03\x03\x00\x02\x02\x50", "security.protocol=SSL"),
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "not a port of Kafka"),
+    ],
+)
+def test_something_else_than_kafka_is_named(answer: bytes, says: str) -> None:
+    import threading
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            connection, _ = server.accept()
+            with connection:
+                connection.recv(1000)
+                connection.sendall(answer)
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        with pytest.raises(UsageError, match=says):
+            read_cluster([f"127.0.0.1:{server.getsockname()[1]}"], PLAIN)
+        thread.join(2.0)
+
+
+def test_a_login_is_made_before_anything_is_asked() -> None:
+    cluster = MadeCluster()
+    login = Login(mechanism="PLAIN", username="reader", password="tide")
+    read(cluster, Security(protocol="SASL_PLAINTEXT", login=login))
+    assert cluster.asked[:3] == [17, AUTHENTICATE, API_VERSIONS]
+
+
+def test_a_wrong_password_is_named_and_not_shown() -> None:
+    login = Login(mechanism="PLAIN", username="reader", password="ebbing")
+    said = refusal(MadeCluster(), Security(protocol="SASL_PLAINTEXT", login=login))
+    assert "the broker refused the login" in said
+    assert "user reader" in said
+    assert "ebbing" not in said
+
+
+def test_a_mechanism_that_the_broker_lacks_is_named_with_those_that_it_has() -> None:
+    login = Login(mechanism="SCRAM-SHA-512", username="reader", password="tide")
+    said = refusal(MadeCluster(), Security(protocol="SASL_PLAINTEXT", login=login))
+    assert "does not accept this SASL mechanism" in said
+    assert "PLAIN" in said

@@ -1,0 +1,85 @@
+"""Client properties for TLS and SASL, as Kafka's own tools take them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cluster.snapshot.security import Login, Security, security_from
+from ebbtide.errors import UsageError
+
+SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule required"
+PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+
+
+def security(folder: Path, text: str) -> Security:
+    path = folder / "client.properties"
+    path.write_text(text)
+    return security_from(path)
+
+
+def refusal(folder: Path, text: str) -> str:
+    with pytest.raises(UsageError) as raised:
+        security(folder, text)
+    return str(raised.value)
+
+
+def test_an_empty_file_is_plaintext(tmp_path: Path) -> None:
+    assert security(tmp_path, "# nothing\n") == Security()
+
+
+def test_a_login_may_go_over_several_lines_and_has_quotes(tmp_path: Path) -> None:
+    text = (
+        "security.protocol = SASL_SSL\nsasl.mechanism=SCRAM-SHA-512\nssl.truststore.type=PEM\n"
+        f'ssl.truststore.location=/ca.pem\nsasl.jaas.config={SCRAM} \\\n  username="reader" \\\n  password="a\\"b;c";\n'
+    )
+    assert security(tmp_path, text) == Security(
+        protocol="SASL_SSL",
+        login=Login(mechanism="SCRAM-SHA-512", username="reader", password='a"b;c'),
+        truststore=Path("/ca.pem"),
+    )
+
+
+def test_an_empty_identification_algorithm_checks_no_host(tmp_path: Path) -> None:
+    assert not security(tmp_path, "security.protocol=SSL\nssl.endpoint.identification.algorithm=\n").checks_host
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("security.protocol=TLS", "PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL"),
+        ("security.protocol=SASL_SSL", "GSSAPI"),
+        ("security.protocol=SASL_SSL\nsasl.mechanism=OAUTHBEARER", "OAUTHBEARER"),
+        ("security.protocol=SASL_SSL\nsasl.mechanism=PLAIN", "PlainLoginModule required"),
+        (
+            f'security.protocol=SASL_SSL\nsasl.mechanism=PLAIN\nsasl.jaas.config={SCRAM} username="a" password="b";',
+            "Plain",
+        ),
+        (f'security.protocol=SASL_SSL\nsasl.mechanism=PLAIN\nsasl.jaas.config={PLAIN} username="a";', "password"),
+        ("ssl.truststore.type=JKS\nssl.truststore.location=/a.jks", "keytool -exportcert -rfc -keystore /a.jks"),
+        ("ssl.truststore.location=/a.jks", "as PEM only"),
+        ("ssl.keystore.type=PKCS12\nssl.keystore.location=/a", "as PEM only"),
+        ("ssl.truststore.certificates=-----BEGIN", "ssl.truststore.location"),
+        ("ssl.endpoint.identification.algorithm=http", "https"),
+    ],
+)
+def test_what_is_not_supported_is_named(tmp_path: Path, text: str, says: str) -> None:
+    assert says in refusal(tmp_path, text)
+
+
+def test_no_password_is_shown(tmp_path: Path) -> None:
+    text = f'security.protocol=SASL_SSL\nsasl.mechanism=PLAIN\nsasl.jaas.config={PLAIN} username="a" password="ebbing";'
+    assert "ebbing" not in repr(security(tmp_path, text))
+
+
+def test_a_truststore_that_is_no_pem_is_named(tmp_path: Path) -> None:
+    (tmp_path / "ca.pem").write_text("not a certificate")
+    trust = security(tmp_path, f"security.protocol=SSL\nssl.truststore.location={tmp_path / 'ca.pem'}")
+    with pytest.raises(UsageError, match="the certificates cannot be read"):
+        trust.tls_context()
+
+
+def test_a_missing_truststore_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="No such file"):
+        security(tmp_path, "security.protocol=SSL\nssl.truststore.location=/no/ca.pem").tls_context()

@@ -1,0 +1,65 @@
+"""`ebbtide advise`, from the typed command to its tables."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from made_cluster import MadeCluster, served_cluster
+
+from harness.cli.main import main
+
+
+def made() -> MadeCluster:
+    cluster = MadeCluster()
+    cluster.topics = {"logs": [{"leader": 1, "replicas": [1], "isr": [1], "elr": []}]}
+    cluster.configs = {"logs": {"min.insync.replicas": "1"}}
+    return cluster
+
+
+def test_a_cluster_is_read_saved_and_read_again_from_the_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    saved, page = tmp_path / "cluster.json", tmp_path / "advice.html"
+    with served_cluster(made()) as address:
+        assert main(["advise", "--bootstrap", address, "--save", str(saved), "--html", str(page)]) == 0
+    first = capsys.readouterr().out
+    assert "RF 1, min ISR 1: 1 topic, 1 partition: logs" in first
+    assert "1 broker loses power" in first
+    assert page.read_text().startswith("<!doctype html>")
+    assert main(["advise", str(saved), "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert said["release"]["kafka"] == "4.3.1"
+    (group,) = said["groups"]
+    assert group["topics"] == ["logs"]
+
+
+def test_an_assumption_stands_beside_today(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with served_cluster(made()) as address:
+        assert main(["advise", "--bootstrap", address, "--assume", "flush.messages=1"]) == 0
+    said = capsys.readouterr().out
+    line = next(one for one in said.splitlines() if one.startswith("1 broker loses power"))
+    assert line.split()[-5:] == ["loses", "loses", "loses", "survives/survives", "-"]
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ([], "name the cluster, or a file of --save"),
+        (["c.json", "--bootstrap", "a:1"], "name the cluster, or a file of --save"),
+        (["--bootstrap", "nowhere"], "not an address"),
+        (["--bootstrap", "a:0"], "not an address"),
+        (["--bootstrap", "a:99999"], "not an address"),
+        (["no.json"], "No such file"),
+        (["c.json", "--command-config", "x"], "a file needs no connection"),
+        (["c.json", "--assume", "x=1"], "nothing that can be assumed"),
+        (["c.json", "--save", "/no/such/folder/c.json"], "cannot be written"),
+        (["--bootstrap", "a:1", "--command-config", "/no/client.properties"], "No such file"),
+    ],
+)
+def test_wrong_words_are_one_error(words: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["advise", *words]) == 4
+    said = capsys.readouterr().err
+    assert says in said
+    assert "Traceback" not in said
