@@ -71,7 +71,7 @@ def test_a_run_that_is_ended_leaves_its_record_and_nothing_else(
 
     # The kernel ends a killed run's pid namespace, a moment after its first process.
     wait_until(
-        lambda: leftovers() == [], awaited="nothing to be left", timeout_s=10, last_seen=lambda: "; ".join(leftovers())
+        lambda: leftovers() == [], awaited="nothing to be left", timeout_s=60, last_seen=lambda: "; ".join(leftovers())
     )
     assert read_manifest(record).status == "interrupted"
     assert "Traceback" not in run.text()

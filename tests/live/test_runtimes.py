@@ -105,7 +105,7 @@ def test_a_client_is_in_the_client_namespace_and_in_the_ledger(cluster: Cluster)
     client = cluster.runtime.start_client(["sleep", "300"], name="client", output=cluster.folder / "logs/client.log")
     try:
         wait_until(
-            lambda: Path(f"/proc/{client.pid}/cmdline").read_bytes().startswith(b"sleep"), awaited="it", timeout_s=5
+            lambda: Path(f"/proc/{client.pid}/cmdline").read_bytes().startswith(b"sleep"), awaited="it", timeout_s=60
         )
         namespace = Path(f"/proc/{client.pid}/ns/net").stat().st_ino
         assert namespace == Path(f"/run/netns/ebbtide-{cluster.run_id}-clients").stat().st_ino

@@ -124,7 +124,7 @@ def test_a_hundred_thousand_records_at_full_speed_are_journalled_read_and_final(
     wait_until(
         lambda: [workload.high_watermark("full", number) for number in (0, 1)] == [50_000, 50_000],
         awaited="the sampler to see the HW",
-        timeout_s=5,
+        timeout_s=60,
     )
     assert [end.is_clean for end in workload.stop_producers()] == [True]
     final = workload.final_read()

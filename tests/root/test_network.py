@@ -94,7 +94,7 @@ def test_a_node_is_reached_by_its_own_loopback_and_not_from_the_host(
 ) -> None:
     with call_in_namespace(paths[1], lambda: socket.create_server((address_of(1), 9092))) as server:
         server.settimeout(0.5)
-        call_in_namespace(paths[1], lambda: socket.create_connection((address_of(1), 9092), timeout=2)).close()
+        call_in_namespace(paths[1], lambda: socket.create_connection((address_of(1), 9092), timeout=30)).close()
         server.accept()[0].close()
         with contextlib.suppress(OSError):  # whatever the host has at this address, it is not the node
             socket.create_connection((address_of(1), 9092), timeout=0.3).close()

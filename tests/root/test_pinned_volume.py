@@ -39,4 +39,4 @@ def test_a_mount_namespace_made_meanwhile_does_not_keep_the_dead_file_system(tmp
             volume.undo()
             assert foreign.stdin is not None
             foreign.stdin.close()
-    wait_until(lambda: not volume._loop_devices(), awaited="the loop devices to go", timeout_s=5)
+    wait_until(lambda: not volume._loop_devices(), awaited="the loop devices to go", timeout_s=60)

@@ -103,6 +103,6 @@ def test_nothing_but_the_volume_is_ever_frozen(volume: Volume) -> None:
     pulses = Pulses(Slowness(folder=volume.folder, image=volume.image), delay_s=1.5, period_s=3.0)
     assert (slowest_s(volume, 20, enough_s=0.75) >= 0.75, pulses.end_status()) == (True, None)
     volume.unmount()
-    wait_until(lambda: pulses.end_status() == 0, awaited="the pulses to end with their volume", timeout_s=5)
+    wait_until(lambda: pulses.end_status() == 0, awaited="the pulses to end with their volume", timeout_s=60)
     timed_write(Path(volume.folder), 20.0)
     pulses.end()

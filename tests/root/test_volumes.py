@@ -93,7 +93,7 @@ def test_undoing_waits_for_the_last_user_of_the_loop_device(volume: Volume) -> N
         opened.close()
         assert volume.undo()
         assert not loop_devices_of(volume.image)
-        assert user.wait(timeout=10) == 0
+        assert user.wait(timeout=60) == 0
 
 
 def test_an_image_that_is_there_already_is_not_overwritten(ledger: Ledger, tmp_path: Path) -> None:

@@ -107,7 +107,7 @@ class Up:
         self.ended: list[BaseException | None] = []
         self.thread = threading.Thread(target=self._serve)
         self.thread.start()
-        wait_until(lambda: status_of("one"), awaited="the daemon", timeout_s=10)
+        wait_until(lambda: status_of("one"), awaited="the daemon", timeout_s=60)
 
     def _serve(self) -> None:
         try:

@@ -90,7 +90,7 @@ class FakeRuntime:
     def kill(self, node_id: int) -> None:
         self._send(signal.SIGKILL)
         if not self.lazy:
-            self.popen.wait(5)
+            self.popen.wait(60)
 
     def stop(self, node_id: int, timeout_s: float) -> None:
         self._send(signal.SIGTERM)

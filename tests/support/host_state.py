@@ -47,7 +47,7 @@ class HostState:
         return new + [f"sysctl {name} is {now}, was {was[name]}" for name, now in self.sysctls if was[name] != now]
 
 
-def left_after(before: HostState, *marks: str, timeout_s: float = 5.0) -> list[str]:
+def left_after(before: HostState, *marks: str, timeout_s: float = 30.0) -> list[str]:
     """`left_since`, once nothing is or time is up.
 
     The kernel frees the mounts of a container that ended, and the loop devices below them, a moment later.

@@ -37,4 +37,4 @@ def up(no_clusters: None, tmp_path: Path) -> Iterator[Up]:
     yield cluster
     with contextlib.suppress(HarnessError):  # it has ended in the test
         end("one")
-    cluster.thread.join(10)
+    cluster.thread.join(60)

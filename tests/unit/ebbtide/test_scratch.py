@@ -78,7 +78,7 @@ def test_clean_removes_what_a_killed_judging_left(
 ) -> None:
     process, folder = owner
     process.kill()
-    wait_until(lambda: process.poll() is not None, awaited="the owner's end", timeout_s=5)
+    wait_until(lambda: process.poll() is not None, awaited="the owner's end", timeout_s=60)
     nothing: list[Container] = []
     monkeypatch.setattr("cluster.clean.ledgers_dir", lambda: tmp_path / "ledger")
     monkeypatch.setattr("cluster.clean.abandoned_containers", lambda known: nothing)

@@ -191,7 +191,7 @@ def test_a_step_that_did_nothing_proves_nothing_and_says_why(kind: StepKind, tmp
     view.poll()
     if kind == "resume":
         os.kill(idle, signal.SIGSTOP)
-        wait_until(lambda: state_of(idle) == "T", awaited="a stopped process", timeout_s=5.0)
+        wait_until(lambda: state_of(idle) == "T", awaited="a stopped process", timeout_s=60)
     schedule = Schedule(
         steps_of(kind),
         record=tmp_path,

@@ -238,7 +238,7 @@ def test_what_a_broker_describes_is_kept_as_it_said_it(
 ) -> None:
     thread, answers, stopping = _describer(broker(_describe_reply(elr)).address)
     thread.start()
-    wait_until(lambda: len(answers) >= 2, awaited="two answers", timeout_s=5)
+    wait_until(lambda: len(answers) >= 2, awaited="two answers", timeout_s=60)
     stopping.set()
     thread.join()
     journal = JournalWriter(tmp_path / "describer.journal", JournalHeader(table="described", topics=("t",)))
@@ -254,6 +254,6 @@ def test_a_broker_that_cannot_describe_is_not_asked_to(broker: Callable[[Reply],
     old = broker(_describe_reply([], speaks=False))
     thread, answers, _ = _describer(old.address)
     thread.start()
-    thread.join(5)
+    thread.join(60)
     assert not thread.is_alive()
     assert (len(old.requests), len(answers)) == (1, 0)

@@ -135,7 +135,7 @@ class Run:
             self.transactions.advance(finish=finish)
             return until()
 
-        wait_until(has_reached, awaited="the transactions", timeout_s=5)
+        wait_until(has_reached, awaited="the transactions", timeout_s=60)
 
     def fill(self, count: int = 4) -> int:
         """Hand over at most so many records to the transaction; how many went."""

@@ -77,7 +77,7 @@ def served(answer: Callable[[int, bytes], Any]) -> Iterator[BrokerConnection]:
         address = f"127.0.0.1:{server.getsockname()[1]}"
         with BrokerConnection(address, connect_timeout_s=2.0, request_timeout_s=2.0) as connection:
             yield connection
-        thread.join(2.0)
+        thread.join(60)
 
 
 def test_a_replica_says_its_end_its_last_epoch_and_the_partitions_epoch() -> None:

@@ -204,7 +204,7 @@ def test_a_signal_is_heard_once_in_the_user_namespace(number: signal.Signals) ->
     os.killpg(outside.pid, number)
     with outside.stdout:
         assert outside.stdout.read() == "True None\n"
-    assert outside.wait(10) == 0
+    assert outside.wait(60) == 0
 
 
 @pytest.mark.usefixtures("in_namespace")
@@ -221,7 +221,7 @@ def test_with_the_process_outside_everything_in_the_namespaces_dies(tmp_path: Pa
         assert select.select([reader], [], [], 10)[0], "a process in the namespaces lives on"
         assert reader.read() == b""
     outside.stdout.close()
-    outside.wait(10)
+    outside.wait(60)
 
 
 @pytest.mark.parametrize("address", ["tcp://10.0.0.1:2375", "ssh://user@host"])
@@ -328,7 +328,7 @@ def test_the_inside_of_a_helper_gives_the_exit_code_and_what_it_made(
     made = tmp_path / "runs" / "made"
     inside, ours = helper(f"mkdir {made.parent}; echo ${PRIVILEGES_VARIABLE} >{made}; exit 5")
     assert ours.recv(1) == bytes([5])
-    assert inside.wait(10) == 5
+    assert inside.wait(60) == 5
     assert made.read_text() == "helper container\n"
     assert {path.stat().st_uid for path in (made, made.parent)} == {65534}
 

@@ -58,13 +58,13 @@ class Bench:
         answer = "armed" if isinstance(command, Arm) else "released"
         before = len(self.events(answer))
         self._todo.append(lambda: self._proxy.command(command))
-        wait_until(lambda: len(self.events(answer)) > before, awaited=answer, timeout_s=5)
+        wait_until(lambda: len(self.events(answer)) > before, awaited=answer, timeout_s=60)
 
     def events(self, what: str) -> list[WireEvent]:
         return [event for event in self.told if event.event == what]
 
     def await_event(self, what: str) -> WireEvent:
-        wait_until(lambda: self.events(what), awaited=what, timeout_s=5)
+        wait_until(lambda: self.events(what), awaited=what, timeout_s=60)
         return self.events(what)[-1]
 
     def close(self) -> None:

@@ -50,7 +50,7 @@ def test_an_interrupted_judgement_says_so_and_leaves_no_process(
     if judging.returncode != -number:  # it was past the interpreter's own start
         told = [line for line in errors.splitlines() if not line.startswith("judging 1 record")]
         assert (judging.returncode, told) == (3, ["interrupted"])
-    assert psutil.wait_procs(children, timeout=10)[1] == []
+    assert psutil.wait_procs(children, timeout=60)[1] == []
     assert list(scratch.iterdir()) == []
 
 
@@ -85,5 +85,5 @@ def test_a_signal_as_judging_begins_leaves_neither_a_jvm_nor_a_folder(times: int
         for _ in range(times):
             verb.send_signal(signal.SIGTERM)
         assert verb.wait(90) == 3
-    assert psutil.wait_procs(children, timeout=10)[1] == []
+    assert psutil.wait_procs(children, timeout=60)[1] == []
     assert list(tmp_path.iterdir()) == []

@@ -83,7 +83,7 @@ def test_partitions_are_spread_over_the_brokers() -> None:
 
 def test_the_end_is_reported_once_it_has_come(up: Up) -> None:
     end("one")
-    up.thread.join(10)
+    up.thread.join(60)
     assert up.ended == [None]
     assert cluster_statuses() == []
 
@@ -93,14 +93,14 @@ def test_the_end_of_whoever_it_is_tied_to_is_its_end(tmp_path: Path) -> None:
     cluster = Up(tmp_path, reader)
     assert cluster.thread.is_alive()
     os.close(writer)
-    cluster.thread.join(10)
+    cluster.thread.join(60)
     os.close(reader)
     assert cluster.ended == [None]
 
 
 def test_a_run_that_fails_ends_its_owner_with_the_failure(up: Up) -> None:
     up.session.dies = HarnessError("broker-2 died by itself")
-    up.thread.join(10)
+    up.thread.join(60)
     assert [str(error) for error in up.ended] == ["broker-2 died by itself"]
     with pytest.raises(HarnessError, match="ended instead of answering"):
         ask("one", AskStatus())
@@ -124,7 +124,7 @@ def test_a_name_that_is_taken_is_refused_and_a_dead_owners_is_not(up: Up) -> Non
     with pytest.raises(UsageError, match="a cluster of this name is up"):
         control.choose_name("one")
     end("one")
-    up.thread.join(10)
+    up.thread.join(60)
     stale = sockets_dir() / "one.sock"
     with open_control_socket("one"):
         left = stale.with_name("left.sock")

@@ -84,7 +84,7 @@ def test_a_rule_on_the_wire_is_armed_until_something_comes_by(
     assert main(["fault", "release", "clients"]) == ExitCode.USAGE
     assert "where:   clients" in capsys.readouterr().err
     end("one")
-    cluster.thread.join(10)
+    cluster.thread.join(60)
 
 
 def test_what_waits_for_a_trigger_may_have_something_to_do_by_then(up: Up) -> None:
