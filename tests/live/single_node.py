@@ -19,15 +19,12 @@ from pathlib import Path
 
 import pytest
 
-from cluster.jars.releases import jars_of
 from cluster.kafka_api.connection import BrokerConnection, WireError
+from cluster.runtime.jvm import Installation, installation_of, java_command
 from cluster.runtime.storage import cluster_id
-from ebbtide.java import require_java
 from ebbtide.waiting import wait_until
 
 VERSION = os.environ.get("EBBTIDE_TEST_KAFKA", "4.3.1")
-
-_JVM = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData")
 
 
 class SingleNode:
@@ -36,15 +33,14 @@ class SingleNode:
     `address` and `controller` are the `host:port` of its listeners, `data_dir` its log.dirs folder, `log_file` its log.
     """
 
-    def __init__(self, folder: Path, jars: list[Path], properties: dict[str, str] | None = None) -> None:
+    def __init__(self, folder: Path, installation: Installation, properties: dict[str, str] | None = None) -> None:
         broker_port, controller_port = _free_ports(2)
         self._folder = folder
         self.address = f"127.0.0.1:{broker_port}"
         self.controller = f"127.0.0.1:{controller_port}"
         self.data_dir = folder / "data"
         self.log_file = folder / "kafka.log"
-        self._java = str(require_java().executable)
-        self._class_path = os.pathsep.join(map(str, jars))
+        self._installation = installation
         self._properties = folder / "server.properties"
         settings = {
             "process.roles": "broker,controller",
@@ -94,8 +90,9 @@ class SingleNode:
         self._process.send_signal(number)
 
     def _jvm(self, arguments: list[str]) -> list[str]:
+        main, *rest = arguments
         # Killed, it leaves the codecs' libraries where it had put them.
-        return [self._java, *_JVM, f"-Djava.io.tmpdir={self._folder}", "-cp", self._class_path, *arguments]
+        return java_command(self._installation, main, rest, options=[f"-Djava.io.tmpdir={self._folder}"])
 
     def _answers(self) -> bool:
         assert self._process is not None
@@ -110,7 +107,7 @@ class SingleNode:
 @contextmanager
 def single_node(folder: Path, version: str = VERSION) -> Iterator[SingleNode]:
     """A node of a fetched release in `folder`; killed at the end. Raises `HarnessError` if it is not fetched."""
-    node = SingleNode(folder, jars_of(version))
+    node = SingleNode(folder, installation_of(version))
     try:
         yield node
     finally:

@@ -23,6 +23,7 @@ from every_kind import CODECS, PROPERTIES, topics, write_every_kind
 from single_node import SingleNode
 
 from cluster.jars.releases import ensure, jars_of
+from cluster.runtime.jvm import installation_of
 from ebbtide.kraft.follower import FollowedItem, MetadataFollower
 from ebbtide.kraft.image import MetadataImage
 from ebbtide.kraft.records import MetadataRecord
@@ -67,7 +68,7 @@ def written_node(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPa
     dump_tool = DUMPED_BY.get(version, version)
     ensure([version, dump_tool])
     folder = tmp_path_factory.mktemp(version)
-    node = SingleNode(folder, jars_of(version), PROPERTIES)
+    node = SingleNode(folder, installation_of(version), PROPERTIES)
     try:
         follower = MetadataFollower(node.data_dir / METADATA_FOLDER, mirror=folder / "mirror")
         followed, news = follower.poll(), 0

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
 from pathlib import Path
@@ -45,7 +46,7 @@ def imports_in(root: Path) -> list[Import]:
     return [
         Import(name, found)
         for name, path in modules.items()
-        for found in sorted(_imports_of(ast.parse(path.read_text()), modules.keys()) - {name})
+        for found in sorted(_named_modules(path.read_text()) & modules.keys() - {name})
     ]
 
 
@@ -95,12 +96,13 @@ def _dotted_name(path: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-def _imports_of(tree: ast.Module, modules: Iterable[str]) -> set[str]:
-    known = set(modules)
-    return {name for name in _named_modules(tree) if name in known}
+@cache
+def _named_modules(text: str) -> frozenset[str]:
+    """What a module's text imports. Parsed once: copies of the project differ in one file."""
+    return frozenset(_imported_names(ast.parse(text)))
 
 
-def _named_modules(tree: ast.Module) -> Iterator[str]:
+def _imported_names(tree: ast.Module) -> Iterator[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)

@@ -9,16 +9,19 @@ from __future__ import annotations
 import os
 import random
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 from damage import Damage, combine, copy_of, damages, flaw, removals, remove_sums, write_current_sums
 from plant import plant_aborted_read, plant_divergence, plant_duplicate, plant_lost_tail
 from real_records import NAMES, unpack_record
 
+from analysis.evidence.wholeness import gaps
 from analysis.judging.many_records import judge_many
+from ebbtide.record.manifest import read_manifest
+from ebbtide.record.sums import SUMS
 from ebbtide.record.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -40,10 +43,24 @@ _REMOVED = 2
 _PAIRS = 1
 """So many pairs of damages each record has."""
 
-_AT_ONCE = 150
+_AT_ONCE = 200
 """Copies that are judged together, and on the disk at one time."""
 
 _NOTHING = Damage("nothing", lambda _: None)
+
+
+class DamagedCopy(NamedTuple):
+    """A damage of a record, with the record's checksums or, as of an old version, without."""
+
+    record: Path
+    damage: Damage
+    has_sums: bool = True
+
+    def make(self, folder: Path) -> Path:
+        copy = copy_of(self.record, folder, self.damage)
+        if not self.has_sums:
+            remove_sums(copy)
+        return copy
 
 
 def records(folder: Path) -> Iterator[Path]:
@@ -72,49 +89,58 @@ def pairs(record: Path) -> list[Damage]:
     return [combine(*rolled.sample(found, 2)) for _ in range(_PLACES or _PAIRS)]
 
 
-def flaws(spark: SparkSession, damaged: Sequence[tuple[Path, list[Damage]]], folder: Path) -> list[str]:
-    """What is wrong with the verdicts on damaged copies of the records, all of which are judged together."""
-    whole = [(record, copy_of(record, folder / f"{record.name}.whole", _NOTHING)) for record, _ in damaged]
-    before = dict(zip((record for record, _ in whole), judge_many([copy for _, copy in whole], spark), strict=True))
-    each = [(record, damage) for record, found in damaged for damage in found]
-    found: list[str] = []
+def damaged_copies(record: Path) -> Iterator[DamagedCopy]:
+    """What is done to a record: first nothing, then damages with its checksums, then without."""
+    yield DamagedCopy(record, _NOTHING)
+    found = sample_damage([*removals(record)], record.name)
+    found += damages(record, _SEED, _PLACES) if _ALL else sample_damage([*damages(record, _SEED, 1)], record.name)[:1]
+    for damage in [*found, *pairs(record)]:
+        yield DamagedCopy(record, damage)
+    others = [one for one in removals(record) if one.name != f"{SUMS} removed"]
+    for damage in sample_damage(others, f"{record.name} unsummed"):
+        yield DamagedCopy(record, damage, has_sums=False)
+
+
+@pytest.fixture(scope="module")
+def flaws(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[bool, list[str]]:
+    """What is wrong with the verdicts on damaged copies, with checksums (True) and without.
+
+    All are judged in the same Spark jobs, and each is compared with the verdict on its record. Of a whole record that
+    is the same with checksums and without: either way it has no gap.
+    """
+    folder = tmp_path_factory.mktemp("damaged")
+    each: list[DamagedCopy] = []
+    for record in records(folder / "whole"):
+        assert gaps(record, read_manifest(record)) == ()
+        write_current_sums(record)
+        assert gaps(record, read_manifest(record)) == ()
+        each += damaged_copies(record)
+    before: dict[Path, Verdict] = {}
+    found: dict[bool, list[str]] = {True: [], False: []}
     for first in range(0, len(each), _AT_ONCE):
         part = each[first : first + _AT_ONCE]
-        copies = [copy_of(record, folder / str(number), damage) for number, (record, damage) in enumerate(part)]
-        for (record, damage), (copy, after) in zip(part, judge_many(copies, spark), strict=True):
-            verdict = before[record][1]
-            assert isinstance(verdict, Verdict), verdict
-            if (wrong := flaw(verdict, after)) is not None:
-                found.append(f"{record.name}: {damage.name}: {wrong}")
+        copies = [one.make(folder / str(number)) for number, one in enumerate(part)]
+        for one, (copy, after) in zip(part, judge_many(copies, spark), strict=True):
+            if one.damage is _NOTHING:
+                assert isinstance(after, Verdict), after
+                before[one.record] = after
+            elif (wrong := flaw(before[one.record], after)) is not None:
+                found[one.has_sums].append(f"{one.record.name}: {one.damage.name}: {wrong}")
             shutil.rmtree(copy)
+    assert len(before) == len(NAMES) + len(_PLANTED)
     return found
 
 
 @pytest.mark.slow
 @pytest.mark.spark
-def test_no_damage_and_nothing_missing_makes_a_verdict_better(spark: SparkSession, tmp_path: Path) -> None:
-    damaged = []
-    for record in records(tmp_path / "whole"):
-        write_current_sums(record)
-        found = [*sample_damage([*removals(record)], record.name)]
-        found += (
-            damages(record, _SEED, _PLACES) if _ALL else sample_damage([*damages(record, _SEED, 1)], record.name)[:1]
-        )
-        found += pairs(record)
-        damaged.append((record, found))
-    assert flaws(spark, damaged, tmp_path) == []
+def test_no_damage_and_nothing_missing_makes_a_verdict_better(flaws: dict[bool, list[str]]) -> None:
+    assert flaws[True] == []
 
 
 @pytest.mark.slow
 @pytest.mark.spark
-def test_nothing_missing_makes_the_verdict_better_on_a_record_without_checksums(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    damaged = []
-    for record in records(tmp_path / "whole"):
-        remove_sums(record)
-        damaged.append((record, sample_damage([*removals(record)], f"{record.name} unsummed")))
-    assert flaws(spark, damaged, tmp_path) == []
+def test_nothing_missing_makes_the_verdict_better_on_a_record_without_checksums(flaws: dict[bool, list[str]]) -> None:
+    assert flaws[False] == []
 
 
 @pytest.mark.spark
