@@ -19,13 +19,16 @@ from analysis.advise.events import (
 )
 from analysis.advise.groups import TopicGroup
 
-_NO_PROMISE = EventAnswer(says="loses", within="no broker answers a send with acks=0, so nothing is promised")
+_ON_ITS_WAY = EventAnswer(
+    says="unknown", within="no broker answers a send with acks=0; what is on its way to a leader that goes may be lost"
+)
+_AS_ACKS_1 = EventAnswer(says="loses", within="what loses a record with acks=1 loses one with acks=0")
 
 
 class AdviceLine(msgspec.Struct, frozen=True, kw_only=True):
     """One event, and what the model says of it for acks=1 and acks=all.
 
-    acks=0 is no question to the model: each event ends a connection to a leader, and what was on its way is lost.
+    acks=0 is no question to the model, because no broker answers such a send.
     """
 
     event: AdvisedEvent
@@ -34,8 +37,8 @@ class AdviceLine(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def acks_0(self) -> EventAnswer:
-        """What is lost with acks=0."""
-        return _NO_PROMISE
+        """What is lost with acks=0: what acks=1 loses, and maybe more."""
+        return _AS_ACKS_1 if self.acks_1.says == "loses" else _ON_ITS_WAY
 
     @property
     def badness(self) -> tuple[int, int]:

@@ -19,6 +19,7 @@ from analysis.spec.model import words as w
 from analysis.spec.model.bounds import ADMIN_KINDS, MAX_BUDGET, Bounds
 from analysis.spec.model.machine import Machine
 from analysis.spec.model.words import DATA_BITS, MAX_RECORDS
+from analysis.spec.partition import Cluster
 from analysis.spec.variants import VARIANTS, cluster_for
 from ebbtide.errors import UsageError
 from ebbtide.releases.feature_levels import ELR_VERSION
@@ -52,8 +53,12 @@ def describe_operation(operation: Operation) -> str:
     return " ".join(part for part in (operation.kind, whom, number) if part)
 
 
-def schedule_of(variant: str, bounds: Bounds, found: Trace) -> list[Operation]:
-    loses = _loses(variant, bounds)
+def schedule_of(variant: str, bounds: Bounds, found: Trace, cluster: Cluster | None = None) -> list[Operation]:
+    """Return the operations that bring a counterexample about.
+
+    Raises UsageError where none do. `cluster` has the feature levels; None: those of a new cluster.
+    """
+    loses = _loses(variant, bounds, cluster)
     operations = _operations(found)
     schedule = next((one for one in _variations(operations, bounds) if loses(one)), None)
     if schedule is None:
@@ -74,9 +79,9 @@ class PlayabilityFilter:
 
     TRIES = 200
 
-    def __init__(self, variant: str, bounds: Bounds) -> None:
+    def __init__(self, variant: str, bounds: Bounds, cluster: Cluster | None = None) -> None:
         self._bounds = bounds
-        self._loses = _loses(variant, bounds)
+        self._loses = _loses(variant, bounds, cluster)
         self._tried: set[tuple[Operation, ...]] = set()
 
     def __call__(self, found: Trace) -> bool:
@@ -89,8 +94,8 @@ class PlayabilityFilter:
         return len(self._tried) > self.TRIES or any(self._loses(one) for one in _variations(operations, self._bounds))
 
 
-def _loses(variant: str, bounds: Bounds) -> Callable[[Sequence[Operation]], bool]:
-    machine = ample_machine(variant, bounds, elr=VARIANTS[variant].has_elr)
+def _loses(variant: str, bounds: Bounds, cluster: Cluster | None) -> Callable[[Sequence[Operation]], bool]:
+    machine = ample_machine(variant, bounds, elr=VARIANTS[variant].has_elr, cluster=cluster)
 
     def loses(operations: Sequence[Operation]) -> bool:
         played = play(machine, operations)
@@ -189,8 +194,11 @@ def _without_needless(schedule: list[Operation], loses: Callable[[Sequence[Opera
     return schedule
 
 
-def ample_machine(variant: str, bounds: Bounds, *, elr: bool) -> Machine:
-    """Return the variant's machine with budgets for any schedule."""
+def ample_machine(variant: str, bounds: Bounds, *, elr: bool, cluster: Cluster | None = None) -> Machine:
+    """Return the variant's machine with budgets for any schedule.
+
+    `cluster` has the feature levels, instead of those of a new cluster with the ELR on or off.
+    """
     unbounded = msgspec.structs.replace(
         bounds,
         records=MAX_RECORDS,
@@ -205,5 +213,6 @@ def ample_machine(variant: str, bounds: Bounds, *, elr: bool) -> Machine:
         in_turn=False,
         acks="all",
     )
-    cluster = cluster_for(RELEASE_OF[variant], {ELR_VERSION: int(elr)}, (0,))
+    if cluster is None:
+        cluster = cluster_for(RELEASE_OF[variant], {ELR_VERSION: int(elr)}, (0,))
     return Machine(VARIANTS[variant], cluster, unbounded)

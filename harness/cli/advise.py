@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ebbtide.errors import ExitCode, UsageError
+from harness.cli.advise_scenarios import check_folder, write_scenarios
 from harness.cli.command import Args, Command
 from harness.cli.scenario_file import check_writable
 
@@ -50,6 +51,12 @@ def command() -> Command:
     command.option("--save", type=Path, metavar="FILE", help="write what was read, for a later `ebbtide advise FILE`")
     command.flag("--json", help="print the advice as one JSON object")
     command.option("--html", type=Path, metavar="FILE", help="also write the advice as one page")
+    command.option(
+        "--scenario",
+        type=Path,
+        metavar="FOLDER",
+        help="also write a scenario for each line, which `ebbtide run` shows on real Kafka here",
+    )
     return command
 
 
@@ -62,6 +69,8 @@ def run(args: Args) -> ExitCode:
     for path, option in ((args.save, "--save"), (args.html, "--html")):
         if path is not None:
             check_writable(path, "file", option)
+    if args.scenario is not None:
+        check_folder(args.scenario)
     snapshot = _snapshot(args)
     if args.save is not None:
         write_snapshot(args.save, snapshot)
@@ -70,6 +79,7 @@ def run(args: Args) -> ExitCode:
         from analysis.advise.page import write_advice
 
         write_advice(args.html, advice)
+    written = [] if args.scenario is None else write_scenarios(args.scenario, advice)
     if args.json:
         from analysis.advise.plain import plain_advice
 
@@ -78,6 +88,8 @@ def run(args: Args) -> ExitCode:
     from harness.cli.advise_table import print_advice
 
     print_advice(advice)
+    for said in written:
+        print(said)
     for path, what in ((args.save, "snapshot"), (args.html, "page")):
         if path is not None:
             print(f"{what}: {path}")

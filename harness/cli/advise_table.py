@@ -39,7 +39,7 @@ def print_advice(advice: Advice) -> None:
     for when, meaning in WHEN_MEANS.items():
         _say(f"{when}:", meaning)
     _say("survives:", "the model has no way to lose the record within the bounds; every state was searched")
-    _say("acks=0:", "nothing is promised; what is on its way is lost whenever a leader changes")
+    _say("acks=0:", "nothing is promised; unknown means that what is on its way to a leader that goes may be lost")
 
 
 def _print_group(advised: AdvisedGroup, advice: Advice) -> None:

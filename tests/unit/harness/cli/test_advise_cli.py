@@ -63,3 +63,17 @@ def test_wrong_words_are_one_error(words: list[str], says: str, capsys: pytest.C
     said = capsys.readouterr().err
     assert says in said
     assert "Traceback" not in said
+
+
+def test_scenarios_go_into_an_empty_folder_and_can_be_validated(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "lines"
+    with served_cluster(made()) as address:
+        assert main(["advise", "--bootstrap", address, "--scenario", str(folder)]) == 0
+        said = capsys.readouterr().out
+        assert main(["advise", "--bootstrap", address, "--scenario", str(folder)]) == 4
+    assert "the folder is not empty" in capsys.readouterr().err
+    files = sorted(folder.glob("*.toml"))
+    assert f"scenarios: {len(files)} files" in said
+    assert main(["validate", *map(str, files)]) == 0

@@ -1,0 +1,204 @@
+"""A scenario for each line: what real Kafka must show, on this release with these features."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import msgspec
+import tomli_w
+from packaging.version import Version
+
+from analysis.advise.answers import STATES_MAX, EventAnswer
+from analysis.advise.groups import NEVER, GroupSettings, TopicGroup
+from analysis.advise.lag_steps import lag_steps, plain_steps
+from analysis.advise.lines import AdviceLine
+from analysis.advise.release import ReleaseFacts
+from analysis.advise.schedules import ShownSchedule, schedule_for
+from analysis.spec.generate_steps import FIRST_COUNT, steps_of
+from ebbtide.errors import EbbtideError
+from ebbtide.releases.feature_levels import ELR_VERSION
+from ebbtide.scenario.model import (
+    ClusterSpec,
+    ConsumerSpec,
+    LossExpectation,
+    Prediction,
+    ProducerSpec,
+    Scenario,
+    TopicSpec,
+)
+from ebbtide.scenario.parse import parse
+from ebbtide.scenario.parts import MAX_BROKERS
+from ebbtide.scenario.write import brief_text_of
+from ebbtide.snapshot.model import FLUSH_MESSAGES, FLUSH_MS, UNCLEAN
+
+
+class LineScenario(msgspec.Struct, frozen=True, kw_only=True):
+    """The scenario of a line for one acks; `text` is None where there is none, and `why` says why."""
+
+    name: str
+    text: str | None = None
+    why: str = ""
+
+
+def scenarios_of(
+    group: TopicGroup, lines: Sequence[AdviceLine], release: ReleaseFacts, *, prefix: str, states_max: int = STATES_MAX
+) -> Iterator[LineScenario]:
+    """Yield the scenarios of a group's lines: one for acks=all, and one for acks=0 and 1."""
+    for line in lines:
+        base = f"{prefix}-{line.event.key}"
+        yield _checked(
+            f"{base}-acks-all", line.acks_all, lambda name, line=line: _acks_all(name, line, group, release, states_max)
+        )
+        yield _checked(f"{base}-acks-1", line.acks_1, lambda name, line=line: _acks_1(name, line, group, release))
+
+
+def prefix_of(settings: GroupSettings) -> str:
+    """Return the beginning of the names of a group's scenarios."""
+    parts = [f"rf{settings.rf}-min{settings.min_isr}"]
+    parts += ["unclean"] if settings.unclean else []
+    parts += [f"flush{settings.flush_messages}"] if settings.flush_messages < NEVER else []
+    parts += [f"flushms{settings.flush_ms}"] if settings.flush_ms < NEVER else []
+    parts += ["compact"] if "compact" in settings.cleanup else []
+    return "-".join(parts)
+
+
+def _checked(name: str, answer: EventAnswer, build: Any) -> LineScenario:
+    if answer.says == "refused":
+        return LineScenario(name=name, why="acks=all is refused")
+    if answer.says == "unknown":
+        return LineScenario(name=name, why="the model does not know the answer")
+    text = build(name)
+    if text is None:
+        return LineScenario(name=name, why="no schedule of steps brings it about")
+    try:
+        parse(text, file=f"{name}.toml", to_run=True)
+    except EbbtideError as error:
+        return LineScenario(name=name, why=f"a scenario cannot do it: {error.render().splitlines()[-1].strip()}")
+    return LineScenario(name=name, text=text)
+
+
+def _acks_all(name: str, line: AdviceLine, group: TopicGroup, release: ReleaseFacts, states_max: int) -> str | None:
+    shown = schedule_for(line.event, line.acks_all, group, release, states_max)
+    if shown is None or shown.brokers > MAX_BROKERS:
+        return None
+    loses = line.acks_all.says == "loses"
+    resized = any(one.kind == "resize-first-partition" for one in shown.operations)
+    settings = group.settings
+    assignment = tuple(range(1, settings.rf + 1))
+    sends_on = any(phase.committed_anew for phase in shown.played.phases[1:])
+    scenario = Scenario(
+        name=name,
+        title=_title(line, settings, "acks=all", line.acks_all),
+        description=_description(line, release, line.acks_all),
+        kafka=(release.kafka,),
+        cluster=ClusterSpec(brokers=_brokers(shown, settings), features=_features(release)),
+        topics={
+            "t": TopicSpec(
+                partitions=2 if resized else 1,
+                replication_factor=settings.rf,
+                min_isr=settings.effective_min_isr,
+                assignment=(assignment,) * (2 if resized else 1),
+                config=_config(settings),
+            )
+        },
+        producers=(
+            ProducerSpec(id=1, topic="t", acks="all", rate_per_s=500)
+            if sends_on
+            else ProducerSpec(id=1, topic="t", acks="all", count=FIRST_COUNT, rate_per_s=4000),
+        ),
+        consumers=(ConsumerSpec(id=1, topics=("t",)),),
+        steps=steps_of(
+            shown.operations,
+            [shown.played],
+            partition="t-1" if resized else "t-0",
+            brokers=range(1, shown.brokers + 1),
+            resized=assignment,
+        ),
+        predictions=(
+            Prediction(
+                kafka=f"=={release.kafka}",
+                clause=_clause(line, release, line.acks_all),
+                loss=LossExpectation(committed="some" if loses else "none"),
+            ),
+        ),
+    )
+    return brief_text_of(scenario)
+
+
+def _acks_1(name: str, line: AdviceLine, group: TopicGroup, release: ReleaseFacts) -> str | None:
+    """Return a scenario in which the followers lag for a moment, so that only the leader has some records."""
+    settings = group.settings
+    loses = line.acks_1.says == "loses"
+    if settings.rf > MAX_BROKERS:
+        return None
+    steps = lag_steps(line.event, settings.rf) if settings.rf > 1 else plain_steps(line.event)
+    topic = {
+        "replication_factor": settings.rf,
+        "min_isr": settings.effective_min_isr,
+        "assignment": [list(range(1, settings.rf + 1))],
+        "config": _config(settings),
+    }
+    plain: dict[str, Any] = {
+        "name": name,
+        "title": _title(line, settings, "acks=0 and acks=1", line.acks_1),
+        "description": _description(line, release, line.acks_1),
+        "kafka": [release.kafka],
+        "cluster": {"brokers": max(settings.rf, 2), "features": _features(release)},
+        "topics": {"acks-0": topic, "acks-1": topic},
+        "producers": [
+            {"id": 1, "topic": "acks-0", "acks": "0", "rate_per_s": 200},
+            {"id": 2, "topic": "acks-1", "acks": "1", "rate_per_s": 200},
+        ],
+        "consumers": [{"id": 1, "topics": ["acks-0", "acks-1"]}],
+        "steps": steps,
+        "predictions": [
+            {
+                "kafka": f"=={release.kafka}",
+                "clause": _clause(line, release, line.acks_1),
+                "loss": {"acks": {"0": "some", "1": "some"} if loses else {"1": "none"}},
+            }
+        ],
+    }
+    return tomli_w.dumps(plain, multiline_strings=True)
+
+
+def _brokers(shown: ShownSchedule, settings: GroupSettings) -> int:
+    """One broker more than goes down, so that an operator's request always finds one."""
+    asks = any(one.kind.startswith(("set-", "reassign", "resize")) for one in shown.operations)
+    return min(MAX_BROKERS, shown.brokers + (asks and shown.brokers == settings.rf))
+
+
+def _features(release: ReleaseFacts) -> dict[str, int]:
+    """The levels to format with; before 3.9 a cluster has metadata.version only."""
+    if Version(release.kafka) < Version("4.0"):
+        return {name: level for name, level in release.features.items() if name != ELR_VERSION}
+    return dict(release.features)
+
+
+def _config(settings: GroupSettings) -> dict[str, str]:
+    config = {UNCLEAN: "true"} if settings.unclean else {}
+    if settings.flush_messages < NEVER:
+        config[FLUSH_MESSAGES] = str(settings.flush_messages)
+    if settings.flush_ms < NEVER:
+        config[FLUSH_MS] = str(settings.flush_ms)
+    return config
+
+
+def _title(line: AdviceLine, settings: GroupSettings, acks: str, answer: EventAnswer) -> str:
+    verb = "loses" if answer.says == "loses" else "survives"
+    return f"{settings.in_words()}, {acks} {verb}: {line.event.what}, {line.event.when}"
+
+
+def _description(line: AdviceLine, release: ReleaseFacts, answer: EventAnswer) -> str:
+    elr = "on" if release.is_elr_on else "off"
+    return (
+        f"Written by `ebbtide advise` for Kafka {release.kafka}, ELR {elr}. The event: {line.event.what}, "
+        f"{line.event.when}. The model searched {answer.states:,} states within these bounds: {answer.within}."
+    )
+
+
+def _clause(line: AdviceLine, release: ReleaseFacts, answer: EventAnswer) -> str:
+    elr = "on" if release.is_elr_on else "off"
+    verb = "loses" if answer.says == "loses" else "does not lose"
+    return f"the model of {release.variant.replace('_', '-')}, ELR {elr}, {verb} records by this event"

@@ -1,0 +1,62 @@
+"""Writes the scenarios of `ebbtide advise --scenario FOLDER`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ebbtide.errors import UsageError
+from ebbtide.plurals import plural
+from harness.cli.scenario_file import write_scenario
+
+if TYPE_CHECKING:
+    from analysis.advise.advice import Advice
+
+_SHOWN_MAX = 10
+
+
+def check_folder(folder: Path) -> None:
+    """Raise `UsageError` unless the folder is empty, or can be made."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        found = next(folder.iterdir(), None)
+    except OSError as error:
+        raise UsageError(
+            "the folder cannot be made",
+            where="--scenario",
+            got=f"{folder}: {error.strerror}",
+            allowed="an empty folder",
+        ) from None
+    if found is not None:
+        raise UsageError(
+            "the folder is not empty", where="--scenario", got=str(found), allowed="an empty folder, or a new one"
+        )
+
+
+def write_scenarios(folder: Path, advice: Advice) -> list[str]:
+    """Write a scenario for each line, and return what to say: how many, and the lines without one."""
+    from analysis.advise.scenarios import prefix_of, scenarios_of
+
+    written: list[Path] = []
+    missing: list[str] = []
+    for one in advice.groups:
+        sides = [(one.group, [line.today for line in one.lines], advice.release, "")]
+        if advice.after is not None and one.after is not None:
+            after = [line.after for line in one.lines if line.after is not None]
+            sides.append((one.after, after, advice.after, "then-"))
+        for group, lines, release, prefix in sides:
+            for scenario in scenarios_of(group, lines, release, prefix=prefix + prefix_of(group.settings)):
+                path = folder / f"{scenario.name}.toml"
+                if scenario.text is None:
+                    missing.append(f"  {scenario.name}: {scenario.why}")
+                elif path not in written:
+                    write_scenario(path, scenario.text)
+                    written.append(path)
+    said = [f"scenarios: {plural(len(written), 'file')} in {folder}"]
+    if missing:
+        said += [f"without a scenario: {plural(len(missing), 'answer')}", *missing[:_SHOWN_MAX]]
+        if len(missing) > _SHOWN_MAX:
+            said.append(f"  and {len(missing) - _SHOWN_MAX} more")
+    if written:
+        said.append(f"next: ebbtide run {written[0]}")
+    return said

@@ -1,0 +1,105 @@
+"""Each line's scenario is valid, and its steps do in the model what the line says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from analysis.advise.answers import ModelDesk
+from analysis.advise.groups import NEVER, GroupSettings, TopicGroup
+from analysis.advise.lines import AdviceLine, lines_for
+from analysis.advise.release import ReleaseFacts, assumed_release
+from analysis.advise.scenarios import LineScenario, prefix_of, scenarios_of
+from ebbtide.releases.feature_levels import ELR_VERSION
+from ebbtide.scenario.model import Scenario
+from ebbtide.scenario.parse import parse
+
+ELR_ON = {ELR_VERSION: 1}
+CASES: dict[str, tuple[ReleaseFacts, dict[str, object]]] = {
+    "3.9-rf1": (assumed_release("3.9.1", {}), {"rf": 1, "min_isr": 1}),
+    "3.9": (assumed_release("3.9.1", {}), {"rf": 3, "min_isr": 2}),
+    "3.4-rf2": (assumed_release("3.4.1", {}), {"rf": 2, "min_isr": 1}),
+    "3.9-unclean": (assumed_release("3.9.1", {}), {"rf": 3, "min_isr": 1, "unclean": True}),
+    "4.3": (assumed_release("4.3.1", ELR_ON), {"rf": 3, "min_isr": 2}),
+    "4.3-elr-off": (assumed_release("4.3.1", {}), {"rf": 2, "min_isr": 2}),
+    "4.3-flushed": (assumed_release("4.3.1", ELR_ON), {"rf": 2, "min_isr": 2, "flush_messages": 1}),
+}
+
+
+def group(settings: dict[str, object]) -> TopicGroup:
+    whole = {"unclean": False, "flush_messages": NEVER, "flush_ms": NEVER, "cleanup": "delete", **settings}
+    return TopicGroup(
+        settings=GroupSettings(**whole),  # type: ignore[arg-type]
+        topics=("t",),
+        partitions=1,
+        rack_replicas=1,
+        brokers=5,
+    )
+
+
+@pytest.fixture(
+    scope="module", params=[pytest.param(name, marks=[pytest.mark.slow] if name == "4.3" else []) for name in CASES]
+)
+def case(request: pytest.FixtureRequest) -> tuple[ReleaseFacts, list[AdviceLine], dict[str, LineScenario]]:
+    release, settings = CASES[request.param]
+    topics = group(settings)
+    lines = lines_for(topics, ModelDesk(release))
+    found = scenarios_of(topics, lines, release, prefix=prefix_of(topics.settings))
+    return release, lines, {one.name: one for one in found}
+
+
+def scenario(found: dict[str, LineScenario], ending: str) -> Scenario:
+    (one,) = (one for one in found.values() if one.name.endswith(ending))
+    assert one.text is not None, one.why
+    return parse(one.text, file=one.name, to_run=True)
+
+
+def pairs(lines: list[AdviceLine]) -> Iterator[tuple[str, str, str]]:
+    for line in lines:
+        yield line.event.key, "all", line.acks_all.says
+        yield line.event.key, "1", line.acks_1.says
+
+
+def test_every_line_that_loses_has_a_valid_scenario(
+    case: tuple[ReleaseFacts, list[AdviceLine], dict[str, LineScenario]],
+) -> None:
+    release, lines, found = case
+    for key, acks, says in pairs(lines):
+        if says == "loses":
+            one = scenario(found, f"{key}-acks-{acks}")
+            assert one.kafka == (release.kafka,)
+
+
+def test_every_prediction_is_the_answer_of_its_line(
+    case: tuple[ReleaseFacts, list[AdviceLine], dict[str, LineScenario]],
+) -> None:
+    _, lines, found = case
+    for key, acks, says in pairs(lines):
+        one = next(one for one in found.values() if one.name.endswith(f"-{key}-acks-{acks}"))
+        if one.text is None:
+            assert one.why
+            continue
+        (prediction,) = scenario(found, f"-{key}-acks-{acks}").predictions
+        expected = prediction.loss.committed if acks == "all" else prediction.loss.acks["1"]
+        assert expected == ("some" if says == "loses" else "none")
+
+
+def test_a_flushed_topic_really_loses_power() -> None:
+    release, settings = CASES["4.3-flushed"]
+    topics = group(settings)
+    lines = [line for line in lines_for(topics, ModelDesk(release)) if line.event.key == "power-2"]
+    found = {one.name: one for one in scenarios_of(topics, lines, release, prefix=prefix_of(topics.settings))}
+    one = scenario(found, "power-2-acks-all")
+    assert [step.step for step in one.steps if step.step in ("kill", "power-loss")] == ["power-loss"] * 2
+    assert one.topics["t"].config == {"flush.messages": "1"}
+    assert one.predictions[0].loss.committed == "none"
+    assert one.name.startswith("rf2-min2-flush1-")
+
+
+def test_a_cluster_is_formatted_with_the_levels_of_the_advice() -> None:
+    release = assumed_release("3.9.1", {"metadata.version": 8})
+    topics = group({"rf": 1, "min_isr": 1})
+    lines = [line for line in lines_for(topics, ModelDesk(release)) if line.event.key == "power-1"]
+    found = {one.name: one for one in scenarios_of(topics, lines, release, prefix="x")}
+    assert scenario(found, "power-1-acks-all").cluster.features == {"metadata.version": 8}
