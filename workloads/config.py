@@ -11,6 +11,7 @@ from typing import TypeVar
 
 import msgspec
 
+from cluster.runtime.verifiable_tools import ToolCommand
 from ebbtide.errors import UsageError
 from ebbtide.scenario.model import Isolation, NodeRole, OffsetReset
 
@@ -36,6 +37,7 @@ class ProducerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
       limit of its own.
     - `stop_timeout_s` is how long a stopping producer waits for answers before it reports the rest as unknown.
     - With a `transactional_id` it sends transactions of `txn_records`; see `workloads.transactions`.
+    - `properties` are settings of the scenario by the client library's names; `java` is for a Java producer.
     """
 
     endpoints: Endpoints
@@ -57,6 +59,8 @@ class ProducerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     txn_records: int = 0
     abort_every: int | None = None
     fence_every: int | None = None
+    properties: dict[str, str] = {}
+    java: ToolCommand | None = None
     max_outstanding: int = 10_000
     request_timeout_ms: int = 5_000
     delivery_timeout_ms: int = 15_000

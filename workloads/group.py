@@ -20,6 +20,7 @@ import msgspec
 
 from cluster.kafka_api.admin_requests import AdminAnswer, AdminRequest, SetConfig
 from cluster.runtime.base import StartClient
+from cluster.runtime.verifiable_tools import ToolCommand
 from ebbtide.errors import HarnessError, UsageError
 from ebbtide.journal.convert import JOURNAL_SUFFIX
 from ebbtide.journal.payload import PRODUCER_MAX
@@ -41,11 +42,12 @@ from workloads.config import (
     TopicsResult,
     UnknownProperty,
 )
+from workloads.library_settings import PRODUCER_MODULES, producer_line
 from workloads.replica_logs import ReplicaLogsConfig
 from workloads.replica_question import ReplicaQuestion
 from workloads.sampler import partitions_of
 from workloads.send_account import COUNTERS
-from workloads.settings import consumer_settings, producer_settings, settings_line
+from workloads.settings import consumer_settings, settings_line
 from workloads.status import ClientState
 
 START_TIMEOUT_S = 30.0
@@ -72,6 +74,7 @@ class Workload:
     - `start_client` is `Runtime.start_client`, `bootstrap` is `Runtime.bootstrap_servers()`.
     - `assignments` are each topic's replicas per partition.
     - `properties` are the nodes' properties in the scenario, to ask Kafka about.
+    - `tools` has the command of each Java producer, by its id.
     """
 
     def __init__(
@@ -86,6 +89,7 @@ class Workload:
         producers: Sequence[ProducerSpec],
         consumers: Sequence[ConsumerSpec] = (),
         properties: Iterable[ScenarioProperties] = (),
+        tools: Mapping[int, ToolCommand] | None = None,
     ) -> None:
         _check_ids(producers, consumers)
         self._record = record.absolute()
@@ -95,7 +99,10 @@ class Workload:
         self._topics = dict(topics)
         self._properties = tuple(properties)
         self._assignments = assignments
-        self._producers = {spec.id: (spec, self._client(f"producer-{spec.id}", "producer")) for spec in producers}
+        self._tools = tools or {}
+        self._producers = {
+            spec.id: (spec, self._client(f"producer-{spec.id}", PRODUCER_MODULES[spec.library])) for spec in producers
+        }
         self._consumers = {spec.id: (spec, self._client(f"consumer-{spec.id}", "consumer")) for spec in consumers}
         self._sampler = self._client("sampler", "sampler")
         self._final = self._client(f"consumer-{FINAL_CONSUMER}", "final_read")
@@ -149,7 +156,7 @@ class Workload:
     def settings(self) -> dict[str, str]:
         """Return the settings of each client of the scenario by name, for the manifest."""
         producers = {
-            client.name: settings_line(producer_settings(self._producer_config(spec, client, START_TIMEOUT_S)))
+            client.name: producer_line(spec.library, self._producer_config(spec, client, START_TIMEOUT_S))
             for spec, client in self._producers.values()
         }
         consumers = {
@@ -333,6 +340,8 @@ class Workload:
             rate_per_s=spec.rate_per_s,
             payload_bytes=spec.payload_bytes,
             linger_ms=spec.linger_ms,
+            properties=spec.properties or {},
+            java=self._tools.get(spec.id),
             compression=None if spec.compression == "none" else spec.compression,
             keys=spec.keys,
             transactional_id=f"ebbtide-{spec.id}" if spec.transactional else None,

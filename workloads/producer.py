@@ -29,24 +29,20 @@ from pathlib import Path
 
 from kafka import KafkaProducer
 from kafka.errors import KafkaTimeoutError
-from kafka.partitioner import murmur2
 
-from cluster.kafka_api.connection import BrokerConnection, WireError
 from ebbtide.errors import HarnessError
 from ebbtide.journal.file import JournalHeader, JournalWriter
 from ebbtide.journal.payload import encoder, value_at
-from ebbtide.waiting import pause, wait_until
+from ebbtide.waiting import pause
 from workloads.attempts import AttemptWatch
 from workloads.config import ProducerConfig, read_config
 from workloads.process import Stop, run_client
 from workloads.send_account import COUNTERS
-from workloads.sends import BatchedPartition, Sends
+from workloads.sending import PacedSender, await_leaders, send_all, send_order
+from workloads.sends import Sends
 from workloads.settings import producer_settings
 from workloads.status import ClientState, StatusFile
 from workloads.transactions import Transactions
-
-_BURST = 100
-"""Records between two readings of the clock."""
 
 _TXN_PAUSE_S = 0.005
 """Between two checks of a transaction that is ending: half a dozen round trips of the clients' network."""
@@ -57,34 +53,8 @@ def connect(config: ProducerConfig, stop: Stop) -> KafkaProducer | None:
 
     None when it was stopped meanwhile. Raises `WaitExpired` after `start_timeout_s`.
     """
-    seen = "no broker answered"
-
-    def ready() -> tuple[str, ...] | None:
-        nonlocal seen
-        if stop:
-            return ("",)
-        answering, led = [], 0
-        for address in config.bootstrap:
-            try:
-                with BrokerConnection(address, connect_timeout_s=0.5, request_timeout_s=2.0) as broker:
-                    state = broker.metadata([config.topic])
-            except WireError as error:
-                seen = str(error)
-                continue
-            answering.append(address)
-            led = max(led, sum(item.leader >= 0 for item in state.partitions.values()))
-        if answering:
-            seen = f"{led} of {config.partitions} partitions have a leader"
-        return tuple(answering) if answering and led >= config.partitions else None
-
-    bootstrap = wait_until(
-        ready,
-        awaited=f"a leader for every partition of {config.topic}",
-        timeout_s=config.start_timeout_s,
-        last_seen=lambda: seen,
-        poll_s=0.1,
-    )
-    return None if stop else open_producer(config, bootstrap)
+    bootstrap = await_leaders(config, stop)
+    return open_producer(config, bootstrap) if bootstrap else None
 
 
 def open_producer(config: ProducerConfig, bootstrap: Sequence[str]) -> KafkaProducer:
@@ -105,42 +75,18 @@ def open_producer(config: ProducerConfig, bootstrap: Sequence[str]) -> KafkaProd
     return producer
 
 
-class RecordSender:
-    """Hands records over, in turn to the partitions or keys.
+class RecordSender(PacedSender):
+    """Hands records to kafka-python, in turn to the partitions or keys.
 
-    It stays within the bounds of count, rate and outstanding records. `number` counts what was handed over;
     `producer` may be replaced by another between two bursts.
     """
 
     def __init__(self, config: ProducerConfig, producer: KafkaProducer | None, sends: Sends) -> None:
-        self._config = config
+        super().__init__(config, sends)
         self.producer = producer
         self._sends = sends
-        self._send_order = _send_order(config, sends.lanes)
+        self._send_order = send_order(config, sends.lanes)
         self._encode = encoder(config.run_id, config.id, config.payload_bytes)
-        self.number = 0
-        self._due_from = time.monotonic()
-        self._due_number = 0
-
-    @property
-    def is_exhausted(self) -> bool:
-        """Whether `count` records were handed over."""
-        return self._config.count is not None and self.number >= self._config.count
-
-    def due_records(self) -> int:
-        """Return how many records may be handed over now, at most a burst."""
-        room = self._config.max_outstanding - (self.number - self._sends.handed_count + self._sends.outstanding_count)
-        due = min(_BURST, room)
-        if self._config.count is not None:
-            due = min(due, self._config.count - self.number)
-        if self._config.rate_per_s is not None:
-            now = time.monotonic()
-            if room <= 0:
-                # Records that could not be sent in time are not caught up.
-                self._due_from, self._due_number = now, self.number
-            scheduled = self._due_number + int((now - self._due_from) * self._config.rate_per_s)
-            due = min(due, scheduled - self.number)
-        return max(0, due)
 
     def send_burst(self, count: int) -> bool:
         """Hand over `count` records; False when `send` refused one.
@@ -170,15 +116,6 @@ class RecordSender:
         return True
 
 
-def _send_order(config: ProducerConfig, lanes: list[BatchedPartition]) -> list[tuple[bytes | None, BatchedPartition]]:
-    """Return key and partition of the first records; later records repeat the order."""
-    if config.keys is None:
-        return [(None, lane) for lane in lanes]
-    keys = [b"key-%d" % number for number in range(config.keys)]
-    # The hash of kafka-python's and Kafka's partitioners: a record's sequence must be known before it is sent.
-    return [(key, lanes[(murmur2(key) & 0x7FFFFFFF) % len(lanes)]) for key in keys]
-
-
 def run(config: ProducerConfig, status: StatusFile, stop: Stop) -> ClientState:
     """Produce until every record has an outcome, or until stopped; returns the state."""
     header = JournalHeader(table="sends", id=config.id, topics=(config.topic,), acks=config.acks)
@@ -190,27 +127,7 @@ def run(config: ProducerConfig, status: StatusFile, stop: Stop) -> ClientState:
     if producer is None:
         return ClientState.STOPPED
     sends.watch(AttemptWatch(producer))
-    sending = RecordSender(config, producer, sends)
-    interval_s = config.flush_interval_ms / 1000
-    status.set_state(ClientState.RUNNING)
-    flush_at = time.monotonic() + interval_s
-    stop_at: float | None = None
-    while True:
-        count = 0 if stop_at is not None or sending.is_exhausted else sending.due_records()
-        if not count or not sending.send_burst(count):
-            pause(min(interval_s, 0.002))
-        now = time.monotonic()
-        if now < flush_at:
-            continue
-        flush_at = now + interval_s
-        sends.flush()
-        if stop_at is None and stop:
-            stop_at = now + config.stop_timeout_s
-        if sending.is_exhausted and not sends.outstanding_count:
-            return ClientState.DONE
-        if stop_at is not None and (not sends.outstanding_count or now >= stop_at):
-            sends.abandon()
-            return ClientState.STOPPED
+    return send_all(config, sends, RecordSender(config, producer, sends), status, stop)
 
 
 def _run_transactions(config: ProducerConfig, sends: Sends, status: StatusFile, stop: Stop) -> ClientState:

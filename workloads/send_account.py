@@ -6,6 +6,7 @@ Only the thread that sends touches an account. `workloads.sends` is the account 
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from array import array
 from typing import Generic, TypeVar
 
@@ -43,7 +44,7 @@ class SentPartition:
 Lane = TypeVar("Lane", bound=SentPartition)
 
 
-class SendAccount(Generic[Lane]):
+class SendAccount(ABC, Generic[Lane]):
     """The partitions, the frames that are not written yet, and the counters of one producer."""
 
     def __init__(self, journal: JournalWriter, status: StatusFile, lanes: list[Lane]) -> None:
@@ -51,6 +52,14 @@ class SendAccount(Generic[Lane]):
         self._journal = journal
         self._status = status
         self._frames: list[bytes] = []
+
+    @abstractmethod
+    def flush(self) -> None:
+        """Journal what happened since the last flush, and count it. Raises `JournalError`."""
+
+    @abstractmethod
+    def abandon(self) -> None:
+        """Journal every record without an answer as unknown; call it at the end."""
 
     @property
     def handed_count(self) -> int:

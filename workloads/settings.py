@@ -6,6 +6,8 @@ docs/workloads.md.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from ebbtide.scenario.model import Isolation
 from workloads.config import ConsumerConfig, ProducerConfig
 
@@ -17,7 +19,7 @@ _CONNECTION: dict[str, Setting] = {
     "allow_auto_create_topics": False,
     "metrics_enabled": False,
 }
-_MAX_REQUEST_BYTES = 2 << 20
+MAX_REQUEST_BYTES = 2 << 20
 """Above a broker's default limit, so that the broker and not the client refuses a record that is too large."""
 
 
@@ -31,7 +33,7 @@ def producer_settings(config: ProducerConfig) -> dict[str, Setting]:
         "max_in_flight_requests_per_connection": 5 if idempotent else 1,
         "linger_ms": config.linger_ms,
         "batch_size": 32_768,
-        "max_request_size": _MAX_REQUEST_BYTES,
+        "max_request_size": MAX_REQUEST_BYTES,
         "compression_type": config.compression,
         "request_timeout_ms": config.request_timeout_ms,
         "delivery_timeout_ms": config.delivery_timeout_ms,
@@ -83,10 +85,11 @@ def reader_settings(
     return settings
 
 
-def settings_line(settings: dict[str, Setting]) -> str:
+def settings_line(settings: Mapping[str, Setting]) -> str:
     """Return the settings as one line for the manifest."""
-    return ", ".join(f"{name}={_format_value(value)}" for name, value in settings.items())
+    return ", ".join(f"{name}={format_value(value)}" for name, value in settings.items())
 
 
-def _format_value(value: Setting) -> str:
+def format_value(value: Setting) -> str:
+    """Return a setting as Kafka's clients write it: `true`, not `True`."""
     return str(value).lower() if isinstance(value, bool) or value is None else str(value)

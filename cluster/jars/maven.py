@@ -37,12 +37,16 @@ _POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">
 """
 
 
+_NOTHING_NEEDED = "<exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions>"
+
+
 class Artifact(msgspec.Struct, frozen=True, kw_only=True):
-    """Maven coordinates of a jar."""
+    """Maven coordinates of a jar; `is_alone` leaves out what the jar needs."""
 
     group: str
     name: str
     version: str
+    is_alone: bool = False
 
 
 class ArtifactMissing(HarnessError):
@@ -79,8 +83,9 @@ def copy_runtime_jars(
 
 
 def _pom(artifacts: Sequence[Artifact]) -> str:
-    template = "\n    <dependency><groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version></dependency>"
-    return _POM.format(dependencies="".join(template.format(a.group, a.name, a.version) for a in artifacts))
+    template = "\n    <dependency><groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version>{}</dependency>"
+    lines = (template.format(a.group, a.name, a.version, _NOTHING_NEEDED if a.is_alone else "") for a in artifacts)
+    return _POM.format(dependencies="".join(lines))
 
 
 def _run(

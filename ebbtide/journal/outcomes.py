@@ -140,3 +140,19 @@ def resolve(error: BaseException, attempts: Attempts | None) -> tuple[Outcome, s
     if attempts.expired_unsent:
         return "failed", EXPIRED_UNSENT
     return ("failed" if row.outcome == "failed" else "unknown"), row.name
+
+
+def name_of_code(code: int) -> str | None:
+    """Return the table's name for Kafka's error code; None for a code that is not in the table."""
+    row = _BY_CODE.get(code)
+    return None if row is None else row.name
+
+
+def outcome_of_last_answer(name: str, *, is_only_attempt: bool) -> Outcome:
+    """Return the outcome of a record whose client reports its last error, and no earlier one.
+
+    A refusal says nothing about an earlier attempt that timed out. The record is therefore failed only if its client
+    makes one attempt, and the table is certain.
+    """
+    row = _BY_NAME.get(name)
+    return "failed" if is_only_attempt and row is not None and row.outcome == "failed" else "unknown"

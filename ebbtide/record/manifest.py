@@ -65,11 +65,12 @@ ACKS_SPELLED: dict[int, Acks] = {number: spelled for spelled, number in ACKS.ite
 
 
 class ProducerSetup(msgspec.Struct, frozen=True, kw_only=True):
-    """A producer as configured; acks as a number, see `ACKS`."""
+    """A producer as configured; acks as a number, see `ACKS`. `client`: its library; None means kafka-python."""
 
     acks: int
     idempotent: bool = False
     transactional: bool = False
+    client: str | None = None
 
 
 class FinalOffsets(msgspec.Struct, frozen=True, kw_only=True):

@@ -197,6 +197,8 @@ _CLIENTS = (
         "records acked to idempotent producers that are not transactional",
         "KIP-98, idempotent producer",
     ),
+    Fact("acked-by-librdkafka", "records acked to producers that use librdkafka", "KIP-966, HW 5"),
+    Fact("acked-by-java", "records acked to producers that use Kafka's own Java client", "KIP-966, HW 5"),
     Fact("transactions-committed", "transactions that ended committed", "KIP-98"),
     Fact("transactions-aborted", "transactions that ended aborted", "KIP-98, read_committed"),
     Fact("transactions-unknown", "transactions of which the producer never heard how they ended", "KIP-98"),

@@ -12,6 +12,7 @@ from typing import Literal, get_args
 
 import msgspec
 
+from ebbtide.scenario.client_libraries import DEFAULT_LIBRARY, ClientLibrary
 from ebbtide.scenario.steps.step import StepSpec
 
 Acks = Literal["0", "1", "all"]
@@ -98,6 +99,8 @@ class ProducerSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
       records have no key, and the producer uses the partitions in turn.
     - `transactional`: transactions of `txn_records` records. Each `abort_every`-th is aborted on purpose. In each
       `fence_every`-th a second incarnation takes over while the first continues; Kafka must refuse the first.
+    - `client`: the client library; None means kafka-python. `client_kafka`: the release of a Java client, None that
+      of the cluster. `properties`: settings of the library, by its own names.
     """
 
     id: int
@@ -114,6 +117,14 @@ class ProducerSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     txn_records: int | None = None
     abort_every: int | None = None
     fence_every: int | None = None
+    client: ClientLibrary | None = None
+    client_kafka: str | None = None
+    properties: dict[str, str] | None = None
+
+    @property
+    def library(self) -> ClientLibrary:
+        """The client library of this producer."""
+        return self.client or DEFAULT_LIBRARY
 
 
 class ConsumerSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

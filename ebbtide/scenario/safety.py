@@ -15,6 +15,7 @@ from ebbtide.releases.known_releases import parse_version
 from ebbtide.scenario.model import Scenario
 from ebbtide.scenario.parts import TablePart
 from ebbtide.scenario.references import put_at
+from ebbtide.scenario.validate_libraries import validate_client_safety
 from ebbtide.scenario.validate_properties import validate_outward_properties, validate_properties
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
@@ -45,6 +46,8 @@ def refuse_unsafe(scenario: Scenario) -> None:
     cluster = TablePart.of(scenario.cluster)
     problems += validate_properties(cluster)
     problems += validate_outward_properties(cluster)
+    for index, producer in enumerate(scenario.producers):
+        problems += validate_client_safety(TablePart.of(producer), f"producers[{index}]")
     for name in scenario.topics:
         problems += validate_topic_name(name, f"topics.{name}")
     if problems:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from ebbtide.errors import UsageError
 from ebbtide.scenario.parts import Parts, TablePart
 from ebbtide.scenario.references import limit, limit_field, validate_topic_exists
+from ebbtide.scenario.validate_libraries import validate_library
 
 PAYLOAD_BYTES_MAX = 1_048_000
 """With its key and the batch around it, the largest record that brokers take by default (max.message.bytes)."""
@@ -37,6 +38,7 @@ def validate_clients(parts: Parts) -> Iterator[UsageError]:
             yield from producer.check(_validate_topic, parts, where)
             yield from producer.check(_validate_sending, where)
             yield from _validate_guarantees(producer, where)
+            yield from validate_library(producer, parts, where)
             yield from producer.check(_validate_transaction_size, where)
             for key in _OF_TRANSACTIONS:
                 yield from producer.check(_validate_transactions, f"{where}.{key}", producer.get(key))

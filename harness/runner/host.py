@@ -32,6 +32,8 @@ def client_versions() -> dict[str, str]:
             versions[name] = version(name)
         except PackageNotFoundError:
             versions[name] = "not installed as a distribution"
+    with contextlib.suppress(PackageNotFoundError):
+        versions["confluent-kafka"] = version("confluent-kafka")
     return versions
 
 

@@ -18,6 +18,7 @@ from ebbtide.releases.known_releases import parse_version
 from ebbtide.scenario.model import Scenario
 from ebbtide.scenario.steps.table import DISK_TROUBLES
 from ebbtide.scenario.validate_features import validate_features
+from harness.runner.client_tools import require_libraries
 from harness.runner.gates import Gate
 from harness.runner.host import require_folder
 from harness.runner.run import RunRequest
@@ -94,6 +95,7 @@ def check(options: LaunchOptions, scenario: Scenario, releases: Sequence[str]) -
     from cluster.doctor import require_host
 
     require_folder(options.runs)
+    require_libraries(scenario)
     for release in releases:
         parse_version(release)
         validate_features(release, scenario.cluster)

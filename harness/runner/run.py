@@ -30,10 +30,12 @@ from ebbtide.record.manifest import ACKS, MANIFEST, Manifest, ProducerSetup, Top
 from ebbtide.record.sums import update_sums, write_sums
 from ebbtide.record.verdict import unfinished_verdict, write_verdict
 from ebbtide.releases.known_releases import parse_version
+from ebbtide.scenario.client_libraries import DEFAULT_LIBRARY
 from ebbtide.scenario.model import ClusterSpec, ProducerSpec, Scenario
 from ebbtide.scenario.safety import refuse_unsafe
 from ebbtide.scenario.write import SCENARIO, text_of
 from ebbtide.signals import is_interrupt
+from harness.runner.client_tools import java_tools, require_libraries
 from harness.runner.collect import RAW_LIMIT_BYTES, collect_raw, write_tables
 from harness.runner.display import Display
 from harness.runner.draws import draw
@@ -121,8 +123,10 @@ class _Run:
         hold: Callable[[ClusterAfterRun], None] | None,
         ending: Callable[[], None],
     ) -> None:
+        require_libraries(self.scenario)
         if isinstance(self.request.runtime, LocalChoice):
             self._ensure_class_archive()
+        tools = java_tools(self.scenario, self.request.kafka, self.display.note)
         self._begin_record()
         with self._record_failure(), self._going, Ledger.open(self.run_id, self.record) as ledger:
             self._going.enter_context(mark_going(self.record))
@@ -144,6 +148,7 @@ class _Run:
                 self.display,
                 self.request.gates,
                 allow_unknown_properties=self.request.allow_unknown_properties,
+                tools=tools,
             )
             self._amend(clients=self.manifest.clients | session.client_settings)
             ended = False
@@ -308,4 +313,5 @@ def _setup(producer: ProducerSpec) -> ProducerSetup:
         acks=ACKS[producer.acks],
         idempotent=producer.idempotent or producer.transactional,
         transactional=producer.transactional,
+        client=None if producer.library == DEFAULT_LIBRARY else producer.library,
     )

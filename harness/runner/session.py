@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 
 from cluster.runtime.base import Runtime
+from cluster.runtime.verifiable_tools import ToolCommand
 from ebbtide.errors import HarnessError
 from ebbtide.kraft.image import describe
 from ebbtide.logs.checkpoint_file import HIGH_WATERMARKS, read_checkpoint
@@ -68,8 +69,9 @@ class Session:
         gates: Mapping[int, Gate] | None = None,
         *,
         allow_unknown_properties: bool = False,
+        tools: Mapping[int, ToolCommand] | None = None,
     ) -> None:
-        """`allow_unknown_properties`: as in `RunRequest`."""
+        """`allow_unknown_properties`: as in `RunRequest`; `tools`: as in `Workload`."""
         self.run_id = run_id
         self.record = record
         self.runtime = runtime
@@ -98,6 +100,7 @@ class Session:
             producers=scenario.producers,
             consumers=scenario.consumers,
             properties=given.asked,
+            tools=tools,
         )
         self._schedule = Schedule(
             scenario.steps,

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import functools
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
 from live.single_node import VERSION, SingleNode, kafka_node
+from live.workloads_of_node import Make, make, start
 
-from cluster.host.children import start_child
-from cluster.host.ledger import Ledger
 from cluster.kafka_api.connection import LATEST, BrokerConnection
 from cluster.runtime.base import ClientProcess, StartClient
 from ebbtide.errors import HarnessError
@@ -22,60 +20,15 @@ from ebbtide.journal.file import JournalReader
 from ebbtide.journal.frames import POLLED, PolledRecords, unpack_polled
 from ebbtide.journal.payload import value_at
 from ebbtide.scenario import catalogue
-from ebbtide.scenario.model import NODE_ROLES, ConsumerSpec, NodeRole, ProducerSpec, TopicSpec
+from ebbtide.scenario.model import NODE_ROLES, ConsumerSpec, NodeRole, ProducerSpec
 from ebbtide.waiting import pause, wait_until
 from workloads import group
 from workloads.config import FINAL_CONSUMER, NewTopic, ScenarioProperties
-from workloads.group import Workload
 from workloads.status import ClientState
 from workloads.topics import create_topics, unknown_properties
 
-__all__ = ["kafka_node"]
+__all__ = ["kafka_node", "make", "start"]
 pytestmark = [pytest.mark.live, pytest.mark.beside]
-
-Make = Callable[..., Workload]
-
-
-@pytest.fixture
-def start(tmp_path: Path) -> Iterator[StartClient]:
-    with Ledger.open("r", tmp_path, ledgers=tmp_path / "ledger") as ledger:
-        yield functools.partial(start_child, ledger)
-
-
-@pytest.fixture
-def make(kafka_node: SingleNode, start: StartClient, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Make]:
-    """Makes a workload whose topics are its producers', created as asked."""
-    made: list[Workload] = []
-
-    def workload(
-        producers: Sequence[ProducerSpec],
-        consumers: Sequence[ConsumerSpec] = (),
-        partitions: int = 1,
-        config: dict[str, str] | None = None,
-        start_client: StartClient = start,
-    ) -> Workload:
-        topics = {spec.topic for spec in producers}
-        made.append(
-            Workload(
-                record=tmp_path,
-                run_id=request.node.name,
-                start_client=start_client,
-                bootstrap=[kafka_node.address],
-                topics={
-                    name: TopicSpec(partitions=partitions, replication_factor=1, min_isr=1, config=config or {})
-                    for name in topics
-                },
-                assignments={name: [(1,)] * partitions for name in topics},
-                producers=producers,
-                consumers=consumers,
-            )
-        )
-        made[-1].create_topics()
-        return made[-1]
-
-    yield workload
-    for item in made:
-        item.close()
 
 
 def _rows(record: Path, file: str) -> list[dict[str, Any]]:

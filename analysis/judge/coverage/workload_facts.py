@@ -19,6 +19,7 @@ from ebbtide.record.clients import ClientEvent, read_client_events
 from ebbtide.record.files import ANOMALIES_DIR
 from ebbtide.record.manifest import ACKS_SPELLED, read_manifest
 from ebbtide.record.tables import table_files
+from ebbtide.scenario.client_libraries import OTHER_LIBRARIES
 
 _RESETS = {"truncation": "truncations-detected", "out-of-range": "offsets-out-of-range"}
 _OF_EVENTS = (
@@ -77,18 +78,21 @@ def _count_events(events: list[ClientEvent], facts: Counter[str]) -> None:
 def _count_acked(record: Path, facts: Counter[str]) -> None:
     """Count acked sends by acks.
 
-    Sends of idempotent producers that are not transactional are counted apart.
+    Sends of idempotent producers that are not transactional, and of other client libraries, are counted apart.
     """
     setups = read_manifest(record).producers
-    idempotent = [int(name) for name, one in setups.items() if one.idempotent and not one.transactional]
+    groups = {
+        "acked-idempotent": [int(name) for name, one in setups.items() if one.idempotent and not one.transactional]
+    }
+    for library in OTHER_LIBRARIES:
+        groups[f"acked-by-{library}"] = [int(name) for name, one in setups.items() if one.client == library]
+    facts.update(dict.fromkeys(groups, 0))
     for acks, word in ACKS_SPELLED.items():
         facts[f"acked-with-acks-{word}"] = 0
         for batch in batches(record, "sends", ["producer"], _is_acked_with(acks)):
             facts[f"acked-with-acks-{word}"] += batch.num_rows
-            facts["acked-idempotent"] += (
-                pc.sum(pc.is_in(batch["producer"], pa.array(idempotent, pa.int32()))).as_py() or 0
-            )
-    facts.setdefault("acked-idempotent", 0)
+            for fact, ids in groups.items():
+                facts[fact] += pc.sum(pc.is_in(batch["producer"], pa.array(ids, pa.int32()))).as_py() or 0
 
 
 def count_acks_0_sends(record: Path) -> int:

@@ -20,7 +20,7 @@ from ebbtide.scenario.parse import parse
 from ebbtide.scenario.validate_clients import PAYLOAD_BYTES_MAX
 from workloads.config import ConsumerConfig, Endpoints, ProducerConfig
 from workloads.group import Workload
-from workloads.producer import _send_order
+from workloads.sending import send_order
 from workloads.sends import BatchedPartition
 from workloads.settings import consumer_settings, producer_settings, settings_line
 
@@ -43,7 +43,7 @@ def test_a_key_is_on_the_partition_that_the_default_partitioner_gives_it(monkeyp
     for name, answer in (("topics", {"t"}), ("partitions_for_topic", set(range(6)))):
         monkeypatch.setattr(cluster, name, lambda *_, answer=answer: answer)
     monkeypatch.setattr(cluster, "available_partitions_for_topic", lambda _: set(range(6)))
-    turns = _send_order(_producer(partitions=6, keys=50), [BatchedPartition(partition) for partition in range(6)])
+    turns = send_order(_producer(partitions=6, keys=50), [BatchedPartition(partition) for partition in range(6)])
     assert len({key for key, _ in turns}) == 50
     partitioner = DefaultPartitioner()
     for key, lane in turns:
@@ -51,7 +51,7 @@ def test_a_key_is_on_the_partition_that_the_default_partitioner_gives_it(monkeyp
 
 
 def test_without_keys_the_partitions_are_served_in_turn() -> None:
-    turns = _send_order(_producer(partitions=3), [BatchedPartition(partition) for partition in range(3)])
+    turns = send_order(_producer(partitions=3), [BatchedPartition(partition) for partition in range(3)])
     assert [(key, lane.partition) for key, lane in turns] == [(None, 0), (None, 1), (None, 2)]
 
 

@@ -49,6 +49,15 @@ def test_a_record_that_knows_of_no_clients_events_leaves_their_facts_out(tmp_pat
     assert read_client_events(tmp_path) is None
 
 
+def test_records_acked_to_other_client_libraries_are_counted_by_library(tmp_path: Path) -> None:
+    setups = {"1": ProducerSetup(acks=-1, client="java"), "2": ProducerSetup(acks=-1, client="librdkafka")}
+    write_manifest(tmp_path, Manifest(run_id="r", producers=setups))
+    sends = [_send(1, producer=1), _send(2, producer=2), _send(3, producer=2), _send(4, producer=1, status="unknown")]
+    pq.write_table(pa.Table.from_pylist(sends, schema=SENDS), tmp_path / "sends.parquet")
+    facts = workload_facts(tmp_path)
+    assert (facts["acked-by-java"], facts["acked-by-librdkafka"]) == (1, 2)
+
+
 def test_a_client_without_an_event_makes_the_facts_0(tmp_path: Path) -> None:
     write_client_events(tmp_path, "consumer-1", [])
     facts = workload_facts(tmp_path)

@@ -1,0 +1,97 @@
+"""Validates what a scenario asks of a producer's client library."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import partial
+
+from ebbtide.errors import UsageError
+from ebbtide.properties_file import is_writable
+from ebbtide.releases.known_releases import parse_version
+from ebbtide.scenario.client_libraries import DEFAULT_LIBRARY, LIBRARIES, ClientLibrary
+from ebbtide.scenario.parts import Parts, TablePart
+from ebbtide.scenario.references import put_at
+from ebbtide.suggestions import allowed_words
+
+
+def validate_library(producer: TablePart, parts: Parts, where: str) -> Iterator[UsageError]:
+    """Report keys that the producer's library cannot carry out."""
+    yield from producer.check(_validate_keys, producer, where)
+    yield from producer.check(_validate_java_rate, f"{where}.rate_per_s")
+    yield from producer.check(_validate_java_partitions, parts, f"{where}.keys")
+    yield from validate_client_safety(producer, where)
+
+
+def validate_client_safety(producer: TablePart, where: str) -> Iterator[UsageError]:
+    """Report a client release that is none, and settings that a scenario may not set.
+
+    A run checks this also for the scenario of a record, which somebody else may have written.
+    """
+    yield from producer.check(_validate_client_kafka, f"{where}.client_kafka")
+    yield from producer.check(_validate_settings, f"{where}.properties")
+
+
+def _validate_keys(producer: TablePart, where: str, *, client: ClientLibrary | None) -> Iterator[UsageError]:
+    library = client or DEFAULT_LIBRARY
+    defaults = {"payload_bytes": 64}
+    for key, why in LIBRARIES[library].unsupported.items():
+        if producer.has_value(key) and producer.get(key) != defaults.get(key):
+            yield UsageError(
+                f"a {library} producer cannot do this: {why}",
+                where=f"{where}.{key}",
+                got=str(producer.get(key)),
+                allowed=f"a producer without {key}, or client = '{DEFAULT_LIBRARY}'",
+            )
+
+
+def _validate_java_rate(where: str, *, client: ClientLibrary | None, rate_per_s: float | None) -> Iterator[UsageError]:
+    if client == "java" and rate_per_s is not None and (rate_per_s < 1 or rate_per_s != int(rate_per_s)):
+        yield UsageError(
+            "a java producer takes whole records per second", where=where, got=str(rate_per_s), allowed="1, 2, 3, ..."
+        )
+
+
+def _validate_java_partitions(
+    parts: Parts, where: str, *, client: ClientLibrary | None, topic: str, keys: int | None
+) -> Iterator[UsageError]:
+    spec = (parts.topics or {}).get(topic)
+    partitions = 1 if spec is None else spec.get("partitions", 1)
+    if client == "java" and keys is None and partitions > 1:
+        yield UsageError(
+            "without keys, a java producer does not say which partition a failed record was for",
+            where=where,
+            got=f"{partitions} partitions and no keys",
+            allowed="keys = N, or a topic with one partition",
+        )
+
+
+def _validate_client_kafka(
+    where: str, *, client: ClientLibrary | None, client_kafka: str | None
+) -> Iterator[UsageError]:
+    if client_kafka is None:
+        return
+    if client != "java":
+        yield UsageError(
+            "only a java producer is of a Kafka release", where=where, got=client_kafka, allowed="client = 'java'"
+        )
+    yield from put_at(where, partial(parse_version, client_kafka))
+
+
+def _validate_settings(
+    where: str, *, client: ClientLibrary | None, properties: Mapping[str, str] | None
+) -> Iterator[UsageError]:
+    library = client or DEFAULT_LIBRARY
+    known = sorted(LIBRARIES[library].properties)
+    for name, value in (properties or {}).items():
+        if name not in known:
+            allowed = allowed_words(name, known) if known else "none; Ebbtide sets all of them"
+            yield UsageError(
+                f"not a setting of {library} that a scenario can set", where=where, got=repr(name), allowed=allowed
+            )
+        elif not is_writable(value):
+            yield UsageError(
+                "not a setting's value",
+                where=f"{where}.{name}",
+                got=repr(value),
+                allowed="one line, without control characters",
+            )

@@ -1,0 +1,38 @@
+"""Provides what the clients of a scenario need besides kafka-python, before a run makes anything."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib.util import find_spec
+
+from cluster.runtime.verifiable_tools import ToolCommand, ensure_tools
+from ebbtide.errors import HarnessError
+from ebbtide.scenario.model import Scenario
+
+
+def require_libraries(scenario: Scenario) -> None:
+    """Raise `HarnessError` if a client library of the scenario is not installed."""
+    users = [f"producers[{index}]" for index, one in enumerate(scenario.producers) if one.library == "librdkafka"]
+    if users and find_spec("confluent_kafka") is None:
+        raise HarnessError(
+            "the scenario has librdkafka clients, and confluent-kafka is not installed",
+            where=", ".join(users),
+            allowed="confluent-kafka 2.5 or newer, which contains librdkafka",
+            next="pip install 'ebbtide[librdkafka]'    (in a checkout: .venv/bin/pip install -e '.[librdkafka]')",
+        )
+
+
+def java_tools(scenario: Scenario, kafka: str, note: Callable[[str], None]) -> dict[int, ToolCommand]:
+    """Return the command of each Java producer by its id; fetches what is missing.
+
+    The client is of the release that the producer names, else of `kafka`. Raises `EbbtideError`.
+    """
+    tools: dict[str, ToolCommand] = {}
+    found = {}
+    for producer in scenario.producers:
+        if producer.library == "java":
+            release = producer.client_kafka or kafka
+            if release not in tools:
+                tools[release] = ensure_tools(release, lambda event: note(f"Kafka {event.version}: {event.phase}"))
+            found[producer.id] = tools[release]
+    return found

@@ -1,0 +1,91 @@
+"""librdkafka and Kafka's own Java client against one real node: what they journal is what the node has."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pyarrow.parquet as pq
+import pytest
+from live.single_node import VERSION, kafka_node
+from live.workloads_of_node import Make, make, start
+
+from cluster.runtime.verifiable_tools import ToolCommand, ensure_tools
+from ebbtide.errors import Disturbed
+from ebbtide.journal.convert import convert_journals
+from ebbtide.scenario.client_libraries import ClientLibrary
+from ebbtide.scenario.model import ProducerSpec
+from ebbtide.waiting import wait_until
+from workloads.config import FINAL_CONSUMER
+
+__all__ = ["kafka_node", "make", "start"]
+pytestmark = [pytest.mark.live, pytest.mark.beside]
+
+
+def tools_of(library: ClientLibrary) -> dict[int, ToolCommand]:
+    return {1: ensure_tools(VERSION, lambda event: None)} if library == "java" else {}
+
+
+def _rows(record: Path, file: str) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = pq.read_table(record / f"{file}.parquet").to_pylist()
+    return rows
+
+
+@pytest.mark.parametrize("library", ["librdkafka", "java"])
+def test_every_acked_record_stands_at_the_offset_that_its_row_names(
+    make: Make, library: ClientLibrary, tmp_path: Path
+) -> None:
+    producer = ProducerSpec(id=1, topic=f"all-{library}", count=3_000, keys=5, client=library)
+    workload = make([producer], partitions=2, tools=tools_of(library))
+    workload.start()
+    wait_until(
+        lambda: workload.check() or workload.are_producers_done(),
+        awaited="3,000 records",
+        timeout_s=60,
+        last_seen=lambda: str(workload.send_counts()),
+    )
+    assert workload.send_counts().acked == 3_000
+    workload.final_read()
+    workload.stop()
+    assert convert_journals(tmp_path) == 0
+    sends = _rows(tmp_path, "sends/producer-1")
+    read = _rows(tmp_path, f"polls/consumer-{FINAL_CONSUMER}")
+    assert {row["status"] for row in sends} == {"acked"}
+    assert all(row["sent_ns"] <= row["done_ns"] for row in sends)
+    assert {(row["partition"], row["offset"]): row["value"] for row in read} == {
+        (row["partition"], row["offset"]): row["value"] for row in sends
+    }
+    for partition in (0, 1):
+        ordered = sorted((row for row in sends if row["partition"] == partition), key=lambda row: row["sequence"])
+        assert [row["sequence"] for row in ordered] == list(range(len(ordered)))
+        assert [row["offset"] for row in ordered] == list(range(len(ordered)))
+
+
+@pytest.mark.parametrize("library", ["librdkafka", "java"])
+def test_a_stopped_producer_has_an_outcome_for_every_record(make: Make, library: ClientLibrary, tmp_path: Path) -> None:
+    producer = ProducerSpec(id=1, topic=f"stopped-{library}", rate_per_s=500, acks="1", client=library)
+    workload = make([producer], tools=tools_of(library))
+    workload.start()
+    wait_until(lambda: workload.acked() >= 500, awaited="500 acked records", timeout_s=30)
+    assert [end.is_clean for end in workload.stop_producers()] == [True]
+    counts = workload.send_counts()
+    assert counts.handed == counts.acked + counts.failed + counts.unknown
+    final = workload.final_read()[f"stopped-{library}-0"]
+    assert counts.acked <= final.high_watermark <= counts.handed
+    workload.stop()
+
+
+def test_a_java_client_that_something_outside_killed_is_a_disturbance(make: Make) -> None:
+    workload = make([ProducerSpec(id=1, topic="hit", rate_per_s=100, client="java")], tools=tools_of("java"))
+    workload.start()
+    [tool] = [
+        child
+        for child in psutil.Process().children(recursive=True)
+        if "org.apache.kafka.tools.VerifiableProducer" in child.cmdline()
+    ]
+    os.kill(tool.pid, signal.SIGKILL)
+    with pytest.raises(Disturbed, match="producer-1"):
+        wait_until(lambda: workload.check(), awaited="the producer to end", timeout_s=20)

@@ -1,0 +1,63 @@
+"""Fixtures: the clients of a run against one real Kafka node, without a cluster's namespaces."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+from live.single_node import SingleNode
+
+from cluster.host.children import start_child
+from cluster.host.ledger import Ledger
+from cluster.runtime.base import StartClient
+from cluster.runtime.verifiable_tools import ToolCommand
+from ebbtide.scenario.model import ConsumerSpec, ProducerSpec, TopicSpec
+from workloads.group import Workload
+
+Make = Callable[..., Workload]
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[StartClient]:
+    with Ledger.open("r", tmp_path, ledgers=tmp_path / "ledger") as ledger:
+        yield functools.partial(start_child, ledger)
+
+
+@pytest.fixture
+def make(kafka_node: SingleNode, start: StartClient, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Make]:
+    """Makes a workload whose topics are its producers', created as asked."""
+    made: list[Workload] = []
+
+    def workload(
+        producers: Sequence[ProducerSpec],
+        consumers: Sequence[ConsumerSpec] = (),
+        partitions: int = 1,
+        config: dict[str, str] | None = None,
+        start_client: StartClient = start,
+        tools: dict[int, ToolCommand] | None = None,
+    ) -> Workload:
+        topics = {spec.topic for spec in producers}
+        made.append(
+            Workload(
+                record=tmp_path,
+                run_id=request.node.name,
+                start_client=start_client,
+                bootstrap=[kafka_node.address],
+                topics={
+                    name: TopicSpec(partitions=partitions, replication_factor=1, min_isr=1, config=config or {})
+                    for name in topics
+                },
+                assignments={name: [(1,)] * partitions for name in topics},
+                producers=producers,
+                consumers=consumers,
+                tools=tools,
+            )
+        )
+        made[-1].create_topics()
+        return made[-1]
+
+    yield workload
+    for item in made:
+        item.close()

@@ -1,0 +1,174 @@
+"""The client libraries of a scenario: what a file may ask of each, and what a missing one says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException, Producer
+
+from ebbtide.errors import HarnessError, Problems
+from ebbtide.scenario.client_libraries import LIBRARIES
+from ebbtide.scenario.model import ProducerSpec, Scenario, TopicSpec
+from ebbtide.scenario.parse import parse
+from ebbtide.scenario.safety import refuse_unsafe
+from ebbtide.scenario.write import brief_text_of, text_of
+from harness.runner import client_tools
+from harness.runner.client_tools import require_libraries
+from workloads.config import Endpoints, ProducerConfig
+from workloads.library_settings import java_settings, librdkafka_settings, producer_line
+from workloads.librdkafka_producer import name_of_error, open_producer
+
+FILE = """
+name = "x"
+title = "x"
+kafka = ["4.3.1"]
+[topics.t]
+partitions = 2
+[[producers]]
+id = 1
+topic = "t"
+rate_per_s = 10
+"""
+
+
+def problems_of(extra: str) -> dict[str, str]:
+    """The problems of a file whose producer has these keys too, by place."""
+    try:
+        parse(FILE + extra, file="x.toml")
+    except Problems as error:
+        return {str(one.where): one.what for one in error.problems}
+    return {}
+
+
+def scenario_of(**producer: object) -> Scenario:
+    spec = ProducerSpec(id=1, topic="t", count=1, **producer)  # type: ignore[arg-type]
+    return Scenario(name="x", title="x", kafka=("4.3.1",), topics={"t": TopicSpec()}, producers=(spec,))
+
+
+def config_of(**settings: object) -> ProducerConfig:
+    return ProducerConfig(
+        endpoints=Endpoints(status="", stop=""),
+        journal="",
+        run_id="r",
+        bootstrap=(),
+        id=1,
+        topic="t",
+        **settings,  # type: ignore[arg-type]
+    )
+
+
+@pytest.mark.parametrize(
+    "extra",
+    [
+        'client = "librdkafka"',
+        'client = "librdkafka"\nproperties = { "message.timeout.ms" = "9000" }',
+        'client = "java"\nkeys = 3\nclient_kafka = "3.9.1"\nproperties = { retries = "0" }',
+        'client = "kafka-python"',
+    ],
+)
+def test_what_a_library_can_do_is_valid(extra: str) -> None:
+    assert problems_of(extra) == {}
+
+
+@pytest.mark.parametrize(
+    ("extra", "where"),
+    [
+        ('client = "java"', "producers[0].keys"),
+        ('client = "java"\nkeys = 2\npayload_bytes = 500', "producers[0].payload_bytes"),
+        ('client = "librdkafka"\ntransactional = true\ntxn_records = 5', "producers[0].transactional"),
+        ('client_kafka = "3.9.1"', "producers[0].client_kafka"),
+        ('client = "java"\nkeys = 2\nclient_kafka = "four"', "producers[0].client_kafka"),
+        ('properties = { acks = "1" }', "producers[0].properties"),
+        ('client = "librdkafka"\nproperties = { "plugin.library.paths" = "/x.so" }', "producers[0].properties"),
+        (
+            'client = "java"\nkeys = 2\nproperties = { "interceptor.classes" = "X" }',
+            "producers[0].properties",
+        ),
+        (
+            'client = "java"\nkeys = 2\nproperties = { retries = "0\\nx=1" }',
+            "producers[0].properties.retries",
+        ),
+        ('client = "sarama"', "producers[0].client"),
+    ],
+)
+def test_what_a_library_cannot_do_is_refused_at_its_key(extra: str, where: str) -> None:
+    assert where in problems_of(extra)
+
+
+def test_a_java_producer_takes_whole_records_per_second() -> None:
+    text = FILE.replace("rate_per_s = 10", "rate_per_s = 2.5") + 'client = "java"\nkeys = 2\n'
+    with pytest.raises(Problems, match="whole records per second"):
+        parse(text, file="x.toml")
+
+
+def test_a_scenario_without_a_file_cannot_load_code_into_a_client() -> None:
+    unsafe = scenario_of(client="librdkafka", properties={"plugin.library.paths": "/x.so"})
+    with pytest.raises(Problems, match=r"plugin\.library\.paths"):
+        refuse_unsafe(unsafe)
+
+
+def test_no_setting_of_a_scenario_names_a_file_code_or_an_address() -> None:
+    for facts in LIBRARIES.values():
+        words = ("class", "path", "location", "servers", "file", "plugin", "interceptor", "reporter", "jaas", "url")
+        assert not [name for name in facts.properties if any(word in name for word in words)]
+
+
+def test_a_scenario_of_today_is_written_as_before() -> None:
+    assert "client" not in text_of(scenario_of()) + brief_text_of(scenario_of())
+
+
+def test_the_library_is_written_and_read_again() -> None:
+    scenario = scenario_of(client="java", client_kafka="3.9.1", properties={"retries": "0"})
+    assert parse(text_of(scenario), file="x.toml") == scenario
+
+
+def test_a_missing_librdkafka_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client_tools, "find_spec", lambda name: None)
+    with pytest.raises(HarnessError, match="confluent-kafka is not installed") as caught:
+        require_libraries(scenario_of(client="librdkafka"))
+    assert "pip install" in str(caught.value.next)
+    require_libraries(scenario_of(client="java"))
+
+
+@pytest.mark.parametrize("idempotent", [False, True])
+def test_every_setting_is_one_that_librdkafka_knows(idempotent: bool) -> None:
+    other = {"enable.gapless.guarantee": "true", "batch.num.messages": "100", "retry.backoff.max.ms": "900"}
+    own = librdkafka_settings(config_of(idempotent=idempotent, properties=other if idempotent else {}))
+    Producer({"bootstrap.servers": "localhost:1", **own})
+    assert LIBRARIES["librdkafka"].properties <= own.keys() | other.keys()
+
+
+def test_a_setting_with_an_impossible_value_is_one_clear_error() -> None:
+    with pytest.raises(HarnessError, match="librdkafka refuses") as caught:
+        open_producer(config_of(properties={"message.timeout.ms": "soon"}), ["localhost:1"])
+    assert "message.timeout.ms" in str(caught.value.got)
+
+
+def test_the_libraries_have_the_same_limits() -> None:
+    rdkafka, java = librdkafka_settings(config_of()), java_settings(config_of())
+    assert rdkafka["message.timeout.ms"] == java["delivery.timeout.ms"] == 15_000
+    assert rdkafka["message.send.max.retries"] == java["retries"]
+    for name in ("acks", "enable.idempotence", "max.in.flight.requests.per.connection", "linger.ms", "batch.size"):
+        assert rdkafka[name] == java[name]
+
+
+def test_the_manifest_names_the_library_and_its_settings() -> None:
+    line = producer_line("librdkafka", config_of(properties={"retry.backoff.ms": "7"}))
+    assert line.startswith("client=librdkafka, acks=-1")
+    assert "retry.backoff.ms=7" in line
+    assert producer_line("kafka-python", config_of()).startswith("acks=-1")
+
+
+def test_an_error_of_a_broker_has_kafkas_name_and_others_librdkafkas() -> None:
+    assert name_of_error(KafkaError(KafkaError.NOT_ENOUGH_REPLICAS)) == "NOT_ENOUGH_REPLICAS"
+    assert name_of_error(KafkaError(KafkaError.MSG_SIZE_TOO_LARGE)) == "MESSAGE_TOO_LARGE"
+    assert name_of_error(KafkaError(KafkaError._MSG_TIMED_OUT)) == "_MSG_TIMED_OUT"
+
+
+def test_a_refused_record_never_entered_the_queue(tmp_path: Path) -> None:
+    producer = Producer({"message.max.bytes": 1000})
+    with pytest.raises(KafkaException) as caught:
+        producer.produce("t", b"x" * 2000)
+    assert name_of_error(caught.value.args[0]) == "MESSAGE_TOO_LARGE"
+    assert len(producer) == 0

@@ -1,0 +1,94 @@
+"""The account of a client that answers each record: every record has one row, with its own offset and outcome."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from ebbtide.journal.convert import convert_journals
+from ebbtide.journal.file import JournalHeader, JournalReader, JournalWriter
+from ebbtide.journal.frames import ANSWERED
+from ebbtide.record.files import JOURNAL_DIR
+from workloads.send_account import COUNTERS
+from workloads.single_sends import SingleSends
+from workloads.status import StatusFile
+
+
+class Account:
+    """A producer's account of one partition, on a temporary record."""
+
+    def __init__(self, record: Path) -> None:
+        (record / JOURNAL_DIR).mkdir()
+        self._record = record
+        self._journal = record / JOURNAL_DIR / "producer-1.journal"
+        status = StatusFile.create(record / "status", len(COUNTERS))
+        header = JournalHeader(table="sends", id=1, topics=("t",), acks=-1)
+        self.sends = SingleSends(JournalWriter(self._journal, header), status, 1)
+        self.lane = self.sends.lanes[0]
+
+    def hand_over(self, count: int) -> None:
+        for _ in range(count):
+            self.sends.hand_over(self.lane, self.lane.next_sequence, 1)
+
+    def ack(self, sequence: int, offset: int | None, done_ns: int = 10) -> None:
+        self.sends.answer(self.lane, sequence, "acked", offset, "", done_ns)
+
+    def answer_frames(self) -> int:
+        self.sends.flush()
+        return sum(kind == ANSWERED for kind, _ in JournalReader(self._journal).frames())
+
+    def rows(self) -> list[tuple[int, str, int | None, str | None]]:
+        self.sends.abandon()
+        convert_journals(self._record)
+        table = pq.read_table(self._record / "sends").to_pylist()
+        return [(row["sequence"], row["status"], row["offset"], row["error"]) for row in table]
+
+
+@pytest.fixture
+def account(tmp_path: Path) -> Account:
+    return Account(tmp_path)
+
+
+def test_consecutive_answers_share_a_frame_and_keep_their_own_offsets(account: Account) -> None:
+    account.hand_over(3)
+    for sequence in range(3):
+        account.ack(sequence, 70 + sequence)
+    assert account.answer_frames() == 1
+    assert account.rows() == [(0, "acked", 70, None), (1, "acked", 71, None), (2, "acked", 72, None)]
+
+
+def test_answers_out_of_order_or_with_a_gap_in_the_offsets_are_apart(account: Account) -> None:
+    account.hand_over(4)
+    for sequence, offset in ((2, 9), (0, 5), (1, 7), (3, 8)):
+        account.ack(sequence, offset)
+    assert account.answer_frames() == 4
+    assert [offset for _, _, offset, _ in account.rows()] == [5, 7, 9, 8]
+
+
+def test_acked_records_without_an_offset_share_a_frame(account: Account) -> None:
+    account.hand_over(2)
+    account.ack(0, None)
+    account.ack(1, None)
+    assert account.answer_frames() == 1
+    assert account.rows() == [(0, "acked", None, None), (1, "acked", None, None)]
+
+
+def test_answers_that_came_at_different_times_are_apart(account: Account) -> None:
+    account.hand_over(2)
+    account.ack(0, 0, done_ns=0)
+    account.ack(1, 1, done_ns=6_000_000)
+    assert account.answer_frames() == 2
+
+
+def test_a_record_without_an_answer_is_unknown_and_a_second_answer_changes_nothing(account: Account) -> None:
+    account.hand_over(4)
+    account.ack(1, 3)
+    account.sends.answer(account.lane, 1, "failed", None, "NOT_ENOUGH_REPLICAS", 11)
+    assert account.rows() == [
+        (0, "unknown", None, "UNRESOLVED"),
+        (1, "acked", 3, None),
+        (2, "unknown", None, "UNRESOLVED"),
+        (3, "unknown", None, "UNRESOLVED"),
+    ]

@@ -1,0 +1,89 @@
+"""The settings of the producers of librdkafka and of Java, by these libraries' own names.
+
+They say what `workloads.settings` says to kafka-python, so that the libraries can be compared. A scenario's
+`properties` come last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ebbtide.scenario.client_libraries import DEFAULT_LIBRARY, ClientLibrary
+from workloads.config import ProducerConfig
+from workloads.settings import MAX_REQUEST_BYTES, Setting, producer_settings, settings_line
+
+_RETRIES_MAX = 2**31 - 1
+
+
+def librdkafka_settings(config: ProducerConfig) -> dict[str, Setting]:
+    """Return the settings of librdkafka's producer, without bootstrap and name."""
+    return {
+        "acks": config.acks,
+        "enable.idempotence": config.idempotent,
+        "message.send.max.retries": _RETRIES_MAX,
+        "max.in.flight.requests.per.connection": 5 if config.idempotent else 1,
+        "linger.ms": config.linger_ms,
+        "batch.size": 32_768,
+        "message.max.bytes": MAX_REQUEST_BYTES,
+        "compression.type": config.compression or "none",
+        "request.timeout.ms": config.request_timeout_ms,
+        "socket.timeout.ms": config.request_timeout_ms,
+        "message.timeout.ms": config.delivery_timeout_ms,
+        "retry.backoff.ms": config.retry_backoff_ms,
+        "topic.metadata.refresh.interval.ms": 2_000,
+        "reconnect.backoff.ms": 50,
+        "reconnect.backoff.max.ms": 500,
+        "allow.auto.create.topics": False,
+        **config.properties,
+    }
+
+
+def java_settings(config: ProducerConfig) -> dict[str, Setting]:
+    """Return the settings of Kafka's own producer, without bootstrap."""
+    return {
+        "client.id": f"ebbtide-producer-{config.id}",
+        "acks": config.acks,
+        "enable.idempotence": config.idempotent,
+        "retries": _RETRIES_MAX,
+        "max.in.flight.requests.per.connection": 5 if config.idempotent else 1,
+        "linger.ms": config.linger_ms,
+        "batch.size": 32_768,
+        "max.request.size": MAX_REQUEST_BYTES,
+        "compression.type": config.compression or "none",
+        "request.timeout.ms": config.request_timeout_ms,
+        "delivery.timeout.ms": config.delivery_timeout_ms,
+        "retry.backoff.ms": config.retry_backoff_ms,
+        "metadata.max.age.ms": 2_000,
+        "max.block.ms": 5_000,
+        "reconnect.backoff.ms": 50,
+        "reconnect.backoff.max.ms": 500,
+        **config.properties,
+    }
+
+
+PRODUCER_MODULES: dict[ClientLibrary, str] = {
+    "kafka-python": "producer",
+    "librdkafka": "librdkafka_producer",
+    "java": "java_producer",
+}
+"""The module of each library's producer process."""
+
+_SETTINGS: dict[ClientLibrary, Callable[[ProducerConfig], dict[str, Setting]]] = {
+    "kafka-python": producer_settings,
+    "librdkafka": librdkafka_settings,
+    "java": java_settings,
+}
+
+
+def producer_line(library: ClientLibrary, config: ProducerConfig) -> str:
+    """Return a producer's library and settings as one line for the manifest."""
+    settings = settings_line(_SETTINGS[library](config))
+    if library == DEFAULT_LIBRARY:
+        return settings
+    release = "" if config.java is None else f" of Kafka {config.java.kafka}"
+    return f"client={library}{release}, {settings}"
+
+
+def makes_one_attempt(config: ProducerConfig) -> bool:
+    """Whether the producer never sends a record a second time, because the scenario sets its retries to 0."""
+    return "0" in (config.properties.get("retries"), config.properties.get("message.send.max.retries"))

@@ -1,0 +1,127 @@
+"""A producer process that sends with librdkafka, through confluent-kafka.
+
+`python -m ebbtide.command workloads.librdkafka_producer CONFIG.json`, whose configuration is a
+`workloads.config.ProducerConfig`.
+
+Rate, count, keys and payloads are those of `workloads.producer`. librdkafka reports the last error of a record, and
+not how its earlier attempts ended; `outcome_of_last_answer` says what that leaves certain.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+
+from ebbtide.errors import HarnessError
+from ebbtide.journal.file import JournalHeader, JournalWriter
+from ebbtide.journal.outcomes import name_of_code, outcome_of_last_answer
+from ebbtide.journal.payload import encoder, value_at
+from workloads.config import ProducerConfig, read_config
+from workloads.library_settings import librdkafka_settings, makes_one_attempt
+from workloads.process import Stop, run_client
+from workloads.send_account import COUNTERS
+from workloads.sending import PacedSender, await_leaders, send_all, send_order
+from workloads.single_sends import OpenPartition, SingleSends
+from workloads.status import ClientState, StatusFile
+
+
+class LibrdkafkaSender(PacedSender):
+    """Hands records to librdkafka, in turn to the partitions or keys."""
+
+    def __init__(self, config: ProducerConfig, producer: Producer, sends: SingleSends) -> None:
+        super().__init__(config, sends)
+        self._producer = producer
+        self._sends = sends
+        self._send_order = send_order(config, sends.lanes)
+        self._encode = encoder(config.run_id, config.id, config.payload_bytes)
+        self._is_only_attempt = makes_one_attempt(config)
+
+    def send_burst(self, count: int) -> bool:
+        """Hand over `count` records; False when librdkafka refused one."""
+        turns, topic, produce = self._send_order, self._config.topic, self._producer.produce
+        for number in range(self.number, self.number + count):
+            key, lane = turns[number % len(turns)]
+            value = value_at(self._config.id, number)
+            sequence = self._sends.hand_over(lane, value, time.time_ns())
+            self.number = number + 1
+            note = partial(self._note_answer, lane, sequence)
+            payload = self._encode(sequence, value)
+            try:
+                produce(topic, payload, key, partition=lane.partition, on_delivery=note)
+            except (BufferError, KafkaException) as error:
+                # The record never entered librdkafka's queue.
+                self._sends.answer(lane, sequence, "failed", None, _name_of_refusal(error), time.time_ns())
+                return False
+        return True
+
+    def serve(self) -> None:
+        """Let librdkafka hand out its answers."""
+        self._producer.poll(0)
+
+    def _note_answer(self, lane: OpenPartition, sequence: int, error: KafkaError | None, message: Message) -> None:
+        if error is not None:
+            name = name_of_error(error)
+            outcome = outcome_of_last_answer(name, is_only_attempt=self._is_only_attempt)
+            self._sends.answer(lane, sequence, outcome, None, name, time.time_ns())
+            return
+        offset = message.offset()
+        known = offset if offset is not None and offset >= 0 else None
+        self._sends.answer(lane, sequence, "acked", known, "", time.time_ns())
+
+
+def open_producer(config: ProducerConfig, bootstrap: Sequence[str]) -> Producer:
+    """Return librdkafka's producer with our settings. Raises `HarnessError` for a value that it does not take."""
+    own = {"bootstrap.servers": ",".join(bootstrap), "client.id": f"ebbtide-producer-{config.id}"}
+    try:
+        return Producer({**librdkafka_settings(config), **own})
+    except KafkaException as error:
+        raise HarnessError(
+            "librdkafka refuses a setting",
+            where=f"the properties of producer {config.id}",
+            got=error.args[0].str(),
+            next="correct the value in the scenario",
+        ) from None
+
+
+def name_of_error(error: KafkaError) -> str:
+    """Return the name of an answer: Kafka's for Kafka's codes, librdkafka's own for the rest."""
+    return name_of_code(error.code()) or str(error.name())
+
+
+def _name_of_refusal(error: Exception) -> str:
+    if isinstance(error, KafkaException) and error.args and isinstance(error.args[0], KafkaError):
+        return name_of_error(error.args[0])
+    return type(error).__name__
+
+
+def run(config: ProducerConfig, status: StatusFile, stop: Stop) -> ClientState:
+    """Produce until every record has an outcome, or until stopped; returns the state."""
+    header = JournalHeader(table="sends", id=config.id, topics=(config.topic,), acks=config.acks)
+    sends = SingleSends(JournalWriter(Path(config.journal), header), status, config.partitions)
+    bootstrap = await_leaders(config, stop)
+    if not bootstrap:
+        return ClientState.STOPPED
+    producer = open_producer(config, bootstrap)
+    sending = LibrdkafkaSender(config, producer, sends)
+    return send_all(config, sends, sending, status, stop, serve=sending.serve)
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run one producer to its end."""
+    config = read_config(Path(argv[0]), ProducerConfig)
+    return run_client(
+        config.endpoints, len(COUNTERS) * config.partitions, lambda status, stop: run(config, status, stop)
+    )
+
+
+if __name__ == "__main__":
+    code = main(sys.argv[1:])
+    sys.stderr.flush()
+    # The journal is complete. librdkafka would still send what the journal calls unknown.
+    os._exit(code)

@@ -1,0 +1,147 @@
+"""The common part of the producer processes: when records are due, and the loop until every one has an outcome."""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+
+from kafka.partitioner import murmur2
+
+from cluster.kafka_api.connection import BrokerConnection, WireError
+from ebbtide.waiting import pause, wait_until
+from workloads.config import ProducerConfig
+from workloads.process import Stop
+from workloads.send_account import Lane, SendAccount
+from workloads.status import ClientState, StatusFile
+
+_BURST = 100
+"""Records between two readings of the clock."""
+
+
+def await_leaders(config: ProducerConfig, stop: Stop) -> tuple[str, ...]:
+    """Wait until every partition of the topic has a leader; returns the brokers that answer.
+
+    Empty when stopped meanwhile. Raises `WaitExpired` after `start_timeout_s`.
+    """
+    seen = "no broker answered"
+
+    def ready() -> tuple[str, ...] | None:
+        nonlocal seen
+        if stop:
+            return ("",)
+        answering, led = [], 0
+        for address in config.bootstrap:
+            try:
+                with BrokerConnection(address, connect_timeout_s=0.5, request_timeout_s=2.0) as broker:
+                    state = broker.metadata([config.topic])
+            except WireError as error:
+                seen = str(error)
+                continue
+            answering.append(address)
+            led = max(led, sum(item.leader >= 0 for item in state.partitions.values()))
+        if answering:
+            seen = f"{led} of {config.partitions} partitions have a leader"
+        return tuple(answering) if answering and led >= config.partitions else None
+
+    bootstrap = wait_until(
+        ready,
+        awaited=f"a leader for every partition of {config.topic}",
+        timeout_s=config.start_timeout_s,
+        last_seen=lambda: seen,
+        poll_s=0.1,
+    )
+    return () if stop else bootstrap
+
+
+class PacedSender(ABC):
+    """Hands records over within the bounds of count, rate and outstanding records.
+
+    `number` counts what was handed over.
+    """
+
+    def __init__(self, config: ProducerConfig, sends: SendAccount[Lane]) -> None:
+        self._config = config
+        self._account = sends
+        self.number = 0
+        self._due_from = time.monotonic()
+        self._due_number = 0
+
+    @abstractmethod
+    def send_burst(self, count: int) -> bool:
+        """Hand over `count` records; False when the client refused one.
+
+        The records after the refused one were not handed over.
+        """
+
+    @property
+    def is_exhausted(self) -> bool:
+        """Whether `count` records were handed over."""
+        return self._config.count is not None and self.number >= self._config.count
+
+    def due_records(self) -> int:
+        """Return how many records may be handed over now, at most a burst."""
+        room = self._config.max_outstanding - (
+            self.number - self._account.handed_count + self._account.outstanding_count
+        )
+        due = min(_BURST, room)
+        if self._config.count is not None:
+            due = min(due, self._config.count - self.number)
+        if self._config.rate_per_s is not None:
+            now = time.monotonic()
+            if room <= 0:
+                # Records that could not be sent in time are not caught up.
+                self._due_from, self._due_number = now, self.number
+            scheduled = self._due_number + int((now - self._due_from) * self._config.rate_per_s)
+            due = min(due, scheduled - self.number)
+        return max(0, due)
+
+
+def partition_of_key(key: bytes, partitions: int) -> int:
+    """Return the partition that kafka-python's and Kafka's default partitioners give a key."""
+    hashed: int = murmur2(key)
+    return (hashed & 0x7FFFFFFF) % partitions
+
+
+def send_order(config: ProducerConfig, lanes: Sequence[Lane]) -> list[tuple[bytes | None, Lane]]:
+    """Return key and partition of the first records; later records repeat the order."""
+    if config.keys is None:
+        return [(None, lane) for lane in lanes]
+    # A record's sequence must be known before it is sent, so that the partition is computed here.
+    keys = [b"key-%d" % number for number in range(config.keys)]
+    return [(key, lanes[partition_of_key(key, len(lanes))]) for key in keys]
+
+
+def send_all(
+    config: ProducerConfig,
+    sends: SendAccount[Lane],
+    sending: PacedSender,
+    status: StatusFile,
+    stop: Stop,
+    serve: Callable[[], object] = lambda: None,
+) -> ClientState:
+    """Send until every record has an outcome, or until stopped; returns the state.
+
+    `serve` is called between two bursts: a client without threads hands its answers out there.
+    """
+    interval_s = config.flush_interval_ms / 1000
+    status.set_state(ClientState.RUNNING)
+    flush_at = time.monotonic() + interval_s
+    stop_at: float | None = None
+    while True:
+        count = 0 if stop_at is not None or sending.is_exhausted else sending.due_records()
+        if not count or not sending.send_burst(count):
+            pause(min(interval_s, 0.002))
+        serve()
+        now = time.monotonic()
+        if now < flush_at:
+            continue
+        flush_at = now + interval_s
+        sends.flush()
+        if stop_at is None and stop:
+            stop_at = now + config.stop_timeout_s
+        if sending.is_exhausted and not sends.outstanding_count:
+            return ClientState.DONE
+        if stop_at is not None and (not sends.outstanding_count or now >= stop_at):
+            sends.abandon()
+            return ClientState.STOPPED
