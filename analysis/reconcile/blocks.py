@@ -26,6 +26,7 @@ from pyspark.sql import functions as F
 
 from analysis.reconcile.checks import flaw_number
 from analysis.reconcile.facts import Facts, runs_where
+from analysis.reconcile.parts import union
 from analysis.reconcile.tables import RecordTables
 
 BITS = 6
@@ -135,7 +136,8 @@ def compare_blocks(
       may see them, and polls have one leader epoch.
     - `final_mask`: the offsets of the final read. `shown_mask`: those of acks that a read_committed
       consumer may get. `acks_final`: acks and the final read are the same.
-    - `ordinary_mask`: the offsets that any ordinary consumer returned.
+    - `ordinary_mask`: the offsets that any ordinary consumer returned. `passed_over`: any of them
+      may have passed over an offset of the final read.
 
     `partitions` is `facts.partition_facts`. None: there are neither sends nor polls.
     """
@@ -155,8 +157,8 @@ def compare_blocks(
         parts.append(polls.select(*BLOCK, *_columns(**by)))
     if not parts:
         return None
-    blocks = reduce(DataFrame.union, parts)
-    ends = partitions.select(*PARTITION, "final_read", "log_start")
+    blocks = union(parts)
+    ends = partitions.select(*PARTITION, "final_read", "log_start", "read_last")
     grouped = blocks.groupBy(*BLOCK).agg(
         *(F.max(name).alias(name) for name in ("acks", "shown", "final")),
         *(f(name).alias(f"{name}_{f.__name__}") for name in ("open", "committed") for f in (F.min, F.max)),
@@ -174,6 +176,7 @@ def compare_blocks(
         F.col("shown.mask").alias("shown_mask"),
         _is_acks_final().alias("acks_final"),
         "ordinary_mask",
+        _has_passed_over().alias("passed_over"),
     )
 
 
@@ -195,6 +198,16 @@ def _is_acks_final() -> Column:
     """
     same = (F.col("acks") == F.col("final")) & F.col("acks.sum").isNotNull()
     return F.coalesce(same, F.lit(False)) & F.col("acks_once") & (F.col("finals") == 1)
+
+
+def _has_passed_over() -> Column:
+    """Return `passed_over` of `compare_blocks`: an offset that none of the ordinary consumers returned.
+
+    One of them returned an offset of this block or of a later one.
+    """
+    returned = F.coalesce("ordinary_mask", F.lit(0))
+    left = F.col("final_mask").bitwiseAND(F.bitwise_not(returned)) != 0
+    return F.coalesce(left & (F.col("block") <= block_of("read_last")), F.lit(False))
 
 
 def _do_sources_agree(runs: Sequence[Facts]) -> Column:

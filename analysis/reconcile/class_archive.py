@@ -61,15 +61,15 @@ def _prune(folder: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def class_archive(java: Java, jars: Path) -> ClassArchive:
-    """Return the flags that make `java` map the archive for `jars`, or write it.
+def class_archive(java: Java, class_path: str) -> ClassArchive:
+    """Return the flags that make `java` map the archive for a class path, or write it.
 
     No flags when the cache cannot be written.
     """
     folder = cache_dir() / "spark"
     if any(character.isspace() or character in "\"'" for character in str(folder)):
         return ClassArchive()
-    key = hashlib.sha256(f"{java.executable.resolve()}\n{java.version}\n{jars}".encode()).hexdigest()[:16]
+    key = hashlib.sha256(f"{java.executable.resolve()}\n{java.version}\n{class_path}".encode()).hexdigest()[:16]
     archive = folder / f"{key}.jsa"
     if archive.is_file():
         with contextlib.suppress(OSError):  # it may be another user's, or on a read-only medium

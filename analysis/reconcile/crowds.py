@@ -44,6 +44,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from analysis.reconcile import aborted_read
+from analysis.reconcile.parts import placed_by
 
 LISTED = 20
 """How many places of a value, values of an offset, or replica rows of an offset are shown."""
@@ -101,7 +102,7 @@ def with_others(rows: DataFrame) -> DataFrame:
     of_offset = Window.partitionBy(*PLACE)
     polled = F.when(F.col("polled_ns").isNotNull(), F.struct("polled_ns", "value"))
     newest_first = of_offset.orderBy(F.desc_nulls_first("epoch"), F.desc_nulls_last("polled_ns"), "value")
-    rows = rows.repartition(*PLACE).withColumns(
+    rows = placed_by(rows, *PLACE).withColumns(
         {
             "last_before": F.max(polled).over(newest_first.rowsBetween(_FIRST, -1)),
             "next": F.lead(F.struct("epoch", "polled_ns", "value")).over(newest_first),

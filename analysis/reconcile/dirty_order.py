@@ -27,6 +27,7 @@ from analysis.reconcile.blocks import PARTITION, block_of
 from analysis.reconcile.duplicate import is_idempotent
 from analysis.reconcile.facts import Facts
 from analysis.reconcile.items import item
+from analysis.reconcile.parts import union
 from analysis.reconcile.tables import RecordTables
 
 KIND = "dirty-order"
@@ -73,7 +74,8 @@ def items(
         return None
     final_rows = tables.polls.where("final AND value IS NOT NULL").select(*PARTITION, "offset", "value")
     if leaders is not None:
-        final_rows = final_rows.union(leaders.where("value IS NOT NULL").select(*PARTITION, "offset", "value"))
+        of_leaders = leaders.where("value IS NOT NULL").select(*PARTITION, "offset", "value")
+        final_rows = union([final_rows, of_leaders])
     pairs = inverted.withColumn("place", F.struct("before.offset", "before.value"))
     found = final_rows.select(*PARTITION, F.struct("offset", "value").alias("place")).join(pairs, [*PARTITION, "place"])
     found = found.dropDuplicates([*PARTITION, "offset", "value"])

@@ -282,6 +282,7 @@ _PARTITION_FACTS = pa.schema(
         pa.field("log_start", pa.int64()),
         pa.field("final_hw", pa.int64()),
         pa.field("final_last", pa.int64()),
+        pa.field("read_last", pa.int64()),
         pa.field("compacted", pa.bool_()),
         pa.field("elections", pa.list_(pa.struct([("leader_epoch", pa.int32()), ("since_ns", pa.int64())]))),
         pa.field(
@@ -296,8 +297,9 @@ def partition_facts(spark: SparkSession, runs: Sequence[Facts]) -> DataFrame:
     """Return one row a partition, small enough to broadcast.
 
     `final_read` (whether there is one of the partition), `log_start`, `final_hw` and `final_last`
-    (the last offset that it returned) are of the final read. `elections` holds when each leader
-    epoch began, `served` the peaks of the HW under each.
+    (the last offset that it returned) are of the final read. `read_last` is the last offset that
+    any ordinary consumer returned. `elections` holds when each leader epoch began, `served` the
+    peaks of the HW under each.
     """
     rows = [row for facts in runs for row in _partition_rows(facts)]
     return spark.createDataFrame(pa.Table.from_pylist(rows, schema=_PARTITION_FACTS))
@@ -326,9 +328,8 @@ def _partition_rows(facts: Facts) -> list[dict[str, Any]]:
             final_hw=ends.high_watermark,
         )
     for poll in facts.polls:
-        if poll.final:
-            row = of(poll.topic, poll.partition)
-            row["final_last"] = max(row.get("final_last", -1), poll.last_offset)
+        row, last = of(poll.topic, poll.partition), "final_last" if poll.final else "read_last"
+        row[last] = max(row.get(last, -1), poll.last_offset)
     for epoch in facts.epochs:
         of(epoch.topic, epoch.partition)["elections"].append(
             {"leader_epoch": epoch.leader_epoch, "since_ns": epoch.since_ns}
@@ -340,8 +341,6 @@ def _partition_rows(facts: Facts) -> list[dict[str, Any]]:
         ]
     for sends in facts.sends:
         of(sends.topic, sends.partition)
-    for polls in facts.polls:
-        of(polls.topic, polls.partition)
     return list(rows.values())
 
 

@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from analysis.reconcile.blocks import BITS, BLOCK, PARTITION
+from analysis.reconcile.parts import union
 
 _SESSION = [*PARTITION, "consumer", "session", "read_committed"]
 
@@ -40,15 +41,23 @@ def session_ranges(blocks: DataFrame, readable: DataFrame, polls: DataFrame) -> 
         .join(readable.select(*BLOCK, "agreed_mask"), BLOCK, "left")
         .select(*_SESSION, "first", F.when(shared != 0, highest).alias("last"))
     )
-    by_row = (
-        mark_final_log_rows(polls)
-        .where("in_final_log AND NOT final")
-        .withColumn("read_committed", F.col("isolation") == "read_committed")
-        .select(*_SESSION, F.lit(None).cast("bigint").alias("first"), F.col("offset").alias("last"))
+    reached = (
+        union([by_block, _standing_rows(polls)])
+        .groupBy(*_SESSION)
+        .agg(F.min("first").alias("first"), F.max("last").alias("last"))
     )
-    reached = by_block.union(by_row).groupBy(*_SESSION).agg(F.min("first").alias("first"), F.max("last").alias("last"))
     return (
         reached.where("last IS NOT NULL")
         .groupBy(*PARTITION)
         .agg(F.collect_list(F.struct("consumer", "session", "read_committed", "first", "last")).alias("sessions"))
+    )
+
+
+def _standing_rows(polls: DataFrame) -> DataFrame:
+    """Return the rows of ordinary consumers that stand: how far each session got by them."""
+    return (
+        mark_final_log_rows(polls)
+        .where("in_final_log AND NOT final")
+        .withColumn("read_committed", F.col("isolation") == "read_committed")
+        .select(*_SESSION, F.lit(None).cast("bigint").alias("first"), F.col("offset").alias("last"))
     )

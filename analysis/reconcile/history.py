@@ -36,7 +36,6 @@ out.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import reduce
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession, Window
@@ -46,6 +45,7 @@ from analysis.reconcile import aborted_read, crowds
 from analysis.reconcile.blocks import is_transactional
 from analysis.reconcile.crowds import PLACE
 from analysis.reconcile.facts import Facts, final_leaders, runs_where
+from analysis.reconcile.parts import in_one_part, placed_by, union
 from analysis.reconcile.tables import RecordTables
 
 _EVIDENCE = {
@@ -95,7 +95,7 @@ def suspicious_history(
     placed = [part for part in (_placed_acks(tables), _placed_polls(tables), leaders) if part is not None]
     if not placed:
         return None
-    rows = _by_value(_by_offset(reduce(DataFrame.union, placed)), _unplaced_sends(tables)).where(_is_suspicious(runs))
+    rows = _by_value(_by_offset(union(placed)), _unplaced_sends(tables)).where(_is_suspicious(runs))
     # Only the remaining rows, mostly few, are compared with the rest of their offset and value.
     told = _with_partition_facts(rows.join(F.broadcast(partitions), ["run", "topic", "partition"], "left"))
     return crowds.with_others(crowds.with_places(told))
@@ -181,7 +181,7 @@ def _by_offset(evidence: DataFrame) -> DataFrame:
     ]
     # Shuffled by place first, the grouping and the window after it need no shuffle of their own.
     rows = (
-        evidence.repartition(*PLACE)
+        placed_by(evidence, *PLACE)
         .groupBy(*PLACE, "value")
         .agg(*facts, F.min_by("reader", "read_ns").alias("reader"))
         .withColumn("evidenced", F.col("acked").isNotNull() | F.col("polled_ns").isNotNull())
@@ -202,9 +202,9 @@ def _by_offset(evidence: DataFrame) -> DataFrame:
 def _by_value(rows: DataFrame, unplaced: DataFrame | None) -> DataFrame:
     """Return the same rows, with what is known of their value wherever it stands."""
     if unplaced is not None:
-        rows = rows.unionByName(unplaced, allowMissingColumns=True)
+        rows = in_one_part(rows.unionByName(unplaced, allowMissingColumns=True))
     value = Window.partitionBy("run", "value")
-    return rows.repartition("run", "value").withColumns(
+    return placed_by(rows, "run", "value").withColumns(
         {"placed": F.count("offset").over(value), **{name: F.max(name).over(value) for name in _OF_VALUE}}
     )
 

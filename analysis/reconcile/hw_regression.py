@@ -38,6 +38,7 @@ from pyspark.sql import functions as F
 
 from analysis.reconcile.facts import Facts, runs_where
 from analysis.reconcile.items import item
+from analysis.reconcile.parts import placed_by
 from analysis.reconcile.tables import RecordTables
 
 KIND = "hw-regression"
@@ -67,14 +68,34 @@ def why_unknown(facts: Facts) -> str | None:
     return None
 
 
-def items(tables: RecordTables, runs: Sequence[Facts]) -> DataFrame | None:
-    """Return one row for each item; None if nothing can be judged."""
+def suspicious_observations(tables: RecordTables, runs: Sequence[Facts]) -> DataFrame | None:
+    """Return the partitions in which any HW is below an earlier one, seldom any.
+
+    Epochs do not matter here. Only such observations (`suspect`) can be items, and only those need
+    to look. None if nothing can be judged.
+    """
     if tables.watermarks is None or all(why_unknown(facts) for facts in runs):
         return None
     judged = runs_where(runs, lambda facts: why_unknown(facts) is None)
     observed = tables.watermarks.where((F.col("source") == _SOURCE) & F.col("leader_epoch").isNotNull() & judged)
+    by_time = Window.partitionBy(*_WHERE).orderBy("at_ns").rowsBetween(Window.unboundedPreceding, -1)
+    suspect = F.coalesce(F.max("high_watermark").over(by_time) > F.col("high_watermark"), F.lit(False))
+    partition = Window.partitionBy(*_WHERE)
+    return (
+        placed_by(observed, *_WHERE)
+        .withColumn("suspect", suspect & F.col("asked_ns").isNotNull())
+        .withColumn("suspects", F.max("suspect").over(partition))
+        .where("suspects")
+    )
+
+
+def items(tables: RecordTables, runs: Sequence[Facts]) -> DataFrame | None:
+    """Return one row for each item; None if nothing can be judged."""
+    suspects = suspicious_observations(tables, runs)
+    if suspects is None:
+        return None
     by_epoch = Window.partitionBy(*_WHERE).orderBy("leader_epoch")
-    ranked = _with_suspects(observed.repartition(*_WHERE)).select(
+    ranked = suspects.select(
         *_WHERE,
         *_OBSERVED,
         "suspect",
@@ -94,22 +115,6 @@ def items(tables: RecordTables, runs: Sequence[Facts]) -> DataFrame | None:
         earlier=F.col("drop"),
     )
     return _with_drop(found).select(row.alias("item")).select("item.*")
-
-
-def _with_suspects(observed: DataFrame) -> DataFrame:
-    """Return the partitions in which any HW is below an earlier one, seldom any.
-
-    Epochs do not matter here. Only such observations (`suspect`) can be items, and only those need
-    to look.
-    """
-    by_time = Window.partitionBy(*_WHERE).orderBy("at_ns").rowsBetween(Window.unboundedPreceding, -1)
-    suspect = F.coalesce(F.max("high_watermark").over(by_time) > F.col("high_watermark"), F.lit(False))
-    partition = Window.partitionBy(*_WHERE)
-    return (
-        observed.withColumn("suspect", suspect & F.col("asked_ns").isNotNull())
-        .withColumn("suspects", F.max("suspect").over(partition))
-        .where("suspects")
-    )
 
 
 def _with_earlier(ranked: DataFrame) -> DataFrame:

@@ -23,6 +23,7 @@ from pyspark.sql import functions as F
 
 from analysis.reconcile.blocks import BLOCK, bit_of, block_of, can_be_hidden
 from analysis.reconcile.keeping import FrameKeeper
+from analysis.reconcile.parts import union
 from analysis.reconcile.tables import RecordTables
 
 BLOCKS_MAX = 300_000
@@ -51,7 +52,7 @@ def narrow(tables: RecordTables, differing: DataFrame, kept: FrameKeeper) -> Nar
     differs = offsets.count()
     if differs > BLOCKS_MAX:
         return None
-    values = kept.keep(_suspect_values(tables, offsets if differs else None))
+    values = kept.keep(suspect_values(tables, offsets if differs else None))
     suspects = values.count()
     if suspects > BLOCKS_MAX:
         return None
@@ -95,10 +96,11 @@ def _is_noteworthy() -> Column:
     return F.col("value").isNull() | F.coalesce(moved, F.lit(False))
 
 
-def _suspect_values(tables: RecordTables, offsets: DataFrame | None) -> DataFrame:
+def suspect_values(tables: RecordTables, offsets: DataFrame | None) -> DataFrame:
     """Return the blocks of values that may be in an anomaly.
 
-    Their values stand twice in acks or final read, never should have been read, or differ.
+    Their values stand twice in acks or final read, never should have been read, or are in one of
+    the blocks `offsets`, if given.
     """
     bit = bit_of("value")
     group = (F.col("run"), block_of("value").alias("values"))
@@ -141,7 +143,7 @@ def _suspect_values(tables: RecordTables, offsets: DataFrame | None) -> DataFram
             )
         )
         parts.append(polls.select("run", "values", *columns(**{name: F.col(name) for name in names[4:]})))
-    whole = reduce(DataFrame.union, parts).groupBy("run", "values")
+    whole = union(parts).groupBy("run", "values")
     merged = whole.agg(*(F.max(name).alias(name) for name in names))
     twice = (F.col("acks") > F.bit_count("acks_mask")) | (F.col("finals") > F.bit_count("finals_mask"))
     forbidden = (F.col("failed").bitwiseAND(F.col("read")) != 0) | (

@@ -35,6 +35,7 @@ from analysis.reconcile.blocks import BITS, BLOCK, PARTITION, block_of
 from analysis.reconcile.facts import Facts
 from analysis.reconcile.final_log_rows import mark_final_log_rows
 from analysis.reconcile.items import item
+from analysis.reconcile.parts import in_one_part
 from analysis.reconcile.tables import RecordTables
 
 KIND = "poll-skip"
@@ -72,7 +73,7 @@ def items(tables: RecordTables, runs: Sequence[Facts], readable: DataFrame | Non
     )
     both = F.explode(F.array(F.col("prev_offset") + 1, F.col("offset"))).alias("end")
     ends = jumps.select("*", both).withColumn("block", block_of("end"))
-    counted = ends.unionByName(readable, allowMissingColumns=True)
+    counted = in_one_part(ends.unionByName(readable, allowMissingColumns=True))
     before = Window.partitionBy(*PARTITION).orderBy("block").rangeBetween(Window.unboundedPreceding, -1)
     here = Window.partitionBy(*BLOCK)
     place = F.col("end").bitwiseAND(F.lit(2**BITS - 1)).cast("int")

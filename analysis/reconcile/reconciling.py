@@ -7,7 +7,8 @@ stored.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import Callable, Sequence, Set
 from functools import reduce
 from pathlib import Path
 
@@ -27,6 +28,7 @@ from analysis.reconcile import (
     poll_back,
     poll_skip,
     replica_divergence,
+    ruling_out,
     unseen,
     vanished,
 )
@@ -38,7 +40,8 @@ from analysis.reconcile.history import leader_logs, suspicious_history
 from analysis.reconcile.keeping import FrameKeeper
 from analysis.reconcile.model import Reconciliation
 from analysis.reconcile.narrowing import narrow
-from analysis.reconcile.session import is_small, plans_for
+from analysis.reconcile.parts import parts
+from analysis.reconcile.session import fits_one_part, is_small, plans_for
 from analysis.reconcile.store import check_writable, store
 from analysis.reconcile.summary import AnomalySummary, summarize
 from analysis.reconcile.tables import RecordTables, RunFiles, load, run_files
@@ -106,7 +109,9 @@ def reconcile_runs(
     Raises for rows of any of them, and then none is done.
     """
     try:
-        with FrameKeeper(spark) as kept, plans_for(spark, sum(sum(run.rows.values()) for run in runs)):
+        rows = sum(sum(run.rows.values()) for run in runs)
+        one_part = is_small(rows) and fits_one_part(rows)
+        with FrameKeeper(spark) as kept, plans_for(spark, rows, one_part=one_part):
             return _reconcile_runs(spark, runs, kept, stage)
     except (Py4JJavaError, PySparkException) as error:
         # To Spark, a file system that went away looks like a damaged file.
@@ -128,26 +133,28 @@ def _reconcile_runs(
     blocks = compare_blocks(sends, polls, partitions, facts)
     seen = readable_blocks(blocks, tables, facts) if blocks is not None else None
     inverted = dirty_order.inversions(tables)
-    if not is_small(rows):
+    possible, narrowed = ruling_out.EVERYTHING, None
+    if is_small(rows):
+        possible = ruling_out.possible_kinds(spark, tables, blocks, inverted, facts)
+    else:
         stage("comparing blocks")
         blocks, seen, inverted = kept.keep(blocks), kept.keep(seen), kept.keep(inverted)
         differing = _differing_blocks(spark, tables, blocks, inverted, facts)
         narrowed = narrow(tables, differing, kept) if differing is not None else None
         if narrowed is not None:
-            tables, rows = narrowed.tables, narrowed.rows
+            tables = narrowed.tables
     sessions = None
-    if polls is not None and seen is not None and tables.polls is not None:
+    if polls is not None and seen is not None and tables.polls is not None and ruling_out.UNSEEN in possible:
         sessions = session_ranges(polls, seen, tables.polls)
     stage("comparing records")
-    with plans_for(spark, rows):
+    with contextlib.nullcontext() if narrowed is None else plans_for(spark, narrowed.rows):
         found = [unseen.items(seen, sessions), poll_skip.items(tables, facts, seen)]
-        found += _items(spark, tables, inverted, partitions, facts)
+        found += _items(spark, tables, inverted, partitions, facts, possible)
         summaries = [AnomalySummary() for _ in runs]
         items = None
         if some := [one for one in found if one is not None]:
             # Each kind has as many parts as there are shuffle partitions; most of them are empty.
-            parts = int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
-            items = kept.keep(reduce(DataFrame.union, some).coalesce(parts))
+            items = kept.keep(reduce(DataFrame.union, some).coalesce(parts(spark)))
             summaries = summarize(items, len(runs))
         stage("storing")
         store([run.record for run in runs], items, [bool(one.anomalies) for one in summaries], runs[0].remote)
@@ -193,18 +200,24 @@ def _items(
     inverted: DataFrame | None,
     partitions: DataFrame,
     runs: Sequence[Facts],
+    possible: Set[str],
 ) -> list[DataFrame | None]:
-    """Return the items of the kinds that look at rows one by one."""
+    """Return the items of the kinds that look at rows one by one, as far as they are `possible`."""
+    found = [damaged.items(tables, runs), poll_back.items(tables, runs)]
+    if ruling_out.HIGH_WATERMARKS in possible:
+        found.append(hw_regression.items(tables, runs))
+    if ruling_out.REPLICAS in possible:
+        found.append(replica_divergence.items(spark, tables, runs))
+    if possible.isdisjoint((ruling_out.VALUES, ruling_out.REPLICAS, ruling_out.ORDER)):
+        return found
     leaders = leader_logs(spark, tables, runs)
-    history = suspicious_history(tables, leaders, runs, partitions)
-    return [
-        hw_regression.items(tables, runs),
-        replica_divergence.items(spark, tables, runs),
-        damaged.items(tables, runs),
-        poll_back.items(tables, runs),
-        dirty_order.items(inverted, tables, leaders, runs),
-        _items_of_values(history, runs) if history is not None else None,
-    ]
+    if ruling_out.ORDER in possible:
+        found.append(dirty_order.items(inverted, tables, leaders, runs))
+    # A last leader whose log differs from another replica's may differ from what was read.
+    if not possible.isdisjoint((ruling_out.VALUES, ruling_out.REPLICAS)):
+        history = suspicious_history(tables, leaders, runs, partitions)
+        found.append(_items_of_values(history, runs) if history is not None else None)
+    return found
 
 
 def _items_of_values(history: DataFrame, runs: Sequence[Facts]) -> DataFrame:

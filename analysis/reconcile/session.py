@@ -9,23 +9,29 @@ from __future__ import annotations
 import atexit
 import contextlib
 import logging
-import os
 import subprocess
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any, ClassVar
+from typing import Any, ClassVar
 
 import pyspark
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
-from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from analysis.reconcile.class_archive import class_archive
+from analysis.reconcile.gateway import (
+    class_path,
+    environment,
+    has_settings_of_others,
+    start_by_scripts,
+    start_directly,
+)
 from analysis.reconcile.heap import heap_mib, out_of_memory_error
+from analysis.reconcile.parts import settings_for
 from ebbtide.errors import EbbtideError, HarnessError
 from ebbtide.java import require_java
 from ebbtide.properties_file import render
@@ -39,6 +45,8 @@ _INTERPRETED_ROWS_MAX = 400_000
 """Above so many rows, compiled plans save more than compiling them costs."""
 _SMALL_ROWS_MAX = 1_000_000
 """Up to so many rows, leaving rows out (`narrowing`) costs more jobs than it saves."""
+_ONE_PART_ROWS_MAX = 100_000
+"""Up to so many rows, planning and starting the tasks of a shuffle takes longer than one core with all rows."""
 _ROWS_OF_A_PART = 5_000_000
 _PARTS_MIN, _PARTS_MAX = 2, 200
 
@@ -131,7 +139,8 @@ def is_first_session() -> bool:
     A first session takes longer, because it writes its class archive.
     """
     with contextlib.suppress(HarnessError):  # starting the session reports it
-        return class_archive(require_java(), _jars()).part is not None
+        is_direct = not has_settings_of_others(_spark_home())
+        return class_archive(require_java(), _class_path(is_direct=is_direct)).part is not None
     return False
 
 
@@ -145,14 +154,20 @@ def is_small(rows: int) -> bool:
     return rows <= _SMALL_ROWS_MAX
 
 
+def fits_one_part(rows: int) -> bool:
+    """Return whether one core goes through so many rows sooner than two share them."""
+    return rows <= _ONE_PART_ROWS_MAX
+
+
 @contextmanager
-def plans_for(spark: SparkSession, rows: int) -> Iterator[None]:
+def plans_for(spark: SparkSession, rows: int, *, one_part: bool = False) -> Iterator[None]:
     """Make the plans of the block suit tables of so many rows.
 
-    With few rows, compiling a plan takes longer than running it.
+    With few rows, compiling a plan takes longer than running it. `one_part`: all rows stay in one
+    part (the module parts).
     """
-    parts = min(_PARTS_MAX, max(_PARTS_MIN, rows // _ROWS_OF_A_PART))
-    settings = {"spark.sql.shuffle.partitions": str(parts)} | (_INTERPRETED if rows <= _INTERPRETED_ROWS_MAX else {})
+    parts = 1 if one_part else min(_PARTS_MAX, max(_PARTS_MIN, rows // _ROWS_OF_A_PART))
+    settings = settings_for(parts) | (_INTERPRETED if rows <= _INTERPRETED_ROWS_MAX else {})
     before = {key: spark.conf.get(key) for key in settings}
     for key, value in settings.items():
         spark.conf.set(key, value)
@@ -176,17 +191,17 @@ class Jvm:
         # which would print it.
         logging.getLogger().addHandler(logging.NullHandler())
         java = require_java()
-        jars_of_spark = _jars()
         self._heap_mib = heap_mib()
         self._gateway: Any = None
-        self._archive = class_archive(java, jars_of_spark)
-        environment = {
-            "SPARK_HOME": str(jars_of_spark.parent),
+        is_direct = _is_local(master) and not jars and not has_settings_of_others(_spark_home())
+        self._archive = class_archive(java, _class_path(is_direct=is_direct))
+        variables = {
+            "SPARK_HOME": str(_spark_home()),
             "JAVA_HOME": str(java.executable.resolve().parent.parent),
             "SPARK_LAUNCHER_OPTS": f"{_START_FLAGS} {_QUICK_COMPILER}",
         }
         if _is_local(master):
-            environment["SPARK_LOCAL_IP"] = "127.0.0.1"
+            variables["SPARK_LOCAL_IP"] = "127.0.0.1"
         atexit.register(self.close)
         self._scratch = ScratchFolder()
         self._said = said = self._scratch.path / "stderr.log"
@@ -198,15 +213,28 @@ class Jvm:
             with (
                 defer_signals(),
                 said.open("wb") as stderr,
-                _environment(environment),
+                environment(variables),
                 ThreadPoolExecutor(1, "Spark start") as starter,
             ):
                 compiler = _QUICK_COMPILER if suits_quick_start(rows) else _LATE_COMPILER
-                flags = f"{_START_FLAGS} {compiler} {self._archive.flags} -Djava.io.tmpdir={self._scratch.path}"
+                flags = [
+                    *f"{_START_FLAGS} {compiler} {self._archive.flags}".split(),
+                    f"-Djava.io.tmpdir={self._scratch.path}",
+                    f"-Dlog4j2.configurationFile=file:{self._scratch.path}/log4j2.properties",
+                ]
                 conf = _conf(master, self._scratch.path, flags, self._heap_mib)
                 if jars:
                     conf.set("spark.jars", ",".join(map(str, jars)))
-                self.spark = starter.submit(self._start_session, conf, stderr).result()
+
+                def start() -> SparkSession:
+                    self._gateway = (
+                        start_directly(java, _spark_home(), self._heap_mib, flags, self._scratch.path, stderr)
+                        if is_direct
+                        else start_by_scripts(conf, stderr)
+                    )
+                    return SparkSession(SparkContext(gateway=self._gateway, conf=conf))
+
+                self.spark = starter.submit(start).result()
             Jvm.running = self
         except (KeyboardInterrupt, SystemExit):
             self.close()
@@ -220,12 +248,6 @@ class Jvm:
                 got="\n           ".join([_first_line(error), *last]),
                 next="ebbtide analyze --help    (--master names another Spark master)",
             ) from (None if isinstance(error, PySparkException) else error)
-
-    def _start_session(self, conf: SparkConf, stderr: IO[bytes]) -> SparkSession:
-        # In a session of its own, so that Ctrl-C and a closed terminal reach only this process, which then decides.
-        options = {"stdout": subprocess.DEVNULL, "stderr": stderr, "start_new_session": True}
-        self._gateway = launch_gateway(conf, options)  # type: ignore[no-untyped-call]
-        return SparkSession(SparkContext(gateway=self._gateway, conf=conf))
 
     def close(self) -> None:
         """Stop Spark, end the Java process and remove the scratch folder.
@@ -281,9 +303,14 @@ def _exit_status(gateway: Any) -> int | None:
     return None
 
 
-def _jars() -> Path:
-    """Return the folder of Spark's own jars."""
-    return Path(pyspark.__file__).parent / "jars"
+def _spark_home() -> Path:
+    """Return the folder of Spark: that of its Python package."""
+    return Path(pyspark.__file__).parent
+
+
+def _class_path(*, is_direct: bool) -> str:
+    """Return what distinguishes the class paths of JVMs that are started directly and by Spark's scripts."""
+    return class_path(_spark_home()) if is_direct else str(_spark_home() / "jars")
 
 
 def _first_line(error: Exception) -> str:
@@ -301,7 +328,7 @@ def _is_local(master: str) -> bool:
     return master == "local" or master.startswith("local[")
 
 
-def _conf(master: str, scratch: Path, jvm_flags: str, heap: int) -> SparkConf:
+def _conf(master: str, scratch: Path, jvm_flags: Sequence[str], heap: int) -> SparkConf:
     """Return the settings of a session.
 
     Those for one machine trade Spark's adaptive planning for fewer, smaller jobs.
@@ -315,7 +342,7 @@ def _conf(master: str, scratch: Path, jvm_flags: str, heap: int) -> SparkConf:
         "spark.sql.catalogImplementation": "in-memory",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
-        "spark.driver.extraJavaOptions": f"{jvm_flags} -Dlog4j2.configurationFile=file:{scratch}/log4j2.properties",
+        "spark.driver.extraJavaOptions": " ".join(jvm_flags),
         "spark.driver.memory": f"{heap}m",
     }
     if _is_local(master):
@@ -332,18 +359,3 @@ def _conf(master: str, scratch: Path, jvm_flags: str, heap: int) -> SparkConf:
     for key, value in settings.items():
         conf.set(key, value)
     return conf
-
-
-@contextmanager
-def _environment(changes: Mapping[str, str]) -> Iterator[None]:
-    """Set environment variables for the block only: Spark's launcher reads these."""
-    before = {key: os.environ.get(key) for key in changes}
-    os.environ.update(changes)
-    try:
-        yield
-    finally:
-        for key, value in before.items():
-            if value is None:
-                del os.environ[key]
-            else:
-                os.environ[key] = value

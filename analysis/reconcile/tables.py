@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 
 from analysis.evidence.wholeness import Gap, gaps
 from analysis.reconcile.files import TableFile, check_files
+from analysis.reconcile.parts import in_one_part
 from analysis.remote.record import RemoteRecord
 from ebbtide.record.manifest import Manifest
 from ebbtide.record.tables import TABLES
@@ -156,7 +157,7 @@ def _read_table(spark: SparkSession, table: str, runs: Sequence[RunFiles]) -> Da
             selected.append(F.lit(True).alias("counts"))
         part = part.select(run_of, *selected)
         read = part if read is None else read.unionByName(part)
-    return read
+    return None if read is None else in_one_part(read)
 
 
 def _run_of(spark: SparkSession, part: DataFrame, paths: Sequence[tuple[str, int]]) -> tuple[DataFrame, Column]:

@@ -16,6 +16,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from analysis.reconcile.class_archive import KEPT_MAX, class_archive
+from analysis.reconcile.gateway import _SETTINGS_OF_OTHERS, class_path, has_settings_of_others
 from analysis.reconcile.session import Jvm, is_first_session, session, spark_session
 from ebbtide.errors import HarnessError
 from ebbtide.java import Java
@@ -23,7 +24,7 @@ from ebbtide.scratch import ScratchFolder
 from ebbtide.signals import unwind_on_signals
 
 JAVA = Java(executable=Path("/usr/bin/java"), version="17.0.1", major=17)
-JARS = Path("/opt/spark/jars")
+JARS = "/opt/spark/jars"
 
 ONE_JOB = """
 import gc, os, signal, sys, tempfile
@@ -222,7 +223,7 @@ def test_the_archives_used_last_are_kept_when_another_is_written(
     monkeypatch.setenv("EBBTIDE_CACHE", str(tmp_path))
     written = []
     for number in range(KEPT_MAX):
-        archive = class_archive(JAVA, JARS / str(number))
+        archive = class_archive(JAVA, f"{JARS}/{number}")
         assert archive.part is not None
         assert archive.archive is not None
         archive.part.touch()
@@ -233,8 +234,8 @@ def test_the_archives_used_last_are_kept_when_another_is_written(
     for part in (killed, under_way):
         part.touch()
     os.utime(killed, (0, 0))
-    class_archive(JAVA, JARS / "0")
-    another = class_archive(JAVA, JARS / "another")
+    class_archive(JAVA, f"{JARS}/0")
+    another = class_archive(JAVA, f"{JARS}/another")
     assert another.part is not None
     another.part.touch()
     another.finish()
@@ -247,7 +248,7 @@ def test_a_session_is_the_first_of_a_host_until_one_has_ended(monkeypatch: pytes
     monkeypatch.setenv("EBBTIDE_CACHE", str(tmp_path))
     monkeypatch.setattr("analysis.reconcile.session.require_java", lambda: JAVA)
     assert is_first_session()
-    first = class_archive(JAVA, Path(pyspark.__file__).parent / "jars")
+    first = class_archive(JAVA, class_path(Path(pyspark.__file__).parent))
     assert first.part is not None
     first.part.touch()
     assert is_first_session()
@@ -255,6 +256,20 @@ def test_a_session_is_the_first_of_a_host_until_one_has_ended(monkeypatch: pytes
     assert not is_first_session()
     monkeypatch.setenv("EBBTIDE_CACHE", str(tmp_path / "a folder that the JVM cannot be told of"))
     assert not is_first_session()
+
+
+@pytest.mark.parametrize("name", ["SPARK_CONF_DIR", "HADOOP_CONF_DIR", "PYSPARK_SUBMIT_ARGS"])
+def test_spark_s_own_scripts_start_the_jvm_where_they_have_settings_to_read(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str
+) -> None:
+    for other in _SETTINGS_OF_OTHERS:
+        monkeypatch.delenv(other, raising=False)
+    assert not has_settings_of_others(tmp_path)
+    monkeypatch.setenv(name, str(tmp_path))
+    assert has_settings_of_others(tmp_path)
+    monkeypatch.delenv(name)
+    (tmp_path / "conf").mkdir()
+    assert has_settings_of_others(tmp_path)
 
 
 def test_a_jvm_that_wrote_no_archive_is_no_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
