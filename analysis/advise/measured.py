@@ -23,11 +23,12 @@ _RF, _MIN_ISR = 3, 2
 
 
 class MeasuredRow(msgspec.Struct, frozen=True):
-    """One row of docs/measured.json, as far as it is needed here."""
+    """One row of docs/measured.json, as far as it is needed; `took_s` is a median."""
 
     scenario: str
     target: str
     lost: tuple[str, ...]
+    took_s: float
 
 
 @cache

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ebbtide.scenario.model import Scenario
     from harness.nightly.job import Job, ReleaseTarget
     from harness.nightly.night import Night
+    from harness.nightly.shards import Shard
     from harness.nightly.store import NightPlan, SkippedJob, Store
 
 Parsed = TypeVar("Parsed")
@@ -68,6 +69,12 @@ def command() -> Command:
         help="run only these of the scenarios that `ebbtide scenarios` lists, comma-separated",
     )
     command.option("--times", type=int, default=1, metavar="N", help="how often to run each scenario (default 1)")
+    command.option(
+        "--shard",
+        metavar="K/N",
+        help="run only the K-th of N shards of the scenarios' runs, for machines side by side; the shards take about "
+        "equally long",
+    )
     add_jobs_option(command)
     command.flag("--no-random", help="run only the scenarios, without random schedules")
     command.option(
@@ -114,7 +121,7 @@ def run(args: Args) -> ExitCode:
     at_once = jobs_of(args)
     require_host(())
     _check_store(args)
-    _, targets, _ = settings
+    _, targets, _, _ = settings
     if targets is not None:
         # A release that does not exist, or that cannot be fetched, would fail run by run.
         prepare(LaunchOptions(runtime=args.runtime), [target.kafka for target in targets], _report)
@@ -126,7 +133,7 @@ def run(args: Args) -> ExitCode:
 def _run(
     args: Args,
     store: Store,
-    settings: tuple[float, list[ReleaseTarget] | None, list[Scenario]],
+    settings: tuple[float, list[ReleaseTarget] | None, list[Scenario], Shard | None],
     at_once: int,
 ) -> ExitCode:
     import msgspec
@@ -141,10 +148,15 @@ def _run(
     from harness.nightly.job import ReleaseTarget, catalogue_jobs, oldest_runs_first
     from harness.nightly.night import Night, RepeatedFailures
     from harness.nightly.random_jobs import RandomJobs
+    from harness.nightly.shards import jobs_of_shard
 
-    budget_s, targets, scenarios = settings
+    budget_s, targets, scenarios, shard = settings
     impossible = unavailable_kinds(check_host())
-    jobs, skipped = split_jobs(catalogue_jobs(scenarios, targets, args.runtime, args.times), scenarios, impossible)
+    wanted = list(catalogue_jobs(scenarios, targets, args.runtime, args.times))
+    if shard is not None:
+        # Split before this host's limits are known, so that all machines split alike.
+        wanted = jobs_of_shard(wanted, shard)
+    jobs, skipped = split_jobs(wanted, scenarios, impossible)
     for outcome in clean():
         if outcome.undone:
             _report(f"cleaned up after {outcome.run_id}: {plural(len(outcome.undone), 'thing')} undone")
@@ -216,6 +228,8 @@ def _plan(
     settings = {
         name: str(getattr(args, name)) for name in ("budget", "kafka", "scenarios", "times", "no_random", "runtime")
     }
+    if args.shard is not None:
+        settings["shard"] = args.shard
     plan = store.unfinished_night()
     if plan is not None and (plan.settings != settings or plan.started_s + budget_s <= time.time()):
         _report(f"closing night {plan.night}, which was killed")
@@ -249,8 +263,8 @@ def _check_store(args: Args) -> None:
                 RandomJobs(store.corpora_folder()).check()
 
 
-def _settings(args: Args) -> tuple[float, list[ReleaseTarget] | None, list[Scenario]]:
-    """Return the budget in seconds, the targets and the scenarios.
+def _settings(args: Args) -> tuple[float, list[ReleaseTarget] | None, list[Scenario], Shard | None]:
+    """Return the budget in seconds, the targets, the scenarios and the shard.
 
     Raises `UsageError` with every mistake in them.
     """
@@ -262,20 +276,35 @@ def _settings(args: Args) -> tuple[float, list[ReleaseTarget] | None, list[Scena
     seconds = _parse_or_note(wrong, "--budget", lambda: budget_s_of(args))
     targets = None if args.kafka is None else _parse_or_note(wrong, "--kafka", lambda: _targets(args.kafka))
     scenarios = _parse_or_note(wrong, "--scenarios", lambda: _scenarios(args.scenarios))
+    shard = None if args.shard is None else _parse_or_note(wrong, "--shard", lambda: _shard(args.shard))
     if seconds is None or scenarios is None or wrong:
         raise wrong[0] if len(wrong) == 1 else Problems(COMMAND_LINE, wrong)
     if args.no_random:
-        _check_has_jobs(args, targets, scenarios)
-    return seconds, targets, scenarios
+        _check_has_jobs(args, targets, scenarios, shard)
+    return seconds, targets, scenarios, shard
 
 
-def _check_has_jobs(args: Args, targets: list[ReleaseTarget] | None, scenarios: Sequence[Scenario]) -> None:
-    """Raise `UsageError` if no scenario runs on the targets: such a night would say nothing."""
+def _shard(text: str) -> Shard:
+    from harness.nightly.shards import parse_shard
+
+    return parse_shard(text)
+
+
+def _check_has_jobs(
+    args: Args, targets: list[ReleaseTarget] | None, scenarios: Sequence[Scenario], shard: Shard | None
+) -> None:
+    """Raise `UsageError` if the catalogue has no run for this night: such a night would say nothing."""
     from packaging.version import Version
 
     from harness.nightly.job import catalogue_jobs
+    from harness.nightly.shards import jobs_of_shard
 
-    if any(catalogue_jobs(scenarios, targets, args.runtime, 1)):
+    jobs = list(catalogue_jobs(scenarios, targets, args.runtime, args.times))
+    if shard is not None and jobs and not jobs_of_shard(jobs, shard):
+        raise UsageError(
+            "this shard has no run", where="--shard", got=str(shard), allowed=f"at most {len(jobs)} shards, a run each"
+        )
+    if jobs:
         return
     named = sorted({kafka for scenario in scenarios for kafka in scenario.kafka}, key=Version)
     raise UsageError(

@@ -285,3 +285,13 @@ def test_a_second_night_does_not_take_the_live_one_for_killed(world: World, caps
     assert "another night is under way in this store" in capsys.readouterr().err
     assert world.store.unfinished_night() == plan
     assert world.ran == []
+
+
+def test_a_night_runs_its_shard_only(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    only = ("--scenarios", "healthy", "--times", "2", "--no-random")
+    assert run_nightly(world, *only, "--shard", "2/2") == 0
+    assert [one.job.number for one in world.store.history()] == [2]
+    assert run_nightly(world, *only, "--shard", "3/3") == 4
+    assert "at most 2 shards" in capsys.readouterr().err
+    assert run_nightly(world, *only, "--shard", "3/2") == 4
+    assert "not a shard" in capsys.readouterr().err

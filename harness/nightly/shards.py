@@ -1,0 +1,72 @@
+"""Splits the catalogue of a night between machines.
+
+Each machine makes the same split by itself: it depends only on the jobs, and on the run times that
+Ebbtide was measured with. So the shards are disjoint without knowing of each other.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Mapping
+from statistics import median
+
+import msgspec
+
+from analysis.advise.measured import measured_rows
+from ebbtide.errors import UsageError
+from harness.nightly.job import Job
+
+SHARDS_MAX = 1000
+
+
+class Shard(msgspec.Struct, frozen=True):
+    """Shard `number` of `count`, the first of which is 1."""
+
+    number: int
+    count: int
+
+    def __str__(self) -> str:
+        """Write the shard as typed: `2/5`."""
+        return f"{self.number}/{self.count}"
+
+
+def parse_shard(text: str) -> Shard:
+    """Parse `K/N`. Raises `UsageError` for anything else."""
+    words = text.split("/")
+    if len(words) == 2 and all(
+        word.isascii() and word.isdecimal() and len(word) <= len(str(SHARDS_MAX)) for word in words
+    ):
+        shard = Shard(int(words[0]), int(words[1]))
+        if 1 <= shard.number <= shard.count <= SHARDS_MAX:
+            return shard
+    raise UsageError(
+        "not a shard", where="--shard", got=repr(text), allowed=f"K/N with 1 <= K <= N <= {SHARDS_MAX}, such as 2/5"
+    )
+
+
+def jobs_of_shard(jobs: Iterable[Job], shard: Shard, took_s: Mapping[str, float] | None = None) -> list[Job]:
+    """Return the shard's jobs, in the order given.
+
+    The longest job comes first, each to the shard that has the least to do. `took_s`: how long a
+    scenario takes, by its name; by default as measured. A scenario that was never measured counts
+    as one of median length.
+    """
+    jobs = list(jobs)
+    known = measured_s() if took_s is None else took_s
+    unknown = median(known.values()) if known else 1.0
+    loads = [(0.0, number) for number in range(1, shard.count + 1)]
+    chosen: set[str] = set()
+    for length, key in sorted((-known.get(job.scenario, unknown), job.key) for job in jobs):
+        load, number = heapq.heappop(loads)
+        heapq.heappush(loads, (load - length, number))
+        if number == shard.number:
+            chosen.add(key)
+    return [job for job in jobs if job.key in chosen]
+
+
+def measured_s() -> dict[str, float]:
+    """Return how long each scenario took, on whatever release and runtime it was measured."""
+    times: dict[str, list[float]] = {}
+    for row in measured_rows():
+        times.setdefault(row.scenario, []).append(row.took_s)
+    return {scenario: median(found) for scenario, found in times.items()}
