@@ -70,7 +70,9 @@ OTHER = (
     "analysis.reconcile.session._INTERPRETED_ROWS_MAX",
     "analysis.reconcile.session._PARTS_MAX",
     "analysis.reconcile.session._QUICK_ROWS_MAX",
+    "analysis.reconcile.session._ONE_PART_ROWS_MAX",
     "analysis.reconcile.session._SMALL_ROWS_MAX",
+    "harness.nightly.shards.SHARDS_MAX",  # an option of a night
     "analysis.report.drawing.layout._NAMED_ROWS_MAX",  # rows of labels in the picture
     "analysis.report.picture.building.PICTURED_MAX",  # what a picture shows
     "analysis.report.picture.building._AIM_MAX",
