@@ -137,6 +137,10 @@ class Workload:
         self._brokers = learnt.brokers
         return learnt.unknown
 
+    def use_topics(self, brokers: Mapping[int, str]) -> None:
+        """Use topics that exist already, on brokers with these addresses."""
+        self._brokers = dict(brokers)
+
     def start(self, timeout_s: float = START_TIMEOUT_S) -> None:
         """Start sampler, consumers and producers, and wait until each one works.
 

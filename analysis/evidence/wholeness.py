@@ -170,6 +170,10 @@ def _files_by_part(manifest: Manifest) -> dict[str, list[str]]:
         "steps": [STEPS],
         "scenario": [SCENARIO],
     }
+    if manifest.watch is not None:
+        # Not every replica of a watched cluster gives its log, and nobody may read the metadata log.
+        for part in ("replicas", *(TIMELINE if manifest.watch.why_log_ends is not None else ())):
+            del files[part]
     try:
         if Version(manifest.kafka) >= first_with.DESCRIBE_TOPIC_PARTITIONS:
             files["described"] = ["described/describer.parquet"]
@@ -272,7 +276,8 @@ def _gaps_by_scenario(record: Path, manifest: Manifest) -> Iterator[Gap]:
 def _manifest_and_scenario(scenario: Scenario, manifest: Manifest) -> Iterator[tuple[str, object, object]]:
     yield "the Kafka release", manifest.kafka, scenario.kafka[0]
     cluster, nodes = scenario.cluster, manifest.topology
-    yield "the nodes", (len(nodes.controllers), len(nodes.brokers)), (cluster.controllers, cluster.brokers)
+    if manifest.watch is None:
+        yield "the nodes", (len(nodes.controllers), len(nodes.brokers)), (cluster.controllers, cluster.brokers)
     yield (
         "the topics",
         {name: (one.partitions, one.replication_factor, one.min_isr) for name, one in manifest.topics.items()},

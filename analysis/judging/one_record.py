@@ -27,10 +27,12 @@ from analysis.judge.causes.vanished import READ, attributed_vanishings
 from analysis.judge.clauses.api_check import compare_answers
 from analysis.judge.clauses.hw_check import LeaderContact
 from analysis.judge.clauses.invariants import WITNESS, Case, CheckedClause, check_all
+from analysis.judge.clauses.outcome_checks import AttributedAnomaly
 from analysis.judge.clauses.trace_check import seen_actions, trace_of
 from analysis.judge.coverage.client_facts import client_facts
 from analysis.judge.coverage.counting import coverage
 from analysis.judge.coverage.workload_facts import count_acks_0_sends
+from analysis.judge.foreign import without_accusations, without_unproven_violations
 from analysis.judge.history.elections import all_elections
 from analysis.judge.history.loading import load_evidence
 from analysis.judge.outcome.deciding import decide, unproven_reasons
@@ -156,7 +158,7 @@ def verdict_of(record: Path, manifest: Manifest, reconciliation: Reconciliation)
     recorded = read_steps(record)
     scenario, no_scenario = _scenario(record)
     case = _case(record, manifest, reconciliation, scenario, recorded)
-    checked = check_all(case)
+    checked = without_unproven_violations(check_all(case), manifest)
     if (record / WITNESS_DIR).is_dir():
         checked += check_all(case, [WITNESS])
     kinds = counts_by_kind(reconciliation.anomalies)
@@ -208,23 +210,28 @@ def _case(
 ) -> Case:
     """Return the evidence of the run, with a cause for each loss and HW regression."""
     steps = None if recorded is None else split_composed_steps(recorded)
-    evidence = load_evidence(
-        record, manifest, steps, statics=scenario.cluster.controller_properties if scenario is not None else None
-    )
+    # Of a cluster that was only watched, the record has what people said and no proof.
+    proven = steps if manifest.watch is None else None
+    statics = scenario.cluster.controller_properties if scenario is not None and manifest.watch is None else None
+    evidence = load_evidence(record, manifest, proven, statics=statics)
+
+    def known(blamed: Sequence[AttributedAnomaly]) -> list[AttributedAnomaly]:
+        return without_accusations(drop_causes_where_gaps(blamed, reconciliation.gaps), manifest)
+
     # A HW that had not gone back when a run ended early might have done so later.
     early = {} if manifest.status == "complete" else {"hw-regression": "the run ended early"}
     return Case(
         record=record,
         manifest=manifest,
         evidence=evidence,
-        trace=cache(partial(trace_of, evidence, manifest, steps)),
+        trace=cache(partial(trace_of, evidence, manifest, proven)),
         answers=cache(partial(compare_answers, record, evidence)),
         steps=steps,
         controllers=manifest.topology.controllers,
         session_timeout_s=scenario.cluster.session_timeout_s if scenario is not None else KAFKA_SESSION_TIMEOUT_S,
-        losses=drop_causes_where_gaps(attributed_losses(evidence, reconciliation), reconciliation.gaps),
-        regressions=drop_causes_where_gaps(attributed_regressions(evidence, reconciliation), reconciliation.gaps),
-        vanished=drop_causes_where_gaps(attributed_vanishings(evidence, reconciliation), reconciliation.gaps),
+        losses=known(attributed_losses(evidence, reconciliation)),
+        regressions=known(attributed_regressions(evidence, reconciliation)),
+        vanished=known(attributed_vanishings(evidence, reconciliation)),
         gaps=reconciliation.gaps,
         duplicates=reconciliation.duplicates,
         aborted_reads=reconciliation.aborted_reads,

@@ -29,13 +29,14 @@ from cluster.host.processes import OwnedProcess, ProcessId, identify
 from cluster.host.slow_volume import Slowness
 from cluster.host.volumes import Volume
 from cluster.host.writeback import KernelWriteBack, WriteBackHold
+from cluster.watched.watch_topic import PREFIX, WatchTopic
 from ebbtide.errors import HarnessError, UsageError
 from ebbtide.ownership import Untrusted, check_trusted, make_private_folder, open_private, read_private
 from ebbtide.places import state_dir
 from ebbtide.record.files import RUN_ID_ALLOWED, is_run_id
 from ebbtide.signals import defer_signals, unwind_on_signals
 
-Entry = Namespace | Volume | Slowness | WriteBackHold | KernelWriteBack | OwnedProcess | Container
+Entry = Namespace | Volume | Slowness | WriteBackHold | KernelWriteBack | OwnedProcess | Container | WatchTopic
 """Every kind of ledger entry; each has `undo() -> bool` (idempotent) and `describe() -> str`."""
 
 
@@ -330,6 +331,8 @@ def check_entry(entry: Entry, run_id: str) -> None:
             is_own = is_own and (entry.unmarked_folder == "" or _is_folder_of(run_id, entry.unmarked_folder))
         case Container():
             is_own = entry.run_id == run_id
+        case WatchTopic():
+            is_own = entry.run_id == run_id and entry.name.startswith(PREFIX) and bool(entry.bootstrap)
     if not is_own:
         raise ValueError(f"no run {run_id} makes: {entry.describe()}")
 

@@ -90,14 +90,28 @@ def _log_end(connection: BrokerConnection, at: TopicPartition) -> tuple[int, int
     return answer.offset, answer.leader_epoch
 
 
+class LogPart(msgspec.Struct, frozen=True, kw_only=True):
+    """Bytes of one replica's log: whole batches, perhaps with the start of another one.
+
+    `high_watermark` and `log_start` are as this replica has them.
+    """
+
+    batches: bytes
+    high_watermark: int
+    log_start: int
+
+
 def _last_epoch(connection: BrokerConnection, at: TopicPartition, end: int) -> int:
-    if end == 0:
-        return NO_EPOCH
+    return NO_EPOCH if end == 0 else last_epoch_in(read_replica(connection, at, end - 1).batches)
+
+
+def read_replica(connection: BrokerConnection, at: TopicPartition, offset: int) -> LogPart:
+    """Read a replica's log from `offset` on, up to its log end. Raises `WireError`, `ReplicaRefused`."""
     topic = FetchRequest.FetchTopic
     one = topic.FetchPartition(
         partition=at.partition,
         current_leader_epoch=-1,
-        fetch_offset=end - 1,
+        fetch_offset=offset,
         log_start_offset=-1,
         partition_max_bytes=_FETCH_BYTES,
     )
@@ -117,7 +131,11 @@ def _last_epoch(connection: BrokerConnection, at: TopicPartition, end: int) -> i
     _raise_error(response.error_code)
     answer = response.responses[0].partitions[0]
     _raise_error(answer.error_code)
-    return last_epoch_in(bytes(answer.records or b""))
+    return LogPart(
+        batches=bytes(answer.records or b""),
+        high_watermark=answer.high_watermark,
+        log_start=answer.log_start_offset,
+    )
 
 
 def last_epoch_in(batches: bytes) -> int:

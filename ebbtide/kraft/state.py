@@ -198,6 +198,8 @@ class MetadataState:
                 rows.append(row)
         for broker in self.brokers.values():
             then = before.brokers.get(broker.broker)
+            if then is None and broker.event not in ("registered", "unregistered"):
+                rows.append(msgspec.structs.replace(broker, event="registered"))
             if then is None or (then.broker_epoch, then.event) != (broker.broker_epoch, broker.event):
                 rows.append(broker)
         for key, config in self.configs.items():

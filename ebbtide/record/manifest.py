@@ -80,6 +80,21 @@ class FinalOffsets(msgspec.Struct, frozen=True, kw_only=True):
     high_watermark: int
 
 
+FOREIGN = "foreign"
+"""The runtime of a cluster that Ebbtide did not start, and only watched."""
+
+
+class WatchFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of a cluster that Ebbtide watched.
+
+    - `why_log_ends` says why the metadata log is missing, or ends before the watch did; null: it is whole.
+    - `clock_distance_ms` is how far the clock of a controller was from that of the watching host; null: not known.
+    """
+
+    why_log_ends: str | None = None
+    clock_distance_ms: Count | None = None
+
+
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     """The keys of manifest.json that readers rely on; unknown keys are ignored.
 
@@ -96,6 +111,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     - `replay_of` is the run id of the record whose schedule was run again.
     - `topic_ids` has the name of each topic by its id, as Kafka prints ids. Empty: not known.
     - `ignored_properties`, by their paths in the scenario, had no effect: this release does not know them.
+    - `watch`: the cluster was not Ebbtide's own (`ebbtide watch`); null: it was.
     """
 
     record_version: int = RECORD_VERSION
@@ -127,6 +143,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     raw_limit_bytes: Count | None = None
     raw_omitted: tuple[str, ...] = ()
     torn_journal_bytes: Count = 0
+    watch: WatchFacts | None = None
 
 
 def write_manifest(record: Path, manifest: Manifest) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from ebbtide.errors import EbbtideError, Problems, UsageError
 from ebbtide.scenario.line_numbers import LineFinder
@@ -24,8 +25,15 @@ _EXAMPLE = "ebbtide scenarios show healthy"
 _CATALOGUE = "ebbtide scenarios    (lists the catalogue; `scenarios show NAME` prints a file)"
 
 
-def load(path: Path, *, next: str | None = None, strict: bool = False, to_run: bool = False) -> Scenario:
-    """Read and check a scenario file; `strict` and `to_run` as in `parse`.
+def load(
+    path: Path,
+    *,
+    next: str | None = None,
+    strict: bool = False,
+    to_run: bool = False,
+    defaults: Mapping[str, Any] | None = None,
+) -> Scenario:
+    """Read and check a scenario file; `strict`, `to_run` and `defaults` as in `parse`.
 
     `next` is what to type after fixing it: by default the help of the kind of step that is wrong, or a shipped file to
     compare with. Raises `Problems` with every problem of the file, or `UsageError` when it cannot be read.
@@ -37,12 +45,20 @@ def load(path: Path, *, next: str | None = None, strict: bool = False, to_run: b
         error.add_next((next or _EXAMPLE) if is_file(path) else _CATALOGUE)
         raise
     try:
-        return parse(text, file=str(path), next=next, strict=strict, to_run=to_run)
+        return parse(text, file=str(path), next=next, strict=strict, to_run=to_run, defaults=defaults)
     except Problems as found:
         raise Problems(str(path), [*found.problems], next=found.next or _EXAMPLE) from None
 
 
-def parse(text: str, *, file: str, next: str | None = None, strict: bool = False, to_run: bool = False) -> Scenario:
+def parse(
+    text: str,
+    *,
+    file: str,
+    next: str | None = None,
+    strict: bool = False,
+    to_run: bool = False,
+    defaults: Mapping[str, Any] | None = None,
+) -> Scenario:
     """Check the text of a scenario file; `file` names it in errors.
 
     `strict`: as its author wrote it, and with a run before it. Then it may hold nothing that a run would do in vain.
@@ -50,9 +66,10 @@ def parse(text: str, *, file: str, next: str | None = None, strict: bool = False
     author gave it, and what came of it is there to be judged.
     `to_run`: a cluster may be started from it, so it may set no property by which Kafka writes or runs files outside of
     the run's folder. `strict` includes this.
+    `defaults` are values of top-level keys that the text may leave out.
     """
     try:
-        raw = decode_toml(text)
+        raw = {**(defaults or {}), **decode_toml(text)}
     except ValueError as error:
         raise Problems(file, [UsageError("not TOML", got=str(error))], next=next) from None
     parts, mismatched = read_parts(raw)

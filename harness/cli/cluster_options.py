@@ -123,15 +123,20 @@ def jobs_of(args: Args) -> int:
 
 def budget_s_of(args: Args) -> float:
     """Return --budget (2h, 90m, 30s) in seconds. Raises `UsageError`."""
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)([hms])", args.budget.strip())
+    return duration_s_of("--budget", args.budget, what="time budget")
+
+
+def duration_s_of(flag: str, text: str, *, what: str = "time") -> float:
+    """Return a time (2h, 90m, 30s) in seconds. Raises `UsageError` that names the option."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)([hms])", text.strip())
     if match is None or float(match[1]) == 0:
         allowed = "a number with its unit: 2h, 90m, 30s"
-        raise UsageError("not a time budget", where="--budget", got=repr(args.budget), allowed=allowed)
-    budget_s = float(match[1]) * {"h": 3600.0, "m": 60.0, "s": 1.0}[match[2]]
-    if budget_s > BUDGET_S_MAX:
-        got, allowed = repr(args.budget[:_SHOWN_MAX]), f"up to {BUDGET_S_MAX / 3600:.0f}h"
-        raise UsageError("the time budget is too long", where="--budget", got=got, allowed=allowed)
-    return budget_s
+        raise UsageError(f"not a {what}", where=flag, got=repr(text), allowed=allowed)
+    duration_s = float(match[1]) * {"h": 3600.0, "m": 60.0, "s": 1.0}[match[2]]
+    if duration_s > BUDGET_S_MAX:
+        got, allowed = repr(text[:_SHOWN_MAX]), f"up to {BUDGET_S_MAX / 3600:.0f}h"
+        raise UsageError(f"the {what} is too long", where=flag, got=got, allowed=allowed)
+    return duration_s
 
 
 def launch_options_of(args: Args) -> LaunchOptions:

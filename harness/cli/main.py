@@ -34,6 +34,7 @@ VERBS: dict[str, str] = {
     "shrink": "find the smallest scenario that reproduces a finding",
     "cluster": "start, use and stop a cluster for experiments by hand",
     "fault": "inject one fault into a running cluster",
+    "watch": "record and judge what a cluster loses that Ebbtide did not start",
     "analyze": "judge recorded runs again, offline",
     "compare": "put runs on one time axis, and say what differs",
     "explain": "explain what happened to one record of a run",

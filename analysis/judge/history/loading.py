@@ -10,7 +10,7 @@ from analysis.judge.history.evidence import Evidence
 from analysis.judge.history.log_losses import log_losses
 from analysis.judge.history.requests import requests
 from analysis.judge.history.rules import Rules
-from analysis.judge.history.timeline import load_timeline
+from analysis.judge.history.timeline import load_timeline, watched_timeline
 from ebbtide.record.manifest import Manifest
 from ebbtide.record.steps import StepEntry
 
@@ -24,6 +24,8 @@ def load_evidence(
     controllers' own properties; None: not known. Raises `UsageError` when a table is damaged.
     """
     timeline = load_timeline(record)
+    if manifest.watch is not None:
+        timeline = watched_timeline(record, timeline, manifest.watch)
     return Evidence(
         record=record,
         timeline=timeline,

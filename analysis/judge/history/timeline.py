@@ -17,6 +17,7 @@ import msgspec
 
 from analysis.evidence.report import ControllerLog, TimelineReport, report_of
 from ebbtide.errors import UsageError
+from ebbtide.record.manifest import WatchFacts
 from ebbtide.record.rows import BrokerEvent, ConfigChange, PartitionState
 from ebbtide.record.tables import TABLES, table_files
 from ebbtide.untrusted.parquet import read_rows
@@ -125,6 +126,20 @@ def load_timeline(record: Path) -> Timeline:
         missing=frozenset(name for name, found in by_table.items() if not found),
         torn=report is not None and any(log.damage is not None for log in _logs_used(report)),
         gaps=report is None or bool(report.skipped) or any(log.start_offset > 0 for log in _logs_used(report)),
+    )
+
+
+def watched_timeline(record: Path, timeline: Timeline, watch: WatchFacts) -> Timeline:
+    """Return the timeline of a cluster that was only watched.
+
+    Its log begins with a snapshot where the controllers had deleted what is older. The topics of a
+    watch are made after that, so nothing of them is missing at the start.
+    """
+    report = report_of(record, "timeline", TimelineReport)
+    return msgspec.structs.replace(
+        timeline,
+        torn=timeline.torn or watch.why_log_ends is not None,
+        gaps=report is None or bool(report.skipped),
     )
 
 

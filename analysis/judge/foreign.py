@@ -1,0 +1,97 @@
+"""Keeps the judge from accusing Kafka of what happened to a cluster that Ebbtide only watched.
+
+On a cluster of its own Ebbtide knows every fault. On somebody else's cluster a disk may have lost its page cache, a
+broker may have been cut off, and an operator may have asked for an election, and no table says so. Therefore:
+
+- `steps.jsonl` has what people said (marks), and no proof. The causes are judged as if it were missing.
+- A loss that no rule explains has no known cause. It never is *unexplained*.
+- Causes compare the clock of the watching host with those of the controllers. Where these are too far apart, or the
+  distance is not known, no cause is known.
+- A clause can be violated only where the metadata log alone shows it: the quorum's own decisions, in their own order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from analysis.judge.clauses.invariants import CheckedClause
+from analysis.judge.clauses.outcome_checks import AttributedAnomaly
+from analysis.judge.history.evidence import Attribution
+from ebbtide.record.manifest import Manifest, WatchFacts
+from ebbtide.scenario.property_names import (
+    ELECTION_RECOVERING,
+    ELR_BELOW_MIN_ISR,
+    ISR_ELR_DISJOINT,
+    LEADER_EPOCH,
+    LEADER_IN_ISR,
+    PARTITION_EPOCH,
+    RECOVERING_ELECTION,
+    RECOVERING_ISR,
+)
+
+CLOCKS_AGREE_WITHIN_MS = 100
+"""How far the clocks may be apart. An election and an ack that are further apart have the right order then."""
+
+UNRECORDED = "what happened to disks, processes and the network of this cluster is not recorded"
+
+_SHOWN_BY_THE_LOG = frozenset(
+    {
+        ELECTION_RECOVERING,
+        ELR_BELOW_MIN_ISR,
+        ISR_ELR_DISJOINT,
+        LEADER_EPOCH,
+        LEADER_IN_ISR,
+        PARTITION_EPOCH,
+        RECOVERING_ELECTION,
+        RECOVERING_ISR,
+    }
+)
+"""The clauses on single records of the metadata log, or on two that follow each other."""
+
+
+def without_accusations(blamed: Sequence[AttributedAnomaly], manifest: Manifest) -> list[AttributedAnomaly]:
+    """Return the losses of a watched cluster with the causes that its record can show; others as they are."""
+    if manifest.watch is None:
+        return list(blamed)
+    clocks = _why_clocks_disagree(manifest.watch)
+    found = []
+    for one in blamed:
+        attribution = one.attribution
+        if clocks is not None and attribution.cause is not None:
+            attribution = Attribution(cause=None, election=attribution.election, why=clocks)
+        elif attribution.cause == "unexplained":
+            why = f"{attribution.why}; {UNRECORDED}"
+            attribution = Attribution(cause=None, election=attribution.election, why=why)
+        elif attribution.cause is None:
+            attribution = msgspec.structs.replace(attribution, why=_in_terms_of_a_watch(attribution.why))
+        found.append(msgspec.structs.replace(one, attribution=attribution))
+    return found
+
+
+def without_unproven_violations(checked: Sequence[CheckedClause], manifest: Manifest) -> list[CheckedClause]:
+    """Return the clauses of a watched cluster; what its record cannot prove to be violated is unknown."""
+    if manifest.watch is None:
+        return list(checked)
+    return [_softened(one) for one in checked]
+
+
+def _softened(one: CheckedClause) -> CheckedClause:
+    if one.found.status != "violated" or one.found.name in _SHOWN_BY_THE_LOG:
+        return one
+    evidence = [{**row, "why": UNRECORDED} if isinstance(row, dict) else row for row in one.found.evidence]
+    found = msgspec.structs.replace(one.found, status="unknown", evidence=evidence)
+    return msgspec.structs.replace(one, found=found)
+
+
+def _why_clocks_disagree(watch: WatchFacts) -> str | None:
+    if watch.clock_distance_ms is None:
+        return "how far the clocks of the controllers are from that of the watching host is not known"
+    if watch.clock_distance_ms > CLOCKS_AGREE_WITHIN_MS:
+        return f"the clock of a controller is {watch.clock_distance_ms:,} ms from that of the watching host"
+    return None
+
+
+def _in_terms_of_a_watch(why: str) -> str:
+    return why.replace("steps.jsonl is missing, so whether a disk lost data", "whether a disk lost data")

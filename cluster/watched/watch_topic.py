@@ -1,0 +1,116 @@
+"""The topic that a watch makes on somebody else's cluster, as an entry of the ledger.
+
+Its name has the prefix `ebbtide-watch-` and random digits, and Kafka refuses to make it where it exists. So what is
+deleted by the entry was made by it.
+"""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+
+import msgspec
+from kafka.errors import for_code
+from kafka.protocol.admin import CreateTopicsRequest, CreateTopicsResponse
+
+from cluster.kafka_api.admin_requests import DeleteTopic, ask
+from cluster.kafka_api.connection import NONE, BrokerConnection, WireError
+from cluster.snapshot.secure_connection import SecureConnection
+from cluster.snapshot.security import Security, security_from
+from ebbtide.errors import EbbtideError, HarnessError
+
+PREFIX = "ebbtide-watch-"
+_CREATE_TOPICS_VERSION = 5
+"""The first version in which Kafka chooses the replicas by the racks, and the counts may be given."""
+_EXISTS, _DENIED = 36, frozenset({29, 31})
+_CONNECT_S, _ANSWER_S, _TRIES_S = 2.0, 10.0, 2.0
+_GONE = ("NONE", "UNKNOWN_TOPIC_OR_PARTITION")
+
+
+class WatchTopic(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="watch-topic"):
+    """Ledger entry: a topic on the cluster at `bootstrap`, which the watch `run_id` made.
+
+    `command_config` is the properties file with which clients reach the cluster.
+    """
+
+    run_id: str
+    name: str
+    bootstrap: tuple[str, ...]
+    command_config: str | None = None
+
+    def undo(self) -> bool:
+        """Delete the topic; returns True if it was there.
+
+        Raises `HarnessError` that names the topic and how to delete it, when no broker did.
+        """
+        seen = "no broker to ask"
+        for address in self.bootstrap:
+            try:
+                with connection_to(address, self.command_config) as broker:
+                    answer = ask(broker, DeleteTopic(topic=self.name), _TRIES_S)
+            except (WireError, EbbtideError) as error:
+                seen = str(error)
+                continue
+            if answer.error in _GONE:
+                return answer.error == "NONE"
+            seen = f"{address} answers {answer.error} {answer.message}".rstrip()
+        raise HarnessError(
+            f"the topic {self.name} could not be deleted",
+            where=", ".join(self.bootstrap),
+            got=seen,
+            next=f"ebbtide clean, or kafka-topics.sh --bootstrap-server {self.bootstrap[0]} --delete ...",
+        )
+
+    def describe(self) -> str:
+        """Return how messages name the topic."""
+        return f"topic {self.name} on the cluster at {', '.join(self.bootstrap)}"
+
+
+def connection_to(
+    address: str, command_config: str | None, *, request_timeout_s: float = _ANSWER_S
+) -> SecureConnection:
+    """Return a connection to a node of somebody else's cluster, which is not open yet.
+
+    Raises `UsageError` for a properties file that cannot be used.
+    """
+    security = Security() if command_config is None else security_from(Path(command_config))
+    return SecureConnection(
+        address, security, connect_timeout_s=min(_CONNECT_S, request_timeout_s), request_timeout_s=request_timeout_s
+    )
+
+
+def make_topic(
+    broker: BrokerConnection, name: str, *, partitions: int, replication_factor: int, config: dict[str, str]
+) -> None:
+    """Ask a broker once to make a topic; Kafka chooses the replicas.
+
+    Raises `FileExistsError` for a topic that exists, `HarnessError` with Kafka's reason, `WireError` without an answer.
+    """
+    kind = CreateTopicsRequest.CreatableTopic
+    wish = CreateTopicsRequest(
+        topics=[
+            kind(
+                name=name,
+                num_partitions=partitions,
+                replication_factor=replication_factor,
+                assignments=[],
+                configs=[kind.CreatableTopicConfig(name=key, value=value) for key, value in config.items()],
+            )
+        ],
+        timeout_ms=int(_ANSWER_S * 1000),
+        validate_only=False,
+    )
+    (answer,) = broker.ask(wish, CreateTopicsResponse, _CREATE_TOPICS_VERSION).topics
+    if answer.error_code == _EXISTS:
+        raise FileExistsError(errno.EEXIST, "a topic of this name exists", name)
+    if answer.error_code != NONE:
+        said = f"{for_code(answer.error_code).message} {answer.error_message or ''}".rstrip()
+        is_denied = answer.error_code in _DENIED
+        raise HarnessError(
+            f"Kafka refuses to make the topic {name}",
+            where=broker.address,
+            got=said,
+            next=f"give this user the rights Create and Delete on topics with the prefix {PREFIX}"
+            if is_denied
+            else None,
+        )

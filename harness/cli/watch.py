@@ -1,0 +1,141 @@
+"""`ebbtide watch`: records and judges what a cluster loses that Ebbtide did not start."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from ebbtide.errors import ExitCode, UsageError
+from harness.cli import completing
+from harness.cli.cluster_options import duration_s_of
+from harness.cli.command import Args, Command
+
+_EPILOG = """examples:
+  ebbtide watch --bootstrap broker-1:9092 --controllers ctrl-1:9093,ctrl-2:9093 --for 30m
+  ebbtide watch mark "drained node 3"      (while the watch goes on)
+  ebbtide watch end                        (the watch reads everything and judges now)
+"""
+_PORT_MAX = 65_535
+
+
+def command() -> Command:
+    """Declare the verb's arguments."""
+    command = Command(
+        "Watch a cluster that Ebbtide did not start, while somebody else breaks it. The command makes a topic of its "
+        "own, sends and reads records at a limited rate, and follows the metadata log. At the end it reads everything, "
+        "judges what was lost, and deletes the topic. It breaks nothing. What it cannot know, for example whether a "
+        "disk lost its page cache, stays unknown, and then the outcome is inconclusive.",
+        epilog=_EPILOG,
+    )
+    command.argument(
+        "words",
+        many=True,
+        needed=False,
+        metavar="WORKLOAD.toml | mark TEXT | end",
+        completes=completing.complete_file,
+        help="a scenario file without steps: its topics, clients and predictions (default: one topic with one "
+        "partition, 20 records a second with acks=all). `mark TEXT` notes what you do in the watch that goes on, and "
+        "`end` ends it",
+    )
+    command.option("--bootstrap", metavar="HOST:PORT,...", help="the client listeners of one or several brokers")
+    command.option(
+        "--controllers",
+        metavar="HOST:PORT,...",
+        help="the listeners of the controllers; without them the metadata log is not read, and causes stay unknown",
+    )
+    command.option("--for", dest="duration", metavar="TIME", help="how long to watch: 90s, 30m, 2h")
+    command.option(
+        "--kafka",
+        metavar="RELEASE",
+        completes=completing.complete_release,
+        help="the release of the cluster (default: the newest patch of the minor release that its brokers show)",
+    )
+    command.option(
+        "--runs",
+        type=Path,
+        default=Path("runs"),
+        metavar="DIR",
+        completes=completing.complete_folder,
+        help="the folder for run records (default: ./runs)",
+    )
+    command.option(
+        "--record", type=Path, metavar="RECORD", help="with mark or end: the record of the watch, if several go on"
+    )
+    command.flag("--json", help="print the verdict as JSON")
+    return command
+
+
+def run(args: Args) -> ExitCode:
+    """Watch and judge, or say something to a watch. Raises `EbbtideError`."""
+    if args.words and args.words[0] in ("mark", "end"):
+        return _say(args)
+    return _watch(args)
+
+
+def _say(args: Args) -> ExitCode:
+    from ebbtide.shown_text import escape_controls
+    from harness.watch.marks import TEXT_MAX, say, watch_going_on
+
+    verb, *texts = args.words
+    text = None
+    if verb == "mark":
+        text = escape_controls(" ".join(texts)).strip()
+        if not text or len(text) > TEXT_MAX or "\n" in text:
+            raise UsageError(
+                "not a mark", where="mark TEXT", got=repr(text[:60]), allowed=f"one line of 1 to {TEXT_MAX} characters"
+            )
+    elif texts:
+        raise UsageError("`watch end` has no further words", where="end", got=" ".join(texts))
+    record = args.record or watch_going_on(args.runs)
+    say(record, text)
+    print(f"noted in {record}" if text is not None else f"the watch ends: {record}")
+    return ExitCode.AS_PREDICTED
+
+
+def _watch(args: Args) -> ExitCode:
+    from ebbtide.shown_console import PlainTextConsole
+    from harness.cli.analyze import judge_all
+    from harness.cli.run_flow import report_unfinished_records
+    from harness.runner.display import PlainDisplay
+    from harness.runner.host import require_folder
+    from harness.watch.plan import read_workload
+    from harness.watch.watching import WatchRequest, watch_cluster
+
+    if len(args.words) > 1:
+        raise UsageError(
+            "one workload at most", where="WORKLOAD.toml", got=" ".join(args.words), allowed="a scenario file"
+        )
+    for flag, value in (("--bootstrap", args.bootstrap), ("--for", args.duration)):
+        if value is None:
+            raise UsageError(f"{flag} is missing", where=flag)
+    request = WatchRequest(
+        bootstrap=addresses_of("--bootstrap", args.bootstrap),
+        controllers=addresses_of("--controllers", args.controllers) if args.controllers else (),
+        duration_s=duration_s_of("--for", args.duration),
+        runs=args.runs,
+        kafka=args.kafka,
+        workload=read_workload(Path(args.words[0]) if args.words else None),
+    )
+    require_folder(args.runs)
+    display = PlainDisplay(PlainTextConsole(stderr=args.json))
+    records: list[Path] = []
+    with report_unfinished_records("recorded, but not judged; next", lambda: records, display.note):
+        records.append(watch_cluster(request, display))
+        display.note("judging")
+        return judge_all(records, as_json=args.json)
+
+
+def addresses_of(flag: str, text: str) -> tuple[str, ...]:
+    """Return the addresses of an option. Raises `UsageError` for a text that is no list of `host:port`."""
+    found = tuple(dict.fromkeys(one.strip() for one in text.split(",") if one.strip()))
+    if not found or not all(map(_is_address, found)):
+        wrong: Sequence[str] = [one for one in found if not _is_address(one)]
+        raise UsageError(
+            "not an address", where=flag, got=repr(", ".join(wrong) or text), allowed="HOST:PORT, several by commas"
+        )
+    return found
+
+
+def _is_address(text: str) -> bool:
+    host, _, port = text.rpartition(":")
+    return bool(host) and port.isascii() and port.isdigit() and 1 <= int(port) <= _PORT_MAX

@@ -1,0 +1,107 @@
+"""What people say to a watch that is going on: marks, and the word to end.
+
+`ebbtide watch mark TEXT` appends a line to a file in the record, and the watch makes a step of it. The time is that at
+which the command was typed.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import msgspec
+
+from ebbtide.errors import UsageError
+from ebbtide.record.files import is_going
+from ebbtide.record.manifest import FOREIGN, read_manifest, records_of
+from ebbtide.record.steps import StepEntry
+
+MARKS = "marks.jsonl"
+TEXT_MAX = 200
+MARKS_MAX = 10_000
+MARK = "mark"
+"""The word in steps.jsonl for what somebody said; no kind of step."""
+
+
+class Said(msgspec.Struct, frozen=True, kw_only=True):
+    """One line: a mark with its `text`, or without one the word to end the watch."""
+
+    at_ns: int
+    text: str | None = None
+
+
+def say(record: Path, text: str | None) -> None:
+    """Tell the watch of a record something. Raises `UsageError` where no watch goes on."""
+    if not is_going(record) or read_manifest(record).runtime != FOREIGN:
+        raise UsageError("no watch goes on in this record", where=str(record), next="ebbtide runs")
+    line = msgspec.json.encode(Said(at_ns=time.time_ns(), text=text)) + b"\n"
+    # One write with O_APPEND: several commands may speak at once.
+    descriptor = os.open(record / MARKS, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        os.write(descriptor, line)
+    finally:
+        os.close(descriptor)
+
+
+def watch_going_on(runs: Path) -> Path:
+    """Return the record of the watch that goes on in a folder of records.
+
+    Raises `UsageError` if there is none, or several.
+    """
+    going = [one for one in records_of(runs) if is_going(one) and read_manifest(one).runtime == FOREIGN]
+    if len(going) != 1:
+        raise UsageError(
+            "no watch goes on here" if not going else "several watches go on here",
+            where=str(runs),
+            got=", ".join(map(str, going)) or None,
+            allowed="one watch, or its record by --record RECORD",
+            next=None if going else "ebbtide watch --bootstrap HOST:PORT --for 30m",
+        )
+    return going[0]
+
+
+class MarkReader:
+    """Reads what was said since the last call."""
+
+    def __init__(self, record: Path) -> None:
+        self._path = record / MARKS
+        self._position = 0
+        self.entries: list[StepEntry] = []
+        """The marks so far, as entries of steps.jsonl."""
+        self.is_ended = False
+        """Whether somebody said to end the watch."""
+
+    def poll(self) -> bool:
+        """Read what is new; returns whether there are new marks."""
+        try:
+            with self._path.open("rb") as file:
+                file.seek(self._position)
+                data = file.read()
+        except FileNotFoundError:
+            return False
+        whole = data[: data.rfind(b"\n") + 1]
+        self._position += len(whole)
+        before = len(self.entries)
+        for line in whole.splitlines():
+            try:
+                said = msgspec.json.decode(line, type=Said)
+            except msgspec.DecodeError:
+                continue
+            if said.text is None:
+                self.is_ended = True
+            elif len(self.entries) < MARKS_MAX:
+                self.entries.append(_entry(len(self.entries), said))
+        return len(self.entries) > before
+
+
+def _entry(index: int, said: Said) -> StepEntry:
+    return StepEntry(
+        index=index,
+        step=MARK,
+        whom=said.text,
+        fired_ns=said.at_ns,
+        effect_ns=said.at_ns,
+        proof={"probe": "ok", "said": "by `ebbtide watch mark`"},
+        parameters={"text": said.text},
+    )

@@ -1,0 +1,108 @@
+"""The topics of a watch: made on somebody else's cluster, and in the ledger before that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from cluster.host.ledger import Ledger
+from cluster.kafka_api.connection import BrokerConnection, WireError
+from cluster.watched.watch_topic import WatchTopic, connection_to, make_topic
+from ebbtide.errors import HarnessError
+from ebbtide.logs.segments import TopicPartition
+from ebbtide.scenario.model import TopicSpec
+from ebbtide.waiting import wait_until
+
+
+class OwnTopics:
+    """The topics of the watch `run_id`, by their names on the cluster."""
+
+    def __init__(
+        self,
+        run_id: str,
+        topics: Mapping[str, TopicSpec],
+        bootstrap: Sequence[str],
+        brokers: Sequence[str],
+        command_config: str | None,
+    ) -> None:
+        self._run_id = run_id
+        self._topics = topics
+        self._brokers = tuple(brokers)
+        self._addresses = tuple(dict.fromkeys((*bootstrap, *brokers)))
+        self._command_config = command_config
+
+    @property
+    def partitions(self) -> list[TopicPartition]:
+        """Every partition of the topics."""
+        return [
+            TopicPartition(name, number) for name, topic in self._topics.items() for number in range(topic.partitions)
+        ]
+
+    def make(self, ledger: Ledger, name: str) -> None:
+        """Make a topic. Raises `HarnessError` with Kafka's reason.
+
+        The request is sent once: Kafka may have carried out a request that it did not answer.
+        """
+        entry = WatchTopic(
+            run_id=self._run_id, name=name, bootstrap=self._addresses, command_config=self._command_config
+        )
+        ledger.make(entry, lambda: self._ask_for(name))
+
+    def _ask_for(self, name: str) -> None:
+        topic = self._topics[name]
+        config = {"min.insync.replicas": str(topic.min_isr), **topic.config}
+        seen = "no broker answered"
+        for address in self._addresses:
+            with self._connect(address) as broker:
+                try:
+                    broker.api_keys()
+                except WireError as error:
+                    seen = str(error)
+                    continue
+                try:
+                    make_topic(
+                        broker,
+                        name,
+                        partitions=topic.partitions,
+                        replication_factor=topic.replication_factor,
+                        config=config,
+                    )
+                except WireError as error:
+                    raise HarnessError("a broker got the request and did not answer", got=str(error)) from None
+                return
+        raise HarnessError(f"no broker makes the topic {name}", got=seen)
+
+    def await_leaders(self, timeout_s: float, look: Callable[[], None]) -> None:
+        """Wait until each partition has a leader, and call `look` meanwhile.
+
+        Raises `WaitExpired` with what was seen.
+        """
+        seen = "no broker answered"
+
+        def are_led() -> bool:
+            nonlocal seen
+            look()
+            for address in self._brokers:
+                try:
+                    with self._connect(address) as broker:
+                        found = broker.metadata(list(self._topics)).partitions
+                except WireError as error:
+                    seen = str(error)
+                    continue
+                seen = ", ".join(
+                    f"{topic}-{number} has leader {one.leader} and ISR {list(one.isr)}"
+                    for (topic, number), one in sorted(found.items())
+                )
+                if len(found) == len(self.partitions) and all(one.leader >= 0 for one in found.values()):
+                    return True
+            return False
+
+        wait_until(
+            are_led,
+            awaited="a leader for each partition of the watch",
+            timeout_s=timeout_s,
+            last_seen=lambda: seen,
+            poll_s=0.2,
+        )
+
+    def _connect(self, address: str) -> BrokerConnection:
+        return connection_to(address, self._command_config)

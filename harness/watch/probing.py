@@ -1,0 +1,157 @@
+"""Finds out what a cluster is before a watch makes anything on it: brokers, quorum, release, feature levels."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+import msgspec
+from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse
+
+from cluster.kafka_api.connection import BrokerConnection, WireError
+from cluster.kafka_api.metadata_log import QuorumRefused, describe_quorum
+from cluster.watched.watch_topic import connection_to
+from ebbtide.errors import UsageError
+from ebbtide.releases.feature_levels import METADATA_VERSION
+from ebbtide.releases.known_releases import KNOWN, parse_version
+from ebbtide.releases.minor_release import minor_release_of, patches_of
+
+_METADATA, _DESCRIBE_QUORUM = 3, 55
+_API_VERSIONS_VERSION = 3
+"""The first version with feature levels (KIP-584)."""
+_ANSWER_S, _DEADLINE_S = 3.0, 12.0
+
+
+class WatchedCluster(msgspec.Struct, frozen=True, kw_only=True):
+    """A cluster that answers.
+
+    `brokers` maps the id of each registered broker to its advertised `host:port`. `voters` are the ids of the
+    controllers; none: this user may not ask. `features` are the finalized levels. `release_how` says how `kafka` is
+    known.
+    """
+
+    brokers: dict[int, str]
+    voters: tuple[int, ...]
+    features: dict[str, int]
+    kafka: str
+    release_how: str
+
+
+class _Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """One broker's ApiVersions."""
+
+    finalized: dict[str, int]
+    newest_metadata_version: int | None
+
+
+def probe_cluster(bootstrap: Sequence[str], command_config: str | None, kafka: str | None) -> WatchedCluster:
+    """Ask the cluster what it is; `kafka` is the release that the user names.
+
+    Raises `UsageError` within 15 s where it cannot be watched, with the reason.
+    """
+    deadline = time.monotonic() + _DEADLINE_S
+
+    def open_(address: str) -> BrokerConnection:
+        left_s = max(0.5, deadline - time.monotonic())
+        return connection_to(address, command_config, request_timeout_s=min(_ANSWER_S, left_s))
+
+    first = _first_answer(bootstrap, open_, deadline, has_config=command_config is not None)
+    with open_(first) as broker:
+        brokers = broker.metadata([]).brokers
+        try:
+            voters = describe_quorum(broker).voters
+        except QuorumRefused:
+            voters = ()
+    if not brokers:
+        raise UsageError("the cluster has no registered broker", where=first)
+    answers, seen = [], ""
+    for address in brokers.values():
+        if time.monotonic() >= deadline:
+            break
+        try:
+            with open_(address) as broker:
+                answers.append(_ask_versions(broker))
+        except WireError as error:
+            seen = str(error)
+    if not answers:
+        raise UsageError(
+            "no broker can be reached at the address that it advertises",
+            where="advertised.listeners",
+            got=seen,
+            allowed="addresses that this host can reach",
+            next="run ebbtide where the cluster's clients run",
+        )
+    name, how = (kafka, "as you said") if kafka is not None else _release_of(answers)
+    parse_version(name)
+    return WatchedCluster(
+        brokers=dict(sorted(brokers.items())),
+        voters=voters,
+        features=answers[0].finalized,
+        kafka=name,
+        release_how=how,
+    )
+
+
+def _first_answer(
+    bootstrap: Sequence[str], open_: Callable[[str], BrokerConnection], deadline: float, *, has_config: bool
+) -> str:
+    """Return the first address that answers as a broker of a KRaft cluster."""
+    seen: list[str] = []
+    for address in bootstrap:
+        if time.monotonic() >= deadline:
+            seen.append(f"{address}: not asked, the others took {_DEADLINE_S:g} s")
+            break
+        try:
+            with open_(address) as broker:
+                keys = broker.api_keys()
+        except WireError as error:
+            seen.append(str(error))
+            continue
+        if _METADATA not in keys:
+            raise UsageError(
+                "this is the listener of a controller, not of a broker",
+                where=f"--bootstrap {address}",
+                allowed="brokers with --bootstrap, and controllers with --controllers",
+            )
+        if _DESCRIBE_QUORUM not in keys:
+            raise UsageError(
+                "this cluster has no KRaft quorum: it is in ZooKeeper mode, or older than Kafka 3.3",
+                where=f"--bootstrap {address}",
+                allowed="clusters in KRaft mode, from Kafka 3.3 on",
+            )
+        return address
+    raise UsageError(
+        "no broker answers",
+        where=f"--bootstrap {','.join(bootstrap)}",
+        got="; ".join(seen),
+        allowed="the host:port of a broker's client listener"
+        + ("" if has_config else "; TLS and SASL need --command-config FILE"),
+    )
+
+
+def _ask_versions(broker: BrokerConnection) -> _Answer:
+    wish = ApiVersionsRequest(client_software_name="ebbtide", client_software_version="1")
+    answer = broker.ask(wish, ApiVersionsResponse, _API_VERSIONS_VERSION)
+    supported = {one.name: one.max_version for one in answer.supported_features or ()}
+    return _Answer(
+        finalized={one.name: one.max_version_level for one in answer.finalized_features or ()},
+        newest_metadata_version=supported.get(METADATA_VERSION),
+    )
+
+
+def _release_of(answers: Sequence[_Answer]) -> tuple[str, str]:
+    """Return the newest patch of the oldest minor release among the brokers.
+
+    No request asks a broker for its release. The newest metadata.version that it supports says the minor release.
+    """
+    levels = [one.newest_metadata_version for one in answers if one.newest_metadata_version is not None]
+    minor = minor_release_of(min(levels)) if levels else None
+    if minor is None:
+        raise UsageError(
+            "which Kafka release this cluster runs is not known",
+            where="--kafka",
+            got=f"brokers that support metadata.version up to {min(levels)}" if levels else "no feature levels",
+            allowed=f"known by themselves: up to {KNOWN[-1].version}",
+            next="--kafka RELEASE",
+        )
+    return patches_of(minor)[-1], f"its brokers support metadata.version up to {min(levels)}"

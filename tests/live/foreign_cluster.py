@@ -1,0 +1,206 @@
+"""A cluster of plain Kafka processes on loopback ports, which Ebbtide did not start and knows nothing of.
+
+It needs a JDK and a fetched release, but neither root nor namespaces. Tests break it by process id and by its folders.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import shutil
+import signal
+import socket
+import subprocess
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from cluster.jars.releases import jars_of
+from cluster.kafka_api.connection import BrokerConnection, WireError
+from cluster.runtime.jvm import installation_of, java_command
+from cluster.runtime.storage import cluster_id
+from ebbtide.waiting import wait_until
+
+FIRST_CONTROLLER = 101
+
+
+class ForeignCluster:
+    """Controllers 101, 102, ... and brokers 1, 2, ..., each a JVM of its own.
+
+    `properties` are added to those of every node.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        kafka: str,
+        *,
+        brokers: int = 3,
+        controllers: int = 1,
+        properties: Mapping[str, str] | None = None,
+    ) -> None:
+        jars_of(kafka)
+        self.kafka = kafka
+        self.folder = folder
+        self._installation = installation_of(kafka)
+        self._properties = dict(properties or {})
+        self._controllers = range(FIRST_CONTROLLER, FIRST_CONTROLLER + controllers)
+        self._brokers = range(1, brokers + 1)
+        self._ports = dict(zip([*self._controllers, *self._brokers], free_ports(brokers + controllers), strict=True))
+        self._processes: dict[int, subprocess.Popen[bytes]] = {}
+        self._cluster_id = cluster_id(str(uuid.uuid4()))
+        folder.mkdir(parents=True, exist_ok=True)
+
+    @property
+    def bootstrap(self) -> str:
+        """The brokers' addresses, separated by commas."""
+        return ",".join(self.address(one) for one in self._brokers)
+
+    @property
+    def controllers(self) -> str:
+        """The controllers' addresses, separated by commas."""
+        return ",".join(self.address(one) for one in self._controllers)
+
+    def address(self, node: int) -> str:
+        """`host:port` of a node."""
+        return f"127.0.0.1:{self._ports[node]}"
+
+    def data(self, node: int) -> Path:
+        """The log.dirs folder of a node."""
+        return self.folder / f"node-{node}" / "data"
+
+    def log(self, node: int) -> Path:
+        """The output of a node."""
+        return self.folder / f"node-{node}.log"
+
+    def pid(self, node: int) -> int:
+        """The process id of a node."""
+        return self._processes[node].pid
+
+    def up(self) -> None:
+        """Format and start every node, and wait until every broker is registered."""
+        for node in self._ports:
+            self._format(node)
+        for node in self._ports:
+            self._launch(node)
+        wait_until(
+            lambda: self.registered() >= set(self._brokers),
+            awaited="every broker to be registered",
+            timeout_s=90,
+            last_seen=lambda: f"{self.registered()}; logs in {self.folder}",
+        )
+
+    def start(self, node: int) -> None:
+        """Start a node again; returns at once."""
+        self._launch(node)
+
+    def kill(self, *nodes: int) -> None:
+        """SIGKILL nodes at once, and reap them."""
+        for node in nodes:
+            self._processes[node].kill()
+        for node in nodes:
+            self._processes[node].wait()
+
+    def stop(self, node: int) -> None:
+        """SIGTERM a node, and wait until it is gone."""
+        self._processes[node].terminate()
+        self._processes[node].wait(60)
+
+    def pause(self, node: int) -> None:
+        """SIGSTOP a node."""
+        self._processes[node].send_signal(signal.SIGSTOP)
+
+    def resume(self, node: int) -> None:
+        """SIGCONT a node."""
+        self._processes[node].send_signal(signal.SIGCONT)
+
+    def wipe(self, node: int) -> None:
+        """Replace the disk of a node that is down by a new one."""
+        shutil.rmtree(self.data(node))
+        self._format(node)
+
+    def down(self) -> None:
+        """SIGKILL what still runs."""
+        for process in self._processes.values():
+            process.kill()
+        for process in self._processes.values():
+            process.wait()
+
+    def registered(self) -> set[int]:
+        """The brokers that a broker lists in its metadata."""
+        for broker in self._brokers:
+            with (
+                contextlib.suppress(WireError),
+                BrokerConnection(self.address(broker), connect_timeout_s=0.5, request_timeout_s=2.0) as connection,
+            ):
+                return set(connection.metadata([]).brokers)
+        return set()
+
+    def _format(self, node: int) -> None:
+        path = self.folder / f"node-{node}.properties"
+        settings = self._settings(node) | self._properties
+        path.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
+        arguments = ["format", "-t", self._cluster_id, "-c", str(path)]
+        command = java_command(self._installation, "kafka.tools.StorageTool", arguments, heap_mb=96)
+        subprocess.run(command, check=True, capture_output=True)
+
+    def _launch(self, node: int) -> None:
+        path = self.folder / f"node-{node}.properties"
+        command = java_command(self._installation, "kafka.Kafka", [str(path)], options=self._options())
+        with self.log(node).open("ab") as log:
+            self._processes[node] = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
+
+    def _options(self) -> list[str]:
+        # Killed, a JVM leaves the codecs' libraries where it had put them.
+        return [f"-Djava.io.tmpdir={self.folder}"]
+
+    def _settings(self, node: int) -> dict[str, str]:
+        is_broker = node in self._brokers
+        name = "PLAINTEXT" if is_broker else "CONTROLLER"
+        return {
+            "process.roles": "broker" if is_broker else "controller",
+            "node.id": str(node),
+            "controller.quorum.voters": ",".join(f"{one}@{self.address(one)}" for one in self._controllers),
+            "controller.listener.names": "CONTROLLER",
+            "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+            "listeners": f"{name}://{self.address(node)}",
+            "log.dirs": str(self.data(node)),
+            "offsets.topic.replication.factor": "1",
+            "num.network.threads": "2",
+            "num.io.threads": "4",
+            "log.cleaner.dedupe.buffer.size": str(4 << 20),
+            **({} if is_broker else {"broker.session.timeout.ms": "3000", "broker.heartbeat.interval.ms": "500"}),
+            **(
+                {
+                    "advertised.listeners": f"{name}://{self.address(node)}",
+                    "broker.heartbeat.interval.ms": "500",
+                    "replica.lag.time.max.ms": "4000",
+                }
+                if is_broker
+                else {}
+            ),
+        }
+
+
+@contextmanager
+def foreign_cluster(folder: Path, kafka: str, **settings: object) -> Iterator[ForeignCluster]:
+    """A cluster that is up; killed at the end."""
+    cluster = ForeignCluster(folder, kafka, **settings)  # type: ignore[arg-type]
+    try:
+        cluster.up()
+        yield cluster
+    finally:
+        cluster.down()
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports below those that the kernel gives outgoing connections: Kafka binds them seconds later."""
+    found: list[int] = []
+    for port in random.sample(range(20_000, 32_000), 100):
+        with contextlib.suppress(OSError), socket.socket() as probe:
+            probe.bind(("127.0.0.1", port))
+            found.append(port)
+        if len(found) == count:
+            return found
+    raise AssertionError("too few ports are free")

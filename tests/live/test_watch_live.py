@@ -1,0 +1,164 @@
+"""A cluster of plain Kafka processes, watched by Ebbtide while the test breaks it by process id."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from host_turn import HOST
+from live import in_process
+from live.commands import command, ebbtide
+from live.foreign_cluster import ForeignCluster, foreign_cluster
+from pyspark.sql import SparkSession
+from rich.console import Console
+
+from cluster.kafka_api.connection import BrokerConnection
+from ebbtide.errors import EbbtideError
+from ebbtide.kraft.follower import MetadataFollower
+from ebbtide.kraft.records import MetadataRecord
+from ebbtide.logs.segments import METADATA_FOLDER
+from ebbtide.record.manifest import read_manifest
+from ebbtide.record.steps import read_steps
+from ebbtide.waiting import pause, wait_until
+from harness.runner.display import PlainDisplay
+from harness.watch.marks import say, watch_going_on
+from harness.watch.watching import WatchRequest, watch_cluster
+
+pytestmark = pytest.mark.live
+
+KAFKA = "4.3.1"
+OTHERS = "somebody-elses"
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ForeignCluster]:
+    """One controller and three brokers, with a topic that is not Ebbtide's."""
+    with HOST.held(), foreign_cluster(tmp_path_factory.mktemp("foreign"), KAFKA) as made:
+        with connection_to(made, 1) as broker:
+            broker.create_topic(OTHERS, [[1, 2, 3]], {})
+        yield made
+
+
+def connection_to(cluster: ForeignCluster, broker: int) -> BrokerConnection:
+    return BrokerConnection(cluster.address(broker), connect_timeout_s=2, request_timeout_s=5)
+
+
+def leader_of(cluster: ForeignCluster, topic: str) -> int:
+    with connection_to(cluster, 1) as broker:
+        return broker.metadata([topic]).partitions[topic, 0].leader
+
+
+def topics_left(cluster: ForeignCluster, *topics: str) -> list[str]:
+    with connection_to(cluster, 1) as broker:
+        return [topic for topic, _ in broker.metadata(list(topics)).partitions]
+
+
+def watch_while(cluster: ForeignCluster, runs: Path, act: Callable[[Path], None]) -> Path:
+    """Watch until `act` has broken the cluster; returns the record."""
+    failures: list[BaseException] = []
+
+    def breaking() -> None:
+        try:
+            record = wait_until(lambda: _watching(runs), awaited="a watch", timeout_s=60)
+            act(record)
+            say(record, None)
+        except BaseException as error:
+            failures.append(error)
+
+    thread = threading.Thread(target=breaking)
+    thread.start()
+    request = WatchRequest(
+        bootstrap=(cluster.address(1),), controllers=(cluster.controllers,), duration_s=120, runs=runs
+    )
+    record = watch_cluster(request, PlainDisplay(Console(quiet=True)))
+    thread.join()
+    assert not failures, failures
+    return record
+
+
+def _watching(runs: Path) -> Path | None:
+    """Return the record of the watch once its clients send."""
+    try:
+        record = watch_going_on(runs)
+    except EbbtideError:
+        return None
+    return record if list((record / "journal").glob("producer-1.journal*")) else None
+
+
+@pytest.mark.spark
+def test_a_killed_leader_loses_nothing_and_the_record_has_marks_elections_and_replicas(
+    cluster: ForeignCluster, tmp_path: Path, spark: SparkSession
+) -> None:
+    def kill_leader(record: Path) -> None:
+        pause(3)
+        (topic,) = read_manifest(record).topics
+        leader = leader_of(cluster, topic)
+        say(record, f"killed broker {leader}")
+        cluster.kill(leader)
+        pause(5)
+        cluster.start(leader)
+        wait_until(lambda: cluster.registered() == {1, 2, 3}, awaited="the broker", timeout_s=60)
+
+    record = watch_while(cluster, tmp_path, kill_leader)
+    manifest = read_manifest(record)
+    (topic,) = manifest.topics
+    assert manifest.status == "complete"
+    assert manifest.runtime == "foreign"
+    assert manifest.watch is not None
+    assert manifest.watch.why_log_ends is None
+    assert topics_left(cluster, topic, OTHERS) == [OTHERS]
+    (mark,) = read_steps(record) or ()
+    assert str(mark.whom).startswith("killed broker")
+    names = names_in_the_log(record)
+    assert topic in names
+    assert OTHERS not in names
+    assert {path.stem for path in (record / "replicas").iterdir()} == {"broker-1", "broker-2", "broker-3"}
+    ((_, verdict),) = in_process.judge([record], spark)
+    assert verdict.outcome == "as-predicted", verdict.why
+    assert verdict.counts.acked > 50
+    assert not verdict.losses
+
+
+def names_in_the_log(record: Path) -> set[str]:
+    """The names of topics in the record's copy of the metadata log."""
+    (folder,) = (record / "raw").glob(f"controller-*/{METADATA_FOLDER}")
+    items = MetadataFollower(folder).poll()
+    return {str(one.fields["name"]) for one in items if isinstance(one, MetadataRecord) and one.name == "TopicRecord"}
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+def test_a_watch_that_is_ended_early_leaves_no_topic(
+    cluster: ForeignCluster, tmp_path: Path, number: signal.Signals
+) -> None:
+    words = command("watch", "--bootstrap", cluster.address(1), "--for", "2m", "--runs", tmp_path)
+    with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+        record = wait_until(lambda: _watching(tmp_path), awaited="a watch", timeout_s=60)
+        (topic,) = read_manifest(record).topics
+        assert topics_left(cluster, topic) == [topic]
+        os.kill(process.pid, number)
+        process.wait(60)
+    if number == signal.SIGKILL:
+        assert f"topic {topic}" in ebbtide("clean").stdout
+    else:
+        assert process.returncode == 3
+    wait_until(lambda: not topics_left(cluster, topic), awaited="the topic to be gone", timeout_s=10)
+
+
+def test_a_controller_that_cannot_be_reached_is_one_error_and_no_topic_is_made(
+    cluster: ForeignCluster, tmp_path: Path
+) -> None:
+    end = ebbtide(
+        "watch",
+        *("--bootstrap", cluster.address(1), "--controllers", cluster.address(2), "--for", "1m", "--runs", tmp_path),
+        timeout_s=60,
+    )
+    assert end.returncode == 4, end.stderr
+    assert "no controller gives the metadata log" in end.stderr
+    end = ebbtide("watch", "--bootstrap", cluster.controllers, "--for", "1m", "--runs", tmp_path, timeout_s=60)
+    assert end.returncode == 4, end.stderr
+    assert "the listener of a controller" in end.stderr

@@ -1,0 +1,183 @@
+"""The observer of the metadata log, against answers that a controller may give."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import evidence_builders as build
+import pytest
+
+from cluster.kafka_api.connection import BrokerConnection, WireError
+from cluster.kafka_api.metadata_log import MetadataAnswer, QuorumLeader, QuorumRefused, SnapshotId, SnapshotPart
+from ebbtide.kraft.follower import MetadataFollower
+from ebbtide.kraft.records import MetadataRecord
+from ebbtide.waiting import WaitExpired, wait_until
+from harness.watch import observer as module
+from harness.watch.observer import ClockDistance, MetadataObserver
+
+EPOCH = 3
+LEVEL = build.feature("metadata.version", 30)
+
+
+class Controllers:
+    """A quorum whose log is `log`; `leader` is the address that answers."""
+
+    def __init__(self, *batches: bytes) -> None:
+        self.log = list(batches)
+        self.high_watermark = len(batches)
+        self.leader = "a:1"
+        self.snapshot: tuple[SnapshotId, bytes] | None = None
+        self.diverges = False
+        self.refusal: Exception | None = None
+        self.asked: list[tuple[str, int, int]] = []
+
+    def fetch(
+        self, connection: BrokerConnection, *, offset: int, last_epoch: int, leader_epoch: int, max_wait_ms: int
+    ) -> MetadataAnswer:
+        self.asked.append((connection.address, offset, leader_epoch))
+        if self.refusal is not None:
+            raise self.refusal
+        if connection.address != self.leader or leader_epoch != EPOCH:
+            return MetadataAnswer(moved=QuorumLeader(leader=101, epoch=EPOCH))
+        if self.diverges:
+            return MetadataAnswer(diverges=True)
+        if self.snapshot is not None and offset < self.snapshot[0].end_offset:
+            return MetadataAnswer(snapshot=self.snapshot[0], high_watermark=self.high_watermark)
+        return MetadataAnswer(high_watermark=self.high_watermark, batches=b"".join(self.log[offset:]))
+
+    def fetch_snapshot(
+        self, connection: BrokerConnection, snapshot: SnapshotId, *, position: int, leader_epoch: int
+    ) -> SnapshotPart:
+        assert self.snapshot is not None
+        return SnapshotPart(size=len(self.snapshot[1]), data=self.snapshot[1][position : position + 40])
+
+
+@pytest.fixture
+def quorum(monkeypatch: pytest.MonkeyPatch) -> Controllers:
+    made = Controllers(*(build.metadata_batch(offset, LEVEL, epoch=EPOCH) for offset in range(4)))
+    monkeypatch.setattr(module, "fetch_metadata", made.fetch)
+    monkeypatch.setattr(module, "fetch_snapshot", made.fetch_snapshot)
+    monkeypatch.setattr(module, "_AGAIN_S", 0.001)
+    return made
+
+
+@pytest.fixture
+def observer(quorum: Controllers, tmp_path: Path) -> Iterator[MetadataObserver]:
+    made = MetadataObserver(["b:1", "a:1"], tmp_path / "log", ["mine"], _unopened)
+    yield made
+    made.close()
+
+
+def _unopened(address: str) -> BrokerConnection:
+    return BrokerConnection(address, connect_timeout_s=1, request_timeout_s=1)
+
+
+def offsets(folder: Path) -> list[int]:
+    follower = MetadataFollower(folder)
+    return [one.offset for one in follower.poll() if isinstance(one, MetadataRecord)]
+
+
+def test_it_finds_the_active_controller_and_its_epoch(observer: MetadataObserver, tmp_path: Path) -> None:
+    observer.start()
+    observer.finish(5)
+    assert observer.problem is None
+    assert offsets(tmp_path / "log") == [0, 1, 2, 3]
+
+
+def test_what_is_not_committed_is_not_written(observer: MetadataObserver, quorum: Controllers, tmp_path: Path) -> None:
+    quorum.high_watermark = 2
+    observer.start()
+    observer.finish(5)
+    assert offsets(tmp_path / "log") == [0, 1]
+
+
+def test_it_follows_what_comes_later_and_another_leader(
+    observer: MetadataObserver, quorum: Controllers, tmp_path: Path
+) -> None:
+    quorum.high_watermark = 2
+    observer.start()
+    observer.await_caught_up(5)
+    quorum.leader, quorum.high_watermark = "b:1", 4
+    observer.finish(5)
+    assert observer.problem is None
+    assert offsets(tmp_path / "log") == [0, 1, 2, 3]
+
+
+def test_a_log_that_begins_with_a_snapshot_is_read_from_it_on(
+    observer: MetadataObserver, quorum: Controllers, tmp_path: Path
+) -> None:
+    data = build.snapshot(build.register(1, 1, "one", fenced=False), timestamp_ms=9)
+    quorum.snapshot = (SnapshotId(end_offset=2, epoch=EPOCH), data)
+    observer.start()
+    observer.finish(5)
+    assert (tmp_path / "log" / f"{2:020}-{EPOCH:010}.checkpoint").exists()
+    assert offsets(tmp_path / "log")[-2:] == [2, 3]
+
+
+def test_a_snapshot_later_on_ends_the_log_with_the_reason(observer: MetadataObserver, quorum: Controllers) -> None:
+    observer.start()
+    observer.await_caught_up(5)
+    quorum.snapshot = (SnapshotId(end_offset=9, epoch=EPOCH), b"")
+    wait_until(lambda: observer.problem, awaited="the problem", timeout_s=5)
+    observer.finish(1)
+    assert "deleted the metadata log from offset 4 on" in str(observer.problem)
+
+
+def test_a_quorum_that_lost_committed_metadata_ends_the_log(observer: MetadataObserver, quorum: Controllers) -> None:
+    observer.start()
+    observer.await_caught_up(5)
+    quorum.diverges = True
+    wait_until(lambda: observer.problem, awaited="the problem", timeout_s=5)
+    assert "lost committed metadata" in str(observer.problem)
+
+
+@pytest.mark.parametrize(
+    ("refusal", "said"),
+    [
+        (QuorumRefused(31), "CLUSTER_AUTHORIZATION_FAILED"),
+        (WireError("a:1: [Errno 111] Connection refused"), "Connection refused"),
+    ],
+)
+def test_a_wait_for_the_log_says_what_the_controllers_answered(
+    observer: MetadataObserver, quorum: Controllers, refusal: Exception, said: str
+) -> None:
+    quorum.refusal = refusal
+    observer.start()
+    with pytest.raises(WaitExpired, match=said):
+        observer.await_caught_up(0.2)
+
+
+def test_a_log_whose_end_nobody_gave_says_so(observer: MetadataObserver, quorum: Controllers) -> None:
+    observer.start()
+    observer.await_caught_up(5)
+    quorum.refusal = WireError("a:1: gone")
+    observer.finish(0.1)
+    assert "no controller gave the end of the metadata log" in str(observer.problem)
+
+
+def test_the_distance_of_the_clocks_is_the_shortest_time_to_arrive_in_each_epoch() -> None:
+    clock = ClockDistance()
+    for epoch, ms in ((1, 40), (1, 7), (1, 300), (2, -900), (2, -850), (2, -860), (3, 10_000)):
+        clock.add(epoch, ms)
+    assert clock.distance_ms == 900
+    assert ClockDistance().distance_ms is None
+
+
+def test_an_answer_with_half_a_batch_is_asked_again(
+    observer: MetadataObserver, quorum: Controllers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = quorum.fetch
+
+    def cut(*args: Any, **settings: Any) -> MetadataAnswer:
+        answer = whole(*args, **settings)
+        size = len(quorum.log[0])
+        return MetadataAnswer(
+            high_watermark=answer.high_watermark, batches=answer.batches[: size + 20], moved=answer.moved
+        )
+
+    monkeypatch.setattr(module, "fetch_metadata", cut)
+    observer.start()
+    observer.finish(5)
+    assert offsets(tmp_path / "log") == [0, 1, 2, 3]
