@@ -5,22 +5,43 @@ Each connection carries one request and one reply, each a line of JSON.
 
 from __future__ import annotations
 
+from typing import Literal
+
 import msgspec
 
 from ebbtide.errors import EbbtideError, ExitCode, HarnessError, UsageError
 from ebbtide.privileges import Privileges
+from ebbtide.record.rows import PartitionState
 from ebbtide.record.steps import StepEntry
 from ebbtide.scenario.model import TopicSpec
 from ebbtide.scenario.steps.step import StepSpec
+
+
+class NodeStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """A node of a cluster: its process, and the newest event of its broker's registration (null for controllers)."""
+
+    id: int
+    role: Literal["broker", "controller"]
+    state: str
+    registration: str | None = None
+
+
+class FaultInForce(msgspec.Struct, frozen=True, kw_only=True):
+    """A lasting fault of connections or volumes: the kind of step, whom it hits in words, and whether it has proof."""
+
+    step: str
+    whom: str
+    nodes: tuple[int, ...] = ()
+    proven: bool
 
 
 class ClusterStatus(msgspec.Struct, frozen=True, kw_only=True):
     """The status of a cluster that is up.
 
     - `record`: the folder of its run.
-    - `nodes`: name to state.
-    - `partitions`: one line each.
-    - `broken`: one line for each lasting fault of connections and volumes.
+    - `nodes`: by their names.
+    - `partitions`: their newest states in the KRaft log, as in the table `partitions` of a record.
+    - `broken`: the lasting faults of connections and volumes.
     - `namespace`: the clients' network namespace as the daemon sees it; `powers` are the daemon's privileges.
     - `scenario`: empty for a plain cluster.
     - `kept`: its run is over, and the cluster was left up.
@@ -36,9 +57,9 @@ class ClusterStatus(msgspec.Struct, frozen=True, kw_only=True):
     powers: Privileges
     bootstrap: tuple[str, ...]
     namespace: str
-    nodes: dict[str, str]
-    partitions: tuple[str, ...]
-    broken: tuple[str, ...] = ()
+    nodes: dict[str, NodeStatus]
+    partitions: tuple[PartitionState, ...]
+    broken: tuple[FaultInForce, ...] = ()
     steps: int
     kept: bool = False
 

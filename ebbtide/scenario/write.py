@@ -5,6 +5,7 @@ The file describes the whole experiment.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -17,6 +18,8 @@ from ebbtide.scenario.triggers import Trigger
 from ebbtide.scenario.words import ParsedText
 from ebbtide.struct_fields import struct_fields
 
+_WHOLE_MAX = 1e15
+
 SCENARIO = "scenario.toml"
 """The file of a run record that holds the scenario as run."""
 
@@ -27,8 +30,46 @@ def text_of(scenario: Scenario) -> str:
 
 
 def brief_text_of(scenario: Scenario) -> str:
-    """Return the TOML text without defaults; parsing it yields the same scenario."""
-    return tomli_w.dumps(_brief(scenario), multiline_strings=True)
+    """Return the TOML text as a person writes it, without defaults; parsing it yields the same scenario.
+
+    Tables within a step, a topic or a prediction are in one line: `trigger = { acked = 2000 }`.
+    """
+    plain = _brief(scenario)
+    single = {key: value for key, value in plain.items() if not _is_table(value)}
+    blocks = [_block("", single)]
+    for key, value in plain.items():
+        if isinstance(value, list) and _is_table(value):
+            blocks += [_block(f"[[{key}]]", one) for one in value]
+        elif key == "topics":
+            blocks += [_block(f"[topics.{_toml_key(name)}]", topic) for name, topic in value.items()]
+        elif isinstance(value, dict):
+            blocks.append(_block(f"[{key}]", value))
+    return "\n\n".join(blocks) + "\n"
+
+
+def _is_table(value: Any) -> bool:
+    return isinstance(value, dict) or (isinstance(value, list) and bool(value) and isinstance(value[0], dict))
+
+
+def _block(heading: str, table: Mapping[str, Any]) -> str:
+    lines = [f"{_toml_key(key)} = {_inline(value, is_long=True)}" for key, value in table.items()]
+    return "\n".join([heading, *lines] if heading else lines)
+
+
+def _inline(value: Any, *, is_long: bool = False) -> str:
+    """Return a value in one line; a text of a key of its own (`is_long`) may have several."""
+    if isinstance(value, dict):
+        inner = ", ".join(f"{_toml_key(key)} = {_inline(one)}" for key, one in value.items())
+        return f"{{ {inner} }}" if inner else "{}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_inline, value))}]"
+    if isinstance(value, float) and value.is_integer() and abs(value) < _WHOLE_MAX:
+        return str(int(value))
+    return tomli_w.dumps({"x": value}, multiline_strings=is_long).removeprefix("x = ").removesuffix("\n")
+
+
+def _toml_key(name: str) -> str:
+    return tomli_w.dumps({name: 0}).removesuffix(" = 0\n")
 
 
 def _brief(part: Any) -> Any:

@@ -221,6 +221,7 @@ def _status(name: str | None, *, as_json: bool) -> ExitCode:
     import msgspec
 
     from ebbtide.daemon.control import NONE_UP, cluster_statuses, find_cluster
+    from ebbtide.kraft.image import describe
 
     found = cluster_statuses() if name is None else [find_cluster(name)]
     for number, status in enumerate(found):
@@ -229,12 +230,13 @@ def _status(name: str | None, *, as_json: bool) -> ExitCode:
         else:
             print("\n" if number else "", end="")
             _print_status(status)
-            for node, state in status.nodes.items():
-                print(f"  {node:<16}{state}")
-            for line in status.partitions:
-                print(f"  {line}")
-            for line in status.broken:
-                print(f"  broken:   {line}")
+            for name, node in status.nodes.items():
+                print(f"  {name:<16}{', '.join(filter(None, (node.state, node.registration)))}")
+            for row in status.partitions:
+                print(f"  {describe(row)}")
+            for fault in status.broken:
+                proof = "" if fault.proven else ", without proof"
+                print(f"  broken:   {' '.join(filter(None, (fault.step, fault.whom)))}{proof}")
     if not found and not as_json:
         print(f"no cluster is running\nnext: {NONE_UP}")
     return ExitCode.AS_PREDICTED
@@ -244,7 +246,7 @@ def _print_status(status: ClusterStatus) -> None:
     """Print how to reach, break and stop a cluster."""
     from harness.daemon.client_place import namespace_prefix
 
-    brokers = sum(name.startswith("broker") for name in status.nodes)
+    brokers = sum(node.role == "broker" for node in status.nodes.values())
     counts = {"broker": brokers, "controller": len(status.nodes) - brokers}
     nodes = ", ".join(f"{count} {role}{'s' if count != 1 else ''}" for role, count in counts.items())
     left_up = ", left up by a run that is over" if status.kept else ""
@@ -259,14 +261,15 @@ def _print_status(status: ClusterStatus) -> None:
 def _topic(args: Args) -> ExitCode:
     from ebbtide.daemon.control import ask, find_cluster
     from ebbtide.daemon.messages import CreateTopic
+    from ebbtide.kraft.image import describe
     from ebbtide.scenario.model import TopicSpec
 
     spec = TopicSpec(partitions=args.partitions, replication_factor=args.replication_factor, min_isr=args.min_isr)
     reply = ask(find_cluster(named_cluster(args)).name, CreateTopic(topic=args.topic, spec=spec))
     assert reply.status is not None
-    for line in reply.status.partitions:
-        if line.startswith(f"{args.topic}-"):
-            print(line)
+    for row in reply.status.partitions:
+        if row.topic == args.topic:
+            print(describe(row))
     return ExitCode.AS_PREDICTED
 
 

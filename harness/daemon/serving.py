@@ -16,9 +16,19 @@ import msgspec
 from cluster.host.namespaces import Namespace
 from cluster.runtime.base import Runtime
 from ebbtide.daemon.control import open_control_socket
-from ebbtide.daemon.messages import AskStatus, ClusterStatus, CreateTopic, EndCluster, Fire, Refusal, Reply, Request
+from ebbtide.daemon.messages import (
+    AskStatus,
+    ClusterStatus,
+    CreateTopic,
+    EndCluster,
+    FaultInForce,
+    Fire,
+    NodeStatus,
+    Refusal,
+    Reply,
+    Request,
+)
 from ebbtide.errors import EbbtideError, UsageError
-from ebbtide.kraft.image import describe
 from ebbtide.logs.segments import TopicPartition
 from ebbtide.privileges import current_privileges
 from ebbtide.record.steps import StepEntry
@@ -147,20 +157,31 @@ class ClusterDaemon:
             powers=current_privileges(),
             bootstrap=tuple(cluster.runtime.bootstrap_servers()),
             namespace=str(Namespace(name=f"ebbtide-{cluster.run_id}-clients").path),
-            nodes=cluster.session.node_states(),
-            partitions=tuple(describe(row) for _, row in sorted(view.image.partitions.items(), key=_by_name)),
-            broken=tuple(_describe(one) for one in cluster.session.entries if _is_in_force(one)),
+            nodes=_nodes(cluster),
+            partitions=tuple(row for _, row in sorted(view.image.partitions.items(), key=_by_name)),
+            broken=tuple(_fault_in_force(one) for one in cluster.session.entries if _is_in_force(one)),
             steps=len(cluster.session.entries),
             kept=cluster.kept,
         )
+
+
+def _nodes(cluster: OwnedCluster) -> dict[str, NodeStatus]:
+    texts = cluster.session.node_states()
+    found = {}
+    for node in cluster.runtime.nodes.values():
+        state, _, registration = texts[node.name].partition(", ")
+        found[node.name] = NodeStatus(id=node.id, role=node.role, state=state, registration=registration or None)
+    return found
 
 
 def _is_in_force(entry: StepEntry) -> bool:
     return entry.step in NETWORK_FAULTS | DISK_TROUBLES and entry.fired_ns is not None and entry.healed_ns is None
 
 
-def _describe(entry: StepEntry) -> str:
-    return f"{entry.step} {entry.whom or ''}".rstrip() + (", without proof" if entry.effect_ns is None else "")
+def _fault_in_force(entry: StepEntry) -> FaultInForce:
+    return FaultInForce(
+        step=entry.step, whom=entry.whom or "", nodes=tuple(entry.nodes), proven=entry.effect_ns is not None
+    )
 
 
 def _by_name(item: tuple[TopicPartition, object]) -> TopicPartition:

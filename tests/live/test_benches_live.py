@@ -24,3 +24,11 @@ def test_a_producer_with_a_journal_is_measured_beside_a_bare_one() -> None:
 @pytest.mark.slow
 def test_the_start_of_one_cluster_is_measured_beside_a_bare_one() -> None:
     assert_ended_well(run_bench("cluster_start", "1", "--kafka", VERSION, "--brokers", "1", "--max-ratio", "20"))
+
+
+@pytest.mark.slow
+def test_verbs_that_are_killed_leave_nothing_after_one_clean() -> None:
+    options = ("--rounds", "1", "--seed", "1", "--at-once", "4", "--verbs", "run,analyze,doctor,clean")
+    done = run_bench("kill_harnesses", *options)
+    assert_ended_well(done)
+    assert "nothing left, no false verdict" in done.stdout

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
@@ -13,6 +14,7 @@ def run_bench(name: str, *arguments: str, timeout_s: float = 240.0) -> subproces
     return subprocess.run(
         [sys.executable, "-m", f"bench.{name}", *arguments],
         cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT / "tests" / "support")},
         capture_output=True,
         text=True,
         timeout=timeout_s,

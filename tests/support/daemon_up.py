@@ -61,7 +61,7 @@ class Session:
         return entry
 
     def node_states(self) -> dict[str, str]:
-        return {"broker-1": "running, unfenced", "controller-100": "running"}
+        return {node.name: "running, unfenced" for node in self.runtime.nodes.values()}
 
 
 class StandIn:

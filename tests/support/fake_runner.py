@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from ebbtide.daemon.messages import ClusterStatus
+from ebbtide.daemon.messages import ClusterStatus, NodeStatus
 from ebbtide.errors import UsageError
 from ebbtide.pytest_plugin.chaos import Chaos
 from ebbtide.pytest_plugin.kafka_cluster import KafkaCluster
@@ -222,7 +222,7 @@ def _status(name: str, kafka: str, settings: Settings) -> ClusterStatus:
         powers="root",
         bootstrap=("10.99.0.1:9092",),
         namespace="/run/netns/x",
-        nodes={"broker-1": "running"},
+        nodes={"broker-1": NodeStatus(id=1, role="broker", state="running", registration="unfenced")},
         partitions=(),
         steps=0,
     )

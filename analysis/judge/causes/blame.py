@@ -12,7 +12,13 @@ from analysis.evidence.wholeness import OF_LOSSES, Gap
 from analysis.judge.causes.attribution import attribute_loss, attribute_regression
 from analysis.judge.causes.loss_age import age_of
 from analysis.judge.causes.vanished import READ
-from analysis.judge.clauses.outcome_checks import AttributedAnomaly, election_in_brackets, election_of
+from analysis.judge.clauses.outcome_checks import (
+    AttributedAnomaly,
+    election_of,
+    elections_in_brackets,
+    group_alike,
+    places_of,
+)
 from analysis.judge.history.evidence import Attribution, Evidence
 from ebbtide.record.verdict import Cause, Loss, RecordedElection, Regression
 
@@ -123,25 +129,21 @@ def regressions_of(blamed: Sequence[AttributedAnomaly]) -> list[Regression]:
 def reasons_of(
     losses: Sequence[AttributedAnomaly], regressions: Sequence[AttributedAnomaly], vanished: Sequence[AttributedAnomaly]
 ) -> list[str]:
-    """Say each different cause in a sentence, with the records and the election.
+    """Say each different cause in a sentence, with the partitions, the records and the elections.
 
     Unexplained anomalies are left out: the reasons for the outcome already name them.
     """
-    groups: dict[tuple[str, str, str], int] = {}
+    told_ = []
     for kind, blamed in (
         ("lost record", losses),
         ("vanished record", [one for one in vanished if one.what["kind"] == READ]),
         (_DIFFER, [one for one in vanished if one.what["kind"] != READ]),
         ("HW regression|HW regressions", regressions),
     ):
-        for one in blamed:
-            if one.attribution.cause == "unexplained":
-                continue
-            cause = one.attribution.cause or "cause not known"
-            reason = f"{cause}: {one.attribution.why}{election_in_brackets(one.attribution)}"
-            key = (kind, f"{one.topic}-{one.partition}", reason)
-            groups[key] = groups.get(key, 0) + one.count
-    told_ = [f"{name}, {_number_of(count, kind)}, {reason}" for (kind, name, reason), count in groups.items()]
+        for alike in group_alike(one for one in blamed if one.attribution.cause != "unexplained"):
+            attribution, count = alike[0].attribution, sum(one.count for one in alike)
+            reason = f"{attribution.cause or 'cause not known'}: {attribution.why}{elections_in_brackets(alike)}"
+            told_.append(f"{places_of(alike)}, {_number_of(count, kind)}, {reason}")
     return told_[:_TOLD_MAX] + ([f"and {len(told_) - _TOLD_MAX} more"] if len(told_) > _TOLD_MAX else [])
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from analysis.judge.clauses.invariants import CheckedClause
-from analysis.judge.clauses.outcome_checks import AttributedAnomaly, election_in_brackets
+from analysis.judge.clauses.outcome_checks import AttributedAnomaly, elections_in_brackets, group_alike, places_of
 from analysis.judge.outcome.prediction import Comparison
 from ebbtide.plurals import plural
 from ebbtide.record.manifest import Manifest
@@ -131,13 +131,14 @@ def _unknown_reasons(checked: Sequence[CheckedClause]) -> list[str]:
 
 
 def _unexplained_reasons(blamed: Sequence[AttributedAnomaly], what: str, fate: str) -> list[str]:
-    found = [one for one in blamed if one.attribution.cause == "unexplained"]
+    found = group_alike(one for one in blamed if one.attribution.cause == "unexplained")
     told = []
-    for one in found[:_SHOWN_MAX]:
-        many = "" if one.count == 1 or what == "HW" else "s"
+    for alike in found[:_SHOWN_MAX]:
+        count = sum(one.count for one in alike)
+        many = "" if count == 1 or what == "HW" else "s"
         told.append(
-            f"{one.count:,} {what}{many} of {one.topic}-{one.partition} {fate} against the protocol: "
-            f"{one.attribution.why}{election_in_brackets(one.attribution)}"
+            f"{count:,} {what}{many} of {places_of(alike)} {fate} against the protocol: "
+            f"{alike[0].attribution.why}{elections_in_brackets(alike)}"
         )
     return told + ([f"and {len(found) - _SHOWN_MAX} more like these"] if len(found) > _SHOWN_MAX else [])
 

@@ -21,7 +21,7 @@ from ebbtide.daemon.control import (
     open_control_socket,
     sockets_dir,
 )
-from ebbtide.daemon.messages import AskStatus, Fire
+from ebbtide.daemon.messages import AskStatus, Fire, NodeStatus
 from ebbtide.errors import ExitCode, HarnessError, UsageError
 from ebbtide.scenario.model import TopicSpec
 from ebbtide.scenario.steps.step import StepSpec
@@ -37,8 +37,9 @@ pytestmark = pytest.mark.usefixtures("no_clusters")
 def test_a_status_says_how_the_nodes_and_partitions_are(up: Up) -> None:
     status = find_cluster(None)
     assert (status.name, status.kafka, status.bootstrap) == ("one", "4.3.1", ("10.99.0.1:9092",))
-    assert status.nodes["broker-1"] == "running, unfenced"
-    assert status.partitions == ("t-0 leader 2 epoch 0 ISR [1, 2, 3]",)
+    assert status.nodes["broker-1"] == NodeStatus(id=1, role="broker", state="running", registration="unfenced")
+    [partition] = status.partitions
+    assert (partition.topic, partition.partition, partition.leader, set(partition.isr)) == ("t", 0, 2, {1, 2, 3})
     assert status.namespace == "/run/netns/ebbtide-run-1-clients"
     assert daemon_pid("one") == os.getpid()
 
@@ -167,9 +168,9 @@ def test_commands_enter_the_clients_namespace_only_and_know_the_brokers(up: Up) 
         ("fault kill broker(1)", ExitCode.INCONCLUSIVE, "NO PROOF that it took effect: it is still there"),
         ("cluster status", ExitCode.AS_PREDICTED, "broker-1        running, unfenced"),
         ("cluster status --json", ExitCode.AS_PREDICTED, '"name":"one"'),
-        ("cluster status --cluster one", ExitCode.AS_PREDICTED, "one: Kafka 4.3.1, 1 broker, 1 controller, runtime"),
-        ("cluster --cluster one status", ExitCode.AS_PREDICTED, "one: Kafka 4.3.1, 1 broker, 1 controller, runtime"),
-        ("cluster status one", ExitCode.AS_PREDICTED, "one: Kafka 4.3.1, 1 broker, 1 controller, runtime"),
+        ("cluster status --cluster one", ExitCode.AS_PREDICTED, "one: Kafka 4.3.1, 3 brokers, 0 controllers, runtime"),
+        ("cluster --cluster one status", ExitCode.AS_PREDICTED, "one: Kafka 4.3.1, 3 brokers, 0 controllers, runtime"),
+        ("cluster status one", ExitCode.AS_PREDICTED, "one: Kafka 4.3.1, 3 brokers, 0 controllers, runtime"),
         ("cluster down --cluster one", ExitCode.AS_PREDICTED, "one is down"),
         ("cluster --cluster one down one", ExitCode.AS_PREDICTED, "one is down"),
         ("fault --cluster one stop broker(1)", ExitCode.AS_PREDICTED, "stop broker-1: took effect"),
