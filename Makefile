@@ -4,7 +4,7 @@ RELEASES ?= 3.9.1 4.3.1
 PYTEST_ARGS ?=
 MUTANTS ?=
 # Those that need neither records nor Docker.
-BENCHES ?= explore random_guidance_model journal_cost wire_proxy cluster_start reconcile
+BENCHES ?= explore random_guidance_model journal_cost wire_proxy cluster_start reconcile page_load
 BIN := .venv/bin
 
 .PHONY: help setup setup-dev demo test test-all mutants lint docs bench clean-host

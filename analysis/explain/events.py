@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pyarrow.compute as pc
@@ -68,7 +69,7 @@ def _client_events(
     if sent["done_ns"] is not None:
         yield LifeEvent(at_ns=sent["done_ns"], kind="answer", text=_answer(subject), place=subject.sent.place)
     for row in reads:
-        who = _reader(row.values["consumer"], final_consumer)
+        who = _reader(row.values, final_consumer)
         text = f"{who} reads it at offset {row.values['offset']:,}"
         yield LifeEvent(at_ns=row.values["polled_ns"], kind="read", text=text, place=row.place)
     if subject.offset is None:
@@ -77,7 +78,7 @@ def _client_events(
         record, "polls", topic=subject.at.topic, partition=subject.at.partition, offset=subject.offset
     ):
         if row.values["value"] != subject.value:
-            who = _reader(row.values["consumer"], final_consumer)
+            who = _reader(row.values, final_consumer)
             what = "a damaged record" if row.values["value"] is None else f"another record, value {row.values['value']}"
             text = f"{who} reads {what}, at its offset {subject.offset:,}"
             yield LifeEvent(at_ns=row.values["polled_ns"], kind="read", text=text, place=row.place)
@@ -92,8 +93,9 @@ def _answer(subject: Subject) -> str:
     return f"the producer does not know whether it was written: {sent['error'] or 'no answer'}"
 
 
-def _reader(consumer: int, final_consumer: int | None) -> str:
-    return "the final read" if consumer == final_consumer else f"consumer {consumer}"
+def _reader(poll: Mapping[str, Any], final_consumer: int | None) -> str:
+    who = "the final read" if poll["consumer"] == final_consumer else f"consumer {poll['consumer']}"
+    return f"{who} ({poll['isolation']})"
 
 
 def _metadata_events(evidence: Evidence, subject: Subject, sent_ns: int) -> Iterator[LifeEvent]:
@@ -124,12 +126,11 @@ def _metadata_events(evidence: Evidence, subject: Subject, sent_ns: int) -> Iter
 
 
 def _step_events(evidence: Evidence, subject: Subject, steps: Sequence[StepEntry]) -> Iterator[LifeEvent]:
-    """Yield every step that fired, and what each disk loss took from the partition's log."""
+    """Yield every step that fired and is no wait, and what each disk loss took from the partition's log."""
     for step in steps:
-        if step.fired_ns is not None:
+        if step.fired_ns is not None and not step.is_a(WaitStep):
             whom = step.whom or cut_sides(step) or nodes(step.nodes)
-            is_proven = step.effect_ns is not None or step.is_a(WaitStep)
-            unproven = "" if is_proven else "; nothing proves that it took effect"
+            unproven = "" if step.effect_ns is not None else "; nothing proves that it took effect"
             text = f"step {step.index}, {step.step}" + (f": {whom}" if whom != "-" else "") + unproven
             yield LifeEvent(at_ns=step.fired_ns, kind="step", text=text, place=f"{STEPS}, index {step.index}")
     name = str(subject.at)

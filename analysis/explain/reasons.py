@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -79,16 +79,15 @@ def fate_of(
     there = "it is in the final log" if reads else "it is not in the final log"
     if sent["txn_outcome"] == "aborted":
         read = "; a consumer with read_committed read it, which is a fault" if "aborted-read" in kinds else ""
-        return fate(
-            "aborted", "bad" if read else "good", f"belongs to an aborted transaction: it does not count{read}."
-        )
+        acked = "" if sent["status"] == "acked" else f" was never acked ({_answer(sent)}), and"
+        text = f"{acked} belongs to an aborted transaction: it does not count{read}."
+        return fate("aborted", "bad" if read else "good", text.lstrip())
     if "duplicate" in kinds:
         return fate("duplicated", "bad", "is duplicated: the partition has it at more than one offset.")
     if sent["acks"] == 0:
         return fate("acks-0", "good" if reads else "open", f"was sent with acks=0, which no broker acks; {there}.")
     if sent["status"] != "acked":
-        answer = "failed" if sent["status"] == "failed" else "has an unknown outcome"
-        return fate("never-acked", "good", f"was never acked (its send {answer}), so it is no loss; {there}.")
+        return fate("never-acked", "good", f"was never acked ({_answer(sent)}), so it is no loss; {there}.")
     if manifest.final_consumer is None:
         return fate("not-known", "open", "was acked; whether it is lost is not known, as there was no final read.")
     final = manifest.final_offsets.get(str(subject.at))
@@ -100,6 +99,12 @@ def fate_of(
             "not-known", "open", "was acked and is not in the final read; the judge cannot say that it is lost.", why
         )
     return fate("safe", "good", "is safe: it was acked, and it is in the final log.")
+
+
+def _answer(sent: Mapping[str, Any]) -> str:
+    """Return how the send of a record ended that no broker acked."""
+    error = f": {sent['error']}" if sent["error"] else ""
+    return f"its send {'failed' if sent['status'] == 'failed' else 'has an unknown outcome'}{error}"
 
 
 def _lost_fate(evidence: Evidence, verdict: Verdict, subject: Subject, row: TableRow, who: str) -> Fate:
@@ -152,13 +157,10 @@ def reasons_of(
     fate: Fate,
 ) -> list[Reason]:
     """Return the reasoning, a step after the other: promise, commitment, end, elections, clause."""
-    reasons = [_promise(subject)]
+    reasons = [_promise(subject), *_transaction(subject)]
     reasons += _commitment(subject, fate)
     reasons.append(_end(manifest, subject, fate))
-    kinds = [(row.values["kind"], row.place) for row in anomalies]
-    reasons += [
-        Reason(text=f"The reconciliation lists it as {_KINDS.get(kind, kind)}.", place=place) for kind, place in kinds
-    ]
+    reasons += _listings(anomalies)
     reasons += _elections(evidence, subject, fate)
     reasons += _copies(places)
     if fate.loss is not None and fate.attribution is not None:
@@ -171,6 +173,31 @@ def reasons_of(
         )
     reasons.append(Reason(text=f"The outcome of the whole run is {verdict.outcome}.", place="verdict.json, outcome"))
     return reasons
+
+
+def _listings(anomalies: Sequence[TableRow]) -> list[Reason]:
+    """Say as which anomalies the reconciliation lists the record, the loss first."""
+    places: dict[str, list[str]] = {}
+    for row in anomalies:
+        places.setdefault(row.values["kind"], []).append(row.place)
+    return [
+        Reason(
+            text=f"The reconciliation lists it as {_KINDS.get(kind, kind)}.",
+            place=found[0] + (f", and {len(found) - 1} more" if len(found) > 1 else ""),
+        )
+        for kind, found in sorted(places.items(), key=lambda item: item[0] != "lost")
+    ]
+
+
+def _transaction(subject: Subject) -> list[Reason]:
+    """Say how the transaction of the record ended."""
+    sent = subject.sent.values
+    means = {
+        "committed": "was committed, so its records count",
+        "aborted": "was aborted, so no consumer with read_committed may return the record, and it is no loss",
+        "unknown": "has an unknown outcome, so nobody can say whether the record counts",
+    }.get(sent["txn_outcome"])
+    return [Reason(text=f"Its transaction {sent['txn']} {means}.", place=subject.sent.place)] if means else []
 
 
 def _promise(subject: Subject) -> Reason:
@@ -227,7 +254,12 @@ def _copies(places: Sequence[ReplicaPlace]) -> list[Reason]:
 
 
 def _elections(evidence: Evidence, subject: Subject, fate: Fate) -> list[Reason]:
-    """Say of each election since the record was sent whether the new leader had it."""
+    """Say of each election since the record was sent whether the new leader had it.
+
+    A record that nobody acked and no log has could be lost by none of them.
+    """
+    if subject.offset is None and subject.sent.values["status"] != "acked":
+        return []
     sent_ns = subject.sent.values["sent_ns"]
     at = subject.at
     guilty = fate.attribution.election if fate.attribution is not None else None

@@ -1,88 +1,22 @@
-"""The page of a large run: at most 5 MB, with a picture of each partition."""
+"""The page of a large run: at most 5 MB, with a picture of each partition; the bench of its loading notices a miss."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
-from judge_records import Story, ns
-from pages import write_page
 from playwright.sync_api import Browser
-from records import write_table
 
-from ebbtide.record.tables import POLLS, SENDS, WATERMARKS
-from ebbtide.record.verdict import Counts, Verdict
+from bench import page_load
+from bench.large_page import PARTITIONS, write_large_page
 
 pytestmark = pytest.mark.browser
-
-RECORDS = 200_000
-PARTITIONS = 6
-LASTS_S = 120
 
 
 @pytest.fixture(scope="module")
 def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The page of a run of two minutes with 200,000 records in six partitions."""
-    story = Story(tmp_path_factory.mktemp("large"))
-    story.change(start_ns=ns(0), end_ns=ns(LASTS_S))
-    for broker in (1, 2, 3):
-        story.broker(0, broker)
-    for at in range(40):
-        isr = [1, 2, 3] if at % 2 == 0 else [1, 2]
-        story.state(2 + 2.8 * at, isr=isr, **({"leader": 1 + at % 2} if at % 4 == 3 else {}))
-        story.step(3 + 2.8 * at, "pause", 3)
-    states = story.tables["partitions"]
-    story.tables["partitions"] = [
-        {**state, "partition": number, "metadata_offset": state["metadata_offset"] + number}
-        for state in states
-        for number in range(PARTITIONS)
-    ]
-    story.write()
-    _write_clients(story.record)
-    counts = Counts(sends=RECORDS, acked=RECORDS, polls=RECORDS)
-    return write_page(story.record, Verdict(run_id="run-1", outcome="as-predicted", counts=counts))
-
-
-def _write_clients(record: Path) -> None:
-    """Every record is acked 5 ms after it was sent and read 5 ms later; the HW is asked every 100 ms."""
-    values = range(RECORDS)
-    sent = [ns(2) + value * (LASTS_S - 4) * 1_000_000_000 // RECORDS for value in values]
-    common = {
-        "topic": ["t"] * RECORDS,
-        "partition": [value % PARTITIONS for value in values],
-        "offset": [value // PARTITIONS for value in values],
-        "value": list(values),
-    }
-    sends = {
-        **common,
-        "producer": [1] * RECORDS,
-        "sequence": list(values),
-        "acks": [-1] * RECORDS,
-        "status": ["acked"] * RECORDS,
-        "sent_ns": sent,
-        "done_ns": [at + 5_000_000 for at in sent],
-    }
-    polls = {
-        **common,
-        "consumer": [1] * RECORDS,
-        "session": [1] * RECORDS,
-        "isolation": ["read_uncommitted"] * RECORDS,
-        "polled_ns": [at + 10_000_000 for at in sent],
-    }
-    asked = [(number, at) for at in range(20, 10 * LASTS_S - 20) for number in range(PARTITIONS)]
-    marks = {
-        "topic": ["t"] * len(asked),
-        "partition": [number for number, _ in asked],
-        "broker": [1] * len(asked),
-        "high_watermark": [at * RECORDS // PARTITIONS // (10 * LASTS_S) for _, at in asked],
-        "source": ["list_offsets"] * len(asked),
-        "at_ns": [ns(at / 10) for _, at in asked],
-    }
-    for name, columns, schema in (("sends", sends, SENDS), ("polls", polls, POLLS), ("watermarks", marks, WATERMARKS)):
-        rows = len(columns["topic"])
-        arrays = [pa.array(columns.get(field.name, [None] * rows), field.type) for field in schema]
-        write_table(record, name, pa.Table.from_arrays(arrays, schema=schema))
+    return write_large_page(tmp_path_factory.mktemp("large") / "run")
 
 
 def test_the_page_of_200_000_records_in_six_partitions_is_at_most_5_mb(large: Path) -> None:
@@ -99,3 +33,31 @@ def test_the_page_of_200_000_records_opens_with_a_picture_of_each_partition(
     assert page.locator("figure.partition").count() == PARTITIONS
     page.screenshot(path=shots / "large.png")
     context.close()
+
+
+@pytest.mark.parametrize(
+    ("size_mb", "open_s", "missed"),
+    [
+        (0.9, (1.0, 1.9, 3.0), []),
+        (1.1, (1.0,), ["1.10 MB, at most 1"]),
+        (0.5, (2.5, 2.1, 1.0), ["2.10 s, at most 2"]),
+    ],
+)
+def test_a_page_misses_a_target_by_its_size_or_the_median_of_its_rounds(
+    size_mb: float, open_s: tuple[float, ...], missed: list[str]
+) -> None:
+    assert page_load.PageFigures(name="run", size_mb=size_mb, open_s=open_s).misses(1, 2) == missed
+
+
+def test_the_bench_of_page_loading_ends_with_one_when_a_page_is_too_large(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(page_load, "open_s", lambda _page: 0.5)
+    small = ["--records", "3000", "--rounds", "1"]
+    assert page_load.main(small) == 0
+    assert page_load.main([*small, "--max-large-mb", "0.01"]) == 1
+    assert "MISSED" in capsys.readouterr().out
+
+
+def test_the_bench_of_page_loading_opens_a_page_in_a_browser(large: Path) -> None:
+    assert 0 < page_load.open_s(large) < 60

@@ -143,6 +143,11 @@ def test_a_safe_record_is_where_the_final_read_and_the_replicas_have_it(tmp_path
         ({"status": "failed", "done_ns": ns(5)}, None, "was never acked (its send failed), so it is no loss"),
         ({"status": "unknown", "done_ns": None}, None, "was never acked (its send has an unknown outcome)"),
         ({"acks": 0}, None, "was sent with acks=0, which no broker acks; it is not in the final log"),
+        (
+            {"txn": 1, "txn_outcome": "aborted", "status": "failed", "error": "PRODUCER_FENCED", "done_ns": ns(5)},
+            None,
+            "was never acked (its send failed: PRODUCER_FENCED), and belongs to an aborted transaction",
+        ),
         ({"txn": 1, "txn_outcome": "aborted"}, None, "belongs to an aborted transaction: it does not count."),
         ({"txn": 1, "txn_outcome": "aborted"}, "aborted-read", "read_committed read it, which is a fault"),
         ({}, "duplicate", "is duplicated: the partition has it at more than one offset"),
@@ -158,6 +163,20 @@ def test_the_headline_says_what_became_of_the_record(
     send(story, 7, at=7 if acked else None, **columns)
     record = finish(story, *([anomaly(kind, 7, 7)] if kind else []))
     assert headline in life_of(record, 7).headline
+
+
+def test_the_end_of_the_transaction_is_one_of_the_reasons(tmp_path: Path) -> None:
+    story = healthy(tmp_path)
+    send(story, 5, at=5, txn=9, txn_outcome="aborted")
+    reasons = [one.text for one in life_of(finish(story), 5).reasons]
+    assert reasons[1].startswith("Its transaction 9 was aborted, so no consumer with read_committed may return")
+
+
+def test_elections_since_do_not_matter_for_a_record_that_nobody_acked_or_has(tmp_path: Path) -> None:
+    story = last_replica_standing(tmp_path)
+    send(story, 7, at=None, status="failed", done_ns=ns(5))
+    reasons = [one.text for one in life_of(finish(story), 7).reasons]
+    assert not any("eader epoch" in one for one in reasons), reasons
 
 
 def test_a_record_below_the_final_log_start_is_not_called_lost(tmp_path: Path) -> None:
