@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
+from urllib.parse import quote
 
 import msgspec
 
@@ -11,11 +13,12 @@ from analysis.compare.aligning import align, common_partition
 from analysis.compare.differences import election_rows, rows_of, sentences_of
 from analysis.report.drawing.layout import draw
 from analysis.report.drawing.model import DrawnPartition
-from analysis.report.html import fit_class, page_script, page_style
+from analysis.report.html import REPORT, fit_class, page_script, page_style
+from analysis.report.model import scenario_title
 from analysis.report.pages import page_templates, script_hash
 from analysis.report.picture.building import picture_of, read_source
 from analysis.report.summary import JudgedRun, judged_run
-from analysis.report.words import has_sends, headline
+from analysis.report.words import has_sends, headline, release_text
 from ebbtide.errors import UsageError
 from ebbtide.record.files import write_atomically
 from ebbtide.record.manifest import read_run
@@ -23,10 +26,14 @@ from ebbtide.record.verdict import read_judgement
 
 
 class ComparedRun(msgspec.Struct, frozen=True, kw_only=True):
-    """One run of the page: its verdict in a sentence, and its picture if there is one."""
+    """One run of the page: its verdict in a sentence, and its picture if there is one.
+
+    `report` is the address of its report from the page; empty: it has none.
+    """
 
     target: str
     run_id: str
+    report: str
     outcome: str
     headline: str
     loses: bool
@@ -35,11 +42,11 @@ class ComparedRun(msgspec.Struct, frozen=True, kw_only=True):
 
 def write_comparison(records: Sequence[Path], path: Path) -> None:
     """Write the page that compares some judged records. Raises `UsageError`."""
-    write_atomically(path, render_comparison(records).encode())
+    write_atomically(path, render_comparison(records, path.parent).encode())
 
 
-def render_comparison(records: Sequence[Path]) -> str:
-    """Return the page that compares some judged records.
+def render_comparison(records: Sequence[Path], folder: Path) -> str:
+    """Return the page that compares some judged records; it links their reports from `folder`.
 
     Raises `UsageError` when a record is damaged, was not judged, or has no metadata timeline.
     """
@@ -62,8 +69,9 @@ def render_comparison(records: Sequence[Path]) -> str:
         page_templates("analysis.compare")
         .get_template("compare.html.j2")
         .render(
-            runs=[_run(record, run, one) for record, run, one in zip(records, runs, drawn, strict=True)],
+            runs=[_run(record, run, one, folder) for record, run, one in zip(records, runs, drawn, strict=True)],
             scenarios=list(dict.fromkeys(run.manifest.scenario for run in runs)),
+            title=scenario_title(records[0]) if len({run.manifest.scenario for run in runs}) == 1 else "",
             partition=partition,
             step=aligned.step,
             sentences=sentences_of(runs, aligned.pictures, partition),
@@ -77,10 +85,12 @@ def render_comparison(records: Sequence[Path]) -> str:
     )
 
 
-def _run(record: Path, run: JudgedRun, drawn: DrawnPartition | None) -> ComparedRun:
+def _run(record: Path, run: JudgedRun, drawn: DrawnPartition | None, folder: Path) -> ComparedRun:
+    report = record / REPORT
     return ComparedRun(
-        target=run.target,
+        target=release_text(run.target),
         run_id=run.manifest.run_id,
+        report=quote(os.path.relpath(report, folder)) if report.is_file() else "",
         outcome=run.verdict.outcome,
         headline=headline(run.verdict, run.target, sends=has_sends(record, run.verdict)),
         loses=any(loss.committed for loss in run.verdict.losses),

@@ -94,7 +94,8 @@ def fate_of(
     if not reads and final is not None and subject.offset is not None and subject.offset < final.log_start:
         return fate("below-start", "open", "was acked; its offset is below the start of the final log (retention).")
     if not reads and not any(place.has_it for place in places):
-        why = next((one for one in verdict.why if "lost" in one and "know" in one), "see why in verdict.json")
+        elsewhere = "whether it is lost: the judge lists it nowhere; the entries `why` of verdict.json may say why"
+        why = next((one for one in verdict.why if "lost" in one and "know" in one), elsewhere)
         return fate(
             "not-known", "open", "was acked and is not in the final read; the judge cannot say that it is lost.", why
         )

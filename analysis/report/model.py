@@ -215,14 +215,14 @@ def build(
         coverage=tuple((fact, f"{count:,}") for fact, count in verdict.coverage.items()),
         configuration=_configuration(manifest),
         commands=words.commands(named or str(record)),
-        title=_scenario_title(record),
+        title=scenario_title(record),
         drawn=draw(picture) if picture is not None else None,
         stories=stories_of(record, verdict, steps, timeline, start_ns),
         stories_omitted=max(0, len(verdict.losses) - STORIES_MAX),
     )
 
 
-def _scenario_title(record: Path) -> str:
+def scenario_title(record: Path) -> str:
     """Return the title of the scenario as run; empty where it cannot be read."""
     try:
         return load(record / SCENARIO).title

@@ -55,6 +55,12 @@ def target(record: Path, manifest: Manifest) -> str | None:
     return spell_release(manifest.kafka, requested_levels(record)) if manifest.kafka is not None else None
 
 
+def release_text(target: str) -> str:
+    """Return the result of `target` as a sentence has it: `4.3.1 (eligible.leader.replicas.version=0)`."""
+    kafka, _, levels = target.partition(":")
+    return f"{kafka} ({levels})" if levels else kafka
+
+
 def headline(verdict: Verdict, kafka: str | None, *, sends: bool) -> str:
     """Return the verdict in a sentence.
 
@@ -71,7 +77,8 @@ def headline(verdict: Verdict, kafka: str | None, *, sends: bool) -> str:
     if committed:
         which = f"{committed:,} of them committed" if uncommitted else "all of them committed"
         count = f"{'at least ' if not_known else ''}{committed + uncommitted:,}"
-        seen = f"Kafka {kafka or 'of an unknown release'} lost {count} of {acked}, {which} ({causes})"
+        release = release_text(kafka) if kafka else "of an unknown release"
+        seen = f"Kafka {release} lost {count} of {acked}, {which} ({causes})"
     elif not sends:
         seen = "it is not known how many records were acked or lost"
     elif not_known:

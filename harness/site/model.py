@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from hashlib import blake2b
 from pathlib import Path
 from typing import Literal
@@ -72,6 +73,11 @@ class NightColumn(msgspec.Struct, frozen=True, kw_only=True):
     counts: dict[Mark, int]
 
     @property
+    def said(self) -> str:
+        """When the night began."""
+        return night_text(self.night)
+
+    @property
     def total(self) -> int:
         """How many runs the night had."""
         return sum(self.counts.values())
@@ -90,6 +96,14 @@ class Site(msgspec.Struct, frozen=True, kw_only=True):
     drawn: tuple[RunRow, ...]
     changes: Trend
     replayed: tuple[int, int]
+
+    @property
+    def tone(self) -> str:
+        """How the last night looks: bad with news, open where runs are inconclusive or failed, else good."""
+        if self.changes.new:
+            return "bad"
+        last = self.nights[-1].counts if self.nights else {}
+        return "open" if not last or {"failed", "inconclusive"} & set(last) else "good"
 
 
 def site_of(stores: Sequence[Store]) -> Site:
@@ -184,6 +198,15 @@ def _cell(scenario: str, target: str, runs: list[RunRow], nights: Sequence[str],
 def _night(night: str, history: Sequence[FinishedJob]) -> NightColumn:
     counts = Counter(mark_of(done) for done in history if done.night == night)
     return NightColumn(night=night, counts={mark: counts[mark] for mark in MARKS if counts[mark]})
+
+
+def night_text(night: str) -> str:
+    """Return when a night began as a person says it: `19 November 2026, 02:00`."""
+    try:
+        began = datetime.strptime(night[:13], "%Y%m%dT%H%M")
+    except ValueError:
+        return night
+    return f"{began.day} {began:%B %Y, %H:%M}"
 
 
 def page_name(group: str) -> str:

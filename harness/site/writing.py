@@ -11,7 +11,7 @@ from analysis.report.pages import page_templates
 from ebbtide.errors import UsageError
 from ebbtide.record.files import write_atomically
 from harness.nightly.store import Store
-from harness.site.model import MARKS, RunRow, Site, site_of
+from harness.site.model import MARKS, RunRow, Site, night_text, site_of
 
 INDEX = "index.html"
 CELLS = "cells"
@@ -33,7 +33,9 @@ def write_site(stores: Sequence[Store], out: Path) -> Path:
             if run.report is not None:
                 write_atomically(out / REPORTS / report_name(run), run.report.read_bytes())
         for cell in site.cells.values():
-            text = pages.get_template("cell.html.j2").render(cell=cell, marks=MARKS, report_name=report_name)
+            text = pages.get_template("cell.html.j2").render(
+                cell=cell, marks=MARKS, report_name=report_name, said=night_text
+            )
             write_atomically(out / CELLS / cell.page, text.encode())
         write_atomically(out / INDEX, _index(pages, site).encode())
     except OSError as error:
