@@ -7,8 +7,8 @@ from fnmatch import fnmatchcase
 
 import msgspec
 
-from analysis.advise.groups import effective_min_isr, final_replicas
-from ebbtide.snapshot.model import ClusterSnapshot, SnapshotPartition
+from analysis.advise.groups import broker_level, final_replicas
+from ebbtide.snapshot.model import MIN_ISR, ClusterSnapshot, SnapshotPartition
 
 EXAMPLES_MAX = 5
 
@@ -33,10 +33,11 @@ _KINDS: tuple[tuple[str, str], ...] = (
 
 def dangers_now(snapshot: ClusterSnapshot, pattern: str = "*") -> list[DangerNow]:
     """Return each kind of danger that some partition is in; a partition counts for its worst kind."""
+    default = broker_level(snapshot)[MIN_ISR]
     found: dict[str, list[str]] = {kind: [] for kind, _ in _KINDS}
     for topic in snapshot.topics:
         if fnmatchcase(topic.name, pattern):
-            min_isr = effective_min_isr(snapshot, topic)
+            min_isr = int(topic.configs.get(MIN_ISR) or default)
             for partition in topic.partitions:
                 for kind in _kinds_of(partition, min_isr):
                     found[kind].append(_in_words(topic.name, partition))

@@ -18,7 +18,6 @@ from ebbtide.snapshot.model import (
     UNCLEAN,
     ClusterSnapshot,
     SnapshotPartition,
-    SnapshotTopic,
 )
 
 NEVER = 2**62
@@ -135,11 +134,6 @@ def differing_configs(snapshot: ClusterSnapshot) -> list[str]:
         if len(values) > 1:
             sentences.append(f"brokers differ in {name}: {', '.join(values)}; the advice takes the weakest")
     return sentences
-
-
-def effective_min_isr(snapshot: ClusterSnapshot, topic: SnapshotTopic) -> int:
-    """Return the configured min.insync.replicas of a topic."""
-    return int(topic.configs.get(MIN_ISR) or broker_level(snapshot)[MIN_ISR])
 
 
 def _weakest(name: str, values: set[str]) -> str:

@@ -130,3 +130,7 @@ def test_both_runtimes_are_listed_side_by_side_and_a_run_that_fails_ends_with_on
     assert said in out
     assert complained.count("no space") == 2 * code
     assert [line.split()[0] for line in out.splitlines()[-2:]] == ["local", "docker"]
+
+
+def test_a_small_made_cluster_is_read_and_advised() -> None:
+    assert_ended_well(run_bench("advise", "--topics", "8", "--partitions", "2", "--max-s", "100"))

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import socket
+import ssl
+import subprocess
+import threading
 import time
 from pathlib import Path
 
@@ -170,7 +173,6 @@ def test_a_second_address_is_tried() -> None:
     ],
 )
 def test_something_else_than_kafka_is_named(answer: bytes, says: str) -> None:
-    import threading
 
     with socket.create_server(("127.0.0.1", 0)) as server:
 
@@ -207,3 +209,56 @@ def test_a_mechanism_that_the_broker_lacks_is_named_with_those_that_it_has() -> 
     said = refusal(MadeCluster(), Security(protocol="SASL_PLAINTEXT", login=login))
     assert "does not accept this SASL mechanism" in said
     assert "PLAIN" in said
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A certificate for this host and its key, in one PEM file. Java's package brings openssl."""
+    path = tmp_path_factory.mktemp("tls") / "node.pem"
+    key = path.with_name("key.pem")
+    names = "subjectAltName=DNS:localhost,IP:127.0.0.1"
+    made = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
+    files = ["-keyout", str(key), "-out", str(path)]
+    subprocess.run([*made, "-subj", "/CN=localhost", "-addext", names, *files], check=True, capture_output=True)
+    path.write_text(path.read_text() + key.read_text())
+    return path
+
+
+def read_by_tls(certificate: Path, security: Security) -> ClusterSnapshot:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate)
+    with served_cluster(MadeCluster(), context) as address:
+        return read_cluster([address], security)
+
+
+def test_a_cluster_is_read_by_tls(certificate: Path) -> None:
+    login = Login(mechanism="PLAIN", username="reader", password="tide")
+    snapshot = read_by_tls(certificate, Security(protocol="SASL_SSL", truststore=certificate, login=login))
+    assert [broker.problem for broker in snapshot.brokers] == [None]
+
+
+def test_a_certificate_that_nobody_vouches_for_is_named(certificate: Path) -> None:
+    with pytest.raises(UsageError, match="the broker's certificate is not trusted"):
+        read_by_tls(certificate, Security(protocol="SSL"))
+
+
+def test_plaintext_to_a_tls_listener_names_the_protocol(certificate: Path) -> None:
+    with pytest.raises(UsageError, match=r"security\.protocol"):
+        read_by_tls(certificate, PLAIN)
+
+
+def test_tls_to_a_plaintext_listener_names_the_protocol(certificate: Path) -> None:
+    security = Security(protocol="SSL", truststore=certificate)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            connection, _ = server.accept()
+            # A broker closes a connection whose first bytes are no request.
+            connection.recv(1000)
+            connection.close()
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        with pytest.raises(UsageError, match="TLS failed"):
+            read_cluster([f"127.0.0.1:{server.getsockname()[1]}"], security)
+        thread.join(2.0)
