@@ -1,26 +1,31 @@
 """Writes docs/what-recovery-saves.md from recorded runs.
 
-`python -m tools.pages.recovery RECORD...` takes judged run records of the scenarios unclean-recovery and
-unclean-recovery-later-epoch. Every figure comes from their verdict.json and steps.jsonl.
+`python -m tools.pages.recovery [RECORD...]` adds judged run records of the scenarios unclean-recovery and
+unclean-recovery-later-epoch to docs/recovered.json, and writes the page from that file. Every figure comes from a
+verdict.json and a steps.jsonl.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-import msgspec
+from tools.pages.recovery_figures import (
+    LATER_EPOCH,
+    SIDE_BY_SIDE,
+    Figures,
+    Range,
+    Row,
+    read_figures,
+    with_record,
+    write_figures,
+)
 
-from ebbtide.record.manifest import read_manifest
-from ebbtide.record.steps import StepEntry, read_steps
-from ebbtide.record.verdict import Unavailability, Verdict, read_judgement
-
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "what-recovery-saves.md"
-SIDE_BY_SIDE = "unclean-recovery"
-LATER_EPOCH = "unclean-recovery-later-epoch"
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+PAGE = DOCS / "what-recovery-saves.md"
+FIGURES = DOCS / "recovered.json"
 WAYS = {
     "first-live": "the release: first live replica",
     "last-leader": "the release: last leader",
@@ -44,8 +49,8 @@ KIP-966 has three strategies for a partition whose ISR and ELR are empty:
 
 The results:
 
-- **On these runs the recovery lost nothing, wherever it came before Kafka's own election.** One replica had every
-  committed record. The releases elected another replica and lost them.
+- **The recovery lost nothing wherever the replica with every committed record answered before an election.** The
+  releases elected another replica and lost them.
 - **It costs time.** Proactive waits for its timeout while a replica is silent. Balanced waits until every member of
   LastKnownElr is back.
 - **Proactive asks nobody who comes back after its timeout.** In a run of an earlier schedule, on a busy host, broker 3
@@ -101,134 +106,58 @@ The judge names the cause `unclean-recovery` ([causes](causes.md)).
 """
 
 
-class Cell(msgspec.Struct, frozen=True, kw_only=True):
-    """One topic of one run; times in seconds, None: not known or none."""
-
-    lost: int
-    oldest_s: float | None
-    no_leader_s: float | None
-    no_ack_s: float | None
-    cause: str
-
-
-class Run(msgspec.Struct, frozen=True, kw_only=True):
-    """One judged record."""
-
-    scenario: str
-    target: str
-    outcome: str
-    cells: Mapping[str, Cell]
-    recoveries: tuple[StepEntry, ...]
-
-
-def read_run(record: Path) -> Run:
-    """Return the figures of one record. Raises `UsageError` for a record that has not been judged."""
-    manifest, verdict = read_manifest(record), read_judgement(record)
-    return Run(
-        scenario=manifest.scenario,
-        target=f"{manifest.kafka}, {manifest.runtime}",
-        outcome=verdict.outcome,
-        cells={topic: _cell(verdict, topic) for topic in manifest.topics},
-        recoveries=tuple(one for one in read_steps(record) or () if one.step == "recover"),
-    )
-
-
-def _cell(verdict: Verdict, topic: str) -> Cell:
-    lost = [one for one in verdict.losses if one.topic == topic and one.committed]
-    ages = [one.oldest_s for one in lost if one.oldest_s is not None]
-    waits = next((one for one in verdict.unavailable if one.topic == topic), Unavailability(topic=topic, partition=0))
-    return Cell(
-        lost=sum(one.count for one in lost),
-        oldest_s=max(ages, default=None),
-        no_leader_s=waits.no_leader.longest_s if waits.no_leader is not None else None,
-        no_ack_s=waits.no_ack.longest_s if waits.no_ack is not None else None,
-        cause=", ".join(sorted({one.cause for one in lost})) or "-",
-    )
-
-
-def page(runs: Sequence[Run]) -> str:
+def page(figures: Figures) -> str:
     """Return the whole page."""
-    return "\n".join(_lines(runs))
+    return "\n".join(_lines(figures))
 
 
-def _lines(runs: Sequence[Run]) -> Iterator[str]:
+def _lines(figures: Figures) -> Iterator[str]:
     yield _HEAD
     yield "## Side by side\n"
     yield "| Kafka, runtime | who leads | runs | lost | oldest lost, s | no leader, s | no ack, s | cause |"
     yield "|---|---|---|---|---|---|---|---|"
-    for target, found in _by_target(runs, SIDE_BY_SIDE):
-        for topic, way in WAYS.items():
-            yield f"| {target} | {way} | {_row([one.cells[topic] for one in found])} |"
+    for row in figures.rows:
+        yield f"| {row.target} | {WAYS[row.topic]} | {_cells(row)} |"
     yield ""
     yield _LATER
     yield "| Kafka, runtime | elected | last epoch and log end of brokers 1, 2, 3 | lost | outcome |"
     yield "|---|---|---|---|---|"
-    for target, found in _by_target(runs, LATER_EPOCH):
-        for one in found:
-            proof = one.recoveries[-1].proof
-            chosen = f"broker {proof.get('chosen', '-')}"
-            yield f"| {target} | {chosen} | {_ends(proof)} | {_lost(one)} | {one.outcome} |"
+    for one in figures.later:
+        yield f"| {one.target} | {one.elected} | {one.ends} | {one.lost:,} | {one.outcome} |"
     yield ""
 
 
-def _ends(proof: Mapping[str, object]) -> str:
-    replies = proof.get("replies")
-    if not isinstance(replies, dict):
+def _cells(row: Row) -> str:
+    times = [_text(times_s, "{:.1f}") for times_s in (row.oldest_s, row.no_leader_s, row.no_ack_s)]
+    return " | ".join([str(row.runs), _text(row.lost, "{:,.0f}"), *times, ", ".join(row.causes) or "-"])
+
+
+def _text(values: Range | None, form: str) -> str:
+    """Return the least and the greatest value; `-` if none is known."""
+    if values is None:
         return "-"
-    return "; ".join(
-        f"{one['last_epoch']} and {one['log_end_offset']:,}" if "last_epoch" in one else "no answer"
-        for _, one in sorted(replies.items())
-    )
-
-
-def _lost(run: Run) -> str:
-    return f"{sum(one.lost for one in run.cells.values()):,}"
-
-
-def _by_target(runs: Sequence[Run], scenario: str) -> list[tuple[str, list[Run]]]:
-    groups: defaultdict[str, list[Run]] = defaultdict(list)
-    for one in runs:
-        if one.scenario == scenario:
-            groups[one.target].append(one)
-    return sorted(groups.items())
-
-
-def _row(cells: Sequence[Cell]) -> str:
-    lost = _range([one.lost for one in cells], "{:,.0f}")
-    times = [
-        _range([getattr(one, name) for one in cells], "{:.1f}") for name in ("oldest_s", "no_leader_s", "no_ack_s")
-    ]
-    causes = ", ".join(sorted({one.cause for one in cells}))
-    return " | ".join([str(len(cells)), lost, *times, causes])
-
-
-def _range(values: Sequence[float | None], form: str) -> str:
-    """Return the least and the greatest known value; `-` if none is known."""
-    known = [one for one in values if one is not None]
-    if not known:
-        return "-"
-    low, high = form.format(min(known)), form.format(max(known))
+    low, high = (form.format(one) for one in values)
     return low if low == high else f"{low} to {high}"
 
 
-def _counts(run: Run) -> bool:
-    """Whether the page has the run: a conclusive one, or one whose recovery is proven where nothing else counts."""
-    if run.scenario == LATER_EPOCH:
-        return bool(run.recoveries) and run.recoveries[-1].effect_ns is not None
-    return run.scenario == SIDE_BY_SIDE and run.outcome != "inconclusive"
-
-
 def main(argv: Sequence[str]) -> int:
-    """Write the page."""
+    """Add the records and write the page."""
     parser = argparse.ArgumentParser(
         prog="python -m tools.pages.recovery", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("records", nargs="+", type=Path, metavar="RECORD")
-    runs = [read_run(one) for one in parser.parse_args(argv).records]
-    runs = [one for one in runs if _counts(one)]
-    if not runs:
-        parser.error(f"no RECORD is a conclusive run of {SIDE_BY_SIDE} or {LATER_EPOCH}: {PAGE.name} stays as it is")
-    PAGE.write_text(page(runs))
+    parser.add_argument("records", nargs="*", type=Path, metavar="RECORD")
+    records = parser.parse_args(argv).records
+    figures = read_figures(FIGURES)
+    for record in records:
+        after = with_record(figures, record, tuple(WAYS))
+        if after == figures:
+            parser.error(
+                f"{record} is no conclusive run of {SIDE_BY_SIDE} or {LATER_EPOCH}, or it was added before: "
+                f"{PAGE.name} stays as it is"
+            )
+        figures = after
+    write_figures(FIGURES, figures)
+    PAGE.write_text(page(figures))
     print(f"{PAGE} written")
     return 0
 

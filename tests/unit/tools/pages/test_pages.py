@@ -13,9 +13,10 @@ from nights import World, job
 from records import RecordBuilder
 
 from ebbtide.record.manifest import TopicSetup, read_manifest, write_manifest
-from ebbtide.record.verdict import Loss, Outage, Unavailability, Verdict, write_verdict
+from ebbtide.record.verdict import Loss, Outage, Unavailability, Verdict, read_judgement, write_verdict
 from harness.nightly.store import FinishedJob, Store
 from tools.pages import acks, catalogue, facts, kinds, recovery
+from tools.pages.recovery_figures import read_figures
 
 PROGRAMS = [path.stem for path in sorted((ROOT / "tools" / "pages").glob("*.py")) if "__main__" in path.read_text()]
 
@@ -115,10 +116,41 @@ def recovered_run(folder: Path) -> Path:
     return folder
 
 
+def recovery_files(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The page of the recovery, in this folder; its figures begin empty."""
+    monkeypatch.setattr(recovery, "PAGE", page := folder / "page.md")
+    monkeypatch.setattr(recovery, "FIGURES", folder / "recovered.json")
+    return page
+
+
 def test_the_ways_out_of_an_empty_isr_are_counted_side_by_side(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recovery, "PAGE", page := tmp_path / "page.md")
+    page = recovery_files(tmp_path, monkeypatch)
     assert recovery.main([str(recovered_run(tmp_path / "r"))]) == 0
     rows = [line.split(" | ", 1)[1] for line in page.read_text().splitlines() if line.startswith("| 4.3.1")]
     assert len(rows) == len(recovery.WAYS)
     assert "the release: last leader | 1 | 534 | 7.2 | 53.2 | - | last-known-leader |" in rows
     assert "Balanced | 1 | 0 | - | - | - | - |" in rows
+
+
+def test_another_run_widens_the_ranges_and_counts_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = recovery_files(tmp_path, monkeypatch)
+    first, second = recovered_run(tmp_path / "r"), recovered_run(tmp_path / "s")
+    write_manifest(second, msgspec.structs.replace(read_manifest(second), run_id="second"))
+    verdict = read_judgement(second)
+    fewer = [msgspec.structs.replace(one, count=500, oldest_s=6.0) for one in verdict.losses]
+    write_verdict(second, msgspec.structs.replace(verdict, losses=fewer))
+    assert recovery.main([str(first)]) == 0
+    assert recovery.main([str(second)]) == 0
+    assert "the release: last leader | 2 | 500 to 534 | 6.0 to 7.2 | 53.2 | - | last-known-leader |" in page.read_text()
+    before = page.read_text()
+    with pytest.raises(SystemExit):
+        recovery.main([str(first)])
+    assert "or it was added before" in capsys.readouterr().err
+    assert recovery.main([]) == 0
+    assert page.read_text() == before
+
+
+def test_the_page_of_the_recovery_is_that_of_its_figures() -> None:
+    assert recovery.PAGE.read_text() == recovery.page(read_figures(recovery.FIGURES)), "python -m tools.pages.recovery"
