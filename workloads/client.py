@@ -47,8 +47,9 @@ class Client:
     `folder` holds its configuration, status and stop files, `log` its stdout and stderr.
     """
 
-    def __init__(self, name: str, module: str, folder: Path, log: Path) -> None:
+    def __init__(self, name: str, module: str, folder: Path, log: Path, *, command_config: str | None = None) -> None:
         self.name = name
+        self._command_config = command_config
         self._module = module
         self._config = folder / f"{name}.json"
         self._log = log
@@ -61,7 +62,7 @@ class Client:
     @property
     def endpoints(self) -> Endpoints:
         """The files through which the process and the harness communicate."""
-        return Endpoints(status=str(self._status_path), stop=str(self._stop_path))
+        return Endpoints(status=str(self._status_path), stop=str(self._stop_path), command_config=self._command_config)
 
     def start(self, config: msgspec.Struct, start_client: StartClient) -> None:
         """Write the configuration and start the process. Raises `HarnessError`."""

@@ -22,10 +22,14 @@ Config = TypeVar("Config", bound=msgspec.Struct)
 
 
 class Endpoints(msgspec.Struct, frozen=True, kw_only=True):
-    """The two files through which the harness and a client process communicate."""
+    """The two files through which the harness and a client process communicate.
+
+    `command_config` is the properties file with which the client reaches the brokers; None: they take anybody.
+    """
 
     status: str
     stop: str
+    command_config: str | None = None
 
 
 class ProducerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

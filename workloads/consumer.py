@@ -167,10 +167,10 @@ def run(config: ConsumerConfig, status: StatusFile, stop: Stop) -> ClientState:
     """
     header = JournalHeader(table="polls", id=config.id, topics=tuple(config.topics), isolation=config.isolation)
     journal = JournalWriter(Path(config.journal), header)
-    bootstrap = wait_for_brokers(config.bootstrap, config.start_timeout_s, lambda: bool(stop))
+    bootstrap = wait_for_brokers(config.endpoints, config.bootstrap, config.start_timeout_s, lambda: bool(stop))
     if not bootstrap:
         return ClientState.STOPPED
-    consumer = open_consumer(bootstrap, f"ebbtide-consumer-{config.id}", consumer_settings(config))
+    consumer = open_consumer(config.endpoints, bootstrap, f"ebbtide-consumer-{config.id}", consumer_settings(config))
 
     def write_event(event: ClientEvent) -> None:
         journal.write([pack_event(event)])

@@ -11,9 +11,10 @@ import threading
 import time
 from collections import deque
 
-from cluster.kafka_api.connection import DESCRIBE_TOPIC_PARTITIONS, BrokerConnection, WireError
+from cluster.kafka_api.connection import DESCRIBE_TOPIC_PARTITIONS, WireError
 from ebbtide.journal.descriptions import PartitionAnswer
 from workloads.config import SamplerConfig
+from workloads.reaching import connection_to
 
 
 class BrokerDescriber(threading.Thread):
@@ -31,7 +32,8 @@ class BrokerDescriber(threading.Thread):
         self._stopping = stopping
         self._interval_s = config.describe_interval_ms / 1000
         self._topics = {name: index for index, name in enumerate(config.topics)}
-        self._connection = BrokerConnection(
+        self._connection = connection_to(
+            config.endpoints,
             config.brokers[broker],
             connect_timeout_s=config.connect_timeout_ms / 1000,
             request_timeout_s=config.request_timeout_ms / 1000,

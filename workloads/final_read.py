@@ -19,13 +19,14 @@ import msgspec
 from kafka import KafkaConsumer, TopicPartition
 from kafka.errors import KafkaError
 
-from cluster.kafka_api.connection import EARLIEST, LATEST, NONE, BrokerConnection, WireError
+from cluster.kafka_api.connection import EARLIEST, LATEST, NONE, WireError
 from ebbtide.journal.file import JournalHeader, JournalWriter
 from ebbtide.journal.payload import value_of
 from ebbtide.record.files import write_atomically
 from ebbtide.waiting import wait_until
-from workloads.config import FINAL_CONSUMER, FinalReadConfig, read_config
+from workloads.config import FINAL_CONSUMER, Endpoints, FinalReadConfig, read_config
 from workloads.process import Stop, run_client
+from workloads.reaching import connection_to
 from workloads.reading import ReadPartition, journal_poll, open_consumer, wait_for_brokers
 from workloads.sampler import partitions_of
 from workloads.settings import reader_settings
@@ -46,7 +47,9 @@ class _UnsettledRead(Exception):
     """The attempt does not count; the message says what moved."""
 
 
-def ask_ends(bootstrap: Sequence[str], partitions: list[tuple[str, int]]) -> dict[tuple[str, int], PartitionEnd]:
+def ask_ends(
+    endpoints: Endpoints, bootstrap: Sequence[str], partitions: list[tuple[str, int]]
+) -> dict[tuple[str, int], PartitionEnd]:
     """Return every partition's ends, from its leader.
 
     Raises `_Unsettled` when a partition has no answer.
@@ -55,7 +58,7 @@ def ask_ends(bootstrap: Sequence[str], partitions: list[tuple[str, int]]) -> dic
     seen = "no broker answered"
     for address in bootstrap:
         try:
-            with BrokerConnection(address, connect_timeout_s=0.5, request_timeout_s=2.0) as broker:
+            with connection_to(endpoints, address) as broker:
                 starts = {(item.topic, item.partition): item for item in broker.list_offsets(partitions, EARLIEST)}
                 latest = broker.list_offsets(partitions, LATEST)
         except WireError as error:
@@ -83,20 +86,20 @@ def read_once(config: FinalReadConfig, deadline: float) -> dict[str, dict[str, i
     Raises `_Unsettled`, `KafkaError`, `JournalError`.
     """
     partitions = partitions_of(config.topics)
-    ends = ask_ends(config.bootstrap, partitions)
-    bootstrap = wait_for_brokers(config.bootstrap, 5.0, lambda: False)
+    ends = ask_ends(config.endpoints, config.bootstrap, partitions)
+    bootstrap = wait_for_brokers(config.endpoints, config.bootstrap, 5.0, lambda: False)
     header = JournalHeader(table="polls", id=FINAL_CONSUMER, topics=tuple(config.topics), isolation="read_uncommitted")
     # Opening the journal empties it: only the rows of the last attempt remain.
     journal = JournalWriter(Path(config.journal), header)
     remaining_s = max(1.0, deadline - time.monotonic())
     settings = reader_settings("read_uncommitted", None, config.request_timeout_ms, remaining_s)
-    consumer = open_consumer(bootstrap, "ebbtide-final", settings)
+    consumer = open_consumer(config.endpoints, bootstrap, "ebbtide-final", settings)
     try:
         _read(consumer, journal, config, ends, deadline)
     finally:
         consumer.close()
         journal.close()
-    after = ask_ends(config.bootstrap, partitions)
+    after = ask_ends(config.endpoints, config.bootstrap, partitions)
     for key, end in after.items():
         if end != ends[key]:
             raise _UnsettledRead(f"{key[0]}-{key[1]} moved during the read, from {ends[key]} to {end}")

@@ -74,6 +74,7 @@ class Workload:
     - `start_client` is `Runtime.start_client`, `bootstrap` is `Runtime.bootstrap_servers()`.
     - `assignments` are each topic's replicas per partition.
     - `properties` are the nodes' properties in the scenario, to ask Kafka about.
+    - `command_config` is the properties file with which the clients reach the brokers.
     - `tools` has the command of each Java producer, by its id.
     """
 
@@ -90,9 +91,11 @@ class Workload:
         consumers: Sequence[ConsumerSpec] = (),
         properties: Iterable[ScenarioProperties] = (),
         tools: Mapping[int, ToolCommand] | None = None,
+        command_config: str | None = None,
     ) -> None:
         _check_ids(producers, consumers)
         self._record = record.absolute()
+        self._command_config = command_config
         self._run_id = run_id
         self._start_client = start_client
         self._bootstrap = tuple(bootstrap)
@@ -295,7 +298,8 @@ class Workload:
         return (self._brokers[int(name)],) if kind == "broker" else self._bootstrap
 
     def _client(self, name: str, module: str) -> Client:
-        return Client(name, f"workloads.{module}", self._folder, self._record / LOGS_DIR / f"client-{name}.log")
+        log = self._record / LOGS_DIR / f"client-{name}.log"
+        return Client(name, f"workloads.{module}", self._folder, log, command_config=self._command_config)
 
     def _journal(self, client: Client) -> str:
         return str(self._folder / f"{client.name}{JOURNAL_SUFFIX}")

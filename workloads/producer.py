@@ -37,6 +37,7 @@ from ebbtide.waiting import pause
 from workloads.attempts import AttemptWatch
 from workloads.config import ProducerConfig, read_config
 from workloads.process import Stop, run_client
+from workloads.reaching import client_security
 from workloads.send_account import COUNTERS
 from workloads.sending import PacedSender, await_leaders, send_all, send_order
 from workloads.sends import Sends
@@ -63,7 +64,10 @@ def open_producer(config: ProducerConfig, bootstrap: Sequence[str]) -> KafkaProd
     Raises `HarnessError` when the topic has too few partitions.
     """
     producer = KafkaProducer(
-        bootstrap_servers=list(bootstrap), client_id=f"ebbtide-producer-{config.id}", **producer_settings(config)
+        bootstrap_servers=list(bootstrap),
+        client_id=f"ebbtide-producer-{config.id}",
+        **producer_settings(config),
+        **client_security(config.endpoints),
     )
     known = producer.partitions_for(config.topic)
     if len(known) < config.partitions:

@@ -12,14 +12,18 @@ from typing import Any
 
 from kafka import KafkaConsumer, TopicPartition
 
-from cluster.kafka_api.connection import BrokerConnection, WireError
+from cluster.kafka_api.connection import WireError
 from ebbtide.journal.file import JournalWriter
 from ebbtide.journal.frames import PolledRecords, pack_polled
 from ebbtide.waiting import wait_until
+from workloads.config import Endpoints
+from workloads.reaching import client_security, connection_to
 from workloads.settings import Setting
 
 
-def wait_for_brokers(bootstrap: Sequence[str], timeout_s: float, stop: Callable[[], bool]) -> list[str]:
+def wait_for_brokers(
+    endpoints: Endpoints, bootstrap: Sequence[str], timeout_s: float, stop: Callable[[], bool]
+) -> list[str]:
     """Wait for a broker that answers a Metadata request; returns all that answer.
 
     Empty when stopped meanwhile. Raises `WaitExpired` if none answers.
@@ -33,7 +37,7 @@ def wait_for_brokers(bootstrap: Sequence[str], timeout_s: float, stop: Callable[
         found = []
         for address in bootstrap:
             try:
-                with BrokerConnection(address, connect_timeout_s=0.5, request_timeout_s=2.0) as broker:
+                with connection_to(endpoints, address) as broker:
                     broker.metadata([])
                 found.append(address)
             except WireError as error:
@@ -44,9 +48,11 @@ def wait_for_brokers(bootstrap: Sequence[str], timeout_s: float, stop: Callable[
     return [] if stop() else found
 
 
-def open_consumer(bootstrap: Sequence[str], name: str, settings: Mapping[str, Setting]) -> KafkaConsumer:
+def open_consumer(
+    endpoints: Endpoints, bootstrap: Sequence[str], name: str, settings: Mapping[str, Setting]
+) -> KafkaConsumer:
     """Return kafka-python's consumer with the settings of `workloads.settings`."""
-    return KafkaConsumer(bootstrap_servers=list(bootstrap), client_id=name, **settings)
+    return KafkaConsumer(bootstrap_servers=list(bootstrap), client_id=name, **settings, **client_security(endpoints))
 
 
 class ReadPartition:

@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
 
-from cluster.kafka_api.connection import LATEST, NONE, BrokerConnection, WireError
+from cluster.kafka_api.connection import LATEST, NONE, WireError
 from ebbtide.journal.descriptions import PartitionAnswer, pack_described
 from ebbtide.journal.file import JournalHeader, JournalWriter
 from ebbtide.journal.frames import pack_watermarks
@@ -24,6 +24,7 @@ from ebbtide.waiting import pause
 from workloads.config import SamplerConfig, read_config
 from workloads.describer import BrokerDescriber
 from workloads.process import Stop, run_client
+from workloads.reaching import connection_to
 from workloads.status import ClientState, StatusFile
 
 _FLUSH_S = 0.02
@@ -42,7 +43,8 @@ class BrokerSampler(threading.Thread):
         self._interval_s = config.interval_ms / 1000
         self._partitions = partitions_of(config.topics)
         self._topics = {name: index for index, name in enumerate(config.topics)}
-        self._connection = BrokerConnection(
+        self._connection = connection_to(
+            config.endpoints,
             config.brokers[broker],
             connect_timeout_s=config.connect_timeout_ms / 1000,
             request_timeout_s=config.request_timeout_ms / 1000,

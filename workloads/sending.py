@@ -8,10 +8,11 @@ from collections.abc import Callable, Sequence
 
 from kafka.partitioner import murmur2
 
-from cluster.kafka_api.connection import BrokerConnection, WireError
+from cluster.kafka_api.connection import WireError
 from ebbtide.waiting import pause, wait_until
 from workloads.config import ProducerConfig
 from workloads.process import Stop
+from workloads.reaching import connection_to
 from workloads.send_account import Lane, SendAccount
 from workloads.status import ClientState, StatusFile
 
@@ -33,7 +34,7 @@ def await_leaders(config: ProducerConfig, stop: Stop) -> tuple[str, ...]:
         answering, led = [], 0
         for address in config.bootstrap:
             try:
-                with BrokerConnection(address, connect_timeout_s=0.5, request_timeout_s=2.0) as broker:
+                with connection_to(config.endpoints, address) as broker:
                     state = broker.metadata([config.topic])
             except WireError as error:
                 seen = str(error)

@@ -43,6 +43,13 @@ def command() -> Command:
         metavar="HOST:PORT,...",
         help="the listeners of the controllers; without them the metadata log is not read, and causes stay unknown",
     )
+    command.option(
+        "--command-config",
+        type=Path,
+        metavar="FILE",
+        completes=completing.complete_file,
+        help="the client properties for TLS and SASL, as Kafka's own tools take them",
+    )
     command.option("--for", dest="duration", metavar="TIME", help="how long to watch: 90s, 30m, 2h")
     command.option(
         "--kafka",
@@ -111,6 +118,7 @@ def _watch(args: Args) -> ExitCode:
     request = WatchRequest(
         bootstrap=addresses_of("--bootstrap", args.bootstrap),
         controllers=addresses_of("--controllers", args.controllers) if args.controllers else (),
+        command_config=_checked_config(args.command_config),
         duration_s=duration_s_of("--for", args.duration),
         runs=args.runs,
         kafka=args.kafka,
@@ -123,6 +131,16 @@ def _watch(args: Args) -> ExitCode:
         records.append(watch_cluster(request, display))
         display.note("judging")
         return judge_all(records, as_json=args.json)
+
+
+def _checked_config(path: Path | None) -> str | None:
+    """Return the path of client properties that can be used. Raises `UsageError`."""
+    from cluster.snapshot.security import security_from
+
+    if path is None:
+        return None
+    security_from(path)
+    return str(path.absolute())
 
 
 def addresses_of(flag: str, text: str) -> tuple[str, ...]:

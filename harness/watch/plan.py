@@ -14,6 +14,7 @@ import msgspec
 
 from cluster.watched.watch_topic import PREFIX
 from ebbtide.errors import EbbtideError, Problems, UsageError
+from ebbtide.scenario.client_libraries import DEFAULT_LIBRARY
 from ebbtide.scenario.model import ConsumerSpec, Prediction, ProducerSpec, Scenario, TopicSpec
 from ebbtide.scenario.parse import load
 from ebbtide.scenario.parts import MAX_BROKERS
@@ -117,6 +118,13 @@ def _refused(scenario: Scenario) -> Iterator[UsageError]:
         if producer.transactional:
             yield UsageError(
                 "a watch has no transactions: they write to a topic that is not its own", where=f"{where}.transactional"
+            )
+        if producer.client not in (None, DEFAULT_LIBRARY):
+            yield UsageError(
+                "a watch sends with kafka-python only",
+                where=f"{where}.client",
+                got=producer.client,
+                allowed=DEFAULT_LIBRARY,
             )
         if producer.rate_per_s is None:
             yield UsageError(

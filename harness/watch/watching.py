@@ -181,6 +181,7 @@ class _Watch:
             assignments={},
             producers=self.scenario.producers,
             consumers=self.scenario.consumers,
+            command_config=self.request.command_config,
         )
         self._amend(clients=self.manifest.clients | workload.settings())
         return workload

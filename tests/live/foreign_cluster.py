@@ -20,6 +20,7 @@ from cluster.jars.releases import jars_of
 from cluster.kafka_api.connection import BrokerConnection, WireError
 from cluster.runtime.jvm import installation_of, java_command
 from cluster.runtime.storage import cluster_id
+from cluster.watched.watch_topic import connection_to
 from ebbtide.waiting import wait_until
 
 FIRST_CONTROLLER = 101
@@ -28,7 +29,8 @@ FIRST_CONTROLLER = 101
 class ForeignCluster:
     """Controllers 101, 102, ... and brokers 1, 2, ..., each a JVM of its own.
 
-    `properties` are added to those of every node.
+    `properties` are added to those of every node. `secure`: every listener has TLS and SASL, with the users `node`
+    (may do everything) and `watcher`; `client_properties` is the file of a user.
     """
 
     def __init__(
@@ -39,6 +41,7 @@ class ForeignCluster:
         brokers: int = 3,
         controllers: int = 1,
         properties: Mapping[str, str] | None = None,
+        secure: bool = False,
     ) -> None:
         jars_of(kafka)
         self.kafka = kafka
@@ -51,6 +54,25 @@ class ForeignCluster:
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
         self._cluster_id = cluster_id(str(uuid.uuid4()))
         folder.mkdir(parents=True, exist_ok=True)
+        self._protocol = "SASL_SSL" if secure else "PLAINTEXT"
+        if secure:
+            self._properties = secure_properties(folder) | self._properties
+
+    def client_properties(self, user: str) -> Path | None:
+        """The --command-config of a user; None for a cluster without TLS and SASL."""
+        if self._protocol == "PLAINTEXT":
+            return None
+        path = self.folder / f"{user}.properties"
+        path.write_text(
+            f"security.protocol=SASL_SSL\nssl.truststore.type=PEM\nssl.truststore.location={self.folder}/ca.pem\n"
+            f"sasl.mechanism=PLAIN\nsasl.jaas.config={_jaas(user)}\n"
+        )
+        return path
+
+    def connection_to(self, node: int) -> BrokerConnection:
+        """A connection to a node, as the user who may do everything."""
+        config = self.client_properties("node")
+        return connection_to(self.address(node), None if config is None else str(config))
 
     @property
     def bootstrap(self) -> str:
@@ -132,7 +154,7 @@ class ForeignCluster:
         for broker in self._brokers:
             with (
                 contextlib.suppress(WireError),
-                BrokerConnection(self.address(broker), connect_timeout_s=0.5, request_timeout_s=2.0) as connection,
+                self.connection_to(broker) as connection,
             ):
                 return set(connection.metadata([]).brokers)
         return set()
@@ -157,13 +179,13 @@ class ForeignCluster:
 
     def _settings(self, node: int) -> dict[str, str]:
         is_broker = node in self._brokers
-        name = "PLAINTEXT" if is_broker else "CONTROLLER"
+        name = "BROKER" if is_broker else "CONTROLLER"
         return {
             "process.roles": "broker" if is_broker else "controller",
             "node.id": str(node),
             "controller.quorum.voters": ",".join(f"{one}@{self.address(one)}" for one in self._controllers),
             "controller.listener.names": "CONTROLLER",
-            "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+            "listener.security.protocol.map": f"CONTROLLER:{self._protocol},BROKER:{self._protocol}",
             "listeners": f"{name}://{self.address(node)}",
             "log.dirs": str(self.data(node)),
             "offsets.topic.replication.factor": "1",
@@ -173,6 +195,7 @@ class ForeignCluster:
             **({} if is_broker else {"broker.session.timeout.ms": "3000", "broker.heartbeat.interval.ms": "500"}),
             **(
                 {
+                    "inter.broker.listener.name": "BROKER",
                     "advertised.listeners": f"{name}://{self.address(node)}",
                     "broker.heartbeat.interval.ms": "500",
                     "replica.lag.time.max.ms": "4000",
@@ -181,6 +204,40 @@ class ForeignCluster:
                 else {}
             ),
         }
+
+
+def secure_properties(folder: Path) -> dict[str, str]:
+    """TLS and SASL for every listener, and ACLs; the certificates are made in the folder."""
+    make_certificates(folder)
+    login = {
+        f"listener.name.{name}.plain.sasl.jaas.config": f'{_jaas("node")[:-1]} user_node="hush" user_watcher="hush";'
+        for name in ("broker", "controller")
+    }
+    return login | {
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.location": str(folder / "node.pem"),
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": str(folder / "ca.pem"),
+        "sasl.enabled.mechanisms": "PLAIN",
+        "sasl.mechanism.inter.broker.protocol": "PLAIN",
+        "sasl.mechanism.controller.protocol": "PLAIN",
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super.users": "User:node",
+    }
+
+
+def make_certificates(folder: Path) -> None:
+    """Make ca.pem, and node.pem with its key. Java's package brings openssl."""
+    key = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2")
+    names = ("-addext", "subjectAltName=IP:127.0.0.1,DNS:localhost")
+    words = ["openssl", "req", "-x509", *key, "-subj", "/CN=localhost", *names, "-keyout", "key.pem", "-out", "ca.pem"]
+    subprocess.run(words, cwd=folder, check=True, capture_output=True)
+    (folder / "node.pem").write_text((folder / "key.pem").read_text() + (folder / "ca.pem").read_text())
+
+
+def _jaas(user: str) -> str:
+    module = "org.apache.kafka.common.security.plain.PlainLoginModule"
+    return f'{module} required username="{user}" password="hush";'
 
 
 @contextmanager
