@@ -83,7 +83,13 @@ def fate_of(
         text = f"{acked} belongs to an aborted transaction: it does not count{read}."
         return fate("aborted", "bad" if read else "good", text.lstrip())
     if "duplicate" in kinds:
-        return fate("duplicated", "bad", "is duplicated: the partition has it at more than one offset.")
+        is_fault = decode_json(kinds["duplicate"].values["details"].encode(), dict[str, Any]).get("idempotent")
+        why = ""
+        if is_fault is not None:
+            why = " Its producer was idempotent, so this is a fault."
+            why = why if is_fault else " Its producer was not idempotent, so a retry may write it again."
+        text = f"is duplicated: the partition has it at more than one offset.{why}"
+        return fate("duplicated", "open" if is_fault is False else "bad", text)
     if sent["acks"] == 0:
         return fate("acks-0", "good" if reads else "open", f"was sent with acks=0, which no broker acks; {there}.")
     if sent["status"] != "acked":

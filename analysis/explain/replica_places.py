@@ -36,16 +36,16 @@ def replica_places(record: Path, subject: Subject, brokers: list[int], epochs: E
     files = known | {
         broker: str(path.relative_to(record)) for path in paths for broker in brokers if _is_of(path, broker)
     }
-    copies: dict[int, TableRow] = {}
+    copies: dict[int, list[TableRow]] = {}
     others: dict[int, TableRow] = {}
     at = subject.at
     for row in find_rows(record, "replicas", value=subject.value):
-        copies.setdefault(row.values["broker"], row)
+        copies.setdefault(row.values["broker"], []).append(row)
     if subject.offset is not None:
         for row in find_rows(record, "replicas", topic=at.topic, partition=at.partition, offset=subject.offset):
             others.setdefault(row.values["broker"], row)
     return [
-        _place_on(record, subject, broker, files.get(broker), copies.get(broker), others.get(broker), epochs)
+        _place_on(record, subject, broker, files.get(broker), copies.get(broker, []), others.get(broker), epochs)
         for broker in brokers
     ]
 
@@ -60,16 +60,18 @@ def _place_on(
     subject: Subject,
     broker: int,
     file: str | None,
-    copy: TableRow | None,
+    copies: list[TableRow],
     other: TableRow | None,
     epochs: Epochs,
 ) -> ReplicaPlace:
-    if copy is not None:
+    if copies:
+        copy, *more = copies
         offset, epoch = copy.values["offset"], copy.values["leader_epoch"]
+        again = "".join(f" and again at {one.values['offset']:,}" for one in more)
         return ReplicaPlace(
             broker=broker,
             has_it=True,
-            text=f"has it at offset {offset:,}, written under leader epoch {epoch}",
+            text=f"has it at offset {offset:,}{again}, written under leader epoch {epoch}",
             place=copy.place,
             segment=segment_place(record, broker, str(subject.at), offset),
         )

@@ -18,10 +18,12 @@ def text_px(text: str) -> float:
 def anchored(begin: float, text: str) -> tuple[str, float, float]:
     """Return the anchor of a label at `begin`, and the part of the axis that it takes.
 
-    A label that would leave the picture at the right ends at its moment instead.
+    A label that would leave the picture at the right ends at its moment instead. One that fits on
+    neither side goes where there is more room.
     """
     width = text_px(text) / TYPICAL_PX
-    return ("start", begin, begin + width) if begin + width <= 1 else ("end", begin - width, begin)
+    is_start = begin + width <= 1 or (begin < width and begin < 0.5)
+    return ("start", begin, begin + width) if is_start else ("end", begin - width, begin)
 
 
 def rows_for(extents: Sequence[tuple[float, float]]) -> list[int]:

@@ -179,6 +179,17 @@ def test_elections_since_do_not_matter_for_a_record_that_nobody_acked_or_has(tmp
     assert not any("eader epoch" in one for one in reasons), reasons
 
 
+@pytest.mark.parametrize(("idempotent", "tone"), [("true", "bad"), ("false", "open")])
+def test_a_duplicate_is_a_fault_only_if_its_producer_was_idempotent(idempotent: str, tone: str, tmp_path: Path) -> None:
+    story = healthy(tmp_path)
+    send(story, 5, at=5)
+    row = next(one for one in story.tables["replicas"] if one["value"] == 5)
+    story.tables["replicas"].append({**row, "offset": 9})
+    life = life_of(finish(story, anomaly("duplicate", 5, 5, f'{{"idempotent":{idempotent}}}')), 5)
+    assert life.tone == tone
+    assert "has it at offset 5 and again at 9" in " ".join(place.text for place in life.places)
+
+
 def test_a_record_below_the_final_log_start_is_not_called_lost(tmp_path: Path) -> None:
     story = Story(tmp_path)
     story.state(1)

@@ -56,6 +56,11 @@ def test_labels_that_would_overlap_stand_in_rows_of_their_own() -> None:
     assert rows_for([(0, 0.5), (0.4, 0.6), (0.5, 0.7), (0.1, 0.2)]) == [0, 1, 0, 1]
 
 
+def test_a_label_that_fits_on_neither_side_goes_where_there_is_more_room() -> None:
+    long = "broker 1 leads (2,029 uncommitted lost: uncommitted-at-failover)"
+    assert [anchored(begin, long)[0] for begin in (0.27, 0.45, 0.55, 0.9)] == ["start", "start", "end", "end"]
+
+
 def test_a_label_near_the_right_edge_ends_at_its_moment() -> None:
     assert anchored(0.1, "power-loss")[0] == "start"
     anchor, left, right = anchored(0.98, "power-loss")
