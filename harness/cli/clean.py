@@ -20,6 +20,7 @@ def command() -> Command:
         "--forget",
         help="forget what cannot be undone, for example containers of a Docker daemon that no longer exists",
     )
+    command.flag("--json", help="print one JSON object for each ledger, one a line")
     return command
 
 
@@ -37,6 +38,14 @@ def run(args: Args) -> ExitCode:
     from cluster.host.ledger import ledgers_dir
 
     outcomes = clean(forget=args.forget)
+    left = not args.forget and any(outcome.failed for outcome in outcomes)
+    code = ExitCode.HARNESS_FAILED if left else ExitCode.AS_PREDICTED
+    if args.json:
+        import msgspec
+
+        for outcome in outcomes:
+            print(msgspec.json.encode(outcome).decode())
+        return code
     for outcome in outcomes:
         if outcome.live:
             print(f"{outcome.run_id}: still running, not touched")
@@ -47,10 +56,9 @@ def run(args: Args) -> ExitCode:
             print(f"{outcome.run_id}: {how}: {failure}", file=sys.stderr)
     if not any(outcome.undone or outcome.failed for outcome in outcomes):
         print(f"nothing to clean (ledgers are in {ledgers_dir()})")
-    left = not args.forget and any(outcome.failed for outcome in outcomes)
     if left:
         print(
             "next: ebbtide clean --forget    (if it no longer exists, for example with its Docker daemon)",
             file=sys.stderr,
         )
-    return ExitCode.HARNESS_FAILED if left else ExitCode.AS_PREDICTED
+    return code

@@ -95,6 +95,7 @@ def _add_up(command: Command) -> None:
         "--keep-cluster",
         help="with SCENARIO: the first `down` completes the record, and the second one stops the cluster",
     )
+    command.flag("--json", help="print the cluster's status as one JSON object; progress goes to stderr")
     command.flag("--foreground", help="stay in the foreground until the cluster stops; Ctrl-C stops it")
     command.flag("--tied", help="with --foreground: stop the cluster when standard input ends")
     add_cluster_options(command)
@@ -142,10 +143,15 @@ def _up(args: Args) -> ExitCode:
     name = choose_name(args.name)
     owner = DaemonProcess([*args.argv, "--foreground", "--name", name], name, tied=False)
     try:
-        status = owner.await_up(lambda line: print(line, flush=True))
+        status = owner.await_up(lambda line: print(line, file=sys.stderr if args.json else sys.stdout, flush=True))
     except DaemonEnded as ended:
         return ExitCode(ended.code) if ended.code in list(ExitCode) else ExitCode.HARNESS_FAILED
     owner.let_go()
+    if args.json:
+        import msgspec
+
+        print(msgspec.json.encode(status).decode())
+        return ExitCode.AS_PREDICTED
     print()
     _print_status(status)
     return ExitCode.AS_PREDICTED

@@ -23,9 +23,10 @@ def command() -> Group:
         help="build images of Kafka releases",
         description="Build ebbtide/kafka:VERSION. Fetches a missing release, and reuses unchanged layers.",
     )
-    group.action(
+    listed = group.action(
         "list", help="list the images that were built here", description="List the images that were built here."
     )
+    listed.flag("--json", help="print one JSON object for each image, one a line")
     remove = group.action(
         "remove",
         help="remove images that were built here",
@@ -45,7 +46,7 @@ def command() -> Group:
 def run(args: Args) -> ExitCode:
     """Build, list or remove images."""
     if args.action == "list":
-        return _list()
+        return _list(as_json=args.json)
     wanted = versions_of(args.versions)
     return _build(wanted) if args.action == "build" else _remove(wanted)
 
@@ -65,11 +66,17 @@ def _build(versions: list[str]) -> ExitCode:
     return ExitCode.AS_PREDICTED
 
 
-def _list() -> ExitCode:
+def _list(*, as_json: bool) -> ExitCode:
     from cluster.images import built_images, connect
 
     with closing(connect()) as client:
         images = built_images(client)
+    if as_json:
+        import msgspec
+
+        for image in images:
+            print(msgspec.json.encode(image).decode())
+        return ExitCode.AS_PREDICTED
     if not images:
         print("no image was built here\nnext: ebbtide image build VERSION")
         return ExitCode.AS_PREDICTED

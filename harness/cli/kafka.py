@@ -81,7 +81,7 @@ def _print_event(event: FetchEvent) -> None:
         print(f"Kafka {event.version}: fetched in {event.took_s:.1f} s", flush=True)
 
 
-class _ReleaseRow(msgspec.Struct, frozen=True, kw_only=True):
+class ReleaseRow(msgspec.Struct, frozen=True, kw_only=True):
     """One release of the list, cached or known.
 
     `state` is `not fetched`, `ok` or `damaged`.
@@ -96,8 +96,8 @@ class _ReleaseRow(msgspec.Struct, frozen=True, kw_only=True):
     protocol: str | None = None
 
 
-def _row(version: str, release: CachedRelease | None, known: KnownRelease | None) -> _ReleaseRow:
-    row = _ReleaseRow(
+def _row(version: str, release: CachedRelease | None, known: KnownRelease | None) -> ReleaseRow:
+    row = ReleaseRow(
         version=version,
         state="not fetched",
         measured=known is not None and known.measured,

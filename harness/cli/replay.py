@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from cluster.privileges.choice import PrivilegeRequest
 from ebbtide.errors import ExitCode, UsageError
@@ -175,29 +175,30 @@ def _print_replay(replay: Replay) -> None:
 def _print_json(original: LoadedRun, replays: list[Replay], found: list[ReplaySummary]) -> None:
     import msgspec
 
+    from harness.cli.json_outputs import ReplayOutput, ReplayRow
     from harness.replay.finding import finding
 
-    def row(one: Replay) -> dict[str, Any]:
+    def row(one: Replay) -> ReplayRow:
         """One replay as evidence."""
         if one.run is None or one.repetition is None:
-            return {"kafka": one.kafka, "failure": one.failure}
-        verdict = one.run.verdict
-        return {
-            "kafka": one.kafka,
-            "record": str(one.run.folder),
-            "run_id": one.run.manifest.run_id,
-            "ignored_properties": one.run.manifest.ignored_properties,
-            "fidelity": one.repetition.fidelity,
-            "finding": finding(verdict) if verdict is not None else None,
-            **msgspec.structs.asdict(one.repetition),
-        }
+            return ReplayRow(kafka=one.kafka, failure=one.failure)
+        verdict, repetition = one.run.verdict, one.repetition
+        return ReplayRow(
+            kafka=one.kafka,
+            record=str(one.run.folder),
+            run_id=one.run.manifest.run_id,
+            ignored_properties=one.run.manifest.ignored_properties,
+            fidelity=repetition.fidelity,
+            finding=finding(verdict) if verdict is not None else None,
+            **msgspec.structs.asdict(repetition),
+        )
 
-    answer = {
-        "record": str(original.folder),
-        "run_id": original.manifest.run_id,
-        "kafka": original.manifest.kafka,
-        "finding": finding(original.verdict) if original.verdict is not None else None,
-        "replays": [row(one) for one in replays],
-        "releases": found,
-    }
+    answer = ReplayOutput(
+        record=str(original.folder),
+        run_id=original.manifest.run_id,
+        kafka=original.manifest.kafka,
+        finding=finding(original.verdict) if original.verdict is not None else None,
+        replays=tuple(map(row, replays)),
+        releases=tuple(found),
+    )
     print(msgspec.json.encode(answer).decode())

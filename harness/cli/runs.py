@@ -87,7 +87,7 @@ def run(args: Args) -> ExitCode:
     return ExitCode.AS_PREDICTED
 
 
-class _RecordRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class RecordRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One record of the list.
 
     A damaged record has only `why`, and what to do `next`. A record that was not judged has no outcome and no counts,
@@ -112,7 +112,7 @@ class _RecordRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     plain: bool = False
 
 
-def _row(folder: Path) -> _RecordRow:
+def _row(folder: Path) -> RecordRow:
     from analysis.report.words import count_lost, has_sends
     from ebbtide.errors import EbbtideError
     from ebbtide.record.files import is_going
@@ -124,7 +124,7 @@ def _row(folder: Path) -> _RecordRow:
     try:
         manifest = read_manifest(folder)
     except EbbtideError as error:
-        return _RecordRow(
+        return RecordRow(
             record=str(folder),
             bytes=size_bytes,
             run_id=folder.name,
@@ -136,7 +136,7 @@ def _row(folder: Path) -> _RecordRow:
     verdict = read_verdict(folder)
     if verdict is not None and verdict == unfinished_verdict(manifest.run_id):
         verdict = None
-    return _RecordRow(
+    return RecordRow(
         record=str(folder),
         bytes=size_bytes,
         run_id=manifest.run_id,
@@ -169,11 +169,11 @@ def _size(folder: Path) -> int:
     return size_bytes
 
 
-def _print(rows: list[_RecordRow]) -> None:
+def _print(rows: list[RecordRow]) -> None:
     from ebbtide.scenario.requested_release import spell_release
     from harness.cli.output import print_table
 
-    def cells(row: _RecordRow) -> list[str]:
+    def cells(row: RecordRow) -> list[str]:
         unjudged = "damaged" if row.why else "plain cluster" if row.plain else "not judged"
         outcome = row.outcome or unjudged
         counts = [_count(row.acked), _count(row.lost)] if row.outcome is not None else ["-", "-"]

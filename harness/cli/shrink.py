@@ -118,20 +118,22 @@ def run(args: Args) -> ExitCode:
     write_scenario(out, done.text)
     smaller = done.smaller
     if args.json:
-        result = {
-            "file": str(out),
-            "facts": done.goal.facts,
-            "not_kept": done.goal.besides,
-            "steps_before": len(recorded.scenario.steps),
-            "steps": len(smaller.scenario.steps),
-            "brokers": smaller.scenario.cluster.brokers,
-            "shown": smaller.shown,
-            "times": smaller.times,
-            "finished": smaller.finished,
-            "gave_way": smaller.gave_way,
-            "runs": done.runs,
-            "took_s": round(done.took_s, 1),
-        }
+        from harness.cli.json_outputs import ShrinkOutput
+
+        result = ShrinkOutput(
+            file=str(out),
+            facts=done.goal.facts,
+            not_kept=done.goal.besides,
+            steps_before=len(recorded.scenario.steps),
+            steps=len(smaller.scenario.steps),
+            brokers=smaller.scenario.cluster.brokers,
+            shown=smaller.shown,
+            times=smaller.times,
+            finished=smaller.finished,
+            gave_way=smaller.gave_way,
+            runs=done.runs,
+            took_s=round(done.took_s, 1),
+        )
         print(msgspec.json.encode(result).decode())
     else:
         print(f"\n{done.text}")

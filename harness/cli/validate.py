@@ -5,7 +5,9 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from ebbtide.errors import EbbtideError, ExitCode
+import msgspec
+
+from ebbtide.errors import EbbtideError, ExitCode, Problems
 from ebbtide.plurals import plural
 from harness.cli.command import Args, Command
 
@@ -16,7 +18,30 @@ def command() -> Command:
         "Check scenario files, and print every problem. Exit code 0: all files are valid, 4: at least one is not."
     )
     command.argument("files", many=True, metavar="FILE", type=Path, help="a scenario file (.toml)")
+    command.flag("--json", help="print one JSON object for each file, one a line")
     return command
+
+
+class Problem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A mistake in a file: what is wrong, where, what was found, what is allowed, and what to type next."""
+
+    what: str
+    where: str | None = None
+    line: int | None = None
+    got: str | None = None
+    allowed: str | None = None
+    next: str | None = None
+
+
+class CheckedFile(msgspec.Struct, frozen=True, kw_only=True):
+    """A scenario file: what it describes, or its problems. A file without problems is valid."""
+
+    file: str
+    valid: bool
+    scenario: str | None = None
+    steps: int | None = None
+    kafka: tuple[str, ...] = ()
+    problems: tuple[Problem, ...] = ()
 
 
 def run(args: Args) -> ExitCode:
@@ -28,9 +53,27 @@ def run(args: Args) -> ExitCode:
         try:
             scenario = load(file, strict=True)
         except EbbtideError as error:
-            print(f"error: {error.render()}", file=sys.stderr)
             code = ExitCode.USAGE
+            if args.json:
+                found = error.problems if isinstance(error, Problems) else (error,)
+                _print_json(CheckedFile(file=str(file), valid=False, problems=tuple(map(_problem, found))))
+            else:
+                print(f"error: {error.render()}", file=sys.stderr)
         else:
-            steps = plural(len(scenario.steps), "step")
-            print(f"{file}: ok, {scenario.name}: {steps} on Kafka {', '.join(scenario.kafka)}")
+            if args.json:
+                kafka, steps = tuple(scenario.kafka), len(scenario.steps)
+                _print_json(CheckedFile(file=str(file), valid=True, scenario=scenario.name, steps=steps, kafka=kafka))
+                continue
+            many = plural(len(scenario.steps), "step")
+            print(f"{file}: ok, {scenario.name}: {many} on Kafka {', '.join(scenario.kafka)}")
     return code
+
+
+def _problem(error: EbbtideError) -> Problem:
+    return Problem(
+        what=error.what, where=error.where, line=error.line, got=error.got, allowed=error.allowed, next=error.next
+    )
+
+
+def _print_json(file: CheckedFile) -> None:
+    print(msgspec.json.encode(file).decode())

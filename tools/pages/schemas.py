@@ -1,0 +1,63 @@
+"""Writes docs/schemas/NAME.json, the JSON Schemas of what verbs print with --json, and the table of docs/json.md.
+
+`python -m tools.pages.schemas` needs no run.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from harness.cli.json_outputs import JsonOutput, json_outputs
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+
+_HEAD = """# JSON output
+
+With `--json`, a verb prints data instead of text. Progress and errors go to stderr, and exit codes are
+the same. `cluster up`, `run`, `replay` and `shrink` print their object at the end.
+
+Each output has a [JSON Schema](https://json-schema.org). Its keys stay within a major version of
+Ebbtide, and new keys may be added. Unknown values are null, or their keys are missing.
+
+| verbs | prints | schema |
+|---|---|---|
+"""
+
+
+def schema_of(output: JsonOutput) -> bytes:
+    """Return the schema of an output, of one line where it has several."""
+    kind = list[output.type] if output.shape == "one array" else output.type  # type: ignore[name-defined]
+    schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", **msgspec.json.schema(kind)}
+    return msgspec.json.format(msgspec.json.encode(schema, order="sorted"), indent=2) + b"\n"
+
+
+def page() -> str:
+    """Return the page that lists the outputs."""
+    rows = [
+        f"| {', '.join(f'`{verb}`' for verb in one.verbs)} | {one.shape} | [{one.name}.json](schemas/{one.name}.json) |"
+        for one in json_outputs()
+    ]
+    return _HEAD + "\n".join(rows) + "\n| `advise` | one object | [in words](advise.md#the-json) |\n"
+
+
+def files() -> Mapping[Path, bytes]:
+    """Return the content of every file, by its path below docs/."""
+    schemas = {Path("schemas", f"{one.name}.json"): schema_of(one) for one in json_outputs()}
+    return {Path("json.md"): page().encode(), **schemas}
+
+
+def main() -> int:
+    """Write the files."""
+    for path, content in files().items():
+        target = DOCS / path
+        target.parent.mkdir(exist_ok=True)
+        target.write_bytes(content)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
