@@ -21,6 +21,7 @@ __all__ = [
     "Chaos",
     "KafkaCluster",
     "RunRecord",
+    "Watch",
     "broker",
     "brokers",
     "clients",
@@ -94,6 +95,7 @@ _LOADED_LATER = {
     "Chaos": "ebbtide.pytest_plugin.chaos",
     "KafkaCluster": "ebbtide.pytest_plugin.kafka_cluster",
     "RunRecord": "ebbtide.pytest_plugin.run_record",
+    "Watch": "ebbtide.pytest_plugin.watching",
 }
 
 

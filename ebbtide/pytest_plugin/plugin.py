@@ -6,7 +6,7 @@ They import Ebbtide only when a test uses it.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -26,6 +26,7 @@ from ebbtide.pytest_plugin.markers import (
 from ebbtide.pytest_plugin.runner import CommandFailed
 from ebbtide.pytest_plugin.session import WORKER_KEPT, JudgedTest, Plugin, call_or_fail, uses_clusters, why_too_parallel
 from ebbtide.pytest_plugin.settings import WORKER_SEED, add_options, read_settings
+from ebbtide.pytest_plugin.watching import Watch, start_watch
 
 if TYPE_CHECKING:
     from ebbtide.pytest_plugin.chaos import Chaos
@@ -284,6 +285,30 @@ def chaos(request: pytest.FixtureRequest, kafka_version: str) -> Iterator[Chaos]
     judged.finish = lambda: plugin.runner.judge_chaos(cluster, lease)
     yield cluster
     call_or_fail(lambda: plugin.release_cluster(lease, failed=item.nodeid in plugin.failed))
+
+
+@pytest.fixture
+def kafka_watch(request: pytest.FixtureRequest) -> Iterator[Callable[..., Watch]]:
+    """A function that starts a watch of a cluster which the test brought up itself.
+
+    Its record is judged after the test.
+    """
+    plugin, item = request.config.stash[PLUGIN], request.node
+    started: list[Watch] = []
+
+    def start(bootstrap: str, **settings: Any) -> Watch:
+        if started:
+            pytest.fail("a test has one watch", pytrace=False)
+        runs = plugin.settings.runs
+        watch = call_or_fail(lambda: start_watch(bootstrap, **{"runs": runs, **settings}))
+        started.append(watch)
+        judged = item.stash[_JUDGED] = JudgedTest()
+        judged.finish = watch.finish
+        return watch
+
+    yield start
+    for watch in started:
+        watch.close()
 
 
 @pytest.fixture

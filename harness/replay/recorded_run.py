@@ -121,6 +121,13 @@ def load_run(folder: Path) -> LoadedRun:
     """
     manifest = read_run(folder)
     check_run_id(folder, manifest)
+    if manifest.watch is not None:
+        raise UsageError(
+            "a watch cannot be repeated: Ebbtide did not break this cluster, and does not know how to",
+            where=str(folder),
+            allowed="the record of a run",
+            next=f"ebbtide analyze {shlex.quote(str(folder))}",
+        )
     if not (folder / SCENARIO).is_file():
         raise UsageError(
             "the record does not say what was run: scenario.toml is missing",

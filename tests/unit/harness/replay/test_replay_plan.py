@@ -10,6 +10,7 @@ from plain_steps import step_of, trigger_of
 from replay_records import LOST, SAVED, Rows, changed_copy
 
 from ebbtide.errors import UsageError
+from ebbtide.record.manifest import WatchFacts, read_manifest, write_manifest
 from ebbtide.record.steps import read_steps, write_steps
 from harness.replay.plan import plan
 from harness.replay.recorded_run import LoadedRun, load_run
@@ -146,6 +147,13 @@ def test_the_same_seed_draws_the_same_names() -> None:
 def test_a_record_that_does_not_say_what_was_run_is_refused(copy: Path) -> None:
     (copy / "scenario.toml").unlink()
     with pytest.raises(UsageError, match=r"scenario\.toml is missing"):
+        load_run(copy)
+
+
+def test_a_watch_of_somebody_elses_cluster_is_refused(copy: Path) -> None:
+    manifest = msgspec.structs.replace(read_manifest(copy), watch=WatchFacts())
+    write_manifest(copy, manifest)
+    with pytest.raises(UsageError, match="a watch cannot be repeated"):
         load_run(copy)
 
 

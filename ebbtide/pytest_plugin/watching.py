@@ -1,0 +1,143 @@
+"""The `kafka_watch` fixture: a watch of a cluster that the test brought up itself.
+
+The test starts its cluster with testcontainers, compose or otherwise, starts the watch, and breaks the cluster. After
+the test the watch reads everything, and its record is judged.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from ebbtide.command import COMMAND
+from ebbtide.pytest_plugin.run_record import RunRecord, read_record
+from ebbtide.pytest_plugin.runner import CommandFailed
+
+START_TIMEOUT_S = 120.0
+END_TIMEOUT_S = 600.0
+"""For the final read, the replicas' logs and the judgement."""
+_TAIL_LINES = 20
+_BEGUN, _NAMED = "watching for", "watch "
+
+PROMISE = """
+[topics.t]
+partitions = {partitions}
+replication_factor = {replication_factor}
+min_isr = {min_isr}
+
+[[producers]]
+id = 1
+topic = "t"
+rate_per_s = {rate_per_s}
+
+[[consumers]]
+id = 1
+topics = ["t"]
+
+[[predictions]]
+kafka = ">=3.3"
+clause = "a test of the user: nothing that was committed is lost"
+loss = {{ committed = "none" }}
+"""
+"""The workload of a watch for which the test gives none."""
+
+
+class Watch:
+    """A watch that goes on. `record` is the folder of its run record."""
+
+    def __init__(self, words: Sequence[str], runs: Path, command: Sequence[str]) -> None:
+        """Start it, and return once its clients send. Raises `CommandFailed`."""
+        self._command = tuple(command)
+        descriptor, log = tempfile.mkstemp(prefix="ebbtide-watch-")
+        self._log = Path(log)
+        with os.fdopen(descriptor, "wb") as output:
+            self._process = subprocess.Popen(
+                words, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
+            )
+        try:
+            self._await(lambda: _BEGUN in self._output(), START_TIMEOUT_S, "the watch to begin")
+        except BaseException:
+            self.close()
+            raise
+        named = next(line for line in self._output().splitlines() if _NAMED in line)
+        self.record = runs / named.partition(_NAMED)[2].strip()
+
+    def mark(self, text: str) -> None:
+        """Note what the test does to the cluster now, as a step of the record. Raises `CommandFailed`."""
+        self._say("mark", text)
+
+    def finish(self) -> RunRecord:
+        """End the watch with the final read, and return the judged record. Raises `CommandFailed`."""
+        if self._process.poll() is None:
+            self._say("end")
+        self._await(lambda: self._process.poll() is not None, END_TIMEOUT_S, "the watch to end")
+        if self._process.returncode > 2:
+            raise CommandFailed(self._tail())
+        return read_record(self.record)
+
+    def close(self) -> None:
+        """End the watch at once; it deletes its topic. Does nothing if it has ended."""
+        if self._process.poll() is None:
+            self._process.terminate()
+            self._process.wait()
+        self._log.unlink(missing_ok=True)
+
+    def _say(self, *words: str) -> None:
+        done = subprocess.run(
+            [*self._command, "watch", *words, "--record", str(self.record)], capture_output=True, text=True, check=False
+        )
+        if done.returncode:
+            raise CommandFailed(done.stderr.strip() or self._tail())
+
+    def _await(self, condition: Callable[[], bool], timeout_s: float, awaited: str) -> None:
+        from ebbtide.waiting import WaitExpired, wait_until
+
+        def holds() -> bool:
+            if condition():
+                return True
+            if self._process.poll() is not None:
+                raise CommandFailed(self._tail(), mistake=self._process.returncode == 4)
+            return False
+
+        try:
+            wait_until(holds, awaited=awaited, timeout_s=timeout_s, last_seen=self._tail, poll_s=0.1)
+        except WaitExpired as error:
+            raise CommandFailed(str(error)) from None
+
+    def _output(self) -> str:
+        return self._log.read_text(errors="replace")
+
+    def _tail(self) -> str:
+        return "\n".join(self._output().splitlines()[-_TAIL_LINES:])
+
+
+def start_watch(
+    bootstrap: str,
+    *,
+    runs: Path,
+    controllers: str | None = None,
+    command_config: Path | None = None,
+    kafka: str | None = None,
+    workload: Path | None = None,
+    at_most: str = "1h",
+    command: Sequence[str] = COMMAND,
+    **topic: Any,
+) -> Watch:
+    """Start a watch of the cluster at `bootstrap`.
+
+    `workload` is a scenario file without steps. Without it, `topic` may have partitions, replication_factor, min_isr
+    and rate_per_s, and any committed loss fails the test. Raises `CommandFailed`.
+    """
+    options = {"--controllers": controllers, "--command-config": command_config, "--kafka": kafka}
+    words = [*command, "watch", "--bootstrap", bootstrap, "--for", at_most, "--runs", str(runs), "--json"]
+    words += [str(word) for flag, value in options.items() if value is not None for word in (flag, value)]
+    with tempfile.TemporaryDirectory(prefix="ebbtide-") as folder:
+        if workload is None:
+            workload = Path(folder, "watch.toml")
+            settings = {"partitions": 1, "replication_factor": 3, "min_isr": 2, "rate_per_s": 50}
+            workload.write_text(PROMISE.format(**settings | topic))
+        return Watch([*words, str(workload)], runs, command)

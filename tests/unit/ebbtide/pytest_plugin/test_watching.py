@@ -1,0 +1,93 @@
+"""The watch of a test's own cluster, with a stand-in for the command."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from fake_runner import ENDS, write_record
+
+from ebbtide.pytest_plugin.runner import CommandFailed
+from ebbtide.pytest_plugin.watching import Watch, start_watch
+
+COMMAND = """
+import sys, time
+from pathlib import Path
+
+words = sys.argv[1:]
+folder = Path({folder!r})
+with (folder / "said").open("a") as file:
+    file.write(" ".join(words) + "\\n")
+if words[1] == "end":
+    (folder / "end").touch()
+elif words[1] != "mark":
+    workload = Path(words[-1])
+    (folder / "workload").write_text(workload.read_text())
+    if {refuses!r}:
+        print("error: no broker answers")
+        sys.exit(4)
+    print("   0.1s  watch the-run", flush=True)
+    print("   0.2s  watching for 3600 s; to note", flush=True)
+    while not (folder / "end").exists():
+        time.sleep(0.01)
+    sys.exit({code})
+"""
+
+
+def stand_in(folder: Path, *, refuses: bool = False, code: int = 0) -> tuple[str, ...]:
+    script = folder / "command.py"
+    script.write_text(COMMAND.format(folder=str(folder), refuses=refuses, code=code))
+    return (sys.executable, str(script))
+
+
+def started(folder: Path, **settings: object) -> Watch:
+    command = stand_in(folder, code=settings.pop("code", 0))  # type: ignore[arg-type]
+    return start_watch("b:9092", runs=folder, command=command, **settings)  # type: ignore[arg-type]
+
+
+def said(folder: Path) -> list[str]:
+    return (folder / "said").read_text().splitlines()
+
+
+def test_marks_reach_the_watch_and_its_judged_record_is_returned(tmp_path: Path) -> None:
+    watch = started(tmp_path, controllers="c:9093", kafka="4.3.1")
+    watch.mark("rolled broker 1")
+    write_record(tmp_path / "the-run", "4.3.1", 1, ENDS["holds"])
+    run = watch.finish()
+    watch.close()
+    assert run.outcome == "as-predicted"
+    begun, mark, end = said(tmp_path)
+    assert "--bootstrap b:9092" in begun
+    assert "--controllers c:9093 --kafka 4.3.1" in begun
+    assert mark == f"watch mark rolled broker 1 --record {tmp_path / 'the-run'}"
+    assert end.startswith("watch end")
+
+
+def test_without_a_workload_no_committed_loss_is_promised(tmp_path: Path) -> None:
+    started(tmp_path, partitions=4).close()
+    workload = (tmp_path / "workload").read_text()
+    assert "partitions = 4" in workload
+    assert 'committed = "none"' in workload
+
+
+def test_a_cluster_that_cannot_be_watched_is_a_mistake_of_the_test(tmp_path: Path) -> None:
+    with pytest.raises(CommandFailed, match="no broker answers") as caught:
+        start_watch("b:9092", runs=tmp_path, command=stand_in(tmp_path, refuses=True))
+    assert caught.value.mistake
+
+
+def test_a_watch_that_failed_is_the_harness_failing(tmp_path: Path) -> None:
+    watch = started(tmp_path, code=3)
+    with pytest.raises(CommandFailed, match="watching for"):
+        watch.finish()
+    watch.close()
+
+
+def test_the_default_workload_is_one_that_a_watch_takes(tmp_path: Path) -> None:
+    from harness.watch.plan import read_workload
+
+    started(tmp_path).close()
+    path = tmp_path / "watch.toml"
+    path.write_text((tmp_path / "workload").read_text())
+    assert read_workload(path) is not None
