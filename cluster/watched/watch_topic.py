@@ -12,18 +12,23 @@ from pathlib import Path
 import msgspec
 from kafka.errors import for_code
 from kafka.protocol.admin import CreateTopicsRequest, CreateTopicsResponse
+from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 
 from cluster.kafka_api.admin_requests import DeleteTopic, ask
 from cluster.kafka_api.connection import NONE, BrokerConnection, WireError
 from cluster.snapshot.secure_connection import SecureConnection
 from cluster.snapshot.security import Security, security_from
-from ebbtide.errors import EbbtideError, HarnessError
+from ebbtide.errors import EbbtideError, HarnessError, UsageError
 
 PREFIX = "ebbtide-watch-"
 _CREATE_TOPICS_VERSION = 5
 """The first version in which Kafka chooses the replicas by the racks, and the counts may be given."""
 _EXISTS, _DENIED = 36, frozenset({29, 31})
 _CONNECT_S, _ANSWER_S, _TRIES_S = 2.0, 10.0, 2.0
+_METADATA_VERSION = 8
+_NEEDED = {"Read": 3, "Write": 4, "Delete": 6, "Describe": 8}
+"""Kafka's codes of the operations, which are the bits of an answer."""
+_NOT_SAID = -(1 << 31)
 _GONE = ("NONE", "UNKNOWN_TOPIC_OR_PARTITION")
 
 
@@ -84,7 +89,8 @@ def make_topic(
 ) -> None:
     """Ask a broker once to make a topic; Kafka chooses the replicas.
 
-    Raises `FileExistsError` for a topic that exists, `HarnessError` with Kafka's reason, `WireError` without an answer.
+    Raises `FileExistsError` for a topic that exists, `UsageError` for a user who may not make it, `HarnessError` with
+    Kafka's reason otherwise, and `WireError` without an answer.
     """
     kind = CreateTopicsRequest.CreatableTopic
     wish = CreateTopicsRequest(
@@ -106,7 +112,7 @@ def make_topic(
     if answer.error_code != NONE:
         said = f"{for_code(answer.error_code).message} {answer.error_message or ''}".rstrip()
         is_denied = answer.error_code in _DENIED
-        raise HarnessError(
+        raise (UsageError if is_denied else HarnessError)(
             f"Kafka refuses to make the topic {name}",
             where=broker.address,
             got=said,
@@ -114,3 +120,22 @@ def make_topic(
             if is_denied
             else None,
         )
+
+
+def missing_rights(broker: BrokerConnection, name: str) -> list[str]:
+    """Return the operations on the topic that this user lacks and a watch needs. Raises `WireError`.
+
+    Empty also where the broker does not say.
+    """
+    wish = MetadataRequest(
+        topics=[MetadataRequest.MetadataRequestTopic(name=name)],
+        allow_auto_topic_creation=False,
+        include_cluster_authorized_operations=False,
+        include_topic_authorized_operations=True,
+    )
+    (answer,) = broker.ask(wish, MetadataResponse, _METADATA_VERSION).topics
+    if answer.error_code in _DENIED:
+        return ["Describe"]
+    if answer.error_code != NONE or answer.topic_authorized_operations == _NOT_SAID:
+        return []
+    return [word for word, bit in _NEEDED.items() if not answer.topic_authorized_operations >> bit & 1]

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 from cluster.host.ledger import Ledger
 from cluster.kafka_api.connection import BrokerConnection, WireError
-from cluster.watched.watch_topic import WatchTopic, connection_to, make_topic
-from ebbtide.errors import HarnessError
+from cluster.watched.watch_topic import PREFIX, WatchTopic, connection_to, make_topic, missing_rights
+from ebbtide.errors import HarnessError, UsageError
 from ebbtide.logs.segments import TopicPartition
 from ebbtide.scenario.model import TopicSpec
 from ebbtide.waiting import wait_until
@@ -70,6 +70,24 @@ class OwnTopics:
                     raise HarnessError("a broker got the request and did not answer", got=str(error)) from None
                 return
         raise HarnessError(f"no broker makes the topic {name}", got=seen)
+
+    def check_rights(self) -> None:
+        """Raise `UsageError` if this user may not do what a watch does with its topics."""
+        for address in self._addresses:
+            try:
+                with self._connect(address) as broker:
+                    missing = [right for name in self._topics for right in missing_rights(broker, name)]
+            except WireError:
+                continue
+            if missing:
+                raise UsageError(
+                    "this user lacks rights on the topic of the watch",
+                    where=", ".join(self._topics),
+                    got=f"no {', '.join(dict.fromkeys(missing))}",
+                    allowed="Create, Describe, Read, Write and Delete on topics with the prefix " + PREFIX,
+                    next="docs/watch.md has the rights",
+                )
+            return
 
     def await_leaders(self, timeout_s: float, look: Callable[[], None]) -> None:
         """Wait until each partition has a leader, and call `look` meanwhile.

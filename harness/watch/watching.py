@@ -138,6 +138,7 @@ class _Watch:
                     for name in self.scenario.topics:
                         self.topics.make(ledger, name)
                         self.display.note(f"made the topic {name}; it is deleted when the watch ends")
+                    self.topics.check_rights()
                     self.topics.await_leaders(_TOPIC_S, self._look_at_log)
                 with self._time_phase("start clients"):
                     workload.use_topics(self.cluster.brokers)

@@ -15,8 +15,8 @@ from cluster.host.processes import ProcessId
 from cluster.kafka_api.admin_requests import AdminAnswer, DeleteTopic
 from cluster.kafka_api.connection import BrokerConnection, WireError
 from cluster.watched import watch_topic
-from cluster.watched.watch_topic import WatchTopic, make_topic
-from ebbtide.errors import HarnessError
+from cluster.watched.watch_topic import WatchTopic, make_topic, missing_rights
+from ebbtide.errors import HarnessError, UsageError
 
 TOPIC = WatchTopic(run_id="r", name="ebbtide-watch-ab12-t", bootstrap=("a:1", "b:2"))
 DEAD = ProcessId(pid=1 << 22, start_ticks=0, boot_id="none")
@@ -115,7 +115,12 @@ class Answer(msgspec.Struct):
 
 
 @pytest.mark.parametrize(
-    ("code", "kind", "said"), [(36, FileExistsError, "exists"), (29, HarnessError, "TOPIC_AUTHORIZATION_FAILED")]
+    ("code", "kind", "said"),
+    [
+        (36, FileExistsError, "exists"),
+        (44, HarnessError, "POLICY_VIOLATION"),
+        (29, UsageError, "TOPIC_AUTHORIZATION_FAILED"),
+    ],
 )
 def test_kafkas_refusal_to_make_the_topic_says_what_to_do(
     monkeypatch: pytest.MonkeyPatch, code: int, kind: type[Exception], said: str
@@ -127,3 +132,30 @@ def test_kafkas_refusal_to_make_the_topic_says_what_to_do(
     broker = BrokerConnection("a:1", connect_timeout_s=1, request_timeout_s=1)
     with pytest.raises(kind, match=said):
         make_topic(broker, TOPIC.name, partitions=1, replication_factor=3, config={})
+
+
+class OneTopic(msgspec.Struct):
+    """One topic's answer to Metadata."""
+
+    topic_authorized_operations: int
+    error_code: int = 0
+
+
+@pytest.mark.parametrize(
+    ("bits", "error", "missing"),
+    [
+        (1 << 3 | 1 << 4 | 1 << 6 | 1 << 8, 0, []),
+        (1 << 3 | 1 << 8, 0, ["Write", "Delete"]),
+        (-(1 << 31), 0, []),
+        (-(1 << 31), 29, ["Describe"]),
+    ],
+)
+def test_the_rights_that_a_user_lacks_are_named(
+    monkeypatch: pytest.MonkeyPatch, bits: int, error: int, missing: list[str]
+) -> None:
+    class Metadata(msgspec.Struct):
+        topics: list[OneTopic]
+
+    monkeypatch.setattr(BrokerConnection, "ask", lambda *_: Metadata([OneTopic(bits, error)]))
+    broker = BrokerConnection("a:1", connect_timeout_s=1, request_timeout_s=1)
+    assert missing_rights(broker, TOPIC.name) == missing
