@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol
 import msgspec
 
 from cluster.runtime.base import Runtime
-from ebbtide.kraft.image import MetadataImage
+from ebbtide.kraft.image import MetadataImage, describe
 from ebbtide.scenario.roles import CLIENTS, ConfigResource, Role
 from ebbtide.scenario.steps.step import StepSpec, target_of
 from ebbtide.scenario.steps.table import KINDS, NEEDS_A_SOUND_VOLUME, StepKind
@@ -122,6 +122,26 @@ class Injector:
         if node not in self.troubled:
             return None
         return unproven_effect(f"the volume of {self.node_names([node])} is in trouble already: use mend-disk first")
+
+    def await_whole_isr(self, node: int, timeout_s: float) -> None:
+        """Wait until the node is ready, and the ISR of every partition is whole. Raises `WaitExpired`."""
+
+        def unsettled_partitions() -> list[str]:
+            rows = self.view.image.partitions.values()
+            return [describe(row) for row in rows if row.leader < 0 or set(row.isr) != set(row.replicas)]
+
+        def is_isr_full() -> bool:
+            self.poll()
+            return not unsettled_partitions()
+
+        self.runtime.wait_ready([node], timeout_s)
+        wait_until(
+            is_isr_full,
+            awaited="the whole ISR",
+            timeout_s=timeout_s,
+            last_seen=lambda: "; ".join(unsettled_partitions()),
+            poll_s=0.05,
+        )
 
     def nodes_to_start(self) -> tuple[int, ...]:
         """Return the nodes that a step left down."""

@@ -13,18 +13,16 @@ from pathlib import Path
 
 from cluster.host.processes import cpu_ns_since, state_of, thread_cpu_ns
 from cluster.runtime.base import Runtime
+from cluster.runtime.jvm import CLEAN_EXIT_CODES
 from ebbtide.errors import StepImpossible
-from ebbtide.kraft.image import describe
-from ebbtide.scenario.steps.process import RestartStep, RollingStep
+from ebbtide.scenario.steps.process import RestartStep, RollingStep, UpgradeStep
 from ebbtide.scenario.steps.table import StepKind
 from ebbtide.waiting import WaitExpired, wait_until
 from faults.base import Effect, Part, carry_out_part, compose_effect, proven_effect, unproven_effect
 from faults.injector import Family, Injector, Plan
+from faults.upgrade import Upgrades
 
 PROBE_TIMEOUT_S = 5.0
-
-CLEAN_EXIT_CODES = (0, 128 + signal.SIGTERM)
-"""The exit codes of a JVM after SIGTERM: 143 once its shutdown hooks have run."""
 
 
 def kill(runtime: Runtime, node_id: int) -> Effect:
@@ -111,6 +109,7 @@ class ProcessFaults:
     def __init__(self, injector: Injector) -> None:
         self._injector = injector
         self._runtime = injector.runtime
+        self._upgrades = Upgrades(injector)
 
     @property
     def family(self) -> Family:
@@ -123,7 +122,11 @@ class ProcessFaults:
                 "resume": self._resume,
                 "start": self._start,
             },
-            plans={RestartStep: self._plan_restart, RollingStep: self._plan_rolling},
+            plans={
+                RestartStep: self._plan_restart,
+                RollingStep: self._plan_rolling,
+                UpgradeStep: self._plan_upgrade,
+            },
         )
 
     def _inject(self, kind: StepKind, node: int) -> Effect:
@@ -161,6 +164,9 @@ class ProcessFaults:
     def _plan_rolling(self, step: RollingStep) -> Plan:
         return self._injector.plan_on_target(step, partial(self._roll_nodes, step))
 
+    def _plan_upgrade(self, step: UpgradeStep) -> Plan:
+        return self._upgrades.plan(step)
+
     def _restart(self, nodes: tuple[int, ...]) -> Effect:
         """Stop each node cleanly and start it, unless its stop was not clean."""
         parts: list[Part] = []
@@ -183,31 +189,13 @@ class ProcessFaults:
                 break
             parts.append(self._part("start", node))
             try:
-                self._await_whole(node, step.deadline_s)
+                self._injector.await_whole_isr(node, step.deadline_s)
             except WaitExpired as expired:
                 return compose_effect(parts, why=f"after {self._injector.node_names([node])}: {expired}")
         return compose_effect(parts)
 
     def _part(self, kind: StepKind, node: int) -> Part:
         return carry_out_part(kind, (node,), partial(self._injector.inject, kind, node))
-
-    def _await_whole(self, node: int, timeout_s: float) -> None:
-        def unsettled_partitions() -> list[str]:
-            rows = self._injector.view.image.partitions.values()
-            return [describe(row) for row in rows if row.leader < 0 or set(row.isr) != set(row.replicas)]
-
-        def is_isr_full() -> bool:
-            self._injector.poll()
-            return not unsettled_partitions()
-
-        self._runtime.wait_ready([node], timeout_s)
-        wait_until(
-            is_isr_full,
-            awaited="the whole ISR",
-            timeout_s=timeout_s,
-            last_seen=lambda: "; ".join(unsettled_partitions()),
-            poll_s=0.05,
-        )
 
 
 def _running_pid(runtime: Runtime, node_id: int) -> int:

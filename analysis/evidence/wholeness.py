@@ -26,13 +26,14 @@ from ebbtide.errors import EbbtideError, UsageError
 from ebbtide.record.clients import CLIENTS_DIR
 from ebbtide.record.files import RAW_DIR, WITNESS_DIR
 from ebbtide.record.manifest import ACKS, MANIFEST, Manifest
-from ebbtide.record.steps import STEPS
+from ebbtide.record.steps import STEPS, read_steps, split_composed_steps
 from ebbtide.record.sums import changed_files, files_below, missing_files, read_sums
 from ebbtide.record.tables import TABLES, table_files
 from ebbtide.releases import first_with
 from ebbtide.scenario.model import Scenario
 from ebbtide.scenario.parse import load
 from ebbtide.scenario.steps.admin import DeleteTopicStep
+from ebbtide.scenario.steps.process import StartStep
 from ebbtide.scenario.write import SCENARIO
 from ebbtide.untrusted.files import is_file, read_file
 from ebbtide.untrusted.parquet import footer_of, read_rows
@@ -100,6 +101,7 @@ def gaps(record: Path, manifest: Manifest) -> tuple[Gap, ...]:
             found += _gaps_by_keys(keys)
             found += _gaps_by_scenario(record, manifest)
             found += _gaps_by_configs(record, manifest)
+            found += _gaps_by_upgrades(record, manifest)
     return tuple({one.what: one for one in reversed(found)}.values())[::-1]
 
 
@@ -278,6 +280,7 @@ def _manifest_and_scenario(scenario: Scenario, manifest: Manifest) -> Iterator[t
     cluster, nodes = scenario.cluster, manifest.topology
     if manifest.watch is None:
         yield "the nodes", (len(nodes.controllers), len(nodes.brokers)), (cluster.controllers, cluster.brokers)
+    yield "the first release", manifest.release_path[0], cluster.formed_on or scenario.kafka[0]
     yield (
         "the topics",
         {name: (one.partitions, one.replication_factor, one.min_isr) for name, one in manifest.topics.items()},
@@ -296,6 +299,20 @@ def _manifest_and_scenario(scenario: Scenario, manifest: Manifest) -> Iterator[t
         {name for name in manifest.clients if name.startswith("consumer-")},
         {f"consumer-{one.id}" for one in scenario.consumers},
     )
+
+
+def _gaps_by_upgrades(record: Path, manifest: Manifest) -> Iterator[Gap]:
+    """Check that the manifest has the releases that steps moved nodes to."""
+    try:
+        steps = split_composed_steps(read_steps(record) or [])
+    except UsageError:
+        return  # an error of its own
+    for step in steps:
+        to = step.proof.get("to")
+        for node in step.nodes if step.is_a(StartStep) and isinstance(to, str) else ():
+            if to not in [one.kafka for one in manifest.releases.get(str(node), ())]:
+                what = f"release {to} of node {node}"
+                yield Gap("manifest", what, f"manifest.json has no {what}, which steps.jsonl says that it ran")
 
 
 def _gaps_by_configs(record: Path, manifest: Manifest) -> Iterator[Gap]:

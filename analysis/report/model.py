@@ -343,6 +343,7 @@ def _configuration(manifest: Manifest) -> tuple[tuple[str, str], ...]:
 
     rows = [
         ("Kafka", manifest.kafka or "unknown"),
+        ("releases of the nodes", words.releases(manifest) or "-"),
         ("feature levels", words.without_brackets(manifest.features) or "-"),
         ("controllers", words.members(manifest.topology.controllers, "-")),
         ("brokers", words.members(manifest.topology.brokers, "-")),

@@ -50,9 +50,20 @@ UNKNOWN = "?"
 def target(record: Path, manifest: Manifest) -> str | None:
     """Return the release that ran, with the feature levels that were asked for.
 
-    For example `4.3.1:eligible.leader.replicas.version=0`.
+    For example `4.3.1:eligible.leader.replicas.version=0`. After an upgrade it is the way there: `3.9.1 then 4.3.1`.
     """
-    return spell_release(manifest.kafka, requested_levels(record)) if manifest.kafka is not None else None
+    if manifest.kafka is None:
+        return None
+    first, *later = manifest.release_path
+    return " then ".join((spell_release(first, requested_levels(record)), *later))
+
+
+def releases(manifest: Manifest) -> str:
+    """Return which node ran which releases; empty where all ran the same one."""
+    by_path: dict[str, list[int]] = {}
+    for node, each in manifest.releases.items():
+        by_path.setdefault(" then ".join(one.kafka for one in each), []).append(int(node))
+    return "; ".join(f"{nodes(tuple(sorted(ids)))}: {path}" for path, ids in by_path.items())
 
 
 def release_text(target: str) -> str:

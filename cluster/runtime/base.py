@@ -14,6 +14,7 @@ import msgspec
 from cluster.host.links import Cut, LimitCounts, Transfer
 from cluster.host.slow_volume import Pulses
 from cluster.host.volumes import Volume
+from cluster.runtime.releases import NodeReleases
 from cluster.wire.messages import Command, WireEvent
 from ebbtide.scenario.model import NodeRole
 
@@ -157,6 +158,7 @@ class Runtime(Protocol):
     name: str
     nodes: Mapping[int, NodeInfo]
     power_loss_method: PowerLossMethod
+    releases: NodeReleases
 
     @property
     def network(self) -> Network:
@@ -174,6 +176,9 @@ class Runtime(Protocol):
 
     def start(self, node_ids: Sequence[int]) -> None:
         """Start the processes of nodes that are down; returns once they run, ready or not."""
+
+    def require_release(self, kafka: str) -> None:
+        """Raise `HarnessError` if nodes cannot run `kafka` because this host lacks its jars, or its image."""
 
     def wait_ready(self, node_ids: Sequence[int], timeout_s: float) -> None:
         """Wait until each process answers and each broker is registered anew and unfenced.

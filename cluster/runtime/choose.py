@@ -69,7 +69,7 @@ def check_options(asked: Asked, image: str | None, releases: int) -> None:
     if image is not None and asked == "local":
         raise UsageError("--image needs the docker runtime", got="--runtime local")
     if image is not None and releases > 1:
-        raise UsageError("--image names one image, which holds one release", got=f"{releases} releases in --kafka")
+        raise UsageError("--image names one image, which holds one release", got=f"{releases} releases")
 
 
 def choose_runtime(asked: Asked, kafka: str, image: str | None, note: Callable[[str], None]) -> Choice:

@@ -28,6 +28,7 @@ from cluster.runtime.base import DiskReplacement, NodeInfo, PowerLoss, PowerLoss
 from cluster.runtime.jvm import SERVER, TOOL_HEAP_MB, JavaProgram, end_error, tail_of
 from cluster.runtime.log_losses import LogCopies, losses_of_a_whole_disk
 from cluster.runtime.properties import BROKER_PORT, CONTROLLER_PORT, plan_cluster, properties_of, refused_value_error
+from cluster.runtime.releases import NodeReleases
 from cluster.runtime.truncate import cut_to_recovery_points
 from cluster.wire.tap import Taps
 from ebbtide.errors import EbbtideError, HarnessError
@@ -88,7 +89,7 @@ class HostRuntime(ABC):
         self.network = BridgeNetwork(ledger)
         self.wire = Taps(ledger, ports=(BROKER_PORT, CONTROLLER_PORT), logs=folder.absolute() / LOGS_DIR)
         self.power_loss_method: PowerLossMethod = power_loss_method
-        self._kafka = kafka
+        self.releases = NodeReleases(self.nodes, kafka)
         self._folder = folder.absolute()
         self._ledger = ledger
         self._hold_write_back = hold_write_back
@@ -137,6 +138,7 @@ class HostRuntime(ABC):
             if node_id in self._volumes:
                 self._volumes[node_id].write_unsynced()
             self._started_ns[node_id] = time.time_ns()
+            self.releases.note_start(node_id, self._started_ns[node_id])
         self._start_servers(node_ids)
 
     def wait_ready(self, node_ids: Sequence[int], timeout_s: float) -> None:
@@ -277,6 +279,10 @@ class HostRuntime(ABC):
                 _compress(log)
 
     @abstractmethod
+    def require_release(self, kafka: str) -> None:
+        """Raise `HarnessError` if nodes cannot run `kafka`."""
+
+    @abstractmethod
     def _make_node_places(self) -> None:
         """Make what the nodes' processes will run in, before their volumes and files."""
 
@@ -350,7 +356,7 @@ class HostRuntime(ABC):
     def _format_program(self, node: NodeInfo) -> JavaProgram:
         cluster = storage.cluster_id(self._ledger.run_id)
         properties = str(self._properties_file(node))
-        arguments = storage.format_arguments(self._kafka, cluster, properties, self._plan.spec.features)
+        arguments = storage.format_arguments(self.releases[node.id], cluster, properties, self._plan.spec.features)
         return JavaProgram(main=storage.TOOL, arguments=tuple(arguments), heap_mb=TOOL_HEAP_MB)
 
     def _why_not_ready(self, node_ids: Sequence[int]) -> list[str]:

@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cluster.host.ledger import Ledger
-from cluster.images import Image, connect
+from cluster.images import Image, connect, find_image
 from cluster.runtime.base import PowerLossMethod
 from cluster.runtime.cluster import HostRuntime, NodeProcess
 from cluster.runtime.docker_node import ContainerProcess, NodeContainer, Task
+from ebbtide.errors import HarnessError
 from ebbtide.record.files import LOGS_DIR
 from ebbtide.scenario.model import ClusterSpec
 
@@ -27,7 +28,10 @@ REQUEST_TIMEOUT_S = 30
 
 
 class DockerRuntime(HostRuntime):
-    """Nodes run in containers of `image`, which must hold release `kafka`."""
+    """Nodes run in containers of the image of their release.
+
+    Each node begins with `image`, which must hold release `kafka`.
+    """
 
     name = "docker"
 
@@ -50,19 +54,37 @@ class DockerRuntime(HostRuntime):
             power_loss_method=power_loss_method,
             hold_write_back=hold_write_back,
         )
-        self._image = image
+        self._images = {kafka: image}
         self._client: docker.DockerClient | None = None
         self._containers: dict[int, NodeContainer] = {}
+        self._made_for: dict[int, str] = {}
+
+    def require_release(self, kafka: str) -> None:
+        """Raise `HarnessError` if the daemon has no image of the release."""
+        if kafka not in self._images:
+            image = find_image(self._connected(), kafka)
+            if image is None:
+                raise HarnessError(f"no image of Kafka {kafka}", next=f"ebbtide image build {kafka}")
+            self._images[kafka] = image
 
     def _make_node_places(self) -> None:
-        self._client = connect()
-        self._client.api.timeout = REQUEST_TIMEOUT_S
+        self._connected()
+
+    def _connected(self) -> docker.DockerClient:
+        if self._client is None:
+            self._client = connect()
+            self._client.api.timeout = REQUEST_TIMEOUT_S
+        return self._client
 
     def _start_formatting(self, node_ids: Sequence[int]) -> Mapping[int, NodeProcess]:
         self._create([node_id for node_id in node_ids if node_id not in self._containers])
         return self._start(node_ids, "format")
 
     def _start_servers(self, node_ids: Sequence[int]) -> None:
+        outdated = [node_id for node_id in node_ids if self._made_for[node_id] != self.releases[node_id]]
+        for node_id in outdated:
+            self._containers.pop(node_id).remove()
+        self._create(outdated)
         self._processes.update(self._start(node_ids, "run"))
 
     def _namespace(self, node_id: int) -> Path:
@@ -78,12 +100,12 @@ class DockerRuntime(HostRuntime):
             for node_id in node_ids:
                 node = self.nodes[node_id]
                 container = NodeContainer(self._client, self._ledger, node, self._cluster / "gates")
-                self._containers[node_id] = container
+                self._containers[node_id], self._made_for[node_id] = container, self.releases[node_id]
                 made.append(
                     several.submit(
                         container.create,
-                        self._image,
-                        self._kafka,
+                        self._images[self.releases[node_id]],
+                        self.releases[node_id],
                         {"format": self._format_program(node), "run": self._server_program(node)},
                         log=self.log_file(node_id),
                         folders=[self._volume_folder(node), self._properties_file(node), logs],

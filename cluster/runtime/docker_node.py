@@ -65,6 +65,12 @@ class NodeContainer:
         script = _script(self._gate, log, image, kafka, programs)
         self._ledger.make(self._container, lambda: self._create(image, script, [self._gate, *folders]))
 
+    def remove(self) -> None:
+        """Remove the container, whose process has ended, and its gate. Raises `HarnessError`."""
+        with docker_errors(f"remove the container {self._container.name}"):
+            self._ledger.undo(self._container)
+        self._gate.unlink(missing_ok=True)
+
     def start(self) -> ProcessId:
         """Start the container; its process waits at the gate. Raises `HarnessError`."""
         with docker_errors(f"start the container {self._container.name}"):

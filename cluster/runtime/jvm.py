@@ -31,6 +31,9 @@ SERVER = "kafka.Kafka"
 HEAP_MB = 256
 TOOL_HEAP_MB = 96
 
+CLEAN_EXIT_CODES = (0, 128 + signal.SIGTERM)
+"""The exit codes of a JVM after SIGTERM: 143 once its shutdown hooks have run."""
+
 _OPTIONS = (
     # One or two cores and small heaps: parallel collectors and the optimising compiler cost more than they give.
     "-XX:+UseSerialGC",

@@ -13,12 +13,12 @@ from cluster.host.children import Child, start_child
 from cluster.host.ledger import Ledger
 from cluster.runtime.base import NodeInfo, PowerLossMethod
 from cluster.runtime.cluster import HostRuntime, NodeProcess
-from cluster.runtime.jvm import Installation, JavaProgram, java_command
+from cluster.runtime.jvm import Installation, JavaProgram, installation_of, java_command
 from ebbtide.scenario.model import ClusterSpec
 
 
 class LocalRuntime(HostRuntime):
-    """Nodes run from the release's jars with this host's Java."""
+    """Nodes run from the jars of their release with this host's Java; each begins with `installation`."""
 
     name = "local"
 
@@ -40,8 +40,13 @@ class LocalRuntime(HostRuntime):
             power_loss_method=power_loss_method,
             hold_write_back=hold_write_back,
         )
-        self._installation = installation
+        self._installations = {installation.kafka: installation}
         self._namespaces: dict[int, Path] = {}
+
+    def require_release(self, kafka: str) -> None:
+        """Raise `HarnessError` if the release was not fetched."""
+        if kafka not in self._installations:
+            self._installations[kafka] = installation_of(kafka)
 
     def _make_node_places(self) -> None:
         self._scratch.mkdir(parents=True)
@@ -78,6 +83,10 @@ class LocalRuntime(HostRuntime):
         if not os.statvfs(self._scratch).f_flag & os.ST_NOEXEC:
             options.append(f"-Djava.io.tmpdir={self._scratch}")
         command = java_command(
-            self._installation, program.main, program.arguments, heap_mb=program.heap_mb, options=options
+            self._installations[self.releases[node.id]],
+            program.main,
+            program.arguments,
+            heap_mb=program.heap_mb,
+            options=options,
         )
         return start_child(self._ledger, command, name=name, output=self.log_file(node.id), namespace=namespace)

@@ -12,6 +12,13 @@ NO_LEADER_CHANGE = -2
 RECOVERY_STATE_UNCHANGED = -1
 
 
+class SupportedFeature(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The levels of a feature that a registering broker supports."""
+
+    name: str
+    max_supported_version: int
+
+
 class RegisterBrokerRecord(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """API key 0: a broker's registration. `broker_epoch` is this record's own offset."""
 
@@ -20,6 +27,7 @@ class RegisterBrokerRecord(msgspec.Struct, frozen=True, kw_only=True, rename="ca
     broker_epoch: int
     fenced: bool
     in_controlled_shutdown: bool
+    features: tuple[SupportedFeature, ...] = ()
 
 
 class UnregisterBrokerRecord(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

@@ -19,6 +19,7 @@ from ebbtide.kraft import messages as m
 from ebbtide.kraft.records import MetadataRecord
 from ebbtide.logs.segments import TopicPartition
 from ebbtide.record.rows import BrokerEvent, ConfigChange, PartitionState, Row
+from ebbtide.releases.feature_levels import METADATA_VERSION
 
 _NS_PER_MS = 1_000_000
 _TOPIC_RESOURCE, _BROKER_RESOURCE = 2, 4
@@ -135,7 +136,11 @@ class MetadataState:
             events.append("unfenced")
         if new.in_controlled_shutdown:
             events.append("shutting_down")
-        return [self._broker(record, new.broker_id, new.broker_epoch, new.incarnation_id, event) for event in events]
+        rows = [self._broker(record, new.broker_id, new.broker_epoch, new.incarnation_id, event) for event in events]
+        supported = {one.name: one.max_supported_version for one in new.features}
+        rows[0] = msgspec.structs.replace(rows[0], metadata_version=supported.get(METADATA_VERSION))
+        self.brokers[new.broker_id] = rows[-1]
+        return rows
 
     def unregister_broker(self, record: MetadataRecord) -> Sequence[Row]:
         """End a registration."""

@@ -73,6 +73,13 @@ class ProducerSetup(msgspec.Struct, frozen=True, kw_only=True):
     client: str | None = None
 
 
+class NodeRelease(msgspec.Struct, frozen=True, kw_only=True):
+    """A release that a node runs from `started_ns` on, until its next one starts."""
+
+    kafka: str
+    started_ns: TimeNs
+
+
 class FinalOffsets(msgspec.Struct, frozen=True, kw_only=True):
     """Log start and HW of one partition when the final consumer read it."""
 
@@ -110,6 +117,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     - `file_system` is that of the nodes' volumes; null: not known, or the nodes had no volumes.
     - `replay_of` is the run id of the record whose schedule was run again.
     - `topic_ids` has the name of each topic by its id, as Kafka prints ids. Empty: not known.
+    - `kafka` is the release on which the topics were made. `releases` has, by node id and oldest first, each release
+      that the node ran; it is empty where every node ran `kafka` all the time.
     - `ignored_properties`, by their paths in the scenario, had no effect: this release does not know them.
     - `watch`: the cluster was not Ebbtide's own (`ebbtide watch`); null: it was.
     """
@@ -121,6 +130,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     ignored_properties: tuple[str, ...] = ()
     seed: int | None = None
     kafka: str = ""
+    releases: dict[str, tuple[NodeRelease, ...]] = {}
     features: dict[str, int] = {}
     runtime: str = ""
     power_loss_method: str | None = None
@@ -144,6 +154,12 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     raw_omitted: tuple[str, ...] = ()
     torn_journal_bytes: Count = 0
     watch: WatchFacts | None = None
+
+    @property
+    def release_path(self) -> tuple[str, ...]:
+        """Each release that a node ran, in the order in which the first node started on it."""
+        starts = sorted((one.started_ns, one.kafka) for each in self.releases.values() for one in each)
+        return tuple(dict.fromkeys(kafka for _, kafka in starts)) or (self.kafka,)
 
 
 def write_manifest(record: Path, manifest: Manifest) -> None:

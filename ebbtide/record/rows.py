@@ -48,7 +48,8 @@ class PartitionState(msgspec.Struct, frozen=True, kw_only=True):
 class BrokerEvent(msgspec.Struct, frozen=True, kw_only=True):
     """One event of a broker's registration.
 
-    `event`: registered, fenced, unfenced, shutting_down or unregistered.
+    `event`: registered, fenced, unfenced, shutting_down or unregistered. `metadata_version`: the newest that the
+    broker supports, as it says when it registers; None in other events, and in records of earlier Ebbtides.
     """
 
     metadata_offset: int
@@ -57,6 +58,7 @@ class BrokerEvent(msgspec.Struct, frozen=True, kw_only=True):
     broker_epoch: int
     incarnation: str | None = None
     event: str
+    metadata_version: int | None = None
 
 
 class ConfigChange(msgspec.Struct, frozen=True, kw_only=True):

@@ -115,7 +115,9 @@ broker int32
 broker_epoch int64
 incarnation string?
 event string
+metadata_version int16?
 """)
+"""`metadata_version`: the newest one that the broker supports, as it says when it registers; it shows the release."""
 
 CONFIGS = _schema("""
 metadata_offset int64

@@ -167,6 +167,9 @@ _TIMELINE = (
 
 _STEPS = (
     *(Fact(one.counted[0], f"{one.counted[1]}, with proof") for one in KINDS.values() if one.counted is not None),
+    Fact("upgrades", "nodes that a step stopped and started on another release, with proof"),
+    Fact("upgrades-refused", "nodes that refused to run on another release, as the step expected"),
+    Fact("transitions-of-mixed-releases", "partition records that came while nodes ran different releases"),
     Fact("lost-bytes", "bytes that were lost in power losses"),
     Fact("partitions-cut", "network partitions, with proof"),
     Fact("one-way-cuts", "network partitions that left each pair one direction"),

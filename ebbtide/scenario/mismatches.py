@@ -110,7 +110,7 @@ def _step(value: Mapping[str, Any], where: str) -> Iterator[UsageError]:
     meant = meant_keys([key for key in value if key != "step"], fields)
     for key in needed:
         if key not in value and key not in meant:
-            yield UsageError(f"no {key}", where=_at(where, key), allowed=SHOWN[key])
+            yield UsageError(f"no {key}", where=_at(where, key), allowed=SHOWN[word][key])
 
 
 def _trigger(value: Mapping[str, Any], where: str) -> Iterator[UsageError]:

@@ -13,6 +13,7 @@ from typing import Literal, get_args
 import msgspec
 
 from ebbtide.scenario.client_libraries import DEFAULT_LIBRARY, ClientLibrary
+from ebbtide.scenario.steps.process import UpgradeStep
 from ebbtide.scenario.steps.step import StepSpec
 
 Acks = Literal["0", "1", "all"]
@@ -47,7 +48,9 @@ class ClusterSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     Properties are Kafka's, added to the generated ones. `features` are feature levels to format
     with, e.g. `{"eligible.leader.replicas.version": 0}`. `write_back` and `file_system` are of the
-    nodes' volumes; None means held and ext4.
+    nodes' volumes; None means held and ext4. `formed_on` is an earlier release: it formats the cluster, whose
+    nodes are then moved to the run's release, one after the other, before there are topics. Feature levels
+    stay those of `formed_on`, as they do in Kafka.
     """
 
     controllers: int = 1
@@ -59,6 +62,7 @@ class ClusterSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     replica_lag_max_s: float = 4.0
     write_back: WriteBack | None = None
     file_system: FileSystem | None = None
+    formed_on: str | None = None
 
     def properties_of(self, role: NodeRole) -> dict[str, str]:
         """The properties that the scenario sets for nodes of this role."""
@@ -225,3 +229,9 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     steps: tuple[StepSpec, ...] = ()
     predictions: tuple[Prediction, ...] = (PROTOCOL_ALONE,)
     settle_s: float = 60.0
+
+    @property
+    def other_releases(self) -> tuple[str, ...]:
+        """The releases besides that of `kafka` that nodes run during the run."""
+        formed = () if self.cluster.formed_on is None else (self.cluster.formed_on,)
+        return tuple(dict.fromkeys((*formed, *(step.to for step in self.steps if isinstance(step, UpgradeStep)))))

@@ -209,7 +209,7 @@ class _PartReader:
 
     def part(self, raw: Mapping[str, Any], kind: Any, where: str) -> TablePart:
         """The part of a table."""
-        read, torn = self._fields(raw, kind, where)
+        read, torn = self._fields(raw, field_types(kind), where)
         return _with_defaults(kind, raw, read, torn)
 
     def steps(self, raw: Any) -> tuple[StepPart, ...] | None:
@@ -221,9 +221,10 @@ class _PartReader:
     def _step(self, raw: Any, where: str) -> StepPart:
         if not isinstance(raw, dict):
             return StepPart(type=None, kinds=tuple(STEP_TYPES.values()), values={}, unread=frozenset({"name"}))
-        read, torn = self._fields(raw, StepSpec, where)
-        triggers = tuple(self._triggers(raw.get("trigger"), f"{where}.trigger"))
         kind = STEP_TYPES.get(str(raw.get("step")))
+        types = {**field_types(StepSpec), **({} if kind is None else field_types(kind))}
+        read, torn = self._fields(raw, types, where)
+        triggers = tuple(self._triggers(raw.get("trigger"), f"{where}.trigger"))
         part = _with_defaults(kind or StepSpec, raw, read, torn)
         kinds = tuple(_possible_kinds(raw)) if kind is None else (kind,)
         unread = part.unread - {"step"}
@@ -240,10 +241,12 @@ class _PartReader:
             elif kind.bare and self._is_readable(at):
                 yield TablePart.of(from_plain({kind.bare: value}, kind))
 
-    def _fields(self, raw: Mapping[str, Any], kind: Any, where: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    def _fields(
+        self, raw: Mapping[str, Any], types: Mapping[str, Any], where: str
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
         """The fields that were read as a whole, and those of which some elements were."""
         whole, torn = {}, {}
-        for key, type_ in field_types(kind).items():
+        for key, type_ in types.items():
             at = f"{where}.{key}" if where else key
             if key not in raw or at in self._places:
                 continue

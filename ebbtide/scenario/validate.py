@@ -25,6 +25,7 @@ from ebbtide.scenario.validate_order import validate_order
 from ebbtide.scenario.validate_properties import validate_properties
 from ebbtide.scenario.validate_steps import validate_step
 from ebbtide.scenario.validate_triggers import validate_held
+from ebbtide.scenario.validate_upgrades import validate_upgrades
 
 
 def validate(parts: Parts) -> Iterator[UsageError]:
@@ -41,6 +42,7 @@ def validate(parts: Parts) -> Iterator[UsageError]:
     yield from _topics(parts)
     yield from validate_clients(parts)
     yield from _steps(parts)
+    yield from validate_upgrades(parts)
     yield from _predictions(parts)
 
 
@@ -58,7 +60,10 @@ def _cluster(cluster: TablePart, releases: tuple[str, ...]) -> Iterator[UsageErr
     yield from validate_properties(cluster)
     features = cluster.elements("features", {})
     yield from _levels(features)
-    yield from cluster.check(_formatting, releases, features)
+    formed_on = cluster.get("formed_on")
+    if formed_on is not None:
+        yield from put_at("cluster.formed_on", partial(parse_version, formed_on))
+    yield from cluster.check(_formatting, releases if formed_on is None else (formed_on,), features)
     yield from limit_field("cluster", cluster, "brokers", 1, MAX_BROKERS)
     yield from limit_field("cluster", cluster, "session_timeout_s", 1, 60)
     yield from limit_field("cluster", cluster, "replica_lag_max_s", 1, 60)

@@ -20,6 +20,7 @@ from ebbtide.scenario.steps.wire import DuplicateRequestStep
 from ebbtide.scenario.triggers import AfterTrigger, ElrTrigger, OffsetTrigger
 from ebbtide.scenario.validate_features import FEATURES, level_of_no_release
 from ebbtide.scenario.validate_triggers import partition_names
+from ebbtide.scenario.validate_upgrades import upgrade_targets
 from ebbtide.scenario.words import Duration
 
 _PREVIEWS = ("unstable.", "eligible.leader.replicas.")
@@ -31,7 +32,7 @@ def validate_usefulness(parts: Parts) -> Iterator[UsageError]:
 
     What depends on the release is left to an optional step, and a refusal may be what a step is for.
     """
-    releases = _releases(parts)
+    releases = tuple(dict.fromkeys((*_releases(parts), *upgrade_targets(parts))))
     for index, step in enumerate(parts.steps or ()):
         where = f"steps[{index}]"
         if step.trigger is not None and step.trigger.type is AfterTrigger:

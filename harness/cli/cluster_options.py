@@ -211,6 +211,24 @@ def release_of(text: str) -> str:
     return text
 
 
+def upgraded(scenario: Scenario, text: str) -> tuple[Scenario, list[str]]:
+    """Return the scenario on a cluster that --upgrade FROM:TO moves from one release to another, and TO.
+
+    Raises `UsageError` for anything else than two releases.
+    """
+    first, colon, to = text.partition(":")
+    try:
+        if not colon:
+            raise UsageError("not two releases", got=repr(text), allowed="FROM:TO, such as 3.9.1:4.3.1")
+        parse_version(first)
+        parse_version(to)
+    except UsageError as error:
+        error.add_where("--upgrade")
+        raise
+    cluster = replace(scenario.cluster, formed_on=first)
+    return replace(scenario, cluster=cluster), [to]
+
+
 def with_features(scenario: Scenario, words: Sequence[str]) -> Scenario:
     """Return the scenario with the feature levels of the given `NAME=LEVEL` words.
 

@@ -61,13 +61,13 @@ def _add_keys(command: Command, kind: StepKind) -> None:
     needed, possible = keys_of(kind)
     for key in (*needed, *possible):
         if key == "target":
-            command.argument("target", needed=key in needed, metavar="TARGET", help=SHOWN[key])
+            command.argument("target", needed=key in needed, metavar="TARGET", help=SHOWN[kind][key])
             continue
         flag, dest, must = _flag(key), f"step_{key}", key in needed
         if "bool" in types[key]:
-            command.flag(flag, dest=dest, default=None, help=SHOWN[key])
+            command.flag(flag, dest=dest, default=None, help=SHOWN[kind][key])
         else:
-            shown = SHOWN[key] + (" (required)" if must else "")
+            shown = SHOWN[kind][key] + (" (required)" if must else "")
             command.option(flag, dest=dest, metavar=key.upper(), needed=must, help=shown)
 
 
@@ -100,7 +100,9 @@ def _read_step(args: Args) -> StepSpec:
             try:
                 raw[key] = _parse_value(kind, typed)
             except tomllib.TOMLDecodeError:
-                problems.append(UsageError("not a TOML value", where=_flag(key), got=repr(typed), allowed=SHOWN[key]))
+                problems.append(
+                    UsageError("not a TOML value", where=_flag(key), got=repr(typed), allowed=SHOWN[args.kind][key])
+                )
     unread = {str(one.where).removeprefix("--").replace("-", "_") for one in problems}
     problems += [one for one in mismatches(raw, StepSpec) if one.where not in unread]
     if problems:

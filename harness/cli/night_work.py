@@ -106,6 +106,8 @@ def follower(store: Store, night: str, runtime: Runtime, at_once: int) -> Callab
 
     It stops at a time in seconds since the epoch. Another night continues what fails.
     """
+    from ebbtide.scenario.parse import load
+    from ebbtide.scenario.write import SCENARIO
     from harness.cli.judging import open_judge
     from harness.nightly.followup import follow_up
     from harness.nightly.store import Followup
@@ -116,7 +118,10 @@ def follower(store: Store, night: str, runtime: Runtime, at_once: int) -> Callab
     def carry_out(done: FinishedJob, until_s: float) -> Followup:
         try:
             with _log_display(store, night) as display, open_judge([store.runs / str(done.run_id)]) as judge:
-                launch = prepare(LaunchOptions(runs=store.runs, runtime=runtime), [done.job.target.kafka], display.note)
+                others = load(store.runs / str(done.run_id) / SCENARIO).other_releases
+                launch = prepare(
+                    LaunchOptions(runs=store.runs, runtime=runtime), [done.job.target.kafka], display.note, others
+                )
                 return follow_up(
                     store,
                     done,

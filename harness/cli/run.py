@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from cluster.privileges.choice import PrivilegeRequest
 from ebbtide.errors import ExitCode, UsageError
 from harness.cli import completing
-from harness.cli.cluster_options import add_cluster_options, launch_options_of, releases_of, with_features
+from harness.cli.cluster_options import add_cluster_options, launch_options_of, releases_of, upgraded, with_features
 from harness.cli.command import Args, Command
 from harness.cli.run_flow import CheckedRuns, check_runs, run_and_judge, seed_or_new
 
@@ -41,6 +41,12 @@ def command() -> Command:
         metavar="NAME=LEVEL",
         help="format with this feature level instead of the scenario's or the release's default, such as "
         "eligible.leader.replicas.version=1 on 4.0; may be repeated",
+    )
+    command.option(
+        "--upgrade",
+        metavar="FROM:TO",
+        help="form the cluster on release FROM, move it to TO node by node, then run the scenario on TO. Feature "
+        "levels stay those of FROM, as after an upgrade that nobody finalised",
     )
     command.option("--seed", type=int, help="the seed of all random choices (default: a new one)")
     command.flag("--json", help="print each verdict.json as one line; progress goes to stderr")
@@ -78,7 +84,14 @@ def run(args: Args) -> ExitCode:
     from ebbtide.scenario import catalogue
 
     scenario = with_features(catalogue.find(args.scenario), args.feature)
-    releases = list(scenario.kafka) if args.kafka is None else releases_of(args.kafka)
+    if args.upgrade is not None:
+        if args.kafka is not None:
+            raise UsageError(
+                "--upgrade names the releases itself", where="--kafka", got=args.kafka, next="leave it out"
+            )
+        scenario, releases = upgraded(scenario, args.upgrade)
+    else:
+        releases = list(scenario.kafka) if args.kafka is None else releases_of(args.kafka)
     options = launch_options_of(args)
     if args.keep_cluster and len(releases) > 1:
         raise UsageError(

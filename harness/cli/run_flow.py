@@ -37,7 +37,7 @@ class CheckedRuns(msgspec.Struct, frozen=True):
         """Choose runtimes, and fetch what is missing. Raises `EbbtideError`."""
         from harness.runner.launch import prepare
 
-        return prepare(self.options, self.releases, display.note)
+        return prepare(self.options, self.releases, display.note, self.scenario.other_releases)
 
     def requests(self, display: Display, seed: int) -> list[RunRequest]:
         """Prepare the host, and return one run for each release. Raises `EbbtideError`.

@@ -16,8 +16,10 @@ from cluster.runtime.choose import Asked, Choice, check_options, choose_runtime
 from ebbtide.errors import HarnessError, UsageError
 from ebbtide.releases.known_releases import parse_version
 from ebbtide.scenario.model import Scenario
+from ebbtide.scenario.parts import Parts
 from ebbtide.scenario.steps.table import DISK_TROUBLES
 from ebbtide.scenario.validate_features import validate_features
+from ebbtide.scenario.validate_upgrades import validate_upgrades
 from harness.runner.client_tools import require_libraries
 from harness.runner.gates import Gate
 from harness.runner.host import require_folder
@@ -98,17 +100,20 @@ def check(options: LaunchOptions, scenario: Scenario, releases: Sequence[str]) -
     require_libraries(scenario)
     for release in releases:
         parse_version(release)
-        validate_features(release, scenario.cluster)
-    check_options(options.runtime, options.image, len(releases))
+        validate_features(scenario.cluster.formed_on or release, scenario.cluster)
+        _refuse_impossible_upgrades(release, scenario)
+    check_options(options.runtime, options.image, len({*releases, *scenario.other_releases}))
     # Before the host check: a host without volumes lacks only what these steps need.
     _refuse_without_volumes(options, scenario)
     require_host(step.step for step in scenario.steps)
 
 
-def prepare(options: LaunchOptions, releases: Iterable[str], note: Callable[[str], None]) -> Launch:
+def prepare(
+    options: LaunchOptions, releases: Iterable[str], note: Callable[[str], None], others: Iterable[str] = ()
+) -> Launch:
     """Choose a runtime for each release and fetch what is missing.
 
-    Reports both to `note`. Raises `EbbtideError`.
+    `others` are the releases that nodes run only after an upgrade. Reports both to `note`. Raises `EbbtideError`.
     """
     from cluster.jars.releases import ensure
 
@@ -117,6 +122,11 @@ def prepare(options: LaunchOptions, releases: Iterable[str], note: Callable[[str
         note(f"power is lost by truncate, not by file system shutdown: {why_not}")
     runtimes = {release: choose_runtime(options.runtime, release, options.image, note) for release in releases}
     local = [release for release, choice in runtimes.items() if choice.name == "local"]
+    for other in set(others) - runtimes.keys():
+        # Nodes stay on the runtime on which they began.
+        if any(choice.name == "docker" for choice in runtimes.values()):
+            choose_runtime("docker", other, None, note)
+        local += [other] if local else []
     ensure(local, lambda event: note(f"Kafka {event.version}: {event.phase}"))
     return Launch(
         runs=options.runs,
@@ -124,6 +134,13 @@ def prepare(options: LaunchOptions, releases: Iterable[str], note: Callable[[str
         power_loss_method=method,
         hold_write_back=not options.keep_write_back,
     )
+
+
+def _refuse_impossible_upgrades(kafka: str, scenario: Scenario) -> None:
+    problems = list(validate_upgrades(Parts.of(msgspec.structs.replace(scenario, kafka=(kafka,)))))
+    if problems:
+        problems[0].where = f"{scenario.name} on Kafka {kafka}, {problems[0].where}"
+        raise problems[0]
 
 
 def _refuse_without_volumes(options: LaunchOptions, scenario: Scenario) -> None:

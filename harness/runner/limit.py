@@ -11,7 +11,7 @@ from __future__ import annotations
 from cluster.host.writeback import TURN_TIMEOUT_S
 from ebbtide.scenario.steps.admin import RequestStep
 from ebbtide.scenario.steps.network import FlapStep
-from ebbtide.scenario.steps.process import RollingStep
+from ebbtide.scenario.steps.process import RollingStep, UpgradeStep
 from ebbtide.scenario.steps.step import StepSpec
 from harness.runner.gates import Gate
 from harness.runner.run import RunRequest
@@ -23,6 +23,7 @@ Their deadlines take about 6 minutes, doubled for a slow host.
 """
 _SETTLES = 3
 """How many waits take up to `settle_s`: for the nodes, the full ISR, and producers with a count."""
+_CONTROLLERS_MAX = 3
 _ACT_S = 60.0
 """Time for a step besides its own deadlines: a clean stop takes up to 30 s, a probe up to 10 s."""
 
@@ -37,9 +38,9 @@ def limit_s(request: RunRequest) -> float:
 
 def _step_s(step: StepSpec, brokers: int, gate: Gate | None) -> float:
     waits_s = step.deadline_s + (gate.patience_s if gate is not None else 0.0)
-    if isinstance(step, RollingStep):
-        # Each broker: down, up, ready, then the whole ISR.
-        return waits_s + brokers * (_ACT_S + 2 * step.deadline_s)
+    if isinstance(step, RollingStep | UpgradeStep):
+        # Each node: down, up and ready, then the whole ISR.
+        return waits_s + max(brokers, _CONTROLLERS_MAX) * (_ACT_S + 2 * step.deadline_s)
     if isinstance(step, RequestStep):
         # The answer, then its record.
         return waits_s + 2 * step.deadline_s + _ACT_S

@@ -11,7 +11,7 @@ import contextlib
 import secrets
 import shlex
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,16 @@ from cluster.runtime.jvm import ensure_class_archive, installation_of
 from cluster.runtime.properties import FIRST_CONTROLLER
 from ebbtide.errors import Disturbed, EbbtideError, HarnessError
 from ebbtide.record.files import mark_going, write_atomically
-from ebbtide.record.manifest import ACKS, MANIFEST, Manifest, ProducerSetup, TopicSetup, Topology, write_manifest
+from ebbtide.record.manifest import (
+    ACKS,
+    MANIFEST,
+    Manifest,
+    NodeRelease,
+    ProducerSetup,
+    TopicSetup,
+    Topology,
+    write_manifest,
+)
 from ebbtide.record.sums import update_sums, write_sums
 from ebbtide.record.verdict import unfinished_verdict, write_verdict
 from ebbtide.releases.known_releases import parse_version
@@ -125,7 +134,7 @@ class _Run:
     ) -> None:
         require_libraries(self.scenario)
         if isinstance(self.request.runtime, LocalChoice):
-            self._ensure_class_archive()
+            self._ensure_class_archives()
         tools = java_tools(self.scenario, self.request.kafka, self.display.note)
         self._begin_record()
         with self._record_failure(), self._going, Ledger.open(self.run_id, self.record) as ledger:
@@ -139,6 +148,7 @@ class _Run:
                 power_loss_method=self.request.power_loss_method,
                 hold_write_back=self.request.hold_write_back,
             )
+            runtime.releases.follow(self._note_releases)
             session = Session(
                 self._scenario_as_run(),
                 self.draws,
@@ -213,11 +223,12 @@ class _Run:
     def _scenario_as_run(self) -> Scenario:
         return msgspec.structs.replace(self.scenario, kafka=(self.request.kafka,))
 
-    def _ensure_class_archive(self) -> None:
-        installation = installation_of(self.request.kafka)
-        if not installation.archive().is_file():
-            self.display.note(f"Kafka {self.request.kafka}: making a class archive for quick starts (once)")
-        ensure_class_archive(installation)
+    def _ensure_class_archives(self) -> None:
+        for kafka in dict.fromkeys((self.request.kafka, *self.scenario.other_releases)):
+            installation = installation_of(kafka)
+            if not installation.archive().is_file():
+                self.display.note(f"Kafka {kafka}: making a class archive for quick starts (once)")
+            ensure_class_archive(installation)
 
     @contextlib.contextmanager
     def _note_cleanup_failure(self) -> Iterator[None]:
@@ -270,6 +281,9 @@ class _Run:
         with contextlib.suppress(OSError):
             self._amend(status="interrupted", failure="interrupted by a signal")
         self.display.note(f"to judge the run so far: ebbtide analyze {shlex.quote(str(self.record))}")
+
+    def _note_releases(self, releases: Mapping[int, Sequence[NodeRelease]]) -> None:
+        self._amend(releases={str(node): tuple(each) for node, each in sorted(releases.items())})
 
     def _amend(self, **changes: Any) -> None:
         """Write the manifest again with these changes."""

@@ -97,6 +97,10 @@ class Schedule:
         self._carry_out(index, step)
         return self.entries[index]
 
+    def plan(self, step: StepSpec) -> Plan:
+        """Return how a step that is not one of the schedule would be carried out now. Raises `RoleUnresolved`."""
+        return self._faults.plan(step)
+
     def note_down(self, node: int) -> None:
         """Note that a node is down which no step stopped, so that it can be started again."""
         self._faults.down.add(node)

@@ -28,6 +28,7 @@ from ebbtide.waiting import WaitExpired, wait_until
 from faults.wire import nodes_to_intercept
 from harness.runner.display import Display
 from harness.runner.draws import Draws
+from harness.runner.forming import form_on, roll_to
 from harness.runner.gates import Gate
 from harness.runner.node_watch import NodeWatch
 from harness.runner.property_check import properties_to_check, unknown_properties_error
@@ -169,9 +170,7 @@ class Session:
             return self._schedule.run()
 
     def open(self, *, tap_all: bool = False) -> None:
-        """Start the cluster and its clients.
-
-        `tap_all` gives every node a wire proxy, whatever the steps.
+        """Start the cluster and its clients; `tap_all` gives every node a wire proxy, whatever the steps.
 
         Raises `HarnessError`, or `UsageError` for a property that Kafka refuses.
         """
@@ -179,18 +178,21 @@ class Session:
             nodes = self.runtime.nodes
             everyone = {CLIENTS: "clients", **{node.id: node.name for node in nodes.values()}}
             self.runtime.wire.intercept(everyone if tap_all else nodes_to_intercept(self._scenario.steps, nodes))
+            if (formed_on := self._scenario.cluster.formed_on) is not None:
+                form_on(self.runtime, formed_on)
             self.runtime.prepare()
         with self.time_phase("start cluster"):
             self.runtime.start(tuple(self.runtime.nodes))
             self.runtime.wait_ready(tuple(self.runtime.nodes), START_TIMEOUT_S)
+        if formed_on is not None:
+            with self.time_phase("upgrade"):
+                roll_to(self._scenario.kafka[0], self._schedule.plan, self._display.note, START_TIMEOUT_S)
         self.join()
 
     def join(self) -> None:
         """Start the clients on a cluster that is up.
 
-        `ignored` then names the properties that Kafka ignores.
-
-        Raises as `open` does.
+        `ignored` then names the properties that Kafka ignores. Raises as `open` does.
         """
         self._up = True
         with self.time_phase("start clients"):

@@ -23,7 +23,7 @@ from ebbtide.record.tables import table_files
 from ebbtide.record.verdict import Verdict
 from ebbtide.scenario.model import Scenario
 from ebbtide.scenario.steps.admin import RequestStep
-from ebbtide.scenario.steps.process import RollingStep
+from ebbtide.scenario.steps.process import RollingStep, UpgradeStep
 from ebbtide.scenario.steps.step import StepSpec
 from ebbtide.scenario.triggers import AckedTrigger, AfterTrigger
 from ebbtide.scenario.write import SCENARIO, text_of
@@ -189,7 +189,7 @@ def with_short_deadlines(scenario: Scenario) -> Scenario:
     rate = None if None in rates else sum(one or 0.0 for one in rates)
 
     def deadline_s(step: StepSpec) -> float:
-        if isinstance(step, RollingStep | RequestStep):
+        if isinstance(step, RollingStep | UpgradeStep | RequestStep):
             # The deadline of these steps bounds more than the wait for the trigger.
             return step.deadline_s
         trigger, most_s = step.trigger, state_s + _STATE_SLACK_S

@@ -71,6 +71,7 @@ def without_extras(scenario: Scenario) -> Scenario | None:
         replica_lag_max_s=scenario.cluster.replica_lag_max_s,
         write_back=scenario.cluster.write_back,
         file_system=scenario.cluster.file_system,
+        formed_on=scenario.cluster.formed_on,
     )
     topics = {name: msgspec.structs.replace(topic, config={}) for name, topic in scenario.topics.items()}
     producers = tuple(

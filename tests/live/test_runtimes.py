@@ -17,6 +17,7 @@ from cluster.host.links import Cut
 from cluster.host.processes import state_of
 from cluster.host.writeback import HELD_SETTINGS
 from cluster.runtime.base import PowerLossMethod, Runtime
+from cluster.runtime.jvm import CLEAN_EXIT_CODES
 from ebbtide.errors import HarnessError, UsageError
 from ebbtide.logs.segments import leo_of
 from ebbtide.scenario.roles import CLIENTS
@@ -134,7 +135,7 @@ def test_a_killed_broker_comes_back_as_the_same_node(runtime: Runtime) -> None:
 
 def test_a_cleanly_stopped_broker_leaves_its_clean_shutdown_file(runtime: Runtime) -> None:
     _proven(process.stop(runtime, 2))
-    assert runtime.exit_status(2) in process.CLEAN_EXIT_CODES
+    assert runtime.exit_status(2) in CLEAN_EXIT_CODES
     assert (runtime.data_dir(2) / ".kafka_cleanshutdown").exists()
     _bring_back(runtime, 2)
 

@@ -46,7 +46,7 @@ def check(
     if name.startswith("reassignments"):
         asked = (Request(kind="reassign"),)
     rules = Rules(manifest, timeline)
-    return check_timeline(timeline, rules, manifest.kafka, statics=statics, asked=asked, touched_disks=touched)
+    return check_timeline(timeline, rules, statics=statics, asked=asked, touched_disks=touched)
 
 
 def unexplained(trace: TimelineTrace) -> list[tuple[int, str]]:

@@ -166,8 +166,19 @@ def feature(name: str, level: int) -> bytes:
     return message(FEATURE, text(name) + struct.pack(">h", level))
 
 
-def register(broker: int, epoch: int, incarnation: str, *, fenced: bool = True, stopping: bool = False) -> bytes:
-    body = struct.pack(">i?", broker, False) + uuid(incarnation) + struct.pack(">q", epoch) + b"\x01\x01\0"
+def register(
+    broker: int,
+    epoch: int,
+    incarnation: str,
+    *,
+    fenced: bool = True,
+    stopping: bool = False,
+    supported: tuple[tuple[str, int], ...] = (),
+) -> bytes:
+    """`supported`: features with the highest level that the broker supports."""
+    features = b"".join(text(name) + struct.pack(">hh", 1, level) + b"\0" for name, level in supported)
+    body = struct.pack(">i?", broker, False) + uuid(incarnation) + struct.pack(">q", epoch)
+    body += b"\x01" + uvarint(len(supported) + 1) + features + b"\0"
     return message(REGISTER, body + struct.pack(">??", fenced, stopping), version=2)
 
 

@@ -7,6 +7,7 @@ say. `python -m tools.pages.catalogue` writes them; a test compares the pages wi
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -107,6 +108,16 @@ def _keys(kind: StepKind) -> tuple[str, str]:
 def _key_rows() -> Iterator[tuple[str, ...]]:
     flags = {key for kind in KINDS for key, type_ in types_of(kind).items() if "bool" in type_}
     for key in STEP_KEYS:
-        if key in SHOWN and key not in _NOT_OF_A_KIND:
-            value = re.sub(r"(?<!\w)'[^']+'", r"`\g<0>`", SHOWN[key])
+        if key not in _NOT_OF_A_KIND and (texts := _texts_of(key)):
+            value = re.sub(r"(?<!\w)'[^']+'", r"`\g<0>`", "; ".join(texts))
             yield f"`{key}`", f"`true`: {value}" if key in flags else value
+
+
+def _texts_of(key: str) -> list[str]:
+    """What stands for a key: the words of most kinds, then those of kinds for which it means something else."""
+    by_kind = {kind: words[key] for kind, words in SHOWN.items() if key in words}
+    if not by_kind:
+        return []
+    (usual, _), *others = Counter(by_kind.values()).most_common()
+    named = [(words, [f"`{kind}`" for kind, one in by_kind.items() if one == words]) for words, _ in others]
+    return [usual, *(f"of {', '.join(kinds)}: {words}" for words, kinds in named)]

@@ -234,7 +234,7 @@ def measure(
     options = with_recorded_power_loss(original, LaunchOptions(runs=folder))
     check(options, original.scenario, [kafka])
     with PlainDisplay(Console(stderr=True)) as display:
-        launch = prepare(options, [kafka], display.note)
+        launch = prepare(options, [kafka], display.note, original.scenario.other_releases)
         jobs = min(AT_ONCE, MAX_BROKERS // original.scenario.cluster.brokers)
         ran = list(run_replays(original, [kafka], times=times, seed=None, launch=launch, display=display, jobs=jobs))
     original, replays = judge_replays(original, ran, judge, _note, anew=anew)

@@ -125,7 +125,7 @@ def api_agrees_with_log(compared: ComparedAnswers | None, evidence: Evidence) ->
     The same holds for the last known ELR. Each answer equals a state that the log had by then, and
     no broker goes back. In releases from 3.8 on.
     """
-    release = evidence.rules.release
+    release = evidence.rules.newest_release
     if release is not None and release < first_with.DESCRIBE_TOPIC_PARTITIONS:
         return Finding(status="not-exercised")
     if compared is None or not compared.facts["described-answers"]:

@@ -38,7 +38,7 @@ _STOPPING = frozenset(kind for kind in TAKES_DOWN if KINDS[kind].loses != "all")
 _SLOW = frozenset(kind for kind, one in KINDS.items() if one.volume == "slow")
 _CUTS = CUT_KINDS - {"limit-bandwidth"}
 _END_BY_THEMSELVES = frozenset(kind for kind, one in KINDS.items() if one.ends_itself)
-_STOP_A_CONTROLLER = TAKES_DOWN | DISK_TROUBLES | {"pause", "restart", "rolling"}
+_STOP_A_CONTROLLER = TAKES_DOWN | DISK_TROUBLES | {"pause", "restart", "rolling", "upgrade"}
 """Steps on a controller that may delay commits, and brokers' discovery of the leader."""
 _WIRE = frozenset(kind for kind, one in KINDS.items() if one.withholds)
 _READS = frozenset({"ApiVersions", "Fetch", "FetchSnapshot"})
@@ -165,19 +165,18 @@ def hw_frozen_below_min_isr(
     where the ISR is the one persisted by the controller. In every release from 3.7 on, with ELR or
     without.
     """
-    in_force = evidence.rules.hw_waits_for_min_isr
-    if in_force is False:
-        return Finding(status="not-exercised")
-    intervals = intervals_below(
-        evidence, LeaderContact(steps=tuple(steps or ()), controllers=tuple(controllers), session_s=session_s)
-    )
+    contact = LeaderContact(steps=tuple(steps or ()), controllers=tuple(controllers), session_s=session_s)
+    in_force = {
+        one: evidence.rules.hw_waits_for_min_isr(one.leader, one.start_ns) for one in intervals_below(evidence, contact)
+    }
+    intervals = [one for one, waits in in_force.items() if waits is not False]
     if not intervals:
         return Finding(status="not-exercised")
     if steps is None:
         return unknown_finding(
             "steps.jsonl is missing, so it is not known whether a leader knew that it was below min ISR"
         )
-    if in_force is None:
+    if None in in_force.values():
         return unknown_finding("the Kafka release is not known")
     if not table_files(record, "watermarks"):
         return unknown_finding("watermarks is missing")

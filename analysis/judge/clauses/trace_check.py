@@ -21,13 +21,12 @@ A power loss leaves the directory and its id.
 
 
 def trace_of(evidence: Evidence, manifest: Manifest, steps: Sequence[StepEntry] | None) -> TimelineTrace:
-    """Check the run's metadata log against the model of its release."""
+    """Check the run's metadata log against the model of its releases."""
     touched = {node for step in steps or () if step.step in _TOUCH_DIRECTORIES for node in step.nodes}
     brokers = set(manifest.topology.brokers)
     return check_timeline(
         evidence.timeline,
         evidence.rules,
-        manifest.kafka,
         statics=evidence.statics,
         asked=evidence.asked,
         touched_disks=frozenset(touched & brokers) if steps is not None else None,
@@ -37,7 +36,7 @@ def trace_of(evidence: Evidence, manifest: Manifest, steps: Sequence[StepEntry] 
 def every_transition_allowed(trace: TimelineTrace) -> Finding:
     """KIP-966, KIP-704, KIP-903: the protocol allows each record on a partition.
 
-    The protocol is that of the release, at the feature levels of that moment. The clause is unknown
+    The protocol is that of the controller's release, at the feature levels of that moment. The clause is unknown
     for a release that the model does not know, and where a record depends on missing evidence.
     """
     if trace.refused is not None:

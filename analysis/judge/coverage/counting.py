@@ -68,6 +68,9 @@ def coverage(
         if one.counted is not None:
             fact, _ = one.counted
             facts[fact] = sum(max(1, len(step.nodes)) for step in took_effect if step.step == kind)
+    facts["upgrades"] = sum(isinstance(step.proof.get("to"), str) for step in took_effect)
+    facts["upgrades-refused"] = sum(isinstance(step.proof.get("refused"), dict) for step in took_effect)
+    facts["transitions-of-mixed-releases"] = sum(rules.software.is_mixed(after.at_ns) for _, after in timeline.pairs())
     facts["requests-refused"] = sum("expect_error" in step.parameters for step in took_effect)
     facts["partitions-cut"] = sum(step.is_a(PartitionStep) for step in took_effect)
     facts["one-way-cuts"] = sum(_is_one_way(step) for step in took_effect)

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 from packaging.version import InvalidVersion, Version
 
+from analysis.judge.history.software import Software
 from analysis.judge.history.timeline import Timeline
 from analysis.spec.partition import NO_EPOCH, NOBODY, Cluster, Partition
 from analysis.spec.protocol import Protocol
@@ -30,22 +31,29 @@ class Rules:
     """The rules in force at a metadata offset; any answer may be None: not known.
 
     A level or config in the metadata log counts from its record on. Where the log has none, the
-    manifest's value holds for the whole run.
+    manifest's value holds for the whole run. After an upgrade, the controller's rules follow the
+    release of the active controller, and a leader's rules that of its broker.
     """
 
     def __init__(self, manifest: Manifest, timeline: Timeline) -> None:
         self._manifest = manifest
         self._timeline = timeline
-        try:
-            self.release: Version | None = Version(manifest.kafka)
-        except InvalidVersion:
-            self.release = None
-        self.protocol = _variant(self.release)
-        """The variant that the release runs; None: the release is not known."""
+        self.software = Software(manifest, timeline)
         self._changes: dict[tuple[str, str], list[tuple[int, str | None]]] = {}
         for change in timeline.configs:
             key = (change.resource, change.name)
             self._changes.setdefault(key, []).append((change.metadata_offset, change.value))
+
+    @property
+    def newest_release(self) -> Version | None:
+        """The newest release that a node ran; None: a release is not known."""
+        known = [_version(one) for one in self.software.every_release]
+        return None if None in known else max(one for one in known if one is not None)
+
+    def _controllers_protocols(self, at: int) -> list[Protocol] | None:
+        """Return the variants of which the active controller may be; None: a release is not known."""
+        found = [_variant(one) for one in self.software.controller_releases(at)]
+        return None if None in found else [one for one in found if one is not None]
 
     def _value_in_force(self, resource: str, name: str, at: int) -> tuple[bool, str | None]:
         """Return whether the log sets it up to offset `at`, and the newest value."""
@@ -77,7 +85,8 @@ class Rules:
         level = self._level(ELR_VERSION, at)
         if level is not None:
             return level >= 1
-        if (self.protocol is not None and not self.protocol.has_elr) or self._manifest.features:
+        protocols = self._controllers_protocols(at)
+        if self._manifest.features or (protocols is not None and not any(one.has_elr for one in protocols)):
             return False
         return None
 
@@ -86,16 +95,18 @@ class Rules:
 
         This follows the metadata.version.
         """
-        level = self._level(METADATA_VERSION, at)
-        if self.protocol is None:
+        level, protocols = self._level(METADATA_VERSION, at), self._controllers_protocols(at)
+        if protocols is None:
             return None
-        if not self.protocol.checks_epochs:
+        checking = [one for one in protocols if one.checks_epochs]
+        if not checking:
             return False
         if level is None:
             return None
         broker = frozenset({0})
         asked = Cluster(registered=broker, unfenced=broker, epochs=(0,), metadata_version=level)
-        return self.protocol.fetch_epoch(asked, 0) != NO_EPOCH
+        # No cluster finalises a level that one of its nodes does not know.
+        return checking[0].fetch_epoch(asked, 0) != NO_EPOCH
 
     def is_unclean_election_enabled(self, topic: str, at: int, statics: Mapping[str, str] | None) -> bool | None:
         """Return unclean.leader.election.enable for the topic at `at`.
@@ -121,17 +132,20 @@ class Rules:
 
         It does where the config says so, from 3.9 on (KAFKA-12670).
         """
-        if self.protocol is None:
+        protocols = self._controllers_protocols(at)
+        if protocols is None:
             return None
-        return self.protocol.reads_unclean_config and self.is_unclean_election_enabled(topic, at, statics)
+        reading = {one.reads_unclean_config for one in protocols}
+        enabled = True in reading and self.is_unclean_election_enabled(topic, at, statics)
+        return None if enabled and False in reading else enabled
 
-    @property
-    def hw_waits_for_min_isr(self) -> bool | None:
-        """KIP-966: whether the HW waits for min ISR, as in every release from 3.7 on.
+    def hw_waits_for_min_isr(self, leader: int, at_ns: int) -> bool | None:
+        """KIP-966: whether this leader's HW waits for min ISR, as in every release from 3.7 on.
 
         The KIP calls it "Additional High Watermark advancement requirement".
         """
-        return None if self.protocol is None else self.protocol.strict_min_isr
+        protocol = _variant(self.software.release_of(leader, at_ns))
+        return None if protocol is None else protocol.strict_min_isr
 
     def min_isr(self, state: PartitionState, at: int) -> int | None:
         """Return the effective min ISR after `at`: min(min.insync.replicas, RF).
@@ -178,10 +192,19 @@ class Rules:
         return sorted(offset for offset, _ in changes)
 
 
-def _variant(release: Version | None) -> Protocol | None:
-    if release is None:
+def _version(release: str) -> Version | None:
+    try:
+        return Version(release)
+    except InvalidVersion:
+        return None
+
+
+def _variant(release: str) -> Protocol | None:
+    """Return the variant that a release runs; None if the release is not known."""
+    version = _version(release)
+    if version is None:
         return None
     try:
-        return protocol_for(str(release), {})
+        return protocol_for(release, {})
     except UsageError:
-        return VARIANTS[NEWEST_VARIANT if release >= Version("4") else OLDEST_VARIANT]
+        return VARIANTS[NEWEST_VARIANT if version >= Version("4") else OLDEST_VARIANT]

@@ -33,6 +33,7 @@ from analysis.judge.trace.results import (
 )
 from analysis.judge.trace.world import ControllerKnowledge, model_of
 from analysis.spec.partition import NO_LEADER, Partition, UncleanElection
+from analysis.spec.protocol import Protocol
 from ebbtide.errors import UsageError
 from ebbtide.record.rows import BrokerEvent, ConfigChange, PartitionState
 from ebbtide.releases.feature_levels import ELR_VERSION
@@ -48,7 +49,6 @@ The records of all other events come behind them.
 def check_timeline(
     timeline: Timeline,
     rules: Rules,
-    kafka: str,
     *,
     statics: Mapping[str, str] | None = None,
     asked: tuple[Request, ...] | None = None,
@@ -56,7 +56,8 @@ def check_timeline(
 ) -> TimelineTrace:
     """Check every transition of the timeline against the protocol of the release.
 
-    The variant is that of `kafka` at the feature levels of that moment. `statics` are the
+    The variant is that of the controller's release at the feature levels of that moment; while the
+    controllers' releases are mixed, that of any of them. `statics` are the
     controllers' own properties; None: not known. `asked` are the requests that operators made,
     which leave no record of their own; None: not known. `touched_disks` are the brokers whose log
     directory a step replaced or made fail; None: not known. The tables do not hold directories, so
@@ -65,7 +66,7 @@ def check_timeline(
     lacking = timeline.missing & {"partitions", "brokers"}
     if lacking:
         return TimelineTrace(refused=f"{' and '.join(sorted(lacking))}.parquet is missing")
-    checker = _Checker(timeline, ControllerKnowledge(timeline, rules, kafka, statics), asked, touched_disks)
+    checker = _Checker(timeline, ControllerKnowledge(timeline, rules, statics), asked, touched_disks)
     try:
         results = [checker.check(before, after) for before, after in _transitions(timeline)]
         omitted = list(checker.omissions())
@@ -190,7 +191,10 @@ class _Checker:
     def _omitted_changes(self, event: BrokerEvent, state: PartitionState) -> Iterator[UnexplainedTransition]:
         at = event.metadata_offset
         partition, cluster = model_of(state), self._world.cluster(state.topic, at)
-        for candidate in actions_of_events(self._world.protocol(at), partition, cluster, event):
+        by_variant = [list(actions_of_events(one, partition, cluster, event)) for one in self._world.protocols(at)]
+        if any(all(one.partition == partition for one in candidates) for candidates in by_variant):
+            return
+        for candidate in by_variant[0]:
             if candidate.partition == partition:
                 continue
             yield UnexplainedTransition(
@@ -216,7 +220,19 @@ class _Checker:
 
         `every`: try all ISRs that a leader could ask for.
         """
-        protocol, partition, seen = self._world.protocol(after.metadata_offset), model_of(before), model_of(after)
+        for protocol in self._world.protocols(after.metadata_offset):
+            yield from self._candidates_of(protocol, before, after, every=every, unclean=unclean)
+
+    def _candidates_of(
+        self,
+        protocol: Protocol,
+        before: PartitionState,
+        after: PartitionState,
+        *,
+        every: bool,
+        unclean: UncleanElection | None,
+    ) -> Iterator[PossibleAction]:
+        partition, seen = model_of(before), model_of(after)
         for event in self._causes.get(after.metadata_offset, ()):
             at = min(event.metadata_offset, after.metadata_offset)
             yield from actions_of_events(protocol, partition, self._world.cluster(after.topic, at, unclean), event)

@@ -60,22 +60,24 @@ class ControllerKnowledge:
     depends on one, `is_unclean_config_known` says so.
     """
 
-    def __init__(self, timeline: Timeline, rules: Rules, kafka: str, statics: Mapping[str, str] | None) -> None:
+    def __init__(self, timeline: Timeline, rules: Rules, statics: Mapping[str, str] | None) -> None:
         self._timeline = timeline
         self._rules = rules
-        self._kafka = kafka
         self._statics = statics
         self._offsets = [event.metadata_offset for event in timeline.brokers]
         self._registrations = [_Registrations()]
         for event in timeline.brokers:
             self._registrations.append(self._registrations[-1].after(event))
 
-    def protocol(self, before_offset: int) -> Protocol:
-        """Return the variant in force for the record at `before_offset`.
+    def protocols(self, offset: int) -> list[Protocol]:
+        """Return the variants of which the controller may be that wrote the record at `offset`.
 
-        Raises `UsageError` for an unknown release.
+        More than one while the controllers' releases are mixed. Raises `UsageError` for an unknown
+        release.
         """
-        return protocol_for(self._kafka, self._rules.levels(before_offset - 1))
+        levels = self._rules.levels(offset - 1)
+        found = [protocol_for(one, levels) for one in self._rules.software.controller_releases(offset)]
+        return list(dict.fromkeys(found))
 
     def cluster(self, topic: str, before_offset: int, unclean: UncleanElection | None = None) -> Cluster:
         """Return what the controller knew when it wrote the record at `before_offset`.

@@ -33,8 +33,8 @@ def _words_of_type(type_: Any) -> str:
     return str(type_.shown)
 
 
-SHOWN: Mapping[str, str] = {key: words for kind in STEP_TYPES.values() for key, words in _words_of(kind)}
-"""What stands for each key, in messages, helps and docs."""
+SHOWN: Mapping[StepKind, Mapping[str, str]] = {word: dict(_words_of(kind)) for word, kind in STEP_TYPES.items()}
+"""What stands for each key of a kind, in messages, helps and docs."""
 
 
 def keys_of(kind: StepKind) -> tuple[tuple[str, ...], tuple[str, ...]]:

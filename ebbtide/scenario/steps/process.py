@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from types import MappingProxyType
 from typing import Literal
 
 from ebbtide.scenario.steps.kind import Kind
@@ -123,4 +124,29 @@ class RollingStep(MaybeTargetStep, frozen=True, kw_only=True, tag="rolling"):
     mode: Literal["restart", "kill", "power-loss"]
 
 
-ProcessStep = KillStep | StopStep | PauseStep | ResumeStep | StartStep | RestartStep | RollingStep
+class UpgradeStep(MaybeTargetStep, frozen=True, kw_only=True, tag="upgrade"):
+    """Moves nodes to another release, older or newer, one after the other; without a target, all brokers."""
+
+    kind = _process(
+        does="a stop, and a start on another release, one node after the other",
+        note="goes on once the node has caught up and the ISR of every partition is whole again; leaves out "
+        "nodes that run `to` already; waits at most `deadline_s` for each node. Feature levels stay as they are",
+        unset={"target": "all brokers", "expect_refusal": "it must run"},
+        proof="those of the stop and the start, `to` in the node's own log, and the whole ISR within `deadline_s`",
+        ends_itself=True,
+        needs_process=True,
+        needs_awake=True,
+        clean=True,
+        lasts_s=12.0,
+    )
+    shown = MappingProxyType(
+        {
+            "to": "a Kafka release, e.g. '4.3.1'",
+            "expect_refusal": "the node must refuse to run on `to`, and then starts on its old release again",
+        }
+    )
+    to: str
+    expect_refusal: bool | None = None
+
+
+ProcessStep = KillStep | StopStep | PauseStep | ResumeStep | StartStep | RestartStep | RollingStep | UpgradeStep

@@ -22,8 +22,10 @@ from analysis.evidence.wholeness import gaps, is_raw_whole
 from analysis.judging.one_record import prepare_record
 from ebbtide.errors import UsageError
 from ebbtide.record.manifest import MANIFEST, read_manifest
+from ebbtide.record.steps import STEPS
 from ebbtide.record.sums import SUMS, read_sums, update_sums, write_sums
 from ebbtide.record.tables import table_files
+from ebbtide.scenario.write import SCENARIO
 
 
 @pytest.fixture
@@ -157,6 +159,30 @@ def test_a_manifest_that_differs_from_the_scenario_or_the_record_is_a_gap(
 ) -> None:
     change_manifest(remove_sums(record), change)
     assert any(said in why for why in gap_reasons(record))
+
+
+def upgraded(record: Path, manifest_has: str) -> Path:
+    """The record of a run in which a step moved broker 1 to 4.4.1."""
+    (record / SUMS).unlink(missing_ok=True)
+    kafka = read_manifest(record).kafka
+    ran = [{"kafka": kafka, "started_ns": 1}, {"kafka": manifest_has, "started_ns": 2}]
+    change_manifest(record, lambda manifest: manifest.update(releases={"1": ran}))
+    part = {"step": "start", "nodes": [1], "fired_ns": 2, "effect_ns": 3, "proof": {"from": kafka, "to": "4.4.1"}}
+    step = {"index": 0, "step": "upgrade", "nodes": [1], "fired_ns": 1, "effect_ns": 3, "proof": {"parts": [part]}}
+    (record / STEPS).write_text(json.dumps(step) + "\n")
+    return record
+
+
+def test_a_release_that_a_step_moved_a_node_to_and_the_manifest_lacks_is_a_gap(record: Path) -> None:
+    said = "manifest.json has no release 4.4.1 of node 1, which steps.jsonl says that it ran"
+    assert gap_reasons(upgraded(record, "4.4.1")) == []
+    assert gap_reasons(upgraded(record, "4.4.2")) == [said]
+
+
+def test_a_cluster_that_was_formed_on_another_release_than_the_manifest_says_is_a_gap(record: Path) -> None:
+    scenario = remove_sums(record) / SCENARIO
+    scenario.write_text(scenario.read_text().replace("[cluster]\n", '[cluster]\nformed_on = "3.9.1"\n'))
+    assert gap_reasons(record) == ["manifest.json and scenario.toml differ in the first release"]
 
 
 def test_of_a_table_in_files_of_other_names_nothing_is_concluded(record: Path) -> None:

@@ -169,6 +169,16 @@ def test_a_registration_that_is_not_fenced_says_so() -> None:
     assert [event for *_, event in broker_events(rows)] == ["registered", "unfenced", "shutting_down"]
 
 
+def test_a_registration_says_the_newest_metadata_version_that_the_broker_supports() -> None:
+    supported = (("group.version", 1), ("metadata.version", 30))
+    _, rows = replay_records(
+        build.register(1, 0, "x", supported=supported),
+        build.registration_change(1, 0, fenced=-1),
+        build.register(1, 9, "y"),
+    )
+    assert [row.metadata_version for row in rows if isinstance(row, BrokerEvent)] == [30, None, None]
+
+
 def test_an_event_of_another_registration_has_no_incarnation() -> None:
     _, rows = replay_records(build.register(1, 0, "x"), build.registration_change(1, 99, fenced=1))
     assert broker_events(rows)[1][1:3] == (99, None)

@@ -26,6 +26,12 @@ from harness.shrink.shrinking import ShrinkResult
     [
         (["run", "healthy", "--kafka", ""], "--kafka names no release"),
         (["run", "healthy", "--kafka", " , "], "the list has an empty word"),
+        (["run", "healthy", "--upgrade", "4.3.1"], "not two releases"),
+        (["run", "healthy", "--upgrade", "3.9.1:4"], "not a Kafka release"),
+        (["run", "healthy", "--upgrade", "3.9.1:4.3.1", "--kafka", "4.3.1"], "--upgrade names the releases itself"),
+        (["run", "healthy", "--upgrade", "4.3.1:4.3.1"], "an upgrade to the same release"),
+        (["run", "healthy", "--upgrade", "4.3.1:3.9.1"], "3.9.1 does not know a feature level of the cluster"),
+        (["run", "rolling-upgrade", "--kafka", "4.3.1"], "an upgrade to the same release"),
         (["spec", "check", "--variant", "elr-43", "--admin-kinds", "move"], "without a budget"),
         (["spec", "find", "--variant", "elr-43", "--out", "/nowhere/x.toml"], "cannot be written there"),
         (
@@ -38,6 +44,12 @@ from harness.shrink.shrinking import ShrinkResult
     ids=[
         "an empty release",
         "no release between commas",
+        "an upgrade without a target",
+        "an upgrade to no release",
+        "an upgrade beside releases",
+        "an upgrade to the same release",
+        "an upgrade that Kafka forbids",
+        "a step that upgrades to the same release",
         "kinds without a budget",
         "a folder that is not there",
         "more brokers than a scenario has",

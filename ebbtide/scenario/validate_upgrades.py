@@ -1,0 +1,181 @@
+"""Checks upgrades against what Kafka allows, as far as the file alone says.
+
+It follows the releases of the nodes and the finalised feature levels through the schedule. An error is a step that is
+wrong whatever the roles before it stood for:
+
+- an upgrade of nodes that run the release already,
+- an upgrade to a release that does not know a finalised level, which Kafka refuses,
+- a feature level that a node does not know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+
+from ebbtide.errors import UsageError
+from ebbtide.releases.feature_levels import levels_of
+from ebbtide.releases.known_releases import parse_version
+from ebbtide.scenario.model import ClusterSpec
+from ebbtide.scenario.parts import Parts, StepPart
+from ebbtide.scenario.references import put_at
+from ebbtide.scenario.roles import Role
+from ebbtide.scenario.steps.admin import SetFeatureStep
+from ebbtide.scenario.steps.process import UpgradeStep
+from ebbtide.scenario.validate_features import FEATURES, has_level
+
+_OFF = range(1)
+"""The levels of a feature that a release does not have."""
+
+
+def upgrade_targets(parts: Parts) -> tuple[str, ...]:
+    """Return the releases that steps move nodes to, without those that are no releases."""
+    targets = (str(step.get("to")) for step in parts.steps_of(UpgradeStep))
+    return tuple(dict.fromkeys(one for one in targets if _is_release(one)))
+
+
+def validate_upgrades(parts: Parts) -> Iterator[UsageError]:
+    """Report the upgrades and feature levels that are impossible, on each release of the file."""
+    upgrades = [(at, one) for at, one in enumerate(parts.steps or ()) if one.type is UpgradeStep]
+    for at, step in upgrades:
+        if isinstance(to := step.get("to"), str):
+            yield from put_at(f"steps[{at}].to", lambda to=to: parse_version(to))  # type: ignore[misc]
+    if parts.cluster is None or not (upgrades or parts.cluster.has_value("formed_on")):
+        return
+    for kafka in parts.kafka or ():
+        if _is_release(kafka):
+            yield from parts.cluster.check(_follow, parts, kafka)
+
+
+def _is_release(text: str) -> bool:
+    try:
+        parse_version(text)
+    except UsageError:
+        return False
+    return True
+
+
+class _Nodes:
+    """The releases that each node may run, and the levels that each feature may have."""
+
+    def __init__(self, kafka: str, controllers: int, brokers: int, features: Mapping[str, int]) -> None:
+        newest = {name: levels[-1] for name, levels in (levels_of(kafka) or {}).items()}
+        self.controllers = [f"controller-{100 + one}" for one in range(controllers)]
+        self.brokers = [f"broker-{one}" for one in range(1, brokers + 1)]
+        self.releases = {name: {kafka} for name in (*self.controllers, *self.brokers)}
+        self.levels = {name: {level} for name, level in {**newest, **features}.items()}
+
+    def of(self, role: Role | None) -> tuple[Collection[str], bool]:
+        """Return the nodes that a role may stand for, and whether it surely stands for all of them."""
+        match None if role is None else role.kind:
+            case None | "brokers":
+                return self.brokers, True
+            case "controllers":
+                return self.controllers, True
+            case "controller":
+                return self.controllers, len(self.controllers) == 1
+            case "broker":
+                name = f"broker-{role.broker if role is not None else ''}"
+                return ([name], True) if name in self.releases else ((), True)
+            case "step":
+                return tuple(self.releases), False
+        return self.brokers, False
+
+
+def _follow(
+    parts: Parts,
+    kafka: str,
+    *,
+    controllers: int,
+    brokers: int,
+    features: Mapping[str, int],
+    controller_properties: Mapping[str, str],
+    broker_properties: Mapping[str, str],
+    formed_on: str | None,
+) -> Iterator[UsageError]:
+    if formed_on is not None and not _is_release(formed_on):
+        return
+    cluster = ClusterSpec(controller_properties=dict(controller_properties), broker_properties=dict(broker_properties))
+    nodes = _Nodes(formed_on or kafka, controllers, brokers, features)
+    if formed_on is not None:
+        yield from _move(nodes, cluster, nodes.releases, kafka, "cluster.formed_on", formed_on)
+        nodes.releases = {name: {kafka} for name in nodes.releases}
+    for at, step in enumerate(parts.steps or ()):
+        if UpgradeStep in step.kinds and (step.type is None or not _is_release(str(step.get("to")))):
+            return
+        if step.type is UpgradeStep:
+            yield from step.check(_upgrade, nodes, cluster, step, f"steps[{at}]")
+        elif step.type is SetFeatureStep:
+            yield from step.check(_set_feature, nodes, cluster, step, f"steps[{at}]", (kafka, *upgrade_targets(parts)))
+
+
+def _upgrade(
+    nodes: _Nodes, cluster: ClusterSpec, step: StepPart, where: str, *, target: Role | None, to: str
+) -> Iterator[UsageError]:
+    names, surely = nodes.of(target)
+    found = list(_move(nodes, cluster, names, to, f"{where}.to", to))
+    if step.get("expect_refusal"):
+        return
+    yield from found
+    for name in names:
+        nodes.releases[name] = {to} if surely else nodes.releases[name] | {to}
+
+
+def _move(
+    nodes: _Nodes, cluster: ClusterSpec, names: Collection[str], to: str, where: str, got: str
+) -> Iterator[UsageError]:
+    """Report why nodes cannot move to a release: they run it already, or it does not know a level of the cluster."""
+    if names and all(nodes.releases[name] == {to} for name in names):
+        yield UsageError(
+            "an upgrade to the same release",
+            where=where,
+            got=f"{got}, which {', '.join(names)} {'runs' if len(names) == 1 else 'run'} already",
+            allowed="another release",
+        )
+    unknown = [name for name, levels in nodes.levels.items() if not _knows_any(to, name, levels, cluster)]
+    if unknown:
+        yield UsageError(
+            f"Kafka refuses this: {to} does not know a feature level of the cluster",
+            where=where,
+            got=", ".join(f"{name} = {max(nodes.levels[name])}" for name in unknown),
+            allowed="; ".join(_allowed_levels(to, name) for name in unknown)
+            + " (set a lower level before; a step can expect it: expect_refusal = true)",
+        )
+
+
+def _set_feature(
+    nodes: _Nodes,
+    cluster: ClusterSpec,
+    step: StepPart,
+    where: str,
+    releases: Collection[str],
+    *,
+    feature: str,
+    level: int,
+    expect_error: str | None,
+) -> Iterator[UsageError]:
+    if expect_error is not None:
+        return
+    if step.get("optional") or feature not in FEATURES:
+        nodes.levels[feature] = {*nodes.levels.get(feature, {0}), level}
+        return
+    nodes.levels[feature] = {level}
+    if not any(has_level(one, feature, level, cluster) for one in releases):
+        return  # no release has it, which is an error of its own
+    for name, possible in nodes.releases.items():
+        if not any(has_level(one, feature, level, cluster) for one in possible):
+            yield UsageError(
+                "a feature level that a node does not know yet",
+                where=f"{where}.level",
+                got=f"{feature} = {level} while {name} runs Kafka {', '.join(sorted(possible))}",
+                allowed="upgrade every node before, or expect_error = 'INVALID_UPDATE_VERSION'",
+            )
+            return
+
+
+def _knows_any(kafka: str, feature: str, levels: Collection[int], cluster: ClusterSpec) -> bool:
+    return any(level == 0 or has_level(kafka, feature, level, cluster) for level in levels)
+
+
+def _allowed_levels(kafka: str, feature: str) -> str:
+    levels = (levels_of(kafka) or {}).get(feature, _OFF)
+    return f"{feature} {levels[0]} to {levels[-1]}"
