@@ -11,7 +11,7 @@ import time
 from functools import partial
 from pathlib import Path
 
-from cluster.runtime.jvm import CLEAN_EXIT_CODES, tail_of
+from cluster.runtime.jvm import CLEAN_EXIT_CODES
 from ebbtide.errors import StepImpossible
 from ebbtide.logs.segments import METADATA_FOLDER, log_end
 from ebbtide.scenario.steps.process import UpgradeStep
@@ -22,7 +22,9 @@ from faults.injector import Injector, Plan
 _RELEASE = re.compile(rb"\bKafka version: (\S+)\s")
 """What a node logs about its own release (`AppInfoParser`)."""
 
-_REFUSAL_LINES = 12
+_REFUSAL = re.compile(rb"metadata.?version|feature|unsupported", re.IGNORECASE)
+"""What a node logs about why it refuses the cluster's feature levels."""
+_REASON_MAX = 600
 
 
 class Upgrades:
@@ -108,7 +110,8 @@ class Upgrades:
 
     def _refuse(self, node: int, step: UpgradeStep) -> Effect:
         """Start a node on a release that it must refuse; it is down afterwards, with its old release."""
-        name, before = self._runtime.nodes[node].name, self._runtime.releases[node]
+        name, before, log = self._runtime.nodes[node].name, self._runtime.releases[node], self._runtime.log_file(node)
+        logged_before = _size_of(log)
         self._runtime.releases.install(node, step.to)
         try:
             self._runtime.start([node])
@@ -123,10 +126,13 @@ class Upgrades:
         finally:
             self._runtime.releases.install(node, before)
         status = self._runtime.exit_status(node)
-        figures = {"release": step.to, "status": status}
+        reason = _logged_error(log, logged_before)
+        figures = {"release": step.to, "status": status, "log": reason.decode(errors="replace")}
         if status in CLEAN_EXIT_CODES:
             return unproven_effect(f"{name} ended with status {status} on Kafka {step.to}: no refusal", **figures)
-        return proven_effect(**figures, log=tail_of(self._runtime.log_file(node), _REFUSAL_LINES))
+        if not _REFUSAL.search(reason):
+            return unproven_effect(f"{name} ended on Kafka {step.to}, and not because of a feature level", **figures)
+        return proven_effect(**figures)
 
     def _start_again(self, node: int, refused: Effect) -> Effect:
         """Start a node on its old release, after it refused another one."""
@@ -150,3 +156,12 @@ def _logged_release(log: Path, since: int) -> str | None:
         file.seek(since)
         found = _RELEASE.search(file.read())
     return None if found is None else found[1].decode()
+
+
+def _logged_error(log: Path, since: int) -> bytes:
+    """Return the first error behind the first `since` bytes, without its stack trace."""
+    with log.open("rb") as file:
+        file.seek(since)
+        lines = [line for line in file.read().splitlines() if not line.startswith(b"\tat ")]
+    first = next((at for at, line in enumerate(lines) if b" ERROR " in line), len(lines))
+    return b"\n".join(lines[first : first + 3])[:_REASON_MAX]

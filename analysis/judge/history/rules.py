@@ -30,8 +30,8 @@ OLDEST_VARIANT, NEWEST_VARIANT = "kraft", "elr_43"
 class Rules:
     """The rules in force at a metadata offset; any answer may be None: not known.
 
-    A level or config in the metadata log counts from its record on. Where the log has none, the
-    manifest's value holds for the whole run. After an upgrade, the controller's rules follow the
+    A level or config in the metadata log counts from its record on. Where the log never has one,
+    the manifest's value holds for the whole run. After an upgrade, the controller's rules follow the
     release of the active controller, and a leader's rules that of its broker.
     """
 
@@ -75,7 +75,14 @@ class Rules:
         known, value = self._value_in_force(f"feature:{feature}", "level", at)
         if known:
             return int(value) if value is not None else 0
+        if feature != METADATA_VERSION and self._is_raised_later(feature):
+            # A later record raised it. Before its first record a feature is off, as in a cluster that was upgraded.
+            return None if self._timeline.gaps else 0
         return self._manifest.features.get(feature)
+
+    def _is_raised_later(self, feature: str) -> bool:
+        """Whether the log sets the level of a feature, whose first record is still to come."""
+        return (f"feature:{feature}", "level") in self._changes
 
     def is_elr_on(self, at: int) -> bool | None:
         """KIP-966: return whether the controller keeps an ELR.
@@ -85,6 +92,8 @@ class Rules:
         level = self._level(ELR_VERSION, at)
         if level is not None:
             return level >= 1
+        if self._is_raised_later(ELR_VERSION):
+            return None
         protocols = self._controllers_protocols(at)
         if self._manifest.features or (protocols is not None and not any(one.has_elr for one in protocols)):
             return False

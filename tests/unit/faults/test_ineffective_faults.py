@@ -22,6 +22,7 @@ from cluster.host.links import Cut, LimitCounts, Transfer
 from cluster.host.processes import state_of
 from cluster.kafka_api.admin_requests import AdminAnswer, AdminRequest
 from cluster.runtime.base import DiskReplacement, LogLoss, NodeInfo, PowerLoss
+from cluster.runtime.releases import NodeReleases
 from cluster.wire.messages import Arm, Command, WireEvent
 from ebbtide.record.manifest import Manifest
 from ebbtide.record.steps import read_steps
@@ -47,6 +48,7 @@ class Inert:
         self._pid = pid
         self._asked = 0
         self._told: list[tuple[int, WireEvent]] = []
+        self.releases = NodeReleases(self.nodes, "3.9.1")
         build.write_log(folder / "t-0", build.plain_batch(0, b"one"))
 
     def pid(self, node_id: int) -> int | None:
@@ -54,6 +56,8 @@ class Inert:
 
     def exit_status(self, node_id: int) -> int | None:
         return None
+
+    def require_release(self, kafka: str) -> None: ...
 
     def start(self, node_ids: list[int]) -> None: ...
 
@@ -144,6 +148,7 @@ ONE = ("broker(1)",)
 HOLD = step_of("hold-request", target="broker(1)", api="Fetch")
 INEFFECTIVE: dict[StepKind, tuple[StepSpec, ...]] = {
     "start": (step_of("start", target="broker(2)"),),
+    "upgrade": (step_of("upgrade", to="4.3.1", target="broker(1)", deadline_s=0.1),),
     "rolling": (step_of("rolling", mode="power-loss", target="broker(1)", deadline_s=0.1),),
     "slow-disk": (step_of("slow-disk", target="broker(1)", delay=Duration("200ms"), period=Duration("250ms")),),
     "mend-disk": (step_of("fill-disk", target="broker(3)"), step_of("mend-disk", target="broker(3)")),

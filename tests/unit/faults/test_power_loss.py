@@ -11,6 +11,7 @@ import pytest
 from cluster.host.volumes import Volume
 from cluster.runtime.base import NodeInfo, PowerLossMethod
 from cluster.runtime.cluster import HostRuntime, NodeProcess
+from cluster.runtime.releases import NodeReleases
 from faults import disk
 
 NODE = NodeInfo(id=1, role="broker", name="broker-1", address="")
@@ -36,11 +37,14 @@ class OneNode(HostRuntime):
     def __init__(self, folder: Path, method: PowerLossMethod = "fs-shutdown") -> None:
         self.nodes = {1: NODE}
         self.power_loss_method = method
+        self.releases = NodeReleases(self.nodes, "4.3.1")
         self._write_back = None
         self._folder = folder
         self._processes, self._started_ns = {}, {}
         build.write_log(self.data_dir(1) / "t-0", build.plain_batch(0, b"one"))
         self._volumes = {1: Lossy(image="", folder=str(self._volume_folder(NODE)))} if method == "fs-shutdown" else {}
+
+    def require_release(self, kafka: str) -> None: ...
 
     def _make_node_places(self) -> None: ...
 

@@ -35,6 +35,7 @@ class Nodes:
         self.done: list[tuple[str, int]] = []
         self.says: dict[str, str] = {one: one for one in FETCHED}
         self.refused: dict[str, int] = {}
+        self.why = "IllegalArgumentException: No MetadataVersion with feature level 30"
         self.ended: dict[int, int] = {}
         self.metadata_end = 10
         self.grows = True
@@ -52,6 +53,8 @@ class Nodes:
             log.write(
                 f"[main] INFO org.apache.kafka.common.utils.AppInfoParser - Kafka version: {self.says[release]}\n"
             )
+            if release in self.refused:
+                log.write(f"[main] INFO starting\n[main] ERROR kafka.Kafka$ - Exiting\n{self.why}\n\tat x.Y.z\n")
         if release in self.refused:
             self.ended[node] = self.refused[release]
         elif self.grows:
@@ -174,7 +177,7 @@ def test_a_refusal_that_was_expected_puts_the_old_release_back(nodes: Nodes) -> 
     assert nodes.done == [("stop", 1), ("start", 1)]
     refused = effect.proof["parts"][1]["proof"]["refused"]
     assert (refused["release"], refused["status"]) == ("4.3.1", 1)
-    assert "Kafka version: 4.3.1" in refused["log"]
+    assert refused["log"] == f"[main] ERROR kafka.Kafka$ - Exiting\n{nodes.why}"
     assert nodes.releases[1] == "3.9.1"
 
 
@@ -183,6 +186,12 @@ def test_a_node_that_runs_on_the_release_did_not_refuse_it(nodes: Nodes) -> None
     assert "to refuse Kafka 4.3.1" in str(effect.why)
     assert ("kill", 1) in nodes.done
     assert nodes.releases[1] == "3.9.1"
+
+
+def test_a_node_that_ended_for_another_reason_did_not_refuse(nodes: Nodes) -> None:
+    nodes.refused["4.3.1"], nodes.why = 1, "BindException: Address already in use"
+    effect = carry_out(nodes, step(target="broker(1)", expect_refusal=True))
+    assert effect.why == "broker-1 ended on Kafka 4.3.1, and not because of a feature level"
 
 
 def test_a_node_that_ended_well_did_not_refuse(nodes: Nodes) -> None:

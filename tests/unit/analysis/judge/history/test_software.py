@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import msgspec
 import pytest
 
 from analysis.judge.history.rules import Rules
@@ -11,6 +12,7 @@ from analysis.judge.history.software import Software
 from analysis.judge.history.timeline import Timeline
 from ebbtide.record.manifest import Manifest, NodeRelease, Topology
 from ebbtide.record.rows import BrokerEvent, ConfigChange, PartitionState
+from ebbtide.releases.feature_levels import ELR_VERSION
 
 S = 1_000_000_000
 CONTROLLERS = (100, 101, 102)
@@ -98,6 +100,17 @@ def test_the_hw_waits_for_min_isr_where_the_leader_runs_3_7_or_newer(leader: int
 def test_kip_903_follows_metadata_version_and_not_the_new_software() -> None:
     rules = Rules(manifest(ALL_NODES), TIMELINE)
     assert [rules.has_kip_903(offset) for offset in (20, 30, 40)] == [False, False, True]
+
+
+def test_a_feature_that_was_raised_during_the_run_was_off_before() -> None:
+    levels = (level(1, "metadata.version", 21), level(25, ELR_VERSION, 1))
+    raised = Timeline(partitions=TIMELINE.partitions, configs=levels)
+    at_the_end = msgspec.structs.replace(manifest({}, kafka="4.3.1"), features={"metadata.version": 30, ELR_VERSION: 1})
+    rules = Rules(at_the_end, raised)
+    assert [rules.is_elr_on(offset) for offset in (20, 25, 30)] == [False, True, True]
+    assert Rules(at_the_end, msgspec.structs.replace(raised, gaps=True)).is_elr_on(20) is None
+    never = Timeline(partitions=TIMELINE.partitions, configs=levels[:1])
+    assert Rules(at_the_end, never).is_elr_on(20) is True, "the log has no record: the manifest's level holds"
 
 
 def test_the_controllers_release_decides_whether_the_config_of_unclean_elections_counts() -> None:
