@@ -11,7 +11,6 @@ import gzip
 import shutil
 import signal
 import socket
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -137,8 +136,7 @@ class HostRuntime(ABC):
         for node_id in node_ids:
             if node_id in self._volumes:
                 self._volumes[node_id].write_unsynced()
-            self._started_ns[node_id] = time.time_ns()
-            self.releases.note_start(node_id, self._started_ns[node_id])
+            self._started_ns[node_id] = self.releases.note_start(node_id)
         self._start_servers(node_ids)
 
     def wait_ready(self, node_ids: Sequence[int], timeout_s: float) -> None:
@@ -355,8 +353,8 @@ class HostRuntime(ABC):
 
     def _format_program(self, node: NodeInfo) -> JavaProgram:
         cluster = storage.cluster_id(self._ledger.run_id)
-        properties = str(self._properties_file(node))
-        arguments = storage.format_arguments(self.releases[node.id], cluster, properties, self._plan.spec.features)
+        file, features = str(self._properties_file(node)), self._plan.spec.features
+        arguments = storage.format_arguments(self.releases[node.id], cluster, file, features)
         return JavaProgram(main=storage.TOOL, arguments=tuple(arguments), heap_mb=TOOL_HEAP_MB)
 
     def _why_not_ready(self, node_ids: Sequence[int]) -> list[str]:

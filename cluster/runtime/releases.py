@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from ebbtide.record.manifest import NodeRelease
@@ -30,11 +31,12 @@ class NodeReleases:
         """Call `follow` right before a node starts on another release than it ran before."""
         self._follow = follow
 
-    def note_start(self, node_id: int, started_ns: int) -> None:
-        """Note that the node is about to start."""
+    def note_start(self, node_id: int) -> int:
+        """Note that the node starts now; returns the time in nanoseconds."""
+        now_ns = time.time_ns()
         kafka, earlier = self._installed[node_id], self._started.setdefault(node_id, [])
-        if earlier and earlier[-1].kafka == kafka:
-            return
-        earlier.append(NodeRelease(kafka=kafka, started_ns=started_ns))
-        if earlier[1:] and self._follow is not None:
-            self._follow(self._started)
+        if not (earlier and earlier[-1].kafka == kafka):
+            earlier.append(NodeRelease(kafka=kafka, started_ns=now_ns))
+            if earlier[1:] and self._follow is not None:
+                self._follow(self._started)
+        return now_ns

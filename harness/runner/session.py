@@ -160,9 +160,7 @@ class Session:
         self.finish()
 
     def run_steps(self) -> bool:
-        """Carry out the scenario's own steps.
-
-        Returns false if a step never fired, which ends the schedule.
+        """Carry out the scenario's own steps; returns false if a step never fired, which ends the schedule.
 
         Raises as `carry_out` does.
         """

@@ -204,11 +204,9 @@ def test_who_follows_the_releases_hears_of_each_change_and_of_no_first_start() -
     releases = NodeReleases((1, 2), "3.9.1")
     heard: list[dict[int, tuple[NodeRelease, ...]]] = []
     releases.follow(lambda all_: heard.append({node: tuple(each) for node, each in all_.items()}))
-    for node in (1, 2):
-        releases.note_start(node, 10)
-    releases.note_start(1, 20)
+    first = [NodeRelease(kafka="3.9.1", started_ns=releases.note_start(node)) for node in (1, 2)]
+    releases.note_start(1)
     assert heard == []
     releases.install(1, "4.3.1")
-    releases.note_start(1, 30)
-    first = NodeRelease(kafka="3.9.1", started_ns=10)
-    assert heard == [{1: (first, NodeRelease(kafka="4.3.1", started_ns=30)), 2: (first,)}]
+    second = NodeRelease(kafka="4.3.1", started_ns=releases.note_start(1))
+    assert heard == [{1: (first[0], second), 2: (first[1],)}]
