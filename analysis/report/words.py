@@ -191,7 +191,8 @@ def count_regressions(verdict: Verdict) -> str:
     `?` where that is not known of the whole run.
     """
     count = sum(one.count for one in verdict.anomalies if one.kind == "hw-regression")
-    return UNKNOWN if is_undecided(verdict, NO_HW_REGRESSION) and not count else f"{count:,}"
+    is_open = not verdict.properties or is_undecided(verdict, NO_HW_REGRESSION)
+    return UNKNOWN if is_open and not count else f"{count:,}"
 
 
 def is_undecided(verdict: Verdict, clause: str) -> bool:

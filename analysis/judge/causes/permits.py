@@ -67,7 +67,7 @@ def why_it_could_lead(evidence: Evidence, elected: ElectionEvent, lost_offset: L
             return attribution(None, "steps.jsonl is missing, so whether a disk lost data is not known")
         return attribution(
             "unexplained",
-            f"broker {leader} led from the {_road_name(elected)} without the record, and no disk of its lost data",
+            f"broker {leader} led from the {_road_name(elected)} without the record, although its disk lost no data",
         )
     return _judge_disk_losses(evidence, elected, lost_offset)
 
@@ -224,7 +224,7 @@ def _judge_stale_join(
     elif restarted is False:
         why = f"{where} and had not registered anew"
     elif lost is False:
-        why = f"{where}, and no disk of its lost data since it was in the ISR before"
+        why = f"{where}, although its disk lost no data since it was in the ISR before"
     elif protected is None or restarted is None or lost is None:
         cause = None
         lacking = "whether its disk had lost data" if lost is None else "whether it had registered anew"

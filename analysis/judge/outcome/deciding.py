@@ -35,7 +35,7 @@ def unproven_reasons(manifest: Manifest, scenario: Scenario | None, steps: Seque
     """
     found = []
     if manifest.status != "complete":
-        found.append(f"the run is {manifest.status}" + (f": {manifest.failure}" if manifest.failure else ""))
+        found.append(f"the run did not complete: {manifest.failure or manifest.status}")
     if manifest.torn_journal_bytes:
         torn = plural(manifest.torn_journal_bytes, "byte")
         found.append(

@@ -13,6 +13,8 @@ from analysis.report.picture.model import BIN_NS, OffsetPoint, PartitionPicture,
 OFFSETS_PX = 150
 RATES_PX = 74
 _GAP = 18
+_LABELLED_PX = 18
+"""A band has its text inside if it is at least so high."""
 UNSEEN_NS = 1_000_000_000
 """How long nobody may answer before the line of the HW has a gap."""
 SHAPES = ("circle", "square", "triangle", "cross", "star", "ring")
@@ -65,12 +67,20 @@ def lost_labels(partition: PartitionPicture, panel: DrawnPanel) -> Iterator[Draw
     for band, drawn in zip((one for one in partition.lost if one.since_ns is not None), panel.bands, strict=True):
         yield DrawnLabel(
             x="100%",
-            y=panel.top + drawn.y + min(drawn.height / 2 + 5, 24),
+            y=panel.top + _label_y(drawn, panel.height),
             text=band.text,
             short=f"{band.count:,} lost",
             anchor="end",
             look="lost-label" if band.committed else "lost-label uncommitted",
         )
+
+
+def _label_y(band: DrawnSpan, height: float) -> float:
+    """Return where the text of a band stands: in it, or below or above one that is too thin."""
+    if band.height >= _LABELLED_PX:
+        return min(band.height / 2 + 5, 24) + band.y
+    below = band.y + band.height + 16
+    return below if below < height - 12 else band.y - 14
 
 
 def _bands(partition: PartitionPicture, scale: TimeScale, values: ValueScale) -> Iterator[DrawnSpan]:

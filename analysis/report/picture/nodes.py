@@ -21,7 +21,13 @@ _DISK: dict[str, tuple[NodeState, str]] = {
     "dead": ("disk-dead", "disk failed"),
     "slow": ("disk-slow", "disk slow"),
 }
-_DOWN_TEXT = {"stop": "stopped", "kill": "killed", "power-loss": "no power", "wipe-disk": "disk replaced"}
+_DOWN_TEXT = {
+    "stop": "stopped",
+    "kill": "killed",
+    "power-loss": "no power",
+    "torn-write": "no power",
+    "wipe-disk": "disk replaced",
+}
 _WIRE_TEXT = {
     "hold-request": "held",
     "delay-request": "delayed",

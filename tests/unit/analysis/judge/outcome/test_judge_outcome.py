@@ -164,7 +164,7 @@ def test_a_run_that_did_not_complete_is_inconclusive(tmp_path: Path, status: str
     story.change(status=status, failure="the disk was full")
     verdict = story.judge()
     assert verdict.outcome == "inconclusive"
-    assert verdict.why[0] == f"the run is {status}: the disk was full"
+    assert verdict.why[0] == "the run did not complete: the disk was full"
 
 
 def test_no_scenario_to_compare_with_is_inconclusive(tmp_path: Path) -> None:
