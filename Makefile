@@ -29,7 +29,9 @@ setup-dev:
 demo: setup
 	$(BIN)/ebbtide run last-replica-standing --kafka 3.9.1,4.3.1
 
-PYTEST := $(BIN)/pytest -n 2 --dist loadscope --no-loadscope-reorder
+# One worker more than cores: tests of clusters mostly wait. A worker takes up to 3 GB with its Spark session.
+WORKERS ?= $(shell awk -v cores="$$(nproc)" '/^MemTotal/ { print (cores > 1 && $$2 > 14e6) ? 3 : 2 }' /proc/meminfo)
+PYTEST := $(BIN)/pytest -n $(WORKERS) --dist loadscope --no-loadscope-reorder
 
 test: setup-dev
 	$(PYTEST) -m 'not slow' $(PYTEST_ARGS)

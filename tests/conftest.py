@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 import signal
 from collections.abc import Generator, Iterator
 from pathlib import Path
@@ -25,6 +26,9 @@ hypothesis.settings.load_profile("ebbtide")
 
 collect_ignore = ["sample_project"]
 """A project of its own, which is tested as a whole."""
+
+PRIORITY, LATER = os.getpriority(os.PRIO_PROCESS, 0), 5
+"""The nice value of tests that have the host, and how much higher it is for all others."""
 
 NEED_ROOT = ("live", "root")
 TAKE_THE_HOST = (*NEED_ROOT, "rootless")
@@ -61,9 +65,8 @@ def _lacks_docker() -> str | None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Skip what needs root or Docker, when there is none; in one of several workers, order the files."""
-    if hasattr(config, "workerinput"):
-        items.sort(key=lambda item: _turn(item.path))
+    """Order the files, and skip what needs root or Docker, when there is none."""
+    items.sort(key=lambda item: _turn(item.path))
     for item in items:
         if os.geteuid() != 0 and _has_any(item, NEED_ROOT):
             item.add_marker(pytest.mark.skip(reason="needs root"))
@@ -80,34 +83,60 @@ def spark() -> Iterator[SparkSession]:
     """One Spark session for all tests of a worker that need one: it takes seconds to start."""
     from analysis.reconcile.session import session
 
+    priority = os.getpriority(os.PRIO_PROCESS, 0)
+    _set_priority(PRIORITY + LATER)
     with session() as spark:
+        _set_priority(priority)
         yield spark
+
+
+def _set_priority(priority: int) -> None:
+    """Set how this process, and what it starts from now on, shares the cores: only root can take back a lower one."""
+    if os.geteuid() == 0:
+        os.setpriority(os.PRIO_PROCESS, 0, min(priority, 19))
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    """Whatever starts clusters, or changes or compares the state of this host, has the host to itself."""
+    """Whatever starts clusters, or changes or compares the state of this host, has the host to itself.
+
+    It is also first to get a core: such tests wait for each other, and clusters have deadlines.
+    """
     if not _has_any(item, TAKE_THE_HOST) or _has_any(item, ("beside",)):
+        _set_priority(PRIORITY + LATER)
         return (yield)
     with HOST.held():
+        _set_priority(PRIORITY)
         return (yield)
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Give a free worker the next file. The last worker begins with files that leave the host alone."""
+    """Give a free worker the next file.
+
+    The last worker begins with files that leave the host alone, the others with those that take it.
+    """
     from xdist.scheduler import LoadScopeScheduling
     from xdist.workermanage import WorkerController
 
     class ClusterScheduling(LoadScopeScheduling):  # type: ignore[misc, unused-ignore]
         def _split_scope(self, nodeid: str) -> str:
-            return nodeid.partition("::")[0]
+            file = nodeid.partition("::")[0]
+            return nodeid if _has_lone_tests(config.rootpath / file) else file
 
         def _assign_work_unit(self, node: WorkerController) -> None:
-            beside = len(self.nodes) > 1 and node is self.nodes[-1]
-            liked = (file for file in self.workqueue if _takes_host(config.rootpath / file) != beside)
+            first, beside = node is self.nodes[0], len(self.nodes) > 1 and node is self.nodes[-1]
+            # Any other worker has tests that lend the host, between those of the first one.
+            scopes = self.workqueue if first or beside else reversed(self.workqueue)
+            files = ((scope, config.rootpath / scope.partition("::")[0]) for scope in scopes)
+            liked = (scope for scope, file in files if _takes_host(file) != beside)
             self.workqueue.move_to_end(next(liked, next(iter(self.workqueue))), last=False)
             super()._assign_work_unit(node)
+
+        def _reschedule(self, node: WorkerController) -> None:
+            # A worker begins a test once it knows the next one. To have more ahead would keep them from the others.
+            if not self.workqueue or self._pending_of(self.assigned_work[node]) <= 1:
+                super()._reschedule(node)
 
     return ClusterScheduling(config, log)
 
@@ -116,14 +145,28 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 def _takes_host(file: Path) -> bool:
     """Whether tests of the file take the host."""
     text = file.read_text("utf-8")
-    return "mark.beside" not in text and (file.parent.name in ("live", "root") or "mark.root" in text)
+    beside = re.search(r"^[^@\n]*mark\.beside", text, re.MULTILINE) is not None
+    return not beside and (file.parent.name in ("live", "root") or "mark.root" in text)
+
+
+@functools.cache
+def _has_lone_tests(file: Path) -> bool:
+    """Whether the tests of a file share nothing, and take long enough to be given out one by one."""
+    return file.parent.name == "live" and _takes_host(file) and 'scope="module"' not in file.read_text("utf-8")
 
 
 @functools.cache
 def _turn(file: Path) -> int:
-    """The long files come first, so that the workers end together."""
+    """The long files come first, so that the workers end together.
+
+    The very first need other Spark sessions than the one that a worker keeps.
+
+    Of those that take the host, the ones that lend it to judge come last: at the end all workers have such tests.
+    """
     text = file.read_text("utf-8")
     marks = ("mark.beside", "mark.slow", "mark.spark")
+    if _takes_host(file) and "mark.spark" in text:
+        return len(marks) + 1 + _has_lone_tests(file)
     return next((n for n, mark in enumerate(marks) if mark in text), len(marks))
 
 

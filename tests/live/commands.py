@@ -53,15 +53,15 @@ def run_to_end(
         return subprocess.CompletedProcess(words, process.returncode, *(one.result() for one in said))
 
 
-_JUDGES = re.compile(r" *[\d.]+s  judging\n")
-"""`ebbtide run` says so when it has taken its last cluster down."""
+_JUDGES = re.compile(r"^ *[\d.]+s  judging\b", re.MULTILINE)
+"""A command that runs clusters says so when it has taken its last one down."""
 
 
 def _read(stream: IO[str]) -> str:
     """All that comes out of a command."""
     lines = []
     for line in stream:
-        if _JUDGES.fullmatch(line):
+        if _JUDGES.match(line):
             HOST.lend()
         lines.append(line)
     return "".join(lines)
@@ -99,8 +99,16 @@ class WatchedCommand:
         try:
             wait_until(is_printed, awaited=f"{words!r}", timeout_s=timeout_s, last_seen=self.text)
             act()
-            return self.process.wait(180)
+            end = "the end of the command"
+            wait_until(self._has_ended, awaited=end, timeout_s=180, last_seen=self.text, poll_s=0.1)
+            return self.process.wait()
         finally:
             if self.process.poll() is None:
                 self.process.kill()
                 self.process.wait()
+
+    def _has_ended(self) -> bool:
+        """Whether it has ended; once it only judges, other tests have the host."""
+        if _JUDGES.search(self.text()):
+            HOST.lend()
+        return self.process.poll() is not None

@@ -30,9 +30,9 @@ class JudgedRecord(NamedTuple):
     verdict: Verdict
 
 
-def run(scenario: str | Path, *releases: str, options: LaunchOptions) -> list[Path]:
+def run(scenario: str | Path, *releases: str, options: LaunchOptions, console: Console | None = None) -> list[Path]:
     """Run a scenario of the catalogue or of a file on each release; returns the records."""
-    found, display = catalogue.find(str(scenario)), PlainDisplay(Console(quiet=True))
+    found, display = catalogue.find(str(scenario)), PlainDisplay(console or Console(quiet=True))
     launch = prepare(options, releases, display.note)
     return [run_scenario(launch.request(found, release, seed=1), display) for release in releases]
 
@@ -48,7 +48,7 @@ def judge(records: Sequence[Path], spark: SparkSession) -> list[JudgedRecord]:
 
 
 def run_and_judge(
-    scenario: str | Path, *releases: str, options: LaunchOptions, spark: SparkSession
+    scenario: str | Path, *releases: str, options: LaunchOptions, spark: SparkSession, console: Console | None = None
 ) -> list[JudgedRecord]:
-    """Run a scenario on each release, and judge the records together."""
-    return judge(run(scenario, *releases, options=options), spark)
+    """Run a scenario on each release, and judge the records together. `console` gets the notes of the runs."""
+    return judge(run(scenario, *releases, options=options, console=console), spark)

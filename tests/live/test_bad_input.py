@@ -25,18 +25,21 @@ def complaint(done: subprocess.CompletedProcess[str], exit_code: int) -> str:
     return done.stderr
 
 
+@pytest.mark.beside
 def test_an_unknown_scenario_is_refused_with_the_nearest(tmp_path: Path) -> None:
     said = complaint(ebbtide("run", "last-replica-standin", "--runs", tmp_path / "runs"), 4)
     assert "did you mean last-replica-standing?" in said
     assert not (tmp_path / "runs").exists()
 
 
+@pytest.mark.beside
 def test_an_unknown_release_is_refused_before_anything_starts(tmp_path: Path) -> None:
     said = complaint(ebbtide("run", "healthy", "--kafka", "3.9.99", "--runs", tmp_path / "runs"), 4)
     assert "3.9.99" in said
     assert not (tmp_path / "runs").exists()
 
 
+@pytest.mark.beside
 def test_an_unknown_role_is_refused_with_its_place(tmp_path: Path) -> None:
     scenario = tmp_path / "mine.toml"
     text = catalogue.text_of("last-replica-standing")
@@ -46,6 +49,7 @@ def test_an_unknown_role_is_refused_with_its_place(tmp_path: Path) -> None:
     assert "'boss(t-0)'" in said
 
 
+@pytest.mark.beside
 def test_without_root_it_says_so_and_how_to_go_on(tmp_path: Path) -> None:
     # Another user, with no right but to read what root can read: the checkout may lie in root's home.
     only_reading = [f"--{kind}=-all,+dac_read_search" for kind in ("inh-caps", "ambient-caps", "bounding-set")]
@@ -61,11 +65,13 @@ def test_without_root_it_says_so_and_how_to_go_on(tmp_path: Path) -> None:
     assert "sudo" in said
 
 
+@pytest.mark.beside
 def test_without_a_jdk_it_names_the_package(tmp_path: Path) -> None:
     done = ebbtide("run", "healthy", "--kafka", "3.9.1", env={"PATH": str(tmp_path), "JAVA_HOME": ""})
     assert "openjdk" in complaint(done, 3)
 
 
+@pytest.mark.beside
 def test_a_jdk_that_is_too_old_is_named_with_its_version(tmp_path: Path) -> None:
     java = tmp_path / "java"
     java.write_text(

@@ -16,6 +16,7 @@ def test_the_wire_proxy_is_measured_and_a_missed_target_ends_with_one() -> None:
     assert "MISSED" in missed.stdout
 
 
+@pytest.mark.beside
 def test_a_producer_with_a_journal_is_measured_beside_a_bare_one() -> None:
     options = ("--rounds", "1", "--count", "2000", "--min-ratio", "0.01")
     assert_ended_well(run_bench("journal_cost", *options))

@@ -51,5 +51,5 @@ def test_a_disturbed_run_ends_early_and_says_who_was_hit(
     assert verdict is not None
     assert verdict.outcome == "inconclusive"
     assert any(says in sentence for sentence in verdict.why)
-    assert manifest.timings_s["steps"] < 60, "the trigger comes after 120 s"
+    assert manifest.timings_s["steps"] < 110, "the trigger comes after 120 s"
     assert HostState.now().left_since(before, record.name, str(tmp_path)) == []

@@ -5,7 +5,10 @@ from __future__ import annotations
 import os
 import re
 import signal
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from multiprocessing import connection
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 import pytest
@@ -24,7 +27,7 @@ from harness.runner.side_by_side import run_side_by_side
 
 pytestmark = pytest.mark.live
 
-LIMIT_S = 40.0
+LIMIT_S = 600.0
 LOSS, CONTROL = "last-replica-standing", "healthy"
 PHASES = {
     "while the volumes are made": (LOSS, "drawn: replicas"),
@@ -41,8 +44,8 @@ PHASES = {
 QUICK = ("after the power loss", "during the final read")
 """The phases of which `make test` takes one run each."""
 
-AS_TYPED = ("while the volumes are made", "during the final read")
-"""The phases whose record the command judges: the barest and the fullest record. Of others it is judged in here."""
+AS_TYPED = ("during the final read",)
+"""The phases whose record the command judges. Of others it is judged in here."""
 
 
 @pytest.mark.spark
@@ -103,15 +106,21 @@ def test_a_run_that_hangs_is_killed_at_its_limit_and_nothing_of_it_is_left(
 
     def stop_once_cut_off() -> None:
         said = r"\(process (\d+)\): .*partition broker"
-        wait_until(lambda: log.is_file() and re.search(said, log.read_text()), awaited=said, timeout_s=LIMIT_S)
+        wait_until(lambda: log.is_file() and re.search(said, log.read_text()), awaited=said, timeout_s=180)
         found = re.search(said, log.read_text())
         assert found is not None
         os.kill(int(found[1]), signal.SIGSTOP)
 
     with ThreadPoolExecutor(1) as watching:
         stopped = watching.submit(stop_once_cut_off)
+
+        def wait_once_stopped(connections: Sequence[Connection], timeout: float) -> list[object]:
+            """The limit of the run is over a second after it hangs: how long it is does not matter here."""
+            stopped.result()
+            return [*connection.wait(connections, min(timeout, 1.0))]
+
+        monkeypatch.setattr(side_by_side, "wait", wait_once_stopped)
         [(_, end)] = run_side_by_side([(LOSS, request)], at_once=1, log=log, limit=lambda _: LIMIT_S)
-        stopped.result()
     assert isinstance(end, HarnessError)
     assert end.what.startswith(f"the run did not end in {LIMIT_S:g} s and was ended")
     assert "did not clean up in 1 s: killed\n" in log.read_text()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 import shutil
 import subprocess
@@ -11,15 +12,20 @@ from typing import TYPE_CHECKING
 import msgspec
 import pytest
 from host_state import HostState, left_after
+from host_turn import HOST
 from live import in_process
 from live.commands import command, ebbtide, records_in
 from live.dump_log import assert_metadata_agrees
+from rich.console import Console
 
 from ebbtide.logs.segments import METADATA_FOLDER
 from ebbtide.record.manifest import read_manifest
 from ebbtide.record.steps import read_steps
 from ebbtide.record.sums import SUMS
 from ebbtide.record.verdict import Verdict, read_verdict
+from ebbtide.waiting import wait_until
+from harness.cli.main import main
+from harness.runner.launch import LaunchOptions
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -109,6 +115,7 @@ def test_a_release_without_elr_describes_none(demo: Demo) -> None:
 
 @pytest.mark.parametrize("kafka", ["3.9.1", "4.3.1"])
 def test_the_metadata_decoder_agrees_with_kafkas_own_tool_on_the_demos_logs(demo: Demo, kafka: str) -> None:
+    HOST.lend()
     assert assert_metadata_agrees(kafka, demo.records[kafka] / "raw" / "controller-100" / METADATA_FOLDER) > 30
 
 
@@ -129,12 +136,13 @@ def test_the_table_names_what_a_person_asks_for(demo: Demo) -> None:
         assert words in demo.output
 
 
-def test_a_record_copied_elsewhere_gets_the_same_verdict(demo: Demo, tmp_path: Path) -> None:
+@pytest.mark.spark
+def test_a_record_copied_elsewhere_gets_the_same_verdict(demo: Demo, spark: SparkSession, tmp_path: Path) -> None:
+    HOST.lend()
     copy = tmp_path / "copied"
     shutil.copytree(demo.records["3.9.1"], copy)
     (copy / "verdict.json").unlink()
-    done = ebbtide("analyze", copy, "--json")
-    assert done.returncode == 0, done.stderr
+    assert main(["analyze", str(copy), "--json"]) == 0
     assert verdict_of(copy) == verdict_of(demo.records["3.9.1"])
 
 
@@ -167,18 +175,20 @@ def _essence(verdict: Verdict) -> object:
 
 @pytest.mark.slow
 @pytest.mark.docker
-def test_the_docker_runtime_comes_to_the_same_verdicts(demo: Demo, tmp_path: Path) -> None:
-    before = HostState.now()
-    words = ("--runtime", "docker", "--runs", tmp_path)
-    done = ebbtide("run", "last-replica-standing", "--kafka", "3.9.1,4.3.1", *words, timeout_s=400)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert len(records_in(tmp_path)) == 2
-    for record in records_in(tmp_path):
+@pytest.mark.spark
+def test_the_docker_runtime_comes_to_the_same_verdicts(demo: Demo, spark: SparkSession, tmp_path: Path) -> None:
+    before, notes = HostState.now(), io.StringIO()
+    options = LaunchOptions(runs=tmp_path, runtime="docker")
+    judged = in_process.run_and_judge(
+        "last-replica-standing", "3.9.1", "4.3.1", options=options, spark=spark, console=Console(file=notes, width=200)
+    )
+    assert len(judged) == 2
+    for record, verdict in judged:
         manifest = read_manifest(record)
         assert (manifest.runtime, manifest.power_loss_method) == ("docker", "fs-shutdown")
-        assert f"image {manifest.host['image']} ({manifest.host['image_why']})" in done.stdout
+        assert f"image {manifest.host['image']} ({manifest.host['image_why']})" in notes.getvalue()
         assert manifest.host["image_id"].startswith("sha256:")
-        assert _essence(verdict_of(record)) == _essence(verdict_of(demo.records[manifest.kafka]))
+        assert _essence(verdict) == _essence(verdict_of(demo.records[manifest.kafka]))
         assert left_after(before, record.name, str(tmp_path)) == []
 
 
@@ -200,6 +210,10 @@ def unread_run(tmp_path_factory: pytest.TempPathFactory) -> UnreadRun:
         assert run.stderr is not None
         run.stdout.readline()
         run.stdout.close()
+        # Its checksums come last in a record, when the cluster is down; what follows is judging.
+        ended = lambda: run.poll() is not None or [*runs.glob(f"*/{SUMS}")]  # noqa: E731
+        wait_until(ended, awaited="the end of the run", timeout_s=180, poll_s=0.1)
+        HOST.lend()
         errors = run.stderr.read()
         exit_code = run.wait(180)
     [record] = records_in(runs)

@@ -9,12 +9,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from xml.etree import ElementTree
 
+import host_turn
 import pytest
 import runner_contract
 from host_state import HostState, left_after
+from host_turn import HOST, PLACE, by_turns
 from live.foreign_venv import ROOT, make_venv
 
 from cluster.jars.releases import ensure
+from ebbtide.pytest_plugin import runner as plugin_runner
 from ebbtide.pytest_plugin.runner import CommandRunner
 from ebbtide.pytest_plugin.settings import Settings
 
@@ -22,6 +25,21 @@ pytestmark = pytest.mark.live
 
 CHAOS = "test_what_all_three_replicas_acked_is_still_there"
 OWN_PACKAGES = ("analysis", "cluster", "faults", "harness", "workloads")
+TURNS = """
+import pytest
+from host_turn import HostTurn, by_turns
+from pathlib import Path
+from ebbtide.pytest_plugin import runner
+
+turn = HostTurn(Path({place!r}))
+runner._run_to_end = by_turns(turn, runner._run_to_end)
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol():
+    with turn.held():
+        return (yield)
+"""
+"""The project's tests have the host by turns with all others, as its own conftest.py gives it to them."""
 NOTHING = "test_what_never_came_about_proves_nothing[4.3.1]"
 
 
@@ -70,10 +88,13 @@ def project(tmp_path: Path) -> Path:
         "def test_own_package(name):\n"
         "    assert importlib.import_module(name).SAYS == f'the project has a package {name}'\n"
     )
+    shutil.copy(host_turn.__file__, folder)
+    (folder / "conftest.py").write_text(TURNS.format(place=str(PLACE)))
     return folder
 
 
 def _run(python: Path, project: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    HOST.lend()
     return subprocess.run(
         [python, "-m", "pytest", "--ebbtide-runtime=local", "--ebbtide-seed=7", *words],
         cwd=project,
@@ -83,11 +104,12 @@ def _run(python: Path, project: Path, *words: str) -> subprocess.CompletedProces
         },
         capture_output=True,
         text=True,
-        timeout=480,
+        timeout=1200,
         check=False,
     )
 
 
+@pytest.mark.beside
 @pytest.mark.slow
 def test_after_the_installation_only_ebbtide_is_new_in_site_packages(python: Path) -> None:
     (site,) = python.parents[1].glob("lib/python*/site-packages")
@@ -184,8 +206,11 @@ def _inconclusive(case: Case, output: str) -> None:
     assert (case.properties["ebbtide_acked"], case.properties["ebbtide_lost"]) == ("0", "0")
 
 
-def test_the_real_runner_keeps_the_contract_that_the_stand_in_keeps(tmp_path: Path) -> None:
+def test_the_real_runner_keeps_the_contract_that_the_stand_in_keeps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     ensure([runner_contract.KAFKA])
+    monkeypatch.setattr(plugin_runner, "_run_to_end", by_turns(HOST, plugin_runner._run_to_end))
     settings = Settings(runs=tmp_path / "runs", seed=3, runtime="local", kafka=None, require=False, keep_cluster=False)
     before = HostState.now()
     runner = CommandRunner()

@@ -4,31 +4,39 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 import pytest
-from live.commands import LOCAL, ebbtide, records_in
+from live.commands import LOCAL, records_in
 
 from cluster.jars.releases import ensure
 from ebbtide.record.manifest import read_manifest
 from ebbtide.record.steps import read_steps
+from harness.cli.main import main
 
-pytestmark = pytest.mark.live
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.live, pytest.mark.spark]
 
 LOST = Path(__file__).resolve().parents[1] / "data" / "runs" / "last-replica-standing-3.9.1"
 
 
-def test_a_recorded_loss_comes_again_by_the_same_cause_on_the_recorded_states(tmp_path: Path) -> None:
+def test_a_recorded_loss_comes_again_by_the_same_cause_on_the_recorded_states(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """And a property of the record that this release does not know is told, and ends nothing."""
     ensure(["3.9.1"])
     recorded = Path(shutil.copytree(LOST, tmp_path / "recorded"))
     scenario = recorded / "scenario.toml"
     table = "[cluster.controller_properties]\n"
     scenario.write_text(scenario.read_text().replace(table, f'{table}"of.another.release" = "1"\n'))
-    done = ebbtide("replay", recorded, "--seed", "6", "--json", "--runs", tmp_path / "runs", *LOCAL)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "Kafka does not know of.another.release, and ignores it" in done.stderr
-    (release,) = msgspec.json.decode(done.stdout)["releases"]
+    exit_code = main(["replay", str(recorded), "--seed", "6", "--json", "--runs", str(tmp_path / "runs"), *LOCAL])
+    out, errors = capsys.readouterr()
+    assert exit_code == 0, out + errors
+    assert "Kafka does not know of.another.release, and ignores it" in errors
+    (release,) = msgspec.json.decode(out)["releases"]
     assert (release["same"], release["times"]) == (1, 1)
     (record,) = records_in(tmp_path / "runs")
     assert read_manifest(record).replay_of == read_manifest(recorded).run_id

@@ -21,7 +21,7 @@ from ebbtide.journal.frames import POLLED, PolledRecords, unpack_polled
 from ebbtide.journal.payload import value_at
 from ebbtide.scenario import catalogue
 from ebbtide.scenario.model import NODE_ROLES, ConsumerSpec, NodeRole, ProducerSpec
-from ebbtide.waiting import pause, wait_until
+from ebbtide.waiting import wait_until
 from workloads import group
 from workloads.config import FINAL_CONSUMER, NewTopic, ScenarioProperties
 from workloads.status import ClientState
@@ -112,7 +112,7 @@ def test_each_kind_of_acks_at_a_rate_until_it_is_stopped(make: Make, tmp_path: P
     kinds = {1: "0", 2: "1", 3: "all"}
     workload = make([ProducerSpec(id=id_, topic="rates", acks=acks, rate_per_s=200) for id_, acks in kinds.items()])
     workload.start()
-    pause(2.0)
+    wait_until(lambda: workload.send_counts().handed >= 1200, awaited="two seconds of each producer", timeout_s=60)
     assert [end.state for end in workload.stop_producers()] == [ClientState.STOPPED] * 3
     workload.final_read()
     workload.stop()
@@ -151,7 +151,12 @@ def test_a_silent_leader_makes_what_was_sent_unknown_and_what_never_left_failed(
     wait_until(lambda: workload.acked() >= 100, awaited="100 acked", timeout_s=20)
     kafka_node.pause()
     try:
-        pause(6.0)
+        wait_until(
+            lambda: (counts := workload.send_counts()).unknown and counts.failed,
+            awaited="records that never left, and others whose end is unknown",
+            timeout_s=60,
+            last_seen=lambda: str(workload.send_counts()),
+        )
     finally:
         kafka_node.resume()
     acked = workload.acked()

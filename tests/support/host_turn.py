@@ -10,16 +10,22 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-from collections.abc import Iterator
+import subprocess
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from ebbtide.waiting import wait_until
+
+RunToEnd = Callable[[Sequence[str]], subprocess.CompletedProcess[str]]
 
 _LONGEST_TURN_S = 1200.0
 
 
 class HostTurn:
-    """A turn that tests of several processes take; `place` is a file or folder of this checkout to lock."""
+    """A turn that tests of several processes take in the order in which they ask.
+
+    `place` is a file or folder of this checkout to lock; its parent folder is locked by the next one.
+    """
 
     def __init__(self, place: Path) -> None:
         self._place = place
@@ -51,28 +57,60 @@ class HostTurn:
     def _take(self) -> None:
         if self._lock is not None:
             return
-        lock = os.open(self._place, os.O_RDONLY)
-
-        def taken() -> bool:
-            with contextlib.suppress(BlockingIOError):
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                return True
-            return False
-
+        # Who waits has the queue, so that one who gives the host and wants it again at once comes after them.
+        queue = _lock_once_free(self._place.parent)
         try:
-            wait_until(taken, awaited="another test to be done with this host", timeout_s=_LONGEST_TURN_S, poll_s=0.1)
-        except BaseException:
-            os.close(lock)
-            raise
-        self._lock = lock
+            self._lock = _lock_once_free(self._place)
+        finally:
+            _unlock(queue)
 
     def _give(self) -> None:
         lock, self._lock = self._lock, None
         if lock is not None:
-            # A process that was forked meanwhile has the file open, too: closing it would not be enough.
-            fcntl.flock(lock, fcntl.LOCK_UN)
-            os.close(lock)
+            _unlock(lock)
 
 
-HOST = HostTurn(Path(__file__).parent)
-"""This process's; all processes that test this checkout lock the same folder."""
+def _lock_once_free(place: Path) -> int:
+    """Wait for the lock of a file or folder; returns the open file that has it."""
+    lock = os.open(place, os.O_RDONLY)
+
+    def is_locked() -> bool:
+        with contextlib.suppress(BlockingIOError):
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        return False
+
+    try:
+        wait_until(is_locked, awaited="another test to be done with this host", timeout_s=_LONGEST_TURN_S, poll_s=0.1)
+    except BaseException:
+        os.close(lock)
+        raise
+    return lock
+
+
+def _unlock(lock: int) -> None:
+    # A process that was forked meanwhile has the file open, too: closing it would not be enough.
+    fcntl.flock(lock, fcntl.LOCK_UN)
+    os.close(lock)
+
+
+PLACE = Path(__file__).parent
+"""All processes that test this checkout lock this folder."""
+HOST = HostTurn(PLACE)
+"""This process's."""
+
+
+def by_turns(turn: HostTurn, run_to_end: RunToEnd) -> RunToEnd:
+    """Return `run_to_end` such that the command it runs has the host, unless it only judges."""
+
+    def run(words: Sequence[str]) -> subprocess.CompletedProcess[str]:
+        if "analyze" not in words:
+            with turn.held():
+                return run_to_end(words)
+        turn.lend()
+        try:
+            return run_to_end(words)
+        finally:
+            turn.take_back()
+
+    return run

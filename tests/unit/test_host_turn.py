@@ -5,10 +5,15 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import subprocess
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from host_turn import HostTurn
+import pytest
+from host_turn import HostTurn, by_turns
+
+from ebbtide.waiting import wait_until
 
 
 def is_free(place: Path) -> bool:
@@ -82,3 +87,38 @@ def test_a_test_waits_for_one_that_has_the_host(tmp_path: Path) -> None:
             had.append("first")
         waiting.result(60)
     assert had == ["first", "second"]
+
+
+def test_who_waits_has_the_host_before_one_who_gives_it_and_wants_it_again(tmp_path: Path) -> None:
+    had: list[str] = []
+    place = tmp_path / "place"
+    place.mkdir()
+    first, second = HostTurn(place), HostTurn(place)
+
+    def have_it() -> None:
+        with second.held():
+            had.append("second")
+
+    with ThreadPoolExecutor(1) as pool:
+        with first.held():
+            waiting = pool.submit(have_it)
+            wait_until(lambda: not is_free(tmp_path), awaited="the second to wait", timeout_s=60)
+        with first.held():
+            had.append("first")
+        waiting.result(60)
+    assert had == ["second", "first"]
+
+
+@pytest.mark.parametrize(("verb", "lends"), [("doctor", False), ("replay", False), ("analyze", True)])
+@pytest.mark.parametrize("in_a_test", [True, False])
+def test_a_command_has_the_host_unless_it_only_judges(tmp_path: Path, verb: str, lends: bool, in_a_test: bool) -> None:
+    turn, was_free = HostTurn(tmp_path), []
+
+    def run_to_end(words: Sequence[str]) -> subprocess.CompletedProcess[str]:
+        was_free.append(is_free(tmp_path))
+        return subprocess.CompletedProcess(words, 0)
+
+    with turn.held() if in_a_test else contextlib.nullcontext():
+        by_turns(turn, run_to_end)(["ebbtide", verb])
+        assert is_free(tmp_path) is not in_a_test
+    assert was_free == [lends]
