@@ -11,8 +11,12 @@ from __future__ import annotations
 import contextlib
 import runpy
 import sys
+from collections.abc import Sequence
 from importlib import import_module
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec
 from pathlib import Path
+from types import ModuleType
 
 from ebbtide.errors import ExitCode
 from ebbtide.signals import defer_signals, ignore_signals, interrupt_on_signals
@@ -40,6 +44,7 @@ def main() -> int:
     undone, and the exit code is 3.
     """
     interrupt_on_signals(ExitCode.HARNESS_FAILED)
+    sys.meta_path.insert(0, _NoPandas())
     try:
         # Held back: a library may swallow an interrupt of its import.
         with defer_signals():
@@ -53,6 +58,22 @@ def main() -> int:
         return ExitCode.HARNESS_FAILED
     finally:
         ignore_signals()
+
+
+class _NoPandas(MetaPathFinder):
+    """Makes pandas look as if it were not installed, in this process.
+
+    PyArrow and PySpark import it where they find it, though the command needs nothing of it. That
+    takes longer than reading a small record.
+    """
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None, /
+    ) -> ModuleSpec | None:
+        """Raise `ModuleNotFoundError` for pandas."""
+        if fullname == "pandas":
+            raise ModuleNotFoundError("the command does without pandas", name=fullname)
+        return None
 
 
 def find_packages() -> None:

@@ -1,0 +1,113 @@
+"""Measures how long judging a small record takes: `python -m bench.small_record RECORD [--rounds N] [--vs COMMAND]`.
+
+Each round judges a copy of the record with `ebbtide analyze`, from the prompt to the verdict. With `--vs`, the other
+command (the `ebbtide` of another checkout) judges another copy in the same round, and the ratios compare runs of one
+round. The CPU seconds are user and system, of all processes together. The first round is not counted: it may write the
+class archive. At last the record is judged `--warm` times in one session of this checkout.
+
+Exit code 1 if the commands write different verdicts, or a command fails.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import median
+
+import msgspec
+import psutil
+
+from ebbtide.errors import ExitCode
+
+
+class Cost(msgspec.Struct, frozen=True):
+    """The seconds that one judgement took."""
+
+    wall_s: float
+    cpu_s: float
+
+
+def main() -> int:
+    """Measure, print a table, and return the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("record", type=Path)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--warm", type=int, default=5)
+    parser.add_argument("--command", default=f"{sys.executable} -P -m ebbtide")
+    parser.add_argument("--vs", metavar="COMMAND")
+    args = parser.parse_args()
+    commands = [args.command, *([args.vs] if args.vs else [])]
+    with tempfile.TemporaryDirectory(prefix="ebbtide-bench-") as folder:
+        copies = [Path(shutil.copytree(args.record, Path(folder, str(at), args.record.name))) for at in range(2)]
+        costs: list[list[Cost]] = [[] for _ in commands]
+        for number in range(args.rounds + 1):
+            for at, command in enumerate(commands):
+                cost = _judge([*shlex.split(command), "analyze", str(copies[at])])
+                if cost is None:
+                    print(f"failed: {command}", file=sys.stderr)
+                    return 1
+                if number:
+                    costs[at].append(cost)
+            verdicts = {(copy / "verdict.json").read_bytes() for copy in copies[: len(commands)]}
+            if len(verdicts) > 1:
+                print("the verdicts differ", file=sys.stderr)
+                return 1
+        _print_cold(commands, costs)
+        if args.warm:
+            _print_warm(copies[0], args.warm)
+    return 0
+
+
+def _judge(command: Sequence[str]) -> Cost | None:
+    """Return what a command cost; None if it failed to judge."""
+    began = time.monotonic()
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, start_new_session=True) as process:
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode not in (ExitCode.AS_PREDICTED, ExitCode.CONTRADICTED, ExitCode.INCONCLUSIVE):
+        return None
+    return Cost(time.monotonic() - began, used.ru_utime + used.ru_stime)
+
+
+def _print_cold(commands: Sequence[str], costs: Sequence[Sequence[Cost]]) -> None:
+    print("| command | wall s | CPU s |\n|---|---|---|")
+    for command, of_command in zip(commands, costs, strict=True):
+        print(f"| {command} | {_spread([c.wall_s for c in of_command])} | {_spread([c.cpu_s for c in of_command])} |")
+    if len(costs) > 1:
+        pairs = list(zip(*costs, strict=True))
+        wall, cpu = [a.wall_s / b.wall_s for a, b in pairs], [a.cpu_s / b.cpu_s for a, b in pairs]
+        print(f"| ratio, round by round | {_spread(wall)} | {_spread(cpu)} |")
+
+
+def _print_warm(record: Path, rounds: int) -> None:
+    from analysis.judging.one_record import judge
+    from analysis.reconcile.session import session
+
+    with session() as spark:
+        processes = [psutil.Process(), *psutil.Process().children(recursive=True)]
+        for number in range(rounds):
+            began, before = time.monotonic(), _cpu_s(processes)
+            judge(record, spark)
+            wall_s, cpu_s = time.monotonic() - began, _cpu_s(processes) - before
+            mib = sum(one.memory_info().rss for one in processes) >> 20
+            print(f"in one session, {number + 1}: {wall_s:.2f} s, {cpu_s:.2f} CPU s, {mib} MiB")
+
+
+def _cpu_s(processes: Sequence[psutil.Process]) -> float:
+    return float(sum(one.cpu_times().user + one.cpu_times().system for one in processes))
+
+
+def _spread(values: Sequence[float]) -> str:
+    return f"{median(values):.2f} ({min(values):.2f} to {max(values):.2f})"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

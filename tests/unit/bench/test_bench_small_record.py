@@ -1,0 +1,45 @@
+"""The benchmark of small records, with commands that judge nothing, and once with Spark."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from benches import assert_ended_well, run_bench
+from replay_records import SAVED
+
+WRITES = '#!/bin/sh\necho \'{"outcome": "%s"}\' > "$2"/verdict.json\nexit %d\n'
+
+
+def _command(folder: Path, name: str, outcome: str, code: int = 0) -> str:
+    path = folder / name
+    path.write_text(WRITES % (outcome, code))
+    path.chmod(0o755)
+    return str(path)
+
+
+def test_two_commands_are_compared_round_by_round(tmp_path: Path) -> None:
+    one, other = (_command(tmp_path, name, "as-predicted") for name in ("one", "other"))
+    done = run_bench("small_record", str(SAVED), "--rounds", "2", "--warm", "0", "--command", one, "--vs", other)
+    assert_ended_well(done)
+    assert [line.split("|")[1].strip() for line in done.stdout.splitlines()[2:]] == [
+        one,
+        other,
+        "ratio, round by round",
+    ]
+
+
+@pytest.mark.parametrize(("code", "said"), [(0, "the verdicts differ"), (4, "failed: ")])
+def test_a_command_that_fails_or_judges_otherwise_ends_with_one(tmp_path: Path, code: int, said: str) -> None:
+    one, other = _command(tmp_path, "one", "as-predicted"), _command(tmp_path, "other", "contradicted", code)
+    done = run_bench("small_record", str(SAVED), "--rounds", "1", "--warm", "0", "--command", one, "--vs", other)
+    assert done.returncode == 1
+    assert said in done.stderr
+
+
+@pytest.mark.spark
+def test_a_record_is_judged_again_in_one_session(tmp_path: Path) -> None:
+    one = _command(tmp_path, "one", "as-predicted")
+    done = run_bench("small_record", str(SAVED), "--rounds", "1", "--warm", "1", "--command", one)
+    assert_ended_well(done)
+    assert "in one session, 1: " in done.stdout
