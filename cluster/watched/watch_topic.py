@@ -28,8 +28,11 @@ _CONNECT_S, _ANSWER_S, _TRIES_S = 2.0, 10.0, 2.0
 _METADATA_VERSION = 8
 _NEEDED = {"Read": 3, "Write": 4, "Delete": 6, "Describe": 8}
 """Kafka's codes of the operations, which are the bits of an answer."""
-_NOT_SAID = -(1 << 31)
 _GONE = ("NONE", "UNKNOWN_TOPIC_OR_PARTITION")
+
+
+class TopicRefused(UsageError):
+    """Kafka answered that it did not make the topic."""
 
 
 class WatchTopic(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="watch-topic"):
@@ -89,8 +92,8 @@ def make_topic(
 ) -> None:
     """Ask a broker once to make a topic; Kafka chooses the replicas.
 
-    Raises `FileExistsError` for a topic that exists, `UsageError` for a user who may not make it, `HarnessError` with
-    Kafka's reason otherwise, and `WireError` without an answer.
+    Raises `FileExistsError` for a topic that exists, `TopicRefused` with Kafka's reason, and `WireError` without an
+    answer.
     """
     kind = CreateTopicsRequest.CreatableTopic
     wish = CreateTopicsRequest(
@@ -112,7 +115,7 @@ def make_topic(
     if answer.error_code != NONE:
         said = f"{for_code(answer.error_code).message} {answer.error_message or ''}".rstrip()
         is_denied = answer.error_code in _DENIED
-        raise (UsageError if is_denied else HarnessError)(
+        raise TopicRefused(
             f"Kafka refuses to make the topic {name}",
             where=broker.address,
             got=said,
@@ -136,6 +139,7 @@ def missing_rights(broker: BrokerConnection, name: str) -> list[str]:
     (answer,) = broker.ask(wish, MetadataResponse, _METADATA_VERSION).topics
     if answer.error_code in _DENIED:
         return ["Describe"]
-    if answer.error_code != NONE or answer.topic_authorized_operations == _NOT_SAID:
+    allowed: set[int] | None = answer.authorized_operations
+    if answer.error_code != NONE or allowed is None:
         return []
-    return [word for word, bit in _NEEDED.items() if not answer.topic_authorized_operations >> bit & 1]
+    return [word for word, code in _NEEDED.items() if code not in allowed]

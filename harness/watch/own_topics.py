@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from cluster.host.ledger import Ledger
 from cluster.kafka_api.connection import BrokerConnection, WireError
-from cluster.watched.watch_topic import PREFIX, WatchTopic, connection_to, make_topic, missing_rights
+from cluster.watched.watch_topic import PREFIX, TopicRefused, WatchTopic, connection_to, make_topic, missing_rights
 from ebbtide.errors import HarnessError, UsageError
 from ebbtide.logs.segments import TopicPartition
 from ebbtide.scenario.model import TopicSpec
@@ -38,14 +38,19 @@ class OwnTopics:
         ]
 
     def make(self, ledger: Ledger, name: str) -> None:
-        """Make a topic. Raises `HarnessError` with Kafka's reason.
+        """Make a topic. Raises `TopicRefused` with Kafka's reason, and `HarnessError` if no broker answers.
 
         The request is sent once: Kafka may have carried out a request that it did not answer.
         """
         entry = WatchTopic(
             run_id=self._run_id, name=name, bootstrap=self._addresses, command_config=self._command_config
         )
-        ledger.make(entry, lambda: self._ask_for(name))
+        try:
+            ledger.make(entry, lambda: self._ask_for(name))
+        except TopicRefused:
+            # It was not made. To delete it would fail too, and hide the reason.
+            ledger.forget(entry)
+            raise
 
     def _ask_for(self, name: str) -> None:
         topic = self._topics[name]

@@ -8,6 +8,7 @@ from typing import Any, Self
 
 import msgspec
 import pytest
+from kafka.protocol.metadata import MetadataResponse
 
 from cluster.clean import clean
 from cluster.host.ledger import DamagedLedger, EntryMade, LedgerOpened, read_ledger
@@ -15,8 +16,8 @@ from cluster.host.processes import ProcessId
 from cluster.kafka_api.admin_requests import AdminAnswer, DeleteTopic
 from cluster.kafka_api.connection import BrokerConnection, WireError
 from cluster.watched import watch_topic
-from cluster.watched.watch_topic import WatchTopic, make_topic, missing_rights
-from ebbtide.errors import HarnessError, UsageError
+from cluster.watched.watch_topic import TopicRefused, WatchTopic, make_topic, missing_rights
+from ebbtide.errors import HarnessError
 
 TOPIC = WatchTopic(run_id="r", name="ebbtide-watch-ab12-t", bootstrap=("a:1", "b:2"))
 DEAD = ProcessId(pid=1 << 22, start_ticks=0, boot_id="none")
@@ -118,8 +119,8 @@ class Answer(msgspec.Struct):
     ("code", "kind", "said"),
     [
         (36, FileExistsError, "exists"),
-        (44, HarnessError, "POLICY_VIOLATION"),
-        (29, UsageError, "TOPIC_AUTHORIZATION_FAILED"),
+        (44, TopicRefused, "POLICY_VIOLATION"),
+        (29, TopicRefused, "TOPIC_AUTHORIZATION_FAILED"),
     ],
 )
 def test_kafkas_refusal_to_make_the_topic_says_what_to_do(
@@ -134,11 +135,21 @@ def test_kafkas_refusal_to_make_the_topic_says_what_to_do(
         make_topic(broker, TOPIC.name, partitions=1, replication_factor=3, config={})
 
 
-class OneTopic(msgspec.Struct):
-    """One topic's answer to Metadata."""
-
-    topic_authorized_operations: int
-    error_code: int = 0
+def metadata_answer(bits: int, error: int) -> MetadataResponse:
+    """An answer to Metadata as it comes from the wire."""
+    topic = MetadataResponse.MetadataResponseTopic
+    allowed = {bit for bit in range(32) if bits >> bit & 1}
+    made = MetadataResponse(
+        throttle_time_ms=0,
+        brokers=[],
+        cluster_id="c",
+        controller_id=1,
+        topics=[
+            topic(error_code=error, name=TOPIC.name, is_internal=False, partitions=[], authorized_operations=allowed)
+        ],
+        authorized_operations=set(),
+    )
+    return MetadataResponse.decode(made.encode(version=8), version=8)
 
 
 @pytest.mark.parametrize(
@@ -146,16 +157,13 @@ class OneTopic(msgspec.Struct):
     [
         (1 << 3 | 1 << 4 | 1 << 6 | 1 << 8, 0, []),
         (1 << 3 | 1 << 8, 0, ["Write", "Delete"]),
-        (-(1 << 31), 0, []),
-        (-(1 << 31), 29, ["Describe"]),
+        (1 << 31, 0, []),
+        (1 << 31, 29, ["Describe"]),
     ],
 )
 def test_the_rights_that_a_user_lacks_are_named(
     monkeypatch: pytest.MonkeyPatch, bits: int, error: int, missing: list[str]
 ) -> None:
-    class Metadata(msgspec.Struct):
-        topics: list[OneTopic]
-
-    monkeypatch.setattr(BrokerConnection, "ask", lambda *_: Metadata([OneTopic(bits, error)]))
+    monkeypatch.setattr(BrokerConnection, "ask", lambda *_: metadata_answer(bits, error))
     broker = BrokerConnection("a:1", connect_timeout_s=1, request_timeout_s=1)
     assert missing_rights(broker, TOPIC.name) == missing
