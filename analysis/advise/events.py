@@ -206,7 +206,7 @@ def power_event(count: int, when: When, *, all_replicas: bool, rack: bool = Fals
     elif all_replicas and when == IN_SYNC:
         shown_by = ("rack-power",)
     else:
-        shown_by = () if when == IN_SYNC else ("power-losses-beyond-tolerance-3-2", "tolerated-power-losses-3-2")
+        shown_by = () if when == IN_SYNC else ("power-losses-beyond-tolerance-3-2",)
     return AdvisedEvent(
         key=("rack-power" if rack else f"power-{count}") + ("-worst" if when == WORST else ""),
         what=what,

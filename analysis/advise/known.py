@@ -118,5 +118,6 @@ DEFECTS: tuple[KnownDefect, ...] = (
 
 
 def defects_of(release: ReleaseFacts) -> tuple[KnownDefect, ...]:
-    """Return the defects of a release."""
-    return tuple(defect for defect in DEFECTS if defect.applies(release))
+    """Return the defects of a release; where its patch is unknown, those of any patch."""
+    patches = [msgspec.structs.replace(release, kafka=patch) for patch in release.possible or (release.kafka,)]
+    return tuple(defect for defect in DEFECTS if any(map(defect.applies, patches)))

@@ -11,17 +11,19 @@ from analysis.spec.partition import MV_ELR, Cluster
 from analysis.spec.variants import VARIANTS, cluster_for, protocol_for
 from ebbtide.errors import UsageError
 from ebbtide.releases.feature_levels import ELR_VERSION, METADATA_VERSION, levels_of
+from ebbtide.releases.known_releases import KNOWN
 from ebbtide.releases.minor_release import minor_release_of, patches_of
 from ebbtide.snapshot.model import ClusterSnapshot
 
 ASSUME = "--assume kafka=4.3.1"
-_NO_RELEASE = "0"
+_MEASURED = frozenset(one.version for one in KNOWN if one.measured)
 
 
 class ReleaseFacts(msgspec.Struct, frozen=True, kw_only=True):
     """The release that the model takes for the cluster.
 
-    `kafka` is a whole version; `shown` says what of it is known. `variant` is a key of `VARIANTS`.
+    `kafka` is a whole version; `shown` says what of it is known, and `possible` has the patches that it
+    may be. `variant` is a key of `VARIANTS`.
     """
 
     kafka: str
@@ -29,6 +31,7 @@ class ReleaseFacts(msgspec.Struct, frozen=True, kw_only=True):
     variant: str
     features: dict[str, int]
     notes: tuple[str, ...] = ()
+    possible: tuple[str, ...] = ()
 
     @property
     def is_elr_on(self) -> bool:
@@ -61,23 +64,24 @@ def release_of(snapshot: ClusterSnapshot) -> ReleaseFacts:
         )
     patches = patches_of(known[0])
     variants = {one: protocol_for(one, {}).name for one in patches}
-    # Of the patches that behave as the oldest, the newest has most measurements.
-    kafka = [one for one in patches if variants[one] == variants[patches[0]]][-1]
+    alike = [one for one in patches if variants[one] == variants[patches[0]]]
+    kafka = [one for one in alike if one in _MEASURED][-1:] or alike[-1:]
     notes = []
     if len(minors) > 1:
         shown = ", ".join(one or "unknown" for one in sorted(minors, key=str))
         notes.append(f"the brokers run different releases ({shown}); the advice is for {known[0]}")
     if len(set(variants.values())) > 1:
         notes.append(
-            f"patches of {known[0]} differ, and brokers do not say theirs; the advice is for {kafka} and older. "
+            f"patches of {known[0]} differ, and brokers do not say theirs; the advice is for {kafka[0]} and older. "
             f"`--assume kafka={patches[-1]}` shows the newest."
         )
     return ReleaseFacts(
-        kafka=kafka,
+        kafka=kafka[0],
         shown=f"{known[0]} (the patch is unknown)",
         variant=variants[patches[0]],
-        features=_levels(kafka, snapshot.features),
+        features=_levels(kafka[0], snapshot.features),
         notes=tuple(notes),
+        possible=patches,
     )
 
 

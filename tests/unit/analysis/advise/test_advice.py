@@ -182,7 +182,7 @@ def test_without_racks_nothing_is_said_about_them() -> None:
     ("minor", "kafka", "variant"),
     [
         ("3.4", "3.4.1", "kraft"),
-        ("3.9", "3.9.2", "strict_min_isr_39"),
+        ("3.9", "3.9.1", "strict_min_isr_39"),
         ("4.1", "4.1.0", "elr_410"),
         ("4.3", "4.3.1", "elr_43"),
     ],
@@ -199,7 +199,7 @@ def test_patches_that_differ_are_noted() -> None:
 def test_mixed_releases_count_as_the_oldest() -> None:
     old = SnapshotBroker(id=9, address="b9:9092", metadata_versions=(4, 21))
     found = release_of(cluster("4.3", brokers=(*cluster("4.3").brokers, old)))
-    assert found.kafka == "3.9.2"
+    assert found.kafka == "3.9.1"
     assert "different releases (3.9, 4.3)" in found.notes[0]
 
 
@@ -214,6 +214,13 @@ def test_a_metadata_version_below_kip_903_brings_its_bug_back() -> None:
     names = [one.name for one in advise(cluster("3.9", features={"metadata.version": 8})).defects]
     assert "KAFKA-14139" in names
     assert "KAFKA-14139" not in [one.name for one in advise(cluster("3.9")).defects]
+
+
+def test_a_bug_that_a_patch_fixed_is_named_while_the_patch_is_unknown() -> None:
+    unknown = [one.name for one in advise(cluster("3.9")).defects]
+    named = [one.name for one in advise(cluster("9.9"), assumed=parse_assumption("kafka=3.9.1")).defects]
+    assert "KAFKA-18991" in unknown
+    assert "KAFKA-18991" not in named
 
 
 def test_an_upgrade_alone_leaves_the_elr_off() -> None:
