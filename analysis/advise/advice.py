@@ -10,7 +10,7 @@ from analysis.advise.answers import STATES_MAX, AnswerCache, ModelDesk
 from analysis.advise.assumption import KAFKA, Assumption
 from analysis.advise.danger import DangerNow, dangers_now
 from analysis.advise.events import AdvisedEvent
-from analysis.advise.groups import TopicGroup, differing_configs, groups_of
+from analysis.advise.groups import TopicGroup, differing_configs, groups_of, hosting_brokers
 from analysis.advise.known import KnownDefect, defects_of
 from analysis.advise.lines import AdviceLine, lines_for
 from analysis.advise.measured import measured_of
@@ -154,6 +154,9 @@ def _notes(
     for broker in snapshot.brokers:
         if broker.problem is not None:
             notes.append(f"broker {broker.id} could not be asked for its configs and levels: {broker.problem}")
+    missing = sorted(hosting_brokers(snapshot) - {broker.id for broker in snapshot.brokers})
+    if missing:
+        notes.append(f"brokers that have replicas and are not alive: {', '.join(map(str, missing[:20]))}")
     if not any(broker.configs for broker in snapshot.brokers):
         notes.append("no broker's configs are known; the advice takes Kafka's defaults")
     if any(group.settings.unclean for group in groups) or any(

@@ -88,6 +88,7 @@ def groups_of(
     """
     racks = {broker.id: broker.rack for broker in snapshot.brokers}
     defaults = broker_level(snapshot)
+    brokers = len({one.id for one in snapshot.brokers} | hosting_brokers(snapshot))
     named: dict[GroupSettings, dict[str, None]] = defaultdict(dict)
     counted: Counter[GroupSettings] = Counter()
     together: dict[GroupSettings, int] = defaultdict(int)
@@ -106,10 +107,15 @@ def groups_of(
             topics=tuple(named[settings]),
             partitions=count,
             rack_replicas=together[settings],
-            brokers=len(snapshot.brokers),
+            brokers=brokers,
         )
         for settings, count in sorted(counted.items(), key=lambda one: (-one[1], one[0].in_words()))
     ]
+
+
+def hosting_brokers(snapshot: ClusterSnapshot) -> set[int]:
+    """Return the brokers that have replicas, whether they are alive or not."""
+    return {one for topic in snapshot.topics for partition in topic.partitions for one in partition.replicas}
 
 
 def final_replicas(partition: SnapshotPartition) -> tuple[int, ...]:

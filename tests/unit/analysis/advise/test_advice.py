@@ -164,6 +164,13 @@ def test_the_worst_partitions_come_first() -> None:
     assert advice.dangers[0].examples == ("dead-0 (replicas 1, ISR none, ELR 2)",)
 
 
+def test_brokers_with_replicas_that_are_not_alive_are_named_and_count() -> None:
+    alone = (SnapshotBroker(id=1, address="b:1", metadata_versions=(4, 21)),)
+    advice = advise(cluster("3.9", topic("a", 2, 1), topic("b", 1, 1), brokers=alone))
+    assert any("are not alive: 2" in note for note in advice.notes)
+    assert {one.group.brokers for one in advice.groups} == {2}
+
+
 def test_a_rack_counts_as_many_replicas_as_it_has() -> None:
     racks = [SnapshotBroker(id=one, address="b:1", rack="only", metadata_versions=(4, 21)) for one in (1, 2)]
     advice = advise(cluster("3.9", topic("a", 2, 1), brokers=tuple(racks)))
