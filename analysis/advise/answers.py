@@ -6,8 +6,9 @@ from typing import Literal
 
 import msgspec
 
-from analysis.advise.events import AdvisedEvent
+from analysis.advise.events import WORST, AdvisedEvent
 from analysis.advise.groups import TopicGroup
+from analysis.advise.known import new_disk_empties_elr
 from analysis.advise.release import ReleaseFacts
 from analysis.spec.explore.properties import PROPERTIES
 from analysis.spec.explore.question import Answer, ask_machine
@@ -26,7 +27,7 @@ class EventAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """What the model says of an event for one acks.
 
     `says`: `refused`, no record is ever acked; `unknown`, the search did not end. `steps` is the length of
-    the counterexample. `within` has the bounds in words.
+    the counterexample, 0 if a known bug decides and not the model. `within` has the bounds in words.
     """
 
     says: Says
@@ -53,6 +54,10 @@ class ModelDesk:
         if bounds.size > MAX_BROKERS or max(bounds.power_losses, bounds.kills, bounds.stops) > MAX_BUDGET:
             return EventAnswer(says="unknown", within=f"the model has at most {MAX_BROKERS} brokers")
         release = self.release
+        if acks == "all" and event.budget.get("disks") and event.when == WORST and new_disk_empties_elr(release):
+            return EventAnswer(
+                says="loses", within="apache/kafka#20716, measured: a new disk's directory empties the ELR"
+            )
         key = (release.variant, tuple(sorted(release.features.items())), bounds)
         if key not in self._known:
             self._known[key] = self._ask(bounds, acks)

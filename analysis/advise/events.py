@@ -121,6 +121,7 @@ def fixed_events(group: TopicGroup, release: ReleaseFacts) -> Iterator[AdvisedEv
         likelihood="rare",
         budget={"kills": 1, "disks": 1},
         count=1,
+        findings=("late-directory",),
         shown_by=("stale-isr-join",) if release.variant == "kraft" else ("last-replica-disk-replaced",),
     )
     yield from _requests(group, release)

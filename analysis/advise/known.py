@@ -36,6 +36,11 @@ def _before_kip_903(release: ReleaseFacts) -> bool:
     return Version(release.kafka) < Version("3.5") or release.features.get(METADATA_VERSION, _KIP_903) < _KIP_903
 
 
+def new_disk_empties_elr(release: ReleaseFacts) -> bool:
+    """Whether apache/kafka#20716 is open, which the model does not have: it knows no directories."""
+    return _with_elr("4.0", "4.3")(release)
+
+
 def _is_18991_open(release: ReleaseFacts) -> bool:
     version = Version(release.kafka)
     return version < Version("3.9.1") or Version("4.0.0") <= version < Version("4.0.1")
@@ -91,7 +96,7 @@ DEFECTS: tuple[KnownDefect, ...] = (
         what="the assignment of a new disk's directory empties the ELR, and all records may be lost",
         change="Kafka 4.3 or newer",
         page="findings/new-disk-wipes-elr.md",
-        applies=_with_elr("4.0", "4.3"),
+        applies=new_disk_empties_elr,
     ),
     KnownDefect(
         name="move-and-back",

@@ -81,6 +81,8 @@ def _candidates(group: TopicGroup, release: ReleaseFacts) -> Iterator[tuple[dict
             f"raise metadata.version: kafka-features.sh upgrade --feature {METADATA_VERSION}={newest}",
             "a downgrade of Kafka is no longer possible",
         )
+    if release.is_elr_on and release.kafka != _NEWEST:
+        yield {KAFKA: _NEWEST}, f"upgrade to Kafka {_NEWEST}", "an upgrade"
     if not release.is_elr_on and release.kafka != _NEWEST:
         yield (
             {KAFKA: _NEWEST, ELR_VERSION: "1"},

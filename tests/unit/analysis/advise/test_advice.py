@@ -230,6 +230,12 @@ def test_a_bug_that_a_patch_fixed_is_named_while_the_patch_is_unknown() -> None:
     assert "KAFKA-18991" not in named
 
 
+def test_a_bug_that_the_model_does_not_have_is_a_loss_until_it_is_fixed() -> None:
+    old, fixed = (advise(cluster(minor, topic("a", 2, 2), features={ELR: 1})) for minor in ("4.0", "4.3"))
+    assert (all_says(old, "disk-worst"), all_says(fixed, "disk-worst")) == ("loses", "survives")
+    assert "20716" in line(old.groups[0], "disk-worst").today.acks_all.within
+
+
 def test_an_upgrade_alone_leaves_the_elr_off() -> None:
     advice = advise(cluster("3.9", topic("a", 1, 1)), assumed=parse_assumption("kafka=4.3.1"))
     assert advice.after is not None

@@ -14,6 +14,7 @@ from analysis.advise.scenarios import LineScenario, prefix_of, scenarios_of
 from ebbtide.releases.feature_levels import ELR_VERSION
 from ebbtide.scenario.model import Scenario
 from ebbtide.scenario.parse import parse
+from ebbtide.scenario.triggers import LeaderTrigger
 
 ELR_ON = {ELR_VERSION: 1}
 CASES: dict[str, tuple[ReleaseFacts, dict[str, object]]] = {
@@ -22,6 +23,7 @@ CASES: dict[str, tuple[ReleaseFacts, dict[str, object]]] = {
     "3.4-rf2": (assumed_release("3.4.1", {}), {"rf": 2, "min_isr": 1}),
     "3.9-unclean": (assumed_release("3.9.1", {}), {"rf": 3, "min_isr": 1, "unclean": True}),
     "4.3": (assumed_release("4.3.1", ELR_ON), {"rf": 3, "min_isr": 2}),
+    "4.2": (assumed_release("4.2.1", ELR_ON), {"rf": 2, "min_isr": 2}),
     "4.3-elr-off": (assumed_release("4.3.1", {}), {"rf": 2, "min_isr": 2}),
     "4.3-flushed": (assumed_release("4.3.1", ELR_ON), {"rf": 2, "min_isr": 2, "flush_messages": 1}),
 }
@@ -103,3 +105,14 @@ def test_a_cluster_is_formatted_with_the_levels_of_the_advice() -> None:
     lines = [line for line in lines_for(topics, ModelDesk(release)) if line.event.key == "power-1"]
     found = {one.name: one for one in scenarios_of(topics, lines, release, prefix="x")}
     assert scenario(found, "power-1-acks-all").cluster.features == {"metadata.version": 8}
+
+
+def test_no_step_waits_for_a_leader_on_a_new_disk() -> None:
+    release, settings = CASES["3.4-rf2"]
+    topics = group(settings)
+    lines = [line for line in lines_for(topics, ModelDesk(release)) if line.event.key == "disk-worst"]
+    found = {one.name: one for one in scenarios_of(topics, lines, release, prefix="x")}
+    steps = scenario(found, "disk-worst-acks-all").steps
+    wiped = next(at for at, step in enumerate(steps) if step.step == "wipe-disk")
+    assert not any(isinstance(step.trigger, LeaderTrigger) for step in steps[wiped + 1 :])
+    assert "heal" in [step.step for step in steps[wiped:]]
