@@ -29,6 +29,7 @@ from pathlib import Path
 
 from host_state import HostState, left_after
 
+from ebbtide.locks import is_held
 from ebbtide.record.manifest import read_manifest, records_of
 from ebbtide.record.verdict import read_verdict
 from ebbtide.waiting import WaitExpired, pause, wait_until
@@ -65,7 +66,7 @@ class Victim:
 
     arguments: Callable[[Place], Sequence[str | Path]]
     before: Callable[[Place], Sequence[Sequence[str | Path]]] = lambda _: ()
-    latest_s: float = 40.0
+    latest_s: float = 25.0
 
 
 def _run(place: Place, runtime: str = "local", scenario: str = "healthy") -> list[str | Path]:
@@ -107,8 +108,8 @@ VICTIMS: dict[str, Victim] = {
     "cluster-down": Victim(
         arguments=lambda place: ["cluster", "down", _name(place)], before=lambda place: [_up(place)], latest_s=6
     ),
-    "doctor": Victim(arguments=lambda _: ["doctor"], latest_s=12),
-    "clean": Victim(arguments=lambda _: ["clean"], latest_s=3),
+    "doctor": Victim(arguments=lambda _: ["doctor"], latest_s=6),
+    "clean": Victim(arguments=lambda _: ["clean"], latest_s=1.5),
     "docker-run": Victim(arguments=lambda place: _run(place, "docker")),
 }
 """Each verb that is killed."""
@@ -168,12 +169,23 @@ def kill_round(
     environment = {**os.environ, "TMPDIR": str(place.folder / "tmp"), "EBBTIDE_NO_COLOR": "1"}
     (place.folder / "tmp").mkdir(exist_ok=True)
     started: list[tuple[float, str, str, subprocess.Popen[bytes]]] = []
-    for at, verb in enumerate(verbs):
-        mine = Place(folder=place.folder, number=place.number * 100 + at)
-        mark = f"{os.getpid()}-{mine.number}"
+    places = [Place(folder=place.folder, number=place.number * 100 + at) for at in range(len(verbs))]
+    marks = [f"{os.getpid()}-{mine.number}" for mine in places]
+    setups = [
+        subprocess.Popen(
+            _words(words),
+            env={**environment, MARK: mark},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        for verb, mine, mark in zip(verbs, places, marks, strict=True)
+        for words in VICTIMS[verb].before(mine)
+    ]
+    for setup in setups:
+        setup.wait()
+    for verb, mine, mark in zip(verbs, places, marks, strict=True):
         marked = {**environment, MARK: mark}
-        for words in VICTIMS[verb].before(mine):
-            subprocess.run(_words(words), env=marked, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
         words = VICTIMS[verb].arguments(mine)
         moment_s = 0.2 * (VICTIMS[verb].latest_s / 0.2) ** roll.random()
         with (place.folder / f"{mine.number}-{verb}.log").open("wb") as log:
@@ -234,7 +246,9 @@ def _leftovers(place: Place, before: HostState, marks: Sequence[str]) -> list[st
     left = left_after(before, str(place.folder), "ebbtide-doctor", *runs)
     left += [f"temporary {one}" for one in (place.folder / "tmp").glob("ebbtide-*")]
     ledgers = Path("/run/ebbtide/ledger")
-    left += [f"ledger {one}" for one in ledgers.glob("*") if one.suffix in (".jsonl", ".damaged", ".part")]
+    # A ledger whose lock is held is of a live run, which somebody else runs on this host.
+    kinds = (".jsonl", ".damaged", ".part")
+    left += [f"ledger {one}" for one in ledgers.glob("*") if one.suffix in kinds and not is_held(one)]
     try:
         wait_until(lambda: not any(map(processes_with, marks)), awaited="the processes to end", timeout_s=10.0)
     except WaitExpired:

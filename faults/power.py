@@ -15,7 +15,8 @@ def power_loss(runtime: Runtime, node_id: int) -> Effect:
 
     Healed by `start`. Proven when the process is gone, the volume was really shut down, and the unsynced file was
     there and is gone. That file is written when the node starts and is never fsynced: if it is gone, the kernel wrote
-    nothing back since. Where the scenario leaves write-back to the kernel, another one is written right before the
+    nothing back since. The settings of write-back must have been the same all the time: another Ebbtide on this kernel
+    may have ended the hold. Where the scenario leaves write-back to the kernel, another one is written right before the
     power is cut: it then shows that the volume lost what the kernel had not written.
 
     How much of the logs vanished is measured, and is not the proof: a node that fsynced everything also loses power.
@@ -42,10 +43,14 @@ def proof_of_power_loss(pid: int | None, loss: PowerLoss) -> Effect:
             "unsynced_there": loss.unsynced_there,
             "unsynced_gone": loss.unsynced_gone,
         }
+    if loss.write_back_change is not None:
+        figures["write_back_change"] = loss.write_back_change
     if pid is not None and Path(f"/proc/{pid}").exists():
         return unproven_effect(f"pid {pid} is still there", **figures)
     if not loss.volume_down:
         return unproven_effect("the volume still accepted writes after its power was cut", **figures)
+    if loss.write_back_change is not None:
+        return unproven_effect(loss.write_back_change, **figures)
     if not loss.unsynced_there:
         return unproven_effect(
             "nothing was left to lose: the node has not been started since its volume lost it", **figures

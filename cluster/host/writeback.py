@@ -38,7 +38,8 @@ TURN_TIMEOUT_S = 600.0
 class _SharedState(msgspec.Struct, frozen=True, kw_only=True):
     """The state that harnesses share: the values to restore, and processes by run id.
 
-    `holders` hold write-back. `free` need the kernel's own settings, and run or wait.
+    `holders` hold write-back. `free` need the kernel's own settings, and run or wait. Where the original value is the
+    held one, somebody unknown here held write-back before: a harness in another container, or a killed one.
     """
 
     boot_id: str
@@ -146,9 +147,27 @@ class WriteBackHold(_Share, frozen=True, kw_only=True, tag_field="kind", tag="wr
                     next="wait until it has ended",
                 )
             holders = {**state.holders, self.run_id: identify(os.getpid())}
+            # An unknown holder has restored what this one found held.
+            original = {
+                name: now if state.original[name] == HELD_SETTINGS[name] else state.original[name]
+                for name, now in self._read().items()
+            }
             # Saved before the change: after a kill in between, the original values can still be found.
-            self._write_state(msgspec.structs.replace(state, holders=holders))
+            self._write_state(msgspec.structs.replace(state, holders=holders, original=original))
             self._set(HELD_SETTINGS)
+
+    def describe_unknown_holder(self) -> str | None:
+        """Return a warning if somebody unknown here held write-back before this run; else None."""
+        with self._lock_shared():
+            state = self._live_state()
+        if state is None or state.original != HELD_SETTINGS:
+            return None
+        return (
+            "the kernel's write-back was held before this run, by no run that is known here. Another Ebbtide holds it, "
+            "in a container with a /run of its own, or one was killed there. If it ends before a power loss of this "
+            "run, that power loss has no proof, and the run is inconclusive. If no other Ebbtide runs: "
+            "sysctl vm.dirty_writeback_centisecs=500 vm.dirty_expire_centisecs=3000 (the kernel's defaults)"
+        )
 
     def describe(self) -> str:
         """Return how messages name the hold."""

@@ -53,6 +53,9 @@ class PowerLoss(msgspec.Struct, frozen=True, kw_only=True):
     - `unsynced_gone`: that file is not there any more.
     - `lost_bytes`: the sum over `logs`.
 
+    - `write_back_change`: what something outside of the run did to the settings of write-back that the run needs, since
+      it began; None: nothing.
+
     By truncate, every log except the metadata log was cut back to its recovery point. No volume was asked then, and
     the first three are true.
     """
@@ -61,6 +64,7 @@ class PowerLoss(msgspec.Struct, frozen=True, kw_only=True):
     volume_down: bool
     unsynced_there: bool
     unsynced_gone: bool
+    write_back_change: str | None = None
     lost_bytes: int
     logs: dict[str, LogLoss]
 
@@ -159,6 +163,8 @@ class Runtime(Protocol):
     nodes: Mapping[int, NodeInfo]
     power_loss_method: PowerLossMethod
     releases: NodeReleases
+    warning: str | None
+    """What users should know about the cluster, found by `prepare`."""
 
     @property
     def network(self) -> Network:

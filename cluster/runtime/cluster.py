@@ -18,10 +18,10 @@ from typing import Protocol
 
 from cluster.host.bridge import BridgeNetwork, address_of
 from cluster.host.children import Child, start_child
-from cluster.host.ledger import Ledger, shared_dir
+from cluster.host.ledger import Ledger
 from cluster.host.slow_volume import Pulses, Slowness
 from cluster.host.volumes import Volume
-from cluster.host.writeback import KernelWriteBack, WriteBackHold
+from cluster.host.writeback_watch import WriteBackWatch, settle_write_back
 from cluster.runtime import storage
 from cluster.runtime.base import DiskReplacement, NodeInfo, PowerLoss, PowerLossMethod
 from cluster.runtime.jvm import SERVER, TOOL_HEAP_MB, JavaProgram, end_error, tail_of
@@ -93,6 +93,8 @@ class HostRuntime(ABC):
         self._ledger = ledger
         self._hold_write_back = hold_write_back
         self._write_back = spec.write_back
+        self._write_back_watch: WriteBackWatch | None = None
+        self.warning: str | None = None
         self._client_namespace = Path()
         self._volumes: dict[int, Volume] = {}
         self._processes: dict[int, NodeProcess] = {}
@@ -112,7 +114,7 @@ class HostRuntime(ABC):
         self.wire.open({CLIENTS: self._client_namespace})
         self._make_node_places()
         if self.power_loss_method == "fs-shutdown":
-            self._settle_write_back()
+            self._write_back_watch, self.warning = settle_write_back(self._ledger, hold=self._hold_write_back)
             self._make_volumes()
         self._lay_out()
         # StorageTool does not fsync. A machine that loses power was formatted long before.
@@ -189,6 +191,7 @@ class HostRuntime(ABC):
                 if at_the_cut := self._write_back == "kernel":
                     volume.write_unsynced(at_the_cut=True)
                 unsynced_there = volume.has_unsynced(at_the_cut=at_the_cut)
+                change = self._write_back_watch.look() if self._write_back_watch is not None else None
                 volume_down = volume.shut_down()
                 volume.unmount()
                 volume.mount()
@@ -196,6 +199,7 @@ class HostRuntime(ABC):
             else:
                 cut_to_recovery_points(self.data_dir(node_id))
                 volume_down = unsynced_there = unsynced_gone = True
+                change = None
             logs = before.compare()
         finally:
             before.release()
@@ -204,6 +208,7 @@ class HostRuntime(ABC):
             volume_down=volume_down,
             unsynced_there=unsynced_there,
             unsynced_gone=unsynced_gone,
+            write_back_change=change,
             lost_bytes=sum(log.lost_bytes for log in logs.values()),
             logs=logs,
         )
@@ -269,6 +274,8 @@ class HostRuntime(ABC):
         with defer_signals():
             for process in self._processes.values():
                 process.kill()
+            if self._write_back_watch is not None:
+                self._write_back_watch.end()
             self.wire.close()
             self.network.close()
             self._ledger.close()
@@ -321,18 +328,6 @@ class HostRuntime(ABC):
             volume.create()
             self._volumes[node.id] = volume = volume.identified()
             self._ledger.make(volume, volume.mount)
-
-    def _settle_write_back(self) -> None:
-        """Take the hold, or keep every run from holding write-back until this run ends."""
-        run_id, shared = self._ledger.run_id, str(shared_dir(self._ledger.path.parent))
-        if self._hold_write_back:
-            hold = WriteBackHold(run_id=run_id, shared=shared)
-            hold.await_turn()
-            self._ledger.make(hold, hold.acquire)
-        else:
-            own = KernelWriteBack(run_id=run_id, shared=shared)
-            self._ledger.make(own, own.register)
-            own.await_turn()
 
     def _format(self, node_ids: Sequence[int]) -> None:
         ended = {node_id: tool.wait(FORMAT_TIMEOUT_S) for node_id, tool in self._start_formatting(node_ids).items()}

@@ -179,6 +179,8 @@ class Session:
             if (formed_on := self._scenario.cluster.formed_on) is not None:
                 form_on(self.runtime, formed_on)
             self.runtime.prepare()
+            if self.runtime.warning is not None:
+                self._display.note(self.runtime.warning)
         with self.time_phase("start cluster"):
             self.runtime.start(tuple(self.runtime.nodes))
             self.runtime.wait_ready(tuple(self.runtime.nodes), START_TIMEOUT_S)

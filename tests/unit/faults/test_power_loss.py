@@ -39,6 +39,7 @@ class OneNode(HostRuntime):
         self.power_loss_method = method
         self.releases = NodeReleases(self.nodes, "4.3.1")
         self._write_back = None
+        self._write_back_watch = None
         self._folder = folder
         self._processes, self._started_ns = {}, {}
         build.write_log(self.data_dir(1) / "t-0", build.plain_batch(0, b"one"))
@@ -75,6 +76,22 @@ def test_a_power_loss_after_which_what_was_not_fsynced_is_there_is_not_proven(
     runtime.start([1])
     monkeypatch.setattr(Lossy, "shut_down", lambda _volume: True)
     assert "what was not fsynced survived" in str(disk.power_loss(runtime, 1).why)
+
+
+class Changed:
+    """A watch that saw another harness end the hold."""
+
+    def look(self) -> str:
+        return "something outside of the run changed the kernel's write-back"
+
+
+def test_a_power_loss_after_another_harness_ended_the_hold_is_not_proven(tmp_path: Path) -> None:
+    runtime = OneNode(tmp_path)
+    runtime.start([1])
+    runtime._write_back_watch = Changed()  # type: ignore[assignment]
+    effect = disk.power_loss(runtime, 1)
+    assert (effect.effect_ns, effect.why) == (None, Changed().look())
+    assert effect.proof["write_back_change"] == Changed().look()
 
 
 def test_where_logs_are_cut_back_instead_nothing_is_said_of_a_volume(tmp_path: Path) -> None:

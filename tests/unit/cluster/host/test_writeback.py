@@ -11,8 +11,9 @@ import pytest
 
 from cluster.host.processes import identify
 from cluster.host.writeback import HELD_SETTINGS, KernelWriteBack, WriteBackHold
+from cluster.host.writeback_watch import WriteBackWatch
 from ebbtide.errors import HarnessError
-from ebbtide.waiting import WaitExpired
+from ebbtide.waiting import WaitExpired, wait_until
 
 ORIGINAL = {"dirty_writeback_centisecs": "500", "dirty_expire_centisecs": "3000"}
 
@@ -195,3 +196,63 @@ def test_a_killed_run_under_the_kernels_own_settings_keeps_nobody_waiting(settin
     hold.await_turn(0)
     hold.acquire()
     assert _values(settings) == HELD_SETTINGS
+
+
+def _elsewhere(run_id: str, settings: Path) -> WriteBackHold:
+    """A hold of a harness with a /run of its own: the kernel's settings are the same, the shared state is another."""
+    return WriteBackHold(run_id=run_id, shared=str(settings.parent / "elsewhere"), settings=str(settings))
+
+
+def test_a_hold_of_an_unknown_harness_is_said_and_left_to_that_harness(settings: Path) -> None:
+    first, second = _elsewhere("first", settings), _hold("second", settings)
+    first.acquire()
+    assert first.describe_unknown_holder() is None
+    second.acquire()
+    assert "in a container with a /run of its own" in str(second.describe_unknown_holder())
+    second.undo()
+    assert _values(settings) == HELD_SETTINGS
+    first.undo()
+    assert _values(settings) == ORIGINAL
+
+
+def test_the_values_that_an_unknown_harness_restored_are_restored_again(settings: Path) -> None:
+    first = _elsewhere("first", settings)
+    first.acquire()
+    _hold("second", settings).acquire()
+    first.undo()
+    assert _values(settings) == ORIGINAL
+    _hold("third", settings).acquire()
+    assert _values(settings) == HELD_SETTINGS
+    assert _hold("third", settings).describe_unknown_holder() is None
+    _hold("second", settings).undo()
+    _hold("third", settings).undo()
+    assert _values(settings) == ORIGINAL
+
+
+def _watch(settings: Path) -> WriteBackWatch:
+    return WriteBackWatch({f"vm.{name}": value for name, value in HELD_SETTINGS.items()}, settings)
+
+
+def test_the_end_of_an_unknown_hold_is_noticed_also_if_another_one_begins(settings: Path) -> None:
+    first, second = _elsewhere("first", settings), _hold("second", settings)
+    first.acquire()
+    second.acquire()
+    watch = _watch(settings)
+    try:
+        assert watch.look() is None
+        first.undo()
+        wait_until(lambda: watch._change is not None, awaited="the watch to see the change", timeout_s=5)
+        first.acquire()
+        assert "vm.dirty_writeback_centisecs = 500" in str(watch.look())
+    finally:
+        watch.end()
+    watch.end()
+
+
+def test_a_hold_of_its_own_folder_changes_nothing_that_is_watched(settings: Path) -> None:
+    for run in "ab":
+        _hold(run, settings).acquire()
+    watch = _watch(settings)
+    _hold("a", settings).undo()
+    assert watch.look() is None
+    watch.end()
