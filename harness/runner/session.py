@@ -379,10 +379,7 @@ class Session:
         )
 
     def node_states(self) -> dict[str, str]:
-        """Return each node's state and newest registration, by name.
-
-        The state is `running`, `down`, `paused` or `not up`.
-        """
+        """Return each node's state (running, down, paused, not up) and newest registration, by name."""
         return {node.name: self._node_state(node.id) for node in self.runtime.nodes.values()}
 
     def _node_state(self, node: int) -> str:
