@@ -6,9 +6,11 @@ that replaced it, and never has the newer epoch.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
+from ebbtide.kraft.commits import CommittedBatch, CommitWatch
 from ebbtide.kraft.follower import MetadataFollower
 from ebbtide.kraft.image import MetadataImage
 
@@ -25,11 +27,18 @@ class QuorumLogs:
         self._followers = {node: MetadataFollower(log, mirrors.get(node)) for node, log in logs.items()}
         self._images = {node: MetadataImage() for node in logs}
         self.image = self._images[min(logs)]
+        self._commits = CommitWatch(len(logs))
+
+    @property
+    def committed(self) -> list[CommittedBatch]:
+        """What a majority was seen to have flushed, oldest first."""
+        return self._commits.committed
 
     def poll(self) -> MetadataImage:
         """Read what is new on every disk; returns the most advanced image."""
         for node, follower in self._followers.items():
             self._images[node].apply(follower.poll())
+        self._commits.observe({node: one.batches for node, one in self._followers.items()}, time.time_ns())
         self.image = self._images[max(self._followers, key=self._progress)]
         return self.image
 

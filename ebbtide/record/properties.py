@@ -9,14 +9,21 @@ from collections.abc import Collection
 
 from ebbtide.record.verdict import PropertyResult, Verdict
 from ebbtide.scenario.model import Prediction
-from ebbtide.scenario.property_names import API_AGREES, HW_FROZEN, NO_HW_REGRESSION, NO_STALE_JOIN, TRANSITIONS
+from ebbtide.scenario.property_names import (
+    API_AGREES,
+    HW_FROZEN,
+    METADATA_KEPT,
+    NO_HW_REGRESSION,
+    NO_STALE_JOIN,
+    TRANSITIONS,
+)
 
 CHECKER_FAILED = "the checker failed: "
 
-_NOT_NEEDED = frozenset({NO_STALE_JOIN, TRANSITIONS, API_AGREES})
+_NOT_NEEDED = frozenset({NO_STALE_JOIN, TRANSITIONS, API_AGREES, METADATA_KEPT})
 """Clauses that may stay unknown. No record can have all the evidence for the first. The second needs a release that
-the model knows, and the other clauses state the same in general. The third needs answers of brokers, which records
-made elsewhere need not have."""
+the model knows, and the other clauses state the same in general. The third needs answers of brokers, and
+the fourth what was seen of the controllers' logs during the run: records made elsewhere need not have them."""
 _OF_THE_HW = frozenset({HW_FROZEN, NO_HW_REGRESSION})
 
 

@@ -22,6 +22,7 @@ RECOVERING_ELECTION = "recovering-begins-with-an-election"
 ELECTION_RECOVERING = "election-outside-isr-and-elr-shows-recovering"
 PARTITION_EPOCH = "partition-epoch-rises-by-one"
 LEADER_EPOCH = "leader-epoch-rises-by-one"
+METADATA_KEPT = "metadata-log-keeps-what-it-committed"
 WITNESS_AGREES = "witness-agrees"
 
 PROPERTY_NAMES = (
@@ -42,5 +43,6 @@ PROPERTY_NAMES = (
     API_AGREES,
     PARTITION_EPOCH,
     LEADER_EPOCH,
+    METADATA_KEPT,
 )
 """The properties of every verdict; `WITNESS_AGREES` is added only where the run had a witness."""

@@ -8,7 +8,7 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
 
 from ebbtide.errors import UsageError
-from ebbtide.releases.known_releases import KNOWN, OLDEST
+from ebbtide.releases.known_releases import KNOWN, OLDEST, parse_version
 from ebbtide.scenario.parts import Parts, TablePart
 from ebbtide.scenario.property_names import PROPERTY_NAMES, WITNESS_AGREES
 from ebbtide.scenario.references import limit, limit_field, validate_topic_exists
@@ -21,6 +21,7 @@ def validate_predictions(parts: Parts) -> Iterator[UsageError]:
 
     Some predictions cannot be compared with any run.
     """
+    yield from _releases_without(parts)
     earlier: list[tuple[int, str, Mapping[str, int]]] = []
     for index, prediction in enumerate(parts.predictions or ()):
         if prediction is None:
@@ -48,6 +49,30 @@ def validate_predictions(parts: Parts) -> Iterator[UsageError]:
         yield from prediction.check(_place, earlier, where)
         if prediction.unread.isdisjoint({"kafka", "features"}):
             earlier.append((index, prediction.get("kafka"), prediction.get("features")))
+
+
+def _releases_without(parts: Parts) -> Iterator[UsageError]:
+    """Releases of the file that no prediction has in its range. A record may be of any release."""
+    texts = [None if one is None else one.get("kafka") for one in parts.predictions or ()]
+    ranges = [None if text is None else _range_of(text) for text in texts]
+    if parts.predictions is None or None in ranges:
+        return
+    for index, text in enumerate(parts.kafka or ()):
+        if not any(_holds_release(text, one) for one in ranges if one is not None):
+            yield UsageError(
+                "no prediction for this release",
+                where=f"kafka[{index}]",
+                got=repr(text),
+                allowed="a [[predictions]] entry whose kafka range holds it",
+            )
+
+
+def _holds_release(text: str, versions: SpecifierSet) -> bool:
+    """Whether the range holds the release; an invalid release passes, because it has an error of its own."""
+    try:
+        return versions.contains(parse_version(text), prereleases=True)
+    except UsageError:
+        return True
 
 
 def _releases(where: str, *, kafka: str) -> Iterator[UsageError]:

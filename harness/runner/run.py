@@ -25,7 +25,7 @@ from cluster.runtime.choose import Choice, LocalChoice, open_runtime
 from cluster.runtime.jvm import ensure_class_archive, installation_of
 from cluster.runtime.properties import FIRST_CONTROLLER
 from ebbtide.errors import Disturbed, EbbtideError, HarnessError
-from ebbtide.record.files import mark_going, write_atomically
+from ebbtide.record.files import QUORUM_FILE, mark_going, write_atomically
 from ebbtide.record.manifest import (
     ACKS,
     MANIFEST,
@@ -192,6 +192,8 @@ class _Run:
         session.close(leave_nodes=leave_nodes)
         with session.time_phase("collect"):
             omitted = collect_raw(runtime, self.scenario.topics, self.record)
+            lines = [msgspec.json.encode(one) + b"\n" for one in session.view.committed]
+            write_atomically(self.record / QUORUM_FILE, b"".join(lines))
         self._amend(
             features=dict(session.features),
             topic_ids=dict(session.view.image.topic_ids),

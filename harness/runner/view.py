@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from ebbtide.errors import HarnessError
+from ebbtide.kraft.commits import CommittedBatch
 from ebbtide.kraft.image import MetadataImage, describe
 from ebbtide.kraft.kip_elr import kip_elr
 from ebbtide.kraft.quorum import QuorumLogs
@@ -48,6 +49,11 @@ class ClusterView:
     def image(self) -> MetadataImage:
         """The state as of the last poll."""
         return self._quorum.image
+
+    @property
+    def committed(self) -> list[CommittedBatch]:
+        """What a majority of the controllers was seen to have flushed, oldest first."""
+        return self._quorum.committed
 
     @property
     def brokers(self) -> tuple[int, ...]:

@@ -25,6 +25,7 @@ from analysis.judge.clauses.outcome_checks import (
     no_hw_regression_unless_allowed,
     stale_join_rows,
 )
+from analysis.judge.clauses.quorum_check import metadata_log_keeps_what_it_committed
 from analysis.judge.clauses.trace_check import every_transition_allowed
 from analysis.judge.clauses.witness_check import witness_agrees
 from analysis.judge.history.evidence import Evidence
@@ -42,6 +43,7 @@ from ebbtide.scenario.property_names import (
     ISR_ELR_DISJOINT,
     LEADER_EPOCH,
     LEADER_IN_ISR,
+    METADATA_KEPT,
     NO_ABORTED_READ,
     NO_COMMITTED_LOSS,
     NO_DUPLICATE,
@@ -206,6 +208,14 @@ CLAUSES: tuple[Clause, ...] = (
     ),
     _on_states(PARTITION_EPOCH, "KIP-631", states.partition_epoch_rises_by_one),
     _on_states(LEADER_EPOCH, "KIP-631", states.leader_epoch_rises_by_one),
+    _clause(
+        METADATA_KEPT,
+        "KIP-595",
+        metadata_log_keeps_what_it_committed,
+        lambda case: metadata_log_keeps_what_it_committed(case.record, case.manifest, case.steps),
+        timeline=False,
+        parts=("quorum",),
+    ),
 )
 
 
