@@ -44,6 +44,7 @@ class RunRow(msgspec.Struct, frozen=True, kw_only=True):
     run_id: str | None
     report: Path | None
     followup: str | None
+    known_bug: str | None = None
 
 
 class Cell(msgspec.Struct, frozen=True, kw_only=True):
@@ -172,6 +173,7 @@ def _row(done: FinishedJob, reports: Mapping[str, Path], followups: Mapping[str,
         run_id=done.run_id,
         report=reports.get(str(done.run_id)),
         followup=followup.describe() if followup is not None else None,
+        known_bug=done.known_bug,
     )
 
 
