@@ -26,20 +26,34 @@ pytestmark = pytest.mark.live
 CHAOS = "test_what_all_three_replicas_acked_is_still_there"
 OWN_PACKAGES = ("analysis", "cluster", "faults", "harness", "workloads")
 TURNS = """
+import contextlib
 import pytest
 from host_turn import HostTurn, by_turns
 from pathlib import Path
 from ebbtide.pytest_plugin import runner
 
-turn = HostTurn(Path({place!r}))
+turn, until_the_end = HostTurn(Path({place!r})), contextlib.ExitStack()
+open_cluster = runner.CommandRunner.open_cluster
 runner._run_to_end = by_turns(turn, runner._run_to_end)
+
+def open_and_keep(*arguments, **options):
+    until_the_end.enter_context(turn.held())
+    return open_cluster(*arguments, **options)
+
+runner.CommandRunner.open_cluster = open_and_keep
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol():
     with turn.held():
         return (yield)
+
+def pytest_unconfigure():
+    until_the_end.close()
 """
-"""The project's tests have the host by turns with all others, as its own conftest.py gives it to them."""
+"""The project's own conftest.py, which gives its tests the host by turns with all others.
+
+A cluster that tests share is up until the session ends, and the host is held as long.
+"""
 NOTHING = "test_what_never_came_about_proves_nothing[4.3.1]"
 
 
