@@ -5,6 +5,7 @@ Those that need Docker are skipped where no daemon answers, unless DOCKER_HOST s
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import re
@@ -93,7 +94,8 @@ def spark() -> Iterator[SparkSession]:
 def _set_priority(priority: int) -> None:
     """Set how this process, and what it starts from now on, shares the cores: only root can take back a lower one."""
     if os.geteuid() == 0:
-        os.setpriority(os.PRIO_PROCESS, 0, min(priority, 19))
+        with contextlib.suppress(PermissionError):  # root of a container
+            os.setpriority(os.PRIO_PROCESS, 0, min(priority, 19))
 
 
 @pytest.hookimpl(wrapper=True)
