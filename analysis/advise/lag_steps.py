@@ -19,8 +19,8 @@ def lag_steps(event: AdvisedEvent, rf: int) -> Steps:
     whole = {"step": "wait", "trigger": {"isr": {"partitions": _PARTITIONS, "size": rf}}, "deadline_s": 60}
     deposed = {"epoch_above": {"partitions": _PARTITIONS, "epoch": 0}}
     down = _down(event)
-    if down is None and event.key.startswith("moves"):
-        return [_lag(), *_moved(rf), {"step": "heal", "trigger": deposed}, whole]
+    if event.key.startswith("moves"):
+        return [_slow_fetches(), *_moved(rf), {"step": "release", "trigger": deposed, "deadline_s": 60}, whole]
     if down is None:
         cut = {"step": "partition", "groups": [[_LEADER], [_FOLLOWERS, "controllers"]]}
         heal = {"step": "heal", "trigger": {"after": "3s"}}
@@ -56,16 +56,21 @@ def plain_steps(event: AdvisedEvent) -> Steps:
 
 def _single_replica_moved() -> Steps:
     """Return a move to another broker, which lags while it copies: the leader acks what it does not have."""
-    slow = {"step": "delay-request", "trigger": {"acked": 1000}, "target": "brokers", "api": "Fetch"}
     first, second = ({"step": "reassign", "partition": one, "replicas": ["broker(2)"]} for one in _PARTITIONS)
     led = {"leader_is": {"partitions": _PARTITIONS, "broker": "broker(2)"}}
     return [
-        {**slow, "to": ["brokers"], "delay": "800ms"},
+        _slow_fetches(),
         {**first, "trigger": {"after": "2s"}},
         second,
         {"step": "release", "trigger": led, "deadline_s": 60},
         {"step": "wait", "trigger": {"after": "3s"}},
     ]
+
+
+def _slow_fetches() -> dict[str, Any]:
+    """Return the step that lets followers lag for less time than the ISR allows, as long as it takes."""
+    slow = {"step": "delay-request", "trigger": {"acked": 1000}, "target": "brokers", "api": "Fetch"}
+    return {**slow, "to": ["brokers"], "delay": "800ms"}
 
 
 def _lag() -> dict[str, Any]:
@@ -91,7 +96,7 @@ def _moved(rf: int) -> Steps:
     order = [f"broker({one})" for one in (2, 1, *range(3, rf + 1))]
     steps: Steps = []
     for at, partition in enumerate(_PARTITIONS):
-        trigger = {"trigger": _LAG} if at == 0 else {}
+        trigger = {"trigger": {"after": "2s"}} if at == 0 else {}
         steps.append({"step": "reassign", **trigger, "partition": partition, "replicas": order})
     for partition in _PARTITIONS:
         ready = {"replicas": {"partition": partition, "are": order}}

@@ -36,6 +36,9 @@ from ebbtide.scenario.triggers import LeaderTrigger
 from ebbtide.scenario.write import brief_text_of
 from ebbtide.snapshot.model import FLUSH_MESSAGES, FLUSH_MS, UNCLEAN
 
+_AGAINST_THE_PROTOCOL = ("move-and-back", "elr-off", "late-min-isr")
+"""Findings whose losses the protocol forbids."""
+_VIOLATED = ("no-committed-loss-unless-allowed", "no-hw-regression-unless-allowed")
 _DEADLINE_S = 30.0
 """A step's own default; another one would say something of a trigger that is not there."""
 
@@ -129,10 +132,18 @@ def _acks_all(name: str, line: AdviceLine, group: TopicGroup, release: ReleaseFa
                 kafka=f"=={release.kafka}",
                 clause=_clause(line, release, line.acks_all),
                 loss=LossExpectation(committed="some" if loses else "none"),
+                known_bug=_finding(line) if loses else None,
+                violates=_VIOLATED if loses and _finding(line) else (),
             ),
         ),
     )
     return brief_text_of(scenario)
+
+
+def _finding(line: AdviceLine) -> str | None:
+    """Return why a run that loses is contradicted: the loss breaks the protocol, which is a finding."""
+    pages = [page for page in line.event.findings if page in _AGAINST_THE_PROTOCOL]
+    return f"docs/findings/{pages[0]}.md" if pages else None
 
 
 def _without_late_leaders(steps: Sequence[StepSpec]) -> tuple[StepSpec, ...]:

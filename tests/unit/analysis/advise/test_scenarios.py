@@ -6,7 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from analysis.advise.advice import line_of
 from analysis.advise.answers import ModelDesk
+from analysis.advise.events import fixed_events, power_event
 from analysis.advise.groups import NEVER, GroupSettings, TopicGroup
 from analysis.advise.lines import AdviceLine, lines_for
 from analysis.advise.release import ReleaseFacts, assumed_release
@@ -116,3 +118,14 @@ def test_no_step_waits_for_a_leader_on_a_new_disk() -> None:
     wiped = next(at for at, step in enumerate(steps) if step.step == "wipe-disk")
     assert not any(isinstance(step.trigger, LeaderTrigger) for step in steps[wiped + 1 :])
     assert "heal" in [step.step for step in steps[wiped:]]
+
+
+@pytest.mark.parametrize(("key", "page"), [("elr-off-worst", "docs/findings/elr-off.md"), ("power-2", None)])
+def test_a_loss_that_breaks_the_protocol_names_its_finding(key: str, page: str | None) -> None:
+    release = assumed_release("4.3.1", ELR_ON)
+    topics = group({"rf": 3, "min_isr": 2} if page else {"rf": 2, "min_isr": 2})
+    desk = ModelDesk(release)
+    events = [*fixed_events(topics, release), power_event(2, "in sync", all_replicas=True)]
+    line = line_of(next(event for event in events if event.key == key), topics, desk)
+    found = {one.name: one for one in scenarios_of(topics, [line], release, prefix="x")}
+    assert scenario(found, f"{key}-acks-all").predictions[0].known_bug == page
