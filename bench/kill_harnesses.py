@@ -246,9 +246,12 @@ def _leftovers(place: Place, before: HostState, marks: Sequence[str]) -> list[st
     left = left_after(before, str(place.folder), "ebbtide-doctor", *runs)
     left += [f"temporary {one}" for one in (place.folder / "tmp").glob("ebbtide-*")]
     ledgers = Path("/run/ebbtide/ledger")
-    # A ledger whose lock is held is of a live run, which somebody else runs on this host.
-    kinds = (".jsonl", ".damaged", ".part")
-    left += [f"ledger {one}" for one in ledgers.glob("*") if one.suffix in kinds and not is_held(one)]
+    # A ledger whose lock is held is of a live run of somebody else, which may also hold write-back.
+    found = [one for one in ledgers.glob("*") if one.suffix in (".jsonl", ".damaged", ".part")]
+    live = [one for one in found if is_held(one)]
+    left += [f"ledger {one}" for one in found if one not in live]
+    if live:
+        left = [one for one in left if not one.startswith("sysctl vm.dirty_")]
     try:
         wait_until(lambda: not any(map(processes_with, marks)), awaited="the processes to end", timeout_s=10.0)
     except WaitExpired:
