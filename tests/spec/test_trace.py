@@ -319,3 +319,13 @@ def test_the_timelines_hold_no_two_states_in_one_place() -> None:
     for name in NAMES:
         for states in load(name).partitions.values():
             assert all(one.metadata_offset < other.metadata_offset for one, other in pairwise(states))
+
+
+def test_a_cluster_that_was_upgraded_is_checked_by_each_controllers_release_and_by_the_level_of_each_moment() -> None:
+    timeline, name = load("upgraded-3.9.1-4.3.1"), "upgraded-3.9.1-4.3.1"
+    registered = [one.metadata_version for one in timeline.brokers if one.event == "registered"]
+    assert registered[:6] == [21, 21, 21, 30, 30, 30], "each broker on 3.9.1, then on 4.3.1"
+    always_on = msgspec.structs.replace(
+        timeline, configs=tuple(one for one in timeline.configs if one.resource != f"feature:{ELR_VERSION}")
+    )
+    assert check(always_on, name).refused is not None, "no release has an ELR beside metadata.version 21"

@@ -27,8 +27,10 @@ def finished_jobs(folder: Path) -> Iterator[FinishedJob]:
         manifest = read_manifest(record)
         if manifest.scenario not in names or manifest.status != "complete" or manifest.replay_of is not None:
             continue
-        fixed = catalogue.find(manifest.scenario).cluster.features
-        asked = load(record / SCENARIO).cluster.features
+        shipped, as_run = catalogue.find(manifest.scenario).cluster, load(record / SCENARIO).cluster
+        if as_run.formed_on != shipped.formed_on:
+            continue  # `--upgrade`: another experiment
+        fixed, asked = shipped.features, as_run.features
         levels = {name: level for name, level in asked.items() if name not in fixed}
         job = Job(
             scenario=manifest.scenario,
