@@ -21,6 +21,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import msgspec
 import psutil
@@ -56,14 +57,23 @@ def main() -> int:
                     return 1
                 if number:
                     costs[at].append(cost)
-            verdicts = {(copy / "verdict.json").read_bytes() for copy in copies[: len(commands)]}
-            if len(verdicts) > 1:
-                print("the verdicts differ", file=sys.stderr)
+            if len(commands) > 1 and (why := _difference(*(copy / "verdict.json" for copy in copies))):
+                print(f"the verdicts differ: {why}", file=sys.stderr)
                 return 1
         _print_cold(commands, costs)
         if args.warm:
             _print_warm(copies[0], args.warm)
     return 0
+
+
+def _difference(one: Path, other: Path) -> str:
+    """Return the keys that differ, without coverage facts that only one of the commands knows."""
+    a, b = (msgspec.json.decode(path.read_bytes(), type=dict[str, Any]) for path in (one, other))
+    mine, others = (one.pop("coverage", {}) for one in (a, b))
+    differing = [key for key in sorted({*a, *b}) if a.get(key) != b.get(key)]
+    return ", ".join(
+        [*differing, *(fact for fact in sorted(mine.keys() & others.keys()) if mine[fact] != others[fact])]
+    )
 
 
 def _judge(command: Sequence[str]) -> Cost | None:
