@@ -61,7 +61,7 @@ from workloads.config import FINAL_CONSUMER
 from workloads.group import Workload
 
 _LOOK_S = 0.2
-_CONTROLLERS_S = 8.0
+_CONTROLLERS_S = 5.0
 _END_OF_LOG_S = 10.0
 _TOPIC_S = 30.0
 _FINAL_READ_S = 60.0
