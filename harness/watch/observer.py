@@ -126,6 +126,10 @@ class MetadataObserver:
             except OSError as error:
                 self.problem = f"the metadata log could not be written: {error}"
                 return
+            except Exception as error:
+                # A thread that ends without a reason would look as if the log had been read to its end.
+                self.problem = f"{connection.address} sent metadata that cannot be read: {error!r}"
+                return
             if not is_leader:
                 self._at = (self._at + 1) % len(self._connections)
                 self._stopping.wait(_AGAIN_S)
@@ -152,7 +156,8 @@ class MetadataObserver:
             self._take_snapshot(connection, answer.snapshot)
         else:
             self._write(answer, at_ns, was_caught_up=is_waiting)
-            if self._next_offset >= answer.high_watermark:
+            # A new leader does not know the HW at first, and answers -1.
+            if 0 <= answer.high_watermark <= self._next_offset:
                 self._caught_up_s = asked_s
         return True
 
@@ -172,12 +177,14 @@ class MetadataObserver:
             )
             return
         data, size = bytearray(), 1
-        while len(data) < size:
+        while len(data) < size and not self._stopping.is_set():
             part = fetch_snapshot(connection, snapshot, position=len(data), leader_epoch=self._leader_epoch)
             if part.moved is not None or not part.data:
                 return
             data += part.data
             size = part.size
+        if len(data) < size:
+            return
         redacted = bytearray()
         for batch in scan(ReceivedBytes(bytes(data))):
             if isinstance(batch, Damage):

@@ -157,6 +157,35 @@ def test_a_log_whose_end_nobody_gave_says_so(observer: MetadataObserver, quorum:
     assert "no controller gave the end of the metadata log" in str(observer.problem)
 
 
+def test_metadata_that_cannot_be_read_ends_the_log_with_the_reason(
+    observer: MetadataObserver, quorum: Controllers
+) -> None:
+    quorum.refusal = IndexError("list index out of range")
+    observer.start()
+    wait_until(lambda: observer.problem, awaited="the problem", timeout_s=5)
+    observer.finish(1)
+    assert "sent metadata that cannot be read: IndexError" in str(observer.problem)
+
+
+def test_a_new_leader_that_does_not_know_the_hw_gives_no_end_of_the_log(
+    observer: MetadataObserver, quorum: Controllers
+) -> None:
+    quorum.high_watermark = -1
+    observer.start()
+    observer.finish(0.1)
+    assert "no controller gave the end of the metadata log" in str(observer.problem)
+
+
+def test_a_snapshot_without_end_is_given_up_when_the_watch_ends(
+    observer: MetadataObserver, quorum: Controllers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    quorum.snapshot = (SnapshotId(end_offset=2, epoch=EPOCH), b"")
+    monkeypatch.setattr(module, "fetch_snapshot", lambda *_, **__: SnapshotPart(size=1 << 60, data=b"x"))
+    observer.start()
+    observer.finish(0.1)
+    assert "no controller gave the end of the metadata log" in str(observer.problem)
+
+
 def test_the_distance_of_the_clocks_is_the_shortest_time_to_arrive_in_each_epoch() -> None:
     clock = ClockDistance()
     for epoch, ms in ((1, 40), (1, 7), (1, 300), (2, -900), (2, -850), (2, -860), (3, 10_000)):
