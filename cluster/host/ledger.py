@@ -130,7 +130,8 @@ class Ledger:
             os.link(part, path)
             return cls(path, run_id, file)
         except FileExistsError:
-            os.close(file)
+            if file >= 0:
+                os.close(file)
             raise HarnessError(
                 "a run of this id is in the ledger already",
                 where=str(path),

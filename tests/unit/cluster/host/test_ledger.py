@@ -107,6 +107,13 @@ def test_a_run_id_that_is_in_use_is_refused_with_the_next_command(ledgers: Path,
         Ledger.open("r", tmp_path, ledgers=ledgers)
 
 
+def test_a_part_that_a_killed_process_of_the_same_pid_left_is_one_clear_error(ledgers: Path, tmp_path: Path) -> None:
+    ledgers.mkdir(mode=0o700, exist_ok=True)
+    (ledgers / f".r.{os.getpid()}.part").touch()
+    with pytest.raises(HarnessError, match="ebbtide clean"):
+        Ledger.open("r", tmp_path, ledgers=ledgers)
+
+
 @pytest.mark.parametrize("run_id", ["", "../x", "a/b", "-x", "a b", "x" * 200])
 def test_a_run_id_that_cannot_name_things_is_a_usage_error(run_id: str, ledgers: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError):
