@@ -30,17 +30,19 @@ def metadata_log_keeps_what_it_committed(
     """No record of the metadata log is missing in the end that a majority of the controllers had flushed.
 
     By Raft's log matching, one batch stands for all before it. The final log is the most advanced log of a controller
-    in raw/. If a step replaced or damaged the disk of a controller that had the batch, a missing batch is unknown.
+    in raw/, which must have the logs of a majority: a minority may lack what was committed. If a step replaced or damaged the disk of a controller that had the batch, a missing batch is unknown.
     """
     if not is_file(record / QUORUM_FILE):
         return unknown_finding(f"there is no {QUORUM_FILE}")
     committed = _committed(record)
     if not is_raw_whole(record):
         return unknown_finding(f"{RAW_DIR}/ is not as the run left it")
-    final = _final_log(record, manifest.topology.controllers)
-    if final is None:
-        return unknown_finding(f"{RAW_DIR}/ has no metadata log of a controller")
-    controller, log = final
+    controllers = manifest.topology.controllers
+    logs = dict(_logs(record, controllers))
+    if len(logs) <= len(controllers) // 2:
+        return unknown_finding(f"{RAW_DIR}/ has no metadata logs of a majority of the controllers")
+    # By epoch and then by offset, as in an election.
+    controller, log = max(logs.items(), key=lambda one: (one[1].batches[-1].epoch, one[1].next_offset))
     if steps is None:
         return unknown_finding("steps.jsonl is missing: a step may have replaced a controller's disk")
     damaged = {node for step in steps if step.step in _DAMAGES_DISK for node in step.nodes}
@@ -71,16 +73,8 @@ def _committed(record: Path) -> list[CommittedBatch]:
         raise UsageError(f"{QUORUM_FILE} is damaged", where=str(record / QUORUM_FILE), got=str(error)) from None
 
 
-def _final_log(record: Path, controllers: Sequence[int]) -> tuple[int, MetadataFollower] | None:
-    """Return the controller with the most advanced log, by epoch and then by offset, and its log."""
-    logs = dict(_logs(record, controllers))
-    if not logs:
-        return None
-    best = max(logs, key=lambda one: (logs[one].batches[-1].epoch, logs[one].next_offset))
-    return best, logs[best]
-
-
 def _logs(record: Path, controllers: Sequence[int]) -> Iterator[tuple[int, MetadataFollower]]:
+    """Yield each controller that has a log in raw/, and the log."""
     for controller in controllers:
         log = MetadataFollower(record / RAW_DIR / f"controller-{controller}" / METADATA_FOLDER)
         log.poll()

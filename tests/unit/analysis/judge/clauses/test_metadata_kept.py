@@ -84,7 +84,14 @@ def test_a_missing_batch_is_shown_with_the_controllers_that_had_it(tmp_path: Pat
 
 
 def test_where_no_controller_went_down_nothing_was_at_risk(tmp_path: Path) -> None:
-    assert by_name(quorum(tmp_path, (10, 2), lost="wait").judge())[CLAUSE] == "not-exercised"
+    assert by_name(quorum(tmp_path, *[(10, 2)] * 3, lost="wait").judge())[CLAUSE] == "not-exercised"
+
+
+@pytest.mark.parametrize(("ends", "status"), [([(4, 2)], "unknown"), ([(4, 2)] * 2, "violated")])
+def test_the_log_of_a_minority_may_lack_what_was_committed(
+    tmp_path: Path, ends: list[tuple[int, int]], status: str
+) -> None:
+    assert by_name(quorum(tmp_path, *ends).judge())[CLAUSE] == status
 
 
 @pytest.mark.parametrize("lost", ["wipe-disk", "fail-disk"])
