@@ -204,7 +204,8 @@ def _end(tool: subprocess.Popen[bytes], sends: SingleSends, *, stopped: bool) ->
     sends.abandon()
     if code < 0:
         # The harness sees the signal as if it had hit this process: something outside of the run sent it.
-        signal.signal(-code, signal.SIG_DFL) if -code not in (signal.SIGKILL, signal.SIGSTOP) else None
+        if -code not in (signal.SIGKILL, signal.SIGSTOP):
+            signal.signal(-code, signal.SIG_DFL)
         os.kill(os.getpid(), -code)
     if code != 0 or unanswered:
         raise HarnessError(

@@ -79,13 +79,8 @@ class TopicGroup(msgspec.Struct, frozen=True, kw_only=True):
         return f"{plural(len(self.topics), 'topic')}, {plural(self.partitions, 'partition')}: {names}{more}"
 
 
-def groups_of(
-    snapshot: ClusterSnapshot, pattern: str = "*", changes: Mapping[str, str] | None = None
-) -> list[TopicGroup]:
-    """Return the groups of the topics that fit `pattern`, the largest first.
-
-    `changes` are topic configs that hold for all topics instead of their own.
-    """
+def groups_of(snapshot: ClusterSnapshot, pattern: str = "*") -> list[TopicGroup]:
+    """Return the groups of the topics that fit `pattern`, the largest first."""
     racks = {broker.id: broker.rack for broker in snapshot.brokers}
     defaults = broker_level(snapshot)
     brokers = len({one.id for one in snapshot.brokers} | hosting_brokers(snapshot))
@@ -95,7 +90,7 @@ def groups_of(
     for topic in snapshot.topics:
         if not fnmatchcase(topic.name, pattern):
             continue
-        values = {**defaults, **topic.configs, **(changes or {})}
+        values = {**defaults, **topic.configs}
         for partition in topic.partitions:
             settings = _settings(values, len(final_replicas(partition)))
             named[settings][topic.name] = None

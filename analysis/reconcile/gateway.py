@@ -63,7 +63,7 @@ def start_directly(
 
     Raises `HarnessError` if the JVM ends, or does not answer in time.
     """
-    told = scratch / "gateway"
+    connection_file = scratch / "gateway"
     process = subprocess.Popen(
         [
             str(java.executable),
@@ -77,21 +77,21 @@ def start_directly(
         stderr=stderr,
         # In a session of its own, so that Ctrl-C and a closed terminal reach only this process, which then decides.
         start_new_session=True,
-        env=os.environ | {"SPARK_HOME": str(spark_home), "_PYSPARK_DRIVER_CONN_INFO_PATH": str(told)},
+        env=os.environ | {"SPARK_HOME": str(spark_home), "_PYSPARK_DRIVER_CONN_INFO_PATH": str(connection_file)},
     )
     try:
         wait_until(
-            lambda: told.is_file() or process.poll() is not None,
+            lambda: connection_file.is_file() or process.poll() is not None,
             awaited="the JVM of Spark to listen",
             timeout_s=_START_TIMEOUT_S,
         )
-        if not told.is_file():
+        if not connection_file.is_file():
             raise HarnessError("the Java process ended", got=f"exit code {process.returncode}")
         # The port, and the secret with its length before it.
-        said = told.read_bytes()
+        content = connection_file.read_bytes()
         connection = {
-            "PYSPARK_GATEWAY_PORT": str(int.from_bytes(said[:4])),
-            "PYSPARK_GATEWAY_SECRET": said[8:].decode(),
+            "PYSPARK_GATEWAY_PORT": str(int.from_bytes(content[:4])),
+            "PYSPARK_GATEWAY_SECRET": content[8:].decode(),
         }
         with environment(connection):
             gateway = launch_gateway()  # type: ignore[no-untyped-call]

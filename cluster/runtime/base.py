@@ -52,7 +52,6 @@ class PowerLoss(msgspec.Struct, frozen=True, kw_only=True):
       before. Where the scenario leaves write-back to the kernel, another one is written right before the power is cut.
     - `unsynced_gone`: that file is not there any more.
     - `lost_bytes`: the sum over `logs`.
-
     - `write_back_change`: what something outside of the run did to the settings of write-back that the run needs, since
       it began; None: nothing.
 

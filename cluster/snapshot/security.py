@@ -51,8 +51,11 @@ class Security(msgspec.Struct, frozen=True, kw_only=True):
         return self.key_password
 
     def tls_context(self) -> ssl.SSLContext:
-        """Return the context for TLS. Raises `UsageError` for certificates that cannot be read."""
-        context = ssl.create_default_context()
+        """Return the context for TLS. Raises `UsageError` for certificates that cannot be read.
+
+        With a truststore nothing else is trusted, as in Kafka's own clients.
+        """
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if self.truststore else ssl.create_default_context()
         context.check_hostname = self.checks_host
         for path, key in ((self.truststore, "ssl.truststore.location"), (self.keystore, "ssl.keystore.location")):
             if path is None:

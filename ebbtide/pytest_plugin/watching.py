@@ -11,7 +11,6 @@ import subprocess
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 from ebbtide.command import COMMAND
 from ebbtide.pytest_plugin.run_record import RunRecord, read_record
@@ -20,6 +19,9 @@ from ebbtide.pytest_plugin.runner import CommandFailed
 START_TIMEOUT_S = 120.0
 END_TIMEOUT_S = 600.0
 """For the final read, the replicas' logs and the judgement."""
+CLOSE_TIMEOUT_S = 120.0
+"""For the end of the clients, and for the topic to be deleted."""
+SAY_TIMEOUT_S = 60.0
 _TAIL_LINES = 20
 _BEGUN, _NAMED = "watching for", "watch "
 
@@ -80,16 +82,25 @@ class Watch:
         return read_record(self.record)
 
     def close(self) -> None:
-        """End the watch at once; it deletes its topic. Does nothing if it has ended."""
+        """End the watch at once; it deletes its topic. Does nothing if it has ended.
+
+        A watch that does not end in time is killed; `ebbtide clean` then deletes its topic.
+        """
         if self._process.poll() is None:
             self._process.terminate()
-            self._process.wait()
+            try:
+                self._process.wait(CLOSE_TIMEOUT_S)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
         self._log.unlink(missing_ok=True)
 
     def _say(self, *words: str) -> None:
-        done = subprocess.run(
-            [*self._command, "watch", *words, "--record", str(self.record)], capture_output=True, text=True, check=False
-        )
+        command = [*self._command, "watch", *words, "--record", str(self.record)]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=SAY_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            raise CommandFailed(f"`ebbtide watch {words[0]}` did not end within {SAY_TIMEOUT_S:g} s") from None
         if done.returncode:
             raise CommandFailed(done.stderr.strip() or self._tail())
 
@@ -125,12 +136,15 @@ def start_watch(
     workload: Path | None = None,
     at_most: str = "1h",
     command: Sequence[str] = COMMAND,
-    **topic: Any,
+    partitions: int = 1,
+    replication_factor: int = 3,
+    min_isr: int = 2,
+    rate_per_s: float = 50,
 ) -> Watch:
     """Start a watch of the cluster at `bootstrap`.
 
-    `workload` is a scenario file without steps. Without it, `topic` may have partitions, replication_factor, min_isr
-    and rate_per_s, and any committed loss fails the test. Raises `CommandFailed`.
+    `workload` is a scenario file without steps. Without it, there is one topic with the last four settings, and any
+    committed loss fails the test. Raises `CommandFailed`.
     """
     options = {"--controllers": controllers, "--command-config": command_config, "--kafka": kafka}
     words = [*command, "watch", "--bootstrap", bootstrap, "--for", at_most, "--runs", str(runs), "--json"]
@@ -138,6 +152,8 @@ def start_watch(
     with tempfile.TemporaryDirectory(prefix="ebbtide-") as folder:
         if workload is None:
             workload = Path(folder, "watch.toml")
-            settings = {"partitions": 1, "replication_factor": 3, "min_isr": 2, "rate_per_s": 50}
-            workload.write_text(PROMISE.format(**settings | topic))
+            text = PROMISE.format(
+                partitions=partitions, replication_factor=replication_factor, min_isr=min_isr, rate_per_s=rate_per_s
+            )
+            workload.write_text(text)
         return Watch([*words, str(workload)], runs, command)

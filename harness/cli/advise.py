@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ebbtide.errors import ExitCode, UsageError
 from harness.cli.advise_scenarios import check_folder, write_scenarios
+from harness.cli.cluster_options import addresses_of
 from harness.cli.command import Args, Command
 from harness.cli.scenario_file import check_writable
 
@@ -21,7 +21,6 @@ _EXAMPLES = """examples:
   ebbtide advise --bootstrap broker1:9093 --command-config client.properties --save cluster.json
   ebbtide advise cluster.json --topics 'orders*' --assume kafka=4.3.1,min.insync.replicas=2
 """
-_ADDRESS = re.compile(r"(\[[0-9A-Fa-f:.%]+\]|[A-Za-z0-9._-]+):([0-9]{1,5})")
 
 
 def command() -> Command:
@@ -120,14 +119,4 @@ def _snapshot(args: Args) -> ClusterSnapshot:
     from cluster.snapshot.security import Security, security_from
 
     security = Security() if args.command_config is None else security_from(args.command_config)
-    return read_cluster(_addresses(args.bootstrap), security)
-
-
-def _addresses(text: str) -> list[str]:
-    addresses = [one.strip() for one in text.split(",") if one.strip()]
-    wrong = next(
-        (one for one in addresses if not (found := _ADDRESS.fullmatch(one)) or not 0 < int(found[2]) < 65536), None
-    )
-    if wrong is not None or not addresses:
-        raise UsageError("not an address", where="--bootstrap", got=repr(wrong or text), allowed="HOST:PORT,...")
-    return addresses
+    return read_cluster(addresses_of("--bootstrap", args.bootstrap), security)

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 BUDGET_S_MAX = 1000 * 3600.0
 """Six weeks: a longer budget is a mistake, and its end may be a time that no clock has."""
 _SHOWN_MAX = 40
+_ADDRESS = re.compile(r"(\[[0-9A-Fa-f:.%]+\]|[A-Za-z0-9._-]+):([0-9]{1,5})")
+_PORT_MAX = 65_535
 
 
 def add_cluster_options(command: Command) -> None:
@@ -139,6 +141,21 @@ def duration_s_of(flag: str, text: str, *, what: str = "time") -> float:
     return duration_s
 
 
+def addresses_of(flag: str, text: str) -> tuple[str, ...]:
+    """Return the addresses of an option, each once. Raises `UsageError` for anything else than `HOST:PORT,...`."""
+    found = tuple(dict.fromkeys(one.strip() for one in text.split(",") if one.strip()))
+    wrong = [one for one in found if not _is_address(one)]
+    if wrong or not found:
+        got = repr((", ".join(wrong) or text)[:_SHOWN_MAX])
+        raise UsageError("not an address", where=flag, got=got, allowed="HOST:PORT, several by commas")
+    return found
+
+
+def _is_address(text: str) -> bool:
+    match = _ADDRESS.fullmatch(text)
+    return match is not None and 1 <= int(match[2]) <= _PORT_MAX
+
+
 def launch_options_of(args: Args) -> LaunchOptions:
     """Return the options of `add_cluster_options` as typed."""
     from harness.runner.launch import LaunchOptions
@@ -211,7 +228,7 @@ def release_of(text: str) -> str:
     return text
 
 
-def upgraded(scenario: Scenario, text: str) -> tuple[Scenario, list[str]]:
+def with_upgrade(scenario: Scenario, text: str) -> tuple[Scenario, list[str]]:
     """Return the scenario on a cluster that --upgrade FROM:TO moves from one release to another, and TO.
 
     Raises `UsageError` for anything else than two releases.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from cluster.privileges.choice import PrivilegeRequest
 from ebbtide.errors import ExitCode, UsageError
 from harness.cli import completing
-from harness.cli.cluster_options import add_cluster_options, launch_options_of, releases_of, upgraded, with_features
+from harness.cli.cluster_options import add_cluster_options, launch_options_of, releases_of, with_features, with_upgrade
 from harness.cli.command import Args, Command
 from harness.cli.run_flow import CheckedRuns, check_runs, run_and_judge, seed_or_new
 
@@ -89,7 +89,7 @@ def run(args: Args) -> ExitCode:
             raise UsageError(
                 "--upgrade names the releases itself", where="--kafka", got=args.kafka, next="leave it out"
             )
-        scenario, releases = upgraded(scenario, args.upgrade)
+        scenario, releases = with_upgrade(scenario, args.upgrade)
     else:
         releases = list(scenario.kafka) if args.kafka is None else releases_of(args.kafka)
     options = launch_options_of(args)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 from ebbtide.errors import ExitCode, UsageError
 from harness.cli import completing
-from harness.cli.cluster_options import duration_s_of
+from harness.cli.cluster_options import addresses_of, duration_s_of
 from harness.cli.command import Args, Command
 
 _EPILOG = """examples:
@@ -15,7 +14,6 @@ _EPILOG = """examples:
   ebbtide watch mark "drained node 3"      (while the watch goes on)
   ebbtide watch end                        (the watch reads everything and judges now)
 """
-_PORT_MAX = 65_535
 
 
 def command() -> Command:
@@ -141,19 +139,3 @@ def _checked_config(path: Path | None) -> str | None:
         return None
     security_from(path)
     return str(path.absolute())
-
-
-def addresses_of(flag: str, text: str) -> tuple[str, ...]:
-    """Return the addresses of an option. Raises `UsageError` for a text that is no list of `host:port`."""
-    found = tuple(dict.fromkeys(one.strip() for one in text.split(",") if one.strip()))
-    if not found or not all(map(_is_address, found)):
-        wrong: Sequence[str] = [one for one in found if not _is_address(one)]
-        raise UsageError(
-            "not an address", where=flag, got=repr(", ".join(wrong) or text), allowed="HOST:PORT, several by commas"
-        )
-    return found
-
-
-def _is_address(text: str) -> bool:
-    host, _, port = text.rpartition(":")
-    return bool(host) and port.isascii() and port.isdigit() and 1 <= int(port) <= _PORT_MAX

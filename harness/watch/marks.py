@@ -24,7 +24,7 @@ MARK = "mark"
 """The word in steps.jsonl for what somebody said; no kind of step."""
 
 
-class Said(msgspec.Struct, frozen=True, kw_only=True):
+class WatchNote(msgspec.Struct, frozen=True, kw_only=True):
     """One line: a mark with its `text`, or without one the word to end the watch."""
 
     at_ns: int
@@ -35,7 +35,7 @@ def say(record: Path, text: str | None) -> None:
     """Tell the watch of a record something. Raises `UsageError` where no watch goes on."""
     if not is_going(record) or read_manifest(record).runtime != FOREIGN:
         raise UsageError("no watch goes on in this record", where=str(record), next="ebbtide runs")
-    line = msgspec.json.encode(Said(at_ns=time.time_ns(), text=text)) + b"\n"
+    line = msgspec.json.encode(WatchNote(at_ns=time.time_ns(), text=text)) + b"\n"
     # One write with O_APPEND: several commands may speak at once.
     descriptor = os.open(record / MARKS, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
@@ -85,23 +85,23 @@ class MarkReader:
         before = len(self.entries)
         for line in whole.splitlines():
             try:
-                said = msgspec.json.decode(line, type=Said)
+                note = msgspec.json.decode(line, type=WatchNote)
             except msgspec.DecodeError:
                 continue
-            if said.text is None:
+            if note.text is None:
                 self.is_ended = True
             elif len(self.entries) < MARKS_MAX:
-                self.entries.append(_entry(len(self.entries), said))
+                self.entries.append(_entry(len(self.entries), note))
         return len(self.entries) > before
 
 
-def _entry(index: int, said: Said) -> StepEntry:
+def _entry(index: int, note: WatchNote) -> StepEntry:
     return StepEntry(
         index=index,
         step=MARK,
-        whom=said.text,
-        fired_ns=said.at_ns,
-        effect_ns=said.at_ns,
+        whom=note.text,
+        fired_ns=note.at_ns,
+        effect_ns=note.at_ns,
         proof={"probe": "ok", "said": "by `ebbtide watch mark`"},
-        parameters={"text": said.text},
+        parameters={"text": note.text},
     )

@@ -6,10 +6,10 @@ import time
 from collections.abc import Callable, Sequence
 
 import msgspec
-from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse
 
 from cluster.kafka_api.connection import BrokerConnection, WireError
 from cluster.kafka_api.metadata_log import QuorumRefused, describe_quorum
+from cluster.snapshot.requests import ApiFacts, Refused, ask_api_versions
 from cluster.watched.watch_topic import connection_to
 from ebbtide.errors import UsageError
 from ebbtide.releases.feature_levels import METADATA_VERSION
@@ -17,8 +17,6 @@ from ebbtide.releases.known_releases import KNOWN, parse_version
 from ebbtide.releases.minor_release import minor_release_of, patches_of
 
 _METADATA, _DESCRIBE_QUORUM = 3, 55
-_API_VERSIONS_VERSION = 3
-"""The first version with feature levels (KIP-584)."""
 _ANSWER_S, _DEADLINE_S = 3.0, 12.0
 
 
@@ -37,13 +35,6 @@ class WatchedCluster(msgspec.Struct, frozen=True, kw_only=True):
     release_how: str
 
 
-class _Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """One broker's ApiVersions."""
-
-    finalized: dict[str, int]
-    newest_metadata_version: int | None
-
-
 def probe_cluster(bootstrap: Sequence[str], command_config: str | None, kafka: str | None) -> WatchedCluster:
     """Ask the cluster what it is; `kafka` is the release that the user names.
 
@@ -57,22 +48,26 @@ def probe_cluster(bootstrap: Sequence[str], command_config: str | None, kafka: s
 
     first = _first_answer(bootstrap, open_, deadline, has_config=command_config is not None)
     with open_(first) as broker:
-        brokers = broker.metadata([]).brokers
         try:
+            brokers = broker.metadata([]).brokers
             voters = describe_quorum(broker).voters
         except QuorumRefused:
             voters = ()
+        except WireError as error:
+            raise UsageError("the broker stopped answering", where=f"--bootstrap {first}", got=str(error)) from None
     if not brokers:
         raise UsageError("the cluster has no registered broker", where=first)
-    answers, seen = [], ""
+    answers, seen = list[ApiFacts](), ""
     for address in brokers.values():
         if time.monotonic() >= deadline:
             break
         try:
             with open_(address) as broker:
-                answers.append(_ask_versions(broker))
+                answers.append(ask_api_versions(broker))
         except WireError as error:
             seen = str(error)
+        except Refused as error:
+            seen = f"{address} answers {error}"
     if not answers:
         raise UsageError(
             "no broker can be reached at the address that it advertises",
@@ -129,22 +124,12 @@ def _first_answer(
     )
 
 
-def _ask_versions(broker: BrokerConnection) -> _Answer:
-    wish = ApiVersionsRequest(client_software_name="ebbtide", client_software_version="1")
-    answer = broker.ask(wish, ApiVersionsResponse, _API_VERSIONS_VERSION)
-    supported = {one.name: one.max_version for one in answer.supported_features or ()}
-    return _Answer(
-        finalized={one.name: one.max_version_level for one in answer.finalized_features or ()},
-        newest_metadata_version=supported.get(METADATA_VERSION),
-    )
-
-
-def _release_of(answers: Sequence[_Answer]) -> tuple[str, str]:
+def _release_of(answers: Sequence[ApiFacts]) -> tuple[str, str]:
     """Return the newest patch of the oldest minor release among the brokers.
 
     No request asks a broker for its release. The newest metadata.version that it supports says the minor release.
     """
-    levels = [one.newest_metadata_version for one in answers if one.newest_metadata_version is not None]
+    levels = [one.supported[METADATA_VERSION][1] for one in answers if METADATA_VERSION in one.supported]
     minor = minor_release_of(min(levels)) if levels else None
     if minor is None:
         raise UsageError(

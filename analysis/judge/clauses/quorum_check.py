@@ -30,7 +30,8 @@ def metadata_log_keeps_what_it_committed(
     """No record of the metadata log is missing in the end that a majority of the controllers had flushed.
 
     By Raft's log matching, one batch stands for all before it. The final log is the most advanced log of a controller
-    in raw/, which must have the logs of a majority: a minority may lack what was committed. If a step replaced or damaged the disk of a controller that had the batch, a missing batch is unknown.
+    in raw/, which must have the logs of a majority: a minority may lack what was committed. If a step replaced or
+    damaged the disk of a controller that had the batch, a missing batch is unknown.
     """
     if not is_file(record / QUORUM_FILE):
         return unknown_finding(f"there is no {QUORUM_FILE}")

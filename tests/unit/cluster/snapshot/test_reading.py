@@ -231,6 +231,13 @@ def read_by_tls(certificate: Path, security: Security) -> ClusterSnapshot:
         return read_cluster([address], security)
 
 
+def test_nothing_but_the_truststore_is_trusted(certificate: Path) -> None:
+    context = Security(protocol="SSL", truststore=certificate).tls_context()
+    assert context.cert_store_stats()["x509"] == 1
+    assert context.verify_mode is ssl.CERT_REQUIRED
+    assert context.check_hostname
+
+
 def test_a_cluster_is_read_by_tls(certificate: Path) -> None:
     login = Login(mechanism="PLAIN", username="reader", password="tide")
     snapshot = read_by_tls(certificate, Security(protocol="SASL_SSL", truststore=certificate, login=login))

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from pathlib import Path
 
 import pytest
 from fake_runner import ENDS, write_record
 
+from ebbtide.pytest_plugin import watching
 from ebbtide.pytest_plugin.runner import CommandFailed
 from ebbtide.pytest_plugin.watching import Watch, start_watch
 
 COMMAND = """
-import sys, time
+import signal, sys, time
 from pathlib import Path
 
+if {ignores_sigterm!r}:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
 words = sys.argv[1:]
 folder = Path({folder!r})
 with (folder / "said").open("a") as file:
@@ -35,14 +39,15 @@ elif words[1] != "mark":
 """
 
 
-def stand_in(folder: Path, *, refuses: bool = False, code: int = 0) -> tuple[str, ...]:
+def stand_in(folder: Path, *, refuses: bool = False, code: int = 0, ignores_sigterm: bool = False) -> tuple[str, ...]:
     script = folder / "command.py"
-    script.write_text(COMMAND.format(folder=str(folder), refuses=refuses, code=code))
+    text = COMMAND.format(folder=str(folder), refuses=refuses, code=code, ignores_sigterm=ignores_sigterm)
+    script.write_text(text)
     return (sys.executable, str(script))
 
 
-def started(folder: Path, **settings: object) -> Watch:
-    command = stand_in(folder, code=settings.pop("code", 0))  # type: ignore[arg-type]
+def started(folder: Path, *, code: int = 0, ignores_sigterm: bool = False, **settings: object) -> Watch:
+    command = stand_in(folder, code=code, ignores_sigterm=ignores_sigterm)
     return start_watch("b:9092", runs=folder, command=command, **settings)  # type: ignore[arg-type]
 
 
@@ -69,6 +74,18 @@ def test_without_a_workload_no_committed_loss_is_promised(tmp_path: Path) -> Non
     workload = (tmp_path / "workload").read_text()
     assert "partitions = 4" in workload
     assert 'committed = "none"' in workload
+
+
+def test_a_setting_that_is_none_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(TypeError, match="replicas"):
+        started(tmp_path, replicas=3)
+
+
+def test_a_watch_that_does_not_end_in_time_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watching, "CLOSE_TIMEOUT_S", 0.01)
+    watch = started(tmp_path, ignores_sigterm=True)
+    watch.close()
+    assert watch._process.returncode == -signal.SIGKILL
 
 
 def test_a_cluster_that_cannot_be_watched_is_a_mistake_of_the_test(tmp_path: Path) -> None:

@@ -42,6 +42,12 @@ def test_an_address_that_hangs_is_given_up_soon(silent: str, monkeypatch: pytest
     assert time.monotonic() - began < 2
 
 
+def test_a_broker_that_stops_answering_is_one_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(probing, "_first_answer", lambda *_, **__: "127.0.0.1:1")
+    with pytest.raises(UsageError, match="the broker stopped answering"):
+        probe_cluster(["127.0.0.1:1"], None, None)
+
+
 def test_many_addresses_that_hang_take_no_longer_than_the_deadline(
     silent: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
