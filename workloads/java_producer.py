@@ -33,11 +33,10 @@ from ebbtide.journal.file import JournalHeader, JournalWriter
 from ebbtide.journal.outcomes import outcome_of_last_answer
 from ebbtide.journal.payload import value_at
 from ebbtide.properties_file import render
-from workloads.config import ProducerConfig, read_config
+from workloads.config import ProducerConfig
 from workloads.library_settings import java_settings, makes_one_attempt
-from workloads.process import Stop, run_client
-from workloads.send_account import COUNTERS
-from workloads.sending import await_leaders, partition_of_key
+from workloads.process import Stop
+from workloads.sending import await_leaders, partition_of_key, run_producer
 from workloads.settings import format_value
 from workloads.single_sends import OpenPartition, SingleSends
 from workloads.status import ClientState, StatusFile
@@ -214,13 +213,5 @@ def _end(tool: subprocess.Popen[bytes], sends: SingleSends, *, stopped: bool) ->
     return ClientState.DONE
 
 
-def main(argv: Sequence[str]) -> int:
-    """Run one producer to its end."""
-    config = read_config(Path(argv[0]), ProducerConfig)
-    return run_client(
-        config.endpoints, len(COUNTERS) * config.partitions, lambda status, stop: run(config, status, stop)
-    )
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(run_producer(sys.argv[1:], run))

@@ -22,11 +22,10 @@ from ebbtide.errors import HarnessError
 from ebbtide.journal.file import JournalHeader, JournalWriter
 from ebbtide.journal.outcomes import name_of_code, outcome_of_last_answer
 from ebbtide.journal.payload import encoder, value_at
-from workloads.config import ProducerConfig, read_config
+from workloads.config import ProducerConfig
 from workloads.library_settings import librdkafka_settings, makes_one_attempt
-from workloads.process import Stop, run_client
-from workloads.send_account import COUNTERS
-from workloads.sending import PacedSender, await_leaders, send_all, send_order
+from workloads.process import Stop
+from workloads.sending import PacedSender, await_leaders, run_producer, send_all, send_order
 from workloads.single_sends import OpenPartition, SingleSends
 from workloads.status import ClientState, StatusFile
 
@@ -112,16 +111,8 @@ def run(config: ProducerConfig, status: StatusFile, stop: Stop) -> ClientState:
     return send_all(config, sends, sending, status, stop, serve=sending.serve)
 
 
-def main(argv: Sequence[str]) -> int:
-    """Run one producer to its end."""
-    config = read_config(Path(argv[0]), ProducerConfig)
-    return run_client(
-        config.endpoints, len(COUNTERS) * config.partitions, lambda status, stop: run(config, status, stop)
-    )
-
-
 if __name__ == "__main__":
-    code = main(sys.argv[1:])
+    code = run_producer(sys.argv[1:], run)
     sys.stderr.flush()
     # The journal is complete. librdkafka would still send what the journal calls unknown.
     os._exit(code)

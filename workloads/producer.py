@@ -35,11 +35,10 @@ from ebbtide.journal.file import JournalHeader, JournalWriter
 from ebbtide.journal.payload import encoder, value_at
 from ebbtide.waiting import pause
 from workloads.attempts import AttemptWatch
-from workloads.config import ProducerConfig, read_config
-from workloads.process import Stop, run_client
+from workloads.config import ProducerConfig
+from workloads.process import Stop
 from workloads.reaching import client_security
-from workloads.send_account import COUNTERS
-from workloads.sending import PacedSender, await_leaders, send_all, send_order
+from workloads.sending import PacedSender, await_leaders, run_producer, send_all, send_order
 from workloads.sends import Sends
 from workloads.settings import producer_settings
 from workloads.status import ClientState, StatusFile
@@ -176,16 +175,8 @@ def _run_transactions(config: ProducerConfig, sends: Sends, status: StatusFile, 
             return ClientState.STOPPED
 
 
-def main(argv: Sequence[str]) -> int:
-    """Run one producer to its end."""
-    config = read_config(Path(argv[0]), ProducerConfig)
-    return run_client(
-        config.endpoints, len(COUNTERS) * config.partitions, lambda status, stop: run(config, status, stop)
-    )
-
-
 if __name__ == "__main__":
-    code = main(sys.argv[1:])
+    code = run_producer(sys.argv[1:], run)
     sys.stderr.flush()
     # The journal is complete. kafka-python's exit hooks would still send what the journal calls unknown.
     os._exit(code)

@@ -5,19 +5,27 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from kafka.partitioner import murmur2
 
 from cluster.kafka_api.connection import WireError
 from ebbtide.waiting import pause, wait_until
-from workloads.config import ProducerConfig
-from workloads.process import Stop
+from workloads.config import ProducerConfig, read_config
+from workloads.process import Stop, run_client
 from workloads.reaching import connection_to
-from workloads.send_account import Lane, SendAccount
+from workloads.send_account import COUNTERS, Lane, SendAccount
 from workloads.status import ClientState, StatusFile
 
 _BURST = 100
 """Records between two readings of the clock."""
+
+
+def run_producer(argv: Sequence[str], run: Callable[[ProducerConfig, StatusFile, Stop], ClientState]) -> int:
+    """Run the producer of the configuration file `argv[0]` to its end, and return the exit code."""
+    config = read_config(Path(argv[0]), ProducerConfig)
+    slots = len(COUNTERS) * config.partitions
+    return run_client(config.endpoints, slots, lambda status, stop: run(config, status, stop))
 
 
 def await_leaders(config: ProducerConfig, stop: Stop) -> tuple[str, ...]:

@@ -29,8 +29,8 @@ _ADDRESS = re.compile(r"(\[[0-9A-Fa-f:.%]+\]|[A-Za-z0-9._-]+):([0-9]{1,5})")
 _PORT_MAX = 65_535
 
 
-def add_cluster_options(command: Command) -> None:
-    """Declare the options of every verb that runs scenarios on clusters."""
+def add_runs_option(command: Command) -> None:
+    """Declare --runs, of every verb that leaves a run record."""
     command.option(
         "--runs",
         type=Path,
@@ -39,6 +39,11 @@ def add_cluster_options(command: Command) -> None:
         completes=completing.complete_folder,
         help="the folder for run records (default: ./runs)",
     )
+
+
+def add_cluster_options(command: Command) -> None:
+    """Declare the options of every verb that runs scenarios on clusters."""
+    add_runs_option(command)
     command.option(
         "--runtime",
         choices=("auto", "docker", "local"),

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ebbtide.errors import ExitCode, UsageError
 from harness.cli import completing
-from harness.cli.cluster_options import addresses_of, duration_s_of
+from harness.cli.cluster_options import add_runs_option, addresses_of, duration_s_of
 from harness.cli.command import Args, Command
 
 _EPILOG = """examples:
@@ -55,14 +55,7 @@ def command() -> Command:
         completes=completing.complete_release,
         help="the release of the cluster (default: the newest patch of the minor release that its brokers show)",
     )
-    command.option(
-        "--runs",
-        type=Path,
-        default=Path("runs"),
-        metavar="DIR",
-        completes=completing.complete_folder,
-        help="the folder for run records (default: ./runs)",
-    )
+    add_runs_option(command)
     command.option(
         "--record", type=Path, metavar="RECORD", help="with mark or end: the record of the watch, if several go on"
     )

@@ -6,15 +6,15 @@ It needs a JDK and a fetched release, but neither root nor namespaces. Tests bre
 from __future__ import annotations
 
 import contextlib
-import random
 import shutil
 import signal
-import socket
 import subprocess
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+
+from live.single_node import free_ports
 
 from cluster.jars.releases import jars_of
 from cluster.kafka_api.connection import BrokerConnection, WireError
@@ -249,15 +249,3 @@ def foreign_cluster(folder: Path, kafka: str, **settings: object) -> Iterator[Fo
         yield cluster
     finally:
         cluster.down()
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports below those that the kernel gives outgoing connections: Kafka binds them seconds later."""
-    found: list[int] = []
-    for port in random.sample(range(20_000, 32_000), 100):
-        with contextlib.suppress(OSError), socket.socket() as probe:
-            probe.bind(("127.0.0.1", port))
-            found.append(port)
-        if len(found) == count:
-            return found
-    raise AssertionError("too few ports are free")

@@ -34,7 +34,7 @@ class SingleNode:
     """
 
     def __init__(self, folder: Path, installation: Installation, properties: dict[str, str] | None = None) -> None:
-        broker_port, controller_port = _free_ports(2)
+        broker_port, controller_port = free_ports(2)
         self._folder = folder
         self.address = f"127.0.0.1:{broker_port}"
         self.controller = f"127.0.0.1:{controller_port}"
@@ -121,8 +121,8 @@ def kafka_node() -> Iterator[SingleNode]:
         yield node
 
 
-def _free_ports(count: int) -> list[int]:
-    """Below those that the kernel gives outgoing connections: Kafka binds them seconds later."""
+def free_ports(count: int) -> list[int]:
+    """Return ports below those that the kernel gives outgoing connections: Kafka binds them seconds later."""
     found: list[int] = []
     for port in random.sample(range(20_000, 32_000), 100):
         with contextlib.suppress(OSError), socket.socket() as probe:
