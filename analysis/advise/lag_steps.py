@@ -20,7 +20,7 @@ def lag_steps(event: AdvisedEvent, rf: int) -> Steps:
     deposed = {"epoch_above": {"partitions": _PARTITIONS, "epoch": 0}}
     down = _down(event)
     if event.key.startswith("moves"):
-        return [_slow_fetches(), *_moved(rf), {"step": "release", "trigger": deposed, "deadline_s": 60}, whole]
+        return [_slow_fetches(), *_leader_moves(rf), {"step": "release", "trigger": deposed, "deadline_s": 60}, whole]
     if down is None:
         cut = {"step": "partition", "groups": [[_LEADER], [_FOLLOWERS, "controllers"]]}
         heal = {"step": "heal", "trigger": {"after": "3s"}}
@@ -91,7 +91,7 @@ def _disk(event: AdvisedEvent) -> Steps:
     return [{"step": "wipe-disk", "target": "step(gone)"}] if event.budget.get("disks") else []
 
 
-def _moved(rf: int) -> Steps:
+def _leader_moves(rf: int) -> Steps:
     """Return a planned move of the leader: another replica is preferred, and elected."""
     order = [f"broker({one})" for one in (2, 1, *range(3, rf + 1))]
     steps: Steps = []

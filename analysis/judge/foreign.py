@@ -74,10 +74,10 @@ def without_unproven_violations(checked: Sequence[CheckedClause], manifest: Mani
     """Return the clauses of a watched cluster; what its record cannot prove to be violated is unknown."""
     if manifest.watch is None:
         return list(checked)
-    return [_softened(one) for one in checked]
+    return [_unknown_unless_shown(one) for one in checked]
 
 
-def _softened(one: CheckedClause) -> CheckedClause:
+def _unknown_unless_shown(one: CheckedClause) -> CheckedClause:
     if one.found.status != "violated" or one.found.name in _SHOWN_BY_THE_LOG:
         return one
     evidence = [{**row, "why": UNRECORDED} if isinstance(row, dict) else row for row in one.found.evidence]

@@ -18,7 +18,7 @@ from analysis.report.drawing.layout import draw
 from analysis.report.drawing.model import DrawnPicture
 from analysis.report.election_words import blames_of, elections_by_offset, transition
 from analysis.report.picture.building import partitions_by_blame, picture_of, read_source
-from analysis.report.protocol import as_one_line, because, protocol_row
+from analysis.report.protocol import as_one_line, outcome_basis, protocol_row
 from analysis.report.stories import STORIES_MAX, LossStory, stories_of
 from ebbtide.errors import EbbtideError
 from ebbtide.record.manifest import Manifest
@@ -179,7 +179,7 @@ def build(
         kafka=words.target(record, manifest) or "unknown",
         outcome=verdict.outcome,
         headline=words.headline(verdict, words.target(record, manifest), sends=words.has_sends(record, verdict)),
-        because=because(verdict, prediction_of(record, manifest)),
+        because=outcome_basis(verdict, prediction_of(record, manifest)),
         why=tuple(verdict.why),
         figures=_figures(record, verdict, manifest),
         losses=tuple(_loss(loss) for loss in verdict.losses),

@@ -36,7 +36,7 @@ def protocol_row(verdict: Verdict, prediction: Prediction | None) -> str:
     return "\n".join([*lines, *(["cannot tell:", *unknown] if unknown else [])])
 
 
-def because(verdict: Verdict, prediction: Prediction | None) -> str:
+def outcome_basis(verdict: Verdict, prediction: Prediction | None) -> str:
     """Return the sentence below the headline: why the run ended with this outcome; empty if nothing says it."""
     if verdict.outcome != "as-predicted":
         bug = known_bug_of(verdict.why)

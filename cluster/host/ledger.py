@@ -281,7 +281,7 @@ def read_ledger(path: Path) -> LedgerFile:
                         raise ValueError(f"a first line of run {line.run_id!r}")
                     opened = line
                 case EntryMade():
-                    entry = _completed(line.entry, opened, made)
+                    entry = _complete_entry(line.entry, opened, made)
                     check_entry(entry, path.stem)
                     made.append(entry)
                     entries[line.number] = entry
@@ -296,7 +296,7 @@ def read_ledger(path: Path) -> LedgerFile:
     return LedgerFile(path=path, opened=opened, entries=tuple(entries.values()))
 
 
-def _completed(entry: Entry, opened: LedgerOpened | None, made: Sequence[Entry]) -> Entry:
+def _complete_entry(entry: Entry, opened: LedgerOpened | None, made: Sequence[Entry]) -> Entry:
     """Return an entry of release 0.1.0 with what this release needs, from the other lines of its ledger.
 
     `made` are the earlier entries. Raises `ValueError` if they do not have it.
@@ -313,7 +313,7 @@ def _completed(entry: Entry, opened: LedgerOpened | None, made: Sequence[Entry])
             # Its paths may have links, which are followed only where nobody else can have made them.
             with contextlib.suppress(OSError, Untrusted):
                 check_trusted(Path(entry.image).parent)
-                return entry.identified()
+                return entry.with_identity()
     return entry
 
 

@@ -76,7 +76,7 @@ class Volume(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="v
         Path(self.folder).mkdir(parents=True, exist_ok=True)
         self._make_file_system()
 
-    def identified(self) -> Volume:
+    def with_identity(self) -> Volume:
         """Return the volume with the identity of its image, which must exist. Raises `OSError`."""
         return msgspec.structs.replace(self, image_identity=identity_of(Path(self.image)))
 

@@ -326,7 +326,7 @@ class HostRuntime(ABC):
                 self._plan.spec.file_system or "ext4",
             )
             volume.create()
-            self._volumes[node.id] = volume = volume.identified()
+            self._volumes[node.id] = volume = volume.with_identity()
             self._ledger.make(volume, volume.mount)
 
     def _format(self, node_ids: Sequence[int]) -> None:

@@ -62,15 +62,15 @@ class DockerRuntime(HostRuntime):
     def require_release(self, kafka: str) -> None:
         """Raise `HarnessError` if the daemon has no image of the release."""
         if kafka not in self._images:
-            image = find_image(self._connected(), kafka)
+            image = find_image(self._connect(), kafka)
             if image is None:
                 raise HarnessError(f"no image of Kafka {kafka}", next=f"ebbtide image build {kafka}")
             self._images[kafka] = image
 
     def _make_node_places(self) -> None:
-        self._connected()
+        self._connect()
 
-    def _connected(self) -> docker.DockerClient:
+    def _connect(self) -> docker.DockerClient:
         if self._client is None:
             self._client = connect()
             self._client.api.timeout = REQUEST_TIMEOUT_S

@@ -122,13 +122,13 @@ def _login(values: dict[str, str]) -> Login:
         wanted = next(name for name, mechanisms in _MODULES.items() if mechanism in mechanisms)
         shown = jaas.split("required")[0].strip()[:80] or "nothing"
         raise _wrong("sasl.jaas.config", shown, f'a {wanted} required username="..." password="...";')
-    named = {key: _unquoted(value) for key, value in _JAAS_VALUE.findall(jaas)}
+    named = {key: _unquote(value) for key, value in _JAAS_VALUE.findall(jaas)}
     if not named.get("username") or "password" not in named:
         raise _wrong("sasl.jaas.config", f"{module} without username or password", 'username="..." password="...";')
     return Login(mechanism=mechanism, username=named["username"], password=named["password"])
 
 
-def _unquoted(value: str) -> str:
+def _unquote(value: str) -> str:
     return re.sub(r"\\(.)", r"\1", value[1:-1]) if value.startswith('"') else value
 
 

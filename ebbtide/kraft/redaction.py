@@ -67,7 +67,7 @@ class Redaction:
             only = Record(batch.base_offset, batch.base_timestamp_ms, -1, None, _UNDECODABLE)
             return _encode(batch, [only])
         pairs = zip(whole, decoded, strict=True)
-        kept = [record if self._is_kept(meant) else _emptied(record, meant) for record, meant in pairs]
+        kept = [record if self._is_kept(meant) else _without_content(record, meant) for record, meant in pairs]
         return bytes(batch.data) if kept == whole else _encode(batch, kept)
 
     def _is_kept(self, record: MetadataRecord) -> bool:
@@ -92,7 +92,7 @@ class Redaction:
         return False
 
 
-def _emptied(record: Record, meant: MetadataRecord) -> Record:
+def _without_content(record: Record, meant: MetadataRecord) -> Record:
     """Return a record that says nothing in the place of another one; an unknown type stays."""
     value = _NO_OP if meant.undecoded is None else _head_of(record.value or b"")
     return Record(record.offset, record.timestamp_ms, record.sequence, None, value)
@@ -140,11 +140,11 @@ def _encode_record(batch: Batch, record: Record) -> bytes:
     # With log append time every record has the batch's time, and its own delta does not count.
     delta = 0 if batch.log_append_time else record.timestamp_ms - batch.base_timestamp_ms
     body = b"\0" + _varint(delta) + _varint(record.offset - batch.base_offset)
-    body += _sized(record.key) + _sized(record.value) + _varint(0)
+    body += _with_length(record.key) + _with_length(record.value) + _varint(0)
     return _varint(len(body)) + body
 
 
-def _sized(data: bytes | None) -> bytes:
+def _with_length(data: bytes | None) -> bytes:
     return _varint(-1) if data is None else _varint(len(data)) + data
 
 

@@ -45,7 +45,7 @@ def read_workload(path: Path | None) -> Scenario | None:
         return None
     defaults: dict[str, Any] = {"name": NAME, "title": _TITLE, "kafka": ["3.3.0"]}
     scenario = load(path, defaults=defaults, next="ebbtide watch --help")
-    problems: list[EbbtideError] = [*_refused(scenario)]
+    problems: list[EbbtideError] = [*_problems_of(scenario)]
     if problems:
         raise Problems(str(path), problems, next="ebbtide watch --help")
     return scenario
@@ -82,7 +82,7 @@ def scenario_of(cluster: WatchedCluster, workload: Scenario | None, run: str) ->
             msgspec.structs.replace(one, topics=tuple(names[topic] for topic in one.topics))
             for one in workload.consumers
         ),
-        predictions=tuple(_renamed(one, names) for one in workload.predictions),
+        predictions=tuple(_with_topic_names(one, names) for one in workload.predictions),
     )
 
 
@@ -99,12 +99,12 @@ def _default_workload(brokers: int) -> Scenario:
     )
 
 
-def _renamed(prediction: Prediction, names: dict[str, str]) -> Prediction:
+def _with_topic_names(prediction: Prediction, names: dict[str, str]) -> Prediction:
     none_on = tuple(names.get(one, one) for one in prediction.loss.none_on)
     return msgspec.structs.replace(prediction, loss=msgspec.structs.replace(prediction.loss, none_on=none_on))
 
 
-def _refused(scenario: Scenario) -> Iterator[UsageError]:
+def _problems_of(scenario: Scenario) -> Iterator[UsageError]:
     """Yield what the file asks for and a watch does not do."""
     if scenario.steps:
         yield UsageError(

@@ -113,7 +113,7 @@ def test_clean_finds_a_volume_whose_run_folder_was_renamed(run_id: str, tmp_path
     made = Volume(image=str(folder / "node.img"), folder=str(folder / "data" / "node"))
     with Ledger.open(run_id, folder, ledgers=ledgers) as ledger:
         made.create(64 << 20)
-        volume = made.identified()
+        volume = made.with_identity()
         ledger.make(volume, volume.mount)
         ledger.record(Slowness.of(volume))
         freeze(Path(volume.folder))

@@ -75,7 +75,7 @@ def with_record(figures: Figures, record: Path, topics: Sequence[str]) -> Figure
     if manifest.scenario == SIDE_BY_SIDE and verdict.outcome != "inconclusive":
         rows = {(row.target, row.topic): row for row in figures.rows}
         for topic in topics:
-            rows[target, topic] = _widened(rows.get((target, topic)), _row(verdict, target, topic))
+            rows[target, topic] = _with_wider_ranges(rows.get((target, topic)), _row(verdict, target, topic))
         order = {topic: at for at, topic in enumerate(topics)}
         ordered = sorted(rows.values(), key=lambda row: (row.target, order.get(row.topic, len(order))))
         return msgspec.structs.replace(figures, rows=tuple(ordered), records=records)
@@ -106,7 +106,7 @@ def _range_of(value: float | None) -> Range | None:
     return None if value is None else (value, value)
 
 
-def _widened(known: Row | None, new: Row) -> Row:
+def _with_wider_ranges(known: Row | None, new: Row) -> Row:
     if known is None:
         return new
     return Row(

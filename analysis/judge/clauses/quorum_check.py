@@ -35,7 +35,7 @@ def metadata_log_keeps_what_it_committed(
     """
     if not is_file(record / QUORUM_FILE):
         return unknown_finding(f"there is no {QUORUM_FILE}")
-    committed = _committed(record)
+    committed = _committed_batches(record)
     if not is_raw_whole(record):
         return unknown_finding(f"{RAW_DIR}/ is not as the run left it")
     controllers = manifest.topology.controllers
@@ -66,7 +66,7 @@ def metadata_log_keeps_what_it_committed(
     return finding(exercised=exercised, violations=violations, unknown=unsure)
 
 
-def _committed(record: Path) -> list[CommittedBatch]:
+def _committed_batches(record: Path) -> list[CommittedBatch]:
     lines = read_file(record / QUORUM_FILE, what=QUORUM_FILE).splitlines()
     try:
         return [decode_json(line, CommittedBatch) for line in lines]
