@@ -7,6 +7,8 @@ broker may have been cut off, and an operator may have asked for an election, an
 - A loss that no rule explains has no known cause. It never is *unexplained*.
 - Causes compare the clock of the watching host with those of the controllers. Where these are too far apart, or the
   distance is not known, no cause is known.
+- Which rules decided is not known where brokers of several releases ran. Then only the cause that is the same in
+  every release is known.
 - A clause can be violated only where the metadata log alone shows it: the quorum's own decisions, in their own order.
 """
 
@@ -19,7 +21,9 @@ import msgspec
 from analysis.judge.clauses.invariants import CheckedClause
 from analysis.judge.clauses.outcome_checks import AttributedAnomaly
 from analysis.judge.history.evidence import Attribution
+from analysis.judge.history.timeline import Timeline
 from ebbtide.record.manifest import Manifest, WatchFacts
+from ebbtide.releases.minor_release import minor_release_of
 from ebbtide.scenario.property_names import (
     ELECTION_RECOVERING,
     ELR_BELOW_MIN_ISR,
@@ -51,16 +55,24 @@ _SHOWN_BY_THE_LOG = frozenset(
 """The clauses on single records of the metadata log, or on two that follow each other."""
 
 
-def without_accusations(blamed: Sequence[AttributedAnomaly], manifest: Manifest) -> list[AttributedAnomaly]:
+_MIXED = "brokers of several releases ran in this cluster, and no table says which rules decided"
+
+
+def without_accusations(
+    blamed: Sequence[AttributedAnomaly], manifest: Manifest, timeline: Timeline
+) -> list[AttributedAnomaly]:
     """Return the losses of a watched cluster with the causes that its record can show; others as they are."""
     if manifest.watch is None:
         return list(blamed)
     clocks = _why_clocks_disagree(manifest.watch)
+    is_mixed = _has_other_releases(manifest, timeline)
     found = []
     for one in blamed:
         attribution = one.attribution
         if clocks is not None and attribution.cause is not None:
             attribution = Attribution(cause=None, election=attribution.election, why=clocks)
+        elif is_mixed and attribution.cause not in (None, "uncommitted-at-failover"):
+            attribution = Attribution(cause=None, election=attribution.election, why=_MIXED)
         elif attribution.cause == "unexplained":
             why = f"{attribution.why}; {UNRECORDED}"
             attribution = Attribution(cause=None, election=attribution.election, why=why)
@@ -91,6 +103,12 @@ def _why_clocks_disagree(watch: WatchFacts) -> str | None:
     if watch.clock_distance_ms > CLOCKS_AGREE_WITHIN_MS:
         return f"the clock of a controller is {watch.clock_distance_ms:,} ms from that of the watching host"
     return None
+
+
+def _has_other_releases(manifest: Manifest, timeline: Timeline) -> bool:
+    """Whether a broker registered that is of another minor release than the watch took for the cluster's."""
+    shown = {minor_release_of(one.metadata_version) for one in timeline.brokers if one.metadata_version is not None}
+    return any(not manifest.kafka.startswith(f"{minor}.") for minor in shown if minor is not None)
 
 
 def _in_terms_of_a_watch(why: str) -> str:

@@ -216,7 +216,7 @@ def _case(
     evidence = load_evidence(record, manifest, proven, statics=statics)
 
     def known(blamed: Sequence[AttributedAnomaly]) -> list[AttributedAnomaly]:
-        return without_accusations(drop_causes_where_gaps(blamed, reconciliation.gaps), manifest)
+        return without_accusations(drop_causes_where_gaps(blamed, reconciliation.gaps), manifest, evidence.timeline)
 
     # A HW that had not gone back when a run ended early might have done so later.
     early = {} if manifest.status == "complete" else {"hw-regression": "the run ended early"}

@@ -13,6 +13,7 @@ from analysis.judge.foreign import CLOCKS_AGREE_WITHIN_MS
 from ebbtide.record.manifest import FOREIGN, WatchFacts
 from ebbtide.record.steps import StepEntry
 from ebbtide.record.verdict import Verdict
+from ebbtide.releases.feature_levels import newest_metadata_version
 
 NO_LOSS = "no-committed-loss-unless-allowed"
 
@@ -142,6 +143,19 @@ def test_no_cause_is_known_where_the_clocks_cannot_be_compared(tmp_path: Path, c
     verdict = story.judge()
     assert not verdict.losses
     assert any("clock" in sentence for sentence in verdict.why)
+
+
+@pytest.mark.parametrize(("kafka", "causes"), [("3.9.1", ["unclean-election"]), ("4.3.1", [])])
+def test_no_cause_that_depends_on_the_release_is_known_where_brokers_of_another_one_ran(
+    tmp_path: Path, kafka: str, causes: list[str]
+) -> None:
+    story = watched(unclean_by_config(tmp_path))
+    story.change(kafka="3.9.1")
+    story.broker(20, 3)
+    story.tables["brokers"][-1]["metadata_version"] = newest_metadata_version(kafka)
+    verdict = story.judge()
+    assert [one.cause for one in verdict.losses] == causes
+    assert any("brokers of several releases ran" in sentence for sentence in verdict.why) is not bool(causes)
 
 
 def test_a_promise_of_the_user_that_is_broken_contradicts(tmp_path: Path) -> None:
