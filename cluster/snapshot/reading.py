@@ -119,7 +119,7 @@ def _read(connection: SecureConnection, facts: ApiFacts, security: Security) -> 
     with ThreadPoolExecutor(_ASKED_AT_ONCE) as pool:
         listed = sorted(answer.brokers, key=lambda one: one.node_id)
         brokers = tuple(pool.map(lambda one: _read_broker(one, security), listed))
-    names = sorted(topic.name for topic in answer.topics if topic.error_code == NONE)
+    names = sorted(topic.name for topic in answer.topics if topic.error_code == NONE and topic.partitions)
     if not answer.topics:
         notes.append("no topic is visible: the cluster has none, or this user has the right DESCRIBE on none")
     configs = _topic_configs(connection, names)
@@ -142,14 +142,14 @@ def _read(connection: SecureConnection, facts: ApiFacts, security: Security) -> 
             SnapshotTopic(
                 name=topic.name,
                 internal=bool(topic.is_internal),
-                configs=configs.get(topic.name, {}),
+                configs=configs[topic.name],
                 partitions=tuple(
                     _partition(topic.name, one, elrs, moves)
                     for one in sorted(topic.partitions, key=lambda one: one.partition_index)
                 ),
             )
             for topic in sorted(answer.topics, key=lambda topic: topic.name)
-            if topic.error_code == NONE and topic.partitions
+            if topic.name in configs
         ),
         notes=tuple(notes),
     )

@@ -31,6 +31,7 @@ _TOPIC_LEVEL = 1
 _TOPICS_A_REQUEST = 500
 _PARTITIONS_A_PAGE = 2000
 
+_UNKNOWN_TOPIC = 3
 _AUTHORIZATION_ERRORS = (29, 31)
 """TOPIC_AUTHORIZATION_FAILED and CLUSTER_AUTHORIZATION_FAILED."""
 
@@ -78,9 +79,14 @@ def ask_metadata(connection: BrokerConnection) -> Any:
 def ask_topic_configs(
     connection: BrokerConnection, topics: Sequence[str], names: Sequence[str]
 ) -> Iterator[tuple[str, dict[str, str]]]:
-    """Yield each topic with those of its configs that the topic itself sets. Raises `WireError`, `Refused`."""
+    """Yield each topic with those of its configs that the topic itself sets. Raises `WireError`, `Refused`.
+
+    Topics that were deleted meanwhile are left out.
+    """
     for at in range(0, len(topics), _TOPICS_A_REQUEST):
         for result in _describe_configs(connection, _TOPIC, topics[at : at + _TOPICS_A_REQUEST], names):
+            if result.error_code == _UNKNOWN_TOPIC:
+                continue
             own = {one.name: one.value for one in result.configs if one.config_source == _TOPIC_LEVEL}
             yield result.resource_name, {name: value for name, value in own.items() if value is not None}
 
@@ -104,7 +110,8 @@ def _describe_configs(
     )
     answer = connection.ask(asked, DescribeConfigsResponse, _DESCRIBE_CONFIGS_VERSION)
     for result in answer.results:
-        _raise_error(result.error_code, result.error_message)
+        if result.error_code != _UNKNOWN_TOPIC or kind != _TOPIC:
+            _raise_error(result.error_code, result.error_message)
     return list(answer.results)
 
 

@@ -47,6 +47,8 @@ class MadeCluster:
         self.broker_configs = {"min.insync.replicas": "1", "unclean.leader.election.enable": "false"}
         self.errors: dict[int, int] = {}
         """Error codes by API key; those of topic and of broker configs are apart by their sign."""
+        self.deleted: frozenset[str] = frozenset()
+        """Topics that are deleted once Metadata was answered."""
         self.silent: frozenset[int] = frozenset()
         self.password = "tide"
         self.asked: list[int] = []
@@ -139,7 +141,7 @@ class MadeCluster:
             source = 1 if is_topic else 4
             results.append(
                 result(
-                    error_code=self.errors.get(32 if is_topic else -32, 0),
+                    error_code=3 if one.resource_name in self.deleted else self.errors.get(32 if is_topic else -32, 0),
                     error_message=None,
                     resource_type=one.resource_type,
                     resource_name=one.resource_name,

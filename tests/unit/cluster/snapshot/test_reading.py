@@ -90,6 +90,13 @@ def test_a_saved_snapshot_reads_back_the_same(tmp_path: Path) -> None:
     assert read_snapshot(tmp_path / "cluster.json") == snapshot
 
 
+def test_a_topic_that_is_deleted_meanwhile_is_left_out() -> None:
+    cluster = MadeCluster()
+    cluster.topics["gone"] = cluster.topics["orders"]
+    cluster.deleted = frozenset({"gone"})
+    assert [topic.name for topic in read(cluster).topics] == ["orders"]
+
+
 def test_a_controller_listener_is_named() -> None:
     cluster = MadeCluster()
     cluster.keys = (1, 18, 55, 56, 62, 63)
