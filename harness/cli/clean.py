@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from cluster.privileges.choice import PrivilegeRequest
 from ebbtide.errors import ExitCode
 from harness.cli.command import Args, Command
+
+if TYPE_CHECKING:
+    from cluster.clean import CleanOutcome
 
 
 def command() -> Command:
     """Declare the verb's arguments."""
     command = Command(
         "Undo what killed runs left outside their folders: processes, containers, network namespaces, volumes, kernel "
-        "settings, and temporary folders. Does not touch runs that are still running, or anything that ebbtide did "
-        "not make. Exit code 0: nothing is left, 3: something could not be undone."
+        "settings, temporary folders, and the topics of watches. Does not touch runs that are still running, or "
+        "anything that ebbtide did not make. Exit code 0: nothing is left, 3: something could not be undone."
     )
     command.flag(
         "--forget",
@@ -22,14 +27,6 @@ def command() -> Command:
     )
     command.flag("--json", help="print one JSON object for each ledger, one a line")
     return command
-
-
-def privileges(args: Args) -> PrivilegeRequest:
-    """Ask for the helper container, the only place where a user leaves anything.
-
-    Root needs no container.
-    """
-    return PrivilegeRequest(runtime="docker", needed=False)
 
 
 def run(args: Args) -> ExitCode:
@@ -40,12 +37,40 @@ def run(args: Args) -> ExitCode:
     outcomes = clean(forget=args.forget)
     left = not args.forget and any(outcome.failed for outcome in outcomes)
     code = ExitCode.HARNESS_FAILED if left else ExitCode.AS_PREDICTED
+    _print_outcomes(outcomes, args)
+    if (code_of_root := _clean_as_root(args)) is not None:
+        return ExitCode.worst([code, code_of_root])
+    if not args.json and not any(outcome.undone or outcome.failed for outcome in outcomes):
+        print(f"nothing to clean (ledgers are in {ledgers_dir()})")
+    if left and not args.json:
+        print(
+            "next: ebbtide clean --forget    (if it no longer exists, for example with its Docker daemon)",
+            file=sys.stderr,
+        )
+    return code
+
+
+def _clean_as_root(args: Args) -> ExitCode | None:
+    """Clean also in the helper container, where an ordinary user's runs have their ledgers; None without it.
+
+    This process has cleaned what the user left without it: the topics of watches.
+    """
+    if os.geteuid() == 0:
+        return None
+    from cluster.privileges.choice import PrivilegeRequest, rerun_with_privileges
+
+    sys.stdout.flush()
+    code = rerun_with_privileges(PrivilegeRequest(runtime="docker", needed=False), args.argv)
+    return None if code is None else ExitCode(code) if code in list(ExitCode) else ExitCode.HARNESS_FAILED
+
+
+def _print_outcomes(outcomes: Sequence[CleanOutcome], args: Args) -> None:
     if args.json:
         import msgspec
 
         for outcome in outcomes:
             print(msgspec.json.encode(outcome).decode())
-        return code
+        return
     for outcome in outcomes:
         if outcome.live:
             print(f"{outcome.run_id}: still running, not touched")
@@ -54,11 +79,3 @@ def run(args: Args) -> ExitCode:
         for failure in outcome.failed:
             how = "NOT undone, and forgotten" if args.forget else "NOT undone"
             print(f"{outcome.run_id}: {how}: {failure}", file=sys.stderr)
-    if not any(outcome.undone or outcome.failed for outcome in outcomes):
-        print(f"nothing to clean (ledgers are in {ledgers_dir()})")
-    if left:
-        print(
-            "next: ebbtide clean --forget    (if it no longer exists, for example with its Docker daemon)",
-            file=sys.stderr,
-        )
-    return code

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,30 @@ def test_what_could_not_be_undone_is_an_error(outcomes: list[CleanOutcome], caps
     assert "r1: NOT undone: volume b: busy" in capsys.readouterr().err
     assert main(["clean", "--forget"]) == ExitCode.AS_PREDICTED
     assert "r1: NOT undone, and forgotten: volume b: busy" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("of_root", "code"), [(0, ExitCode.AS_PREDICTED), (3, ExitCode.HARNESS_FAILED), (None, ExitCode.AS_PREDICTED)]
+)
+def test_an_ordinary_user_cleans_its_own_ledgers_before_those_in_the_helper_container(
+    outcomes: list[CleanOutcome],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    of_root: int | None,
+    code: ExitCode,
+) -> None:
+    outcomes.append(CleanOutcome(run_id="w", undone=("topic ebbtide-watch-1",)))
+    asked: list[list[str]] = []
+
+    def rerun(request: object, argv: Sequence[str]) -> int | None:
+        asked.append(list(argv))
+        return of_root
+
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    monkeypatch.setattr("cluster.privileges.choice.rerun_with_privileges", rerun)
+    assert main(["clean"]) == code
+    assert asked == [["clean"]]
+    assert capsys.readouterr().out == "w: undone: topic ebbtide-watch-1\n"
 
 
 def test_what_cannot_be_undone_stays_in_the_ledger_until_it_is_forgotten(tmp_path: Path) -> None:
