@@ -15,6 +15,7 @@ from ebbtide.releases.known_releases import parse_version
 from ebbtide.scenario.model import Scenario
 from ebbtide.scenario.parts import TablePart
 from ebbtide.scenario.references import put_at
+from ebbtide.scenario.steps.process import UpgradeStep
 from ebbtide.scenario.validate_libraries import validate_client_safety
 from ebbtide.scenario.validate_properties import validate_outward_properties, validate_properties
 
@@ -43,6 +44,11 @@ def refuse_unsafe(scenario: Scenario) -> None:
     problems: list[EbbtideError] = [*put_at("name", partial(check_name, scenario.name))]
     for index, text in enumerate(scenario.kafka):
         problems += put_at(f"kafka[{index}]", partial(parse_version, text))
+    if scenario.cluster.formed_on is not None:
+        problems += put_at("cluster.formed_on", partial(parse_version, scenario.cluster.formed_on))
+    for index, step in enumerate(scenario.steps):
+        if isinstance(step, UpgradeStep):
+            problems += put_at(f"steps[{index}].to", partial(parse_version, step.to))
     cluster = TablePart.of(scenario.cluster)
     problems += validate_properties(cluster)
     problems += validate_outward_properties(cluster)

@@ -24,9 +24,10 @@ from ebbtide.pytest_plugin.runner import scenario_text
 from ebbtide.record.manifest import MANIFEST, read_manifest
 from ebbtide.record.verdict import read_verdict
 from ebbtide.releases.known_releases import KNOWN
-from ebbtide.scenario.model import NodeRole, Scenario, TopicSpec
+from ebbtide.scenario.model import ClusterSpec, NodeRole, Scenario, TopicSpec
 from ebbtide.scenario.parse import load, parse
 from ebbtide.scenario.safety import refuse_unsafe
+from ebbtide.scenario.steps.process import UpgradeStep
 from ebbtide.scenario.write import keys_set
 from harness.cli.main import main
 from harness.nightly.followup import follow_up
@@ -176,6 +177,8 @@ def request_of(scenario: Scenario, folder: Path, kafka: str = "3.9.1") -> RunReq
     [
         ({"name": "../../outside"}, "name"),
         ({"kafka": ("../../4.3.1",)}, "kafka[0]"),
+        ({"cluster": ClusterSpec(formed_on="../../4.3.1")}, "cluster.formed_on"),
+        ({"steps": (UpgradeStep(to="../../4.3.1"),)}, "steps[0].to"),
         ({"topics": {"..": TopicSpec()}}, "topics..."),
         ({"topics": {"../../outside": TopicSpec()}}, "topics.../../outside"),
     ],
