@@ -20,13 +20,13 @@ from kafka.protocol.consumer import FetchRequest, FetchResponse
 import cluster.kafka_api.schemas
 from cluster.kafka_api.connection import NONE, BrokerConnection
 
-METADATA_TOPIC = "__cluster_metadata"
+_METADATA_TOPIC = "__cluster_metadata"
 _TOPIC_ID = uuid.UUID(int=1)
 _OBSERVER = -1
 _FETCH_VERSION = 13
 _FETCH_BYTES = 1 << 20
-NOT_LEADER, FENCED_EPOCH, UNKNOWN_EPOCH = 6, 74, 75
-_REFUSED_WITH_LEADER = frozenset({NOT_LEADER, FENCED_EPOCH, UNKNOWN_EPOCH})
+_NOT_LEADER, _FENCED_EPOCH, _UNKNOWN_EPOCH = 6, 74, 75
+_REFUSED_WITH_LEADER = frozenset({_NOT_LEADER, _FENCED_EPOCH, _UNKNOWN_EPOCH})
 
 
 class FetchSnapshotRequest(ApiMessage, load_json=cluster.kafka_api.schemas):  # type: ignore[call-arg, misc]
@@ -38,11 +38,10 @@ class FetchSnapshotResponse(ApiMessage, load_json=cluster.kafka_api.schemas):  #
 
 
 class QuorumRefused(Exception):
-    """The node answered with an error, whose protocol name is the text; `code` is its number."""
+    """The node answered with an error, whose protocol name is the text."""
 
     def __init__(self, code: int) -> None:
         super().__init__(str(for_code(code).message))
-        self.code = code
 
 
 class QuorumLeader(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,14 +49,6 @@ class QuorumLeader(msgspec.Struct, frozen=True, kw_only=True):
 
     leader: int
     epoch: int
-
-
-class Quorum(msgspec.Struct, frozen=True, kw_only=True):
-    """The answer to DescribeQuorum: leader, epoch, HW and the ids of the voters."""
-
-    leader: QuorumLeader
-    high_watermark: int
-    voters: tuple[int, ...]
 
 
 class SnapshotId(msgspec.Struct, frozen=True, kw_only=True):
@@ -91,21 +82,17 @@ class SnapshotPart(msgspec.Struct, frozen=True, kw_only=True):
     moved: QuorumLeader | None = None
 
 
-def describe_quorum(connection: BrokerConnection) -> Quorum:
-    """Ask a broker or a controller for the quorum. Raises `WireError`, `QuorumRefused`."""
+def quorum_voters(connection: BrokerConnection) -> tuple[int, ...]:
+    """Ask a broker or a controller for the ids of the quorum's voters. Raises `WireError`, `QuorumRefused`."""
     topic = DescribeQuorumRequest.TopicData
     request = DescribeQuorumRequest(
-        topics=[topic(topic_name=METADATA_TOPIC, partitions=[topic.PartitionData(partition_index=0)])]
+        topics=[topic(topic_name=_METADATA_TOPIC, partitions=[topic.PartitionData(partition_index=0)])]
     )
     answer = connection.ask(request, DescribeQuorumResponse, 0)
     _raise_error(answer.error_code)
     found = answer.topics[0].partitions[0]
     _raise_error(found.error_code)
-    return Quorum(
-        leader=QuorumLeader(leader=found.leader_id, epoch=found.leader_epoch),
-        high_watermark=found.high_watermark,
-        voters=tuple(sorted(one.replica_id for one in found.current_voters)),
-    )
+    return tuple(sorted(one.replica_id for one in found.current_voters))
 
 
 def fetch_metadata(
@@ -165,7 +152,7 @@ def fetch_snapshot(
         cluster_id=None,
         replica_id=_OBSERVER,
         max_bytes=_FETCH_BYTES,
-        topics=[topic(name=METADATA_TOPIC, partitions=[one])],
+        topics=[topic(name=_METADATA_TOPIC, partitions=[one])],
     )
     response = connection.ask(request, FetchSnapshotResponse, 0)
     _raise_error(response.error_code)

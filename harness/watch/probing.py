@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from cluster.kafka_api.connection import BrokerConnection, WireError
-from cluster.kafka_api.metadata_log import QuorumRefused, describe_quorum
+from cluster.kafka_api.metadata_log import QuorumRefused, quorum_voters
 from cluster.snapshot.requests import ApiFacts, Refused, ask_api_versions
 from cluster.watched.watch_topic import connection_to
 from ebbtide.errors import UsageError
@@ -50,7 +50,7 @@ def probe_cluster(bootstrap: Sequence[str], command_config: str | None, kafka: s
     with open_(first) as broker:
         try:
             brokers = broker.metadata([]).brokers
-            voters = describe_quorum(broker).voters
+            voters = quorum_voters(broker)
         except QuorumRefused:
             voters = ()
         except WireError as error:
