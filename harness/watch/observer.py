@@ -34,6 +34,8 @@ Connect = Callable[[str], BrokerConnection]
 
 _LONG_POLL_MS = 500
 _AGAIN_S = 0.2
+_SOON_S = 0.01
+"""Between two answers without anything new that is committed, which come at once: at most 100 a second."""
 _CLOCK_SAMPLES_MIN = 3
 
 
@@ -116,7 +118,7 @@ class MetadataObserver:
 
     def _run(self) -> None:
         while not self._stopping.is_set() and self.problem is None:
-            connection = self._connections[self._at]
+            connection, before = self._connections[self._at], self._next_offset
             try:
                 is_leader = self._ask(connection)
             except (WireError, QuorumRefused) as error:
@@ -133,9 +135,11 @@ class MetadataObserver:
             if not is_leader:
                 self._at = (self._at + 1) % len(self._connections)
                 self._stopping.wait(_AGAIN_S)
+            elif self._next_offset == before:
+                self._stopping.wait(_SOON_S)
 
     def _ask(self, connection: BrokerConnection) -> bool:
-        """Ask a controller once; returns whether it leads."""
+        """Ask a controller once; returns whether it leads, and gave what was asked."""
         asked_s, is_waiting = time.monotonic(), self._caught_up_s is not None
         answer = fetch_metadata(
             connection,
@@ -153,7 +157,7 @@ class MetadataObserver:
                 f"offset {self._next_offset}"
             )
         elif answer.snapshot is not None:
-            self._take_snapshot(connection, answer.snapshot)
+            return self._take_snapshot(connection, answer.snapshot)
         else:
             self._write(answer, at_ns, was_caught_up=is_waiting)
             # A new leader does not know the HW at first, and answers -1.
@@ -169,32 +173,33 @@ class MetadataObserver:
         self._leader_epoch = max(self._leader_epoch, answer.moved.epoch)
         return is_news
 
-    def _take_snapshot(self, connection: BrokerConnection, snapshot: SnapshotId) -> None:
-        """Write the snapshot with which the log begins."""
+    def _take_snapshot(self, connection: BrokerConnection, snapshot: SnapshotId) -> bool:
+        """Write the snapshot with which the log begins; returns whether it could be read."""
         if self._segment is not None:
             self.problem = (
                 f"the controllers deleted the metadata log from offset {self._next_offset} on before it was read"
             )
-            return
+            return False
         data, size = bytearray(), 1
         while len(data) < size and not self._stopping.is_set():
             part = fetch_snapshot(connection, snapshot, position=len(data), leader_epoch=self._leader_epoch)
             if part.moved is not None or not part.data:
-                return
+                return False
             data += part.data
             size = part.size
         if len(data) < size:
-            return
+            return False
         redacted = bytearray()
         for batch in scan(ReceivedBytes(bytes(data))):
             if isinstance(batch, Damage):
                 self.seen = f"{connection.address} sent a snapshot that cannot be read: {batch.detail}"
-                return
+                return False
             redacted += self._redaction.apply(batch)
         name = f"{snapshot.end_offset:020}-{snapshot.epoch:010}.checkpoint"
         write_atomically(self._folder / name, bytes(redacted))
         self._next_offset, self._last_epoch = snapshot.end_offset, snapshot.epoch
         self._open_segment()
+        return True
 
     def _open_segment(self) -> Path:
         if self._segment is None:

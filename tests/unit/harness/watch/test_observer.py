@@ -176,6 +176,28 @@ def test_a_new_leader_that_does_not_know_the_hw_gives_no_end_of_the_log(
     assert "no controller gave the end of the metadata log" in str(observer.problem)
 
 
+def test_a_quorum_that_commits_nothing_is_not_asked_without_a_pause(
+    observer: MetadataObserver, quorum: Controllers
+) -> None:
+    quorum.high_watermark = 0
+    observer.start()
+    observer.await_caught_up(5)
+    before = len(quorum.asked)
+    quorum.high_watermark = -1
+    observer.finish(0.2)
+    assert 0 < len(quorum.asked) - before <= 40
+
+
+def test_a_snapshot_that_cannot_be_read_is_asked_of_the_other_controllers_too(
+    observer: MetadataObserver, quorum: Controllers
+) -> None:
+    quorum.snapshot = (SnapshotId(end_offset=2, epoch=EPOCH), b"x" * 100)
+    observer.start()
+    observer.finish(0.2)
+    assert "sent a snapshot that cannot be read" in str(observer.problem) or "not the active" in str(observer.problem)
+    assert "b:1" in [address for address, *_ in quorum.asked[2:]]
+
+
 def test_a_snapshot_without_end_is_given_up_when_the_watch_ends(
     observer: MetadataObserver, quorum: Controllers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
