@@ -59,7 +59,7 @@ def explain(record: Path, subject: Subject) -> Life:
     evidence = load_evidence(record, manifest, steps, statics=_controller_properties(record))
     states = evidence.timeline.states(subject.at.topic, subject.at.partition)
     brokers = sorted({broker for state in states for broker in state.replicas}) or list(manifest.topology.brokers)
-    places = replica_places(record, subject, brokers, evidence.epochs)
+    places = replica_places(record, subject, brokers, evidence.epochs, manifest.raw_omitted)
     anomalies = anomalies_of(record, subject.value)
     reads = list(find_rows(record, "polls", value=subject.value))
     final_reads = [row for row in reads if row.values["consumer"] == manifest.final_consumer]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 
 import msgspec
@@ -29,13 +30,19 @@ class ReplicaPlace(msgspec.Struct, frozen=True, kw_only=True):
     segment: str | None = None
 
 
-def replica_places(record: Path, subject: Subject, brokers: list[int], epochs: Epochs) -> list[ReplicaPlace]:
-    """Return one entry for each broker of the partition's replica set, in order."""
+def replica_places(
+    record: Path, subject: Subject, brokers: list[int], epochs: Epochs, omitted: Collection[str] = ()
+) -> list[ReplicaPlace]:
+    """Return one entry for each broker of the partition's replica set, in order.
+
+    `omitted` are the replicas (`broker-N/topic-P`) whose logs are not in the record.
+    """
     paths = table_files(record, "replicas")
     known = {one.broker: "replicas/" for one in epochs.replicas}
     files = known | {
         broker: str(path.relative_to(record)) for path in paths for broker in brokers if _is_of(path, broker)
     }
+    files = {broker: file for broker, file in files.items() if f"broker-{broker}/{subject.at}" not in omitted}
     copies: dict[int, list[TableRow]] = {}
     others: dict[int, TableRow] = {}
     at = subject.at

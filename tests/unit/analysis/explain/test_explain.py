@@ -251,3 +251,14 @@ def test_a_misspelt_place_is_one_clear_error(
 ) -> None:
     assert main(["explain", str(lost), *words]) == 4
     assert what in capsys.readouterr().err
+
+
+def test_a_copy_whose_log_is_not_in_the_record_is_not_known(tmp_path: Path) -> None:
+    story = healthy(tmp_path)
+    story.change(raw_omitted=("broker-3/t-0",))
+    story.log(3, (0, 0, 9))
+    for row in [row for row in story.tables["replicas"] if row["broker"] == 3]:
+        row.update(partition=1, value=None)
+    send(story, 5, at=5)
+    read(story, 5, at=5)
+    assert [place.has_it for place in life_of(finish(story), 5).places][-1] is None
