@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from functools import partial
 
+import msgspec
+
 from ebbtide.errors import UsageError
 from ebbtide.properties_file import is_writable
 from ebbtide.releases.known_releases import parse_version
 from ebbtide.scenario.client_libraries import DEFAULT_LIBRARY, LIBRARIES, ClientLibrary
+from ebbtide.scenario.model import ProducerSpec
 from ebbtide.scenario.parts import Parts, TablePart
 from ebbtide.scenario.references import put_at
 from ebbtide.suggestions import allowed_words
+
+_DEFAULTS = {field.name: field.default for field in msgspec.structs.fields(ProducerSpec)}
 
 
 def validate_library(producer: TablePart, parts: Parts, where: str) -> Iterator[UsageError]:
@@ -33,9 +38,8 @@ def validate_client_safety(producer: TablePart, where: str) -> Iterator[UsageErr
 
 def _validate_keys(producer: TablePart, where: str, *, client: ClientLibrary | None) -> Iterator[UsageError]:
     library = client or DEFAULT_LIBRARY
-    defaults = {"payload_bytes": 64}
     for key, why in LIBRARIES[library].unsupported.items():
-        if producer.has_value(key) and producer.get(key) != defaults.get(key):
+        if producer.has_value(key) and producer.get(key) != _DEFAULTS[key]:
             yield UsageError(
                 f"a {library} producer cannot do this: {why}",
                 where=f"{where}.{key}",
