@@ -86,7 +86,8 @@ class SentNumbers:
         prefix, _, number = line.value.partition(".")
         if prefix != str(self._producer) or not number.isdigit():
             raise HarnessError("VerifiableProducer reports a record that it was not asked for", got=line.value)
-        at_ns = line.timestamp * 1_000_000
+        # The tool cuts its times to milliseconds. The end of that millisecond never makes an ack older than it was.
+        at_ns = line.timestamp * 1_000_000 + 999_999
         self.hand_over_below(int(number) + 1, at_ns)
         sent = self._open.pop(int(number), None)
         if sent is None:

@@ -20,7 +20,7 @@ from kafka.protocol.admin import (
 )
 from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse, MetadataRequest, MetadataResponse
 
-from cluster.kafka_api.connection import NONE, BrokerConnection
+from cluster.kafka_api.connection import NONE, BrokerConnection, WireError
 
 _API_VERSIONS_VERSION = 3
 _METADATA_VERSION = 8
@@ -124,12 +124,13 @@ def ask_reassignments(connection: BrokerConnection, timeout_ms: int) -> dict[tup
 
 
 def ask_elrs(connection: BrokerConnection, topics: Sequence[str]) -> Iterator[tuple[tuple[str, int], Any]]:
-    """Yield every partition of the topics with its ELR, page by page. Raises `WireError`.
+    """Yield every partition of the topics with its ELR, page by page.
 
-    Topics in error are left out: they were deleted meanwhile.
+    Topics in error are left out: they were deleted meanwhile. Raises `WireError`, also where a broker names a page
+    twice, which would never end.
     """
     kind = DescribeTopicPartitionsRequest.TopicRequest
-    cursor = None
+    cursor, seen = None, set()
     while True:
         asked = DescribeTopicPartitionsRequest(
             topics=[kind(name=name) for name in sorted(topics)],
@@ -143,6 +144,10 @@ def ask_elrs(connection: BrokerConnection, topics: Sequence[str]) -> Iterator[tu
         following = answer.next_cursor
         if following is None:
             return
+        place = (following.topic_name, following.partition_index)
+        if place in seen:
+            raise WireError(f"the broker names the page at {place[0]}-{place[1]} a second time")
+        seen.add(place)
         cursor = DescribeTopicPartitionsRequest.Cursor(
             topic_name=following.topic_name, partition_index=following.partition_index
         )

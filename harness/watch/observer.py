@@ -240,9 +240,14 @@ class ClockDistance:
 
     @property
     def distance_ms(self) -> int | None:
-        """The largest distance of a controller with enough batches; None without any."""
-        known = [abs(ms) for epoch, ms in self._least_ms.items() if self._samples[epoch] >= _CLOCK_SAMPLES_MIN]
-        return max(known, default=None)
+        """The largest distance of a controller; None if no controller has enough batches.
+
+        A controller with few batches counts too. Its distance may look too long, which leaves a cause unknown; left
+        out, a wrong clock would count as right.
+        """
+        if all(count < _CLOCK_SAMPLES_MIN for count in self._samples.values()):
+            return None
+        return max(map(abs, self._least_ms.values()))
 
 
 def whole_batches(data: bytes) -> list[Batch]:

@@ -8,6 +8,7 @@ import subprocess
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from made_cluster import (
@@ -21,8 +22,10 @@ from made_cluster import (
     served_cluster,
 )
 
+from cluster.kafka_api.connection import WireError
 from cluster.snapshot import reading
 from cluster.snapshot.reading import read_cluster
+from cluster.snapshot.requests import ask_elrs
 from cluster.snapshot.security import Login, Security
 from ebbtide.errors import UsageError
 from ebbtide.snapshot.file import read_snapshot, write_snapshot
@@ -276,3 +279,19 @@ def test_tls_to_a_plaintext_listener_names_the_protocol(certificate: Path) -> No
         with pytest.raises(UsageError, match="TLS failed"):
             read_cluster([f"127.0.0.1:{server.getsockname()[1]}"], security)
         thread.join(2.0)
+
+
+def test_a_broker_that_names_a_page_twice_is_an_error_and_no_endless_reading() -> None:
+    class Endless:
+        """Answers every page with the same next page."""
+
+        asked = 0
+
+        def ask(self, *_: object) -> SimpleNamespace:
+            self.asked += 1
+            return SimpleNamespace(topics=[], next_cursor=SimpleNamespace(topic_name="t", partition_index=0))
+
+    broker = Endless()
+    with pytest.raises(WireError, match="t-0 a second time"):
+        list(ask_elrs(broker, ["t"]))  # type: ignore[arg-type]
+    assert broker.asked == 2
