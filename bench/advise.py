@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import multiprocessing
-import resource
 import sys
 import tempfile
 import time
@@ -32,6 +31,12 @@ SETTINGS = (
     {},
 )
 T = TypeVar("T")
+
+
+def _peak_mib() -> float:
+    """Return the largest resident memory of this process. `ru_maxrss` would include its parent's before exec."""
+    status = Path("/proc/self/status").read_text()
+    return int(status.partition("VmHWM:")[2].split()[0]) / 1024
 
 
 def main() -> int:
@@ -64,7 +69,7 @@ def main() -> int:
     advice = _timed("advice", lambda: advise(again))
     page = _timed("page", lambda: render_advice(advice))
     took_s = time.monotonic() - began
-    peak_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    peak_mib = _peak_mib()
     partitions = sum(len(topic.partitions) for topic in snapshot.topics)
     print(
         f"{len(snapshot.topics):,} topics, {partitions:,} partitions, {len(advice.groups)} groups, {len(page):,} bytes"

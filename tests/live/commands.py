@@ -41,6 +41,9 @@ def run_to_end(
     """Run a command in `folder`; once it only judges, other tests have the host."""
     if "analyze" in words:
         HOST.lend()
+    else:
+        # The command before it may have lent the host while it judged.
+        HOST.take_back()
     process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env, cwd=folder)
     with process, ThreadPoolExecutor(2) as readers:
         assert process.stdout is not None
@@ -78,6 +81,7 @@ class WatchedCommand:
 
     def __init__(self, output: Path, *arguments: str | Path) -> None:
         self._output = output
+        HOST.take_back()
         with output.open("wb") as file:
             self.process = subprocess.Popen(command(*arguments), stdout=file, stderr=subprocess.STDOUT)
 

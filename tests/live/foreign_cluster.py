@@ -101,16 +101,16 @@ class ForeignCluster:
         return self._processes[node].pid
 
     def up(self) -> None:
-        """Format and start every node, and wait until every broker is registered."""
+        """Format and start every node, and wait until every broker is registered and answers."""
         for node in self._ports:
             self._format(node)
         for node in self._ports:
             self._launch(node)
         wait_until(
-            lambda: self.registered() >= set(self._brokers),
-            awaited="every broker to be registered",
+            lambda: self.registered() >= set(self._brokers) == self.answering(),
+            awaited="every broker to be registered and to answer",
             timeout_s=90,
-            last_seen=lambda: f"{self.registered()}; logs in {self.folder}",
+            last_seen=lambda: f"{self.registered()} registered, {self.answering()} answer; logs in {self.folder}",
         )
 
     def start(self, node: int) -> None:
@@ -158,6 +158,15 @@ class ForeignCluster:
             ):
                 return set(connection.metadata([]).brokers)
         return set()
+
+    def answering(self) -> set[int]:
+        """The brokers that answer: a broker is registered before it accepts connections."""
+        found = set()
+        for broker in self._brokers:
+            with contextlib.suppress(WireError), self.connection_to(broker) as connection:
+                connection.metadata([])
+                found.add(broker)
+        return found
 
     def _format(self, node: int) -> None:
         path = self.folder / f"node-{node}.properties"

@@ -32,6 +32,7 @@ class JudgedRecord(NamedTuple):
 
 def run(scenario: str | Path, *releases: str, options: LaunchOptions, console: Console | None = None) -> list[Path]:
     """Run a scenario of the catalogue or of a file on each release; returns the records."""
+    HOST.take_back()
     found, display = catalogue.find(str(scenario)), PlainDisplay(console or Console(quiet=True))
     launch = prepare(options, releases, display.note)
     return [run_scenario(launch.request(found, release, seed=1), display) for release in releases]

@@ -41,6 +41,7 @@ DECIDE = (
 
 SHOWN = (
     "analysis.judge.clauses.api_check._KEPT_MAX",
+    "analysis.judge.clauses.outcome_checks._PLACES_MAX",
     "analysis.judge.causes.blame._TOLD_MAX",
     "analysis.judge.clauses.invariants.EVIDENCE_ROWS_MAX",
     "analysis.judge.outcome.deciding._SHOWN_MAX",

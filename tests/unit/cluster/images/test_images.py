@@ -168,6 +168,6 @@ def test_compose_publishes_on_loopback_only_and_no_port_twice() -> None:
         for listing in re.findall(r"^\s+ports: \[(.*)\]", file.read_text(), re.MULTILINE)
         for port in re.findall(r'"([^"]*)"', listing)
     ]
-    assert len(published) == 8
+    assert len(published) == 14
     assert [port for port in published if not port.startswith("127.0.0.1:")] == []
     assert len(set(published)) == len(published)

@@ -12,7 +12,8 @@ from harness.cli.main import main
 
 
 def test_every_kind_has_a_meaning_and_every_key_a_word() -> None:
-    assert set(SHOWN) == {*STEP_KEYS} - {"step"}
+    assert set(SHOWN) == set(KINDS)
+    assert {key for words in SHOWN.values() for key in words} == {*STEP_KEYS} - {"step"}
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -41,5 +42,5 @@ def test_values_that_are_not_toml_are_named_by_their_options_as_typed(capsys: py
     assert main(["fault", "kill", "broker(1)", "--deadline-s", "soon", "--trigger", "isr = x"]) == ExitCode.USAGE
     told = capsys.readouterr().err
     for option, typed, key in (("--deadline-s", "soon", "deadline_s"), ("--trigger", "isr = x", "trigger")):
-        assert f"where:   {option}\n     got:     {typed!r}\n     allowed: {SHOWN[key]}\n" in told
+        assert f"where:   {option}\n     got:     {typed!r}\n     allowed: {SHOWN['kill'][key]}\n" in told
     assert "next:    ebbtide fault kill --help" in told

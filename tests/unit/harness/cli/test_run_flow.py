@@ -27,7 +27,7 @@ class World:
     def check(self, _wanted: object, scenario: Any, releases: Sequence[str]) -> None:
         self.done.append(f"check {scenario.name} on {' '.join(releases)}")
 
-    def prepare(self, _wanted: object, releases: Sequence[str], _note: object) -> SimpleNamespace:
+    def prepare(self, _wanted: object, releases: Sequence[str], _note: object, _others: object) -> SimpleNamespace:
         self.done.append(f"prepare {' '.join(releases)}")
         return SimpleNamespace(request=lambda scenario, kafka, seed: SimpleNamespace(kafka=kafka, seed=seed))
 

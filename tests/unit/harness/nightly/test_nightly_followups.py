@@ -17,6 +17,8 @@ from ebbtide.errors import EbbtideError, HarnessError, UsageError
 from ebbtide.locks import LockUnavailable
 from ebbtide.record.manifest import Manifest
 from ebbtide.record.verdict import Outcome, Verdict
+from ebbtide.scenario import catalogue
+from ebbtide.scenario.write import SCENARIO
 from harness.cli.night_work import RUNS_LOG, follower
 from harness.nightly import followup
 from harness.nightly.followup import FollowupRunner, follow_up, pending_contradictions, pending_followups
@@ -251,7 +253,11 @@ def test_a_night_follows_up_with_as_many_runs_at_once_as_it_runs(world: World, m
     replayed = FakeReplays(monkeypatch, same=True)
     monkeypatch.setattr("harness.cli.judging.open_judge", lambda _: contextlib.nullcontext())
     monkeypatch.setattr("harness.runner.launch.prepare", lambda *_: None)
-    end = follower(world.store, NIGHT, "local", 2)(contradicted_job(NIGHT, "healthy"), time.time() + 1000.0)
+    job = contradicted_job(NIGHT, "healthy")
+    record = world.store.runs / str(job.run_id)
+    record.mkdir()
+    (record / SCENARIO).write_text(catalogue.text_of("healthy"))
+    end = follower(world.store, NIGHT, "local", 2)(job, time.time() + 1000.0)
     assert (end.failure, end.settled) == (None, True)
     assert replayed.at_once == {"replay": 2, "shrink": 2}
     # Not among the records, where nobody would remove it.
