@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import hashlib
 import re
 import shutil
 import tempfile
@@ -22,6 +21,7 @@ from typing import Literal
 import msgspec
 from packaging.version import Version
 
+from cluster.jars.checked_jars import sha256_of
 from cluster.jars.maven import FETCH_TIMEOUT_S, Artifact, ArtifactMissing, copy_runtime_jars
 from ebbtide.errors import HarnessError, UsageError
 from ebbtide.locks import await_lock
@@ -201,14 +201,9 @@ def _problem(folder: Path, listing: _JarListing, verify: bool) -> str | None:
         size = present[name].stat().st_size
         if size != jar.size:
             return f"{name} has {size} bytes instead of {jar.size}"
-        if verify and _sha256(present[name]) != jar.sha256:
+        if verify and sha256_of(present[name]) != jar.sha256:
             return f"{name} changed since it was fetched (its SHA-256 differs)"
     return None
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _download(version: str, progress: Progress) -> CachedRelease:
@@ -223,7 +218,7 @@ def _download(version: str, progress: Progress) -> CachedRelease:
         paths = sorted(jars.iterdir())
         listing = _JarListing(
             version=version,
-            jars={path.name: _Jar(size=path.stat().st_size, sha256=_sha256(path)) for path in paths},
+            jars={path.name: _Jar(size=path.stat().st_size, sha256=sha256_of(path)) for path in paths},
         )
         (jars.parent / _LISTING).write_bytes(msgspec.json.format(msgspec.json.encode(listing)) + b"\n")
         if (root / version).exists():

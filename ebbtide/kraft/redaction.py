@@ -93,7 +93,7 @@ class Redaction:
 
 
 def _without_content(record: Record, meant: MetadataRecord) -> Record:
-    """Return a record that says nothing in the place of another one; an unknown type stays."""
+    """Return a record that says nothing instead of this one; a record of unknown type stays."""
     value = _NO_OP if meant.undecoded is None else _head_of(record.value or b"")
     return Record(record.offset, record.timestamp_ms, record.sequence, None, value)
 

@@ -28,7 +28,7 @@ def validate_library(producer: TablePart, parts: Parts, where: str) -> Iterator[
 
 
 def validate_client_safety(producer: TablePart, where: str) -> Iterator[UsageError]:
-    """Report a client release that is none, and settings that a scenario may not set.
+    """Report a text that is not a Kafka release, and settings that a scenario may not set.
 
     A run checks this also for the scenario of a record, which somebody else may have written.
     """
