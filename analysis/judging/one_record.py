@@ -168,7 +168,9 @@ def verdict_of(record: Path, manifest: Manifest, reconciliation: Reconciliation)
     seen = _observed_run(case, reconciliation, facts, unavailable, properties)
     comparison = compare(scenario, manifest, seen) if scenario is not None else None
     if comparison is not None and any(one.part in OF_PREDICTIONS for one in case.gaps):
-        comparison = as_unproven(comparison)
+        comparison = as_unproven(comparison, why="the record is not whole")
+    if comparison is not None and manifest.disturbed:
+        comparison = as_unproven(comparison, why="something outside of the run interfered")
     outcome, why = decide(
         checked=checked,
         losses=case.losses,

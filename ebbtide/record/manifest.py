@@ -109,7 +109,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     - `clients` holds library versions, and by its name the settings of each client of the scenario.
     - `raw_limit_bytes` is the size up to which a replica's segments were kept in raw/; `raw_omitted` names the
       `broker-N/topic-P` logs that exceeded it.
-    - `failure` is a sentence that says why a run is not complete.
+    - `failure` is a sentence that says why a run is not complete. `disturbed`: because something outside of the run
+      interfered with its processes, which no prediction allows for.
     - `torn_journal_bytes`: the bytes at the ends of the clients' journals that are not a whole entry, and are in no
       table.
     - `write_back` says under which write-back of dirty pages power was lost: held by the harness, or by the kernel's
@@ -148,6 +149,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     end_ns: TimeNs | None = None
     status: Status = "interrupted"
     failure: str | None = None
+    disturbed: bool = False
     final_consumer: int | None = None
     final_offsets: dict[str, FinalOffsets] = {}
     raw_limit_bytes: Count | None = None

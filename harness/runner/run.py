@@ -215,6 +215,7 @@ class _Run:
             final_consumer=FINAL_CONSUMER if end.final_offsets else None,
             final_offsets=end.final_offsets,
             failure=end.disturbed or end.why_no_final_read,
+            disturbed=end.disturbed is not None,
             torn_journal_bytes=torn_bytes,
             timings_s=session.timings_s,
         )

@@ -94,9 +94,12 @@ def compare(scenario: Scenario, manifest: Manifest, seen: ObservedRun) -> Compar
     )
 
 
-def as_unproven(comparison: Comparison) -> Comparison:
-    """Return the comparison where evidence is missing: what it breaks is open."""
-    broken = [f"{one}; but the record is not whole" for one in (*comparison.broken, *comparison.unless_faulty)]
+def as_unproven(comparison: Comparison, *, why: str) -> Comparison:
+    """Return the comparison of a run that cannot break a prediction: what it breaks is open.
+
+    `why` says it in a few words.
+    """
+    broken = [f"{one}; but {why}" for one in (*comparison.broken, *comparison.unless_faulty)]
     return msgspec.structs.replace(comparison, broken=(), unless_faulty=(), open=(*comparison.open, *broken))
 
 

@@ -167,6 +167,27 @@ def test_a_run_that_did_not_complete_is_inconclusive(tmp_path: Path, status: str
     assert verdict.why[0] == "the run did not complete: the disk was full"
 
 
+def test_a_run_that_something_outside_of_it_disturbed_cannot_break_its_prediction(tmp_path: Path) -> None:
+    story = healthy_story(tmp_path, 'anomalies = "none"')
+    story.anomalies.append(AnomalyCount(kind="duplicate", topic="t", partition=0, count=3))
+    story.change(status="failed", failure="something outside of the run stopped broker-2")
+    assert story.judge().outcome == "contradicted"
+    story.change(disturbed=True)
+    verdict = story.judge()
+    assert verdict.outcome == "inconclusive"
+    assert "predicted no anomaly, seen 3 duplicate; but something outside of the run interfered" in verdict.why
+
+
+def test_a_violation_of_the_protocol_contradicts_a_disturbed_run_too(tmp_path: Path) -> None:
+    story = healthy_story(tmp_path)
+    story.step(5, "kill", 2)
+    story.state(6, isr=[2, 3])
+    story.change(status="failed", failure="something outside of the run stopped broker-2", disturbed=True)
+    verdict = story.judge()
+    assert verdict.outcome == "contradicted"
+    assert "leader-in-isr" in verdict.why[0]
+
+
 def test_no_scenario_to_compare_with_is_inconclusive(tmp_path: Path) -> None:
     story = healthy_story(tmp_path)
     (tmp_path / "scenario.toml").unlink()
