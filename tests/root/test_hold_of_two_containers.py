@@ -28,8 +28,9 @@ with Ledger.open(sys.argv[1], Path(sys.argv[2])) as ledger:
     sys.stdin.readline()
     watch.end()
 """
-ELSEWHERE = ("unshare", "--mount", "--pid", "--fork", "--mount-proc", "--")
-OWN_RUN = 'mount -t tmpfs none /run && exec "$@"'
+ELSEWHERE = ("unshare", "--mount", "--propagation", "unchanged", "--pid", "--fork", "--mount-proc", "--")
+# Under chroot, / is no mount, and unshare cannot make it private; /run then is one.
+OWN_RUN = '{ mount --make-rprivate / 2>&- || mount --make-private /run; } && mount -t tmpfs none /run && exec "$@"'
 HELD = {f"vm.{name}": value for name, value in HELD_SETTINGS.items()}
 
 

@@ -308,6 +308,17 @@ class Story:
         return self._offset
 
 
+NO_LOSS = 'loss = { committed = "none", uncommitted = "none" }'
+
+
+def healthy_story(record: Path, prediction: str = NO_LOSS) -> Story:
+    story = Story(record)
+    story.state(1)
+    story.step(2, "wait")
+    story.predict(prediction, steps=1)
+    return story
+
+
 def last_replica_standing(record: Path, **setup: Any) -> Story:
     """Return a story in which the only broker of the ISR loses power and leads again.
 

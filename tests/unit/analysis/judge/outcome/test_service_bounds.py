@@ -5,15 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from judge_records import Story, whole_log
+from judge_records import NO_LOSS, Story, whole_log
 from test_unavailable import send
 
 from analysis.judge.outcome.prediction import prediction_sentence
 from analysis.judge.outcome.service_bounds import unavailability_phrases
 from ebbtide.record.manifest import ProducerSetup
 from ebbtide.scenario.model import Prediction, TimeBounds, UnavailabilityExpectation
-
-NO_LOSS = 'loss = { committed = "none", uncommitted = "none" }'
 
 
 def _story(record: Path, bounds: str = "", *, served_again_s: float = 12.0) -> Story:
