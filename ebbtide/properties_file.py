@@ -1,6 +1,7 @@
-"""Writes .properties files that Java reads with the same names and values.
+"""Writes .properties files that Java reads with the same names and values, and reads them as Java does.
 
-Ebbtide writes every such file here, whatever checked its content before.
+Ebbtide writes every such file here, whatever checked its content before. Reading follows the documentation of
+`java.util.Properties.load`, line by line.
 """
 
 from __future__ import annotations
@@ -17,6 +18,11 @@ _SPECIAL = re.compile(r"[\\=:#! ]")
 """Characters that would end a name, make it a comment, or be skipped."""
 _SPECIAL_IN_VALUE = re.compile(r"\\|^ ")
 """A backslash in a value, and the space at its beginning, which would be skipped."""
+
+_CONTINUED = re.compile(r"(?<!\\)(?:\\\\)*\\$")
+_ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.)|$)", re.DOTALL)
+_LETTERS = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+_BLANKS = " \t\f"
 
 
 def is_writable(text: str) -> bool:
@@ -60,3 +66,59 @@ def _ascii(text: str) -> str:
 def _unicode_escapes(character: str) -> str:
     utf_16 = character.encode("utf-16-be")
     return "".join(f"\\u{utf_16[at : at + 2].hex()}" for at in range(0, len(utf_16), 2))
+
+
+def parse(text: str) -> dict[str, str]:
+    """Return the properties that Java finds in a file; of equal names the last one counts.
+
+    The characters of `text` are the file's bytes, as Latin-1. Raises `UsageError` for a `\\u` without four hexadecimal
+    digits, which Java refuses too.
+    """
+    found = {}
+    for line in _logical_lines(text):
+        end = 0
+        while end < len(line) and line[end] not in "=:" + _BLANKS:
+            end += 2 if line[end] == "\\" else 1
+        rest = line[end:].lstrip(_BLANKS)
+        if rest[:1] in ("=", ":"):
+            rest = rest[1:].lstrip(_BLANKS)
+        found[_unescape(line[:end])] = _unescape(rest)
+    return found
+
+
+def _logical_lines(text: str) -> list[str]:
+    """Return the lines without comments, blank lines and leading blanks.
+
+    A backslash at the end continues a line.
+    """
+    lines: list[str] = []
+    is_continued = False
+    for natural in re.split(r"\r\n|\r|\n", text):
+        line = natural.lstrip(_BLANKS)
+        if not is_continued and (not line or line[0] in "#!"):
+            continue
+        if is_continued:
+            lines[-1] += line
+        else:
+            lines.append(line)
+        is_continued = _CONTINUED.search(lines[-1]) is not None
+        if is_continued:
+            lines[-1] = lines[-1][:-1]
+    return lines
+
+
+def _unescape(text: str) -> str:
+    units = _ESCAPE.sub(_character, text)
+    # Java's characters are UTF-16 units: two of them make one of Python's.
+    return units.encode("utf-16-be", "surrogatepass").decode("utf-16-be", "replace")
+
+
+def _character(found: re.Match[str]) -> str:
+    if found[1] is not None:
+        return chr(int(found[1], 16))
+    if found[2] == "u":
+        raise UsageError(
+            "a \\u in the properties has no four hexadecimal digits",
+            allowed="\\u0041, or \\\\u for a backslash and a u",
+        )
+    return _LETTERS.get(found[2] or "", found[2] or "")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import Any
 
 from cluster.kafka_api.connection import DESCRIBE_TOPIC_PARTITIONS, NONE, WireError
+from cluster.snapshot.first_contact import CONNECT_S, FIRST_ANSWER_S, first_answer
 from cluster.snapshot.requests import (
     ApiFacts,
     Refused,
@@ -32,85 +32,23 @@ from ebbtide.snapshot.model import (
     SnapshotTopic,
 )
 
-CONNECT_S, FIRST_ANSWER_S = 3.0, 4.0
-"""Deadlines of the first contact, so that a wrong address is an error within 15 s."""
-SEARCH_S = 12.0
-"""How long all bootstrap addresses together are tried."""
 ANSWER_S = 30.0
 """The deadline of each later answer: a large cluster has large answers."""
 
 _ASKED_AT_ONCE = 16
-_METADATA, _CONTROLLED_SHUTDOWN, _DESCRIBE_QUORUM, _BROKER_REGISTRATION = 3, 7, 55, 62
 _RIGHTS = "docs/advise.md lists the rights that Ebbtide needs"
 
 
 def read_cluster(bootstrap: Sequence[str], security: Security) -> ClusterSnapshot:
     """Read the cluster from the first address that answers. Raises `UsageError`."""
-    connection, facts = _first_answer(bootstrap, security)
+    connection, facts = first_answer(bootstrap, security)
     with connection:
+        connection.set_request_timeout(ANSWER_S)
         try:
             return _read(connection, facts, security)
         except WireError as error:
             hint = hint_for(error, security, answered=True)
             raise UsageError("the broker stopped answering", where="--bootstrap", got=str(error), next=hint) from None
-
-
-def _first_answer(bootstrap: Sequence[str], security: Security) -> tuple[SecureConnection, ApiFacts]:
-    begun, failures = time.monotonic(), list[str]()
-    hint: str | None = None
-    for address in bootstrap:
-        left = SEARCH_S - (time.monotonic() - begun)
-        if left < 0.5:
-            failures.append(f"{address}: not tried, because the time was over")
-            continue
-        connection = SecureConnection(
-            address, security, connect_timeout_s=min(CONNECT_S, left), request_timeout_s=min(FIRST_ANSWER_S, left)
-        )
-        try:
-            facts = ask_api_versions(connection)
-        except (WireError, Refused) as error:
-            connection.close()
-            failures.append(str(error) if isinstance(error, WireError) else f"{address}: {error}")
-            if isinstance(error, WireError):
-                hint = hint or hint_for(error, security, answered=False)
-            continue
-        except BaseException:
-            connection.close()
-            raise
-        try:
-            _check_node(address, facts)
-        except BaseException:
-            connection.close()
-            raise
-        connection.set_request_timeout(ANSWER_S)
-        return connection, facts
-    raise UsageError(
-        "no broker answers",
-        where="--bootstrap",
-        got="; ".join(failures),
-        allowed="HOST:PORT of a broker's client listener",
-        next=hint,
-    )
-
-
-def _check_node(address: str, facts: ApiFacts) -> None:
-    """Raise `UsageError` for a node that is no broker of a KRaft cluster."""
-    if _METADATA not in facts.keys and _BROKER_REGISTRATION in facts.keys:
-        raise UsageError(
-            "that is a listener of controllers",
-            where="--bootstrap",
-            got=address,
-            allowed="the client listener of a broker",
-        )
-    if _CONTROLLED_SHUTDOWN in facts.keys and _DESCRIBE_QUORUM not in facts.keys:
-        raise UsageError(
-            "the cluster runs with ZooKeeper, whose protocol Ebbtide does not know",
-            where="--bootstrap",
-            got=address,
-            allowed="a cluster in KRaft mode",
-        )
-    if _METADATA not in facts.keys:
-        raise UsageError("that is not a Kafka broker", where="--bootstrap", got=f"{address} does not answer Metadata")
 
 
 def _read(connection: SecureConnection, facts: ApiFacts, security: Security) -> ClusterSnapshot:

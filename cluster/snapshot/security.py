@@ -9,12 +9,17 @@ from pathlib import Path
 import msgspec
 
 from ebbtide.errors import UsageError
-from ebbtide.untrusted.files import read_text
+from ebbtide.properties_file import parse
+from ebbtide.untrusted.files import SMALL_BYTES_MAX, read_file, read_text
 
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 _OPTION = "--command-config"
+_TRIMMED = "".join(map(chr, range(0x21)))
+"""What Java's `trim` takes off a value, and so Kafka off most of its properties."""
 _MODULES = {"PlainLoginModule": ("PLAIN",), "ScramLoginModule": MECHANISMS[1:]}
+_JAAS_ESCAPE = re.compile(r"\\([0-3][0-7]{0,2}|[4-7][0-7]?|.)", re.DOTALL)
+_JAAS_LETTERS = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 _JAAS_VALUE = re.compile(r'(\w+)\s*=\s*("(?:[^"\\]|\\.)*"|[^\s;"]+)')
 
 
@@ -77,9 +82,14 @@ class Security(msgspec.Struct, frozen=True, kw_only=True):
         return context
 
 
+def security_of(command_config: str | None) -> Security:
+    """Return how to connect by a properties file; None: without TLS and login. Raises as `security_from` does."""
+    return Security() if command_config is None else security_from(Path(command_config))
+
+
 def security_from(path: Path) -> Security:
     """Read a properties file. Raises `UsageError` for what Ebbtide does not support."""
-    values = _properties(read_text(path, what="the client properties"))
+    values = _properties(path)
     protocol = values.get("security.protocol", "PLAINTEXT").upper()
     if protocol not in PROTOCOLS:
         raise _wrong("security.protocol", protocol, ", ".join(PROTOCOLS))
@@ -98,18 +108,13 @@ def security_from(path: Path) -> Security:
     )
 
 
-def _properties(text: str) -> dict[str, str]:
-    """Return the values of a Java properties file; a backslash at the end continues a line."""
-    joined = re.sub(r"\\\r?\n[ \t]*", "", text)
-    values: dict[str, str] = {}
-    for line in joined.splitlines():
-        stripped = line.strip()
-        if not stripped or stripped[0] in "#!":
-            continue
-        found = re.match(r"([^=:\s]+)\s*[=:]?\s*(.*)", stripped)
-        if found:
-            values[found[1]] = found[2].strip()
-    return values
+def _properties(path: Path) -> dict[str, str]:
+    """Read a file as Kafka's own tools do: bytes are Latin-1, and anything else is escaped."""
+    content = read_file(path, what="the client properties", bytes_max=SMALL_BYTES_MAX)
+    try:
+        return {name: value.strip(_TRIMMED) for name, value in parse(content.decode("latin-1")).items()}
+    except UsageError as error:
+        raise UsageError(error.what, where=f"{_OPTION}: {path}", allowed=error.allowed) from None
 
 
 def _login(values: dict[str, str]) -> Login:
@@ -129,7 +134,13 @@ def _login(values: dict[str, str]) -> Login:
 
 
 def _unquote(value: str) -> str:
-    return re.sub(r"\\(.)", r"\1", value[1:-1]) if value.startswith('"') else value
+    return _JAAS_ESCAPE.sub(_character, value[1:-1]) if value.startswith('"') else value
+
+
+def _character(found: re.Match[str]) -> str:
+    """Return the character of an escape in a JAAS string, as java.io.StreamTokenizer reads it."""
+    escaped = found[1]
+    return chr(int(escaped, 8)) if escaped[0] in "01234567" else _JAAS_LETTERS.get(escaped, escaped)
 
 
 def _check_store(values: dict[str, str], store: str) -> None:

@@ -7,7 +7,6 @@ deleted by the entry was made by it.
 from __future__ import annotations
 
 import errno
-from pathlib import Path
 
 import msgspec
 from kafka.errors import for_code
@@ -17,7 +16,7 @@ from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 from cluster.kafka_api.admin_requests import DeleteTopic, ask
 from cluster.kafka_api.connection import NONE, BrokerConnection, WireError
 from cluster.snapshot.secure_connection import SecureConnection
-from cluster.snapshot.security import Security, security_from
+from cluster.snapshot.security import security_of
 from ebbtide.errors import EbbtideError, HarnessError, UsageError
 
 PREFIX = "ebbtide-watch-"
@@ -81,9 +80,11 @@ def connection_to(
 
     Raises `UsageError` for a properties file that cannot be used.
     """
-    security = Security() if command_config is None else security_from(Path(command_config))
     return SecureConnection(
-        address, security, connect_timeout_s=min(_CONNECT_S, request_timeout_s), request_timeout_s=request_timeout_s
+        address,
+        security_of(command_config),
+        connect_timeout_s=min(_CONNECT_S, request_timeout_s),
+        request_timeout_s=request_timeout_s,
     )
 
 

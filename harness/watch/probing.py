@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import msgspec
 
-from cluster.kafka_api.connection import BrokerConnection, WireError
+from cluster.kafka_api.connection import WireError
 from cluster.kafka_api.metadata_log import QuorumRefused, quorum_voters
+from cluster.snapshot.first_contact import first_answer
 from cluster.snapshot.requests import ApiFacts, Refused, ask_api_versions
+from cluster.snapshot.secure_connection import hint_for
+from cluster.snapshot.security import security_of
 from cluster.watched.watch_topic import connection_to
 from ebbtide.errors import UsageError
 from ebbtide.releases.feature_levels import METADATA_VERSION
 from ebbtide.releases.known_releases import KNOWN, parse_version
 from ebbtide.releases.minor_release import minor_release_of, patches_of
 
-_METADATA, _DESCRIBE_QUORUM = 3, 55
-_ANSWER_S, _DEADLINE_S = 3.0, 12.0
+_ANSWER_S, _DEADLINE_S, _LEAST_S = 3.0, 14.0, 0.5
 
 
 class WatchedCluster(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,28 +43,33 @@ def probe_cluster(bootstrap: Sequence[str], command_config: str | None, kafka: s
     Raises `UsageError` within 15 s where it cannot be watched, with the reason.
     """
     deadline = time.monotonic() + _DEADLINE_S
+    security = security_of(command_config)
 
-    def open_(address: str) -> BrokerConnection:
-        left_s = max(0.5, deadline - time.monotonic())
-        return connection_to(address, command_config, request_timeout_s=min(_ANSWER_S, left_s))
+    def answer_s() -> float:
+        return min(_ANSWER_S, max(_LEAST_S, deadline - time.monotonic()))
 
-    first = _first_answer(bootstrap, open_, deadline, has_config=command_config is not None)
-    with open_(first) as broker:
+    connection, _ = first_answer(bootstrap, security)
+    first = connection.address
+    with connection:
+        connection.set_request_timeout(answer_s())
         try:
-            brokers = broker.metadata([]).brokers
-            voters = quorum_voters(broker)
+            brokers = connection.metadata([]).brokers
+            voters = quorum_voters(connection)
         except QuorumRefused:
             voters = ()
         except WireError as error:
-            raise UsageError("the broker stopped answering", where=f"--bootstrap {first}", got=str(error)) from None
+            hint = hint_for(error, security, answered=True)
+            raise UsageError(
+                "the broker stopped answering", where=f"--bootstrap {first}", got=str(error), next=hint
+            ) from None
     if not brokers:
         raise UsageError("the cluster has no registered broker", where=first)
-    answers, seen = list[ApiFacts](), ""
+    answers, seen = list[ApiFacts](), "nobody was asked, because the addresses of --bootstrap took too long"
     for address in brokers.values():
         if time.monotonic() >= deadline:
             break
         try:
-            with open_(address) as broker:
+            with connection_to(address, command_config, request_timeout_s=answer_s()) as broker:
                 answers.append(ask_api_versions(broker))
         except WireError as error:
             seen = str(error)
@@ -84,43 +91,6 @@ def probe_cluster(bootstrap: Sequence[str], command_config: str | None, kafka: s
         features=answers[0].finalized,
         kafka=name,
         release_how=how,
-    )
-
-
-def _first_answer(
-    bootstrap: Sequence[str], open_: Callable[[str], BrokerConnection], deadline: float, *, has_config: bool
-) -> str:
-    """Return the first address that answers as a broker of a KRaft cluster."""
-    seen: list[str] = []
-    for address in bootstrap:
-        if time.monotonic() >= deadline:
-            seen.append(f"{address}: not asked, the others took {_DEADLINE_S:g} s")
-            break
-        try:
-            with open_(address) as broker:
-                keys = broker.api_keys()
-        except WireError as error:
-            seen.append(str(error))
-            continue
-        if _METADATA not in keys:
-            raise UsageError(
-                "this is the listener of a controller, not of a broker",
-                where=f"--bootstrap {address}",
-                allowed="brokers with --bootstrap, and controllers with --controllers",
-            )
-        if _DESCRIBE_QUORUM not in keys:
-            raise UsageError(
-                "this cluster has no KRaft quorum: it is in ZooKeeper mode, or older than Kafka 3.3",
-                where=f"--bootstrap {address}",
-                allowed="clusters in KRaft mode, from Kafka 3.3 on",
-            )
-        return address
-    raise UsageError(
-        "no broker answers",
-        where=f"--bootstrap {','.join(bootstrap)}",
-        got="; ".join(seen),
-        allowed="the host:port of a broker's client listener"
-        + ("" if has_config else "; TLS and SASL need --command-config FILE"),
     )
 
 

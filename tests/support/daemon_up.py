@@ -17,6 +17,7 @@ from ebbtide.scenario.steps.table import WIRE_KINDS, StepKind
 from ebbtide.waiting import wait_until
 from harness.daemon.plain_scenario import plain_scenario
 from harness.daemon.serving import ClusterDaemon, OwnedCluster
+from harness.runner.node_state import NodeState
 from harness.runner.view import ClusterView
 
 
@@ -60,8 +61,8 @@ class Session:
         self.entries.append(entry)
         return entry
 
-    def node_states(self) -> dict[str, str]:
-        return {node.name: "running, unfenced" for node in self.runtime.nodes.values()}
+    def node_states(self) -> dict[str, NodeState]:
+        return {node.name: NodeState("running", "unfenced") for node in self.runtime.nodes.values()}
 
 
 class StandIn:

@@ -53,6 +53,8 @@ class MadeCluster:
         self.password = "tide"
         self.asked: list[int] = []
         self.page = 2000
+        self.api_versions_max = 3
+        """The newest version of ApiVersions; a newer question is answered by error 35 in version 0."""
 
     def answer(self, api: int, request: bytes) -> tuple[Any, int] | None:
         """Return the response to a request, and its version; None for no answer."""
@@ -61,7 +63,9 @@ class MadeCluster:
             return None
         match api:
             case 18:
-                return self._api_versions(), 3
+                version = int.from_bytes(request[2:4], "big")
+                is_known = version <= self.api_versions_max
+                return self._api_versions(0 if is_known else 35), version if is_known else 0
             case 3:
                 return self._metadata(), 8
             case 32:
@@ -82,7 +86,7 @@ class MadeCluster:
                 return SaslAuthenticateResponse(error_code=wrong, error_message=message, auth_bytes=b""), 0
         raise AssertionError(f"API key {api} is not asked by advise")
 
-    def _api_versions(self) -> Any:
+    def _api_versions(self, error: int) -> Any:
         key, supported, finalized = (
             ApiVersionsResponse.ApiVersion,
             ApiVersionsResponse.SupportedFeatureKey,
@@ -90,7 +94,7 @@ class MadeCluster:
         )
         low, high = self.metadata_versions
         return ApiVersionsResponse(
-            error_code=0,
+            error_code=error,
             api_keys=[key(api_key=one, min_version=0, max_version=9) for one in self.keys],
             throttle_time_ms=0,
             supported_features=[supported(name="metadata.version", min_version=low, max_version=high)],

@@ -13,13 +13,12 @@ import pytest
 from checkout import ROOT
 from hypothesis import example, given
 from hypothesis import strategies as st
-from java_properties import read_back
 
 from cluster.host.bridge import address_of
 from cluster.runtime import jvm
 from cluster.runtime.properties import plan_cluster, properties_of
 from ebbtide.errors import UsageError
-from ebbtide.properties_file import is_writable, render
+from ebbtide.properties_file import is_writable, parse, render
 from ebbtide.scenario.model import ClusterSpec
 
 PACKAGES = ("ebbtide", "cluster", "faults", "workloads", "analysis", "harness")
@@ -78,13 +77,13 @@ def test_what_is_rendered_is_read_back_as_it_was_given(properties: dict[str, str
     text = render(properties)
     assert text.isascii()
     assert text.count("\n") == len(properties)
-    assert read_back(text) == properties
+    assert parse(text) == properties
 
 
 @pytest.mark.skipif(shutil.which("javac") is None, reason="needs a JDK, which compiles a source file that it is given")
-def test_java_reads_the_same_as_the_stand_in_for_it(tmp_path: Path) -> None:
+def test_java_reads_the_same(tmp_path: Path) -> None:
     (tmp_path / "ReadBack.java").write_text(JAVA)
-    # What nobody renders shows that the stand-in for Java is as lenient as Java is.
+    # What nobody renders shows that the reading is as lenient as Java is.
     loose = "a = 1\n! no\n\n  b\\ c : 2\\\n   3\nlog\\u002edirs /x\rd\\\\=\\t\\q\n#e\\\nf=1\\\\\ng"
     for text in (render(TRICKY), loose):
         (tmp_path / "file").write_text(text, "ascii")
@@ -93,8 +92,14 @@ def test_java_reads_the_same_as_the_stand_in_for_it(tmp_path: Path) -> None:
         )
         assert java.returncode == 0, java.stderr
         found = {_text(name): _text(value) for name, value in json.loads(java.stdout).items()}
-        assert found == read_back(text)
+        assert found == parse(text)
         assert text == loose or found == TRICKY
+
+
+@pytest.mark.parametrize("text", ["a=\\u", "a=\\u00", "a=\\u00g0", "\\uX=1"])
+def test_an_escape_that_java_refuses_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="no four hexadecimal digits"):
+        parse(text)
 
 
 def _text(units: str) -> str:
@@ -124,11 +129,11 @@ def test_every_printable_character_of_ascii_is_writable() -> None:
 def test_a_node_gets_its_folder_whatever_the_folder_is_called() -> None:
     plan = plan_cluster(ClusterSpec(), address_of)
     folder = Path("/records/jürgen/my runs\\1")
-    assert read_back(render(properties_of(plan, plan.nodes[1], folder)))["log.dirs"] == str(folder)
+    assert parse(render(properties_of(plan, plan.nodes[1], folder)))["log.dirs"] == str(folder)
 
 
 def test_the_node_that_the_class_archive_is_made_from_gets_all_of_its_properties(tmp_path: Path) -> None:
-    found = read_back(render(jvm._training_properties(tmp_path)))
+    found = parse(render(jvm._training_properties(tmp_path)))
     assert found["process.roles"] == "broker,controller"
     assert found["log.dirs"] == str(tmp_path / "data")
     assert found["listeners"].startswith("PLAINTEXT://127.0.0.1:")

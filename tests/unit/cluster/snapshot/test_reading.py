@@ -23,7 +23,7 @@ from made_cluster import (
 )
 
 from cluster.kafka_api.connection import WireError
-from cluster.snapshot import reading
+from cluster.snapshot import first_contact
 from cluster.snapshot.reading import read_cluster
 from cluster.snapshot.requests import ask_elrs
 from cluster.snapshot.security import Login, Security
@@ -112,6 +112,19 @@ def test_zookeeper_mode_is_named() -> None:
     assert "the cluster runs with ZooKeeper" in refusal(cluster)
 
 
+def test_a_broker_that_is_older_than_the_newest_form_of_the_question_is_named() -> None:
+    """Before Kafka 2.4, any newer question gets an answer in the oldest form."""
+    cluster = MadeCluster()
+    cluster.keys, cluster.api_versions_max = (0, 1, 3, 7, 18), 0
+    assert "the cluster runs with ZooKeeper" in refusal(cluster)
+
+
+def test_a_kraft_cluster_before_3_3_is_named() -> None:
+    cluster = MadeCluster()
+    cluster.keys = (0, 1, 3, 18, 32)
+    assert "no KRaft quorum that can be described" in refusal(cluster)
+
+
 def test_a_broker_without_a_metadata_version_is_refused() -> None:
     cluster = MadeCluster()
     cluster.features = {}
@@ -145,7 +158,7 @@ def test_no_visible_topic_is_noted() -> None:
 
 
 def test_an_address_that_hangs_is_an_error_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading, "FIRST_ANSWER_S", 0.2)
+    monkeypatch.setattr(first_contact, "FIRST_ANSWER_S", 0.2)
     cluster = MadeCluster()
     cluster.silent = frozenset({API_VERSIONS})
     begun = time.monotonic()
@@ -154,8 +167,8 @@ def test_an_address_that_hangs_is_an_error_in_time(monkeypatch: pytest.MonkeyPat
 
 
 def test_the_deadlines_leave_fifteen_seconds() -> None:
-    assert reading.SEARCH_S + reading.FIRST_ANSWER_S <= 16
-    assert reading.CONNECT_S + reading.FIRST_ANSWER_S < reading.SEARCH_S
+    assert first_contact.SEARCH_S + first_contact.FIRST_ANSWER_S <= 16
+    assert first_contact.CONNECT_S + first_contact.FIRST_ANSWER_S < first_contact.SEARCH_S
 
 
 def test_a_port_without_a_listener_is_named() -> None:

@@ -32,13 +32,53 @@ def test_an_empty_file_is_plaintext(tmp_path: Path) -> None:
 def test_a_login_may_go_over_several_lines_and_has_quotes(tmp_path: Path) -> None:
     text = (
         "security.protocol = SASL_SSL\nsasl.mechanism=SCRAM-SHA-512\nssl.truststore.type=PEM\n"
-        f'ssl.truststore.location=/ca.pem\nsasl.jaas.config={SCRAM} \\\n  username="reader" \\\n  password="a\\"b;c";\n'
+        f'ssl.truststore.location=/ca.pem\nsasl.jaas.config={SCRAM} \\\n  username="reader" \\\n'
+        '  password="a\\\\"b;c";\n'
     )
     assert security(tmp_path, text) == Security(
         protocol="SASL_SSL",
         login=Login(mechanism="SCRAM-SHA-512", username="reader", password='a"b;c'),
         truststore=Path("/ca.pem"),
     )
+
+
+@pytest.mark.parametrize(
+    ("written", "password"),
+    [
+        (r"caf\u00e9", "café"),
+        (r"a\:b\=c\#d\!e", "a:b=c#d!e"),
+        (r"tab\there", "tab\there"),
+        (r"two\\\\words", r"two\words"),
+        ("over\\\n   lines", "overlines"),
+        ("even\\\\\\\\", "even\\"),
+        (r"jaas\\tab\\101\\u", "jaas\tabAu"),
+        (r"\ud83c\udf0a", "🌊"),
+    ],
+)
+def test_escapes_mean_what_they_mean_to_java(tmp_path: Path, written: str, password: str) -> None:
+    text = (
+        f'security.protocol=SASL_SSL\nsasl.mechanism=PLAIN\nsasl.jaas.config={PLAIN} username="a" password="{written}";'
+    )
+    assert security(tmp_path, text).login == Login(mechanism="PLAIN", username="a", password=password)
+
+
+def test_a_name_may_be_escaped_and_a_comment_does_not_go_on(tmp_path: Path) -> None:
+    found = security(
+        tmp_path, "#about \\\nsecurity\\u002eprotocol : SS\\\n  L\nssl.truststore.location /c\\ a.pem\\t\n"
+    )
+    assert (found.protocol, found.truststore) == ("SSL", Path("/c a.pem"))
+
+
+def test_bytes_are_latin_1_as_kafkas_tools_read_them(tmp_path: Path) -> None:
+    path = tmp_path / "client.properties"
+    path.write_bytes("ssl.key.password=gezeitenflu\xdf".encode("latin-1"))
+    assert security_from(path).key_password == "gezeitenfluß"
+
+
+def test_an_escape_that_java_refuses_is_named(tmp_path: Path) -> None:
+    said = refusal(tmp_path, "ssl.key.password=a\\u12")
+    assert "hexadecimal" in said
+    assert "client.properties" in said
 
 
 def test_an_empty_identification_algorithm_checks_no_host(tmp_path: Path) -> None:

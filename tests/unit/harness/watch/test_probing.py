@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import socket
+import threading
 import time
 from collections.abc import Iterator
 
 import pytest
+from made_cluster import METADATA, MadeCluster, served_cluster
 
+from cluster.snapshot import first_contact
 from ebbtide.errors import UsageError
 from harness.watch import probing
 from harness.watch.probing import probe_cluster
@@ -35,7 +38,7 @@ def test_a_port_at_which_nothing_listens_is_named(closed: str) -> None:
 
 
 def test_an_address_that_hangs_is_given_up_soon(silent: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(probing, "_ANSWER_S", 0.2)
+    monkeypatch.setattr(first_contact, "FIRST_ANSWER_S", 0.2)
     began = time.monotonic()
     with pytest.raises(UsageError, match="no answer within"):
         probe_cluster([silent, silent], None, None)
@@ -43,15 +46,40 @@ def test_an_address_that_hangs_is_given_up_soon(silent: str, monkeypatch: pytest
 
 
 def test_a_broker_that_stops_answering_is_one_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(probing, "_first_answer", lambda *_, **__: "127.0.0.1:1")
-    with pytest.raises(UsageError, match="the broker stopped answering"):
-        probe_cluster(["127.0.0.1:1"], None, None)
+    cluster = MadeCluster()
+    cluster.silent = frozenset({METADATA})
+    monkeypatch.setattr(probing, "_ANSWER_S", 0.2)
+    with served_cluster(cluster) as address, pytest.raises(UsageError, match="the broker stopped answering"):
+        probe_cluster([address], None, None)
+
+
+def test_a_cluster_in_zookeeper_mode_is_named_as_advise_names_it() -> None:
+    cluster = MadeCluster()
+    cluster.keys = (0, 1, 3, 4, 5, 6, 7, 18, 32)
+    with served_cluster(cluster) as address, pytest.raises(UsageError, match="runs with ZooKeeper"):
+        probe_cluster([address], None, None)
+
+
+def test_a_listener_that_wants_tls_is_named_as_advise_names_it() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            connection, _ = server.accept()
+            with connection:
+                connection.recv(1000)
+                connection.sendall(b"\x15\x03\x03\x00\x02\x02\x50")
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        with pytest.raises(UsageError, match=r"security\.protocol=SSL"):
+            probe_cluster([f"127.0.0.1:{server.getsockname()[1]}"], None, None)
+        thread.join(2.0)
 
 
 def test_many_addresses_that_hang_take_no_longer_than_the_deadline(
     silent: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(probing, "_DEADLINE_S", 0.3)
+    monkeypatch.setattr(first_contact, "SEARCH_S", 0.6)
     with pytest.raises(UsageError, match="not asked"):
         probe_cluster([silent] * 9, None, None)
 
@@ -62,4 +90,5 @@ def test_a_host_that_nobody_knows_is_named() -> None:
 
 
 def test_the_deadlines_leave_less_than_15_seconds() -> None:
-    assert probing._DEADLINE_S + probing._ANSWER_S <= 15
+    assert first_contact.SEARCH_S + 2 * first_contact._LEFT_MIN_S < probing._DEADLINE_S
+    assert probing._DEADLINE_S + 2 * probing._LEAST_S <= 15

@@ -1,0 +1,83 @@
+"""Finds the first address of a cluster that answers as a broker in KRaft mode.
+
+`ebbtide advise` and `ebbtide watch` begin here, so that both name a wrong address, port, protocol or cluster alike, and
+in time.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from cluster.kafka_api.connection import WireError
+from cluster.snapshot.requests import ApiFacts, Refused, ask_api_versions
+from cluster.snapshot.secure_connection import SecureConnection, hint_for
+from cluster.snapshot.security import Security
+from ebbtide.errors import UsageError
+
+CONNECT_S, FIRST_ANSWER_S = 3.0, 4.0
+"""Deadlines for one address, so that a wrong one is an error within 15 s."""
+SEARCH_S = 12.0
+"""How long all addresses together are tried."""
+
+_LEFT_MIN_S = 0.5
+_METADATA, _CONTROLLED_SHUTDOWN, _DESCRIBE_QUORUM = 3, 7, 55
+
+
+def first_answer(bootstrap: Sequence[str], security: Security) -> tuple[SecureConnection, ApiFacts]:
+    """Return an open connection to the first broker that answers, and what it says of itself.
+
+    Raises `UsageError` within `SEARCH_S` and one more answer, with what each address answered.
+    """
+    begun, failures = time.monotonic(), list[str]()
+    hint: str | None = None
+    for address in bootstrap:
+        left_s = SEARCH_S - (time.monotonic() - begun)
+        if left_s < _LEFT_MIN_S:
+            failures.append(f"{address}: not asked, because the others took {SEARCH_S:g} s")
+            continue
+        connection = SecureConnection(
+            address, security, connect_timeout_s=min(CONNECT_S, left_s), request_timeout_s=min(FIRST_ANSWER_S, left_s)
+        )
+        try:
+            # Old brokers answer the newer version in the form of this one, which cannot be told apart.
+            _check_node(address, connection.api_keys())
+            return connection, ask_api_versions(connection)
+        except (WireError, Refused) as error:
+            connection.close()
+            failures.append(str(error) if isinstance(error, WireError) else f"{address}: {error}")
+            if isinstance(error, WireError):
+                hint = hint or hint_for(error, security, answered=False)
+        except BaseException:
+            connection.close()
+            raise
+    raise UsageError(
+        "no broker answers",
+        where="--bootstrap",
+        got="; ".join(failures),
+        allowed="HOST:PORT of a broker's client listener",
+        next=hint,
+    )
+
+
+def _check_node(address: str, keys: frozenset[int]) -> None:
+    """Raise `UsageError` for a node that is no broker of a KRaft cluster."""
+    if _METADATA not in keys and _DESCRIBE_QUORUM in keys:
+        raise UsageError(
+            "that is a listener of controllers",
+            where="--bootstrap",
+            got=address,
+            allowed="the client listener of a broker",
+        )
+    if _METADATA not in keys:
+        raise UsageError("that is not a Kafka broker", where="--bootstrap", got=f"{address} does not answer Metadata")
+    if _DESCRIBE_QUORUM not in keys:
+        with_zookeeper = _CONTROLLED_SHUTDOWN in keys
+        raise UsageError(
+            "the cluster runs with ZooKeeper, whose protocol Ebbtide does not know"
+            if with_zookeeper
+            else "the cluster has no KRaft quorum that can be described",
+            where="--bootstrap",
+            got=address,
+            allowed="a cluster in KRaft mode, from Kafka 3.3 on",
+        )
