@@ -1,14 +1,7 @@
-"""What recorded runs of the catalogue lost, for the events of advice.
-
-`measured.json` is a link to docs/measured.json; a wheel holds the file itself.
-"""
+"""What recorded runs of the catalogue lost, for the events of advice."""
 
 from __future__ import annotations
 
-from functools import cache
-from importlib.resources import files
-
-import msgspec
 from packaging.version import Version
 
 from analysis.advise.events import AdvisedEvent
@@ -16,26 +9,11 @@ from analysis.advise.groups import GroupSettings
 from analysis.advise.release import ReleaseFacts
 from ebbtide.releases.feature_levels import ELR_VERSION
 from ebbtide.releases.first_with import ELR_BY_DEFAULT
+from ebbtide.scenario.measured_runs import measured_rows
 
 _SHOWN_MAX = 2
 _RF, _MIN_ISR = 3, 2
 """The catalogue measures this configuration, but for scenarios that name another one."""
-
-
-class MeasuredRow(msgspec.Struct, frozen=True):
-    """One row of docs/measured.json, as far as it is needed; `took_s` is a median."""
-
-    scenario: str
-    target: str
-    lost: tuple[str, ...]
-    took_s: float
-
-
-@cache
-def measured_rows() -> tuple[MeasuredRow, ...]:
-    """Return all rows."""
-    content = (files("analysis.advise") / "measured.json").read_bytes()
-    return tuple(msgspec.json.decode(content, type=tuple[MeasuredRow, ...]))
 
 
 def measured_of(event: AdvisedEvent, settings: GroupSettings, release: ReleaseFacts) -> tuple[str, ...]:

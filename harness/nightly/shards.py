@@ -12,8 +12,8 @@ from statistics import median
 
 import msgspec
 
-from analysis.advise.measured import measured_rows
 from ebbtide.errors import UsageError
+from ebbtide.scenario.measured_runs import measured_rows
 from harness.nightly.job import Job
 
 SHARDS_MAX = 1000
