@@ -51,6 +51,7 @@ class CachedPartition(msgspec.Struct, frozen=True, kw_only=True):
 
     leader: int
     isr: tuple[int, ...]
+    replicas: tuple[int, ...]
 
 
 class ClusterState(msgspec.Struct, frozen=True, kw_only=True):
@@ -181,7 +182,9 @@ class BrokerConnection:
         return ClusterState(
             brokers={broker.node_id: f"{broker.host}:{broker.port}" for broker in response.brokers},
             partitions={
-                (topic.name, item.partition_index): CachedPartition(leader=item.leader_id, isr=tuple(item.isr_nodes))
+                (topic.name, item.partition_index): CachedPartition(
+                    leader=item.leader_id, isr=tuple(item.isr_nodes), replicas=tuple(item.replica_nodes)
+                )
                 for topic in response.topics
                 if topic.error_code == NONE
                 for item in topic.partitions

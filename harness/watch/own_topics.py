@@ -29,6 +29,8 @@ class OwnTopics:
         self._brokers = tuple(brokers)
         self._addresses = tuple(dict.fromkeys((*bootstrap, *brokers)))
         self._command_config = command_config
+        self.replicas: dict[TopicPartition, tuple[int, ...]] = {}
+        """The brokers with a replica of each partition, as a broker said last; a partition may be missing."""
 
     @property
     def partitions(self) -> list[TopicPartition]:
@@ -111,6 +113,7 @@ class OwnTopics:
                 except WireError as error:
                     seen = str(error)
                     continue
+                self.replicas |= {TopicPartition(*at): one.replicas for at, one in found.items()}
                 seen = ", ".join(
                     f"{topic}-{number} has leader {one.leader} and ISR {list(one.isr)}"
                     for (topic, number), one in sorted(found.items())

@@ -23,7 +23,7 @@ _NO_REPLICA = ("UNKNOWN_TOPIC_OR_PARTITION", "NOT_LEADER_OR_FOLLOWER", "NOT_LEAD
 
 def read_replicas(
     brokers: Mapping[int, str],
-    partitions: Sequence[TopicPartition],
+    replicas: Mapping[TopicPartition, Sequence[int] | None],
     raw: Path,
     connect: Connect,
     *,
@@ -32,19 +32,20 @@ def read_replicas(
 ) -> dict[str, str]:
     """Read every replica; returns why for each `broker-N/topic-P` that is not in raw/ as a whole.
 
-    A broker without a replica of the partition leaves nothing.
+    `replicas` has the brokers that each partition is assigned to; None: not known. A broker that answers that it has
+    no replica leaves nothing, unless the partition is, or may be, assigned to it.
     """
     missing: dict[str, str] = {}
     deadline = time.monotonic() + timeout_s
     for broker, address in brokers.items():
         folder = raw / f"broker-{broker}"
         marks: dict[TopicPartition, int] = {}
-        for at in partitions:
+        for at, assigned in replicas.items():
             name = f"{folder.name}/{at}"
             try:
                 mark = _read_one(address, at, folder / str(at), connect, limit_bytes, deadline)
             except ReplicaRefused as error:
-                if str(error) not in _NO_REPLICA:
+                if str(error) not in _NO_REPLICA or assigned is None or broker in assigned:
                     missing[name] = f"{address} answers {error}"
                 continue
             except WireError as error:
@@ -54,8 +55,12 @@ def read_replicas(
                 missing[name] = f"its log is longer than {limit_bytes:,} bytes, or took longer than {timeout_s:g} s"
             else:
                 marks[at] = mark
-        if marks:
+        if marks or not any(name.startswith(f"{folder.name}/") for name in missing):
+            # Without any replica the file says that the broker was asked, and has none.
             write_atomically(folder / HIGH_WATERMARKS, _checkpoint(marks.items()))
+    for at, assigned in replicas.items():
+        for broker in sorted(set(assigned or ()) - brokers.keys()):
+            missing[f"broker-{broker}/{at}"] = "nobody asked this broker: it registered after the watch began"
     return missing
 
 

@@ -261,7 +261,7 @@ class _Watch:
         workload.stop()
         missing = read_replicas(
             self.cluster.brokers,
-            self.topics.partitions,
+            {at: self.topics.replicas.get(at) for at in self.topics.partitions},
             self.record / RAW_DIR,
             self._connect,
             limit_bytes=RAW_LIMIT_BYTES,
