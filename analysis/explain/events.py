@@ -16,6 +16,7 @@ from analysis.judge.history.elections import elections_of
 from analysis.judge.history.evidence import Evidence
 from analysis.report.election_words import transition
 from analysis.report.words import acks, cut_sides, members, nodes
+from ebbtide.record.manifest import Manifest
 from ebbtide.record.steps import STEPS, StepEntry
 from ebbtide.record.tables import table_files
 from ebbtide.scenario.steps.waiting import WaitStep
@@ -38,17 +39,18 @@ def events_of(
     subject: Subject,
     steps: Sequence[StepEntry],
     reads: Sequence[TableRow],
-    final_consumer: int | None,
+    manifest: Manifest,
 ) -> list[LifeEvent]:
     """Return all events that concern the record, by time.
 
-    `steps` are those of steps.jsonl, in its order; `reads` are the rows of polls with its value.
+    `steps` are those of steps.jsonl, in its order; `reads` are the rows of polls with its value. The
+    steps of a watch are what people said.
     """
     sent_ns = subject.sent.values["sent_ns"]
     events = [
-        *_client_events(evidence.record, subject, reads, final_consumer),
+        *_client_events(evidence.record, subject, reads, manifest.final_consumer),
         *_metadata_events(evidence, subject, sent_ns),
-        *_step_events(evidence, subject, steps),
+        *(_step_events(evidence, subject, steps) if manifest.watch is None else _mark_events(steps)),
     ]
     if subject.offset is not None:
         events += _hw_events(evidence.record, subject, subject.offset, sent_ns)
@@ -145,6 +147,14 @@ def _step_events(evidence: Evidence, subject: Subject, steps: Sequence[StepEntry
             gone = f"it {'has lost' if had else 'never had'} offset {subject.offset:,}"
             text += f": {gone}" if after <= subject.offset else f": it has kept offset {subject.offset:,}"
         yield LifeEvent(at_ns=loss.done_ns, kind="disk", text=text, place=f"{STEPS}, the step's proof")
+
+
+def _mark_events(steps: Sequence[StepEntry]) -> Iterator[LifeEvent]:
+    """Yield what people said during a watch."""
+    for step in steps:
+        if step.fired_ns is not None:
+            text = f"somebody noted: {step.whom}; nothing proves it"
+            yield LifeEvent(at_ns=step.fired_ns, kind="mark", text=text, place=f"{STEPS}, index {step.index}")
 
 
 def _hw_events(record: Path, subject: Subject, offset: int, sent_ns: int) -> Iterator[LifeEvent]:

@@ -13,6 +13,7 @@ from analysis.explain.reasons import Reason, fate_of, reasons_of
 from analysis.explain.replica_places import ReplicaPlace, replica_places
 from analysis.explain.subject import Subject, anomalies_of
 from analysis.explain.table_rows import find_rows
+from analysis.judge.history.evidence import Evidence
 from analysis.judge.history.loading import load_evidence
 from analysis.report.words import target
 from ebbtide.errors import EbbtideError
@@ -72,10 +73,10 @@ def explain(record: Path, subject: Subject) -> Life:
         start_ns=manifest.start_ns,
         headline=fate.headline,
         tone=fate.tone,
-        events=events_of(evidence, subject, recorded or [], reads, manifest.final_consumer),
+        events=events_of(evidence, subject, recorded or [], reads, manifest),
         places=places,
         reasons=reasons_of(evidence, manifest, verdict, subject, anomalies, places, fate),
-        unknown=_unknown(manifest, evidence.timeline.missing, recorded is None, places, fate.unknown),
+        unknown=_unknown(manifest, evidence, places, fate.unknown),
         others=subject.others,
     )
 
@@ -87,14 +88,12 @@ def _controller_properties(record: Path) -> Any:
         return None
 
 
-def _unknown(
-    manifest: Manifest, missing: frozenset[str], no_steps: bool, places: Sequence[ReplicaPlace], more: Sequence[str]
-) -> list[str]:
+def _unknown(manifest: Manifest, evidence: Evidence, places: Sequence[ReplicaPlace], more: Sequence[str]) -> list[str]:
     """Return what the record cannot say about this record, in sentences."""
     found = list(more)
-    found += [f"the record has no table {name}" for name in sorted(missing)]
-    if no_steps:
-        found.append("steps.jsonl is missing, so whether a disk lost data is not known")
+    found += [f"the record has no table {name}" for name in sorted(evidence.timeline.missing)]
+    if evidence.log_losses is None:
+        found.append(evidence.why_disks_unknown)
     if manifest.final_consumer is None:
         found.append("there was no final read, so nobody knows what consumers can still read")
     found += [f"the log of broker {one.broker} after the run" for one in places if one.has_it is None]

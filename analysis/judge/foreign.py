@@ -76,8 +76,6 @@ def without_accusations(
         elif attribution.cause == "unexplained":
             why = f"{attribution.why}; {UNRECORDED}"
             attribution = Attribution(cause=None, election=attribution.election, why=why)
-        elif attribution.cause is None:
-            attribution = msgspec.structs.replace(attribution, why=_in_terms_of_a_watch(attribution.why))
         found.append(msgspec.structs.replace(one, attribution=attribution))
     return found
 
@@ -109,7 +107,3 @@ def _has_other_releases(manifest: Manifest, timeline: Timeline) -> bool:
     """Whether a broker registered that is of another minor release than the watch took for the cluster's."""
     shown = {minor_release_of(one.metadata_version) for one in timeline.brokers if one.metadata_version is not None}
     return any(not manifest.kafka.startswith(f"{minor}.") for minor in shown if minor is not None)
-
-
-def _in_terms_of_a_watch(why: str) -> str:
-    return why.replace("steps.jsonl is missing, so whether a disk lost data", "whether a disk lost data")

@@ -212,10 +212,9 @@ def _case(
 ) -> Case:
     """Return the evidence of the run, with a cause for each loss and HW regression."""
     steps = None if recorded is None else split_composed_steps(recorded)
-    # Of a cluster that was only watched, the record has what people said and no proof.
+    statics = scenario.cluster.controller_properties if scenario is not None else None
+    evidence = load_evidence(record, manifest, steps, statics=statics)
     proven = steps if manifest.watch is None else None
-    statics = scenario.cluster.controller_properties if scenario is not None and manifest.watch is None else None
-    evidence = load_evidence(record, manifest, proven, statics=statics)
 
     def known(blamed: Sequence[AttributedAnomaly]) -> list[AttributedAnomaly]:
         return without_accusations(drop_causes_where_gaps(blamed, reconciliation.gaps), manifest, evidence.timeline)

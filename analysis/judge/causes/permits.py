@@ -64,7 +64,7 @@ def why_it_could_lead(evidence: Evidence, elected: ElectionEvent, lost_offset: L
         return _judge_stale_join(evidence, elected, lost_offset, joined)
     if not lost_it:
         if evidence.log_losses is None:
-            return attribution(None, "steps.jsonl is missing, so whether a disk lost data is not known")
+            return attribution(None, evidence.why_disks_unknown)
         return attribution(
             "unexplained",
             f"broker {leader} led from the {_road_name(elected)} without the record, although its disk lost no data",

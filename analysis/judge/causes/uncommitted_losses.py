@@ -70,7 +70,7 @@ def _is_lost_by_a_disk(evidence: Evidence, lost_offset: LostOffset, *, at_any_ti
 def _lacking_evidence(evidence: Evidence, lost_offset: LostOffset) -> str | None:
     """Return what the evidence lacks to prove that a stable leader lost the record."""
     if evidence.log_losses is None:
-        return "steps.jsonl is missing, so whether a disk lost data is not known"
+        return evidence.why_disks_unknown
     if evidence.timeline.torn or evidence.timeline.gaps:
         return "the metadata log is not known to be whole, so an election may be missing (evidence.json)"
     leader = evidence.timeline.states(lost_offset.topic, lost_offset.partition)[-1].leader

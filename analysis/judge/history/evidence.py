@@ -19,8 +19,8 @@ from ebbtide.record.verdict import Cause
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     """The facts of a run on the driver.
 
-    `log_losses` and `asked` None: the run has no steps.jsonl. `statics` are the controllers' own
-    properties; None: not known.
+    `log_losses` and `asked` None: no steps prove anything, because of `no_steps`. `statics` are the
+    controllers' own properties; None: not known.
     """
 
     record: Path
@@ -30,6 +30,12 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     log_losses: tuple[BrokerLogLoss, ...] | None
     asked: tuple[Request, ...] | None = None
     statics: Mapping[str, str] | None = None
+    no_steps: str = "steps.jsonl is missing"
+
+    @property
+    def why_disks_unknown(self) -> str:
+        """Why it is not known whether a disk lost data, where `log_losses` is None."""
+        return f"{self.no_steps}, so whether a disk lost data is not known"
 
 
 class LostOffset(msgspec.Struct, frozen=True, kw_only=True):

@@ -21,11 +21,15 @@ def load_evidence(
     """Read the evidence of a record.
 
     `steps` are split into their parts; None: the record has no steps.jsonl. `statics` are the
-    controllers' own properties; None: not known. Raises `UsageError` when a table is damaged.
+    controllers' own properties; None: not known. Of a cluster that was only watched, the record has
+    what people said and no proof, so that neither counts. Raises `UsageError` when a table is
+    damaged.
     """
     timeline = load_timeline(record)
+    no_steps = "steps.jsonl is missing"
     if manifest.watch is not None:
         timeline = watched_timeline(record, timeline, manifest.watch)
+        steps, statics, no_steps = None, None, "nobody recorded what happened to this cluster"
     return Evidence(
         record=record,
         timeline=timeline,
@@ -34,4 +38,5 @@ def load_evidence(
         log_losses=None if steps is None else log_losses(list(steps)),
         asked=None if steps is None else requests(steps),
         statics=statics,
+        no_steps=no_steps,
     )

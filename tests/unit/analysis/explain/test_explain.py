@@ -16,7 +16,7 @@ from analysis.explain.subject import first_lost_subject, subject_at, subject_of_
 from analysis.explain.text import render_text
 from ebbtide.errors import UsageError
 from ebbtide.logs.segments import TopicPartition
-from ebbtide.record.manifest import FinalOffsets
+from ebbtide.record.manifest import FOREIGN, FinalOffsets, WatchFacts
 from ebbtide.record.tables import ANOMALY_SCHEMA
 from ebbtide.record.verdict import write_verdict
 from harness.cli.main import main
@@ -87,6 +87,20 @@ def test_a_lost_record_has_its_election_its_cause_and_its_clause(lost: Path) -> 
     reasons = [reason.text for reason in life.reasons]
     assert any("this is the election that lost it" in one.lower() for one in reasons), reasons
     assert "It was committed: it was acked with acks=all, and the HW had passed it." in reasons
+
+
+def test_what_people_noted_during_a_watch_proves_nothing(tmp_path: Path) -> None:
+    story = last_replica_standing(tmp_path)
+    assert story.steps
+    send(story, 1, at=1)
+    story.change(runtime=FOREIGN, watch=WatchFacts(clock_distance_ms=3))
+    details = f'{{"acks":-1,"committed":true,"passed_by_hw":true,"sent_ns":{ns(4)},"done_ns":{ns(5)}}}'
+    life = life_of(finish(story, anomaly("lost", 1, 1, details), end=0), 1)
+    assert "nobody recorded what happened to this cluster, so whether a disk lost data is not known" in life.unknown
+    assert not [event for event in life.events if event.kind in ("disk", "step")]
+    noted = [event.text for event in life.events if event.kind == "mark"]
+    assert len(noted) == len(story.steps)
+    assert all(text.endswith("nothing proves it") for text in noted)
 
 
 def test_the_events_are_in_the_order_of_time_and_each_has_a_place(lost: Path) -> None:

@@ -107,7 +107,7 @@ def test_the_loss_and_its_election_are_named_also_without_a_cause(tmp_path: Path
     why = "\n".join(story.judge().why)
     assert "of 1,000 acked records 1,000 committed" in why
     assert "election of broker 1, leader epoch 2" in why
-    assert "whether a disk lost data is not known" in why
+    assert "nobody recorded what happened to this cluster, so whether a disk lost data is not known" in why
     assert "steps.jsonl" not in why
 
 
