@@ -1,9 +1,19 @@
-"""Finds which records of the metadata log a majority of the controllers has flushed.
+"""Finds which records of the metadata log a majority of the controllers has acknowledged.
 
-A controller appends, flushes, and only then fetches or acknowledges more (KIP-595). So a batch counts as flushed on a
-controller once a later batch was seen behind it, at a later look. A batch that a majority has flushed is committed if
-no newer epoch is seen anywhere: then that majority took it from the leader of its own epoch, and every later leader
-has it. A batch of an older epoch may be on a majority and still be undone.
+Ebbtide reads the files, and so the page cache: it sees that a batch was written, and not that it was flushed. But a
+follower may ask for what follows a batch only after it has flushed the batch (KIP-595), and its question acknowledges
+the batch to the leader. That question is proven by the order of what is seen:
+
+- At one look the batch is the newest of the follower's log, and at the next look no log has anything behind it. So the
+  leader wrote what follows after the follower had the batch.
+- Later the follower has what follows. It got that by an answer to a question behind the batch.
+
+The leader flushes a batch before it answers any question with it, so it has flushed what a follower has. Without a
+follower, in a quorum of one controller, nothing proves a flush.
+
+A batch that a majority has acknowledged is committed if no newer epoch is seen anywhere: then that majority took it
+from the leader of its own epoch, and every later leader has it. A batch of an older epoch may be on a majority and
+still be undone.
 """
 
 from __future__ import annotations
@@ -16,12 +26,9 @@ import msgspec
 
 from ebbtide.kraft.follower import BatchId
 
-SETTLED_NS = 100_000_000
-"""A batch must have been the newest for this long: a shorter look may meet the middle of one write."""
-
 
 class CommittedBatch(msgspec.Struct, frozen=True, kw_only=True):
-    """A batch that a majority of the controllers had flushed at `at_ns`; with it, every batch before it."""
+    """A batch that a majority of the controllers had acknowledged at `at_ns`; with it, every batch before it."""
 
     base_offset: int
     next_offset: int
@@ -41,23 +48,42 @@ class CommitWatch:
 
     def __init__(self, controllers: int) -> None:
         self.committed: list[CommittedBatch] = []
+        self._controllers = controllers
         self._majority = controllers // 2 + 1
-        self._newest: dict[int, tuple[BatchId, int]] = {}
-        self._flushed: dict[int, BatchId] = {}
+        self._last: dict[int, BatchId] = {}
+        """The newest batch of each log at the last look."""
+        self._quiet: dict[int, BatchId] = {}
+        """The newest batch that a controller had while no log had anything behind it."""
+        self._acknowledged: dict[int, BatchId] = {}
         self._epoch = -1
 
     def observe(self, logs: Mapping[int, Sequence[BatchId]], now_ns: int) -> None:
         """Look at the logs of all controllers, as they are now."""
-        for controller, log in logs.items():
-            self._look_at(controller, log, now_ns)
-        flushed = sorted(self._flushed.values(), key=attrgetter("base_offset"), reverse=True)
-        if len(flushed) < self._majority:
+        if self._controllers < 2:
             return
-        batch = flushed[self._majority - 1]
+        newest = {one: log[-1] for one, log in logs.items() if log}
+        self._epoch = max([self._epoch, *(one.epoch for one in newest.values())])
+        for controller, log in logs.items():
+            self._look_at(controller, log)
+        end = max((one.next_offset for one in newest.values()), default=0)
+        # What was the newest at the last look is still the end of every log: nothing was behind it then.
+        self._quiet |= {
+            one: batch
+            for one, batch in self._last.items()
+            if batch.next_offset >= end and has_batch(logs.get(one, ()), batch)
+        }
+        self._last = newest
+        self._note_committed(logs, now_ns)
+
+    def _note_committed(self, logs: Mapping[int, Sequence[BatchId]], now_ns: int) -> None:
+        acknowledged = sorted(self._acknowledged.values(), key=attrgetter("base_offset"), reverse=True)
+        if len(acknowledged) < self._majority:
+            return
+        batch = acknowledged[self._majority - 1]
         last = self.committed[-1] if self.committed else None
         if batch.epoch != self._epoch or (last is not None and batch.base_offset <= last.base_offset):
             return
-        having = tuple(one for one in sorted(self._flushed) if self._has_flushed(one, logs[one], batch))
+        having = tuple(one for one in sorted(self._acknowledged) if self._has_acknowledged(one, logs[one], batch))
         if len(having) >= self._majority:
             self.committed.append(
                 CommittedBatch(
@@ -70,22 +96,16 @@ class CommitWatch:
                 )
             )
 
-    def _look_at(self, controller: int, log: Sequence[BatchId], now_ns: int) -> None:
-        if not log:
-            return
-        self._epoch = max(self._epoch, log[-1].epoch)
-        flushed = self._flushed.get(controller)
-        if flushed is not None and not has_batch(log, flushed):
-            del self._flushed[controller]
-        newest, since_ns = self._newest.get(controller, (None, 0))
-        if newest is not None and newest.identity == log[-1].identity:
-            return
-        if newest is not None and now_ns - since_ns >= SETTLED_NS and has_batch(log, newest):
-            self._flushed[controller] = newest
-        self._newest[controller] = (log[-1], now_ns)
+    def _look_at(self, controller: int, log: Sequence[BatchId]) -> None:
+        for kept in (self._acknowledged, self._quiet):
+            if controller in kept and not has_batch(log, kept[controller]):
+                del kept[controller]
+        quiet = self._quiet.get(controller)
+        if quiet is not None and log[-1].base_offset > quiet.base_offset:
+            self._acknowledged[controller] = self._quiet.pop(controller)
 
-    def _has_flushed(self, controller: int, log: Sequence[BatchId], batch: BatchId) -> bool:
-        return self._flushed[controller].base_offset >= batch.base_offset and has_batch(log, batch)
+    def _has_acknowledged(self, controller: int, log: Sequence[BatchId], batch: BatchId) -> bool:
+        return self._acknowledged[controller].base_offset >= batch.base_offset and has_batch(log, batch)
 
 
 def has_batch(log: Sequence[BatchId], batch: BatchId | CommittedBatch) -> bool:

@@ -31,7 +31,7 @@ class QuorumLogs:
 
     @property
     def committed(self) -> list[CommittedBatch]:
-        """What a majority was seen to have flushed, oldest first."""
+        """What a majority was seen to have acknowledged, oldest first."""
         return self._commits.committed
 
     def poll(self) -> MetadataImage:

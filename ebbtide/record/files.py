@@ -37,7 +37,7 @@ WIRE_FILE = "wire.jsonl"
 """File of a record: the events of the wire proxies (held, forwarded, dropped ...), one a line."""
 
 QUORUM_FILE = "quorum.jsonl"
-"""File of a record: the metadata batches that a majority of the controllers had flushed, one a line."""
+"""File of a record: the metadata batches that a majority of the controllers had acknowledged, one a line."""
 
 LOGS_DIR = "logs"
 """Folder of a record: the output of each node and each client."""

@@ -1,4 +1,4 @@
-"""Checks that the controllers' metadata log kept every record that a majority of the controllers had flushed."""
+"""Checks that the controllers' metadata log kept every record that a majority of the controllers had acknowledged."""
 
 from __future__ import annotations
 
@@ -27,8 +27,9 @@ _DAMAGES_DISK = LOSES_RECORDS - LOSES_POWER
 def metadata_log_keeps_what_it_committed(
     record: Path, manifest: Manifest, steps: Sequence[StepEntry] | None
 ) -> Finding:
-    """No record of the metadata log is missing in the end that a majority of the controllers had flushed.
+    """No record of the metadata log is missing in the end that a majority of the controllers had acknowledged.
 
+    A controller must flush a record before it acknowledges it (KIP-595), so a power loss is no excuse.
     By Raft's log matching, one batch stands for all before it. The final log is the most advanced log of a controller
     in raw/, which must have the logs of a majority: a minority may lack what was committed. If a step replaced or
     damaged the disk of a controller that had the batch, a missing batch is unknown.

@@ -1,4 +1,4 @@
-"""metadata-log-keeps-what-it-committed: what a majority of the controllers had flushed is in the final log."""
+"""metadata-log-keeps-what-it-committed: what a majority of the controllers had acknowledged is in the final log."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ebbtide.record.sums import write_sums
 
 CLAUSE = "metadata-log-keeps-what-it-committed"
 NEWEST = 9
-"""The offset of the newest batch that a majority had flushed; every batch has one record."""
+"""The offset of the newest batch that a majority had acknowledged; every batch has one record."""
 
 
 def metadata_log(record: Path, controller: int, *, end: int, epoch: int = 1) -> Path:
