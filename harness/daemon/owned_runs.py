@@ -11,8 +11,9 @@ from harness.daemon.plain_scenario import plain_scenario
 from harness.daemon.serving import ClusterDaemon, OwnedCluster
 from harness.runner.display import Display
 from harness.runner.draws import Draws
+from harness.runner.ending import End
 from harness.runner.run import ClusterAfterRun, RunRequest, run_scenario
-from harness.runner.session import End, Session
+from harness.runner.session import Session
 
 KEPT_DIR = "kept"
 """Folder in a run's record: the steps that were carried out by hand on the kept cluster after the run."""

@@ -166,12 +166,13 @@ class ClusterDaemon:
 
 
 def _nodes(cluster: OwnedCluster) -> dict[str, NodeStatus]:
-    texts = cluster.session.node_states()
-    found = {}
-    for node in cluster.runtime.nodes.values():
-        state, _, registration = texts[node.name].partition(", ")
-        found[node.name] = NodeStatus(id=node.id, role=node.role, state=state, registration=registration or None)
-    return found
+    states = cluster.session.node_states()
+    return {
+        node.name: NodeStatus(
+            id=node.id, role=node.role, state=states[node.name].state, registration=states[node.name].registration
+        )
+        for node in cluster.runtime.nodes.values()
+    }
 
 
 def _is_in_force(entry: StepEntry) -> bool:

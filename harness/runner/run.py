@@ -48,9 +48,10 @@ from harness.runner.client_tools import java_tools, require_libraries
 from harness.runner.collect import RAW_LIMIT_BYTES, collect_raw, write_tables
 from harness.runner.display import Display
 from harness.runner.draws import draw
+from harness.runner.ending import End
 from harness.runner.gates import Gate
 from harness.runner.host import client_versions, host_facts, is_disk_full, make_record
-from harness.runner.session import End, Session
+from harness.runner.session import Session
 from workloads.config import FINAL_CONSUMER
 
 

@@ -11,25 +11,22 @@ import msgspec
 
 from cluster.runtime.base import Runtime
 from cluster.runtime.verifiable_tools import ToolCommand
-from ebbtide.errors import HarnessError
 from ebbtide.kraft.image import describe
-from ebbtide.logs.checkpoint_file import HIGH_WATERMARKS, read_checkpoint
-from ebbtide.logs.segments import METADATA_FOLDER, TopicPartition, log_end
+from ebbtide.logs.segments import METADATA_FOLDER, log_end
 from ebbtide.record.files import RAW_DIR, write_atomically
-from ebbtide.record.manifest import FinalOffsets
-from ebbtide.record.rows import PartitionState
 from ebbtide.record.steps import StepEntry
 from ebbtide.scenario.model import Scenario
 from ebbtide.scenario.roles import CLIENTS
 from ebbtide.scenario.steps.step import StepSpec
 from ebbtide.scenario.steps.table import StepKind
 from ebbtide.scenario.write import SCENARIO, text_of
-from ebbtide.waiting import WaitExpired, wait_until
 from faults.wire import nodes_to_intercept
 from harness.runner.display import Display
 from harness.runner.draws import Draws
+from harness.runner.ending import End, Ending
 from harness.runner.forming import form_on, roll_to
 from harness.runner.gates import Gate
+from harness.runner.node_state import NodeState
 from harness.runner.node_watch import NodeWatch
 from harness.runner.property_check import properties_to_check, unknown_properties_error
 from harness.runner.run_state import SHOW_EVERY_S, run_state_of
@@ -38,19 +35,6 @@ from harness.runner.view import ClusterView
 from workloads.group import Workload
 
 START_TIMEOUT_S = 90.0
-FINAL_READ_TIMEOUT_S = 60.0
-CHECKPOINT_TIMEOUT_S = 8.0
-
-
-class End(msgspec.Struct, frozen=True, kw_only=True):
-    """How the live part ended: the offsets of the final read, or why there was none.
-
-    `disturbed` says what outside of the run ended it early.
-    """
-
-    final_offsets: dict[str, FinalOffsets] = {}
-    why_no_final_read: str | None = None
-    disturbed: str | None = None
 
 
 class Session:
@@ -221,18 +205,17 @@ class Session:
 
         Raises as `carry_out` does.
         """
-        with self.time_phase("settle"):
-            self._schedule.restore()
-            why = self._settle()
-        with self.time_phase("producers"):
-            self._end_producers()
-        if why is not None:
-            self.end = End(why_no_final_read=why)
-            return
-        with self.time_phase("final read"):
-            self.end = self._final_read()
-        with self.time_phase("checkpoints"):
-            self._await_checkpoints(self.end)
+        ending = Ending(
+            scenario=self._scenario,
+            runtime=self.runtime,
+            view=self._view,
+            workload=self._workload,
+            schedule=self._schedule,
+            display=self._display,
+            watch=self.watch,
+            time_phase=self.time_phase,
+        )
+        self.end = ending.carry_out()
 
     def close(self, *, leave_nodes: bool = False) -> None:
         """End the clients, then the nodes.
@@ -278,90 +261,6 @@ class Session:
         self._workload.check()
         self._node_watch.look(self._display.note, judged=bool(self._scenario.topics))
 
-    def _settle(self) -> str | None:
-        """Wait until each partition has a leader and its full ISR.
-
-        Returns the reason if a partition does not get there.
-        """
-
-        def unsettled_partitions() -> list[str]:
-            partitions = self._view.image.partitions.values()
-            return [describe(row) for row in partitions if row.topic in self._scenario.topics and not _is_at_rest(row)]
-
-        def is_settled() -> bool:
-            self.watch()
-            return not unsettled_partitions()
-
-        try:
-            # A broker that was restarted within its session is still unfenced in the log, with its old registration
-            # and ISR. Only its new registration shows its present state.
-            self.runtime.wait_ready(tuple(self.runtime.nodes), self._scenario.settle_s)
-            wait_until(
-                is_settled,
-                awaited="every partition to have a leader and its full ISR",
-                timeout_s=self._scenario.settle_s,
-                last_seen=lambda: "; ".join(unsettled_partitions()),
-            )
-        except WaitExpired as error:
-            self._display.note(f"did not settle: {error}")
-            return f"the cluster did not settle, so there is no final read: {error}"
-        return None
-
-    def _end_producers(self) -> None:
-        """Let producers with a count finish, and stop the others."""
-        if all(producer.count is not None for producer in self._scenario.producers):
-            with contextlib.suppress(WaitExpired):
-                wait_until(self._producers_done, awaited="the producers", timeout_s=self._scenario.settle_s)
-        self._workload.stop_producers()
-
-    def _producers_done(self) -> bool:
-        self.watch()
-        return self._workload.are_producers_done()
-
-    def _final_read(self) -> End:
-        try:
-            return End(
-                final_offsets=self._workload.final_read(FINAL_READ_TIMEOUT_S, deleted=self._schedule.deleted_topics)
-            )
-        except HarnessError as error:
-            self._display.note(f"no final read: {error}")
-            return End(why_no_final_read=f"the final read failed: {error}")
-
-    def _await_checkpoints(self, end: End) -> None:
-        """Wait until every replica has checkpointed its final HW.
-
-        Brokers do that every 5 s.
-
-        Replicas are compared only below their own checkpointed HW. If a checkpoint takes too long the run continues,
-        and the records above it are not compared.
-        """
-        wanted = {
-            (node, TopicPartition.parse(name)): offsets.high_watermark
-            for name, offsets in end.final_offsets.items()
-            for node in self._view.image.partitions[TopicPartition.parse(name)].replicas
-        }
-
-        def behind() -> list[str]:
-            nodes = {node for node, _ in wanted}
-            written = {node: read_checkpoint(self.runtime.data_dir(node) / HIGH_WATERMARKS) for node in nodes}
-            return [
-                f"{partition} on broker {node} is at {written[node].get(partition)}, not {high_watermark}"
-                for (node, partition), high_watermark in wanted.items()
-                if written[node].get(partition) != high_watermark
-            ]
-
-        def is_written() -> bool:
-            self.watch()
-            # A file that is just being replaced cannot be read: try again.
-            with contextlib.suppress(ValueError):
-                return not behind()
-            return False
-
-        try:
-            wait_until(is_written, awaited="every replica's HW checkpoint", timeout_s=CHECKPOINT_TIMEOUT_S)
-        except WaitExpired as error:
-            self._display.note(str(error))
-
     def _show(self) -> None:
         """Give the display the state of the run. It costs no request to the cluster."""
         self._shown_s = time.monotonic()
@@ -370,7 +269,7 @@ class Session:
                 self.run_id,
                 self._phase,
                 nodes=self.runtime.nodes.values(),
-                node_states=self.node_states(),
+                node_states={name: str(one) for name, one in self.node_states().items()},
                 partitions=[row for row in self._view.image.partitions.values() if row.topic in self._scenario.topics],
                 counters=self._workload,
                 entries=self.entries,
@@ -378,21 +277,15 @@ class Session:
             )
         )
 
-    def node_states(self) -> dict[str, str]:
-        """Return each node's state (running, down, paused, not up) and newest registration, by name."""
+    def node_states(self) -> dict[str, NodeState]:
+        """Return the state of each node, by name."""
         return {node.name: self._node_state(node.id) for node in self.runtime.nodes.values()}
 
-    def _node_state(self, node: int) -> str:
-        if node in self._schedule.paused_nodes:
-            state = "paused"
-        elif self._up:
-            state = "running" if self.runtime.pid(node) is not None else "down"
-        else:
-            state = "not up"
+    def _node_state(self, node: int) -> NodeState:
         event = self._view.image.brokers.get(node)
-        return state if event is None else f"{state}, {event.event}"
-
-
-def _is_at_rest(row: PartitionState) -> bool:
-    """Whether the partition has a leader, its full ISR and no reassignment."""
-    return row.leader >= 0 and set(row.isr) == set(row.replicas) and not row.adding and not row.removing
+        registration = None if event is None else event.event
+        if node in self._schedule.paused_nodes:
+            return NodeState("paused", registration)
+        if not self._up:
+            return NodeState("not up", registration)
+        return NodeState("running" if self.runtime.pid(node) is not None else "down", registration)
