@@ -10,13 +10,14 @@ from urllib.parse import quote
 import msgspec
 
 from analysis.compare.aligning import align, common_partition
-from analysis.compare.differences import election_rows, rows_of, sentences_of
+from analysis.compare.differences import ComparedRow, election_rows, rows_of, sentences_of
 from analysis.report.drawing.layout import draw
 from analysis.report.drawing.model import DrawnPartition
 from analysis.report.html import REPORT, fit_class, page_script, page_style
 from analysis.report.model import scenario_title
 from analysis.report.pages import page_templates, script_hash
 from analysis.report.picture.building import picture_of, read_source
+from analysis.report.picture.model import StepSpan
 from analysis.report.summary import JudgedRun, judged_run
 from analysis.report.words import has_sends, headline, release_text
 from ebbtide.errors import UsageError
@@ -40,13 +41,32 @@ class ComparedRun(msgspec.Struct, frozen=True, kw_only=True):
     drawn: DrawnPartition | None
 
 
-def write_comparison(records: Sequence[Path], path: Path) -> None:
-    """Write the page that compares some judged records. Raises `UsageError`."""
-    write_atomically(path, render_comparison(records, path.parent).encode())
+class RunComparison(msgspec.Struct, frozen=True, kw_only=True):
+    """Some judged runs, side by side.
+
+    `partition` is the partition that the page shows, None where the runs have none in common; `step` is the step at
+    which the time axes meet. `sentences` say what differs.
+    """
+
+    runs: tuple[ComparedRun, ...]
+    scenarios: tuple[str, ...]
+    title: str
+    partition: str | None
+    step: StepSpan | None
+    sentences: tuple[str, ...]
+    elections: tuple[ComparedRow, ...]
+    rows: tuple[ComparedRow, ...]
 
 
-def render_comparison(records: Sequence[Path], folder: Path) -> str:
-    """Return the page that compares some judged records; it links their reports from `folder`.
+def write_comparison(records: Sequence[Path], path: Path) -> RunComparison:
+    """Write the page that compares some judged records, and return what it says. Raises `UsageError`."""
+    compared = compare_runs(records, path.parent)
+    write_atomically(path, render_comparison(compared).encode())
+    return compared
+
+
+def compare_runs(records: Sequence[Path], folder: Path) -> RunComparison:
+    """Return the comparison of some judged records; its page links their reports from `folder`.
 
     Raises `UsageError` when a record is damaged, was not judged, or has no metadata timeline.
     """
@@ -64,19 +84,27 @@ def render_comparison(records: Sequence[Path], folder: Path) -> str:
         next((one for one in draw(picture, f"r{at}p").partitions if one.name == partition), None)
         for at, picture in enumerate(aligned.pictures)
     ]
+    scenarios = tuple(dict.fromkeys(run.manifest.scenario for run in runs))
+    return RunComparison(
+        runs=tuple(_run(record, run, one, folder) for record, run, one in zip(records, runs, drawn, strict=True)),
+        scenarios=scenarios,
+        title=scenario_title(records[0]) if len(scenarios) == 1 else "",
+        partition=partition,
+        step=aligned.step,
+        sentences=tuple(sentences_of(runs, aligned.pictures, partition)),
+        elections=tuple(election_rows(aligned.pictures, partition)) if partition is not None else (),
+        rows=tuple(rows_of(runs)),
+    )
+
+
+def render_comparison(compared: RunComparison) -> str:
+    """Return the page of a comparison."""
     script = page_script()
     return (
         page_templates("analysis.compare")
         .get_template("compare.html.j2")
         .render(
-            runs=[_run(record, run, one, folder) for record, run, one in zip(records, runs, drawn, strict=True)],
-            scenarios=list(dict.fromkeys(run.manifest.scenario for run in runs)),
-            title=scenario_title(records[0]) if len({run.manifest.scenario for run in runs}) == 1 else "",
-            partition=partition,
-            step=aligned.step,
-            sentences=sentences_of(runs, aligned.pictures, partition),
-            elections=election_rows(aligned.pictures, partition) if partition is not None else [],
-            rows=rows_of(runs),
+            **{name: getattr(compared, name) for name in compared.__struct_fields__},
             style=page_style(),
             script=script,
             script_hash=script_hash(script),

@@ -8,7 +8,8 @@ counts for the newest.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
+
+import msgspec
 
 from analysis.spec.variants import protocol_for
 from analysis.spec.vector_file import Json, Vector
@@ -20,7 +21,7 @@ NEWEST = "4.4.0"
 _ORDERED = ("replicas",)
 
 
-class Difference(NamedTuple):
+class Difference(msgspec.Struct, frozen=True):
     """A field in which the specification does not do what the vector says."""
 
     vector: str
@@ -32,7 +33,7 @@ class Difference(NamedTuple):
     got: Json
 
 
-class Tally(NamedTuple):
+class Tally(msgspec.Struct, frozen=True):
     """How many vectors of a layer agree on a release."""
 
     layer: str

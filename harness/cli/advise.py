@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,6 +9,7 @@ from ebbtide.errors import ExitCode, UsageError
 from harness.cli.advise_scenarios import check_folder, write_scenarios
 from harness.cli.cluster_options import addresses_of
 from harness.cli.command import Args, Command
+from harness.cli.output import print_json
 from harness.cli.scenario_file import check_writable
 
 if TYPE_CHECKING:
@@ -80,9 +80,9 @@ def run(args: Args) -> ExitCode:
         write_advice(args.html, advice)
     written = [] if args.scenario is None else write_scenarios(args.scenario, advice)
     if args.json:
-        from analysis.advise.plain import plain_advice
+        from analysis.advise.advice_json import advice_output
 
-        print(json.dumps(plain_advice(advice)))
+        print_json(advice_output(advice))
         return ExitCode.AS_PREDICTED
     from harness.cli.advise_table import print_advice
 

@@ -6,7 +6,7 @@ import contextlib
 import re
 import shlex
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
@@ -16,11 +16,13 @@ from ebbtide.untrusted.files import path_from
 from harness.cli import completing
 from harness.cli.command import Args, Command
 from harness.cli.crash import write_crash_report
+from harness.cli.output import print_json
 
 if TYPE_CHECKING:
     from analysis.early_session import EarlySession
     from analysis.remote.record import RemoteRecord, RemoteStore
     from analysis.report.summary import JudgedRun
+    from ebbtide.record.verdict import Verdict
 
 SIDE_BY_SIDE_MAX = 12
 """Above this number of runs, each gets one line as soon as it is judged."""
@@ -122,16 +124,16 @@ def judge_all(
     *,
     addresses: Sequence[str] = (),
     as_json: bool = False,
+    show: Callable[[Verdict], object] | None = None,
     master: str | None = None,
     early: EarlySession | None = None,
 ) -> ExitCode:
     """Judge each record, print the verdicts, and return the worst exit code.
 
-    The output is JSON lines or a table. `addresses` name more records, or folders of records, on other file
-    systems. `early` is a Spark session that may have started already.
+    The output is JSON lines or a table. With `as_json`, `show` is called with each verdict instead of printing it.
+    `addresses` name more records, or folders of records, on other file systems. `early` is a Spark session that may
+    have started already.
     """
-    import msgspec
-
     from analysis.judging.many_records import judge_many
     from analysis.report.summary import judged_run
     from ebbtide.record.manifest import read_run
@@ -177,7 +179,7 @@ def judge_all(
                     else:
                         codes.add(EXIT_OF_OUTCOME[verdict.outcome])
                         if as_json:
-                            print(msgspec.json.encode(verdict).decode(), flush=True)
+                            (show or print_json)(verdict)
                         elif len(readable) + len(remote) > SIDE_BY_SIDE_MAX:
                             print(f"{named}: {verdict.outcome}: {'; '.join(verdict.why[:1])}", flush=True)
                         else:

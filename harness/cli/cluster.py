@@ -21,6 +21,7 @@ from harness.cli.cluster_options import (
     release_of,
 )
 from harness.cli.command import Args, Command, Group
+from harness.cli.output import print_json
 from harness.cli.run_flow import check_runs, seed_or_new
 
 if TYPE_CHECKING:
@@ -65,9 +66,11 @@ def command() -> Group:
         "--replication-factor", type=int, default=3, metavar="N", help="replicas of each partition (default: 3)"
     )
     topic.option("--min-isr", type=int, default=2, metavar="N", help="min.insync.replicas (default: 2)")
+    topic.flag("--json", help="print one JSON object for each partition of the topic, one a line")
     add_cluster_option(topic)
     down = group.action("down", help="stop a cluster, and undo everything that it made on this host")
     add_cluster_option(down, by_position=True)
+    down.flag("--json", help="print the cluster and its record as one JSON object")
     return group
 
 
@@ -132,7 +135,7 @@ def run(args: Args) -> ExitCode:
             _exec(named_cluster(args), args.command)
         case "topic":
             return _topic(args)
-    return _down(named_cluster(args))
+    return _down(named_cluster(args), as_json=args.json)
 
 
 def _up(args: Args) -> ExitCode:
@@ -148,9 +151,7 @@ def _up(args: Args) -> ExitCode:
         return ExitCode(ended.code) if ended.code in list(ExitCode) else ExitCode.HARNESS_FAILED
     owner.let_go()
     if args.json:
-        import msgspec
-
-        print(msgspec.json.encode(status).decode())
+        print_json(status)
         return ExitCode.AS_PREDICTED
     print()
     _print_status(status)
@@ -224,15 +225,13 @@ def _scenario(args: Args) -> Scenario:
 
 
 def _status(name: str | None, *, as_json: bool) -> ExitCode:
-    import msgspec
-
     from ebbtide.daemon.control import NONE_UP, cluster_statuses, find_cluster
     from ebbtide.kraft.image import describe
 
     found = cluster_statuses() if name is None else [find_cluster(name)]
     for number, status in enumerate(found):
         if as_json:
-            print(msgspec.json.encode(status).decode())
+            print_json(status)
         else:
             print("\n" if number else "", end="")
             _print_status(status)
@@ -275,7 +274,10 @@ def _topic(args: Args) -> ExitCode:
     assert reply.status is not None
     for row in reply.status.partitions:
         if row.topic == args.topic:
-            print(describe(row))
+            if args.json:
+                print_json(row)
+            else:
+                print(describe(row))
     return ExitCode.AS_PREDICTED
 
 
@@ -297,12 +299,18 @@ def _exec(name: str | None, command: Sequence[str]) -> None:
         raise HarnessError(f"cannot start {whole[0]}", got=error.strerror, next="apt-get install util-linux") from None
 
 
-def _down(name: str | None) -> ExitCode:
+def _down(name: str | None, *, as_json: bool) -> ExitCode:
     from ebbtide.daemon.control import end, find_cluster
 
     status = find_cluster(name)
     end(status.name)
+    has_run = bool(status.scenario) and not status.kept
+    if as_json:
+        from harness.cli.cluster_outputs import DownOutput
+
+        print_json(DownOutput(name=status.name, run_id=status.run_id, record=status.record, has_run=has_run))
+        return ExitCode.AS_PREDICTED
     print(f"{status.name} is down")
-    if status.scenario and not status.kept:
+    if has_run:
         print(f"next: ebbtide analyze {shlex.quote(str(Path(status.record)))}")
     return ExitCode.AS_PREDICTED

@@ -8,6 +8,7 @@ from pathlib import Path
 from ebbtide.errors import EbbtideError, ExitCode, UsageError
 from harness.cli import completing
 from harness.cli.command import Args, Command
+from harness.cli.output import print_json
 
 
 def command() -> Command:
@@ -28,11 +29,12 @@ def command() -> Command:
     command.option(
         "--out", type=Path, metavar="FILE.html", help="the page (default: compare-RUN_ID.html beside the last record)"
     )
+    command.flag("--json", help="print the page's path, and what differs, as one JSON object")
     return command
 
 
 def run(args: Args) -> ExitCode:
-    """Write the page, and print what differs and its path. Raises `UsageError`."""
+    """Write the page, and print its path; with --json, also what differs. Raises `UsageError`."""
     from analysis.compare.page import write_comparison
 
     if len(args.runs) < 2:
@@ -40,8 +42,13 @@ def run(args: Args) -> ExitCode:
             "a comparison needs two runs or more", where="RUN", got=str(len(args.runs)), allowed="2 or more"
         )
     path = args.out if args.out is not None else default_page(args.runs)
-    write_comparison(args.runs, path)
-    print(f"comparison: {path}")
+    compared = write_comparison(args.runs, path)
+    if args.json:
+        from harness.cli.compare_output import compare_output
+
+        print_json(compare_output(compared, args.runs, path))
+    else:
+        print(f"comparison: {path}")
     return ExitCode.AS_PREDICTED
 
 

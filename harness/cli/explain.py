@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import shlex
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ebbtide.errors import ExitCode, UsageError
 from harness.cli import completing
 from harness.cli.command import Args, Command
+from harness.cli.output import print_json
 
 if TYPE_CHECKING:
     from analysis.explain.subject import Subject
@@ -29,7 +31,7 @@ def command() -> Command:
     )
     command.option("--value", type=int, metavar="N", help="the record's value, as in the tables sends and polls")
     command.option("--html", type=Path, metavar="FILE.html", help="also write the explanation as a page")
-    command.flag("--json", help="print the explanation as JSON")
+    command.flag("--json", help="print the explanation as one JSON object; null if no acked record is lost")
     return command
 
 
@@ -42,8 +44,12 @@ def run(args: Args) -> ExitCode:
     read_judgement(args.run)
     subject = _subject(args)
     if subject is None:
-        print(f"{args.run}: no acked record is lost")
-        print(f"next: ebbtide explain {shlex.quote(str(args.run))} TOPIC-PARTITION:OFFSET    (explains any record)")
+        to = sys.stderr if args.json else sys.stdout
+        print(f"{args.run}: no acked record is lost", file=to)
+        next_ = f"ebbtide explain {shlex.quote(str(args.run))} TOPIC-PARTITION:OFFSET    (explains any record)"
+        print(f"next: {next_}", file=to)
+        if args.json:
+            print_json(None)
         return ExitCode.AS_PREDICTED
     from analysis.explain.life import explain
 
@@ -53,9 +59,7 @@ def run(args: Args) -> ExitCode:
 
         write_page(args.html, life)
     if args.json:
-        import msgspec
-
-        print(msgspec.json.encode(life).decode())
+        print_json(life)
         return ExitCode.AS_PREDICTED
     from analysis.explain.text import render_text
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from ebbtide.record.steps import StepEntry
     from ebbtide.scenario.steps.step import StepSpec
     from ebbtide.scenario.steps.table import StepKind
+    from harness.cli.cluster_outputs import StepResult
 
 _EXAMPLES = """examples:
   ebbtide fault power-loss 'broker(1)'
@@ -50,6 +51,7 @@ def command() -> Group:
         )
         _add_keys(one, kind)
         add_cluster_option(one)
+        one.flag("--json", help="print the step and its result as one JSON object")
     return group
 
 
@@ -80,7 +82,24 @@ def run(args: Args) -> ExitCode:
     cluster = find_cluster(named_cluster(args))
     reply = ask(cluster.name, Fire(step=step))
     assert reply.step is not None
-    return _print_result(reply.step)
+    result = result_of(reply.step)
+    if args.json:
+        from harness.cli.cluster_outputs import FaultOutput
+        from harness.cli.output import print_json
+
+        print_json(FaultOutput(result=result, step=reply.step))
+    else:
+        _print_result(reply.step, result)
+    return ExitCode.AS_PREDICTED if result in ("took-effect", "armed") else ExitCode.INCONCLUSIVE
+
+
+def result_of(step: StepEntry) -> StepResult:
+    """Return what the entry of a step says about its effect."""
+    if step.fired_ns is None:
+        return "never-fired"
+    if step.effect_ns is not None:
+        return "took-effect"
+    return "armed" if step.why is None else "no-proof"
 
 
 def _read_step(args: Args) -> StepSpec:
@@ -132,22 +151,18 @@ def _parse_value(kind: str, typed: str | bool) -> Any:
     return typed
 
 
-def _print_result(step: StepEntry) -> ExitCode:
-    """Print whether the step took effect, and return the exit code."""
+def _print_result(step: StepEntry, result: StepResult) -> None:
+    """Print whether the step took effect."""
     from ebbtide.scenario.steps.table import ADMIN_KINDS
 
     # The target of an administrative request already says what is asked for.
     words = [step.whom] if step.step in ADMIN_KINDS and step.whom else [step.step, step.whom]
     what = " ".join(filter(None, words))
-    if step.fired_ns is None:
-        print(f"{what}: never fired: {step.why}")
-        return ExitCode.INCONCLUSIVE
-    if step.effect_ns is not None:
-        lost = step.proof.get("lost_bytes")
-        print(f"{what}: took effect" + (f", {lost} bytes lost" if lost is not None else ""))
-        return ExitCode.AS_PREDICTED
-    if step.why is None:
-        print(f"{what}: armed, and takes effect at the first request that matches")
-        return ExitCode.AS_PREDICTED
-    print(f"{what}: NO PROOF that it took effect: {step.why}")
-    return ExitCode.INCONCLUSIVE
+    lost = step.proof.get("lost_bytes")
+    said: dict[StepResult, str] = {
+        "never-fired": f"never fired: {step.why}",
+        "took-effect": "took effect" + (f", {lost} bytes lost" if lost is not None else ""),
+        "armed": "armed, and takes effect at the first request that matches",
+        "no-proof": f"NO PROOF that it took effect: {step.why}",
+    }
+    print(f"{what}: {said[result]}")

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from contextlib import closing
 
+import msgspec
+
 from ebbtide.errors import ExitCode
 from harness.cli import completing
 from harness.cli.cluster_options import versions_of
 from harness.cli.command import Args, Group
-from harness.cli.output import print_table
+from harness.cli.output import print_json, print_table
 
 
 def command() -> Group:
@@ -26,12 +28,13 @@ def command() -> Group:
     listed = group.action(
         "list", help="list the images that were built here", description="List the images that were built here."
     )
-    listed.flag("--json", help="print one JSON object for each image, one a line")
     remove = group.action(
         "remove",
         help="remove images that were built here",
         description="Remove ebbtide/kafka:VERSION. A missing image is not an error. Other images stay.",
     )
+    for action in (build, listed, remove):
+        action.flag("--json", help="print one JSON object for each image, one a line")
     for action in (build, remove):
         action.argument(
             "versions",
@@ -48,20 +51,28 @@ def run(args: Args) -> ExitCode:
     if args.action == "list":
         return _list(as_json=args.json)
     wanted = versions_of(args.versions)
-    return _build(wanted) if args.action == "build" else _remove(wanted)
+    return _build(wanted, as_json=args.json) if args.action == "build" else _remove(wanted, as_json=args.json)
 
 
-def _build(versions: list[str]) -> ExitCode:
+def _build(versions: list[str], *, as_json: bool) -> ExitCode:
+    import sys
     import time
 
     from cluster.images import build_image, built_images, connect
+    from cluster.images.find import BuiltImage
+
+    def note(text: str) -> None:
+        print(text, file=sys.stderr if as_json else sys.stdout, flush=True)
 
     with closing(connect()) as client:
         for version in versions:
             started = time.monotonic()
-            image = build_image(client, version, lambda text: print(text, flush=True))
+            image = build_image(client, version, note)
             took_s = time.monotonic() - started
             size = next((built.size_bytes for built in built_images(client) if built.id == image.id), 0)
+            if as_json:
+                print_json(BuiltImage(kafka=version, reference=image.reference, id=image.id, size_bytes=size))
+                continue
             print(f"{image.reference}: {size / 1e6:.0f} MB, {image.id[:19]}, in {took_s:.1f} s", flush=True)
     return ExitCode.AS_PREDICTED
 
@@ -72,10 +83,8 @@ def _list(*, as_json: bool) -> ExitCode:
     with closing(connect()) as client:
         images = built_images(client)
     if as_json:
-        import msgspec
-
         for image in images:
-            print(msgspec.json.encode(image).decode())
+            print_json(image)
         return ExitCode.AS_PREDICTED
     if not images:
         print("no image was built here\nnext: ebbtide image build VERSION")
@@ -87,10 +96,21 @@ def _list(*, as_json: bool) -> ExitCode:
     return ExitCode.AS_PREDICTED
 
 
-def _remove(versions: list[str]) -> ExitCode:
+class RemovedImage(msgspec.Struct, frozen=True, kw_only=True):
+    """An image of a release that was to be removed; `removed` is false where there was none."""
+
+    kafka: str
+    removed: bool
+
+
+def _remove(versions: list[str], *, as_json: bool) -> ExitCode:
     from cluster.images import connect, remove_image
 
     with closing(connect()) as client:
         for version in versions:
-            print(f"Kafka {version}: {'removed' if remove_image(client, version) else 'no image here'}", flush=True)
+            removed = remove_image(client, version)
+            if as_json:
+                print_json(RemovedImage(kafka=version, removed=removed))
+            else:
+                print(f"Kafka {version}: {'removed' if removed else 'no image here'}", flush=True)
     return ExitCode.AS_PREDICTED

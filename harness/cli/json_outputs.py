@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from ebbtide.record.verdict import Verdict
 from harness.replay.compare import Departure
 from harness.replay.finding import RunFinding
 from harness.replay.replaying import ReplaySummary
@@ -68,6 +69,17 @@ class ShrinkOutput(msgspec.Struct, frozen=True, kw_only=True):
     took_s: float
 
 
+class RandomOutput(msgspec.Struct, frozen=True, kw_only=True):
+    """A drawn scenario as TOML, the file that has it, and with --run the verdict."""
+
+    seed: int
+    kafka: str
+    steps: int
+    file: str | None
+    scenario: str
+    verdict: Verdict | None
+
+
 class JsonOutput(msgspec.Struct, frozen=True, kw_only=True):
     """The output of some verbs with --json; `type` is that of one object, or of the array's elements."""
 
@@ -79,29 +91,49 @@ class JsonOutput(msgspec.Struct, frozen=True, kw_only=True):
 
 def json_outputs() -> tuple[JsonOutput, ...]:
     """Return every output, in the order of the verbs' help."""
+    from analysis.advise.advice_json import AdviceOutput
     from analysis.explain.life import Life
     from cluster.clean import CleanOutcome
     from cluster.doctor import Check
     from cluster.images.find import BuiltImage
     from ebbtide.daemon.messages import ClusterStatus
-    from ebbtide.record.verdict import Verdict
+    from ebbtide.record.rows import PartitionState
+    from harness.cli.cluster_outputs import DownOutput, FaultOutput
+    from harness.cli.compare_output import CompareOutput
+    from harness.cli.image import RemovedImage
     from harness.cli.kafka import ReleaseRow
+    from harness.cli.night_outputs import NightOutput, SiteOutput
     from harness.cli.runs import RecordRow
     from harness.cli.scenarios import ShippedScenario
+    from harness.cli.spec_outputs import SpecCheckOutput, SpecFindOutput, SpecRulesOutput, SpecVectorsOutput
     from harness.cli.validate import CheckedFile
 
     line: Shape = "one object a line"
-    return (
-        JsonOutput(name="verdict", verbs=("run", "analyze", "watch"), shape=line, type=Verdict),
-        JsonOutput(name="replay", verbs=("replay",), shape="one object", type=ReplayOutput),
-        JsonOutput(name="shrink", verbs=("shrink",), shape="one object", type=ShrinkOutput),
-        JsonOutput(name="cluster", verbs=("cluster up", "cluster status"), shape=line, type=ClusterStatus),
-        JsonOutput(name="explain", verbs=("explain",), shape="one object", type=Life),
-        JsonOutput(name="runs", verbs=("runs",), shape=line, type=RecordRow),
-        JsonOutput(name="scenarios", verbs=("scenarios",), shape=line, type=ShippedScenario),
-        JsonOutput(name="validate", verbs=("validate",), shape=line, type=CheckedFile),
-        JsonOutput(name="kafka", verbs=("kafka list",), shape="one array", type=ReleaseRow),
-        JsonOutput(name="image", verbs=("image list",), shape=line, type=BuiltImage),
-        JsonOutput(name="clean", verbs=("clean",), shape=line, type=CleanOutcome),
-        JsonOutput(name="doctor", verbs=("doctor",), shape="one array", type=Check),
+    rows: tuple[tuple[str, tuple[str, ...], Shape, Any], ...] = (
+        ("verdict", ("run", "analyze", "watch"), line, Verdict),
+        ("nightly", ("nightly",), line, NightOutput),
+        ("report", ("report",), "one object", SiteOutput),
+        ("replay", ("replay",), "one object", ReplayOutput),
+        ("shrink", ("shrink",), "one object", ShrinkOutput),
+        ("cluster", ("cluster up", "cluster status"), line, ClusterStatus),
+        ("topic", ("cluster topic",), line, PartitionState),
+        ("down", ("cluster down",), "one object", DownOutput),
+        ("fault", ("fault",), "one object", FaultOutput),
+        ("compare", ("compare",), "one object", CompareOutput),
+        ("explain", ("explain",), "one object", Life | None),
+        ("advise", ("advise",), "one object", AdviceOutput),
+        ("runs", ("runs",), line, RecordRow),
+        ("random", ("random",), "one object", RandomOutput),
+        ("scenarios", ("scenarios",), line, ShippedScenario),
+        ("validate", ("validate",), line, CheckedFile),
+        ("spec-check", ("spec check",), "one object", SpecCheckOutput),
+        ("spec-find", ("spec find",), "one object", SpecFindOutput),
+        ("spec-rules", ("spec rules",), "one object", SpecRulesOutput),
+        ("spec-vectors", ("spec vectors",), "one object", SpecVectorsOutput),
+        ("kafka", ("kafka list", "kafka fetch"), "one array", ReleaseRow),
+        ("image", ("image list", "image build"), line, BuiltImage),
+        ("image-remove", ("image remove",), line, RemovedImage),
+        ("clean", ("clean",), line, CleanOutcome),
+        ("doctor", ("doctor",), "one array", Check),
     )
+    return tuple(JsonOutput(name=name, verbs=verbs, shape=shape, type=type_) for name, verbs, shape, type_ in rows)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from typing import TextIO
 
 import msgspec
 from packaging.version import Version
@@ -36,6 +37,7 @@ def command() -> Group:
         completes=completing.complete_releases,
         help="a Kafka release such as 4.3.1, or several",
     )
+    fetch_.flag("--json", help="print one JSON array of the releases; progress goes to stderr")
     list_ = group.action(
         "list",
         help="list the cached and the known releases",
@@ -49,11 +51,16 @@ def command() -> Group:
 
 def run(args: Args) -> ExitCode:
     """Fetch or list releases."""
-    return _fetch(args.versions) if args.action == "fetch" else _list(args.verify, args.json)
+    return _fetch(args.versions, as_json=args.json) if args.action == "fetch" else _list(args.verify, args.json)
 
 
-def _fetch(versions: Sequence[str]) -> ExitCode:
+def _fetch(versions: Sequence[str], *, as_json: bool) -> ExitCode:
     wanted = versions_of(versions)
+    if as_json:
+        known = {release.version: release for release in KNOWN}
+        fetched = {version: fetch(version, lambda event: _print_event(event, sys.stderr)) for version in wanted}
+        _print_rows([_row(version, release, known.get(version)) for version, release in fetched.items()])
+        return ExitCode.AS_PREDICTED
     for version in wanted:
         release = _fetch_on_terminal(version) if sys.stdout.isatty() else fetch(version, _print_event)
         print(f"Kafka {version}: {len(release.jars)} jars, {_megabytes(release)}, in {release.dir}", flush=True)
@@ -72,13 +79,13 @@ def _fetch_on_terminal(version: str) -> CachedRelease:
         return fetch(version, show)
 
 
-def _print_event(event: FetchEvent) -> None:
+def _print_event(event: FetchEvent, to: TextIO | None = None) -> None:
     if event.phase == "waiting":
-        print(f"Kafka {event.version}: waiting for another fetch to end", flush=True)
+        print(f"Kafka {event.version}: waiting for another fetch to end", file=to, flush=True)
     elif event.phase == "fetching" and event.jars == 0:
-        print(f"Kafka {event.version}: fetching with Maven", flush=True)
+        print(f"Kafka {event.version}: fetching with Maven", file=to, flush=True)
     elif event.phase == "fetched":
-        print(f"Kafka {event.version}: fetched in {event.took_s:.1f} s", flush=True)
+        print(f"Kafka {event.version}: fetched in {event.took_s:.1f} s", file=to, flush=True)
 
 
 class ReleaseRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -119,7 +126,7 @@ def _list(verify: bool, json: bool) -> ExitCode:
     known = {release.version: release for release in KNOWN}
     rows = [_row(v, here.get(v), known.get(v)) for v in sorted(here.keys() | known.keys(), key=Version)]
     if json:
-        print(msgspec.json.format(msgspec.json.encode(rows)).decode())
+        _print_rows(rows)
     else:
         print_table(
             ("release", "state", "size", "measured", "protocol"),
@@ -138,6 +145,10 @@ def _list(verify: bool, json: bool) -> ExitCode:
         print("\nmeasured: runs of this release were judged; protocol: its rules for lost replicas (-: unknown)")
         print(f"compared: {compared}\nnext: ebbtide kafka fetch VERSION    (any release from {OLDEST} on)")
     return ExitCode.HARNESS_FAILED if any(row.problem for row in rows) else ExitCode.AS_PREDICTED
+
+
+def _print_rows(rows: Sequence[ReleaseRow]) -> None:
+    print(msgspec.json.format(msgspec.json.encode(rows)).decode())
 
 
 def _megabytes(release: CachedRelease) -> str:

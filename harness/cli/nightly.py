@@ -9,24 +9,23 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from cluster.privileges.choice import PrivilegeRequest
-from ebbtide.errors import COMMAND_LINE, EbbtideError, ExitCode, Problems, UsageError
+from ebbtide.errors import EbbtideError, ExitCode
 from ebbtide.plurals import plural
 from harness.cli import completing
-from harness.cli.cluster_options import add_jobs_option, budget_s_of, jobs_of, split_list
+from harness.cli.cluster_options import add_jobs_option, jobs_of
 from harness.cli.command import Args, Command
+from harness.cli.night_settings import settings_of
+from harness.cli.output import print_json
 from harness.cli.report import SITE
 
 if TYPE_CHECKING:
-    from ebbtide.scenario.model import Scenario
-    from harness.nightly.job import Job, ReleaseTarget
+    from harness.cli.night_settings import NightSettings
+    from harness.nightly.job import Job
     from harness.nightly.night import Night
-    from harness.nightly.shards import Shard
     from harness.nightly.store import NightPlan, SkippedJob, Store
-
-Parsed = TypeVar("Parsed")
 
 CATALOGUE_SHARE = 0.8
 """The catalogue's share of the budget if random schedules follow; the rest of it runs the next night."""
@@ -98,6 +97,7 @@ def command() -> Command:
         help="the mildest outcome that fails the night (default inconclusive); with contradicted, inconclusive runs "
         "are listed and the exit code is 0",
     )
+    command.flag("--json", help="print the night as one JSON object instead of its summary")
     return command
 
 
@@ -106,7 +106,7 @@ def privileges(args: Args) -> PrivilegeRequest:
 
     First raises `UsageError` for wrong options.
     """
-    _settings(args)
+    settings_of(args)
     jobs_of(args)
     return PrivilegeRequest(runtime=args.runtime, folders=(args.store,))
 
@@ -117,7 +117,7 @@ def run(args: Args) -> ExitCode:
     from harness.nightly.store import Store
     from harness.runner.launch import LaunchOptions, prepare
 
-    settings = _settings(args)
+    settings = settings_of(args)
     at_once = jobs_of(args)
     require_host(())
     _check_store(args)
@@ -133,7 +133,7 @@ def run(args: Args) -> ExitCode:
 def _run(
     args: Args,
     store: Store,
-    settings: tuple[float, list[ReleaseTarget] | None, list[Scenario], Shard | None],
+    settings: NightSettings,
     at_once: int,
 ) -> ExitCode:
     import msgspec
@@ -263,105 +263,6 @@ def _check_store(args: Args) -> None:
                 RandomJobs(store.corpora_folder()).check()
 
 
-def _settings(args: Args) -> tuple[float, list[ReleaseTarget] | None, list[Scenario], Shard | None]:
-    """Return the budget in seconds, the targets, the scenarios and the shard.
-
-    Raises `UsageError` with every mistake in them.
-    """
-    wrong: list[EbbtideError] = [
-        UsageError("out of range", where=f"--{option}", got=str(got), allowed=f"{least} or more")
-        for option, least in (("times", 1), ("jobs", 1), ("keep", 0))
-        if (got := getattr(args, option)) < least
-    ]
-    seconds = _parse_or_note(wrong, "--budget", lambda: budget_s_of(args))
-    targets = None if args.kafka is None else _parse_or_note(wrong, "--kafka", lambda: _targets(args.kafka))
-    scenarios = _parse_or_note(wrong, "--scenarios", lambda: _scenarios(args.scenarios))
-    shard = None if args.shard is None else _parse_or_note(wrong, "--shard", lambda: _shard(args.shard))
-    if seconds is None or scenarios is None or wrong:
-        raise wrong[0] if len(wrong) == 1 else Problems(COMMAND_LINE, wrong)
-    if args.no_random:
-        _check_has_jobs(args, targets, scenarios, shard)
-    return seconds, targets, scenarios, shard
-
-
-def _shard(text: str) -> Shard:
-    from harness.nightly.shards import parse_shard
-
-    return parse_shard(text)
-
-
-def _check_has_jobs(
-    args: Args, targets: list[ReleaseTarget] | None, scenarios: Sequence[Scenario], shard: Shard | None
-) -> None:
-    """Raise `UsageError` if the catalogue has no run for this night: such a night would say nothing."""
-    from packaging.version import Version
-
-    from harness.nightly.job import catalogue_jobs
-    from harness.nightly.shards import jobs_of_shard
-
-    jobs = list(catalogue_jobs(scenarios, targets, args.runtime, args.times))
-    if shard is not None and jobs and not jobs_of_shard(jobs, shard):
-        raise UsageError(
-            "this shard has no run", where="--shard", got=str(shard), allowed=f"at most {len(jobs)} shards, a run each"
-        )
-    if jobs:
-        return
-    named = sorted({kafka for scenario in scenarios for kafka in scenario.kafka}, key=Version)
-    raise UsageError(
-        "no scenario of this night runs on these releases",
-        where="--kafka",
-        got=args.kafka,
-        allowed=f"releases that a scenario names: {', '.join(named)}",
-        next="ebbtide run SCENARIO --kafka RELEASE    (any release)",
-    )
-
-
-def _parse_or_note(wrong: list[EbbtideError], where: str, parse: Callable[[], Parsed]) -> Parsed | None:
-    """Return what `parse` returns.
-
-    Returns None if it raises `UsageError`, which is added to `wrong`.
-    """
-    try:
-        return parse()
-    except UsageError as error:
-        error.add_where(where)
-        wrong.append(error)
-        return None
-
-
-def _targets(text: str) -> list[ReleaseTarget]:
-    from ebbtide.scenario.model import ClusterSpec
-    from ebbtide.scenario.validate_features import validate_feature_name, validate_features
-    from harness.nightly.job import parse_target
-
-    targets = [parse_target(word) for word in _required_list(text, "--kafka")]
-    for target in targets:
-        for error in (one for name in target.features for one in validate_feature_name(name, "--kafka")):
-            raise error
-        validate_features(target.kafka, ClusterSpec(features=target.features), where="--kafka")
-    return targets
-
-
-def _scenarios(text: str | None) -> list[Scenario]:
-    from ebbtide.scenario import catalogue
-    from ebbtide.suggestions import bracketed_suggestion
-
-    known = catalogue.names()
-    names = known if text is None else _required_list(text, "--scenarios")
-    if others := [f"{name}{bracketed_suggestion(name, known)}" for name in names if name not in known]:
-        raise UsageError(
-            "not a scenario of the catalogue", got=", ".join(others), next="ebbtide scenarios    (lists all)"
-        )
-    return [catalogue.find(name) for name in names]
-
-
-def _required_list(text: str, where: str) -> list[str]:
-    words = split_list(text, where)
-    if not words:
-        raise UsageError("the list is empty", where=where, got=repr(text))
-    return words
-
-
 def _close(args: Args, store: Store, plan: NightPlan) -> ExitCode:
     """Write the summary and the JUnit file, remove old records, and print the summary."""
     import msgspec
@@ -378,17 +279,25 @@ def _close(args: Args, store: Store, plan: NightPlan) -> ExitCode:
     history = store.history()
     done = [one for one in history if one.night == plan.night]
     folder = store.night_folder(plan.night)
-    text = summary_page(plan, done, trend(history, plan.night), str(store.runs), store.followups(plan.night))
+    changes, followups = trend(history, plan.night), store.followups(plan.night)
+    text = summary_page(plan, done, changes, str(store.runs), followups)
     write_atomically(folder / "summary.md", text.encode())
     write_junit(folder / "junit.xml", plan.night, done, plan.skipped)
     store.save_plan(msgspec.structs.replace(plan, ended_s=time.time()))
     pending = {str(one.run_id) for one in pending_followups(store, plan.night)}
     for one in list(stale_folders(store.runs, history, night=plan.night, keep=args.keep, pending=pending)):
         shutil.rmtree(one, ignore_errors=True)
-    print(text)
     site = write_site([store], store.folder / SITE)
-    print(f"summary: {folder / 'summary.md'}\nJUnit:   {folder / 'junit.xml'}\nsite:    {site}")
-    return exit_code(done, args.fail_on)
+    code = exit_code(done, args.fail_on)
+    files = {"summary": folder / "summary.md", "junit": folder / "junit.xml", "site": site}
+    if args.json:
+        from harness.cli.night_outputs import night_output
+
+        print_json(night_output(plan, done, changes, followups, files, code))
+    else:
+        print(text)
+        print(f"summary: {files['summary']}\nJUnit:   {files['junit']}\nsite:    {site}")
+    return code
 
 
 def _report(text: str) -> None:

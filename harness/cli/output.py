@@ -1,13 +1,21 @@
-"""Prints tables: drawn on a terminal, aligned text elsewhere."""
+"""Prints JSON, and tables: drawn on a terminal, aligned text elsewhere."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from typing import Any
+
+import msgspec
 
 _BETWEEN = 3
 """Columns between two cells: a vertical rule, and a space on either side."""
 _EDGES = 2
+
+
+def print_json(value: Any) -> None:
+    """Print a struct as one line of JSON to stdout."""
+    print(msgspec.json.encode(value).decode(), flush=True)
 
 
 def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, whole: int = 0) -> None:

@@ -13,10 +13,12 @@ from ebbtide.releases.known_releases import KNOWN
 from harness.cli import completing
 from harness.cli.cluster_options import add_cluster_options, launch_options_of, release_of, split_list, with_features
 from harness.cli.command import Args, Command
+from harness.cli.output import print_json
 from harness.cli.run_flow import check_runs, run_and_judge, seed_or_new
 from harness.cli.scenario_file import check_writable, refuse_existing, write_scenario
 
 if TYPE_CHECKING:
+    from ebbtide.record.verdict import Verdict
     from ebbtide.scenario.model import Scenario
     from ebbtide.scenario.steps.table import StepKind
 
@@ -62,6 +64,7 @@ def command() -> Command:
         "--out", type=Path, metavar="FILE.toml", help="write the scenario to this file instead of printing it"
     )
     command.flag("--run", help="run the scenario, and judge the run")
+    command.flag("--json", help="print the scenario, and with --run its verdict, as one JSON object")
     add_cluster_options(command)
     return command
 
@@ -90,6 +93,8 @@ def run(args: Args) -> ExitCode:
         refuse_existing(args.out)
     scenario, seed = _draw_scenario(args)
     text = brief_text_of(scenario)
+    if args.json:
+        return _run_as_json(args, scenario, seed, text)
     if args.out is None:
         print(text)
     else:
@@ -100,6 +105,30 @@ def run(args: Args) -> ExitCode:
     if args.out is not None:
         print(f"next: ebbtide run {shlex.quote(str(args.out))}")
     return ExitCode.AS_PREDICTED
+
+
+def _run_as_json(args: Args, scenario: Scenario, seed: int, text: str) -> ExitCode:
+    """Write the file, run the scenario if asked to, and print one object at the end."""
+    from harness.cli.json_outputs import RandomOutput
+
+    if args.out is not None:
+        write_scenario(args.out, text)
+    verdicts: list[Verdict] = []
+    code = ExitCode.AS_PREDICTED
+    if args.run:
+        runs = check_runs(launch_options_of(args), scenario, scenario.kafka)
+        code = run_and_judge(runs, seed=seed, as_json=True, show=verdicts.append)
+    print_json(
+        RandomOutput(
+            seed=seed,
+            kafka=args.kafka,
+            steps=len(scenario.steps),
+            file=None if args.out is None else str(args.out),
+            scenario=text,
+            verdict=verdicts[0] if verdicts else None,
+        )
+    )
+    return code
 
 
 def _draw_scenario(args: Args) -> tuple[Scenario, int]:

@@ -4,10 +4,18 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ebbtide.errors import ExitCode, UsageError
 from harness.cli import completing
 from harness.cli.command import Args, Command
+from harness.cli.output import print_json
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from harness.cli.night_outputs import SiteOutput
+    from harness.nightly.store import Store
 
 SITE = "site"
 """The folder of a store where its site is written by default."""
@@ -30,6 +38,7 @@ def command() -> Command:
         help="a store of nights, as of `ebbtide nightly --store STORE`",
     )
     command.option("--out", type=Path, metavar="DIR", help="the folder of the site (default: STORE/site)")
+    command.flag("--json", help="print the first page, the nights and the cells of the site as one JSON object")
     return command
 
 
@@ -48,5 +57,32 @@ def run(args: Args) -> ExitCode:
     if args.out is None and len(args.stores) > 1:
         raise UsageError("several stores need the folder of their site", where="--out", allowed="--out DIR")
     out = args.out if args.out is not None else args.stores[0] / SITE
-    print(f"site: {write_site([Store(folder) for folder in args.stores], out)}")
+    stores = [Store(folder) for folder in args.stores]
+    index = write_site(stores, out)
+    if args.json:
+        print_json(_output(index, stores))
+    else:
+        print(f"site: {index}")
     return ExitCode.AS_PREDICTED
+
+
+def _output(index: Path, stores: Sequence[Store]) -> SiteOutput:
+    from harness.cli.night_outputs import SiteCell, SiteOutput
+    from harness.site.model import site_of
+    from harness.site.writing import CELLS
+
+    site = site_of(stores)
+    cells = tuple(
+        SiteCell(
+            scenario=cell.scenario,
+            target=cell.target,
+            last=cell.last.mark,
+            runs=len(cell.runs),
+            change=cell.change,
+            page=str(index.parent / CELLS / cell.page),
+        )
+        for cell in site.cells.values()
+    )
+    return SiteOutput(
+        page=str(index), nights=tuple(one.night for one in site.nights), cells=cells, random_runs=len(site.drawn)
+    )

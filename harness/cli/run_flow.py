@@ -17,6 +17,7 @@ from ebbtide.errors import ExitCode
 
 if TYPE_CHECKING:
     from analysis.early_session import EarlySession
+    from ebbtide.record.verdict import Verdict
     from ebbtide.scenario.model import Scenario
     from harness.runner.display import Display
     from harness.runner.launch import Launch, LaunchOptions
@@ -83,8 +84,18 @@ def progress_display(*, as_json: bool) -> Display:
     return PlainDisplay(PlainTextConsole(stderr=True)) if as_json else display_for(PlainTextConsole())
 
 
-def run_and_judge(runs: CheckedRuns, *, seed: int, as_json: bool = False, drive: Drive | None = None) -> ExitCode:
-    """Run release by release, judge all records, and return the worst outcome."""
+def run_and_judge(
+    runs: CheckedRuns,
+    *,
+    seed: int,
+    as_json: bool = False,
+    show: Callable[[Verdict], object] | None = None,
+    drive: Drive | None = None,
+) -> ExitCode:
+    """Run release by release, judge all records, and return the worst outcome.
+
+    `show` is called with each verdict, instead of printing it as JSON.
+    """
     from analysis.early_session import EarlySession
     from ebbtide.shown_console import PlainTextConsole
     from harness.cli.analyze import judge_all
@@ -95,7 +106,7 @@ def run_and_judge(runs: CheckedRuns, *, seed: int, as_json: bool = False, drive:
         with display_for(PlainTextConsole(stderr=as_json)) as display:
             records = _run_all(runs.requests(display, seed), display, drive, spark)
             display.note("judging")
-        code = judge_all(records, as_json=as_json, early=spark)
+        code = judge_all(records, as_json=as_json, show=show, early=spark)
         if len(records) > 1 and not as_json:
             print_comparison(records)
         return code

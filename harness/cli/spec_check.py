@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from ebbtide.errors import ExitCode
 from ebbtide.plurals import plural
 from harness.cli.command import Args, Command
+from harness.cli.output import print_json
 from harness.cli.scenario_file import check_writable
 from harness.cli.spec_options import add_search_options, answer_to, bounds_of
 
@@ -28,6 +29,7 @@ def command() -> Command:
     )
     add_search_options(command)
     command.option("--html", type=Path, metavar="FILE.html", help="also draw a counterexample as a page, step by step")
+    command.flag("--json", help="print the result as one JSON object")
     return command
 
 
@@ -36,26 +38,32 @@ def run(args: Args) -> ExitCode:
     if args.html is not None:
         check_writable(args.html, "page", "--html")
     from analysis.spec.explore.question import property_named, variant_named
+    from harness.cli.spec_outputs import EXIT_OF_RESULT, result_of
 
     asked = property_named(args.property)
     variant = variant_named(args.variant)
     answer = answer_to(args)
-    code = _print_answer(args, variant, asked, answer)
-    if args.html is None:
-        return code
-    print()
-    if answer.trace is None:
-        print(f"page:      none: there is no counterexample to draw; {args.html} was not written")
-        return code
-    from analysis.counterexample.page import write_counterexample
+    is_drawn = args.html is not None and answer.trace is not None
+    if args.html is not None and answer.trace is not None:
+        from analysis.counterexample.page import write_counterexample
 
-    write_counterexample(args.html, variant, bounds_of(args), asked, answer, answer.trace)
-    print(f"page:      {args.html}")
-    return code
+        write_counterexample(args.html, variant, bounds_of(args), asked, answer, answer.trace)
+    if args.json:
+        from harness.cli.spec_outputs import check_output
+
+        page = str(args.html) if is_drawn else None
+        print_json(check_output(variant, bounds_of(args), asked, answer, page))
+    else:
+        _print_answer(args, variant, asked, answer)
+        if is_drawn:
+            print(f"\npage:      {args.html}")
+        elif args.html is not None:
+            print(f"\npage:      none: there is no counterexample to draw; {args.html} was not written")
+    return EXIT_OF_RESULT[result_of(answer)]
 
 
-def _print_answer(args: Args, variant: str, asked: Property, answer: Answer) -> ExitCode:
-    """Print what was searched and what was found, and return the exit code."""
+def _print_answer(args: Args, variant: str, asked: Property, answer: Answer) -> None:
+    """Print what was searched and what was found."""
     from analysis.spec.explore.wording import lines, tolerance_note
     from analysis.spec.model.bounds import bounds_in_words
     from analysis.spec.variants import VARIANTS
@@ -74,20 +82,19 @@ def _print_answer(args: Args, variant: str, asked: Property, answer: Answer) -> 
         print(f"orders:    {answer.turned_down:,} violations were ignored, because no fixed replica order allows them")
     if answer.holds:
         print("result:    holds within the bounds")
-        return ExitCode.AS_PREDICTED
+        return
     if found.ending == "exhausted":
         print("result:    not decided: no fixed replica order allows the violations that were found")
-        return ExitCode.INCONCLUSIVE
+        return
     if answer.trace is None:
         print(
             f"result:    not exhausted: {_LIMITS[found.ending]} ended the search, "
             f"no violation within {plural(found.depth, 'step')}"
         )
-        return ExitCode.INCONCLUSIVE
+        return
     print(f"result:    violated after {plural(len(answer.trace.steps), 'step')}; no shorter path exists")
     for at, line in enumerate(textwrap.wrap(tolerance_note(asked.name, bounds), 88)):
         print(("note:      " if at == 0 else "           ") + line)
     print()
     for line in lines(answer.trace, VARIANTS[variant]):
         print(line)
-    return ExitCode.CONTRADICTED

@@ -12,6 +12,7 @@ from ebbtide.releases.known_releases import parse_version
 from harness.cli import completing
 from harness.cli.cluster_options import split_list
 from harness.cli.command import Args, Command
+from harness.cli.output import print_json
 from harness.cli.scenario_file import check_writable, refuse_existing, write_scenario
 from harness.cli.spec_options import add_search_options, answer_to, bounds_of
 
@@ -32,6 +33,7 @@ def command() -> Command:
         completes=completing.complete_releases,
         help="releases on which the scenario runs by default",
     )
+    command.flag("--json", help="print the file and its predictions as one JSON object")
     return command
 
 
@@ -46,6 +48,7 @@ def run(args: Args) -> ExitCode:
     from ebbtide.scenario.references import put_at
     from ebbtide.scenario.safety import check_name
     from ebbtide.scenario.write import brief_text_of
+    from harness.cli.spec_outputs import SpecFindOutput
 
     variant = variant_named(args.variant)
     if variant in IN_NO_RELEASE:
@@ -75,12 +78,27 @@ def run(args: Args) -> ExitCode:
             if answer.holds
             else "no counterexample that the steps of a scenario can cause"
         )
-        print(f"nothing written: {why}; {answer.found.states:,} states, {answer.turned_down:,} violations ignored")
+        if args.json:
+            print_json(SpecFindOutput(why=why, states=answer.found.states, ignored=answer.turned_down))
+        else:
+            print(f"nothing written: {why}; {answer.found.states:,} states, {answer.turned_down:,} violations ignored")
         return ExitCode.CONTRADICTED if answer.holds else ExitCode.INCONCLUSIVE
     scenario = scenario_of(args.out.stem, variant, bounds, answer.trace, releases)
     text = brief_text_of(scenario)
     parse(text, file=str(args.out), to_run=True)
     write_scenario(args.out, text)
+    if args.json:
+        found = SpecFindOutput(
+            file=str(args.out),
+            states=answer.found.states,
+            ignored=answer.turned_down,
+            kafka=releases,
+            steps=len(scenario.steps),
+            counterexample_steps=len(answer.trace.steps),
+            predictions=tuple(scenario.predictions),
+        )
+        print_json(found)
+        return ExitCode.AS_PREDICTED
     print(f"{args.out}: {plural(len(scenario.steps), 'step')}, from a counterexample of {len(answer.trace.steps)}")
     for prediction in scenario.predictions:
         print(f"  {prediction.kafka:<14} committed loss: {prediction.loss.committed:<5} {prediction.clause}")

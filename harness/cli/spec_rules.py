@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ebbtide.errors import ExitCode
 from harness.cli.command import Args, Command
+from harness.cli.output import print_json
 
 
 def command() -> Command:
@@ -16,6 +17,7 @@ def command() -> Command:
     command.argument(
         "event", needed=False, metavar="EVENT", help="only this event and the rules that it calls, such as fence"
     )
+    command.flag("--json", help="print the rules as one JSON object")
     return command
 
 
@@ -25,5 +27,12 @@ def run(args: Args) -> ExitCode:
     from analysis.spec.explore.question import variant_named
     from analysis.spec.variants import VARIANTS
 
-    print(text_of(VARIANTS[variant_named(args.variant, where="NAME")], args.event), end="")
+    variant = variant_named(args.variant, where="NAME")
+    code = text_of(VARIANTS[variant], args.event)
+    if args.json:
+        from harness.cli.spec_outputs import SpecRulesOutput
+
+        print_json(SpecRulesOutput(variant=variant.replace("_", "-"), event=args.event, code=code))
+    else:
+        print(code, end="")
     return ExitCode.AS_PREDICTED

@@ -8,7 +8,7 @@ from pathlib import Path
 from ebbtide.errors import ExitCode, UsageError
 from harness.cli import completing
 from harness.cli.command import Args, Command
-from harness.cli.output import print_table
+from harness.cli.output import print_json, print_table
 
 
 def command() -> Command:
@@ -24,6 +24,7 @@ def command() -> Command:
         completes=completing.complete_release,
         help="compare only this release, such as 4.3.1",
     )
+    command.flag("--json", help="print the comparison as one JSON object")
     return command
 
 
@@ -42,6 +43,13 @@ def run(args: Args) -> ExitCode:
             got=args.kafka,
             allowed=", ".join(sorted(known, key=version_key)),
         )
+    code = ExitCode.CONTRADICTED if differences else ExitCode.AS_PREDICTED
+    count = len({vector.id for vector in vectors})
+    if args.json:
+        from harness.cli.spec_outputs import SpecVectorsOutput
+
+        print_json(SpecVectorsOutput(vectors=count, tallies=tuple(tallies), differences=tuple(differences)))
+        return code
     print_table(
         ("layer", "kafka", "variant", "vectors", "agree"),
         [(tally.layer, tally.kafka, tally.variant, str(tally.vectors), str(tally.agree)) for tally in tallies],
@@ -51,5 +59,5 @@ def run(args: Args) -> ExitCode:
         print(f"  expected: {json.dumps(found.expected)}")
         print(f"  got:      {json.dumps(found.got)}")
     total, agree = sum(tally.vectors for tally in tallies), sum(tally.agree for tally in tallies)
-    print(f"\n{len({vector.id for vector in vectors})} vectors, {agree} of {total} comparisons agree")
-    return ExitCode.CONTRADICTED if differences else ExitCode.AS_PREDICTED
+    print(f"\n{count} vectors, {agree} of {total} comparisons agree")
+    return code

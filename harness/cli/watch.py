@@ -75,6 +75,8 @@ def _say(args: Args) -> ExitCode:
     from harness.watch.marks import TEXT_MAX, say, watch_going_on
 
     verb, *texts = args.words
+    if args.json:
+        raise UsageError("only the watch itself prints a verdict", where="--json", got=f"watch {verb}")
     text = None
     if verb == "mark":
         text = escape_controls(" ".join(texts)).strip()

@@ -177,5 +177,8 @@ def test_the_command_shows_the_agreement_and_every_difference(
     assert "cc-register-epoch-match-is-clean (controller, registerBroker) on Kafka 4.3.1: after.elr" in out
     assert "expected: [0, 1]" in out
     assert "got:      [1]" in out
+    assert main(["spec", "vectors", str(wrong), "--kafka", "4.3.1", "--json"]) == ExitCode.CONTRADICTED
+    [found] = json.loads(capsys.readouterr().out)["differences"]
+    assert (found["field"], found["expected"], found["got"]) == ("after.elr", [0, 1], [1])
     assert main(["spec", "vectors", str(wrong), "--kafka", "3.4.1"]) == ExitCode.USAGE
     assert main(["spec", "vectors", str(tmp_path / "absent.jsonl")]) == ExitCode.USAGE

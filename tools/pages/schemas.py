@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -18,7 +19,8 @@ DOCS = Path(__file__).resolve().parents[2] / "docs"
 _HEAD = """# JSON output
 
 With `--json`, a verb prints data instead of text. Progress and errors go to stderr, and exit codes are
-the same. `cluster up`, `run`, `replay` and `shrink` print their object at the end.
+the same. Verbs that run clusters print their objects at the end. Two have no `--json`: `completion`
+prints a script, and `cluster exec` runs your command.
 
 Each output has a [JSON Schema](https://json-schema.org). Its keys stay within a major version of
 Ebbtide, and new keys may be added. Unknown values are null, or their keys are missing.
@@ -31,8 +33,17 @@ Ebbtide, and new keys may be added. Unknown values are null, or their keys are m
 def schema_of(output: JsonOutput) -> bytes:
     """Return the schema of an output, of one line where it has several."""
     kind = list[output.type] if output.shape == "one array" else output.type  # type: ignore[name-defined]
-    schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", **msgspec.json.schema(kind)}
+    schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", **_portable(msgspec.json.schema(kind))}
     return msgspec.json.format(msgspec.json.encode(schema, order="sorted"), indent=2) + b"\n"
+
+
+def _portable(schema: Any) -> Any:
+    """Return the schema with patterns of JSON Schema's regular expressions, which have no `\\Z`."""
+    if isinstance(schema, dict):
+        return {
+            key: value.replace(r"\Z", "$") if key == "pattern" else _portable(value) for key, value in schema.items()
+        }
+    return [_portable(one) for one in schema] if isinstance(schema, list) else schema
 
 
 def page() -> str:
@@ -41,7 +52,7 @@ def page() -> str:
         f"| {', '.join(f'`{verb}`' for verb in one.verbs)} | {one.shape} | [{one.name}.json](schemas/{one.name}.json) |"
         for one in json_outputs()
     ]
-    return _HEAD + "\n".join(rows) + "\n| `advise` | one object | [in words](advise.md#the-json) |\n"
+    return _HEAD + "\n".join(rows) + "\n"
 
 
 def files() -> Mapping[Path, bytes]:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
+import msgspec
 import pytest
 
 from analysis.advise.advice import Advice, AdvisedGroup, AdvisedLine, advise
+from analysis.advise.advice_json import advice_output
 from analysis.advise.assumption import parse_assumption
 from analysis.advise.events import tolerance
 from analysis.advise.page import render_advice
-from analysis.advise.plain import plain_advice
 from analysis.advise.release import release_of
 from ebbtide.errors import UsageError
 from ebbtide.snapshot.model import ClusterSnapshot, SnapshotBroker, SnapshotPartition, SnapshotTopic
@@ -292,7 +292,7 @@ def test_the_search_for_the_tolerance_ends_where_nothing_is_known() -> None:
 
 
 def test_json_and_page_have_every_line(on_39: Advice) -> None:
-    plain = json.loads(json.dumps(plain_advice(on_39)))
+    plain = msgspec.to_builtins(advice_output(on_39))
     (group,) = plain["groups"]
     assert [one["key"] for one in group["lines"]] == [one.today.event.key for one in on_39.groups[0].lines]
     assert group["lines"][0]["acks"]["all"]["says"] == "loses"

@@ -10,7 +10,7 @@ from checkout import DATA
 
 from analysis.compare.aligning import align, common_partition
 from analysis.compare.differences import election_rows, rows_of, sentences_of
-from analysis.compare.page import render_comparison
+from analysis.compare.page import compare_runs, render_comparison
 from analysis.report.picture.building import picture_of, read_source
 from analysis.report.picture.model import RunPicture
 from analysis.report.summary import JudgedRun, judged_run
@@ -94,7 +94,7 @@ def test_the_partition_that_lost_records_is_compared(pictures: tuple[RunPicture,
 
 
 def test_the_page_has_both_pictures_under_ids_of_their_own() -> None:
-    page = render_comparison([WITHOUT_ELR, WITH_ELR], WITH_ELR.parent)
+    page = render_comparison(compare_runs([WITHOUT_ELR, WITH_ELR], WITH_ELR.parent))
     assert page.count('<figure class="partition"') == 2
     assert 'id="r0p0"' in page
     assert 'id="r1p0"' in page
@@ -112,4 +112,4 @@ def test_one_run_and_a_folder_that_is_no_record_are_refused(capsys: pytest.Captu
     assert main(["compare", str(WITH_ELR)]) == 4
     assert "a comparison needs two runs or more" in capsys.readouterr().err
     with pytest.raises(UsageError, match="not a run record"):
-        render_comparison([WITH_ELR, tmp_path], tmp_path)
+        compare_runs([WITH_ELR, tmp_path], tmp_path)

@@ -27,6 +27,7 @@ def test_each_kind_says_what_it_does_takes_and_proves(kind: StepKind, capsys: py
     assert {word.strip("[],") for word in told.split() if word.startswith(("--", "[--"))} == {
         "--help",
         "--cluster",
+        "--json",
         *options,
     }
 

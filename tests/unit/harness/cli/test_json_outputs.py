@@ -5,24 +5,37 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import click
 import msgspec
 import pytest
 from checkout import ROOT
 from daemon_up import Up
+from made_cluster import MadeCluster, served_cluster
+from recorded_nights import store_of_nights
+from schema_checks import assert_fits, breaks_of
 
+from analysis.spec.vectors import Difference, Tally
 from cluster.clean import CleanOutcome
 from cluster.images.find import BuiltImage
+from cluster.jars.releases import CachedRelease, FetchEvent
+from ebbtide.errors import ExitCode
+from ebbtide.record.rows import PartitionState
+from ebbtide.record.steps import StepEntry
 from ebbtide.record.verdict import VERDICT
-from harness.cli.json_outputs import JsonOutput, ReplayOutput, ReplayRow, ShrinkOutput, json_outputs
-from harness.cli.main import main
+from harness.cli.fault import result_of
+from harness.cli.image import RemovedImage
+from harness.cli.json_outputs import ReplayOutput, ReplayRow, ShrinkOutput, json_outputs
+from harness.cli.main import main, root_command
+from harness.cli.spec_outputs import SpecVectorsOutput
 from tools.pages import schemas
 
 OUTPUTS = {one.name: one for one in json_outputs()}
 LOST = ROOT / "tests" / "data" / "runs" / "last-replica-standing-3.9.1"
+LAST_STANDING = "--power-losses 1"
 
 
 def test_the_schemas_are_those_of_the_outputs() -> None:
@@ -36,53 +49,38 @@ def test_the_program_writes_every_file(tmp_path: Path, monkeypatch: pytest.Monke
     assert {path.relative_to(tmp_path) for path in tmp_path.rglob("*.*")} == set(schemas.files())
 
 
-def test_every_flag_is_in_the_list() -> None:
-    flags = {path.stem for path in (ROOT / "harness" / "cli").glob("*.py") if '.flag("--json"' in path.read_text()}
-    listed = {verb.split()[0] for one in OUTPUTS.values() for verb in one.verbs}
-    described_in_words = {"advise"}
-    assert flags == listed | described_in_words
+def leaves_of(command: click.Command, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    """Every command without subcommands, with the words that name it."""
+    if isinstance(command, click.Group):
+        with click.Context(command) as ctx:
+            for name in command.list_commands(ctx):
+                below = command.get_command(ctx, name)
+                assert below is not None
+                yield from leaves_of(below, (*path, name))
+    else:
+        yield path, command
 
 
-def breaks_of(schema: dict[str, Any], value: Any, defs: dict[str, Any], place: str = "$") -> Iterator[str]:
-    """Where a value breaks its schema: the part of JSON Schema that msgspec writes."""
-    if "$ref" in schema:
-        schema = defs[schema["$ref"].rsplit("/", 1)[-1]]
-    if "anyOf" in schema:
-        tries = [list(breaks_of(one, value, defs, place)) for one in schema["anyOf"]]
-        yield from () if [] in tries else tries[0]
-        return
-    if "enum" in schema and value not in schema["enum"]:
-        yield f"{place}: {value!r} is none of {schema['enum']}"
-    kinds = {"object": dict, "array": list, "string": str, "integer": int, "number": (int, float), "boolean": bool}
-    kind = schema.get("type")
-    if kind == "null":
-        yield from () if value is None else (f"{place}: {value!r} is not null",)
-    elif kind and (not isinstance(value, kinds[kind]) or (isinstance(value, bool) and kind != "boolean")):
-        yield f"{place}: {value!r} is no {kind}"
-    elif kind == "object":
-        known, other = schema.get("properties", {}), schema.get("additionalProperties")
-        yield from (f"{place}: {key} is missing" for key in schema.get("required", ()) if key not in value)
-        for key, one in value.items():
-            if key in known:
-                yield from breaks_of(known[key], one, defs, f"{place}.{key}")
-            elif isinstance(other, dict):
-                yield from breaks_of(other, one, defs, f"{place}.{key}")
-            elif known:
-                yield f"{place}: {key} is in no schema"
-    elif kind == "array" and isinstance(schema.get("items"), dict):
-        for at, one in enumerate(value):
-            yield from breaks_of(schema["items"], one, defs, f"{place}[{at}]")
+def test_every_verb_has_the_flag_and_a_schema() -> None:
+    listed = {verb for one in OUTPUTS.values() for verb in one.verbs}
+    without = {"completion", "cluster exec"}
+    seen = set()
+    for path, command in leaves_of(root_command(), ()):
+        # All kinds of a fault print the same.
+        verb = "fault" if path[0] == "fault" else " ".join(path)
+        assert any("--json" in one.opts for one in command.params) == (verb not in without), verb
+        seen.add(verb)
+    assert seen == listed | without
 
 
-def assert_fits(output: JsonOutput, printed: str) -> list[Any]:
-    """Check each printed object against the schema in docs/; returns them."""
-    schema = json.loads((ROOT / "docs" / "schemas" / f"{output.name}.json").read_text())
-    texts = printed.splitlines() if output.shape == "one object a line" else [printed]
-    values = [json.loads(text) for text in texts]
-    assert values != []
-    for value in values:
-        assert list(breaks_of(schema, value, schema.get("$defs", {}))) == []
-    return values
+def test_patterns_are_regular_expressions_of_json_schema() -> None:
+    patterns = [
+        found
+        for path in (ROOT / "docs" / "schemas").iterdir()
+        for found in re.findall(r'"pattern": "(.*)"', path.read_text())
+    ]
+    assert patterns != []
+    assert [one for one in patterns if r"\Z" in one or "(?P" in one] == []
 
 
 def test_a_wrong_value_breaks_its_schema() -> None:
@@ -98,6 +96,10 @@ def test_a_wrong_value_breaks_its_schema() -> None:
         ("kafka", "kafka list --json"),
         ("runs", f"runs {LOST.parent} --json"),
         ("explain", f"explain {LOST} --json"),
+        ("random", "random --seed 5 --steps 4 --json"),
+        ("spec-check", f"spec check --variant kraft {LAST_STANDING} --json"),
+        ("spec-check", f"spec check --variant elr-43 {LAST_STANDING} --json"),
+        ("spec-rules", "spec rules elr-43 fence --json"),
     ],
 )
 def test_what_a_verb_prints_fits_its_schema(capsys: pytest.CaptureFixture[str], name: str, line: str) -> None:
@@ -121,6 +123,98 @@ def test_checked_files_fit_their_schema(tmp_path: Path, capsys: pytest.CaptureFi
     assert re.search(r'-1 is "all"', acks["allowed"])
 
 
+def test_a_counterexample_is_data_step_by_step(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(f"spec check --variant kraft {LAST_STANDING} --json".split()) == ExitCode.CONTRADICTED
+    [found] = assert_fits(OUTPUTS["spec-check"], capsys.readouterr().out)
+    first, last = found["counterexample"][0], found["counterexample"][-1]
+    assert (first["kind"], first["leader"], first["isr"], first["lost"]) == ("beginning", 1, [1, 2, 3], "")
+    assert last["lost"] == "a"
+    assert last["logs"][str(last["leader"])] == ""
+
+
+def test_a_counterexample_as_a_file_fits_its_schema(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    line = f"spec find --variant kraft {LAST_STANDING} --json --out {tmp_path / 'lost.toml'}"
+    assert main(line.split()) == ExitCode.AS_PREDICTED
+    [found] = assert_fits(OUTPUTS["spec-find"], capsys.readouterr().out)
+    assert {one["loss"]["committed"] for one in found["predictions"]} == {"some", "none"}
+    assert main(line.replace("kraft", "elr-43").replace("lost", "none").split()) == ExitCode.CONTRADICTED
+    [found] = assert_fits(OUTPUTS["spec-find"], capsys.readouterr().out)
+    assert (found["file"], found["why"]) == (None, "the property holds within the bounds")
+
+
+def test_compared_runs_fit_their_schema(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    both = f"{LOST} {LOST.parent / 'last-replica-standing-4.3.1'}"
+    assert main(f"compare {both} --out {tmp_path / 'page.html'} --json".split()) == ExitCode.AS_PREDICTED
+    [found] = assert_fits(OUTPUTS["compare"], capsys.readouterr().out)
+    assert [one["loses"] for one in found["runs"]] == [True, False]
+    assert any("lost 2,000 records" in sentence for sentence in found["sentences"])
+    assert Path(found["page"]).is_file()
+
+
+def test_a_site_fits_its_schema(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    store_of_nights(tmp_path / "store", [LOST], nights=2)
+    assert main(["report", str(tmp_path / "store"), "--json"]) == ExitCode.AS_PREDICTED
+    [found] = assert_fits(OUTPUTS["report"], capsys.readouterr().out)
+    assert len(found["nights"]) == 2
+    assert all(Path(one["page"]).is_file() for one in found["cells"])
+    assert sum(one["runs"] for one in found["cells"]) >= 2
+
+
+def test_a_fault_fits_its_schema(up: Up, capsys: pytest.CaptureFixture[str]) -> None:
+    for kind, result in {"stop": "took-effect", "kill": "no-proof"}.items():
+        assert main(["fault", kind, "broker(1)", "--json"]) == (
+            ExitCode.INCONCLUSIVE if result == "no-proof" else ExitCode.AS_PREDICTED
+        )
+        [found] = assert_fits(OUTPUTS["fault"], capsys.readouterr().out)
+        assert (found["result"], found["step"]["step"]) == (result, kind)
+
+
+def test_a_rule_that_met_nothing_yet_is_armed_and_a_step_without_a_time_never_fired() -> None:
+    assert result_of(StepEntry(index=0, step="hold-request", fired_ns=1)) == "armed"
+    assert result_of(StepEntry(index=0, step="hold-request", why="no leader")) == "never-fired"
+
+
+def test_fetched_releases_fit_their_schema_and_progress_is_not_on_stdout(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    def fetch(version: str, note: Callable[[FetchEvent], None]) -> CachedRelease:
+        note(FetchEvent(version=version, phase="fetching", jars=0))
+        return CachedRelease(version=version, dir=tmp_path, jars=(), size_bytes=7)
+
+    monkeypatch.setattr("harness.cli.kafka.fetch", fetch)
+    assert main(["kafka", "fetch", "4.3.1", "--json"]) == ExitCode.AS_PREDICTED
+    out, err = capsys.readouterr()
+    [[row]] = assert_fits(OUTPUTS["kafka"], out)
+    assert (row["version"], row["state"], row["size_bytes"]) == ("4.3.1", "ok", 7)
+    assert "fetching with Maven" in err
+
+
+def test_a_mark_in_a_watch_has_no_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["watch", "mark", "x", "--json"]) == ExitCode.USAGE
+    assert "only the watch itself prints a verdict" in capsys.readouterr().err
+
+
+def test_a_stopped_cluster_fits_its_schema(up: Up, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["cluster", "down", "--json"]) == ExitCode.AS_PREDICTED
+    [found] = assert_fits(OUTPUTS["down"], capsys.readouterr().out)
+    assert (found["name"], found["has_run"]) == ("one", False)
+
+
+def test_no_lost_record_is_null_and_no_text_on_stdout(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["explain", str(LOST.parent / "last-replica-standing-4.3.1"), "--json"])
+    out, err = capsys.readouterr()
+    assert assert_fits(OUTPUTS["explain"], out) == [None]
+    assert "no acked record is lost" in err
+
+
+def test_the_advice_fits_its_schema(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    cluster = MadeCluster()
+    with served_cluster(cluster) as address:
+        assert main(["advise", "--bootstrap", address, "--assume", "flush.messages=1", "--json"]) == 0
+    [found] = assert_fits(OUTPUTS["advise"], capsys.readouterr().out)
+    assert set(found["groups"][0]["lines"][0]["acks"]) == {"0", "1", "all"}
+
+
 def test_the_status_of_a_cluster_fits_its_schema(up: Up, capsys: pytest.CaptureFixture[str]) -> None:
     main(["cluster", "status", "--json"])
     [status] = assert_fits(OUTPUTS["cluster"], capsys.readouterr().out)
@@ -138,6 +232,35 @@ def test_what_clean_undid_fits_its_schema(monkeypatch: pytest.MonkeyPatch, capsy
 @pytest.mark.parametrize(
     ("name", "value"),
     [
+        ("image-remove", RemovedImage(kafka="4.3.1", removed=False)),
+        (
+            "topic",
+            PartitionState(
+                metadata_offset=1,
+                metadata_epoch=1,
+                at_ns=1,
+                topic="t",
+                partition=0,
+                leader=1,
+                leader_epoch=0,
+                partition_epoch=0,
+                replicas=(1, 2),
+                isr=(1, 2),
+                elr=(),
+                last_known_elr=(),
+                adding=(),
+                removing=(),
+                leader_recovery_state=0,
+            ),
+        ),
+        (
+            "spec-vectors",
+            SpecVectorsOutput(
+                vectors=1,
+                tallies=(Tally("controller", "4.3.1", "elr-43", 1, 0),),
+                differences=(Difference("v1", "controller", "4.3.1", "fence", "after.isr", [1], [1, 2]),),
+            ),
+        ),
         ("image", BuiltImage(kafka="4.3.1", reference="ebbtide/kafka:4.3.1", id="sha256:x", size_bytes=1)),
         (
             "replay",

@@ -9,6 +9,7 @@ from pathlib import Path
 from unittest.mock import Mock
 from xml.etree import ElementTree
 
+import msgspec
 import pytest
 from nights import World, job
 
@@ -17,6 +18,7 @@ from cluster.images import Image
 from cluster.runtime.choose import DockerChoice
 from ebbtide.errors import EbbtideError, ExitCode, HarnessError, UsageError
 from harness.cli.main import main
+from harness.cli.night_outputs import NightOutput
 from harness.nightly.job import Job
 from harness.nightly.store import FinishedJob, Followup, NightPlan
 
@@ -90,6 +92,16 @@ def test_inconclusive_runs_fail_a_night_only_where_they_are_asked_to(world: Worl
     only = ("--scenarios", "healthy", "--no-random")
     assert run_nightly(world, *only, "--fail-on", "contradicted") == ExitCode.AS_PREDICTED
     assert run_nightly(world, *only) == ExitCode.INCONCLUSIVE
+
+
+def test_a_night_as_json_has_its_runs_and_prints_no_summary(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    world.outcomes[job().key] = "inconclusive"
+    assert run_nightly(world, "--scenarios", "disk-full,healthy", "--no-random", "--json") == ExitCode.INCONCLUSIVE
+    night = msgspec.json.decode(capsys.readouterr().out, type=NightOutput)
+    assert [(one.job.scenario, one.ended) for one in night.runs] == [("healthy", "inconclusive")]
+    assert [one.job.scenario for one in night.skipped] == ["disk-full"]
+    assert night.exit_code == ExitCode.INCONCLUSIVE
+    assert all(Path(file).is_file() for file in (night.summary, night.junit, night.site))
 
 
 def test_what_the_host_cannot_do_is_skipped_and_the_rest_is_run(

@@ -1,0 +1,154 @@
+"""The advice as `ebbtide advise --json` prints it; docs/schemas/advise.json is its schema."""
+
+from __future__ import annotations
+
+import msgspec
+
+from analysis.advise.advice import ADVICE_VERSION, Advice, AdvisedGroup, AdvisedLine
+from analysis.advise.answers import EventAnswer
+from analysis.advise.danger import DangerNow
+from analysis.advise.events import Likelihood, When
+from analysis.advise.groups import GroupSettings
+from analysis.advise.lines import AdviceLine
+from analysis.advise.release import ReleaseFacts
+from analysis.advise.remedies import Remedy
+
+
+class AdviceRelease(msgspec.Struct, frozen=True, kw_only=True):
+    """The release that the model takes; `shown` says what of it is known, `elr` whether the ELR is on."""
+
+    kafka: str
+    shown: str
+    variant: str
+    features: dict[str, int]
+    elr: bool
+
+
+class AdviceDefect(msgspec.Struct, frozen=True, kw_only=True):
+    """A known bug of the release, what to change, and its page in docs/."""
+
+    name: str
+    what: str
+    change: str
+    page: str
+
+
+class AnswersByAcks(
+    msgspec.Struct, frozen=True, kw_only=True, rename={"acks_0": "0", "acks_1": "1", "acks_all": "all"}
+):
+    """What one event loses, by the acks of the producer."""
+
+    acks_0: EventAnswer
+    acks_1: EventAnswer
+    acks_all: EventAnswer
+
+
+class AdviceEvent(msgspec.Struct, frozen=True, kw_only=True):
+    """One line of a group: an event, and what it loses today and after the change.
+
+    `measured` is what runs of the catalogue lost, `findings` are pages in docs/.
+    """
+
+    key: str
+    what: str
+    when: When
+    likelihood: Likelihood
+    acks: AnswersByAcks
+    acks_after: AnswersByAcks | None
+    measured: tuple[str, ...]
+    findings: tuple[str, ...]
+
+
+class AdviceGroup(msgspec.Struct, frozen=True, kw_only=True):
+    """Topics that are alike, the lines for them, and the changes that save something.
+
+    `replicas_in_one_rack`: the most replicas that a partition has in one rack; null if unknown.
+    """
+
+    settings: GroupSettings
+    settings_after: GroupSettings | None
+    topics: tuple[str, ...]
+    partitions: int
+    replicas_in_one_rack: int | None
+    lines: tuple[AdviceEvent, ...]
+    changes: tuple[Remedy, ...]
+
+
+class AdviceOutput(msgspec.Struct, frozen=True, kw_only=True):
+    """What a cluster could lose. `release_after` and `assumed` are null without --assume.
+
+    `brokers` counts the live brokers; `notes` says what is not known.
+    """
+
+    advice_version: int
+    cluster_id: str
+    taken_at: str
+    brokers: int
+    release: AdviceRelease
+    assumed: str | None
+    release_after: AdviceRelease | None
+    danger_now: tuple[DangerNow, ...]
+    known_bugs: tuple[AdviceDefect, ...]
+    groups: tuple[AdviceGroup, ...]
+    notes: tuple[str, ...]
+
+
+def advice_output(advice: Advice) -> AdviceOutput:
+    """Return the advice as --json prints it."""
+    snapshot = advice.snapshot
+    return AdviceOutput(
+        advice_version=ADVICE_VERSION,
+        cluster_id=snapshot.cluster_id,
+        taken_at=snapshot.taken_at,
+        brokers=len(snapshot.brokers),
+        release=_release(advice.release),
+        assumed=advice.assumed,
+        release_after=None if advice.after is None else _release(advice.after),
+        danger_now=advice.dangers,
+        known_bugs=tuple(
+            AdviceDefect(name=one.name, what=one.what, change=one.change, page=one.page) for one in advice.defects
+        ),
+        groups=tuple(_group(one) for one in advice.groups),
+        notes=advice.notes,
+    )
+
+
+def _release(release: ReleaseFacts) -> AdviceRelease:
+    return AdviceRelease(
+        kafka=release.kafka,
+        shown=release.shown,
+        variant=release.variant,
+        features=release.features,
+        elr=release.is_elr_on,
+    )
+
+
+def _group(advised: AdvisedGroup) -> AdviceGroup:
+    group = advised.group
+    return AdviceGroup(
+        settings=group.settings,
+        settings_after=None if advised.after is None else advised.after.settings,
+        topics=group.topics,
+        partitions=group.partitions,
+        replicas_in_one_rack=group.rack_replicas or None,
+        lines=tuple(_event(one) for one in advised.lines),
+        changes=advised.remedies,
+    )
+
+
+def _event(line: AdvisedLine) -> AdviceEvent:
+    event = line.today.event
+    return AdviceEvent(
+        key=event.key,
+        what=event.what,
+        when=event.when,
+        likelihood=event.likelihood,
+        acks=_answers(line.today),
+        acks_after=None if line.after is None else _answers(line.after),
+        measured=line.measured,
+        findings=event.findings,
+    )
+
+
+def _answers(line: AdviceLine) -> AnswersByAcks:
+    return AnswersByAcks(acks_0=line.acks_0, acks_1=line.acks_1, acks_all=line.acks_all)

@@ -1,0 +1,60 @@
+"""What `ebbtide compare` prints with --json."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from analysis.compare.differences import ComparedRow
+from analysis.compare.page import RunComparison
+
+
+class ComparedVerdict(msgspec.Struct, frozen=True, kw_only=True):
+    """One run of a comparison; `loses`: it lost committed records."""
+
+    record: str
+    run_id: str
+    target: str
+    outcome: str
+    headline: str
+    loses: bool
+
+
+class CompareOutput(msgspec.Struct, frozen=True, kw_only=True):
+    """What differs between runs, and the page that shows it.
+
+    `sentences` say it in words. `rows` and `elections` have a cell for each run; `elections` are those of `partition`,
+    which is null if the runs have no partition in common.
+    """
+
+    page: str
+    runs: tuple[ComparedVerdict, ...]
+    partition: str | None
+    sentences: tuple[str, ...]
+    elections: tuple[ComparedRow, ...]
+    rows: tuple[ComparedRow, ...]
+
+
+def compare_output(compared: RunComparison, records: Sequence[Path], page: Path) -> CompareOutput:
+    """Return a comparison without its pictures."""
+    runs = (
+        ComparedVerdict(
+            record=str(record),
+            run_id=run.run_id,
+            target=run.target,
+            outcome=run.outcome,
+            headline=run.headline,
+            loses=run.loses,
+        )
+        for record, run in zip(records, compared.runs, strict=True)
+    )
+    return CompareOutput(
+        page=str(page),
+        runs=tuple(runs),
+        partition=compared.partition,
+        sentences=compared.sentences,
+        elections=compared.elections,
+        rows=compared.rows,
+    )

@@ -1,0 +1,119 @@
+"""The settings of a night from its command line: budget, releases, scenarios and shard."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
+
+from ebbtide.errors import COMMAND_LINE, EbbtideError, Problems, UsageError
+from harness.cli.cluster_options import budget_s_of, split_list
+from harness.cli.command import Args
+
+if TYPE_CHECKING:
+    from ebbtide.scenario.model import Scenario
+    from harness.nightly.job import ReleaseTarget
+    from harness.nightly.shards import Shard
+
+Parsed = TypeVar("Parsed")
+
+NightSettings: TypeAlias = "tuple[float, list[ReleaseTarget] | None, list[Scenario], Shard | None]"
+"""The budget in seconds, the targets, the scenarios and the shard; no targets: those that each scenario names."""
+
+
+def settings_of(args: Args) -> NightSettings:
+    """Return the budget in seconds, the targets, the scenarios and the shard.
+
+    Raises `UsageError` with every mistake in them.
+    """
+    wrong: list[EbbtideError] = [
+        UsageError("out of range", where=f"--{option}", got=str(got), allowed=f"{least} or more")
+        for option, least in (("times", 1), ("jobs", 1), ("keep", 0))
+        if (got := getattr(args, option)) < least
+    ]
+    seconds = _parse_or_note(wrong, "--budget", lambda: budget_s_of(args))
+    targets = None if args.kafka is None else _parse_or_note(wrong, "--kafka", lambda: _targets(args.kafka))
+    scenarios = _parse_or_note(wrong, "--scenarios", lambda: _scenarios(args.scenarios))
+    shard = None if args.shard is None else _parse_or_note(wrong, "--shard", lambda: _shard(args.shard))
+    if seconds is None or scenarios is None or wrong:
+        raise wrong[0] if len(wrong) == 1 else Problems(COMMAND_LINE, wrong)
+    if args.no_random:
+        _check_has_jobs(args, targets, scenarios, shard)
+    return seconds, targets, scenarios, shard
+
+
+def _shard(text: str) -> Shard:
+    from harness.nightly.shards import parse_shard
+
+    return parse_shard(text)
+
+
+def _check_has_jobs(
+    args: Args, targets: list[ReleaseTarget] | None, scenarios: Sequence[Scenario], shard: Shard | None
+) -> None:
+    """Raise `UsageError` if the catalogue has no run for this night: such a night would say nothing."""
+    from packaging.version import Version
+
+    from harness.nightly.job import catalogue_jobs
+    from harness.nightly.shards import jobs_of_shard
+
+    jobs = list(catalogue_jobs(scenarios, targets, args.runtime, args.times))
+    if shard is not None and jobs and not jobs_of_shard(jobs, shard):
+        raise UsageError(
+            "this shard has no run", where="--shard", got=str(shard), allowed=f"at most {len(jobs)} shards, a run each"
+        )
+    if jobs:
+        return
+    named = sorted({kafka for scenario in scenarios for kafka in scenario.kafka}, key=Version)
+    raise UsageError(
+        "no scenario of this night runs on these releases",
+        where="--kafka",
+        got=args.kafka,
+        allowed=f"releases that a scenario names: {', '.join(named)}",
+        next="ebbtide run SCENARIO --kafka RELEASE    (any release)",
+    )
+
+
+def _parse_or_note(wrong: list[EbbtideError], where: str, parse: Callable[[], Parsed]) -> Parsed | None:
+    """Return what `parse` returns.
+
+    Returns None if it raises `UsageError`, which is added to `wrong`.
+    """
+    try:
+        return parse()
+    except UsageError as error:
+        error.add_where(where)
+        wrong.append(error)
+        return None
+
+
+def _targets(text: str) -> list[ReleaseTarget]:
+    from ebbtide.scenario.model import ClusterSpec
+    from ebbtide.scenario.validate_features import validate_feature_name, validate_features
+    from harness.nightly.job import parse_target
+
+    targets = [parse_target(word) for word in _required_list(text, "--kafka")]
+    for target in targets:
+        for error in (one for name in target.features for one in validate_feature_name(name, "--kafka")):
+            raise error
+        validate_features(target.kafka, ClusterSpec(features=target.features), where="--kafka")
+    return targets
+
+
+def _scenarios(text: str | None) -> list[Scenario]:
+    from ebbtide.scenario import catalogue
+    from ebbtide.suggestions import bracketed_suggestion
+
+    known = catalogue.names()
+    names = known if text is None else _required_list(text, "--scenarios")
+    if others := [f"{name}{bracketed_suggestion(name, known)}" for name in names if name not in known]:
+        raise UsageError(
+            "not a scenario of the catalogue", got=", ".join(others), next="ebbtide scenarios    (lists all)"
+        )
+    return [catalogue.find(name) for name in names]
+
+
+def _required_list(text: str, where: str) -> list[str]:
+    words = split_list(text, where)
+    if not words:
+        raise UsageError("the list is empty", where=where, got=repr(text))
+    return words
