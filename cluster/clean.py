@@ -45,8 +45,9 @@ def clean(ledgers: Path | None = None, *, forget: bool = False) -> list[CleanOut
     An entry that cannot be undone stays in its ledger. A ledger that is damaged is set aside and named each time; one
     that the host cannot read now stays; all others are undone. With `forget` all three are deleted anyway, for example
     when the daemon of their containers is gone for good. Without `ledgers`, the ledgers of this host are undone, and
-    the temporary folders of judgings and of `ebbtide doctor` that were killed are removed too. Raises `EbbtideError`
-    for a folder of ledgers that another user may write, or whose lock is held.
+    the temporary folders of killed judgings, builds of images, fetches and doctors are removed too.
+
+    Raises `EbbtideError` for a folder of ledgers that another user may write, or whose lock is held.
     """
     home = ledgers or ledgers_dir()
     by_ledger = []
@@ -61,7 +62,7 @@ def clean(ledgers: Path | None = None, *, forget: bool = False) -> list[CleanOut
     ]
     folders = remove_abandoned() if ledgers is None else []
     if folders:
-        found.append(CleanOutcome(run_id="judging", undone=tuple(f"temporary folder {folder}" for folder in folders)))
+        found.append(CleanOutcome(run_id="scratch", undone=tuple(f"temporary folder {folder}" for folder in folders)))
     return found
 
 

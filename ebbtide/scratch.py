@@ -1,22 +1,32 @@
 """Temporary folders that show whether their process still runs.
 
 Abandoned folders can therefore be removed. The process holds a lock on a file in the folder
-(ebbtide.locks).
+(ebbtide.locks). A Java process that works in such a folder says so in its command line
+(`java_scratch_flag`). It may outlive its parent: one that finds its folder removed while it starts
+waits for ever. So it is killed before its folder is removed.
 """
 
 from __future__ import annotations
 
 import fcntl
 import os
+import select
 import shutil
+import signal
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from ebbtide.locks import is_held
 
 SPARK = "ebbtide-spark-"
 DOCTOR = "ebbtide-doctor-"
-_PREFIXES = (SPARK, DOCTOR)
+IMAGE = "ebbtide-image-"
+MAVEN = "ebbtide-maven-"
+PYTEST = "ebbtide-pytest-"
+_PREFIXES = (SPARK, DOCTOR, IMAGE, MAVEN, PYTEST)
+_KILL_TIMEOUT_MS = 10_000
 _LOCK = "owner.lock"
 
 
@@ -24,7 +34,7 @@ class ScratchFolder:
     """A new temporary folder that belongs to this process until `remove`."""
 
     def __init__(self, prefix: str = SPARK) -> None:
-        """`prefix`: `SPARK` or `DOCTOR`."""
+        """`prefix`: `SPARK`, `DOCTOR`, `IMAGE`, `MAVEN` or `PYTEST`."""
         self.path = Path(tempfile.mkdtemp(prefix=prefix))
         unlocked = self.path / f".{_LOCK}"
         self._lock = os.open(unlocked, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -38,6 +48,21 @@ class ScratchFolder:
         lock, self._lock = self._lock, -1
         if lock >= 0:
             os.close(lock)
+
+
+@contextmanager
+def scratch_folder(prefix: str) -> Iterator[Path]:
+    """Yield a new folder that is removed at the end of the block."""
+    scratch = ScratchFolder(prefix)
+    try:
+        yield scratch.path
+    finally:
+        scratch.remove()
+
+
+def java_scratch_flag(folder: Path) -> str:
+    """Return the JVM flag that makes a folder Java's temporary folder."""
+    return f"-Djava.io.tmpdir={folder}"
 
 
 def remove_abandoned() -> list[Path]:
@@ -61,6 +86,33 @@ def _is_abandoned(folder: Path) -> bool:
 
 
 def _is_removed(folder: Path) -> bool:
-    """Remove the folder; whether that succeeded."""
+    """Remove the folder, and end the Java processes in it; whether that succeeded."""
+    _kill_java_in(folder)
     shutil.rmtree(folder, ignore_errors=True)
     return not folder.exists()
+
+
+def _kill_java_in(folder: Path) -> None:
+    """SIGKILL the Java processes of the folder's owner that have it as their temporary folder, and await their end."""
+    with suppress(OSError):
+        owner = folder.lstat().st_uid
+        for process in Path("/proc").glob("[0-9]*"):
+            with suppress(OSError):
+                _kill_if_in(folder, process, owner)
+
+
+def _kill_if_in(folder: Path, process: Path, owner: int) -> None:
+    flag = os.fsencode(java_scratch_flag(folder))
+    if flag not in (process / "cmdline").read_bytes().split(b"\0"):
+        return
+    pidfd = os.pidfd_open(int(process.name))
+    try:
+        # The pidfd pins the process: between this check and the signal the pid cannot be reused.
+        if process.stat().st_uid != owner or flag not in (process / "cmdline").read_bytes().split(b"\0"):
+            return
+        signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+        poll = select.poll()
+        poll.register(pidfd, select.POLLIN)
+        poll.poll(_KILL_TIMEOUT_MS)
+    finally:
+        os.close(pidfd)

@@ -1,8 +1,8 @@
 """Archives Spark's loaded classes (JVM CDS): only a host's first start is slow.
 
-A JVM with the right flags writes the archive as it exits, under a name of its own, and `finish`
-moves it to its place. A JVM checks an archive against itself and the jars before it maps it, and
-does without it if it does not fit.
+A JVM with the right flags writes the archive as it exits, into the scratch folder of its session,
+and `finish` copies it to its place. A killed session therefore leaves no part of it. A JVM checks an
+archive against itself and the jars before it maps it, and does without it if it does not fit.
 
 Each Java and each virtual environment has its own archive. The last used ones are kept; a process
 that has mapped a removed archive keeps it.
@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import shutil
 import time
 from pathlib import Path
 
@@ -24,7 +25,7 @@ from ebbtide.places import cache_dir
 KEPT_MAX = 8
 """Archives take about 170 MB each."""
 _PART_MAX_S = 3600.0
-"""A JVM writes its archive in some seconds; an older part was left by a killed JVM."""
+"""A copy takes a second; an older part was left by a session that was killed meanwhile."""
 _QUIET = "-Xlog:disable -Xlog:all=off"
 
 
@@ -40,13 +41,15 @@ class ClassArchive(msgspec.Struct, frozen=True, kw_only=True):
     part: Path | None = None
 
     def finish(self) -> None:
-        """Put a written archive in its place, and remove those used the longest ago.
+        """Copy a written archive to its place, and remove those used the longest ago.
 
         The JVM has exited. Two archives that were written at once are the same.
         """
         if self.part is not None and self.archive is not None:
             with contextlib.suppress(OSError):
-                os.replace(self.part, self.archive)
+                copy = self.archive.with_suffix(f".{os.getpid()}.part")
+                shutil.copyfile(self.part, copy)
+                os.replace(copy, self.archive)
                 _prune(self.archive.parent)
 
 
@@ -61,13 +64,13 @@ def _prune(folder: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def class_archive(java: Java, class_path: str) -> ClassArchive:
-    """Return the flags that make `java` map the archive for a class path, or write it.
+def class_archive(java: Java, class_path: str, scratch: Path) -> ClassArchive:
+    """Return the flags that make `java` map the archive for a class path, or write it into `scratch`.
 
     No flags when the cache cannot be written.
     """
     folder = cache_dir() / "spark"
-    if any(character.isspace() or character in "\"'" for character in str(folder)):
+    if any(character.isspace() or character in "\"'" for character in f"{folder}{scratch}"):
         return ClassArchive()
     key = hashlib.sha256(f"{java.executable.resolve()}\n{java.version}\n{class_path}".encode()).hexdigest()[:16]
     archive = folder / f"{key}.jsa"
@@ -81,5 +84,5 @@ def class_archive(java: Java, class_path: str) -> ClassArchive:
         return ClassArchive()
     if not os.access(folder, os.W_OK):
         return ClassArchive()
-    part = folder / f"{key}.{os.getpid()}.part"
+    part = scratch / "classes.jsa"
     return ClassArchive(flags=f"-XX:ArchiveClassesAtExit={part} {_QUIET}", archive=archive, part=part)

@@ -35,7 +35,7 @@ from analysis.reconcile.parts import settings_for
 from ebbtide.errors import EbbtideError, HarnessError
 from ebbtide.java import require_java
 from ebbtide.properties_file import render
-from ebbtide.scratch import ScratchFolder
+from ebbtide.scratch import ScratchFolder, java_scratch_flag
 from ebbtide.signals import defer_signals, is_interrupt
 
 LOCAL_MASTER = "local[2]"
@@ -140,7 +140,7 @@ def is_first_session() -> bool:
     """
     with contextlib.suppress(HarnessError):  # starting the session reports it
         is_direct = not has_settings_of_others(_spark_home())
-        return class_archive(require_java(), _class_path(is_direct=is_direct)).part is not None
+        return class_archive(require_java(), _class_path(is_direct=is_direct), Path()).part is not None
     return False
 
 
@@ -194,7 +194,6 @@ class Jvm:
         self._heap_mib = heap_mib()
         self._gateway: Any = None
         is_direct = _is_local(master) and not jars and not has_settings_of_others(_spark_home())
-        self._archive = class_archive(java, _class_path(is_direct=is_direct))
         variables = {
             "SPARK_HOME": str(_spark_home()),
             "JAVA_HOME": str(java.executable.resolve().parent.parent),
@@ -204,6 +203,7 @@ class Jvm:
             variables["SPARK_LOCAL_IP"] = "127.0.0.1"
         atexit.register(self.close)
         self._scratch = ScratchFolder()
+        self._archive = class_archive(java, _class_path(is_direct=is_direct), self._scratch.path)
         self._said = said = self._scratch.path / "stderr.log"
         try:
             (self._scratch.path / "log4j2.properties").write_text(render(_LOGGING), "ascii")
@@ -219,7 +219,7 @@ class Jvm:
                 compiler = _QUICK_COMPILER if suits_quick_start(rows) else _LATE_COMPILER
                 flags = [
                     *f"{_START_FLAGS} {compiler} {self._archive.flags}".split(),
-                    f"-Djava.io.tmpdir={self._scratch.path}",
+                    java_scratch_flag(self._scratch.path),
                     f"-Dlog4j2.configurationFile=file:{self._scratch.path}/log4j2.properties",
                 ]
                 conf = _conf(master, self._scratch.path, flags, self._heap_mib)

@@ -26,6 +26,7 @@ from cluster.jars import releases
 from ebbtide.locks import await_lock
 from ebbtide.places import cache_dir
 from ebbtide.releases.known_releases import parse_version
+from ebbtide.scratch import IMAGE, scratch_folder
 from ebbtide.signals import defer_signals, unwind_on_signals
 from ebbtide.waiting import WaitExpired, wait_until
 
@@ -59,9 +60,9 @@ def build_image(client: docker.DockerClient, kafka: str, note: Callable[[str], N
     """
     parse_version(kafka)
     (release,) = releases.ensure([kafka])
-    with unwind_on_signals(), _exclusive_build(note), tempfile.TemporaryDirectory(prefix="ebbtide-image-") as scratch:
+    with unwind_on_signals(), _exclusive_build(note), scratch_folder(IMAGE) as scratch:
         note(f"{own_reference(kafka)}: trimming Java")
-        rootfs = Path(scratch, "rootfs")
+        rootfs = scratch / "rootfs"
         make_rootfs(rootfs)
         with tempfile.TemporaryFile(dir=scratch) as context:
             _write_context(context, rootfs, release.jar_paths)

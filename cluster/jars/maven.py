@@ -11,7 +11,6 @@ import re
 import shlex
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -19,6 +18,7 @@ import msgspec
 
 from ebbtide.errors import HarnessError
 from ebbtide.java import find_java
+from ebbtide.scratch import MAVEN, scratch_folder
 
 INSTALL = "apt-get install --no-install-recommends maven openjdk-17-jre-headless"
 
@@ -72,8 +72,8 @@ def copy_runtime_jars(
         raise HarnessError("no Java on this host; Maven and Kafka need it", next=INSTALL)
     environment = dict(os.environ)
     arguments = shlex.split(environment.pop("MAVEN_ARGS", ""))
-    with tempfile.TemporaryDirectory(prefix="ebbtide-maven-") as scratch:
-        pom = Path(scratch, "pom.xml")
+    with scratch_folder(MAVEN) as scratch:
+        pom = scratch / "pom.xml"
         pom.write_text(_pom(artifacts))
         command = [maven, *arguments, "--batch-mode", "--strict-checksums", "--update-snapshots", f"--file={pom}"]
         command += ["-Dstyle.color=never", _COPY_GOAL, "-DincludeScope=runtime", f"-DoutputDirectory={into}"]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import subprocess
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,6 +18,7 @@ from ebbtide.pytest_plugin.chaos import Chaos
 from ebbtide.pytest_plugin.kafka_cluster import KafkaCluster
 from ebbtide.pytest_plugin.run_record import RunRecord, read_record
 from ebbtide.pytest_plugin.settings import Settings
+from ebbtide.scratch import PYTEST, scratch_folder
 
 if TYPE_CHECKING:
     from ebbtide.daemon.messages import ClusterStatus
@@ -172,8 +172,8 @@ class CommandRunner:
 
         scenario = parse(scenario_text(parts, kafka, expected), file="the chaos marker", to_run=True)
         lease = Lease(name=_new_name(), tied=not keep)
-        with tempfile.TemporaryDirectory(prefix="ebbtide-") as folder:
-            file = Path(folder, "chaos.toml")
+        with scratch_folder(PYTEST) as folder:
+            file = folder / "chaos.toml"
             file.write_text(text_of(scenario))
             words = ["cluster", "up", str(file), "--kafka", kafka, "--seed", str(settings.seed), "--wire"]
             status = self._await_cluster(

@@ -15,6 +15,7 @@ from pathlib import Path
 from ebbtide.command import COMMAND
 from ebbtide.pytest_plugin.run_record import RunRecord, read_record
 from ebbtide.pytest_plugin.runner import CommandFailed
+from ebbtide.scratch import PYTEST, scratch_folder
 
 START_TIMEOUT_S = 120.0
 END_TIMEOUT_S = 600.0
@@ -149,9 +150,9 @@ def start_watch(
     options = {"--controllers": controllers, "--command-config": command_config, "--kafka": kafka}
     words = [*command, "watch", "--bootstrap", bootstrap, "--for", at_most, "--runs", str(runs), "--json"]
     words += [str(word) for flag, value in options.items() if value is not None for word in (flag, value)]
-    with tempfile.TemporaryDirectory(prefix="ebbtide-") as folder:
+    with scratch_folder(PYTEST) as folder:
         if workload is None:
-            workload = Path(folder, "watch.toml")
+            workload = folder / "watch.toml"
             text = PROMISE.format(
                 partitions=partitions, replication_factor=replication_factor, min_isr=min_isr, rate_per_s=rate_per_s
             )

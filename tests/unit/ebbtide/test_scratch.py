@@ -13,7 +13,16 @@ import pytest
 
 from cluster.host.containers import Container
 from ebbtide.errors import ExitCode
-from ebbtide.scratch import SPARK, ScratchFolder, remove_abandoned
+from ebbtide.scratch import (
+    IMAGE,
+    MAVEN,
+    PYTEST,
+    SPARK,
+    ScratchFolder,
+    java_scratch_flag,
+    remove_abandoned,
+    scratch_folder,
+)
 from ebbtide.waiting import wait_until
 from harness.cli.main import main
 
@@ -63,6 +72,42 @@ def test_the_folder_of_a_process_that_lives_stays_and_that_of_a_killed_one_goes(
     assert not folder.exists()
 
 
+IN_A_FOLDER = "import sys, time; print(flush=True); time.sleep(600)"
+
+
+def test_a_java_process_of_an_abandoned_folder_ends_with_it_and_no_other_does(
+    owner: tuple[subprocess.Popen[str], Path], tmp_path: Path
+) -> None:
+    process, folder = owner
+    words = [sys.executable, "-c", IN_A_FOLDER]
+    with (
+        subprocess.Popen([*words, java_scratch_flag(folder)], stdout=subprocess.PIPE) as in_it,
+        subprocess.Popen([*words, java_scratch_flag(Path(f"{folder}2")), str(folder)], stdout=subprocess.PIPE) as other,
+    ):
+        for one in (in_it, other):
+            assert one.stdout is not None
+            one.stdout.readline()
+        assert remove_abandoned() == []
+        assert in_it.poll() is None
+        process.kill()
+        process.wait()
+        assert remove_abandoned() == [folder]
+        assert in_it.wait(60) == -signal.SIGKILL
+        assert other.poll() is None
+        other.kill()
+
+
+def test_the_folder_of_a_killed_build_or_fetch_goes_too(tmp_path: Path) -> None:
+    for prefix in (IMAGE, MAVEN, PYTEST):
+        with scratch_folder(prefix) as folder:
+            assert folder.name.startswith(prefix)
+        assert not folder.exists()
+        dies = f"import os; from ebbtide.scratch import ScratchFolder; ScratchFolder({prefix!r}); os._exit(9)"
+        subprocess.run([sys.executable, "-c", dies], check=False)
+    assert len(remove_abandoned()) == 3
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_folder_that_nobody_owns_for_certain_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / f"{SPARK}older").mkdir()
     (tmp_path / f"{SPARK}file").touch()
@@ -83,4 +128,4 @@ def test_clean_removes_what_a_killed_judging_left(
     monkeypatch.setattr("cluster.clean.ledgers_dir", lambda: tmp_path / "ledger")
     monkeypatch.setattr("cluster.clean.abandoned_containers", lambda known: nothing)
     assert main(["clean"]) == ExitCode.AS_PREDICTED
-    assert capsys.readouterr().out == f"judging: undone: temporary folder {folder}\n"
+    assert capsys.readouterr().out == f"scratch: undone: temporary folder {folder}\n"

@@ -203,18 +203,18 @@ def test_the_first_session_writes_the_class_archive_and_later_ones_map_it(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("EBBTIDE_CACHE", str(tmp_path))
-    first = class_archive(JAVA, JARS)
+    first = class_archive(JAVA, JARS, tmp_path)
     written = Path(first.flags.split()[0].removeprefix("-XX:ArchiveClassesAtExit="))
     assert written == first.part
     written.write_bytes(b"archive")
-    assert class_archive(JAVA, JARS).part is not None
+    assert class_archive(JAVA, JARS, tmp_path).part is not None
     first.finish()
-    later = class_archive(JAVA, JARS)
+    later = class_archive(JAVA, JARS, tmp_path)
     assert later.part is None
     mapped = Path(later.flags.split()[0].removeprefix("-XX:SharedArchiveFile="))
     assert mapped.read_bytes() == b"archive"
     other = Java(executable=JAVA.executable, version="21.0.1", major=21)
-    assert class_archive(other, JARS).part is not None
+    assert class_archive(other, JARS, tmp_path).part is not None
 
 
 def test_the_archives_used_last_are_kept_when_another_is_written(
@@ -223,7 +223,7 @@ def test_the_archives_used_last_are_kept_when_another_is_written(
     monkeypatch.setenv("EBBTIDE_CACHE", str(tmp_path))
     written = []
     for number in range(KEPT_MAX):
-        archive = class_archive(JAVA, f"{JARS}/{number}")
+        archive = class_archive(JAVA, f"{JARS}/{number}", tmp_path)
         assert archive.part is not None
         assert archive.archive is not None
         archive.part.touch()
@@ -234,8 +234,8 @@ def test_the_archives_used_last_are_kept_when_another_is_written(
     for part in (killed, under_way):
         part.touch()
     os.utime(killed, (0, 0))
-    class_archive(JAVA, f"{JARS}/0")
-    another = class_archive(JAVA, f"{JARS}/another")
+    class_archive(JAVA, f"{JARS}/0", tmp_path)
+    another = class_archive(JAVA, f"{JARS}/another", tmp_path)
     assert another.part is not None
     another.part.touch()
     another.finish()
@@ -248,7 +248,7 @@ def test_a_session_is_the_first_of_a_host_until_one_has_ended(monkeypatch: pytes
     monkeypatch.setenv("EBBTIDE_CACHE", str(tmp_path))
     monkeypatch.setattr("analysis.reconcile.session.require_java", lambda: JAVA)
     assert is_first_session()
-    first = class_archive(JAVA, class_path(Path(pyspark.__file__).parent))
+    first = class_archive(JAVA, class_path(Path(pyspark.__file__).parent), tmp_path)
     assert first.part is not None
     first.part.touch()
     assert is_first_session()
@@ -274,5 +274,5 @@ def test_spark_s_own_scripts_start_the_jvm_where_they_have_settings_to_read(
 
 def test_a_jvm_that_wrote_no_archive_is_no_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("EBBTIDE_CACHE", str(tmp_path))
-    class_archive(JAVA, JARS).finish()
-    assert class_archive(JAVA, JARS).part is not None
+    class_archive(JAVA, JARS, tmp_path).finish()
+    assert class_archive(JAVA, JARS, tmp_path).part is not None

@@ -92,7 +92,7 @@ def test_releases_to_fetch_are_separated_by_spaces_or_commas(home: Path, words: 
 @pytest.mark.parametrize("action", ["build", "remove"])
 def test_releases_of_images_are_separated_as_those_to_fetch(action: str, monkeypatch: pytest.MonkeyPatch) -> None:
     taken: list[list[str]] = []
-    monkeypatch.setattr(image, f"_{action}", lambda versions: (taken.append(versions), ExitCode.AS_PREDICTED)[1])
+    monkeypatch.setattr(image, f"_{action}", lambda versions, **_: (taken.append(versions), ExitCode.AS_PREDICTED)[1])
     for words in (["3.9.1", "4.3.1"], ["3.9.1,4.3.1"], ["3.9.1,", "4.3.1", "3.9.1"]):
         assert main(["image", action, *words]) == ExitCode.AS_PREDICTED
     assert taken == [["3.9.1", "4.3.1"]] * 3
