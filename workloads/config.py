@@ -77,7 +77,8 @@ class ProducerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 class ConsumerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The configuration of one tailing consumer process.
 
-    `topics` maps a topic to its number of partitions. Without a `group` all of them are assigned to it.
+    `topics` maps a topic to its number of partitions. Without a `group` all of them are assigned to it. Commits go to
+    `commits_journal`.
     """
 
     endpoints: Endpoints
@@ -89,6 +90,8 @@ class ConsumerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     isolation: Isolation = "read_uncommitted"
     group: str | None = None
     leave_every: int | None = None
+    commit_every: int | None = None
+    commits_journal: str | None = None
     max_rate_per_s: float | None = None
     auto_offset_reset: OffsetReset = "none"
     request_timeout_ms: int = 5_000
@@ -115,7 +118,8 @@ class FinalReadConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 class SamplerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The configuration of the sampler; `brokers` maps a broker id to its `host:port`.
 
-    HWs go to `journal`, the brokers' descriptions to `described`.
+    HWs go to `journal`, the brokers' descriptions to `described`, and what the `groups` have committed for their topics
+    to `commits`.
     """
 
     endpoints: Endpoints
@@ -123,6 +127,8 @@ class SamplerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     described: str
     brokers: dict[int, str]
     topics: dict[str, int]
+    groups: dict[str, tuple[str, ...]] = {}
+    commits: str | None = None
     interval_ms: int = 100
     describe_interval_ms: int = 200
     connect_timeout_ms: int = 500

@@ -4,8 +4,8 @@
 `workloads.config.ConsumerConfig`.
 
 It reads every partition of its topics from the log start. As a member of a group it reads the partitions that it is
-assigned, from the group's committed offsets. When its position is no longer in the log, it moves the position by its
-reset policy. The journal shows that as a new session and an event:
+assigned, from the group's committed offsets. With `commit_every` it journals its commits. When its position is no
+longer in the log, it moves the position by its reset policy. The journal shows that as a new session and an event:
 
 - Truncation with a known divergence point (KIP-320): back to that point, whatever the policy.
 - Truncation where the leader does not know the epoch of what was read, or a position out of the log's range:
@@ -25,11 +25,13 @@ from pathlib import Path
 from kafka import KafkaConsumer, TopicPartition
 from kafka.errors import KafkaError, LogTruncationError, NoOffsetForPartitionError, OffsetOutOfRangeError
 
+from ebbtide.journal.commits import pack_commits
 from ebbtide.journal.file import JournalHeader, JournalWriter
 from ebbtide.journal.frames import pack_event
 from ebbtide.journal.payload import value_of
 from ebbtide.record.clients import ClientEvent, Event
 from ebbtide.waiting import pause
+from workloads.commits import Committer
 from workloads.config import ConsumerConfig, read_config
 from workloads.process import Stop, run_client
 from workloads.reading import ReadPartition, journal_poll, open_consumer, wait_for_brokers
@@ -80,6 +82,11 @@ class Tail:
         self._session += 1
         for partition in partitions:
             self.lanes[partition].reposition(self._session)
+
+    def positions(self) -> dict[TopicPartition, int]:
+        """Return the next offset of each partition that this member has, and has read from in this session."""
+        mine = self._consumer.assignment()
+        return {one: lane.previous + 1 for one, lane in self.lanes.items() if one in mine and lane.previous >= 0}
 
     def move_after(self, error: KafkaError) -> None:
         """Move the positions that `error` reports as invalid.
@@ -176,10 +183,14 @@ def run(config: ConsumerConfig, status: StatusFile, stop: Stop) -> ClientState:
         journal.write([pack_event(event)])
 
     tail = Tail(consumer, config, write_event)
-    membership = None if config.group is None else Membership(consumer, config, tail.begin_session, write_event)
+    committer = _open_committer(consumer, config)
+    commit = None if committer is None else lambda: committer.commit(tail.positions())
+    membership = None if config.group is None else Membership(consumer, config, tail.begin_session, write_event, commit)
     value, pace = value_of(config.run_id), Pace(config.max_rate_per_s)
     started = False
     while not stop:
+        if committer is not None:
+            committer.apply()
         allowed = pace.allowance()
         if allowed == 0:
             pause(_POLL_MS / 1000)
@@ -206,9 +217,22 @@ def run(config: ConsumerConfig, status: StatusFile, stop: Stop) -> ClientState:
             journal_poll(journal, tail.lanes, returned, value)
             count = sum(map(len, returned.values()))
             pace.count_returned(count)
+            if committer is not None:
+                committer.count_returned(count, tail.positions)
             if membership is not None:
                 membership.count_returned(count)
+    if committer is not None:
+        committer.apply()
     return ClientState.STOPPED
+
+
+def _open_committer(consumer: KafkaConsumer, config: ConsumerConfig) -> Committer | None:
+    """Return what commits and journals it; None where the client commits by itself, or not at all."""
+    if config.commit_every is None or config.commits_journal is None:
+        return None
+    header = JournalHeader(table="commits", id=config.id, topics=tuple(config.topics))
+    journal = JournalWriter(Path(config.commits_journal), header)
+    return Committer(consumer, config, lambda entries: journal.write([pack_commits(entries)]))
 
 
 def _recover(tail: Tail, error: KafkaError) -> None:

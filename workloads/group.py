@@ -13,7 +13,7 @@ Call `close` in a finally block: it kills by pid whatever still runs.
 from __future__ import annotations
 
 import time
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -27,6 +27,7 @@ from ebbtide.journal.payload import PRODUCER_MAX
 from ebbtide.logs.segments import TopicPartition
 from ebbtide.record.files import JOURNAL_DIR, LOGS_DIR
 from ebbtide.record.manifest import ACKS, FinalOffsets
+from ebbtide.scenario.group_offsets import OFFSETS_TOPIC, OFFSETS_TOPIC_CONFIG
 from ebbtide.scenario.model import ConsumerSpec, ProducerSpec, TopicSpec
 from workloads.admin import AdminConfig
 from workloads.client import Client, ClientEnd
@@ -127,7 +128,11 @@ class Workload:
             topics={
                 name: NewTopic(
                     assignment=tuple(self._assignments[name]),
-                    config={"min.insync.replicas": str(spec.min_isr), **spec.config},
+                    config={
+                        "min.insync.replicas": str(spec.min_isr),
+                        **(OFFSETS_TOPIC_CONFIG if name == OFFSETS_TOPIC else {}),
+                        **spec.config,
+                    },
                 )
                 for name, spec in self._topics.items()
             },
@@ -252,11 +257,11 @@ class Workload:
         client.start(config, self._start_client)
         return ReplicaQuestion(client, result)
 
-    def final_read(self, timeout_s: float = 30.0, *, deleted: Container[str] = ()) -> dict[str, FinalOffsets]:
+    def final_read(self, timeout_s: float = 30.0, *, deleted: Iterable[str] = ()) -> dict[str, FinalOffsets]:
         """Read every partition from its start to its HW, as consumer `FINAL_CONSUMER`.
 
-        Topics in `deleted` are left out. Returns the ends by `topic-partition`. Raises `HarnessError` that says why
-        the read did not settle.
+        Topics in `deleted` and Kafka's own are left out. Returns the ends by `topic-partition`. Raises `HarnessError`
+        that says why the read did not settle.
         """
         result = self._folder / "final.json"
         config = FinalReadConfig(
@@ -264,7 +269,7 @@ class Workload:
             journal=self._journal(self._final),
             run_id=self._run_id,
             bootstrap=self._bootstrap,
-            topics={name: count for name, count in self._counts.items() if name not in deleted},
+            topics={name: count for name, count in self._counts.items() if name not in {OFFSETS_TOPIC, *deleted}},
             result=str(result),
             timeout_s=timeout_s,
         )
@@ -309,9 +314,15 @@ class Workload:
         return status is not None and status.get(self._slots[topic, partition]) > 0
 
     def _sampler_config(self) -> SamplerConfig:
+        groups: dict[str, tuple[str, ...]] = {}
+        for spec, _ in self._consumers.values():
+            if spec.group is not None and spec.commit_every is not None:
+                groups[spec.group] = tuple(dict.fromkeys((*groups.get(spec.group, ()), *spec.topics)))
         return SamplerConfig(
             endpoints=self._sampler.endpoints,
             journal=self._journal(self._sampler),
+            groups=groups,
+            commits=str(self._folder / f"commits-served{JOURNAL_SUFFIX}") if groups else None,
             described=str(self._folder / f"describer{JOURNAL_SUFFIX}"),
             brokers=self._brokers,
             topics=self._counts,
@@ -328,6 +339,8 @@ class Workload:
             isolation=spec.isolation,
             group=spec.group,
             leave_every=spec.leave_every,
+            commit_every=spec.commit_every,
+            commits_journal=str(self._folder / f"commits-{spec.id}{JOURNAL_SUFFIX}") if spec.commit_every else None,
             max_rate_per_s=spec.max_rate_per_s,
             auto_offset_reset=spec.auto_offset_reset,
             start_timeout_s=timeout_s,

@@ -39,7 +39,8 @@ class Listener(ConsumerRebalanceListener):  # type: ignore[misc]
 class Membership:
     """Membership of the group; joins at once.
 
-    `assigned` is called with new partitions, `write_event` with each rebalance as an event.
+    `assigned` is called with new partitions, `write_event` with each rebalance as an event. `commit` is called before
+    the member leaves; None: the client commits, and nothing is journalled.
     """
 
     def __init__(
@@ -48,8 +49,10 @@ class Membership:
         config: ConsumerConfig,
         assigned: Callable[[Sequence[TopicPartition]], None],
         write_event: Callable[[ClientEvent], None],
+        commit: Callable[[], None] | None = None,
     ) -> None:
         self._consumer = consumer
+        self._commit = commit
         self._topics = list(config.topics)
         self._leave_every = config.leave_every
         self._assigned = assigned
@@ -77,8 +80,11 @@ class Membership:
             return
         self._returned = 0
         # Records that cannot be committed now are read again by the next owner of the partition.
-        with contextlib.suppress(KafkaError):
-            self._consumer.commit(timeout_ms=_COMMIT_MS)
+        if self._commit is not None:
+            self._commit()
+        else:
+            with contextlib.suppress(KafkaError):
+                self._consumer.commit(timeout_ms=_COMMIT_MS)
         self._consumer.unsubscribe()
         self._join()
 

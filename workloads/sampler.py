@@ -1,4 +1,4 @@
-"""Samples what every broker says about HW, ISR and ELR.
+"""Samples what every broker says about HW, ISR, ELR and the groups' committed offsets.
 
 `python -m ebbtide.command workloads.sampler CONFIG.json`. Only the partition's leader answers ListOffsets(latest,
 read_uncommitted), with its leader epoch. Asking every broker therefore needs no knowledge of who leads: the others
@@ -17,12 +17,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from cluster.kafka_api.connection import LATEST, NONE, WireError
+from ebbtide.journal.commits import ServedOffset, pack_commits
 from ebbtide.journal.descriptions import PartitionAnswer, pack_described
 from ebbtide.journal.file import JournalHeader, JournalWriter
 from ebbtide.journal.frames import pack_watermarks
 from ebbtide.waiting import pause
 from workloads.config import SamplerConfig, read_config
 from workloads.describer import BrokerDescriber
+from workloads.group_offsets import BrokerOffsetReader
 from workloads.process import Stop, run_client
 from workloads.reaching import connection_to
 from workloads.status import ClientState, StatusFile
@@ -88,6 +90,10 @@ def run(config: SamplerConfig, status: StatusFile, stop: Stop) -> ClientState:
     described: deque[PartitionAnswer] = deque()
     threads: list[threading.Thread] = [BrokerSampler(config, broker, marks, stopping) for broker in config.brokers]
     threads += [BrokerDescriber(config, broker, described, stopping) for broker in config.brokers]
+    commits, served = None, deque[ServedOffset]()
+    if config.commits is not None:
+        commits = JournalWriter(Path(config.commits), JournalHeader(table="commits", topics=tuple(config.topics)))
+        threads += [BrokerOffsetReader(config, broker, served, stopping) for broker in config.brokers]
     for thread in threads:
         thread.start()
     status.set_state(ClientState.RUNNING)
@@ -107,6 +113,8 @@ def run(config: SamplerConfig, status: StatusFile, stop: Stop) -> ClientState:
             answers = [described.popleft() for _ in range(len(described))]
             if answers:
                 descriptions.write([pack_described(answers)])
+            if commits is not None and served:
+                commits.write([pack_commits([served.popleft() for _ in range(len(served))])])
             if stopping_now:
                 return ClientState.STOPPED
             pause(_FLUSH_S)

@@ -54,7 +54,9 @@ def producer_settings(config: ProducerConfig) -> dict[str, Setting]:
 
 def consumer_settings(config: ConsumerConfig) -> dict[str, Setting]:
     """Return the settings of a scenario's consumer, without bootstrap and name."""
-    return reader_settings(config.isolation, config.group, config.request_timeout_ms, config.start_timeout_s)
+    settings = reader_settings(config.isolation, config.group, config.request_timeout_ms, config.start_timeout_s)
+    # Every commit of a consumer that journals its commits must be in the journal.
+    return settings if config.commit_every is None else settings | {"enable_auto_commit": False}
 
 
 def reader_settings(

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from analysis.evidence.replicas import is_of_run
 from analysis.evidence.report import CheckpointsReport, manifest_or_none, node_folders, save
 from analysis.evidence.table_file import new_table_part
 from ebbtide.logs.checkpoint_file import HIGH_WATERMARKS, read_checkpoint
-from ebbtide.logs.segments import INTERNAL_PREFIX, leo_of
+from ebbtide.logs.segments import leo_of
 from ebbtide.record.files import RAW_DIR
 from ebbtide.record.manifest import Manifest
 
@@ -40,7 +41,7 @@ def write_checkpoints(record: Path) -> CheckpointsReport:
                 continue
             at_ns = _written_ns(path, manifest)
             for partition, high_watermark in marks.items():
-                if partition.topic.startswith(INTERNAL_PREFIX):
+                if not is_of_run(partition, manifest):
                     continue
                 replica = folder / str(partition)
                 end = leo_of(replica) if replica.is_dir() else None

@@ -1,6 +1,7 @@
 """Writes replicas/: every record of every replica's log, from segments in raw/.
 
-Internal topics are left out: their records are Kafka's own.
+Internal topics are left out: their records are Kafka's own. One that the scenario itself has is
+there: its records have no value, and where its leader epochs begin says which leader lost what.
 """
 
 from __future__ import annotations
@@ -28,16 +29,23 @@ def write_replicas(record: Path, value_of: ValueOf) -> ReplicasReport:
     and what is missing.
     """
     folders = node_folders(record, "broker")
+    manifest = manifest_or_none(record)
     logs = []
     with new_table_folder(record, "replicas") as whole:
         for broker, folder in folders.items():
             with new_table_file(whole / f"broker-{broker}.parquet", "replicas") as table:
                 for partition, replica in partition_folders(folder).items():
-                    if not partition.topic.startswith(INTERNAL_PREFIX):
+                    if is_of_run(partition, manifest):
                         logs.append(_write_log(record, broker, partition, replica, value_of, table))
-    report = ReplicasReport(logs=tuple(logs), missing=_missing_logs(manifest_or_none(record), folders))
+    report = ReplicasReport(logs=tuple(logs), missing=_missing_logs(manifest, folders))
     save(record, "replicas", report)
     return report
+
+
+def is_of_run(partition: TopicPartition, manifest: Manifest | None) -> bool:
+    """Return whether a partition is evidence: it is not Kafka's own, or the scenario has its topic."""
+    own = partition.topic.startswith(INTERNAL_PREFIX)
+    return not own or (manifest is not None and partition.topic in manifest.topics)
 
 
 def _write_log(

@@ -30,6 +30,7 @@ from ebbtide.record.steps import STEPS, read_steps, split_composed_steps
 from ebbtide.record.sums import changed_files, files_below, missing_files, read_sums
 from ebbtide.record.tables import TABLES, table_files
 from ebbtide.releases import first_with
+from ebbtide.scenario.group_offsets import OFFSETS_TOPIC
 from ebbtide.scenario.model import Scenario
 from ebbtide.scenario.parse import load
 from ebbtide.scenario.steps.admin import DeleteTopicStep
@@ -44,7 +45,7 @@ OF_LOSSES = frozenset(
 )
 """The parts in which losses, HW regressions and their causes are found."""
 
-OF_PREDICTIONS = OF_LOSSES | {CLIENTS_DIR, "described"}
+OF_PREDICTIONS = OF_LOSSES | {CLIENTS_DIR, "described", "commits"}
 """The parts of losses, and the parts that coverage facts are counted from.
 
 A prediction speaks of both.
@@ -266,11 +267,15 @@ def _gaps_by_scenario(record: Path, manifest: Manifest) -> Iterator[Gap]:
     for what, there, asked in _manifest_and_scenario(scenario, manifest):
         if there != asked:
             yield Gap("manifest", what, f"manifest.json and scenario.toml differ in {what}")
+    for one in scenario.consumers:
+        for name in (f"commits/commits-{one.id}.parquet", "commits/commits-served.parquet"):
+            if one.commit_every is not None and not is_file(record / name):
+                yield Gap("commits", name, f"{name} is missing, but scenario.toml says that consumer {one.id} commits")
     if manifest.final_consumer is not None:
         deleted = {step.topic for step in scenario.steps if isinstance(step, DeleteTopicStep)}
         for topic, setup in scenario.topics.items():
             for partition in range(setup.partitions):
-                if topic not in deleted and f"{topic}-{partition}" not in manifest.final_offsets:
+                if topic not in {OFFSETS_TOPIC, *deleted} and f"{topic}-{partition}" not in manifest.final_offsets:
                     what = f"final offsets of {topic}-{partition}"
                     yield Gap("manifest", what, f"manifest.json has no {what}")
 

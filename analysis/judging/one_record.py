@@ -18,15 +18,17 @@ from analysis.evidence.wholeness import OF_PREDICTIONS, is_evidence_whole, is_ra
 from analysis.judge.causes.blame import (
     attributed_losses,
     attributed_regressions,
+    commit_losses_of,
     drop_causes_where_gaps,
     losses_of,
     reasons_of,
     regressions_of,
 )
+from analysis.judge.causes.lost_commits import attributed_commits
 from analysis.judge.causes.vanished import READ, attributed_vanishings
 from analysis.judge.clauses.api_check import compare_answers
 from analysis.judge.clauses.hw_check import LeaderContact
-from analysis.judge.clauses.invariants import WITNESS, Case, CheckedClause, check_all
+from analysis.judge.clauses.invariants import COMMITS, WITNESS, Case, CheckedClause, check_all
 from analysis.judge.clauses.outcome_checks import AttributedAnomaly
 from analysis.judge.clauses.trace_check import seen_actions, trace_of
 from analysis.judge.coverage.client_facts import client_facts
@@ -161,6 +163,8 @@ def verdict_of(record: Path, manifest: Manifest, reconciliation: Reconciliation)
     checked = without_unproven_violations(check_all(case), manifest)
     if (record / WITNESS_DIR).is_dir():
         checked += check_all(case, [WITNESS])
+    if table_files(record, "commits"):
+        checked += check_all(case, [COMMITS])
     kinds = counts_by_kind(reconciliation.anomalies)
     facts = _facts(case, checked, kinds, manifest.topic_ids)
     unavailable = time_without_service(case.evidence, manifest, case.gaps)
@@ -176,6 +180,7 @@ def verdict_of(record: Path, manifest: Manifest, reconciliation: Reconciliation)
         losses=case.losses,
         regressions=case.regressions,
         vanished=case.vanished,
+        commits=case.commits,
         comparison=comparison,
         no_scenario=no_scenario,
         faulty=[*(one.why for one in case.gaps), *unproven_reasons(manifest, scenario, recorded)],
@@ -190,13 +195,14 @@ def verdict_of(record: Path, manifest: Manifest, reconciliation: Reconciliation)
                 comparison, outcome, {one.found.name for one in checked if one.found.status == "violated"}
             ),
             observed_sentence(seen, acks_0_summary(facts)),
-            *reasons_of(case.losses, case.regressions, case.vanished),
+            *reasons_of(case.losses, case.regressions, case.vanished, case.commits),
         ],
         counts=counts,
         write_back=manifest.write_back,
         anomalies=list(reconciliation.anomalies),
         losses=losses_of(case.losses),
         regressions=regressions_of(case.regressions),
+        commits=commit_losses_of(case.commits),
         unavailable=unavailable,
         properties=[one.found for one in checked],
         coverage=facts,
@@ -236,6 +242,8 @@ def _case(
         gaps=reconciliation.gaps,
         duplicates=reconciliation.duplicates,
         aborted_reads=reconciliation.aborted_reads,
+        commits=known(attributed_commits(evidence, reconciliation)),
+        acked_commits=reconciliation.acked_commits,
         acked=reconciliation.counts.acked - count_acks_0_sends(record),
         failed=reconciliation.counts.failed,
         unknown_kinds={**early, **reconciliation.unknown},
@@ -305,6 +313,10 @@ def _observed_run(
     for one in case.vanished:
         if one.committed and one.what["kind"] == READ and one.attribution.cause is not None:
             vanished[one.attribution.cause] += one.count
+    commits: Counter[str] = Counter()
+    for one in case.commits:
+        if one.what["kind"] == "commit-lost" and one.attribution.cause is not None:
+            commits[one.attribution.cause] += one.count
     counts = reconciliation.counts
     timeline = case.evidence.timeline
     known = "partitions" not in timeline.missing
@@ -313,6 +325,7 @@ def _observed_run(
         uncommitted_lost=sum(one.count for one in case.losses if not one.committed),
         causes=causes,
         vanished=vanished,
+        commits=commits,
         lost_on=lost_on,
         kinds=counts_by_kind(reconciliation.anomalies),
         unknown_kinds=case.unknown_kinds,
@@ -321,6 +334,7 @@ def _observed_run(
         unavailable=unavailable,
         acked=count_acked_by_brokers(counts, facts) if counts.sends or table_files(case.record, "sends") else None,
         lost_by_acks=_lost_by_acks(case, facts),
+        acked_commits=case.acked_commits,
         properties=properties,
     )
 

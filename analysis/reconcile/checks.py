@@ -24,6 +24,7 @@ _WORDS: dict[str, dict[str, tuple[str, ...]]] = {
 _WORDS_OF_GROUPS: dict[str, dict[str, tuple[str, ...]]] = {
     "sends": {"status": ("acked", "failed", "unknown")},
     "watermarks": {"source": ("list_offsets", "fetch", "checkpoint")},
+    "commits": {"status": ("acked", "failed", "unknown", "served")},
 }
 """The allowed words of columns that facts are grouped by.
 

@@ -16,9 +16,11 @@ from pyspark.sql import functions as F
 from analysis.reconcile.blocks import PARTITION
 from analysis.reconcile.checks import flaw_number, misfit_error, refuse_count, refuse_flaw
 from analysis.reconcile.clock import has_gone_back
+from analysis.reconcile.commits import unsafe_property
 from analysis.reconcile.damaged_logs import damaged_logs, unread_replicas
 from analysis.reconcile.facts import (
     CheckpointFacts,
+    CommitFacts,
     EpochFacts,
     Facts,
     PollFacts,
@@ -36,6 +38,7 @@ _SHAPES: dict[str, type[msgspec.Struct]] = {
     "checkpoints": CheckpointFacts,
     "epochs": EpochFacts,
     "policies": PolicyFacts,
+    "commits": CommitFacts,
 }
 _TABLES = {
     "sends": "sends",
@@ -44,8 +47,9 @@ _TABLES = {
     "checkpoints": "watermarks",
     "epochs": "partitions",
     "policies": "configs",
+    "commits": "commits",
 }
-_COUNTED = ("sends", "polls", "served")
+_COUNTED = ("sends", "polls", "served", "commits")
 """Sections that count every row of their table."""
 
 
@@ -68,6 +72,8 @@ def collect_facts(
         sections.append(_epochs(tables.partitions, flaw_number(tables, "partitions")))
     if tables.configs is not None:
         sections.append(_policies(tables.configs))
+    if tables.commits is not None:
+        sections.append(_commits(tables.commits, flaw_number(tables, "commits")))
     found: list[dict[str, list[Any]]] = [{name: [] for name in _SHAPES} for _ in runs]
     if sections:
         for section, run, row in reduce(DataFrame.union, sections).collect():
@@ -107,6 +113,7 @@ def facts_of(number: int, run: RunFiles, found: dict[str, list[Any]]) -> Facts:
         damaged_logs=damaged_logs(run.record, found["checkpoints"], with_holes),
         unread_replicas=unread_replicas(run.record),
         compacted=compacted_topics(used, policies, by_default),
+        unsafe_property=unsafe_property(run.record),
         **found,
     )
 
@@ -188,6 +195,11 @@ def _policies(configs: DataFrame) -> DataFrame:
     """
     rows = configs.where(F.col("name").isin("cleanup.policy", "log.cleanup.policy"))
     return _section("policies", rows.select("run", "resource", "value").distinct())
+
+
+def _commits(commits: DataFrame, flaw: Column) -> DataFrame:
+    rows = commits.groupBy(*PARTITION, "offsets_partition", "status").agg(F.count("*").alias("rows"), flaw)
+    return _section("commits", rows)
 
 
 def _section(name: str, rows: DataFrame) -> DataFrame:

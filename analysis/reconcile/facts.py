@@ -102,6 +102,16 @@ class EpochFacts(msgspec.Struct, frozen=True):
     leader: int
 
 
+class CommitFacts(msgspec.Struct, frozen=True):
+    """Commits of one status, or answers of coordinators (`served`), on one partition."""
+
+    topic: str
+    partition: int
+    offsets_partition: int
+    status: str
+    rows: int
+
+
 class CompactedFacts(msgspec.Struct, frozen=True):
     """A topic that was compacted at some time of the run.
 
@@ -128,7 +138,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
 
     `run` is its index among the runs read together. `clock_went_back`: see the module clock.
     `gaps`: the parts of the record that are not as the run left them. `damaged_logs`: the replicas
-    whose log is damaged below its checkpointed HW.
+    whose log is damaged below its checkpointed HW. `unsafe_property`: see the module commits.
     """
 
     run: int = 0
@@ -149,6 +159,8 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     gaps: tuple[Gap, ...] = ()
     damaged_logs: tuple[DamagedLog, ...] = ()
     unread_replicas: tuple[str, ...] = ()
+    commits: list[CommitFacts] = []
+    unsafe_property: str | None = None
 
     @property
     def counts(self) -> Counts:

@@ -29,6 +29,7 @@ GROUPING = {
     "idempotent": "boolean",
     "twice_in_final_log": "boolean",
     "unreadable": "boolean",
+    "group": "string",
 }
 ITEM = RUN | PUBLIC | GROUPING
 

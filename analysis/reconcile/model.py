@@ -107,13 +107,49 @@ class AbortedReads(msgspec.Struct, frozen=True, kw_only=True):
     first: dict[str, Any]
 
 
+class CommitItem(msgspec.Struct, frozen=True, kw_only=True):
+    """One item of a kind of lost commits, as anomalies/ has it.
+
+    The commit `commit` of `offset`, sent at `sent_ns`, was acked or served at `at_ns`. After that the
+    broker `broker` served `served_offset` under `leader_epoch` of the partition `offsets_partition` of
+    `__consumer_offsets`; null: nothing. It was asked at `asked_ns`.
+    """
+
+    commit: int
+    offset: int
+    sent_ns: int
+    at_ns: int
+    served_offset: int | None = None
+    served_commit: int | None = None
+    broker: int
+    leader_epoch: int
+    offsets_partition: int
+    asked_ns: int
+
+
+class LostCommits(msgspec.Struct, frozen=True, kw_only=True):
+    """Items of one kind, group and partition that show a loss under one leader epoch of the coordinator's partition.
+
+    `first` and `last` are those that were acked, or served, first and last.
+    """
+
+    kind: str
+    group: str
+    topic: str
+    partition: int
+    count: int
+    first: CommitItem
+    last: CommitItem
+
+
 class Reconciliation(msgspec.Struct, frozen=True, kw_only=True):
     """All results of reconciling a run.
 
     `unknown` says, per kind, why it could not be judged, or not everywhere: what was found of it is
     certain, what was not found proves nothing. `anomalies` have examples, which are only shown.
-    `lost`, `regressions`, `vanished`, `duplicates` and `aborted_reads` stand for every item.
-    `gaps`: the parts of the record that are not as the run left them.
+    `lost`, `regressions`, `vanished`, `duplicates`, `aborted_reads` and `commits` stand for every item.
+    `gaps`: the parts of the record that are not as the run left them. `acked_commits`: rows of commits
+    that were acked.
     """
 
     counts: Counts
@@ -125,3 +161,5 @@ class Reconciliation(msgspec.Struct, frozen=True, kw_only=True):
     gaps: tuple[Gap, ...] = ()
     duplicates: list[Duplicates] = []
     aborted_reads: list[AbortedReads] = []
+    commits: list[LostCommits] = []
+    acked_commits: int = 0

@@ -19,6 +19,8 @@ from pyspark.sql import functions as F
 
 from analysis.reconcile import (
     aborted_read,
+    commit_back,
+    commit_lost,
     damaged,
     dirty_order,
     duplicate,
@@ -62,6 +64,8 @@ KINDS = (
     hw_regression,
     replica_divergence,
     damaged,
+    commit_lost,
+    commit_back,
 )
 
 
@@ -169,6 +173,8 @@ def _reconcile_runs(
             gaps=one.gaps,
             duplicates=summary.duplicates,
             aborted_reads=summary.aborted_reads,
+            commits=summary.commits,
+            acked_commits=sum(each.rows for each in one.commits if each.status == "acked"),
         )
         for one, summary in zip(facts, summaries, strict=True)
     ]
@@ -204,6 +210,7 @@ def _items(
 ) -> list[DataFrame | None]:
     """Return the items of the kinds that look at rows one by one, as far as they are `possible`."""
     found = [damaged.items(tables, runs), poll_back.items(tables, runs)]
+    found += [commit_lost.items(spark, tables, runs), commit_back.items(spark, tables, runs)]
     if ruling_out.HIGH_WATERMARKS in possible:
         found.append(hw_regression.items(tables, runs))
     if ruling_out.REPLICAS in possible:

@@ -9,8 +9,17 @@ import msgspec
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from analysis.reconcile import aborted_read, duplicate, hw_regression, lost, replica_divergence, vanished
-from analysis.reconcile.model import AbortedReads, Duplicates, HwRegression, LostRange, VanishedRange
+from analysis.reconcile import (
+    aborted_read,
+    commit_back,
+    commit_lost,
+    duplicate,
+    hw_regression,
+    lost,
+    replica_divergence,
+    vanished,
+)
+from analysis.reconcile.model import AbortedReads, Duplicates, HwRegression, LostCommits, LostRange, VanishedRange
 from ebbtide.record.verdict import AnomalyCount
 
 EXAMPLES_MAX = 20
@@ -39,6 +48,7 @@ class AnomalySummary(msgspec.Struct, frozen=True, kw_only=True):
     vanished: list[VanishedRange] = []
     duplicates: list[Duplicates] = []
     aborted_reads: list[AbortedReads] = []
+    commits: list[LostCommits] = []
 
 
 class _Example(msgspec.Struct, frozen=True):
@@ -65,8 +75,10 @@ _SECTIONS: dict[str, type[msgspec.Struct]] = {
     "vanished": VanishedRange,
     "duplicate": Duplicates,
     "aborted": AbortedReads,
+    "commits": LostCommits,
 }
 _VANISHED = (vanished.KIND, replica_divergence.KIND)
+_COMMITS = (commit_lost.KIND, commit_back.KIND)
 
 
 def summarize(items: DataFrame, runs: int) -> list[AnomalySummary]:
@@ -93,6 +105,8 @@ def summarize(items: DataFrame, runs: int) -> list[AnomalySummary]:
         sections["duplicate"] = _with_first(items, duplicate.KIND, "idempotent", "twice_in_final_log", "unreadable")
     if aborted_read.KIND in kinds:
         sections["aborted"] = _with_first(items, aborted_read.KIND)
+    if not kinds.isdisjoint(_COMMITS):
+        sections["commits"] = _lost_commits(items)
     union = reduce(
         DataFrame.union,
         [
@@ -113,6 +127,7 @@ def summarize(items: DataFrame, runs: int) -> list[AnomalySummary]:
             vanished=sorted(one["vanished"], key=lambda one: (one.topic, one.partition, one.first_offset, one.kind)),
             duplicates=sorted(map(_as_shown, one["duplicate"]), key=_place),
             aborted_reads=sorted(map(_as_shown, one["aborted"]), key=_place),
+            commits=sorted(one["commits"], key=lambda one: (one.topic, one.partition, one.group, one.first.at_ns)),
         )
         for of_run, one in zip(counts, found, strict=True)
     ]
@@ -175,6 +190,34 @@ def _with_first(items: DataFrame, kind: str, *by: str) -> DataFrame:
         items.where(F.col("kind") == kind)
         .groupBy(*_PARTITION, *by)
         .agg(F.count("*").alias("count"), first.alias("first"))
+    )
+
+
+def _lost_commits(items: DataFrame) -> DataFrame:
+    """Group lost commits by group, partition, and the leader epoch under which they were missing."""
+    numbers = ("commit", "sent_ns")
+    of_answer = {
+        "served_offset": "offset",
+        "served_commit": "commit",
+        "broker": "broker",
+        "leader_epoch": "leader_epoch",
+        "offsets_partition": "offsets_partition",
+        "asked_ns": "asked_ns",
+    }
+    one = F.struct(
+        "at_ns",
+        *(F.get_json_object("details", f"$.{name}").cast("bigint").alias(name) for name in numbers),
+        "offset",
+        *(
+            F.get_json_object("details", f"$.served.{name}").cast("bigint").alias(alias)
+            for alias, name in of_answer.items()
+        ),
+    )
+    return (
+        items.where(F.col("kind").isin(*_COMMITS))
+        .groupBy(*_PARTITION, "kind", "group", "leader_epoch")
+        .agg(F.count("*").alias("count"), F.min(one).alias("first"), F.max(one).alias("last"))
+        .drop("leader_epoch")
     )
 
 

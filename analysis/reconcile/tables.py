@@ -103,10 +103,11 @@ class RecordTables(msgspec.Struct, frozen=True, kw_only=True):
     partitions: DataFrame | None
     configs: DataFrame | None
     replicas: DataFrame | None
+    commits: DataFrame | None = None
     untold: Mapping[str, frozenset[str]] = {}
 
 
-_READ = ("sends", "polls", "watermarks", "partitions", "configs", "replicas")
+_READ = ("sends", "polls", "watermarks", "partitions", "configs", "replicas", "commits")
 
 
 def load(spark: SparkSession, runs: Sequence[RunFiles]) -> RecordTables:

@@ -1,4 +1,4 @@
-"""Converts journals into the tables sends, polls, watermarks and described.
+"""Converts journals into the tables sends, polls, watermarks, described and commits.
 
 It also writes clients/. It works on whatever a run left behind, also after a killed harness. A table appears whole or
 not at all, its journal is removed only after that, and converting again changes nothing. The bytes of a torn tail are
@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ebbtide.errors import HarnessError
+from ebbtide.journal.commits import Commit, CommitAnswer, unpack_commits
 from ebbtide.journal.descriptions import unpack_described
 from ebbtide.journal.file import JournalHeader, JournalReader
 from ebbtide.journal.frames import (
@@ -42,14 +43,20 @@ from ebbtide.journal.outcomes import UNRESOLVED
 from ebbtide.journal.spans import Spans
 from ebbtide.record.clients import TxnOutcome, write_client_events
 from ebbtide.record.files import JOURNAL_DIR, new_file, own_folder
-from ebbtide.record.tables import DESCRIBED, POLLS, SENDS, WATERMARKS
+from ebbtide.record.tables import COMMITS, DESCRIBED, POLLS, SENDS, WATERMARKS
 from ebbtide.untrusted.values import decoding
 
 JOURNAL_SUFFIX = ".journal"
 ROW_GROUP_ROWS = 100_000
 
-_SCHEMAS = {"sends": SENDS, "polls": POLLS, "watermarks": WATERMARKS, "described": DESCRIBED}
-_TABLE_OF_NAME = {"producer": "sends", "consumer": "polls", "sampler": "watermarks", "describer": "described"}
+_SCHEMAS = {"sends": SENDS, "polls": POLLS, "watermarks": WATERMARKS, "described": DESCRIBED, "commits": COMMITS}
+_TABLE_OF_NAME = {
+    "producer": "sends",
+    "consumer": "polls",
+    "sampler": "watermarks",
+    "describer": "described",
+    "commits": "commits",
+}
 
 Columns = dict[str, list[object]]
 
@@ -111,6 +118,7 @@ def _rows_of(table: str, reader: JournalReader) -> Iterator[Columns]:
         "polls": _rows_of_polls,
         "watermarks": _rows_of_watermarks,
         "described": _rows_of_described,
+        "commits": _rows_of_commits,
     }
     return convert[table](reader.header, reader)
 
@@ -271,6 +279,29 @@ def _rows_of_described(header: JournalHeader, reader: JournalReader) -> Iterator
         rows = unpack_described(kind, payload)
         columns: Columns = {name: [getattr(row, name) for row in rows] for name in DESCRIBED.names if name != "topic"}
         yield {**columns, "topic": [header.topics[row.topic] for row in rows]}
+
+
+def _rows_of_commits(header: JournalHeader, reader: JournalReader) -> Iterator[Columns]:
+    """Return a row for each partition of each commit, and for each answer of a coordinator.
+
+    A commit without an answer is unknown.
+    """
+    answers: dict[int, CommitAnswer] = {}
+    for kind, payload in reader.frames():
+        answers |= {one.commit: one for one in unpack_commits(kind, payload) if isinstance(one, CommitAnswer)}
+    for kind, payload in reader.frames():
+        columns: Columns = {name: [] for name in COMMITS.names}
+        for one in unpack_commits(kind, payload):
+            if isinstance(one, CommitAnswer):
+                continue
+            row: dict[str, object] = {name: getattr(one, name, None) for name in COMMITS.names}
+            row["topic"] = header.topics[one.topic]
+            if isinstance(one, Commit):
+                answer = answers.get(one.commit, CommitAnswer(commit=one.commit, status="unknown", error=UNRESOLVED))
+                row |= {"status": answer.status, "error": answer.error, "done_ns": answer.done_ns}
+            for name, column in columns.items():
+                column.append(row[name])
+        yield columns
 
 
 def _nullable(numbers: Iterable[int]) -> list[object]:

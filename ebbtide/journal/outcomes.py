@@ -33,7 +33,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     why: str
 
 
-def _table(text: str) -> tuple[Row, ...]:
+def outcome_table(text: str) -> tuple[Row, ...]:
     """Return the rows from `name | code or - | outcome | why` lines."""
     rows = []
     for line in text.strip().splitlines():
@@ -49,7 +49,7 @@ def _table(text: str) -> tuple[Row, ...]:
     return tuple(rows)
 
 
-TABLE = _table("""
+TABLE = outcome_table("""
 NONE | 0 | acked | The broker said yes; with acks=0 it only means that the client wrote the request to its socket.
 DUPLICATE_SEQUENCE_NUMBER | 46 | unknown | An earlier attempt was appended, but the answer does not say at which offset.
 NOT_ENOUGH_REPLICAS | 19 | failed | The leader checks the ISR against min.insync.replicas before it appends.

@@ -79,6 +79,10 @@ class RecordedRun(msgspec.Struct, frozen=True, kw_only=True):
         """Return one row per partition and answer of a broker to DescribeTopicPartitions."""
         return self._table("described")
 
+    def commits(self) -> pa.Table:
+        """Return one row per partition of a group's commit, and per answer of a coordinator."""
+        return self._table("commits")
+
     def partitions(self) -> pa.Table:
         """Return one row per state of a partition, from the metadata log."""
         return self._table("partitions")

@@ -141,6 +141,26 @@ control bool
 timestamp_ms int64
 """)
 
+COMMITS = _schema("""
+group string
+topic string
+partition int32
+commit int64?
+offset int64?
+consumer int32?
+broker int32?
+offsets_partition int32
+status string
+error string?
+asked_ns int64
+done_ns int64?
+""")
+"""A commit of a group's offset (`status` acked, failed or unknown), or an answer of the coordinator (served).
+
+`commit` is unique in a run: a commit carries it as its metadata, and an answer shows it. Null in an answer: the group
+has no offset (`offset` null too), or one that no journal has.
+"""
+
 ANOMALY_SCHEMA = _schema("""
 kind string?
 topic string?
@@ -168,6 +188,7 @@ TABLES: dict[str, pa.Schema] = {
     "brokers": BROKERS,
     "configs": CONFIGS,
     "replicas": REPLICAS,
+    "commits": COMMITS,
 }
 
 

@@ -41,6 +41,8 @@ KINDS = (
     "hw-regression",
     "replica-divergence",
     "damaged",
+    "commit-lost",
+    "commit-back",
 )
 """The kinds of anomaly, as in `analysis.reconcile`, whose import needs Spark."""
 
@@ -145,6 +147,26 @@ class Regression(msgspec.Struct, frozen=True, kw_only=True):
     election: RecordedElection | None = None
 
 
+class CommitLoss(msgspec.Struct, frozen=True, kw_only=True):
+    """Commits of one group and partition that it did not get back, by one election of its coordinator's partition.
+
+    - `kind`: commit-lost or commit-back.
+    - `offset` is the last of the committed offsets, `served` what the coordinator said then; null: nothing.
+    - `election` is one of the partition `offsets_partition` of `__consumer_offsets`.
+    """
+
+    kind: str
+    group: str
+    topic: str
+    partition: int
+    count: int
+    offset: int
+    served: int | None = None
+    offsets_partition: int
+    cause: Cause
+    election: RecordedElection | None = None
+
+
 class Outage(msgspec.Struct, frozen=True, kw_only=True):
     """How long one kind of service was missing on one partition, in seconds.
 
@@ -201,6 +223,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     anomalies: list[AnomalyCount] = []
     losses: list[Loss] = []
     regressions: list[Regression] = []
+    commits: list[CommitLoss] = []
     unavailable: list[Unavailability] = []
     properties: list[PropertyResult] = []
     coverage: dict[str, int] = {}

@@ -135,8 +135,9 @@ class ConsumerSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """One consumer process that reads new records as they come.
 
     It is assigned to all partitions of its topics, or is a member of `group`. The member leaves its
-    group after every `leave_every` records and joins it again. `auto_offset_reset` says where it continues when
-    its position is no longer in the log; `none` is as near as possible.
+    group after every `leave_every` records and joins it again. It commits after every `commit_every` records, and the
+    record then has its commits; None: the client commits by itself, unrecorded. `auto_offset_reset` says where it
+    continues when its position is no longer in the log; `none` is as near as possible.
     """
 
     id: int
@@ -144,6 +145,7 @@ class ConsumerSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     isolation: Isolation = "read_uncommitted"
     group: str | None = None
     leave_every: int | None = None
+    commit_every: int | None = None
     max_rate_per_s: float | None = None
     auto_offset_reset: OffsetReset = "none"
 
@@ -153,7 +155,8 @@ class LossExpectation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 
     `cause` is the only cause allowed. `acks` says the same of the records sent with each acks, committed or not. That
     includes acks=0, whose records no broker acks: those that the final read lacks are lost.
-    `none_on` names topics that lose no committed record, while others may.
+    `none_on` names topics that lose no committed record, while others may. `commits`: acked commits of groups' offsets
+    that their group does not get back.
     """
 
     committed: Expected = "any"
@@ -162,6 +165,7 @@ class LossExpectation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     cause: AllowedCause | None = None
     at_least: int | None = None
     none_on: tuple[str, ...] = ()
+    commits: Expected = "any"
 
 
 class TimeBounds(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -24,6 +24,7 @@ PARTITION_EPOCH = "partition-epoch-rises-by-one"
 LEADER_EPOCH = "leader-epoch-rises-by-one"
 METADATA_KEPT = "metadata-log-keeps-what-it-committed"
 WITNESS_AGREES = "witness-agrees"
+COMMITS_KEPT = "no-acked-commit-lost-unless-allowed"
 
 PROPERTY_NAMES = (
     NO_COMMITTED_LOSS,
@@ -45,4 +46,7 @@ PROPERTY_NAMES = (
     LEADER_EPOCH,
     METADATA_KEPT,
 )
-"""The properties of every verdict; `WITNESS_AGREES` is added only where the run had a witness."""
+"""The properties of every verdict.
+
+`WITNESS_AGREES` is added only where the run had a witness, `COMMITS_KEPT` only where the record has groups' commits.
+"""

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 import msgspec
 
 from ebbtide.errors import UsageError
+from ebbtide.scenario.group_offsets import OFFSETS_TOPIC
 from ebbtide.scenario.parts import Parts, StepPart, TablePart
 from ebbtide.scenario.roles import ConfigResource, Role
 from ebbtide.scenario.words import PartitionName
@@ -88,11 +89,13 @@ def validate_partition(parts: Parts, partition: PartitionName, where: str) -> It
 
 
 def validate_role(parts: Parts, role: Role, where: str, names: EarlierNames, *, clients: bool) -> Iterator[UsageError]:
-    """Report a role whose partition, broker or step does not exist.
+    """Report a role whose partition, group, broker or step does not exist.
 
     `clients` says whether the role may mean clients. `names` are those of earlier steps.
     """
-    if role.partition is not None:
+    if role.kind == "coordinator":
+        yield from _validate_coordinator(parts, str(role.argument), where)
+    elif role.partition is not None:
         yield from validate_partition(parts, role.partition, where)
     elif role.broker is not None:
         yield from limit(where, role.broker, 1, parts.brokers)
@@ -101,6 +104,28 @@ def validate_role(parts: Parts, role: Role, where: str, names: EarlierNames, *, 
         yield UsageError("no earlier step of that name", where=where, got=repr(role.argument), allowed=allowed)
     elif role.kind == "clients" and not clients:
         yield UsageError("clients cannot be a target", where=where, got=repr(role), allowed="a role of brokers")
+
+
+def _validate_coordinator(parts: Parts, group: str, where: str) -> Iterator[UsageError]:
+    """A group that no consumer of the scenario is in, or whose topic the scenario does not have."""
+    consumers = parts.consumers or ()
+    groups = sorted({str(one.get("group")) for one in consumers if one is not None and one.get("group") is not None})
+    are_read = None not in consumers and all("group" not in one.unread for one in consumers if one is not None)
+    if group not in groups and parts.consumers is not None and are_read:
+        allowed = ", ".join(groups) + bracketed_suggestion(group, groups) if groups else "none: no consumer has a group"
+        yield UsageError("no group of that name", where=where, got=repr(group), allowed=allowed)
+    elif parts.topics and OFFSETS_TOPIC not in parts.topics:
+        yield without_offsets_topic(where, f"coordinator({group})")
+
+
+def without_offsets_topic(where: str, got: str) -> UsageError:
+    """Return the error for a scenario that uses `__consumer_offsets` and does not say how it is replicated."""
+    return UsageError(
+        f"the scenario does not say how {OFFSETS_TOPIC} is replicated",
+        where=where,
+        got=got,
+        allowed=f"[topics.{OFFSETS_TOPIC}] with replication_factor and min_isr",
+    )
 
 
 def validate_resource(parts: Parts, resource: ConfigResource, where: str, names: EarlierNames) -> Iterator[UsageError]:

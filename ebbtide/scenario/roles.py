@@ -3,6 +3,7 @@
 `leader(t-0)`, `followers(t-0)` (the replicas that do not lead, alive or not), `isr(t-0)`, `elr(t-0)`,
 `replicas(t-0)`, `last-known-leader(t-0)`, `last-known-elr(t-0)` (as KIP-966's text has it, on every
 release), `longest-log(t-0)` (the replica whose log ends last on its volume, alive or not),
+`coordinator(GROUP)` (the leader of the group's partition of `__consumer_offsets`),
 `controller` (the active one), `controllers`, `brokers`, `broker(2)`, `clients`, and `step(NAME)`: the
 nodes that an earlier step of this name acted on.
 """
@@ -12,6 +13,7 @@ from __future__ import annotations
 import re
 
 from ebbtide.errors import UsageError
+from ebbtide.scenario.group_offsets import OFFSETS_PARTITION, OFFSETS_TOPIC
 from ebbtide.scenario.words import ParsedText, PartitionName, whole_number
 from ebbtide.suggestions import bracketed_suggestion
 
@@ -28,6 +30,7 @@ PARTITION_ROLES = (
 PLAIN_ROLES = ("controller", "controllers", "brokers", "clients")
 ROLE_FORMS = (
     *(f"{kind}(TOPIC-PARTITION)" for kind in PARTITION_ROLES),
+    "coordinator(GROUP)",
     "broker(ID)",
     "step(NAME)",
     *PLAIN_ROLES,
@@ -58,8 +61,9 @@ _FORM = re.compile(r"([a-z-]+)(?:\(([^()]+)\))?")
 class Role(ParsedText):
     """A parsed role; `argument` is the text in its brackets.
 
-    The text is a partition, broker id or step name. `partition` and `broker` are the parsed
-    argument; None if the role does not name a partition or broker.
+    The text is a partition, group, broker id or step name. `partition` and `broker` are the parsed
+    argument; None if the role does not name a partition or broker. A coordinator's partition is that
+    of its group in `__consumer_offsets`.
     """
 
     __slots__ = ("argument", "broker", "kind", "partition")
@@ -70,7 +74,7 @@ class Role(ParsedText):
         super().__init__(text)
         match = _FORM.fullmatch(text.strip())
         kind, argument = (match[1], match[2]) if match else (text, None)
-        wants_argument = (*PARTITION_ROLES, "broker", "step")
+        wants_argument = (*PARTITION_ROLES, "coordinator", "broker", "step")
         known = kind in PLAIN_ROLES if argument is None else kind in wants_argument
         self.kind: str = kind
         self.argument: str | None = argument
@@ -80,6 +84,8 @@ class Role(ParsedText):
             near = bracketed_suggestion(kind, forms, shown=forms)
             raise UsageError("unknown role", got=repr(text), allowed=", ".join(ROLE_FORMS) + near)
         self.partition = PartitionName(str(argument)) if kind in PARTITION_ROLES else None
+        if kind == "coordinator":
+            self.partition = PartitionName(f"{OFFSETS_TOPIC}-{OFFSETS_PARTITION}")
 
     @classmethod
     def of_broker(cls, broker: int) -> Role:
@@ -136,9 +142,15 @@ def overlap(one: Role, other: Role) -> bool:
 
     False where only the run can tell, as for `leader(t-0)` and `leader(t-1)`.
     """
+    one, other = _as_leader(one), _as_leader(other)
     if one == other:
         return True
     kinds = {one.kind, other.kind}
     if "brokers" in kinds:
         return kinds.isdisjoint(_NO_BROKERS)
     return kinds == {"controller", "controllers"} or (one.argument == other.argument and kinds in _SHARE_A_REPLICA)
+
+
+def _as_leader(role: Role) -> Role:
+    """Return the leader that a coordinator is; any other role as it is."""
+    return Role(f"leader({role.partition})") if role.kind == "coordinator" else role

@@ -13,6 +13,7 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
 from ebbtide.errors import UsageError
 from ebbtide.releases.known_releases import parse_version
+from ebbtide.scenario.group_offsets import OFFSETS_TOPIC
 from ebbtide.scenario.model import ClusterSpec
 from ebbtide.scenario.parts import MAX_BROKERS, Parts, StepPart, TablePart
 from ebbtide.scenario.references import EarlierNames, limit, limit_field, put_at
@@ -112,6 +113,8 @@ def _topics(parts: Parts) -> Iterator[UsageError]:
 def validate_topic(name: str, topic: TablePart, where: str, brokers: int) -> Iterator[UsageError]:
     """Report what is impossible for a topic on a cluster of so many brokers."""
     yield from validate_topic_name(name, where)
+    if name == OFFSETS_TOPIC:
+        yield from limit_field(where, topic, "partitions", 1, 1, why="Ebbtide's clusters keep all groups in one")
     yield from limit_field(where, topic, "partitions", 1, 100)
     yield from limit_field(where, topic, "replication_factor", 1, brokers, why="the number of brokers")
     yield from limit_field(where, topic, "min_isr", 1)

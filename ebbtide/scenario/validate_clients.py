@@ -6,8 +6,9 @@ import re
 from collections.abc import Iterator, Sequence
 
 from ebbtide.errors import UsageError
+from ebbtide.scenario.group_offsets import OFFSETS_TOPIC
 from ebbtide.scenario.parts import Parts, TablePart
-from ebbtide.scenario.references import limit, limit_field, validate_topic_exists
+from ebbtide.scenario.references import limit, limit_field, validate_topic_exists, without_offsets_topic
 from ebbtide.scenario.validate_libraries import validate_library
 
 PAYLOAD_BYTES_MAX = 1_048_000
@@ -50,14 +51,23 @@ def validate_clients(parts: Parts) -> Iterator[UsageError]:
             for at, topic in enumerate(consumer.elements("topics")):
                 if topic is not None:
                     yield from validate_topic_exists(parts, topic, f"{where}.topics[{at}]")
+                    yield from _refuse_offsets_topic(topic, f"{where}.topics[{at}]")
             yield from consumer.check(_validate_group, where)
             yield from consumer.check(_validate_leaving, where)
+            yield from consumer.check(_validate_committing, parts, where)
             yield from limit_field(where, consumer, "leave_every", 1)
+            yield from limit_field(where, consumer, "commit_every", 1)
             yield from limit_field(where, consumer, "max_rate_per_s", 1)
 
 
 def _validate_topic(parts: Parts, where: str, *, topic: str) -> Iterator[UsageError]:
     yield from validate_topic_exists(parts, topic, f"{where}.topic")
+    yield from _refuse_offsets_topic(topic, f"{where}.topic")
+
+
+def _refuse_offsets_topic(topic: str, where: str) -> Iterator[UsageError]:
+    if topic == OFFSETS_TOPIC:
+        yield UsageError("Kafka's own topic", where=where, got=repr(topic), allowed="a topic of the scenario's clients")
 
 
 def _validate_sending(where: str, *, count: int | None, rate_per_s: float | None) -> Iterator[UsageError]:
@@ -108,6 +118,19 @@ def _validate_leaving(where: str, *, leave_every: float | None, group: str | Non
             got=str(leave_every),
             allowed="group = 'NAME' beside it",
         )
+
+
+def _validate_committing(
+    parts: Parts, where: str, *, commit_every: int | None, group: str | None
+) -> Iterator[UsageError]:
+    where = f"{where}.commit_every"
+    if commit_every is None:
+        return
+    if group is None:
+        allowed = "group = 'NAME' beside it"
+        yield UsageError("only a member of a group can commit", where=where, got=str(commit_every), allowed=allowed)
+    elif parts.topics and OFFSETS_TOPIC not in parts.topics:
+        yield without_offsets_topic(where, str(commit_every))
 
 
 def _validate_ids(kind: str, clients: Sequence[TablePart | None]) -> Iterator[UsageError]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import combinations
 
 from ebbtide.errors import UsageError
+from ebbtide.scenario.group_offsets import OFFSETS_TOPIC
 from ebbtide.scenario.parts import Parts
 from ebbtide.scenario.roles import Role, overlap
 from ebbtide.suggestions import bracketed_suggestion
@@ -46,7 +47,7 @@ def validate_deleted_topic(parts: Parts, topic: str, where: str) -> Iterator[Usa
     """A topic that clients use: what of its records is lost could not be judged."""
     read = {name for one in parts.consumers or () if one is not None for name in one.elements("topics")}
     written = {one.get("topic") for one in parts.producers or () if one is not None}
-    if topic in read | written:
+    if topic in read | written | {OFFSETS_TOPIC}:
         yield UsageError(
             "a topic that clients use", where=where, got=repr(topic), allowed="one without producers and consumers"
         )

@@ -135,7 +135,7 @@ class ClusterView:
         if role.partition is None or state is None:
             return ()
         match role.kind:
-            case "leader":
+            case "leader" | "coordinator":
                 return () if state.leader < 0 else (state.leader,)
             case "followers":
                 return tuple(one for one in state.replicas if one != state.leader)

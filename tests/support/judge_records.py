@@ -14,7 +14,15 @@ import pyarrow.parquet as pq
 
 from analysis.evidence.report import ControllerLog, TimelineReport, save
 from analysis.judging.one_record import verdict_of
-from analysis.reconcile.model import AbortedReads, Duplicates, HwRegression, LostRange, Reconciliation, VanishedRange
+from analysis.reconcile.model import (
+    AbortedReads,
+    Duplicates,
+    HwRegression,
+    LostCommits,
+    LostRange,
+    Reconciliation,
+    VanishedRange,
+)
 from ebbtide.record.manifest import Manifest, TopicSetup, Topology, write_manifest
 from ebbtide.record.steps import StepEntry, write_steps
 from ebbtide.record.tables import TABLES
@@ -59,6 +67,8 @@ class Story:
         self.vanished: list[VanishedRange] = []
         self.duplicates: list[Duplicates] = []
         self.aborted_reads: list[AbortedReads] = []
+        self.commits: list[LostCommits] = []
+        self.acked_commits = 0
         self.anomalies: list[AnomalyCount] = []
         self.unknown: dict[str, str] = {}
         self.counts = Counts(sends=1000, acked=1000, polls=2000)
@@ -294,6 +304,8 @@ class Story:
             vanished=self.vanished,
             duplicates=self.duplicates,
             aborted_reads=self.aborted_reads,
+            commits=self.commits,
+            acked_commits=self.acked_commits,
         )
         verdict = verdict_of(self.record, self.manifest, reconciliation)
         assert verdict.coverage.keys() <= FACTS.keys()

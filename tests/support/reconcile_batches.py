@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 from reconcile_histories import History, Row, Setup
 from reconcile_oracle import Item, anomalies, committed_lost, unnamed_drops
+from reconcile_oracle_commits import OFFSETS_TOPIC
 from reconcile_oracle_groups import groups, groups_of
 from records import FINAL_CONSUMER, RecordBuilder
 
@@ -27,6 +28,8 @@ from analysis.reconcile.model import Reconciliation
 from ebbtide.record.tables import TABLES
 
 ANCHOR = "anchor"
+COORDINATORS = ((1, 0), (2, 30), (1, 45))
+"""The brokers that coordinate every group, and since when."""
 _VALUES_OF_A_TOPIC = 1_000
 _REDUCING_S_MAX = 90.0
 _CANDIDATES_MAX = 400
@@ -56,7 +59,9 @@ def compare(spark: SparkSession, folder: Path, histories: Sequence[History]) -> 
         tables = {table: _by_topic(rows) for table, rows in run.tables.items()}
         assert stored[ANCHOR] == [], "what agrees in everything has no anomaly"
         for place, number in enumerate(by_setup[setup]):
-            of_topic = {table: [*rows[ANCHOR], *rows[f"h{place}"]] for table, rows in tables.items()}
+            of_topic = {
+                table: [*rows[ANCHOR], *rows[OFFSETS_TOPIC], *rows[f"h{place}"]] for table, rows in tables.items()
+            }
             compared[number] = _compare_run(run, of_topic, stored[f"h{place}"], found, histories[number], f"h{place}")
     return [compared[number] for number in range(len(histories))]
 
@@ -104,6 +109,8 @@ def _run(setup: Setup, histories: Sequence[History]) -> RecordBuilder:
     """A run with each history as a topic, `h0` and so on."""
     run = RecordBuilder(status=setup.status, final_consumer=FINAL_CONSUMER if setup.final_read else None)
     run.producer(1, idempotent=setup.idempotent, transactional=setup.transactional).empty(*TABLES)
+    for epoch, (broker, at_ns) in enumerate(COORDINATORS):
+        run.coordinated_by(broker, epoch=epoch, at_ns=at_ns)
     run.on(ANCHOR).acked(1, 2, at=0).read(1, 2, at=0, leader_epoch=0)
     if setup.transactions:
         run.send(3, at=2, txn=1, txn_outcome="committed").read(3, at=2, leader_epoch=0)

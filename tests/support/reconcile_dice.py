@@ -216,6 +216,26 @@ def _evidence(dice: Dice, builder: RecordBuilder) -> None:
         builder.led_by(dice.choice([-1, 1, 2, 3]), epoch=epoch, at_ns=dice.randint(1, 40))
 
 
+def _commits(dice: Dice, builder: RecordBuilder) -> None:
+    """Add commits of a group, and answers of coordinators, some of which led no more."""
+    commits = {number: dice.randint(1, 3) for number in dice.numbers_between(1, 5)}
+    for number, offset in commits.items():
+        asked = dice.randint(1, 60)
+        status = dice.choice(["acked", "acked", "acked", "unknown", "failed"])
+        done = dice.maybe(asked + dice.randint(0, 10))
+        builder.commit(number, offset, status=status, asked_ns=asked, done_ns=done)
+    for _ in range(dice.randint(0, 5)):
+        asked = dice.randint(1, 80)
+        served = dice.choice([None, None, 9, *commits])
+        builder.answer(
+            None if served == 9 else served,
+            None if served is None else commits.get(served, 7),
+            broker=dice.choice([1, 1, 2]),
+            asked_ns=asked,
+            done_ns=asked + dice.randint(0, 5),
+        )
+
+
 def run(dice: Dice) -> RecordBuilder:
     """One run, with a history a topic."""
     builder = RecordBuilder(
@@ -226,6 +246,8 @@ def run(dice: Dice) -> RecordBuilder:
     final_isolation = dice.choice(["read_uncommitted", "read_uncommitted", "read_committed"])
     builder.producer(1, idempotent=dice.random() < 0.5, transactional=transactions and dice.random() < 0.5)
     builder.empty(*TABLES)
+    for epoch, (broker, at_ns) in enumerate(((1, 0), (2, 30), (1, 45))):
+        builder.coordinated_by(broker, epoch=epoch, at_ns=at_ns)
     moves = dice.random() < 0.5
     for topic in range(TOPICS):
         builder.on(f"topic-{topic}", base=topic * 100)
@@ -245,6 +267,8 @@ def run(dice: Dice) -> RecordBuilder:
         _elections(dice, builder)
         if dice.random() < 0.5:
             _acked_alone(dice, builder)
+        if dice.random() < 0.5:
+            _commits(dice, builder)
         if dice.random() < 0.1:
             builder.not_in_final_read()
     return builder.in_order()

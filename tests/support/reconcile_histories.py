@@ -340,6 +340,40 @@ def _draw_compaction(d: Draws, b: RecordBuilder, setup: Setup) -> None:
     b.compacted()
 
 
+def _draw_commits(d: Draws, b: RecordBuilder, setup: Setup) -> None:
+    """Draw commits of few groups, and answers of three coordinators in turn, some of which led no more.
+
+    Times are few, so that commits and questions overlap.
+    """
+    for group in ("g", "h"):
+        partition = d.number(0, 1)
+        commits = {number: d.number(1, 3) for number in d.numbers_between(1, 5)}
+        for number, offset in commits.items():
+            asked_ns = d.number(1, 60)
+            b.commit(
+                number,
+                offset,
+                status=d.one_of("acked", "acked", "acked", "unknown", "failed"),
+                group=group,
+                partition=partition,
+                asked_ns=asked_ns,
+                done_ns=d.maybe(asked_ns + d.number(0, 10)),
+            )
+        for _ in range(d.number(0, 5)):
+            asked_ns = d.number(1, 80)
+            served = d.one_of(None, 9, *commits)
+            offset = None if served is None else commits.get(served, 7)
+            b.answer(
+                None if served == 9 else served,
+                offset,
+                broker=d.one_of(1, 1, 2),
+                group=group,
+                partition=partition,
+                asked_ns=asked_ns,
+                done_ns=asked_ns + d.number(0, 5),
+            )
+
+
 PARTS: dict[Part, int] = {
     _sends: 80,
     _polls: 90,
@@ -351,5 +385,6 @@ PARTS: dict[Part, int] = {
     _draw_ends: 50,
     _left_out: 10,
     _draw_compaction: 7,
+    _draw_commits: 50,
 }
 """How many of a hundred histories have each."""

@@ -1,7 +1,6 @@
 """The counting rules a second time, in plain Python over rows, for tests only.
 
-They are slow and straightforward. Written from the rules' sentences, not from the Spark code; it shares nothing with
-it but the shape of what it finds.
+They are slow and straightforward. Written from the rules' sentences, not from the Spark code, whose shape they share.
 """
 
 from __future__ import annotations
@@ -11,6 +10,7 @@ from collections import defaultdict
 from itertools import pairwise
 from typing import Any
 
+from reconcile_oracle_commits import lost_commit_items
 from reconcile_oracle_run import clock_went_back, compacted_topics, has_transactions
 
 from analysis.reconcile.model import HwRegression
@@ -36,6 +36,7 @@ def anomalies(tables: dict[str, list[Row]], manifest: Manifest) -> list[Item]:
         *_poll_skips(tables, manifest),
         *_poll_backs(tables),
         *_damaged_items(tables),
+        *lost_commit_items(tables, manifest),
     ]
     return sorted(items, key=repr)
 

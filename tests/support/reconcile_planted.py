@@ -29,6 +29,10 @@ def healthy_history(builder: RecordBuilder, records: int = _HEALTHY) -> RecordBu
     builder.led_by(1, epoch=0)
     for broker in (1, 2, 3):
         builder.replica(broker, *values).checkpoint(broker, records + 100)
+    # Commits in turn, one set back, one without an outcome that was applied and one that was not.
+    for commit, offset, status in ((1, 5, "acked"), (2, 9, "acked"), (3, 4, "acked"), (4, 7, "unknown")):
+        builder.commit(commit, offset, status=status).answer(commit, offset)
+    builder.commit(5, 8, status="unknown").answer(4, 7).commit(6, 20, status="failed").answer(4, 7)
     return builder.served(1).served(records)
 
 
@@ -114,6 +118,23 @@ def _plant_damaged(b: RecordBuilder, n: int) -> Planted:
     return {"damaged": n}
 
 
+def _plant_lost_commits(b: RecordBuilder, n: int) -> Planted:
+    for number in range(n):
+        group = f"g{number}"
+        b.commit(1, 10, group=group).answer(1, 10, group=group)
+        b.commit(2, 20, group=group).answer(*((1, 10) if number % 2 else (None, None)), group=group)
+        b.commit(3, 30, group=group).answer(3, 30, group=group)
+    return {"commit-lost": n, "commit-back": (n + 1) // 2}
+
+
+def _plant_fallen_commits(b: RecordBuilder, n: int) -> Planted:
+    for number in range(n):
+        group = f"g{number}"
+        b.commit(1, 10, group=group).commit(2, 20, status="unknown", group=group)
+        b.answer(2, 20, group=group).answer(1, 10, group=group).answer(1, 10, group=group)
+    return {"commit-back": n}
+
+
 PLANTERS: tuple[Callable[[RecordBuilder, int], Planted], ...] = (
     lambda b, n: {},
     _plant_lost,
@@ -129,12 +150,14 @@ PLANTERS: tuple[Callable[[RecordBuilder, int], Planted], ...] = (
     _divergence,
     _divergence_of_a_batch_appended_twice,
     _plant_damaged,
+    _plant_lost_commits,
+    _plant_fallen_commits,
 )
 
 
 def planted_run(dice: random.Random) -> tuple[RecordBuilder, dict[str, Planted]]:
     """A run with a topic a planter, and what must be found on each topic."""
-    builder = RecordBuilder()
+    builder = RecordBuilder().coordinated_by(1)
     expected = {}
     for number, plant in enumerate(PLANTERS):
         topic = f"{number}{plant.__name__.strip('<>')}"

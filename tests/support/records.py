@@ -162,6 +162,34 @@ class RecordBuilder:
             self._add("replicas", row, columns)
         return self
 
+    def coordinated_by(self, broker: int, *, epoch: int = 0, at_ns: int = 0) -> Self:
+        """One metadata record that makes a broker the coordinator of every group."""
+        return self.led_by(broker, epoch=epoch, at_ns=at_ns, topic="__consumer_offsets")
+
+    def commit(self, commit: int, offset: int, *, status: str = "acked", **columns: Any) -> Self:
+        """One commit of the group `g`."""
+        row = {
+            "group": "g",
+            "commit": commit,
+            "offset": offset,
+            "consumer": 1,
+            "broker": None,
+            "offsets_partition": 0,
+            "status": status,
+            "error": None,
+            "asked_ns": self._tick(),
+            "done_ns": self._tick(),
+        }
+        return self._add("commits", row, columns)
+
+    def answer(self, commit: int | None, offset: int | None, *, broker: int = 1, **columns: Any) -> Self:
+        """One answer of a coordinator on the group `g`."""
+        return self.commit(
+            commit,  # type: ignore[arg-type]
+            offset,  # type: ignore[arg-type]
+            **{"status": "served", "consumer": None, "broker": broker, **columns},
+        )
+
     def compacted(self, topic: str | None = None) -> Self:
         """The cleanup policy of the topic, or of another, is compaction."""
         row = {

@@ -20,12 +20,14 @@ from analysis.judge.clauses.outcome_checks import (
     places_of,
 )
 from analysis.judge.history.evidence import Attribution, Evidence
-from ebbtide.record.verdict import Cause, Loss, RecordedElection, Regression
+from ebbtide.logs.segments import TopicPartition
+from ebbtide.record.verdict import Cause, CommitLoss, Loss, RecordedElection, Regression
 
 if TYPE_CHECKING:
     from analysis.reconcile.model import Reconciliation
 
 _TOLD_MAX = 20
+LOST, BACK = "commit-lost", "commit-back"
 _DIFFER = "offset at which replicas differ|offsets at which replicas differ"
 
 
@@ -126,8 +128,32 @@ def regressions_of(blamed: Sequence[AttributedAnomaly]) -> list[Regression]:
     ]
 
 
+def commit_losses_of(blamed: Sequence[AttributedAnomaly]) -> list[CommitLoss]:
+    """Return the lost and fallen commits whose cause is known."""
+    return [
+        CommitLoss(
+            kind=one.what["kind"],
+            group=one.what["group"],
+            topic=of.topic,
+            partition=of.partition,
+            count=one.count,
+            offset=one.what["offset"],
+            served=one.what["served"],
+            offsets_partition=one.partition,
+            cause=one.attribution.cause,
+            election=election_of(one.attribution),
+        )
+        for one in blamed
+        if one.attribution.cause is not None
+        for of in [TopicPartition.parse(one.what["of"])]
+    ]
+
+
 def reasons_of(
-    losses: Sequence[AttributedAnomaly], regressions: Sequence[AttributedAnomaly], vanished: Sequence[AttributedAnomaly]
+    losses: Sequence[AttributedAnomaly],
+    regressions: Sequence[AttributedAnomaly],
+    vanished: Sequence[AttributedAnomaly],
+    commits: Sequence[AttributedAnomaly] = (),
 ) -> list[str]:
     """Say each different cause in a sentence, with the partitions, the records and the elections.
 
@@ -139,12 +165,18 @@ def reasons_of(
         ("vanished record", [one for one in vanished if one.what["kind"] == READ]),
         (_DIFFER, [one for one in vanished if one.what["kind"] != READ]),
         ("HW regression|HW regressions", regressions),
+        ("commit that its group did not get back|commits that their group did not get back", _of(commits, LOST)),
+        ("committed offset that went back|committed offsets that went back", _of(commits, BACK)),
     ):
         for alike in group_alike(one for one in blamed if one.attribution.cause != "unexplained"):
             attribution, count = alike[0].attribution, sum(one.count for one in alike)
             reason = f"{attribution.cause or 'cause not known'}: {attribution.why}{elections_in_brackets(alike)}"
             told_.append(f"{places_of(alike)}, {_number_of(count, kind)}, {reason}")
     return told_[:_TOLD_MAX] + ([f"and {len(told_) - _TOLD_MAX} more"] if len(told_) > _TOLD_MAX else [])
+
+
+def _of(commits: Sequence[AttributedAnomaly], kind: str) -> list[AttributedAnomaly]:
+    return [one for one in commits if one.what["kind"] == kind]
 
 
 def _number_of(count: int, noun: str) -> str:

@@ -21,6 +21,7 @@ from analysis.judge.clauses.findings import Finding, unknown_finding
 from analysis.judge.clauses.hw_check import hw_frozen_below_min_isr
 from analysis.judge.clauses.outcome_checks import (
     AttributedAnomaly,
+    no_acked_commit_lost_unless_allowed,
     no_committed_loss_unless_allowed,
     no_hw_regression_unless_allowed,
     stale_join_rows,
@@ -37,6 +38,7 @@ from ebbtide.record.steps import StepEntry
 from ebbtide.record.verdict import PropertyResult
 from ebbtide.scenario.property_names import (
     API_AGREES,
+    COMMITS_KEPT,
     ELECTION_RECOVERING,
     ELR_BELOW_MIN_ISR,
     HW_FROZEN,
@@ -60,6 +62,7 @@ from ebbtide.scenario.property_names import (
 if TYPE_CHECKING:
     from analysis.reconcile.model import AbortedReads, Duplicates
 
+LOST_COMMITS = ("commit-lost", "commit-back")
 EVIDENCE_ROWS_MAX = 20
 """How many rows of evidence a property shows; the status counts all rows."""
 
@@ -84,7 +87,9 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     vanished: Sequence[AttributedAnomaly] = ()
     duplicates: Sequence[Duplicates] = ()
     aborted_reads: Sequence[AbortedReads] = ()
+    commits: Sequence[AttributedAnomaly] = ()
     acked: int = 0
+    acked_commits: int = 0
     failed: int = 0
     unknown_kinds: dict[str, str] = {}
     hw_observed: bool = False
@@ -228,6 +233,21 @@ WITNESS = _clause(
     parts=(WITNESS_DIR, "polls"),
 )
 """No clause of a KIP; checked only where the run had a witness."""
+
+
+COMMITS = _clause(
+    COMMITS_KEPT,
+    "KIP-966",
+    no_acked_commit_lost_unless_allowed,
+    lambda case: no_acked_commit_lost_unless_allowed(
+        case.commits,
+        acked=case.acked_commits,
+        unknown_kinds=sorted({case.unknown_kinds[kind] for kind in LOST_COMMITS if kind in case.unknown_kinds}),
+    ),
+    timeline=False,
+    parts=(*OF_LOSSES, "commits"),
+)
+"""Checked only where the record has groups' commits."""
 
 
 class CheckedClause(msgspec.Struct, frozen=True, kw_only=True):

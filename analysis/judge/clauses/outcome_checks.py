@@ -54,6 +54,17 @@ def no_hw_regression_unless_allowed(
     return _finding_on_causes(regressions, exercised=int(observed), kind_unknown=regression_unknown)
 
 
+def no_acked_commit_lost_unless_allowed(
+    commits: Sequence[AttributedAnomaly], *, acked: int, unknown_kinds: Sequence[str]
+) -> Finding:
+    """KIP-966, for `__consumer_offsets`: a commit that was acked is a committed record.
+
+    A group gets back what was acked for it, and never an older commit than one that was served. Every
+    exception needs an election of its coordinator's partition that the protocol permits (the causes).
+    """
+    return _finding_on_causes(commits, exercised=acked, kind_unknown="; ".join(unknown_kinds) or None)
+
+
 def _finding_on_causes(blamed: Sequence[AttributedAnomaly], *, exercised: int, kind_unknown: str | None) -> Finding:
     violations = [_row(one) for one in blamed if one.attribution.cause == "unexplained"]
     undecided = [_row(one) for one in blamed if one.attribution.cause is None]

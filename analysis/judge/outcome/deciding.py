@@ -21,7 +21,7 @@ from ebbtide.record.properties import hw_fell_without_cause, is_needed
 from ebbtide.record.steps import StepEntry
 from ebbtide.record.verdict import Outcome
 from ebbtide.scenario.model import Scenario
-from ebbtide.scenario.property_names import NO_COMMITTED_LOSS, NO_HW_REGRESSION
+from ebbtide.scenario.property_names import COMMITS_KEPT, NO_COMMITTED_LOSS, NO_HW_REGRESSION
 from ebbtide.scenario.steps.table import CUT_KINDS
 from ebbtide.scenario.steps.waiting import WaitStep
 
@@ -80,6 +80,7 @@ def decide(
     losses: Sequence[AttributedAnomaly],
     regressions: Sequence[AttributedAnomaly],
     vanished: Sequence[AttributedAnomaly] = (),
+    commits: Sequence[AttributedAnomaly] = (),
     comparison: Comparison | None,
     no_scenario: str | None,
     faulty: Sequence[str],
@@ -91,12 +92,13 @@ def decide(
     against = [
         f"{one.found.kip} is violated: {one.found.name} ({_first_case(one)})"
         for one in checked
-        if one.found.status == "violated" and one.found.name not in (NO_COMMITTED_LOSS, NO_HW_REGRESSION)
+        if one.found.status == "violated" and one.found.name not in (NO_COMMITTED_LOSS, NO_HW_REGRESSION, COMMITS_KEPT)
     ]
     against += _unexplained_reasons([one for one in losses if one.committed], "committed record", "lost")
     against += _unexplained_reasons([one for one in losses if not one.committed], "record", "lost")
     against += _unexplained_reasons(vanished, "read record", "vanished")
     against += _unexplained_reasons(regressions, "HW", "went back")
+    against += _unexplained_reasons(commits, "group commit", "lost")
     if comparison is not None:
         against += comparison.broken
         if not faulty:

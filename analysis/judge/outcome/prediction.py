@@ -20,19 +20,21 @@ class ObservedRun(msgspec.Struct, frozen=True, kw_only=True):
     """What the run showed.
 
     `causes` counts committed losses by cause; None values are unknown. `vanished` does the same for
-    records that a consumer had read and that vanished without being among the lost. `kinds` counts
-    the anomalies by kind; `unknown_kinds` says why a kind could not be decided. `facts` are the
-    coverage facts; empty: not known. `acked` counts the records that brokers acked; None: the
-    record does not say. `lost_on` counts committed losses by topic. `unavailable` is the time
-    without service of each partition. `lost_by_acks` counts the lost records that were sent with
-    each acks; an acks that is missing is not known. `properties` has the status of each checked
-    property.
+    records that a consumer had read and that vanished without being among the lost, and `commits`
+    for acked commits that groups did not get back. `kinds` counts the anomalies by kind;
+    `unknown_kinds` says why a kind could not be decided. `facts` are the coverage facts; empty: not
+    known. `acked` counts the records that brokers acked; None: the record does not say. `lost_on`
+    counts committed losses by topic. `unavailable` is the time without service of each partition.
+    `lost_by_acks` counts the lost records that were sent with each acks; an acks that is missing is
+    not known. `acked_commits` counts the acked commits of groups. `properties` has the status of
+    each checked property.
     """
 
     committed_lost: int
     uncommitted_lost: int
     causes: Mapping[str, int] = {}
     vanished: Mapping[str, int] = {}
+    commits: Mapping[str, int] = {}
     kinds: Mapping[str, int] = {}
     unknown_kinds: Mapping[str, str] = {}
     elected_from_elr: int | None = None
@@ -41,6 +43,7 @@ class ObservedRun(msgspec.Struct, frozen=True, kw_only=True):
     lost_on: Mapping[str, int] = {}
     unavailable: Sequence[Unavailability] = ()
     lost_by_acks: Mapping[str, int] = {}
+    acked_commits: int = 0
     properties: Mapping[str, PropertyStatus] = {}
 
 
@@ -73,6 +76,7 @@ def compare(scenario: Scenario, manifest: Manifest, seen: ObservedRun) -> Compar
         open_.append("no record was acked: the run had nothing to lose")
     _compare_losses(prediction.loss, seen, broken, open_)
     _compare_acks(prediction.loss, seen, broken, open_)
+    _compare_commits(prediction.loss, seen, broken, open_)
     _compare_regressions(prediction, seen, broken, open_)
     _compare_elr(prediction, seen, unless_faulty, open_)
     _compare_facts(prediction, seen, open_)
@@ -121,7 +125,7 @@ def _compare_losses(expected: LossExpectation, seen: ObservedRun, broken: list[s
     if expected.committed == "none" and (vanished := sum(seen.vanished.values())):
         broken.append(f"predicted no loss of committed records, but {vanished:,} that a consumer had read vanished")
     if expected.cause is not None and expected.cause != "uncommitted-at-failover":
-        of_cause = Counter(seen.causes) + Counter(seen.vanished)
+        of_cause = Counter(seen.causes) + Counter(seen.vanished) + Counter(seen.commits)
         others = {cause: count for cause, count in of_cause.items() if cause != expected.cause}
         if others:
             found = ", ".join(f"{count:,} by {cause}" for cause, count in sorted(others.items()))
@@ -149,6 +153,18 @@ def _compare_acks(expected: LossExpectation, seen: ObservedRun, broken: list[str
             open_.append(f"predicted a loss of records sent with acks={acks}, but the run did not show one")
         elif wanted != "any" and lost is None:
             open_.append(f"how many records sent with acks={acks} were lost is not known")
+
+
+def _compare_commits(expected: LossExpectation, seen: ObservedRun, broken: list[str], open_: list[str]) -> None:
+    """Compare the commits that groups did not get back with the prediction."""
+    lost = seen.kinds.get("commit-lost", 0)
+    if expected.commits == "none" and lost:
+        broken.append(f"predicted that every group gets back its acked commits, seen {lost:,} lost")
+    if expected.commits != "any" and not lost:
+        if not seen.acked_commits:
+            open_.append("no commit of a group was acked: no group had a commit to lose")
+        elif expected.commits == "some" and "commit-lost" not in seen.unknown_kinds:
+            open_.append("predicted a loss of acked commits, but none was lost: the run did not show it")
 
 
 def _compare_regressions(prediction: Prediction, seen: ObservedRun, broken: list[str], open_: list[str]) -> None:
@@ -258,6 +274,8 @@ def observed_sentence(seen: ObservedRun, acks_0: str | None) -> str:
         parts.append(f"of {acked:,} acked records {committed} and {seen.uncommitted_lost:,} uncommitted were lost")
     if acks_0 is not None:
         parts.append(acks_0)
+    if seen.acked_commits and not seen.kinds.get("commit-lost") and "commit-lost" not in seen.unknown_kinds:
+        parts.append(f"of {seen.acked_commits:,} acked commits of groups none was lost")
     count = seen.kinds.get("hw-regression", 0)
     if count or "hw-regression" not in seen.unknown_kinds:
         times = plural(count, "time")

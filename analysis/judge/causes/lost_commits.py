@@ -1,0 +1,131 @@
+"""Names the election of `__consumer_offsets` that lost a group's commit, and its cause.
+
+A commit is a record in its group's partition of `__consumer_offsets`, which the coordinator acks once
+every in-sync replica has it. So it is attributed as a committed record is, with two differences:
+
+- Its offset there is known only between bounds: the HWs that the partition's leaders served before it
+  was sent and after it was acked, and where a disk's log ended when it lost its end. It is attributed
+  at both bounds. What holds at both holds in between; where they differ, the cause is not known.
+- It was missing when a coordinator was asked, so no later election is guilty.
+
+Without an election in between, only the coordinator itself can have forgotten it. That is held against
+Kafka if no other broker ever led the partition. Else a deposed leader may have acked it late.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from analysis.judge.causes.attribution import attribute
+from analysis.judge.clauses.outcome_checks import AttributedAnomaly
+from analysis.judge.history.evidence import Attribution, Evidence, LostOffset
+from analysis.judge.history.offset_marks import Mark, OffsetBounds, bounds_of, marks_of
+from ebbtide.scenario.group_offsets import OFFSETS_TOPIC
+
+if TYPE_CHECKING:
+    from analysis.reconcile.model import CommitItem, LostCommits, Reconciliation
+
+_GRAVEST = ("unexplained", None)
+
+
+def attributed_commits(evidence: Evidence, reconciliation: Reconciliation) -> list[AttributedAnomaly]:
+    """Return the lost and fallen commits with their causes.
+
+    `topic` and `partition` are those of the coordinator; `what` says of which group and partition the
+    commit was.
+    """
+    marks: dict[int, list[Mark]] = {}
+    found = []
+    for one in reconciliation.commits:
+        partition = one.first.offsets_partition
+        if partition not in marks:
+            marks[partition] = marks_of(evidence.record, OFFSETS_TOPIC, partition)
+        found.append(
+            AttributedAnomaly(
+                topic=OFFSETS_TOPIC,
+                partition=partition,
+                what={
+                    "kind": one.kind,
+                    "group": one.group,
+                    "of": f"{one.topic}-{one.partition}",
+                    "offset": one.last.offset,
+                    "served": one.last.served_offset,
+                },
+                count=one.count,
+                committed=True,
+                attribution=_gravest_attribution(evidence, one, marks[partition]),
+            )
+        )
+    return found
+
+
+def _gravest_attribution(evidence: Evidence, lost: LostCommits, marks: list[Mark]) -> Attribution:
+    """Return the graver attribution of the first and the last item."""
+    found = [_attribute_commit(evidence, one, marks) for one in (lost.last, lost.first)]
+    return min(found, key=lambda one: _GRAVEST.index(one.cause) if one.cause in _GRAVEST else len(_GRAVEST))
+
+
+def _attribute_commit(evidence: Evidence, commit: CommitItem, marks: list[Mark]) -> Attribution:
+    name = f"{OFFSETS_TOPIC}-{commit.offsets_partition}"
+    states = evidence.timeline.states(OFFSETS_TOPIC, commit.offsets_partition)
+    if not states:
+        why = f"the metadata timeline of {name} is missing (partitions.parquet)"
+        return Attribution(cause=None, election=None, why=why)
+    acked_under = evidence.timeline.state_at_time(OFFSETS_TOPIC, commit.offsets_partition, commit.at_ns)
+    assert acked_under is not None
+    if acked_under.leader_epoch >= commit.leader_epoch:
+        return _without_election(evidence, commit, name)
+    bounds = _bounds(evidence, commit, marks, acked_under.leader_epoch, acked_under.leader)
+    lost_offset = LostOffset(
+        topic=OFFSETS_TOPIC,
+        partition=commit.offsets_partition,
+        offset=bounds.lowest,
+        committed=True,
+        since_ns=commit.at_ns,
+        since_epoch=acked_under.leader_epoch,
+        until_epoch=commit.leader_epoch,
+    )
+    lowest = attribute(evidence, lost_offset)
+    if bounds.highest is None:
+        if lowest.cause not in _GRAVEST:
+            return lowest
+        why = f"where in {name} the commit was is not known: no HW was served after it was acked"
+        return Attribution(cause=None, election=None, why=why)
+    highest = attribute(evidence, msgspec.structs.replace(lost_offset, offset=bounds.highest))
+    if highest.cause is None and highest.election is None:
+        why = f"no election of {name} up to leader epoch {commit.leader_epoch} is known to have lost the commit"
+        return msgspec.structs.replace(highest, why=why)
+    if (lowest.cause, lowest.election) == (highest.cause, highest.election):
+        return highest
+    why = (
+        f"the commit was at an offset of {name} from {bounds.lowest} to {bounds.highest}, "
+        "which were not lost by one election"
+    )
+    return Attribution(cause=None, election=None, why=why)
+
+
+def _without_election(evidence: Evidence, commit: CommitItem, name: str) -> Attribution:
+    """Attribute a commit that was missing under the leader epoch in which it was acked."""
+    states = evidence.timeline.states(OFFSETS_TOPIC, commit.offsets_partition)
+    leaders = {one.leader for one in states if one.leader_epoch <= commit.leader_epoch}
+    why = f"no election of {name} is between the commit and the answer that lacks it"
+    if leaders == {commit.broker} and not (evidence.timeline.torn or evidence.timeline.gaps):
+        return Attribution(cause="unexplained", election=None, why=f"{why}, and no other broker ever led")
+    return Attribution(cause=None, election=None, why=f"{why}; a deposed coordinator may have acked it late")
+
+
+def _bounds(evidence: Evidence, commit: CommitItem, marks: list[Mark], leader_epoch: int, leader: int) -> OffsetBounds:
+    """Return where the commit lies; where its leader's disk lost its end, the commit was below that end."""
+    found = bounds_of(marks, leader_epoch=leader_epoch, sent_ns=commit.sent_ns, acked_ns=commit.at_ns)
+    ends = [
+        loss.starts[f"{OFFSETS_TOPIC}-{commit.offsets_partition}"] - 1
+        for loss in evidence.log_losses or ()
+        if loss.broker == leader
+        and loss.fired_ns >= commit.at_ns
+        and f"{OFFSETS_TOPIC}-{commit.offsets_partition}" in loss.starts
+    ]
+    if found.highest is not None or not ends:
+        return found
+    return OffsetBounds(lowest=found.lowest, highest=max(found.lowest, ends[0]))

@@ -1,0 +1,63 @@
+"""commit-back: a group's committed offset that was served went back.
+
+The rule: one item an answer that shows nothing, or an older commit than the answer before it showed.
+Older means: acked before the other was sent.
+
+The data: commits, and the answers that count (the module commits).
+
+Why it is sound: what a coordinator served was in the register when it answered, whatever became of the
+commit's own answer. So after that the register cannot hold a commit that was applied earlier.
+
+When it cannot tell: as the module commits says. Only answers in a row are compared, and only if one was
+asked after the other was answered; a commit with an unknown outcome may be applied at any time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import functions as F
+
+from analysis.reconcile import commits
+from analysis.reconcile.facts import Facts
+from analysis.reconcile.items import item
+from analysis.reconcile.tables import RecordTables
+
+KIND = "commit-back"
+
+
+def why_unknown(facts: Facts) -> str | None:
+    """Return why nothing, or not everything, could be judged."""
+    return commits.why_commits_unknown(facts)
+
+
+def items(spark: SparkSession, tables: RecordTables, runs: Sequence[Facts]) -> DataFrame | None:
+    """Return one row for each item; None if nothing can be judged."""
+    rows = commits.judged_commits(spark, tables, runs)
+    if rows is None:
+        return None
+    in_order = Window.partitionBy(*commits.REGISTER).orderBy("asked_ns", "done_ns", "served")
+    before = F.lag(F.struct("served", "made")).over(in_order)
+    back = (
+        commits.answers_of(spark, rows, runs)
+        .withColumn("before", before)
+        .where("before.made IS NOT NULL AND before.served.done_ns < asked_ns")
+        .where("served.offset IS NULL OR (made.acked AND made.done_ns < before.made.asked_ns)")
+    )
+    details = {
+        "group": F.col("group"),
+        "commit": F.col("before.made.commit"),
+        "sent_ns": F.col("before.made.asked_ns"),
+        "earlier": F.col("before.served"),
+        "served": F.col("served"),
+    }
+    row = item(
+        KIND,
+        offset=F.col("before.served.offset"),
+        details=details,
+        leader_epoch=F.col("served.leader_epoch"),
+        at_ns=F.col("before.served.done_ns"),
+        group=F.col("group"),
+    )
+    return back.select(row.alias("item")).select("item.*")

@@ -1,0 +1,88 @@
+"""commit-lost: a group does not get back a commit that its coordinator acked.
+
+The rule: one item a commit. Its coordinator was asked after the commit was acked, when no commit that
+was sent later had been acked; and it answered that the group has nothing, or a commit that was acked
+before this one was sent. The commit that an answer must show at least is the newest: the last one sent
+of those that were acked before the question.
+
+The data: commits, and the answers that count (the module commits).
+
+Why it is sound: a coordinator acks a commit once every in-sync replica has it, and serves it from then
+on. The commit that was served can be in the register now only if it was applied after the lost one.
+That is ruled out only if it was acked before the lost one was sent. So a served commit with an unknown
+outcome, or one that no journal has, is no evidence. Nor is a commit lost that any later answer shows.
+
+When it cannot tell: as the module commits says. A commit that a later one replaced before anybody
+asked was lost to nobody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import functions as F
+
+from analysis.reconcile import commits
+from analysis.reconcile.facts import Facts
+from analysis.reconcile.items import item
+from analysis.reconcile.tables import RecordTables
+
+KIND = "commit-lost"
+
+
+def why_unknown(facts: Facts) -> str | None:
+    """Return why nothing, or not everything, could be judged."""
+    return commits.why_commits_unknown(facts)
+
+
+def items(spark: SparkSession, tables: RecordTables, runs: Sequence[Facts]) -> DataFrame | None:
+    """Return one row for each item; None if nothing can be judged."""
+    rows = commits.judged_commits(spark, tables, runs)
+    if rows is None:
+        return None
+    missing = _with_newest(commits.answers_of(spark, rows, runs), commits.writes_of(rows)).where(
+        "newest IS NOT NULL AND (served.offset IS NULL OR (made.acked AND made.done_ns < newest.asked_ns))"
+    )
+    shown = (
+        rows.where("status = 'served' AND commit IS NOT NULL")
+        .groupBy(*commits.REGISTER, F.col("commit").alias("lost_commit"))
+        .agg(F.max("asked_ns").alias("shown_ns"))
+    )
+    lost = (
+        missing.withColumn("lost_commit", F.col("newest.commit"))
+        .join(shown, [*commits.REGISTER, "lost_commit"], "left")
+        .where("shown_ns IS NULL OR shown_ns <= done_ns")
+        .groupBy(*commits.REGISTER, "lost_commit")
+        .agg(F.min("newest").alias("newest"), F.min("served").alias("served"))
+    )
+    details = {
+        "group": F.col("group"),
+        "commit": F.col("lost_commit"),
+        "sent_ns": F.col("newest.asked_ns"),
+        "acked_ns": F.col("newest.done_ns"),
+        "served": F.col("served"),
+    }
+    row = item(
+        KIND,
+        offset=F.col("newest.offset"),
+        details=details,
+        leader_epoch=F.col("served.leader_epoch"),
+        at_ns=F.col("newest.done_ns"),
+        group=F.col("group"),
+    )
+    return lost.select(row.alias("item")).select("item.*")
+
+
+def _with_newest(answers: DataFrame, writes: DataFrame) -> DataFrame:
+    """Return the answers with the newest commit that was acked before the question (`newest`)."""
+    acked = writes.where("made.acked").select(
+        *commits.REGISTER,
+        F.col("made.done_ns").alias("time"),
+        F.lit(True).alias("writes"),
+        F.col("made").alias("made_then"),
+    )
+    asked = answers.withColumns({"time": F.col("asked_ns"), "writes": F.lit(False)})
+    so_far = Window.partitionBy(*commits.REGISTER).orderBy("time", "writes").rowsBetween(Window.unboundedPreceding, -1)
+    both = asked.unionByName(acked, allowMissingColumns=True)
+    return both.withColumn("newest", F.max("made_then").over(so_far)).where("NOT writes")

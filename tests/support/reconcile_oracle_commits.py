@@ -1,0 +1,89 @@
+"""The rules of lost commits a second time, in plain Python over rows, for tests only."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+from ebbtide.record.manifest import Manifest
+
+Row = dict[str, Any]
+Item = tuple[str, str, int, int | None, int | None]
+
+OFFSETS_TOPIC = "__consumer_offsets"
+
+
+def lost_commit_items(tables: dict[str, list[Row]], manifest: Manifest) -> list[Item]:
+    """Every item of both kinds."""
+    items = []
+    for key in {_register(row) for row in tables.get("commits", [])}:
+        rows = [row for row in tables["commits"] if _register(row) == key]
+        if f"{key[1]}-{key[2]}" in manifest.final_offsets:
+            items += _lost(rows, tables) + _back(rows, tables)
+    return items
+
+
+def _register(row: Row) -> tuple[str, str, int]:
+    return row["group"], row["topic"], row["partition"]
+
+
+def _writes(rows: list[Row]) -> list[Row]:
+    return [row for row in rows if row["status"] != "served" and row["commit"] is not None]
+
+
+def _is_acked(row: Row) -> bool:
+    return row["status"] == "acked" and row["done_ns"] is not None
+
+
+def _counting_answers(rows: list[Row], tables: dict[str, list[Row]]) -> list[Row]:
+    answers = [row for row in rows if row["status"] == "served" and row["done_ns"] is not None]
+    return [row for row in answers if _led_all_the_time(row, tables)]
+
+
+def _led_all_the_time(answer: Row, tables: dict[str, list[Row]]) -> bool:
+    states = [
+        row
+        for row in tables["partitions"]
+        if row["topic"] == OFFSETS_TOPIC and row["partition"] == answer["offsets_partition"]
+    ]
+    in_force = [row for row in states if row["at_ns"] <= answer["asked_ns"]]
+    changes = [row for row in states if answer["asked_ns"] < row["at_ns"] <= answer["done_ns"]]
+    return bool(in_force) and in_force[-1]["leader"] == answer["broker"] and not changes
+
+
+def _shows_older(answer: Row, than: Row, rows: list[Row]) -> bool:
+    """Whether the answer shows nothing, or a commit that was surely applied before the other."""
+    if answer["offset"] is None:
+        return True
+    shown = [row for row in _writes(rows) if row["commit"] == answer["commit"]]
+    return bool(shown) and all(_is_acked(row) and row["done_ns"] < than["asked_ns"] for row in shown)
+
+
+def _lost(rows: list[Row], tables: dict[str, list[Row]]) -> list[Item]:
+    lost = {}
+    for answer in _counting_answers(rows, tables):
+        promised = [row for row in _writes(rows) if _is_acked(row) and row["done_ns"] < answer["asked_ns"]]
+        if not promised:
+            continue
+        newest = max(promised, key=lambda row: (row["asked_ns"], row["done_ns"], row["commit"]))
+        shown_again = any(
+            row["status"] == "served" and row["commit"] == newest["commit"] and row["asked_ns"] > answer["done_ns"]
+            for row in rows
+        )
+        if _shows_older(answer, newest, rows) and not shown_again:
+            lost[newest["commit"]] = newest
+    return [("commit-lost", row["topic"], row["partition"], row["offset"], None) for row in lost.values()]
+
+
+def _back(rows: list[Row], tables: dict[str, list[Row]]) -> list[Item]:
+    answers = sorted(
+        _counting_answers(rows, tables),
+        key=lambda row: (row["asked_ns"], row["done_ns"], -1 if row["commit"] is None else row["commit"]),
+    )
+    items = []
+    for before, after in pairwise(answers):
+        shown = [row for row in _writes(rows) if row["commit"] == before["commit"]]
+        in_turn = before["done_ns"] < after["asked_ns"]
+        if shown and in_turn and _shows_older(after, shown[0], rows):
+            items.append(("commit-back", before["topic"], before["partition"], before["offset"], None))
+    return items

@@ -1,0 +1,188 @@
+"""A lost commit is attributed to the election of __consumer_offsets that lost it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from judge_records import ELR_OFF, Story, by_name, ns, whole_log
+
+from analysis.reconcile.model import CommitItem, LostCommits
+from ebbtide.record.manifest import TopicSetup
+from ebbtide.record.verdict import AnomalyCount, Verdict
+
+OFFSETS = "__consumer_offsets"
+KEPT = "no-acked-commit-lost-unless-allowed"
+
+
+class CoordinatorStory(Story):
+    """A story of the coordinators of the group g, the leaders of __consumer_offsets-0."""
+
+    def __init__(self, record: Path, **setup: Any) -> None:
+        super().__init__(record, **setup)
+        self.change(topics={OFFSETS: TopicSetup(partitions=1, replication_factor=3, min_isr=2)})
+        self.tables["commits"].append(
+            {
+                "group": "g",
+                "topic": "t",
+                "partition": 0,
+                "offsets_partition": 0,
+                "status": "acked",
+                "asked_ns": ns(5),
+            }
+        )
+        self.acked_commits = 1
+
+    def coordinate(self, at_s: float, **fields: Any) -> None:
+        self.state(at_s, **{"topic": OFFSETS, **fields})
+
+    def mark(self, at_s: float, broker: int, epoch: int, hw: int) -> None:
+        self.hw(at_s, broker, epoch, hw)
+        self.tables["watermarks"][-1]["topic"] = OFFSETS
+
+    def coordinator_loses_power(self, at_s: float, broker: int, *, end: int) -> None:
+        logs = {f"{OFFSETS}-0": {"leo_before": 100, "leo_after": end}}
+        self.step(at_s, "power-loss", broker, lost_bytes=4096, logs=logs)
+
+    def lose_commit(
+        self, *, acked_s: float, asked_s: float, epoch: int, broker: int = 1, kind: str = "commit-lost"
+    ) -> None:
+        item = CommitItem(
+            commit=7,
+            offset=50,
+            sent_ns=ns(acked_s - 0.1),
+            at_ns=ns(acked_s),
+            broker=broker,
+            leader_epoch=epoch,
+            offsets_partition=0,
+            asked_ns=ns(asked_s),
+        )
+        self.commits.append(LostCommits(kind=kind, group="g", topic="t", partition=0, count=1, first=item, last=item))
+        self.anomalies.append(AnomalyCount(kind=kind, topic="t", partition=0, count=1))
+
+
+def last_coordinator_standing(record: Path, *, end: int = 0) -> CoordinatorStory:
+    """The coordinator is the last of the ISR, loses power, and leads again with a log that ends at `end`."""
+    story = CoordinatorStory(record, features=ELR_OFF)
+    for broker in (1, 2, 3):
+        story.broker(0, broker)
+    story.coordinate(1)
+    story.mark(4, 1, 0, 20)
+    story.mark(6, 1, 0, 30)
+    story.step(9, "partition", 0, 1, 2, 3, 100, cuts=["1>2", "2>1", "1>3", "3>1"])
+    story.coordinate(11, isr=[1])
+    story.coordinator_loses_power(12, 1, end=end)
+    story.coordinate(15, leader=-1)
+    story.broker(20, 1)
+    story.coordinate(21, leader=1)
+    story.coordinate(30, isr=[1, 2, 3])
+    story.mark(22, 1, 2, end)
+    story.mark(23, 1, 2, end)
+    return story
+
+
+def causes(verdict: Verdict) -> list[tuple[str, object]]:
+    return [(one.cause, one.election and one.election.leader_epoch) for one in verdict.commits]
+
+
+@pytest.mark.parametrize("kind", ["commit-lost", "commit-back"])
+def test_a_commit_is_lost_by_the_election_of_the_last_coordinator_standing(tmp_path: Path, kind: str) -> None:
+    story = last_coordinator_standing(tmp_path)
+    story.lose_commit(acked_s=5, asked_s=25, epoch=2, kind=kind)
+    verdict = story.judge()
+    assert causes(verdict) == [("last-replica-standing", 2)]
+    assert (verdict.commits[0].group, verdict.commits[0].topic, verdict.commits[0].offset) == ("g", "t", 50)
+    assert by_name(verdict)[KEPT] == "holds"
+    assert any("__consumer_offsets-0, 1 commit" in why for why in verdict.why)
+
+
+def test_a_commit_of_which_only_the_lower_bound_was_kept_has_no_known_cause(tmp_path: Path) -> None:
+    # Its offset is 20 to 29, and the log that led again ended at 25.
+    story = last_coordinator_standing(tmp_path, end=25)
+    story.lose_commit(acked_s=5, asked_s=25, epoch=2)
+    verdict = story.judge()
+    assert (verdict.commits, by_name(verdict)[KEPT]) == ([], "unknown")
+
+
+def test_an_unclean_election_of_the_coordinator_is_the_cause(tmp_path: Path) -> None:
+    story = CoordinatorStory(tmp_path, features=ELR_OFF)
+    for broker in (1, 2, 3):
+        story.broker(0, broker)
+    story.coordinate(1)
+    story.coordinate(2, isr=[1])
+    story.mark(4, 1, 0, 20)
+    story.mark(6, 1, 0, 30)
+    story.step(8, "kill", 1)
+    story.config(9, f"topic:{OFFSETS}", "unclean.leader.election.enable", "true")
+    story.coordinate(10, leader=2, isr=[2], leader_recovery_state=1)
+    story.mark(11, 2, 1, 10)
+    story.mark(12, 2, 1, 10)
+    story.lose_commit(acked_s=5, asked_s=13, epoch=1, broker=2)
+    assert causes(story.judge()) == [("unclean-election", 1)]
+
+
+def test_a_clean_failover_that_lost_a_commit_is_a_violation(tmp_path: Path) -> None:
+    story = CoordinatorStory(tmp_path, features=ELR_OFF)
+    for broker in (1, 2, 3):
+        story.broker(0, broker)
+    story.coordinate(1)
+    story.mark(4, 1, 0, 20)
+    story.mark(6, 1, 0, 30)
+    story.step(8, "kill", 1)
+    story.coordinate(10, leader=2, isr=[2, 3])
+    story.mark(11, 2, 1, 10)
+    story.mark(12, 2, 1, 10)
+    story.lose_commit(acked_s=5, asked_s=13, epoch=1, broker=2)
+    verdict = story.judge()
+    assert (causes(verdict), by_name(verdict)[KEPT]) == ([("unexplained", 1)], "violated")
+    assert verdict.outcome == "contradicted"
+    assert any("1 group commit of __consumer_offsets-0 lost against the protocol" in why for why in verdict.why)
+
+
+@pytest.mark.parametrize(("led_before", "found"), [(1, [("unexplained", None)]), (2, [])])
+def test_a_coordinator_that_forgets_without_an_election_is_blamed_if_nobody_else_ever_led(
+    tmp_path: Path, led_before: int, found: list[tuple[str, None]]
+) -> None:
+    story = CoordinatorStory(tmp_path, features=ELR_OFF)
+    story.coordinate(1, leader=led_before)
+    story.coordinate(2, leader=1)
+    whole_log(story)
+    story.lose_commit(acked_s=5, asked_s=13, epoch=1)
+    assert causes(story.judge()) == found
+
+
+def test_without_the_timeline_of_the_coordinator_the_cause_is_not_known(tmp_path: Path) -> None:
+    story = CoordinatorStory(tmp_path, features=ELR_OFF)
+    story.state(1)
+    story.lose_commit(acked_s=5, asked_s=13, epoch=1)
+    verdict = story.judge()
+    assert (verdict.commits, by_name(verdict)[KEPT]) == ([], "unknown")
+
+
+def test_a_record_without_commits_has_no_such_clause(tmp_path: Path) -> None:
+    story = Story(tmp_path)
+    story.state(1)
+    assert KEPT not in by_name(story.judge())
+
+
+@pytest.mark.parametrize(
+    ("expected", "lost", "says"),
+    [
+        ("none", True, "predicted that every group gets back its acked commits, seen 1 lost"),
+        ("some", False, "predicted a loss of acked commits, but none was lost: the run did not show it"),
+    ],
+)
+def test_a_prediction_can_speak_of_lost_commits(tmp_path: Path, expected: str, lost: bool, says: str) -> None:
+    story = last_coordinator_standing(tmp_path)
+    if lost:
+        story.lose_commit(acked_s=5, asked_s=25, epoch=2)
+    story.predict(f'loss = {{ commits = "{expected}" }}')
+    assert says in story.judge().why
+
+
+def test_a_group_without_an_acked_commit_showed_nothing(tmp_path: Path) -> None:
+    story = last_coordinator_standing(tmp_path)
+    story.acked_commits = 0
+    story.predict('loss = { commits = "none" }')
+    assert "no commit of a group was acked: no group had a commit to lose" in story.judge().why

@@ -1,0 +1,69 @@
+"""Groups, their coordinators and their topic in a scenario file: what is accepted, and the errors."""
+
+from __future__ import annotations
+
+import pytest
+from scenario_problems import problems
+
+from ebbtide.scenario.group_offsets import OFFSETS_TOPIC
+from ebbtide.scenario.roles import Role, overlap
+
+KILL = 'step = "kill"\ntrigger = {{ acked = 1 }}\ntarget = "{role}"'
+GROUP = '[[consumers]]\nid = 1\ntopics = ["t"]\ngroup = "g"\ncommit_every = 10\n'
+TOPIC = f"[topics.{OFFSETS_TOPIC}]\n"
+
+
+def found(role: str = "coordinator(g)", more: str = GROUP + TOPIC) -> dict[str, str]:
+    return problems(KILL.format(role=role), prediction=more)
+
+
+@pytest.mark.parametrize("role", ["coordinator(g)", f"leader({OFFSETS_TOPIC}-0)", f"followers({OFFSETS_TOPIC}-0)"])
+def test_a_coordinator_can_be_a_target(role: str) -> None:
+    assert found(role) == {}
+
+
+def test_a_coordinator_of_a_group_that_is_not_there_is_one_error() -> None:
+    (problem,) = found("coordinator(h)").items()
+    assert problem[0] == "steps[0].target"
+    assert "no group of that name" in problem[1]
+    assert "'h'" in problem[1]
+    assert "allowed: g" in problem[1]
+
+
+def test_a_coordinator_without_any_group_says_that_there_is_none() -> None:
+    (problem,) = found("coordinator(g)", more=TOPIC).values()
+    assert "none: no consumer has a group" in problem
+
+
+def test_who_commits_says_how_the_offsets_are_replicated() -> None:
+    told = found("leader(t-0)", more=GROUP)
+    assert list(told) == ["consumers[0].commit_every"]
+    assert f"[topics.{OFFSETS_TOPIC}] with replication_factor and min_isr" in told["consumers[0].commit_every"]
+
+
+def test_only_a_member_of_a_group_commits() -> None:
+    consumer = '[[consumers]]\nid = 1\ntopics = ["t"]\ncommit_every = 10\n'
+    assert "only a member of a group can commit" in found("leader(t-0)", more=consumer)["consumers[0].commit_every"]
+
+
+@pytest.mark.parametrize(
+    ("more", "where"),
+    [
+        (GROUP.replace('"t"', f'"{OFFSETS_TOPIC}"') + TOPIC, "consumers[0].topics[0]"),
+        (GROUP + TOPIC + "partitions = 2\n", f"topics.{OFFSETS_TOPIC}.partitions"),
+        (GROUP.replace("10", "0") + TOPIC, "consumers[0].commit_every"),
+    ],
+)
+def test_the_topic_is_kafkas_own(more: str, where: str) -> None:
+    assert list(found(more=more)) == [where]
+
+
+def test_the_offsets_cannot_be_deleted() -> None:
+    step = f'step = "delete-topic"\ntrigger = {{ acked = 1 }}\ntopic = "{OFFSETS_TOPIC}"'
+    assert list(problems(step, prediction=GROUP + TOPIC)) == ["steps[0].topic"]
+
+
+def test_a_coordinator_and_the_leader_of_its_partition_are_one_broker() -> None:
+    assert overlap(Role("coordinator(g)"), Role(f"leader({OFFSETS_TOPIC}-0)"))
+    assert overlap(Role("coordinator(g)"), Role("coordinator(h)"))
+    assert not overlap(Role("coordinator(g)"), Role("leader(t-0)"))

@@ -1,0 +1,76 @@
+"""Asks every broker what the run's groups have committed.
+
+Only a group's coordinator answers, so asking every broker needs no knowledge of who coordinates. A deposed coordinator
+that does not know it yet answers too; the reconciliation compares the broker with the metadata log. Each broker has one
+thread and one connection, as for the HW.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+
+from cluster.kafka_api.connection import WireError
+from cluster.kafka_api.group_offsets import committed_offsets
+from ebbtide.journal.commits import ServedOffset
+from ebbtide.logs.segments import TopicPartition
+from ebbtide.scenario.group_offsets import OFFSETS_PARTITION
+from workloads.commits import number_of
+from workloads.config import SamplerConfig
+from workloads.reaching import connection_to
+
+
+class BrokerOffsetReader(threading.Thread):
+    """Asks one broker for the offsets of every group, repeatedly."""
+
+    def __init__(
+        self, config: SamplerConfig, broker: int, answers: deque[ServedOffset], stopping: threading.Event
+    ) -> None:
+        super().__init__(name=f"group-offsets-{broker}", daemon=True)
+        self._broker = broker
+        self._answers = answers
+        self._stopping = stopping
+        self._groups = config.groups
+        self._interval_s = config.interval_ms / 1000
+        self._topics = {name: index for index, name in enumerate(config.topics)}
+        self._counts = config.topics
+        self._connection = connection_to(
+            config.endpoints,
+            config.brokers[broker],
+            connect_timeout_s=config.connect_timeout_ms / 1000,
+            request_timeout_s=config.request_timeout_ms / 1000,
+        )
+
+    def run(self) -> None:
+        """Ask until stopped; ask a broker that does not answer again after the interval."""
+        while not self._stopping.wait(self._interval_s):
+            try:
+                for group, topics in self._groups.items():
+                    self._ask(group, topics)
+            except WireError:
+                continue
+        self._connection.close()
+
+    def _ask(self, group: str, topics: tuple[str, ...]) -> None:
+        """Ask once for one group. Raises `WireError`."""
+        self._connection.connect()
+        asked_ns = time.time_ns()
+        found = committed_offsets(self._connection, group)
+        done_ns = time.time_ns()
+        for topic in topics if found is not None else ():
+            for partition in range(self._counts[topic]):
+                one = (found or {}).get(TopicPartition(topic, partition))
+                self._answers.append(
+                    ServedOffset(
+                        group=group,
+                        topic=self._topics[topic],
+                        partition=partition,
+                        commit=None if one is None else number_of(one.metadata),
+                        offset=None if one is None else one.offset,
+                        broker=self._broker,
+                        offsets_partition=OFFSETS_PARTITION,
+                        asked_ns=asked_ns,
+                        done_ns=done_ns,
+                    )
+                )
