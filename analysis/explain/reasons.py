@@ -170,6 +170,7 @@ def reasons_of(
     reasons += _listings(anomalies)
     reasons += _elections(evidence, subject, fate)
     reasons += _copies(places)
+    reasons += _group_commits(verdict, subject)
     if fate.loss is not None and fate.attribution is not None:
         reasons.append(Reason(text=f"Why it could lead: {fate.attribution.why}.", place="verdict.json, why"))
         reasons.append(
@@ -193,6 +194,23 @@ def _listings(anomalies: Sequence[TableRow]) -> list[Reason]:
             place=found[0] + (f", and {len(found) - 1} more" if len(found) > 1 else ""),
         )
         for kind, found in sorted(places.items(), key=lambda item: item[0] != "lost")
+    ]
+
+
+def _group_commits(verdict: Verdict, subject: Subject) -> list[Reason]:
+    """Say which groups had committed beyond the record, and did not get that back."""
+    offset = subject.offset
+    return [
+        Reason(
+            text=f"The group {one.group} had committed offset {one.offset:,}, and its coordinator served "
+            f"{'nothing' if one.served is None else f'{one.served:,}'} later ({one.cause}), "
+            "so it may read this record again.",
+            place="verdict.json, commits",
+        )
+        for one in verdict.commits
+        if offset is not None
+        and (one.topic, one.partition) == (subject.at.topic, subject.at.partition)
+        and (one.served or 0) <= offset < one.offset
     ]
 
 

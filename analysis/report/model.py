@@ -11,12 +11,13 @@ from pathlib import Path
 
 import msgspec
 
-from analysis.judge.clauses.invariants import CLAUSES
+from analysis.judge.clauses.invariants import CLAUSES, COMMITS
 from analysis.judge.history.timeline import Timeline, TopicPartition, load_timeline
 from analysis.report import words
 from analysis.report.drawing.layout import draw
 from analysis.report.drawing.model import DrawnPicture
 from analysis.report.election_words import blames_of, elections_by_offset, transition
+from analysis.report.group_commits import CommitRow, commit_rows, count_lost_commits
 from analysis.report.picture.building import partitions_by_blame, picture_of, read_source
 from analysis.report.protocol import as_one_line, outcome_basis, protocol_row
 from analysis.report.stories import STORIES_MAX, LossStory, stories_of
@@ -154,6 +155,7 @@ class ReportModel(msgspec.Struct, frozen=True, kw_only=True):
     drawn: DrawnPicture | None = None
     stories: tuple[LossStory, ...] = ()
     stories_omitted: int = 0
+    commits: tuple[CommitRow, ...] = ()
 
 
 def build(
@@ -172,7 +174,7 @@ def build(
     start_ns = manifest.start_ns if manifest.start_ns is not None else _first_ns(timeline)
     chosen = partitions_by_blame(timeline, verdict)
     picture = picture_of(read_source(record, manifest, verdict, steps=steps, timeline=timeline))
-    texts = {clause.name: clause.text for clause in CLAUSES}
+    texts = {clause.name: clause.text for clause in (*CLAUSES, COMMITS)}
     return ReportModel(
         run_id=verdict.run_id,
         scenario=manifest.scenario or "no scenario",
@@ -219,6 +221,7 @@ def build(
         drawn=draw(picture) if picture is not None else None,
         stories=stories_of(record, verdict, steps, timeline, start_ns),
         stories_omitted=max(0, len(verdict.losses) - STORIES_MAX),
+        commits=commit_rows(verdict),
     )
 
 
@@ -238,6 +241,7 @@ def _figures(record: Path, verdict: Verdict, manifest: Manifest) -> tuple[tuple[
         ("lost, committed", words.count_lost_text(verdict, committed=True)),
         ("lost, not committed", words.count_lost_text(verdict, committed=False)),
         ("acks=0, lost", words.count_lost_acks_0(verdict)),
+        ("commits of groups, lost", count_lost_commits(verdict)),
         ("oldest lost", oldest_text(verdict)),
         ("answers with a lower HW", words.count_regressions(verdict)),
         ("without leader, longest", outage_text(verdict, "no_leader")),

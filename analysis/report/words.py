@@ -7,6 +7,7 @@ from pathlib import Path
 
 import msgspec
 
+from analysis.report.group_commits import lost_commits_clause
 from ebbtide.record.files import ANOMALIES_DIR, LOGS_DIR, RAW_DIR
 from ebbtide.record.manifest import ACKS_SPELLED, Manifest
 from ebbtide.record.steps import StepEntry
@@ -20,7 +21,7 @@ from ebbtide.record.verdict import (
     acks_0_summary,
     count_acked_by_brokers,
 )
-from ebbtide.scenario.property_names import NO_COMMITTED_LOSS, NO_HW_REGRESSION
+from ebbtide.scenario.property_names import COMMITS_KEPT, NO_COMMITTED_LOSS, NO_HW_REGRESSION
 from ebbtide.scenario.requested_release import requested_levels, spell_release
 from ebbtide.scenario.roles import CLIENTS
 from ebbtide.scenario.steps.network import IsolateStep, PartitionStep
@@ -42,6 +43,7 @@ MEANING: dict[Cause, str] = {
 _ALLOWED = {
     NO_COMMITTED_LOSS: "every committed loss is one that the specification allows on this release",
     NO_HW_REGRESSION: "every HW that went back did so as the specification allows on this release",
+    COMMITS_KEPT: "every lost commit of a group is one that the specification allows on this release",
 }
 
 UNKNOWN = "?"
@@ -106,7 +108,7 @@ def headline(verdict: Verdict, kafka: str | None, *, sends: bool) -> str:
         "inconclusive": "Inconclusive",
     }[verdict.outcome]
     acks_0 = acks_0_summary(verdict.coverage)
-    return f"{first}: {seen}{f'; {acks_0}' if acks_0 else ''}."
+    return f"{first}: {seen}{f'; {acks_0}' if acks_0 else ''}{lost_commits_clause(verdict)}."
 
 
 def has_sends(record: Path, verdict: Verdict) -> bool:
@@ -181,7 +183,11 @@ def gloss(verdict: Verdict, clause: PropertyResult) -> str:
     Empty where there is nothing to explain.
     """
     lost = any(loss.committed for loss in verdict.losses)
-    seen = {NO_COMMITTED_LOSS: lost, NO_HW_REGRESSION: bool(verdict.regressions)}.get(clause.name, False)
+    seen = {
+        NO_COMMITTED_LOSS: lost,
+        NO_HW_REGRESSION: bool(verdict.regressions),
+        COMMITS_KEPT: bool(verdict.commits),
+    }.get(clause.name, False)
     return _ALLOWED[clause.name] if seen and clause.status == "holds" else ""
 
 

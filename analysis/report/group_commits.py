@@ -1,0 +1,64 @@
+"""Says which commits of groups were lost, in figures, rows and a sentence."""
+
+from __future__ import annotations
+
+import msgspec
+
+from ebbtide.plurals import plural
+from ebbtide.record.verdict import CommitLoss, Verdict, counts_by_kind
+from ebbtide.scenario.property_names import COMMITS_KEPT
+
+_FATE = {"commit-lost": "not given back", "commit-back": "served, and served no more"}
+
+
+class CommitRow(msgspec.Struct, frozen=True, kw_only=True):
+    """Commits of one group and partition that one election lost."""
+
+    group: str
+    partition: str
+    fate: str
+    count: str
+    offset: str
+    served: str
+    cause: str
+    coordinator: str
+    election: str
+
+
+def commit_rows(verdict: Verdict) -> tuple[CommitRow, ...]:
+    """Return a row for each entry of the verdict's `commits`."""
+    return tuple(map(_row, verdict.commits))
+
+
+def _row(one: CommitLoss) -> CommitRow:
+    elected = one.election
+    return CommitRow(
+        group=one.group,
+        partition=f"{one.topic}-{one.partition}",
+        fate=_FATE.get(one.kind, one.kind),
+        count=f"{one.count:,}",
+        offset=f"{one.offset:,}",
+        served="nothing" if one.served is None else f"{one.served:,}",
+        cause=one.cause,
+        coordinator=f"__consumer_offsets-{one.offsets_partition}",
+        election="-" if elected is None else f"broker {elected.leader}, leader epoch {elected.leader_epoch}",
+    )
+
+
+def count_lost_commits(verdict: Verdict) -> str:
+    """Return how many acked commits were lost; `-` where the record has none, `?` where that is not known."""
+    status = next((one.status for one in verdict.properties if one.name == COMMITS_KEPT), None)
+    if status is None:
+        return "-"
+    lost = counts_by_kind(verdict.anomalies).get("commit-lost", 0)
+    return "?" if status == "unknown" and not lost else f"{lost:,}"
+
+
+def lost_commits_clause(verdict: Verdict) -> str:
+    """Return a clause on the lost commits, to end a sentence; empty if there are none."""
+    lost = counts_by_kind(verdict.anomalies).get("commit-lost", 0)
+    if not lost:
+        return ""
+    causes = sorted({one.cause for one in verdict.commits if one.kind == "commit-lost"})
+    why = f" ({', '.join(causes)})" if causes else ""
+    return f"; {plural(lost, 'acked commit')} of groups {'is' if lost == 1 else 'are'} lost{why}"
