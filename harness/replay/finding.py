@@ -10,10 +10,10 @@ from collections import Counter
 
 import msgspec
 
-from ebbtide.record.verdict import Outcome, Verdict
+from ebbtide.record.verdict import CommitLoss, Outcome, Verdict
 
 _ATTRIBUTED = ("lost", "hw-regression")
-"""Kinds of anomaly that `losses` and `regressions` list with their cause."""
+"""Kinds of anomaly that `losses` and `regressions` list with their cause; `commits` lists those with a known one."""
 _NOT_KNOWN = "lost, cause not known"
 _OF_RETRIES = {"duplicate"}
 """Whether a retry duplicates a record depends on which request was under way.
@@ -56,11 +56,14 @@ def finding(verdict: Verdict) -> RunFinding:
     If there are none, returns uncommitted losses, or else other anomalies.
     """
     losses = {_loss(one.committed, one.cause) for one in verdict.losses if one.committed}
+    losses |= {_commit(one) for one in verdict.commits if one.kind == "commit-lost"}
     violated = {f"violated {one.name}" for one in verdict.properties if one.status == "violated"}
     uncommitted = {_loss(one.committed, one.cause) for one in verdict.losses if not one.committed}
     unattributed = {_NOT_KNOWN} if _partly_attributed(verdict) and not verdict.losses else set()
-    others = {one.kind for one in verdict.anomalies if one.count and one.kind not in _ATTRIBUTED}
+    attributed = {*_ATTRIBUTED, *(one.kind for one in verdict.commits)}
+    others = {one.kind for one in verdict.anomalies if one.count and one.kind not in attributed}
     others |= {f"hw-regression by {one.cause}" for one in verdict.regressions}
+    others |= {_commit(one) for one in verdict.commits}
     facts = losses | violated or uncommitted | unattributed or others
     return RunFinding(outcome=verdict.outcome, facts=tuple(sorted(facts)))
 
@@ -70,10 +73,11 @@ def facts_of(verdict: Verdict) -> set[str]:
     facts = {f"outcome {verdict.outcome}"}
     facts |= {f"{_loss(one.committed, one.cause)} on {one.topic}-{one.partition}" for one in verdict.losses}
     facts |= {f"hw-regression by {one.cause} on {one.topic}-{one.partition}" for one in verdict.regressions}
+    facts |= {f"{_commit(one)} on {one.topic}-{one.partition}" for one in verdict.commits}
     facts |= {
         f"{one.kind} on {one.topic}-{one.partition}"
         for one in verdict.anomalies
-        if one.count and one.kind not in _ATTRIBUTED
+        if one.count and one.kind not in {*_ATTRIBUTED, *(each.kind for each in verdict.commits)}
     }
     facts |= {f"{_NOT_KNOWN} on {partition}" for partition in _partly_attributed(verdict)}
     return facts | {f"violated {one.name}" for one in verdict.properties if one.status == "violated"}
@@ -81,6 +85,10 @@ def facts_of(verdict: Verdict) -> set[str]:
 
 def _loss(committed: bool, cause: str) -> str:
     return f"{'committed' if committed else 'uncommitted'} loss by {cause}"
+
+
+def _commit(one: CommitLoss) -> str:
+    return f"{one.kind} by {one.cause}"
 
 
 def _partly_attributed(verdict: Verdict) -> set[str]:

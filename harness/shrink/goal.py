@@ -18,6 +18,7 @@ from harness.replay.recorded_run import LoadedRun
 
 COMMITTED = "committed loss by "
 UNCOMMITTED = "uncommitted loss by "
+COMMIT = "commit-lost by "
 
 
 _UNEXPLAINED = COMMITTED + "unexplained"
@@ -65,6 +66,7 @@ def gravest_fact(found: RunFinding, verdict: Verdict) -> str:
     counts: Counter[str] = Counter()
     for loss in verdict.losses:
         counts[f"{COMMITTED if loss.committed else UNCOMMITTED}{loss.cause}"] += loss.count
+    counts.update({f"{one.kind} by {one.cause}": one.count for one in verdict.commits})
     counts.update(f"hw-regression by {one.cause}" for one in verdict.regressions)
     for anomaly in verdict.anomalies:
         counts[anomaly.kind] += anomaly.count
@@ -87,6 +89,8 @@ def goal_to_keep(found: RunFinding, kafka: str, clause: str, *, keep: tuple[str,
             loss = msgspec.convert({"committed": "some", "cause": causes[0]}, LossExpectation)
     elif any(fact.startswith(UNCOMMITTED) for fact in facts):
         loss = LossExpectation(committed="none", uncommitted="some")
+    if any(fact.startswith(COMMIT) for fact in facts) and not violated:
+        loss = msgspec.structs.replace(loss, commits="some")
     falls = any(fact.startswith("hw-regression") for fact in facts)
     return Goal(
         facts=facts,
