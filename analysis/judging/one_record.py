@@ -232,7 +232,7 @@ def _case(
         manifest=manifest,
         evidence=evidence,
         trace=cache(partial(trace_of, evidence, manifest, proven)),
-        answers=cache(partial(compare_answers, record, evidence)),
+        answers=cache(partial(compare_answers, record, evidence, complete=manifest.status == "complete")),
         steps=steps,
         controllers=manifest.topology.controllers,
         session_timeout_s=scenario.cluster.session_timeout_s if scenario is not None else KAFKA_SESSION_TIMEOUT_S,

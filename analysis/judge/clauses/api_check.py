@@ -6,6 +6,9 @@ therefore unknown. But each answer must equal some state that the log had when t
 and the answers of one broker never go back. A broker that registered between two answers may have
 restarted with a new image; the order of those answers is not checked.
 
+A run that ended early has a copy of the log that may end before the last answers. An answer that fits
+no state of the copy is judged only if the copy has a later record.
+
 Two states may look alike, so each answer is matched with the earliest state that fits. If any order
 of states explains the answers, this order does. The controller's times are cut to milliseconds.
 """
@@ -62,12 +65,14 @@ class DescribedState(msgspec.Struct, frozen=True, kw_only=True):
 class ComparedAnswers(msgspec.Struct, frozen=True, kw_only=True):
     """All answers of a run, compared with its metadata log; `facts` counts them.
 
-    `differing` answers fit no state; the first of these are the `mismatches`.
+    `differing` answers fit no state; the first of these are the `mismatches`. `unread` are answers that fit no state
+    that is known, given after the end of what is known.
     """
 
     facts: dict[str, int]
     mismatches: tuple[Row, ...] = ()
     differing: int = 0
+    unread: tuple[Row, ...] = ()
 
 
 class _Place(msgspec.Struct, kw_only=True):
@@ -80,10 +85,11 @@ class _Place(msgspec.Struct, kw_only=True):
     asked_ns: int = 0
 
 
-def compare_answers(record: Path, evidence: Evidence) -> ComparedAnswers | None:
+def compare_answers(record: Path, evidence: Evidence, *, complete: bool) -> ComparedAnswers | None:
     """Compare the brokers' answers with the metadata log; None if there are none.
 
-    Memory does not grow with their number. Raises `UsageError` for a damaged table.
+    `complete`: the run ended after the last answer, so the log has every state that was described. Memory
+    does not grow with the number of answers. Raises `UsageError` for a damaged table.
     """
     if not table_files(record, "described"):
         return None
@@ -94,6 +100,8 @@ def compare_answers(record: Path, evidence: Evidence) -> ComparedAnswers | None:
         dict.fromkeys(("described-answers", "described-elr", "described-last-known-elr", "described-as-in-force"), 0)
     )
     mismatches: list[Row] = []
+    unread: list[Row] = []
+    known_until_ns = None if complete else _last_ns(timeline)
     differing = 0
     for answer in _answers(record):
         states = timeline.states(answer.topic, answer.partition)
@@ -113,10 +121,15 @@ def compare_answers(record: Path, evidence: Evidence) -> ComparedAnswers | None:
             in_force = _count_up_to(states, answer.asked_ns)
             facts["described-as-in-force"] += in_force > 0 and answer.matches(states[in_force - 1])
             continue
+        mismatch = _mismatch(answer, states[:known], place.at)
+        if known_until_ns is not None and answer.at_ns + MILLISECOND_NS >= known_until_ns:
+            if len(unread) < _KEPT_MAX:
+                unread.append({**mismatch, "why": "the copy of the metadata log may end before this answer"})
+            continue
         differing += 1
         if differing <= _KEPT_MAX:
-            mismatches.append(_mismatch(answer, states[:known], place.at))
-    return ComparedAnswers(facts=dict(facts), mismatches=tuple(mismatches), differing=differing)
+            mismatches.append(mismatch)
+    return ComparedAnswers(facts=dict(facts), mismatches=tuple(mismatches), differing=differing, unread=tuple(unread))
 
 
 def api_agrees_with_log(compared: ComparedAnswers | None, evidence: Evidence) -> Finding:
@@ -135,7 +148,7 @@ def api_agrees_with_log(compared: ComparedAnswers | None, evidence: Evidence) ->
         why = "the metadata timeline may lack states, or registrations of brokers"
         return finding(exercised=1, violations=(), unknown=[{**row, "why": why} for row in compared.mismatches])
     answers = compared.facts["described-answers"]
-    return finding(exercised=answers, violations=compared.mismatches, cases=compared.differing)
+    return finding(exercised=answers, violations=compared.mismatches, unknown=compared.unread, cases=compared.differing)
 
 
 def _answers(record: Path) -> Iterator[DescribedState]:
@@ -146,6 +159,13 @@ def _answers(record: Path) -> Iterator[DescribedState]:
                 yield msgspec.convert(row, DescribedState)
     except msgspec.ValidationError as error:
         raise UsageError("the table described cannot be read", where=str(record), got=str(error)) from None
+
+
+def _last_ns(timeline: Timeline) -> int:
+    """Return the time of the newest record that is known; the log has every record before it."""
+    states = (states[-1].at_ns for states in timeline.partitions.values() if states)
+    brokers, configs = (one.at_ns for one in timeline.brokers), (one.at_ns for one in timeline.configs)
+    return max([*states, *brokers, *configs], default=0)
 
 
 def _count_up_to(states: Sequence[PartitionState], at_ns: int) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from judge_records import ELR_ON, Story, by_name, ns
 
@@ -81,6 +82,19 @@ def test_an_answer_that_the_log_never_had_is_a_violation(tmp_path: Path, wrong: 
     describe(story, 25, 2, **{"isr": [1], "elr": [2], **wrong})
     assert by_name(story.judge())[CLAUSE] == "violated"
     assert evidence(story)["wrong"] == "the partition never was in that state"
+
+
+@pytest.mark.parametrize("status", ["interrupted", "failed"])
+def test_an_answer_after_the_end_of_the_copy_of_a_log_is_unknown_and_one_before_it_is_not(
+    tmp_path: Path, status: Any
+) -> None:
+    story = story_of_shrinking_isr(tmp_path)
+    story.manifest = msgspec.structs.replace(story.manifest, status=status)
+    describe(story, 31, 2, [3], leader_epoch=2)
+    assert by_name(story.judge())[CLAUSE] == "unknown"
+    assert evidence(story)["why"] == "the copy of the metadata log may end before this answer"
+    describe(story, 25, 3, [3], leader_epoch=2)
+    assert by_name(story.judge())[CLAUSE] == "violated"
 
 
 def test_a_state_described_before_it_was_written_is_a_violation(tmp_path: Path) -> None:
