@@ -13,6 +13,7 @@ from ebbtide.record.verdict import Verdict
 from harness.replay.compare import Departure
 from harness.replay.finding import RunFinding
 from harness.replay.replaying import ReplaySummary
+from harness.shrink.kept import KeptStep
 
 Shape = Literal["one object", "one object a line", "one array"]
 
@@ -52,7 +53,7 @@ class ReplayOutput(msgspec.Struct, frozen=True, kw_only=True):
 class ShrinkOutput(msgspec.Struct, frozen=True, kw_only=True):
     """The file that a shrink wrote: the facts that it shows, in `shown` of `times` runs.
 
-    `not_kept` are facts of the record that it need not show.
+    `not_kept` are facts of the record that it need not show. `kept` are the steps of the record that are left.
     """
 
     file: str
@@ -60,6 +61,7 @@ class ShrinkOutput(msgspec.Struct, frozen=True, kw_only=True):
     not_kept: tuple[str, ...]
     steps_before: int
     steps: int
+    kept: tuple[KeptStep, ...]
     brokers: int
     shown: int
     times: int

@@ -126,6 +126,7 @@ def run(args: Args) -> ExitCode:
             not_kept=done.goal.besides,
             steps_before=len(recorded.scenario.steps),
             steps=len(smaller.scenario.steps),
+            kept=done.kept,
             brokers=smaller.scenario.cluster.brokers,
             shown=smaller.shown,
             times=smaller.times,
@@ -141,6 +142,8 @@ def run(args: Args) -> ExitCode:
         print(
             f"shown in {smaller.shown} of {smaller.times} runs; {plural(done.runs, 'run')}, {done.took_s / 60:.1f} min"
         )
+        for one in done.kept:
+            print(f"  kept: {one.describe()}")
         if not smaller.finished:
             print("the search is not finished; the same command continues it")
         elif smaller.gave_way:

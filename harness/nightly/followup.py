@@ -182,7 +182,14 @@ def follow_up(
     write_atomically(path, small.text.encode())
     steps, before = len(small.smaller.scenario.steps), len(recorded.scenario.steps)
     settled = small.smaller.finished or time.time() < until_s
-    return msgspec.structs.replace(found, smaller=str(path), steps=steps, steps_before=before, settled=settled)
+    return msgspec.structs.replace(
+        found,
+        smaller=str(path),
+        steps=steps,
+        steps_before=before,
+        kept=tuple(one.index for one in small.kept),
+        settled=settled,
+    )
 
 
 def _replays(

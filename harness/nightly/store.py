@@ -94,7 +94,8 @@ class Followup(msgspec.Struct, frozen=True, kw_only=True):
 
     `same` of `times` replays ended as the record did.
 
-    `smaller` is the scenario file that shrinking wrote; it has `steps` steps, the record has `steps_before`.
+    `smaller` is the scenario file that shrinking wrote; it has `steps` steps, the record has `steps_before`,
+    and `kept` are the indices of those in the record.
     `failure` says why there is no such file. `settled` is false if the host failed or the time ended: the next night
     continues the follow-up.
     """
@@ -105,6 +106,7 @@ class Followup(msgspec.Struct, frozen=True, kw_only=True):
     smaller: str | None = None
     steps: int | None = None
     steps_before: int | None = None
+    kept: tuple[int, ...] = ()
     failure: str | None = None
     settled: bool = True
     took_s: float = 0.0
@@ -113,7 +115,8 @@ class Followup(msgspec.Struct, frozen=True, kw_only=True):
         """Describe the result in one line."""
         parts = [f"reproduced in {self.same} of {self.times} replays"] if self.times else []
         if self.smaller is not None:
-            parts.append(f"{self.steps} of {self.steps_before} steps are enough: `{self.smaller}`")
+            which = f" ({', '.join(map(str, self.kept))})" if self.kept else ""
+            parts.append(f"{self.steps} of {self.steps_before} steps are enough{which}: `{self.smaller}`")
         if self.failure is not None:
             parts.append(f"not shrunk: {self.failure}")
         if not self.settled:

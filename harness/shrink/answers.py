@@ -39,12 +39,13 @@ class OutOfBudget(Exception):
 class Candidate(NamedTuple):
     """A scenario that may show the finding.
 
-    `time` counts repetitions of the same scenario.
+    `time` counts repetitions of the same scenario. `indices`: which step of the record each of its steps is.
     """
 
     what: str
     scenario: Scenario
     time: int = 0
+    indices: tuple[int, ...] = ()
 
 
 class CandidateAnswers:

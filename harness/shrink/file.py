@@ -16,6 +16,7 @@ from ebbtide.scenario.write import brief_text_of
 from ebbtide.untrusted.files import UnreadableFile, read_text
 from harness.replay.recorded_run import LoadedRun
 from harness.shrink.goal import Goal
+from harness.shrink.kept import kept_steps
 from harness.shrink.search import SmallerScenario
 from harness.shrink.steps import kinds_text
 
@@ -52,6 +53,7 @@ def file_text(smaller: SmallerScenario, recorded: LoadedRun, goal: Goal) -> str:
         f"in {smaller.shown} of {smaller.times} runs.",
         f"{_origin(recorded.manifest.run_id)}({before.name}): {_size(before)}.",
         f"What is left of it: {_size(scenario)}: {kinds_text(scenario.steps)}.",
+        *(f"Kept: {one.describe()}." for one in kept_steps(recorded, smaller.indices)),
         f"Written by `ebbtide shrink`{_how_far(smaller)}.",
     ]
     if goal.besides:

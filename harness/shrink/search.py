@@ -15,7 +15,7 @@ from ebbtide.scenario.model import Scenario
 from ebbtide.scenario.parts import Parts
 from ebbtide.scenario.validate import validate
 from harness.shrink.answers import Candidate, CandidateAnswers, Decide, OutOfBudget, Refute
-from harness.shrink.ddmin import Items, Subset, ddmin
+from harness.shrink.ddmin import Subset, ddmin
 from harness.shrink.journal import Journal
 from harness.shrink.states import RecordedStep
 from harness.shrink.steps import acked_at_first, kinds_text, with_steps, without_invalid_steps
@@ -35,11 +35,12 @@ class NotReproduced(EbbtideError):
 class SmallerScenario(msgspec.Struct, frozen=True, kw_only=True):
     """A scenario that shows the finding in `shown` of its `times` confirming runs.
 
-    `finished`: the search is complete, and the same search again would find no other. `gave_way`: the search found a
-    smaller scenario, which showed the finding too seldom.
+    `indices`: which step of the record each of its steps is. `finished`: the search is complete, and the same search
+    again would find no other. `gave_way`: the search found a smaller scenario, which showed the finding too seldom.
     """
 
     scenario: Scenario
+    indices: tuple[int, ...] = ()
     shown: int
     times: int
     finished: bool
@@ -49,16 +50,22 @@ class SmallerScenario(msgspec.Struct, frozen=True, kw_only=True):
 class Start(msgspec.Struct, frozen=True, kw_only=True):
     """A schedule to shrink, and its steps in the record.
 
-    `was` is empty, or as long as the steps.
+    `was` is empty, or as long as the steps. `indices`: which step of the record each is; empty: all, in order.
     """
 
     scenario: Scenario
     was: tuple[RecordedStep, ...] = ()
+    indices: tuple[int, ...] = ()
+
+    def indices_of(self, kept: Iterable[int]) -> tuple[int, ...]:
+        """Return which steps of the record the steps `kept` are."""
+        return tuple(self.indices[at] if self.indices else at for at in kept)
 
     def part(self, kept: Sequence[int], *, patient: bool = False) -> Start:
         """Return the start with only the steps `kept`."""
         scenario = with_steps(self.scenario, kept, acked_at_first(self.scenario), was=self.was, patient=patient)
-        return Start(scenario=scenario, was=tuple(self.was[at] for at in kept) if self.was else ())
+        was = tuple(self.was[at] for at in kept) if self.was else ()
+        return Start(scenario=scenario, was=was, indices=self.indices_of(kept))
 
     def without_invalid_steps(self, kept: Sequence[int]) -> tuple[int, ...]:
         """Return `kept` without the steps that are invalid without those left out."""
@@ -68,7 +75,7 @@ class Start(msgspec.Struct, frozen=True, kw_only=True):
 class Search:
     """One search.
 
-    `found` are the scenarios that showed the finding, each smaller than the last.
+    `found` are the candidates that showed the finding, each smaller than the last.
     """
 
     def __init__(
@@ -89,7 +96,7 @@ class Search:
         self._note = note
         self._jobs = jobs
         self._times = 0
-        self.found: list[Scenario] = []
+        self.found: list[Candidate] = []
 
     def carry_out(
         self, starts: Sequence[Start], guesses: Sequence[Sequence[int]], blamed: LostPartition | None, times: int
@@ -104,10 +111,10 @@ class Search:
         try:
             current = self._begin(starts, guesses)
             # A smaller cluster with fewer records makes all later runs quicker, so this is worth one early try.
-            current = msgspec.structs.replace(current, scenario=self._smaller_at_once(current.scenario, blamed))
-            scenario = self._fewer_steps(current)
-            scenario = self._smaller(scenario, reductions(scenario, blamed), "smaller")
-            self._smaller(scenario, wait_reductions(scenario), "waits merged into the next step")
+            current = msgspec.structs.replace(current, scenario=self._smaller_at_once(current, blamed))
+            smaller = self._fewer_steps(current)
+            smaller = self._smaller(smaller, reductions(smaller.scenario, blamed), "smaller")
+            self._smaller(smaller, wait_reductions(smaller.scenario), "waits merged into the next step")
         except OutOfBudget:
             finished = False
             self._note("the budget is spent: the search stops, and the same command continues it")
@@ -129,10 +136,13 @@ class Search:
                 kept = start.without_invalid_steps(guess)
                 if kept and len(kept) < len(start.scenario.steps):
                     part = start.part(kept)
-                    parts.append((Candidate(f"guess: {kinds_text(part.scenario.steps)}", part.scenario), part))
+                    what = f"guess: {kinds_text(part.scenario.steps)}"
+                    parts.append((Candidate(what, part.scenario, indices=part.indices), part))
         before = self._failed_tries(starts)
         for time in range(before, before + _TRIES_OF_WHOLE):
-            parts += [(Candidate("the whole schedule", start.scenario, time), start) for start in starts]
+            for start in starts:
+                everything = start.indices_of(range(len(start.scenario.steps)))
+                parts.append((Candidate("the whole schedule", start.scenario, time, everything), start))
         found = self._first(candidate for candidate, _ in parts)
         if found is None:
             raise NotReproduced(
@@ -160,7 +170,7 @@ class Search:
             times += _TRIES_OF_WHOLE
         return times
 
-    def _fewer_steps(self, start: Start) -> Scenario:
+    def _fewer_steps(self, start: Start) -> Candidate:
         patient = False
 
         def first(parts: Iterable[Subset]) -> Subset | None:
@@ -169,10 +179,11 @@ class Search:
             patient = patient or (found is not None and found.time > 0)
             return found
 
-        def scenario_of(part: Subset) -> tuple[str, Scenario]:
+        def scenario_of(part: Subset) -> Candidate:
             # A refused candidate may have lacked only the time that the steps left out took.
-            smaller = start.part(part.kept, patient=patient or part.time > 0).scenario
-            return f"{len(part.kept)} steps: {kinds_text(smaller.steps)}", smaller
+            smaller = start.part(part.kept, patient=patient or part.time > 0)
+            what = f"{len(part.kept)} steps: {kinds_text(smaller.scenario.steps)}"
+            return Candidate(what, smaller.scenario, part.time, smaller.indices)
 
         ddmin(
             tuple(range(len(start.scenario.steps))),
@@ -182,58 +193,57 @@ class Search:
         )
         return self.found[-1]
 
-    def _smaller_at_once(self, scenario: Scenario, blamed: LostPartition | None) -> Scenario:
+    def _smaller_at_once(self, start: Start, blamed: LostPartition | None) -> Scenario:
         """Try all reductions of cluster and clients at once, then a part of them.
 
         The part does not touch the partition that lost records.
         """
+        scenario = start.scenario
         wanted = reductions(scenario, blamed)
         everything, gentle = (
-            _apply_valid(scenario, wanted),
-            _apply_valid(scenario, [one for one in wanted if one.gentle]),
+            _apply_valid(scenario, wanted)[0],
+            _apply_valid(scenario, [one for one in wanted if one.gentle])[0],
         )
+        indices = start.indices_of(range(len(scenario.steps)))
         tried = {
             "all reductions at once": everything,
             "all reductions that do not touch the partition that lost": gentle,
         }
-        found = self._first(Candidate(what, one) for what, one in tried.items() if one != scenario)
+        found = self._first(Candidate(what, one, indices=indices) for what, one in tried.items() if one != scenario)
         return scenario if found is None else found.scenario
 
-    def _smaller(self, scenario: Scenario, wanted: Sequence[Reduction], what: str) -> Scenario:
+    def _smaller(self, before: Candidate, wanted: Sequence[Reduction], what: str) -> Candidate:
         """Apply as many reductions as still show the finding.
 
         Tries all at once first, then delta debugging.
         """
 
-        def apply_without(kept: Items) -> Scenario:
-            return _apply_valid(scenario, [one for at, one in enumerate(wanted) if at not in kept])
-
-        def scenario_of(part: Subset) -> tuple[str, Scenario]:
-            left_out = [one.what for at, one in enumerate(wanted) if at not in part.kept]
-            return f"{what}: without {', '.join(left_out)}", apply_without(part.kept)
+        def scenario_of(part: Subset) -> Candidate:
+            left_out = [one for at, one in enumerate(wanted) if at not in part.kept]
+            smaller, dropped = _apply_valid(before.scenario, left_out)
+            indices = tuple(index for at, index in enumerate(before.indices) if at not in dropped)
+            said = f"{what}: without {', '.join(one.what for one in left_out)}"
+            return Candidate(said, smaller, part.time, indices)
 
         def first(parts: Iterable[Subset]) -> Subset | None:
             return self._first_part(parts, scenario_of)
 
-        if apply_without(()) != scenario and first([Subset(())]) is None:
+        if scenario_of(Subset(())).scenario != before.scenario and first([Subset(())]) is None:
             # Reversed, so that the reduction that saves the most is tried first: a pass begins at the end.
             ddmin(tuple(reversed(range(len(wanted)))), first)
         return self.found[-1]
 
-    def _first_part(
-        self, parts: Iterable[Subset], scenario_of: Callable[[Subset], tuple[str, Scenario]]
-    ) -> Subset | None:
+    def _first_part(self, parts: Iterable[Subset], candidate_of: Callable[[Subset], Candidate]) -> Subset | None:
         offered: list[tuple[Candidate, Subset]] = []
         same: list[Subset] = []
 
         def candidates() -> Iterator[Candidate]:
             for part in parts:
-                what, scenario = scenario_of(part)
-                if scenario == self.found[-1]:
+                candidate = candidate_of(part)
+                if candidate.scenario == self.found[-1].scenario:
                     # This part changes nothing, such as a wait that was merged already: it shows the finding.
                     same.append(part)
                     return
-                candidate = Candidate(what, scenario, part.time)
                 offered.append((candidate, part))
                 yield candidate
 
@@ -245,7 +255,7 @@ class Search:
     def _first(self, candidates: Iterable[Candidate]) -> Candidate | None:
         found = self._answers.first(candidates, reserve_s=self._confirming_s)
         if found is not None:
-            self.found.append(found.scenario)
+            self.found.append(found)
         return found
 
     def _confirming_s(self, run_s: float) -> float:
@@ -260,14 +270,21 @@ class Search:
         best: SmallerScenario | None = None
         left = list(self.found)
         while left:
-            scenario = left.pop()
+            candidate = left.pop()
+            scenario = candidate.scenario
             # These numbers are far from those of tries of the whole schedule and of repetitions.
             runs = (Candidate(f"confirming, run {time}", scenario, 100 + time) for time in range(1, times + 1))
             answers = self._answers.rate(runs)
             shown = sum(answers)
             self._note(f"confirmed: {shown} of {len(answers)} runs of {len(scenario.steps)} steps")
             if best is None or shown > best.shown:
-                best = SmallerScenario(scenario=scenario, shown=shown, times=len(answers), finished=finished)
+                best = SmallerScenario(
+                    scenario=scenario,
+                    indices=candidate.indices,
+                    shown=shown,
+                    times=len(answers),
+                    finished=finished,
+                )
             if shown * 2 > len(answers):
                 break
             if self._time_left_s() <= 0:
@@ -276,13 +293,17 @@ class Search:
                 break
         assert best is not None, "the search has found at least one scenario"
         finished = finished and not self._answers.given_up_count
-        return msgspec.structs.replace(best, finished=finished, gave_way=best.scenario != self.found[-1])
+        return msgspec.structs.replace(best, finished=finished, gave_way=best.scenario != self.found[-1].scenario)
 
 
-def _apply_valid(scenario: Scenario, wanted: Sequence[Reduction]) -> Scenario:
+def _apply_valid(scenario: Scenario, wanted: Sequence[Reduction]) -> tuple[Scenario, frozenset[int]]:
+    """Return the scenario with these reductions, and the indices of the steps that went."""
+    dropped: set[int] = set()
     for one in wanted:
         smaller = one.apply(scenario)
         # Leave out a reduction that is invalid together with those before it.
         if smaller is not None and next(iter(validate(Parts.of(smaller))), None) is None:
             scenario = smaller
-    return scenario
+            if one.drops is not None:
+                dropped.add(one.drops)
+    return scenario, frozenset(dropped)

@@ -22,6 +22,7 @@ from harness.runner.run_state import RunState
 from harness.shrink.file import file_text, start_scenario
 from harness.shrink.goal import COMMITTED, UNCOMMITTED, Goal, goal_from_record
 from harness.shrink.journal import Journal, lock_folder
+from harness.shrink.kept import KeptStep, kept_steps
 from harness.shrink.refute import Refuter
 from harness.shrink.running import LOG, CandidateRunner
 from harness.shrink.search import Search, SmallerScenario, Start
@@ -36,12 +37,14 @@ STATE_DIR = ".shrink"
 class ShrinkResult(msgspec.Struct, frozen=True, kw_only=True):
     """The result of a shrink.
 
-    `runs` and `took_s` count real runs, including those of earlier starts.
+    `kept` are the steps of the record that are left. `runs` and `took_s` count real runs, including those of earlier
+    starts.
     """
 
     smaller: SmallerScenario
     goal: Goal
     text: str
+    kept: tuple[KeptStep, ...] = ()
     runs: int
     took_s: float
 
@@ -121,6 +124,7 @@ def shrink(
             smaller=smaller,
             goal=goal,
             text=file_text(smaller, recorded, goal),
+            kept=kept_steps(recorded, smaller.indices),
             runs=len(ran),
             took_s=sum(one.took_s for one in ran),
         )

@@ -31,12 +31,14 @@ _SCHEDULE_S = 30.0
 class Reduction(NamedTuple):
     """One way to make a scenario smaller.
 
-    `what` is left out, `gentle`: this does not touch the partition that lost.
+    `what` is left out, `gentle`: this does not touch the partition that lost. `drops`: the index of the step that
+    goes, if one does.
     """
 
     what: str
     apply: Callable[[Scenario], Scenario | None]
     gentle: bool = False
+    drops: int | None = None
 
 
 class LostPartition(NamedTuple):
@@ -228,7 +230,7 @@ def wait_reductions(scenario: Scenario) -> list[Reduction]:
     The last wait comes first, so that indexes stay valid.
     """
     waits = [at for at, step in enumerate(scenario.steps[:-1]) if isinstance(step, WaitStep)]
-    return [Reduction(f"the wait of step {at}", without_wait(at)) for at in reversed(waits)]
+    return [Reduction(f"the wait of step {at}", without_wait(at), drops=at) for at in reversed(waits)]
 
 
 def reductions(scenario: Scenario, blamed: LostPartition | None) -> list[Reduction]:

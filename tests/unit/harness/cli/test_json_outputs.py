@@ -31,6 +31,7 @@ from harness.cli.image import RemovedImage
 from harness.cli.json_outputs import ReplayOutput, ReplayRow, ShrinkOutput, json_outputs
 from harness.cli.main import main, root_command
 from harness.cli.spec_outputs import SpecVectorsOutput
+from harness.shrink.kept import KeptStep
 from tools.pages import schemas
 
 OUTPUTS = {one.name: one for one in json_outputs()}
@@ -281,6 +282,7 @@ def test_what_clean_undid_fits_its_schema(monkeypatch: pytest.MonkeyPatch, capsy
                 not_kept=(),
                 steps_before=9,
                 steps=3,
+                kept=(KeptStep(index=4, line=31, text="kill broker(1)", whom="broker-1", alike_left_out=(7,)),),
                 brokers=3,
                 shown=3,
                 times=3,

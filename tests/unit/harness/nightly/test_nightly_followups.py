@@ -213,7 +213,7 @@ class FakeReplays:
         if isinstance(self.shrunk, EbbtideError):
             raise self.shrunk
         smaller = SimpleNamespace(scenario=SimpleNamespace(steps=[1]), finished=self.shrunk)
-        return SimpleNamespace(smaller=smaller, text="name = 'smaller'\n")
+        return SimpleNamespace(smaller=smaller, text="name = 'smaller'\n", kept=())
 
 
 def follow_up_job(world: World, one: FinishedJob, left_s: float = 1000.0) -> Followup:

@@ -94,7 +94,9 @@ def test_a_result_that_gave_way_to_the_one_before_is_not_called_the_least_and_co
     lucky = len(whole.asked) - 3
     smaller = search(tmp_path / "unlucky", Runs(unlucky={lucky + 1, lucky + 2}))
     assert (smaller.finished, smaller.gave_way) == (True, True)
-    text = " ".join(file_text(smaller, RECORDED, GOAL).replace("\n#", "").split())
+    scenario = msgspec.structs.replace(RECORDED.scenario, steps=noisy().steps)
+    recorded = msgspec.structs.replace(RECORDED, scenario=scenario)
+    text = " ".join(file_text(smaller, recorded, GOAL).replace("\n#", "").split())
     assert "a smaller scenario showed this only in half of its runs or fewer" in text
     # Nothing is left to be asked.
     again = Runs()

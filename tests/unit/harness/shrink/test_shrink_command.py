@@ -29,6 +29,7 @@ from harness.shrink.answers import CandidateRun
 from harness.shrink.file import file_text
 from harness.shrink.goal import goal_from_record
 from harness.shrink.journal import Decision
+from harness.shrink.kept import KeptStep, kept_steps
 from harness.shrink.refute import Refuter
 from harness.shrink.search import NotReproduced, SmallerScenario
 from harness.shrink.shrinking import ShrinkResult, shrink
@@ -187,6 +188,7 @@ class Command:
         self.smaller = SmallerScenario(scenario=recorded.scenario, shown=3, times=3, finished=True)
         self._goal = goal_from_record(recorded)
         self.ends: BaseException | None = None
+        self.kept: tuple[KeptStep, ...] = ()
         monkeypatch.setattr(launching, "check", lambda *_: None)
         monkeypatch.setattr(launching, "prepare", self._prepare)
         monkeypatch.setattr(shrinking, "shrink", self._shrink)
@@ -200,7 +202,7 @@ class Command:
         if self.ends is not None:
             raise self.ends
         text = file_text(self.smaller, load_run(LOST), self._goal)
-        return ShrinkResult(smaller=self.smaller, goal=self._goal, text=text, runs=5, took_s=60.0)
+        return ShrinkResult(smaller=self.smaller, goal=self._goal, text=text, kept=self.kept, runs=5, took_s=60.0)
 
     def __call__(self, record: Path, *options: str) -> ExitCode:
         return ExitCode(main(["shrink", str(record), "--out", str(self.out), *options]))
@@ -299,6 +301,17 @@ def test_an_interrupted_shrink_says_that_the_same_command_continues(
     said = capsys.readouterr().err
     assert ("next: the same command continues" in said) == told
     assert ("interrupted" in said) == told
+
+
+def test_a_shrink_prints_which_steps_of_the_record_it_kept(
+    command: Command, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command.kept = kept_steps(load_run(LOST), (1,))
+    command(LOST)
+    assert "  kept: step 1, power-loss leader(t-0)" in capsys.readouterr().out
+    command(LOST, "--json")
+    [kept] = msgspec.json.decode(capsys.readouterr().out)["kept"]
+    assert (kept["index"], kept["text"], kept["alike_left_out"]) == (1, "power-loss leader(t-0)", [])
 
 
 def test_a_shrink_says_what_it_runs_before_it_runs_it(host: Host, tmp_path: Path) -> None:

@@ -30,6 +30,7 @@ from harness.shrink.topology import LostPartition, only_partition
 
 RECORDED = load_run(LOST)
 GOAL = goal_from_record(RECORDED)
+AFTER = trigger_of(after=Duration("1s"))
 NEEDED = {"cut-followers", "leader-loses-power", "back"}
 
 NOISE = (
@@ -116,6 +117,7 @@ def search(
     runs_in_budget: int = 10_000,
     refute: Callable[[Scenario], str | None] | None = None,
     at_once: Callable[[Runs], Decide] = in_turn,
+    scenario: Scenario | None = None,
 ) -> SmallerScenario:
     return Search(
         decide=at_once(runs),
@@ -123,7 +125,7 @@ def search(
         journal=Journal(folder),
         time_left_s=lambda: float(runs_in_budget - len(runs.asked)),
         note=lambda _text: None,
-    ).carry_out([Start(scenario=noisy())], (), LostPartition("t-1", "all"), 3)
+    ).carry_out([Start(scenario=scenario or noisy())], (), LostPartition("t-1", "all"), 3)
 
 
 def test_steps_brokers_partitions_producers_consumers_and_records_are_left_out(tmp_path: Path) -> None:
@@ -137,6 +139,22 @@ def test_steps_brokers_partitions_producers_consumers_and_records_are_left_out(t
     assert left.consumers == ()
     assert target_of(left.steps[1]) == Role("leader(t-0)")
     assert (smaller.shown, smaller.times, smaller.finished) == (3, 3, True)
+
+
+def test_the_result_says_which_step_of_the_record_each_of_its_steps_is(tmp_path: Path) -> None:
+    assert search(tmp_path / "one", Runs()).indices == (4, 5, 6)
+    # Two isolations of one broker, of which only one matters; and a wait that becomes the trigger of the next step.
+    steps = list(noisy().steps)
+    twice = [*steps[:4], step_of("isolate", name="it", target="broker(3)"), step_of("wait", trigger=AFTER), *steps[4:]]
+    for needed, gone in (("it", 2), ("other", 4)):
+        named = [msgspec.structs.replace(one, name="other") if at == 2 else one for at, one in enumerate(twice)]
+        smaller = search(
+            tmp_path / needed,
+            Runs(needs=lambda one, needed=needed: needed in names(one)),
+            scenario=msgspec.structs.replace(noisy(), steps=tuple(named)),
+        )
+        assert smaller.indices == (6 - gone, 6, 7, 8)
+        assert [named[at].step for at in smaller.indices] == [step.step for step in smaller.scenario.steps]
 
 
 def test_what_the_finding_needs_of_the_cluster_stays(tmp_path: Path) -> None:
@@ -249,10 +267,11 @@ def test_the_first_guess_is_what_happened_since_the_cluster_was_last_whole() -> 
 
 def test_the_file_says_where_it_comes_from_and_can_be_run(tmp_path: Path) -> None:
     smaller = search(tmp_path, Runs())
-    text = file_text(smaller, RECORDED, GOAL)
+    scenario = msgspec.structs.replace(RECORDED.scenario, steps=noisy().steps)
+    text = file_text(smaller, msgspec.structs.replace(RECORDED, scenario=scenario), GOAL)
     assert text.startswith(
         "# Shows: committed loss by last-replica-standing, on Kafka 3.9.1, in 3 of 3 runs.\n"
-        "# From run 20261121T124641-last-replica-standing-3.9.1-e31a (last-replica-standing): 4 steps, 3 brokers, "
+        "# From run 20261121T124641-last-replica-standing-3.9.1-e31a (last-replica-standing): 8 steps, 3 brokers, "
     )
     scenario = parse(text, file="the file")
     assert scenario == smaller.scenario
