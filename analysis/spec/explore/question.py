@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from functools import partial
 
 import msgspec
 
 from analysis.spec.explore.properties import PROPERTIES, Property
 from analysis.spec.explore.search import BYTES_PER_STATE, SearchResult, search
+from analysis.spec.explore.side_by_side import search_side_by_side
 from analysis.spec.explore.trace import Trace, trace
 from analysis.spec.model.bounds import Bounds, check_bounds
 from analysis.spec.model.machine import Machine
@@ -114,14 +116,22 @@ def ask(
     max_states: int | None = None,
     max_time_s: float | None = None,
     wanted: Callable[[Trace], bool] | None = None,
+    jobs: int = 1,
 ) -> Answer:
     """Search for a counterexample to a property.
 
     `max_states` defaults to what free memory can hold; raises UsageError if memory cannot hold that
-    many. `wanted` may turn down a counterexample; the search then goes on to the next one.
+    many. `wanted` may turn down a counterexample; the search then goes on to the next one. The
+    answer is the same for any number of processes, `jobs`; above 1 the caller must have no other
+    thread.
     """
     return ask_machine(
-        machine_for(variant, bounds, asked), asked, max_states=max_states, max_time_s=max_time_s, wanted=wanted
+        machine_for(variant, bounds, asked),
+        asked,
+        max_states=max_states,
+        max_time_s=max_time_s,
+        wanted=wanted,
+        jobs=jobs,
     )
 
 
@@ -132,6 +142,7 @@ def ask_machine(
     max_states: int | None = None,
     max_time_s: float | None = None,
     wanted: Callable[[Trace], bool] | None = None,
+    jobs: int = 1,
 ) -> Answer:
     """Search as `ask` does, in a machine with feature levels of its own."""
     fitting = int(_free_bytes() * _MEMORY_SHARE / BYTES_PER_STATE)
@@ -154,7 +165,7 @@ def ask_machine(
         accepted.append(with_ids)
         return True
 
-    found = search(
+    found = (search if jobs == 1 else partial(search_side_by_side, jobs=jobs))(
         machine,
         check=asked.check(machine) if asked.check else None,
         accept=accept,

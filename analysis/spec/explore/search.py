@@ -2,15 +2,15 @@
 
 A visited state is kept as its 64-bit hash, as TLC does: two states of one hash count as one. With n
 states the chance that this hid anything is about n * n / 2**65; the result states it. States are
-kept whole only while they wait to be expanded. The path to a state is found again from the numbers
-of its moves.
+kept whole only while they wait to be expanded, as numbers in one array. The path to a state is
+found again from the numbers of its moves.
 """
 
 from __future__ import annotations
 
 import time
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Literal
 
 import msgspec
@@ -18,7 +18,7 @@ import msgspec
 from analysis.spec.model.machine import Machine, Move, canonical
 from analysis.spec.model.words import State
 
-BYTES_PER_STATE = 250
+BYTES_PER_STATE = 160
 """Memory of a distinct state in bytes, waiting states included.
 
 Measured by bench/explore.py.
@@ -58,6 +58,44 @@ Check = Callable[[State], bool]
 """Returns whether a state is allowed, apart from what the moves themselves say."""
 
 
+MOVE_BITS = 16
+"""Bits of the number of a move in a key."""
+
+LIMIT_STRIDE = 255
+"""The limits are looked at for states whose place in their level has none of these bits."""
+
+
+class Paths:
+    """How each distinct state was found first, by the states' numbers.
+
+    A key is `number of the state before << MOVE_BITS | number of the move`. States are numbered in the order of their
+    keys, so the keys ascend. Number 0 is the initial state.
+    """
+
+    def __init__(self) -> None:
+        self._keys = array("Q", [0])
+        self.append = self._keys.append
+        self.extend = self._keys.extend
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def path_of(self, key: int) -> tuple[int, ...]:
+        """Return the number of each move from the initial state to the one that `key` leads to."""
+        number, path = key >> MOVE_BITS, [key & (1 << MOVE_BITS) - 1]
+        while number:
+            key = self._keys[number]
+            path.append(key & (1 << MOVE_BITS) - 1)
+            number = key >> MOVE_BITS
+        return tuple(reversed(path))
+
+
+def states_of(flat: array[int], width: int) -> Iterator[State]:
+    """Return the states that `flat` holds one after the other, each of `width` numbers."""
+    numbers = iter(flat)
+    return zip(*[numbers] * width, strict=True)
+
+
 def search(
     machine: Machine,
     *,
@@ -75,43 +113,37 @@ def search(
     initial_state = machine.initial_state()
     start = canonical(initial_state[0], initial_state[1], initial_state[2:])
     visited = {hash(start)}
-    level, numbers = [start], array("q", [0])
-    parents, chosen = array("q", [-1]), array("H", [0])
+    level, width = array("Q", start), len(start)
+    first = 0
+    paths = Paths()
     depth = moved = 0
     max_steps = machine.bounds.steps
-    moves = machine.moves
+    moves, found = machine.moves, paths.append
 
     def search_result(ending: Ending, path: tuple[int, ...] = ()) -> SearchResult:
         return SearchResult(
             ending=ending,
-            states=len(parents),
+            states=len(paths),
             moves=moved,
             depth=depth,
             elapsed_s=time.monotonic() - begun,
             path=path,
         )
 
-    def path_to(number: int, last: int) -> tuple[int, ...]:
-        path = [last]
-        while parents[number] >= 0:
-            path.append(chosen[number])
-            number = parents[number]
-        return tuple(reversed(path))
-
     while level:
         if max_steps is not None and depth >= max_steps:
             return search_result("steps")
-        following: list[State] = []
-        following_numbers = array("q")
-        for at, state in enumerate(level):
-            number = numbers[at]
+        following = array("Q")
+        following_first = len(paths)
+        for at, state in enumerate(states_of(level, width)):
+            number = (first + at) << MOVE_BITS
             successors = moves(state)
             moved += len(successors)
             for which, (_, shared, data, words, lost) in enumerate(successors):
                 words.sort()
                 after = (shared, data, *words)
                 if lost:
-                    path = path_to(number, which)
+                    path = paths.path_of(number | which)
                     if accept is None or accept(path):
                         return search_result("violated", path)
                     continue
@@ -120,19 +152,17 @@ def search(
                     continue
                 visited.add(mark)
                 if check is not None and not check(after):
-                    path = path_to(number, which)
+                    path = paths.path_of(number | which)
                     if accept is None or accept(path):
                         return search_result("violated", path)
-                following_numbers.append(len(parents))
-                parents.append(number)
-                chosen.append(which)
-                following.append(after)
-            if not at & 255:
-                if max_states is not None and len(parents) >= max_states:
+                found(number | which)
+                following.extend(after)
+            if not at & LIMIT_STRIDE:
+                if max_states is not None and len(paths) >= max_states:
                     return search_result("states")
                 if max_time_s is not None and time.monotonic() - begun > max_time_s:
                     return search_result("time")
-        level, numbers = following, following_numbers
+        level, first = following, following_first
         depth += 1
     return search_result("exhausted")
 

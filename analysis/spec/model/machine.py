@@ -16,7 +16,7 @@ from analysis.spec.model.bounds import MAX_BROKERS, Bounds
 from analysis.spec.model.control import Controls
 from analysis.spec.model.leading import LeaderTables
 from analysis.spec.model.transition import ERASES, LOSES, Action, Transition, partition_of
-from analysis.spec.model.words import DATA_BITS, LOG, MAX_RECORDS, Data, SharedState, State
+from analysis.spec.model.words import DATA_BITS, LOG, MAX_RECORDS, Data, SharedState, State, unpack_shared
 from analysis.spec.partition import Cluster, Partition
 from analysis.spec.protocol import Protocol
 
@@ -102,8 +102,8 @@ class Machine:
         self._elr = cluster.elr
         self._leading = LeaderTables(protocol)
         self.controls = Controls(protocol, bounds, cluster.metadata_version)
-        self._shared: list[SharedState] = []
-        self._index: dict[SharedState, int] = {}
+        self._unpacked: dict[int, SharedState] = {}
+        self._packed: dict[SharedState, int] = {}
         self._plans: dict[tuple[int, ...], _Plan] = {}
         self._promised_at = _ACKED_AT if promise.startswith("acks") else _COMMITTED_AT
 
@@ -117,11 +117,15 @@ class Machine:
         running = w.REGISTERED | w.UNFENCED | w.UP
         replica = running | w.REPLICA | w.IN_ISR
         brokers = [replica | w.LEADER] + [replica] * (bounds.rf - 1) + [running] * (bounds.size - bounds.rf)
-        return [self._shared_at(shared), Data().pack(), *(control << DATA_BITS for control in brokers)]
+        return [self._packed_of(shared), Data().pack(), *(control << DATA_BITS for control in brokers)]
 
     def shared_of(self, state: Sequence[int]) -> SharedState:
         """Return what the brokers of `state` share."""
-        return self._shared[state[0]]
+        packed = state[0]
+        shared = self._unpacked.get(packed)
+        if shared is None:
+            shared = self._unpacked[packed] = unpack_shared(packed)
+        return shared
 
     def partition(self, state: Sequence[int]) -> tuple[Partition, Cluster]:
         """Return the controller's view of `state`, brokers by position."""
@@ -213,7 +217,7 @@ class Machine:
         self, plan: _Plan, state: Sequence[int], words: list[int], behind: list[int], moves: list[Move]
     ) -> None:
         """Add the ISRs that the leader asks for without some of those that are behind it."""
-        shared = self._shared_at(self._shared[state[0]]._replace(in_flight=True))
+        shared = self._packed_of(self.shared_of(state)._replace(in_flight=True))
         for count in range(1, len(behind) + 1):
             for gone in combinations(behind, count):
                 # Of interchangeable brokers the first ones go.
@@ -254,7 +258,7 @@ class Machine:
         return _new(Move, (effect.action, effect.shared, data, after, lost))
 
     def _plan(self, key: tuple[int, ...]) -> _Plan:
-        shared, controls = self._shared[key[0]], key[1:]
+        shared, controls = self.shared_of(key), key[1:]
         effects = tuple(
             self._effect(controls, transition) for transition in self.controls.transitions(shared, controls)
         )
@@ -294,14 +298,14 @@ class Machine:
         """Return the effect of the leader asking for an ISR with `joiner`."""
         asked = {leader, joiner, *isr}
         flips = tuple((w.PROPOSED if at in asked else 0) << DATA_BITS for at in range(len(controls)))
-        in_flight = self._shared_at(shared._replace(in_flight=True))
+        in_flight = self._packed_of(shared._replace(in_flight=True))
         return _Effect(Action("ask-expand", joiner), in_flight, flips, -1, (), False)
 
     def _effect(self, controls: tuple[int, ...], transition: Transition) -> _Effect:
         flips = tuple((old ^ new) << DATA_BITS for old, new in zip(controls, transition.controls, strict=True))
         return _Effect(
             transition.action,
-            self._shared_at(transition.shared),
+            self._packed_of(transition.shared),
             flips,
             transition.elected,
             transition.disks,
@@ -318,12 +322,11 @@ class Machine:
         members = [word for word in words if word & _LAST_KNOWN]
         return bool(members) and all(promised & ~word for word in members)
 
-    def _shared_at(self, shared: SharedState) -> int:
-        at = self._index.get(shared)
-        if at is None:
-            at = self._index[shared] = len(self._shared)
-            self._shared.append(shared)
-        return at
+    def _packed_of(self, shared: SharedState) -> int:
+        packed = self._packed.get(shared)
+        if packed is None:
+            packed = self._packed[shared] = shared.pack()
+        return packed
 
 
 def canonical(shared: int, data: int, words: list[int]) -> State:

@@ -18,6 +18,8 @@ from typing import NamedTuple
 MAX_RECORDS = 6
 DATA_BITS = 2 * MAX_RECORDS
 LOG = (1 << MAX_RECORDS) - 1
+_SHARED_BITS = 4
+"""Bits of each field of `SharedState`: its values are at most `bounds.MAX_BUDGET`."""
 
 REPLICA = 1 << 0
 """In the controller's replica list."""
@@ -52,6 +54,9 @@ ANSWER_AT = 18
 ANSWER_BITS = ANSWERED | OLD_INCARNATION | OLD_LEADER_EPOCH | LOG << ANSWER_AT
 
 
+_FLAGS = frozenset({"elr", "recovering", "in_flight", "nobody_known"})
+
+
 class SharedState(NamedTuple):
     """What the brokers share apart from their logs; the budgets count what was used.
 
@@ -73,6 +78,21 @@ class SharedState(NamedTuple):
     disks: int = 0
     stops: int = 0
     admin: int = 0
+
+    def pack(self) -> int:
+        """Return it as one integer, the same in every process of a search."""
+        number = 0
+        for value in self:
+            number = number << _SHARED_BITS | value
+        return number
+
+
+def unpack_shared(number: int) -> SharedState:
+    """Return the `SharedState` that `SharedState.pack` packed."""
+    fields = SharedState._fields
+    values = [number >> _SHARED_BITS * at & (1 << _SHARED_BITS) - 1 for at in reversed(range(len(fields)))]
+    pairs = zip(fields, values, strict=True)
+    return SharedState._make(bool(value) if field in _FLAGS else value for field, value in pairs)
 
 
 class Data(NamedTuple):
@@ -103,4 +123,7 @@ def unpack(number: int) -> Data:
 
 
 State = tuple[int, ...]
-"""`(index of the Shared, packed Data, word, word, ...)` with the words ascending."""
+"""`(packed SharedState, packed Data, word, word, ...)` with the words ascending.
+
+Each number is below 2**64.
+"""

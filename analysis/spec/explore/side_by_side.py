@@ -1,0 +1,172 @@
+"""Searches as `search` does, in several processes, and returns the same result.
+
+Each state belongs to the process that its hash names (`Share`). The processes go through a level
+window by window. In each window:
+
+1. Each process expands its own states of the window. It keeps new states that belong to it, and
+   sends the others to their owners.
+2. An owner keeps each new state once, with the lowest of the keys by which it was found.
+3. The keys of all processes, sorted, number the new states. A search in one process finds them in
+   that order.
+
+So states, moves and paths do not depend on the number of processes. Where a limit or a violation
+ends the search within a window, what a search in one process would not have reached is not counted.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import time
+from array import array
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
+from multiprocessing.connection import Connection
+from multiprocessing.context import ForkProcess
+from typing import TypeVar
+
+from analysis.spec.explore.search import LIMIT_STRIDE, MOVE_BITS, Check, Ending, Paths, SearchResult
+from analysis.spec.explore.share import Expand, Expanded, Incoming, Kept, MovesTo, Numbering, Request, serve
+from analysis.spec.model.machine import Machine
+from ebbtide.errors import HarnessError
+
+WINDOW = 1 << 14
+"""States in a window for each process."""
+
+_FORK = multiprocessing.get_context("fork")
+
+T = TypeVar("T")
+
+
+def search_side_by_side(
+    machine: Machine,
+    jobs: int,
+    *,
+    check: Check | None = None,
+    accept: Callable[[tuple[int, ...]], bool] | None = None,
+    max_states: int | None = None,
+    max_time_s: float | None = None,
+) -> SearchResult:
+    """Search in `jobs` processes; the other arguments and the result are those of `search`.
+
+    The caller must have no other thread, because the processes are forked. Raises HarnessError if
+    one of them ends before the search.
+    """
+    ends: list[Connection] = []
+    processes: list[ForkProcess] = []
+    try:
+        for at in range(jobs):
+            ours, theirs = _FORK.Pipe()
+            ends.append(ours)
+            # A process closes the ends that it inherits. Otherwise no process would see that the
+            # coordinator is gone.
+            process = _FORK.Process(target=serve, args=(machine, check, at, jobs, theirs, [*ends]), daemon=True)
+            process.start()
+            processes.append(process)
+            theirs.close()
+        return _Coordinator(machine, ends, accept, max_states, max_time_s).search()
+    except (EOFError, ConnectionError) as error:
+        raise HarnessError(
+            "a process of the search ended before the search",
+            got="the kernel may have killed it because memory ran out",
+            next="search again with a lower --max-states",
+        ) from error
+    finally:
+        for end in ends:
+            end.close()
+        for process in processes:
+            process.kill()
+            process.join()
+
+
+class _Coordinator:
+    """Tells the processes what to do, and numbers what they find."""
+
+    def __init__(
+        self,
+        machine: Machine,
+        ends: Sequence[Connection],
+        accept: Callable[[tuple[int, ...]], bool] | None,
+        max_states: int | None,
+        max_time_s: float | None,
+    ) -> None:
+        self._ends = ends
+        self._accept = accept
+        self._max_states = max_states
+        self._max_time_s = max_time_s
+        self._max_steps = machine.bounds.steps
+        self._begun = time.monotonic()
+        self._paths = Paths()
+        self._moved = 0
+        self._depth = 0
+
+    def search(self) -> SearchResult:
+        first, end, step = 0, 1, WINDOW * len(self._ends)
+        while first < end:
+            if self._max_steps is not None and self._depth >= self._max_steps:
+                return self._result("steps", end, self._moved)
+            for start in range(first, end, step):
+                result = self._search_window(first, start, min(start + step, end))
+                if result is not None:
+                    return result
+            first, end = end, len(self._paths)
+            self._depth += 1
+        return self._result("exhausted", end, self._moved)
+
+    def _search_window(self, first: int, start: int, stop: int) -> SearchResult | None:
+        """Expand the states from `start` to before `stop`; return the result if the search ends.
+
+        Their level begins at `first`.
+        """
+        known = len(self._paths)
+        expanded = self._ask([Expand(stop, is_new_level=start == first)] * len(self._ends), Expanded)
+        exchanged = [Incoming([one.outgoing[at] for one in expanded]) for at in range(len(self._ends))]
+        kept = self._ask(exchanged, Kept)
+        found = array("Q")
+        for one in kept:
+            found.frombytes(one.keys)
+        keys = array("Q", sorted(found))
+        full = self._full_at(first, start, stop, keys)
+        bad = {key for one in expanded for key in one.lost} | {key for one in kept for key in one.refused}
+        for key in sorted(bad):
+            if full is not None and key >> MOVE_BITS > full:
+                break
+            path = self._paths.path_of(key)
+            if self._accept is None or self._accept(path):
+                return self._result("violated", known + bisect_left(keys, key), self._moves_to(key >> MOVE_BITS), path)
+        if full is not None:
+            return self._result("states", known + _count_to(keys, full), self._moves_to(full))
+        for end in self._ends:
+            end.send(Numbering(known, keys.tobytes()))
+        self._paths.extend(keys)
+        self._moved += sum(one.moves for one in expanded)
+        if self._max_time_s is not None and time.monotonic() - self._begun > self._max_time_s:
+            return self._result("time", len(self._paths), self._moved)
+        return None
+
+    def _full_at(self, first: int, start: int, stop: int, keys: array[int]) -> int | None:
+        """Return the state at which `search` sees that there are `max_states`; None: at none."""
+        known = len(self._paths)
+        if self._max_states is None or known + len(keys) < self._max_states:
+            return None
+        seen = (number for number in range(start, stop) if not (number - first) & LIMIT_STRIDE)
+        return next((number for number in seen if known + _count_to(keys, number) >= self._max_states), None)
+
+    def _moves_to(self, number: int) -> int:
+        """Return how many moves there were when a state of this window had been expanded."""
+        return self._moved + sum(self._ask([MovesTo(number)] * len(self._ends), int))
+
+    def _ask(self, requests: Sequence[Request], _answer: type[T]) -> list[T]:
+        for end, request in zip(self._ends, requests, strict=True):
+            end.send(request)
+        return [end.recv() for end in self._ends]
+
+    def _result(self, ending: Ending, states: int, moves: int, path: tuple[int, ...] = ()) -> SearchResult:
+        elapsed_s = time.monotonic() - self._begun
+        return SearchResult(
+            ending=ending, states=states, moves=moves, depth=self._depth, elapsed_s=elapsed_s, path=path
+        )
+
+
+def _count_to(keys: array[int], number: int) -> int:
+    """Return how many keys lead from states up to `number`."""
+    return bisect_left(keys, number + 1 << MOVE_BITS)

@@ -1,0 +1,131 @@
+"""A search in several processes has the result of a search in one."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import msgspec
+import pytest
+
+from analysis.spec.explore import side_by_side
+from analysis.spec.explore.properties import PROPERTIES
+from analysis.spec.explore.question import Answer, ask, machine_for
+from analysis.spec.explore.search import SearchResult, search
+from analysis.spec.explore.share import serve
+from analysis.spec.explore.side_by_side import search_side_by_side
+from analysis.spec.model.bounds import Bounds
+from analysis.spec.model.words import State
+from ebbtide.errors import HarnessError
+
+# Python warns of a fork beside the threads of pytest-xdist; the command has none.
+pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+
+QUESTIONS: list[tuple[str, str, dict[str, Any]]] = [
+    ("elr_43", "committed", {"power_losses": 1}),
+    ("elr_43", "committed", {"power_losses": 2}),
+    ("elr_43", "invariants", {"power_losses": 1, "stops": 1}),
+    ("elr_43", "acks-1", {"acks": "mixed", "records": 2}),
+    ("elr_43", "committed", {"brokers": 4, "admin": 2, "admin_kinds": ("move",)}),
+    ("elr_43", "committed", {"power_losses": 1, "records": 2, "steps": 7}),
+    ("strict_min_isr_39", "committed", {"power_losses": 1, "records": 2}),
+    ("strict_min_isr_39", "elr-has-hw", {"power_losses": 1, "kills": 1}),
+    ("kraft", "committed", {"rf": 2, "min_isr": 1, "kills": 1, "disks_outside": 1}),
+    ("kip966", "recovery", {"kills": 1, "power_losses": 1}),
+]
+
+
+@pytest.fixture(params=[1, 23, side_by_side.WINDOW], ids=lambda states: f"windows of {states}")
+def _windows(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(side_by_side, "WINDOW", request.param)
+
+
+def without_time(found: SearchResult) -> SearchResult:
+    return msgspec.structs.replace(found, elapsed_s=0.0)
+
+
+def answers_of(jobs: int, variant: str, name: str, bounds: dict[str, Any], **limits: Any) -> Answer:
+    answer = ask(variant, Bounds(**bounds), PROPERTIES[name], jobs=jobs, **limits)
+    return msgspec.structs.replace(answer, found=without_time(answer.found))
+
+
+@pytest.mark.usefixtures("_windows")
+@pytest.mark.parametrize(("variant", "name", "bounds"), QUESTIONS)
+def test_states_moves_depth_and_path_are_those_of_one_process(variant: str, name: str, bounds: dict[str, Any]) -> None:
+    assert answers_of(2, variant, name, bounds) == answers_of(1, variant, name, bounds)
+
+
+@pytest.mark.parametrize("jobs", [3, 5])
+def test_any_number_of_processes_has_the_same_answer(jobs: int) -> None:
+    question = ("elr_43", "committed", {"power_losses": 2, "records": 2})
+    assert answers_of(jobs, *question) == answers_of(1, *question)
+
+
+@pytest.mark.usefixtures("_windows")
+@pytest.mark.parametrize("max_states", [1, 2, 300, 1000, 1903, 5000])
+def test_a_limit_of_states_ends_the_search_at_the_same_state(max_states: int) -> None:
+    question = ("elr_43", "committed", {"power_losses": 1})
+    assert answers_of(2, *question, max_states=max_states) == answers_of(1, *question, max_states=max_states)
+
+
+@pytest.mark.usefixtures("_windows")
+@pytest.mark.parametrize("wanted_at", [1, 4, 1000])
+def test_a_search_goes_on_after_the_same_unwanted_counterexamples(wanted_at: int) -> None:
+    def nth() -> Any:
+        seen: list[object] = []
+        return lambda found: len(seen) >= wanted_at or bool(seen.append(found))
+
+    question = ("strict_min_isr_39", "committed", {"power_losses": 1, "records": 2})
+    assert answers_of(2, *question, wanted=nth()) == answers_of(1, *question, wanted=nth())
+
+
+@pytest.mark.usefixtures("_windows")
+def test_a_state_that_the_check_refuses_ends_the_search_at_the_same_state() -> None:
+    def check(state: State) -> bool:
+        return hash(state) % 97 != 0
+
+    def machine() -> Any:
+        return machine_for("elr_43", Bounds(power_losses=1), PROPERTIES["committed"])
+
+    unlucky = 0
+    for turned_down in range(3):
+        paths: list[tuple[int, ...]] = []
+
+        def accept(path: tuple[int, ...], paths: list[tuple[int, ...]] = paths, after: int = turned_down) -> bool:
+            paths.append(path)
+            return len(paths) > after
+
+        one = search(machine(), check=check, accept=accept)
+        seen, paths[:] = [*paths], []
+        two = search_side_by_side(machine(), 2, check=check, accept=accept)
+        assert (without_time(two), paths) == (without_time(one), seen)
+        unlucky += one.ending == "violated"
+    assert unlucky == 3
+
+
+def test_a_search_whose_time_is_over_ends_unfinished() -> None:
+    bounds = Bounds(rf=5, min_isr=3, power_losses=2)
+    assert ask("elr_43", bounds, PROPERTIES["committed"], max_time_s=0.0, jobs=2).found.ending == "time"
+
+
+def test_a_process_that_is_killed_ends_the_search_with_one_error() -> None:
+    parent = os.getpid()
+
+    def check(state: State) -> bool:
+        if os.getpid() != parent:
+            os._exit(9)
+        return True
+
+    machine = machine_for("elr_43", Bounds(power_losses=1), PROPERTIES["committed"])
+    with pytest.raises(HarnessError, match="ended before the search"):
+        search_side_by_side(machine, 2, check=check)
+
+
+def test_a_process_ends_when_its_coordinator_is_gone() -> None:
+    ours, theirs = side_by_side._FORK.Pipe()
+    machine = machine_for("elr_43", Bounds(power_losses=1), PROPERTIES["committed"])
+    process = side_by_side._FORK.Process(target=serve, args=(machine, None, 0, 1, theirs, [ours]), daemon=True)
+    process.start()
+    ours.close()
+    process.join(10)
+    assert process.exitcode == 0
