@@ -24,7 +24,7 @@ from ebbtide.pytest_plugin.markers import (
     scenario_of,
 )
 from ebbtide.pytest_plugin.runner import CommandFailed
-from ebbtide.pytest_plugin.session import WORKER_KEPT, JudgedTest, Plugin, call_or_fail, uses_clusters, why_too_parallel
+from ebbtide.pytest_plugin.session import WORKER_KEPT, JudgedTest, Plugin, call_or_fail, uses_clusters
 from ebbtide.pytest_plugin.settings import WORKER_SEED, add_options, read_settings
 from ebbtide.pytest_plugin.watching import Watch, start_watch
 
@@ -77,7 +77,7 @@ def pytest_testnodedown(node: Any) -> None:
     """Note the cluster that a worker of pytest-xdist kept."""
     kept = getattr(node, "workeroutput", {}).get(WORKER_KEPT)
     if kept is not None:
-        node.config.stash[PLUGIN].kept = kept
+        node.config.stash[PLUGIN].kept_by_workers.append(kept)
 
 
 def pytest_report_collectionfinish(config: pytest.Config, items: Sequence[pytest.Item]) -> list[str]:
@@ -153,7 +153,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     """Fail a test that cannot work, and skip one that this host cannot run."""
     plugin = item.config.stash[PLUGIN]
     if uses_clusters(item):
-        _fail_if(why_too_parallel(item.config))
+        call_or_fail(plugin.turn.take)
     try:
         scenario_of(item)
         expected_of(item)
@@ -169,9 +169,13 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         item.add_marker(pytest.mark.skip(reason=reason))
 
 
-def _fail_if(why: str | None) -> None:
-    if why is not None:
-        pytest.fail(why, pytrace=False)
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[Any]:
+    """Give the turn back after the test and its teardown."""
+    try:
+        return (yield)
+    finally:
+        item.config.stash[PLUGIN].turn.give_back()
 
 
 @pytest.hookimpl(wrapper=True)
@@ -199,8 +203,8 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[Any]:
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
     """Print which cluster was kept, and how to stop it."""
-    kept = config.stash[PLUGIN].kept
-    if kept is not None:
+    plugin = config.stash[PLUGIN]
+    for kept in [*([] if plugin.kept is None else [plugin.kept]), *plugin.kept_by_workers]:
         terminalreporter.write_line(f"ebbtide: the cluster {kept} is still running: ebbtide cluster status")
         terminalreporter.write_line(f"ebbtide: to stop it: ebbtide cluster down {kept}")
 
@@ -254,9 +258,9 @@ def kafka_cluster(request: pytest.FixtureRequest, kafka_version: str) -> Iterato
 
     It lives as long as the test session.
     """
-    # Checked here and below too: pytest_runtest_setup does not see what getfixturevalue asks for.
-    _fail_if(why_too_parallel(request.config))
     plugin = request.config.stash[PLUGIN]
+    # Here and below too: pytest_runtest_setup does not see what getfixturevalue asks for.
+    call_or_fail(plugin.turn.take)
     cluster, lease = call_or_fail(
         lambda: plugin.runner.open_cluster(kafka_version, plugin.settings, keep=plugin.keeps_next_cluster)
     )
@@ -270,8 +274,8 @@ def chaos(request: pytest.FixtureRequest, kafka_version: str) -> Iterator[Chaos]
 
     Its record is judged after the test.
     """
-    _fail_if(why_too_parallel(request.config))
     plugin, item = request.config.stash[PLUGIN], request.node
+    call_or_fail(plugin.turn.take)
     try:
         parts, expected = chaos_of(item), expected_of(item)
     except WrongMarker as error:
@@ -314,8 +318,8 @@ def kafka_watch(request: pytest.FixtureRequest) -> Iterator[Callable[..., Watch]
 @pytest.fixture
 def run_record(request: pytest.FixtureRequest, kafka_version: str) -> Iterator[RunRecord]:
     """The judged run of the test's scenario."""
-    _fail_if(why_too_parallel(request.config))
     plugin, item = request.config.stash[PLUGIN], request.node
+    call_or_fail(plugin.turn.take)
     mark = item.get_closest_marker("scenario")
     if mark is None:
         pytest.fail(

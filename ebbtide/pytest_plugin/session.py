@@ -11,6 +11,7 @@ import pytest
 from ebbtide.pytest_plugin.run_record import RunRecord
 from ebbtide.pytest_plugin.runner import Ability, CommandFailed, CommandRunner, Lease, Runner, errors_as_failed
 from ebbtide.pytest_plugin.settings import Settings
+from ebbtide.pytest_plugin.turns import ClusterTurn
 
 T = TypeVar("T")
 
@@ -28,7 +29,7 @@ class Plugin:
     """The options and results of a session.
 
     `failed` has the node ids of failed tests, and `shared_failed` says whether one of them used `kafka_cluster`. `kept`
-    is the name of the cluster that was kept.
+    is the name of the cluster that was kept; `kept_by_workers` are those of pytest-xdist workers.
     """
 
     def __init__(self, config: pytest.Config, settings: Settings) -> None:
@@ -37,6 +38,8 @@ class Plugin:
         self.failed: set[str] = set()
         self.shared_failed = False
         self.kept: str | None = None
+        self.kept_by_workers: list[str] = []
+        self.turn = ClusterTurn(config, settings.runs)
         self._abilities: Sequence[Ability] | None = None
 
     @property
@@ -124,20 +127,6 @@ def _extends_plugin_fixture(name: str, definitions: Sequence[pytest.FixtureDef[o
         if name not in definition.argnames:
             break
     return False
-
-
-def why_too_parallel(config: pytest.Config) -> str | None:
-    """Return why tests with clusters cannot run in this pytest-xdist worker.
-
-    Returns None if they can.
-    """
-    workers = os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")
-    if not hasattr(config, "workerinput") or workers == "1":
-        return None
-    return (
-        f"ebbtide's clusters cannot run in {workers} pytest-xdist workers, because faults and delays of one cluster "
-        "would show in the records of another; run these tests without -n, or with -n 1"
-    )
 
 
 def call_or_fail(act: Callable[[], T]) -> T:

@@ -1,4 +1,4 @@
-"""The pytest plugin under pytest-xdist: no cluster in parallel workers, however a test asks for one; whole in one."""
+"""The pytest plugin under pytest-xdist: tests of parallel workers have their clusters in turn."""
 
 from __future__ import annotations
 
@@ -24,37 +24,81 @@ def _in_one_of_four_workers(project: Project, monkeypatch: pytest.MonkeyPatch) -
         conftest.write("\ndef pytest_sessionstart(session):\n    session.config.workerinput = {}\n")
 
 
-def test_clusters_are_refused_in_parallel_workers_and_other_tests_are_not(
+_TURN = """
+from pathlib import Path
+from ebbtide.locks import is_held
+
+def has_turn(): return bool(is_held(Path("runs/.pytest-turn")))
+"""
+_LATER = "def test_later(): assert not has_turn()"
+
+
+def test_tests_of_two_workers_have_their_clusters_one_after_the_other(project: Project) -> None:
+    source = """
+import os, time
+from pathlib import Path
+
+@pytest.mark.parametrize("number", range(6))
+def test_it(chaos, number):
+    with Path("one cluster").open("x"):
+        time.sleep(0.2)
+    Path("one cluster").unlink()
+    Path(f"ran in {os.environ['PYTEST_XDIST_WORKER']}").touch()
+"""
+    result = project.run(source, "-p", "xdist", "-n", "2")
+    result.assert_outcomes(passed=6)
+    assert len([*project.folder.glob("ran in gw*")]) == 2
+
+
+def test_a_test_has_the_turn_from_its_first_fixture_to_its_teardown_and_other_tests_never(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _in_one_of_four_workers(project, monkeypatch)
-    source = "@pytest.mark.scenario('holds', kafka='4.3.1')\ndef test_it(): pass\n\ndef test_other(): pass\n"
-    source += "\n@pytest.fixture\ndef topic(): return 'of this project'\ndef test_own_topic(topic): pass\n"
-    source += "\n@pytest.fixture(autouse=True, scope='session')\ndef _(pytestconfig): pass\n"
-    result = project.run(source)
-    result.assert_outcomes(passed=2, errors=1)
-    result.stdout.fnmatch_lines(["*cannot run in 4 pytest-xdist workers*"])
+    source = f"""{_TURN}
+@pytest.fixture(autouse=True)
+def around(request):
+    expected = "chaos" in request.fixturenames
+    assert has_turn() is expected
+    yield
+    assert has_turn() is expected
+
+def test_it(chaos): pass
+{_LATER}
+@pytest.fixture
+def topic(): return "of this project"
+def test_own_topic(topic): assert not has_turn()
+"""
+    project.run(source).assert_outcomes(passed=3)
 
 
-def test_a_fixture_that_extends_the_plugins_is_refused_before_any_other_is_made(
+def test_a_test_whose_fixture_extends_the_plugins_has_the_turn(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _in_one_of_four_workers(project, monkeypatch)
-    other = "@pytest.fixture(autouse=True, scope='session')\ndef other(): print('other is set up')"
-    result = project.run(f"{_EXTENDS}\n{other}", "-s")
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["*cannot run in 4 pytest-xdist workers*", "asked: ?? still open: 0"])
-    result.stdout.no_fnmatch_line("*other is set up*")
+    extends = _EXTENDS.replace("pass", "assert has_turn()")
+    project.run(f"{_TURN}\n{extends}\n{_LATER}").assert_outcomes(passed=2)
 
 
 @pytest.mark.parametrize("name", ["kafka_cluster", "chaos", "topic"])
-def test_a_fixture_that_is_asked_for_while_the_test_runs_is_refused_too(
+def test_a_fixture_that_is_asked_for_while_the_test_runs_takes_the_turn_too(
     project: Project, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     _in_one_of_four_workers(project, monkeypatch)
-    result = project.run(_ASKS_LATE.format(name=name))
-    result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["*cannot run in 4 pytest-xdist workers*", "*still open: 0"])
+    asks = f"{_ASKS_LATE.format(name=name)}; assert has_turn()"
+    project.run(f"{_TURN}\n{asks}\n{_LATER}").assert_outcomes(passed=2)
+
+
+def test_without_parallel_workers_there_is_no_lock(project: Project) -> None:
+    project.run("def test_it(chaos): pass").assert_outcomes(passed=1)
+    assert not (project.folder / "runs" / ".pytest-turn").exists()
+
+
+def test_a_folder_that_cannot_be_made_is_one_error(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    _in_one_of_four_workers(project, monkeypatch)
+    (project.folder / "runs").write_text("a file")
+    result = project.run("def test_it(chaos): pass")
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["*cannot make the folder of run records*"])
 
 
 def test_a_single_worker_runs_with_the_seed_that_the_header_shows(project: Project) -> None:
@@ -63,6 +107,14 @@ def test_a_single_worker_runs_with_the_seed_that_the_header_shows(project: Proje
     result = project.run(source, "-p", "xdist", "-n", "1")
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines([f"ebbtide *, seed {(project.folder / 'seed').read_text()}, runtime auto, *"])
+
+
+def test_the_controller_reports_the_clusters_that_two_workers_left_up(project: Project) -> None:
+    source = "@pytest.mark.parametrize('number', range(6))\ndef test_it(kafka_cluster, number): assert False"
+    result = project.run(source, "-p", "xdist", "-n", "2", "--ebbtide-keep-cluster")
+    result.assert_outcomes(failed=6)
+    told = [line for line in result.outlines if line.startswith("ebbtide: to stop it: ebbtide cluster down pytest-")]
+    assert len(told) == 2
 
 
 def test_the_controller_reports_the_cluster_that_a_single_worker_left_up(project: Project) -> None:
