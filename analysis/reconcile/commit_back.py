@@ -3,7 +3,8 @@
 The rule: one item an answer that shows nothing, or an older commit than the answer before it showed.
 Older means: acked before the other was sent.
 
-The data: commits, and the answers that count (the module commits).
+The data: commits, and the answers that count, settled or not (the module commits). An answer that is
+not settled was served all the same, and a member that asks then begins at the older commit.
 
 Why it is sound: what a coordinator served was in the register when it answered, whatever became of the
 commit's own answer. So after that the register cannot hold a commit that was applied earlier.
@@ -40,7 +41,7 @@ def items(spark: SparkSession, tables: RecordTables, runs: Sequence[Facts]) -> D
     in_order = Window.partitionBy(*commits.REGISTER).orderBy("asked_ns", "done_ns", "served")
     before = F.lag(F.struct("served", "made")).over(in_order)
     back = (
-        commits.answers_of(spark, rows, runs)
+        commits.answers_of(spark, rows, tables.watermarks, runs)
         .withColumn("before", before)
         .where("before.made IS NOT NULL AND before.served.done_ns < asked_ns")
         .where("served.offset IS NULL OR (made.acked AND made.done_ns < before.made.asked_ns)")
@@ -51,6 +52,7 @@ def items(spark: SparkSession, tables: RecordTables, runs: Sequence[Facts]) -> D
         "sent_ns": F.col("before.made.asked_ns"),
         "earlier": F.col("before.served"),
         "served": F.col("served"),
+        "settled": F.col("settled"),
     }
     row = item(
         KIND,
@@ -58,6 +60,7 @@ def items(spark: SparkSession, tables: RecordTables, runs: Sequence[Facts]) -> D
         details=details,
         leader_epoch=F.col("served.leader_epoch"),
         at_ns=F.col("before.served.done_ns"),
+        settled=F.col("settled"),
         group=F.col("group"),
     )
     return back.select(row.alias("item")).select("item.*")

@@ -5,7 +5,7 @@ was sent later had been acked; and it answered that the group has nothing, or a 
 before this one was sent. The commit that an answer must show at least is the newest: the last one sent
 of those that were acked before the question.
 
-The data: commits, and the answers that count (the module commits).
+The data: commits, and the answers that count and are settled (the module commits).
 
 Why it is sound: a coordinator acks a commit once every in-sync replica has it, and serves it from then
 on. The commit that was served can be in the register now only if it was applied after the lost one.
@@ -41,8 +41,8 @@ def items(spark: SparkSession, tables: RecordTables, runs: Sequence[Facts]) -> D
     rows = commits.judged_commits(spark, tables, runs)
     if rows is None:
         return None
-    missing = _with_newest(commits.answers_of(spark, rows, runs), commits.writes_of(rows)).where(
-        "newest IS NOT NULL AND (served.offset IS NULL OR (made.acked AND made.done_ns < newest.asked_ns))"
+    missing = _with_newest(commits.answers_of(spark, rows, tables.watermarks, runs), commits.writes_of(rows)).where(
+        "settled AND newest IS NOT NULL AND (served.offset IS NULL OR (made.acked AND made.done_ns < newest.asked_ns))"
     )
     shown = (
         rows.where("status = 'served' AND commit IS NOT NULL")

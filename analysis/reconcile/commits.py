@@ -7,10 +7,16 @@ An answer counts if, by the metadata log, the broker that gave it led the group'
 `__consumer_offsets` from the question to the answer. A deposed coordinator that does not know it yet
 may rightly answer with an older commit.
 
+An answer is settled if its broker had reliably served its HW of that partition under the same leader
+epoch before the question. Until its HW has reached the start of its epoch, a new coordinator of Kafka
+4.x serves what was below its HW as a follower (docs/findings/stale-committed-offset.md). Nothing is
+lost then, whatever it serves. Its first answer with a HW may be one from before, so the second counts.
+
 When it cannot tell, for both kinds: where the metadata log of `__consumer_offsets` is missing, no
-coordinator was asked, the clock was set back, the final read does not cover the partition (its topic
-may have been deleted, and its offsets with it), or the brokers had a setting by which offsets may be
-lost or expire. A record without the table says nothing of commits, and there is nothing to judge.
+coordinator was asked, none of its HWs was observed, the clock was set back, the final read does not
+cover the partition (its topic may have been deleted, and its offsets with it), or the brokers had a
+setting by which offsets may be lost or expire. A record without the table says nothing of commits,
+and there is nothing to judge.
 """
 
 from __future__ import annotations
@@ -21,7 +27,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from analysis.reconcile.facts import Facts
@@ -69,6 +75,8 @@ def why_commits_unknown(facts: Facts) -> str | None:
     lacking = named - {one.partition for one in facts.epochs if one.topic == OFFSETS_TOPIC}
     if lacking:
         return f"the metadata log has no {OFFSETS_TOPIC}-{min(lacking)}, so who coordinated is not known (partitions)"
+    if not any(one.topic == OFFSETS_TOPIC and one.source == "list_offsets" and one.asked for one in facts.served):
+        return f"no leader was asked for its HW of {OFFSETS_TOPIC}, so whether its answers are settled is not known"
     if not any(one.status == "served" for one in facts.commits):
         return "no coordinator was asked what its group has committed"
     uncovered = {f"{one.topic}-{one.partition}" for one in facts.commits} - facts.final_offsets.keys()
@@ -124,8 +132,10 @@ def writes_of(commits: DataFrame) -> DataFrame:
     )
 
 
-def answers_of(spark: SparkSession, commits: DataFrame, runs: Sequence[Facts]) -> DataFrame:
-    """Return the answers that count: `asked_ns`, `done_ns`, and `served` as a struct; `made` is its commit.
+def answers_of(
+    spark: SparkSession, commits: DataFrame, watermarks: DataFrame | None, runs: Sequence[Facts]
+) -> DataFrame:
+    """Return the answers that count: `asked_ns`, `done_ns`, `settled`, and `served` as a struct; `made` is its commit.
 
     `made` is null where the answer shows no commit of this run.
     """
@@ -143,7 +153,33 @@ def answers_of(spark: SparkSession, commits: DataFrame, runs: Sequence[Facts]) -
         .join(F.broadcast(terms), led)
         .select(*REGISTER, "commit", "asked_ns", "done_ns", served.alias("served"))
     )
+    if watermarks is None:
+        answers = answers.withColumn("settled", F.lit(False))
+    else:
+        of_epoch = ["run", "settled_partition", "settled_epoch"]
+        told = answers.withColumns(
+            {
+                "settled_partition": F.col("served.offsets_partition"),
+                "settled_epoch": F.col("served.leader_epoch"),
+            }
+        ).join(F.broadcast(_settled_times(watermarks)), of_epoch, "left")
+        settled = F.coalesce(F.col("settled_ns") < F.col("asked_ns"), F.lit(False))
+        answers = told.withColumn("settled", settled).drop("settled_partition", "settled_epoch", "settled_ns")
     return answers.join(writes_of(commits), [*REGISTER, "commit"], "left")
+
+
+def _settled_times(watermarks: DataFrame) -> DataFrame:
+    """Return when each leader epoch of `__consumer_offsets` had reliably served its HW (`settled_ns`)."""
+    marks = watermarks.where(F.col("topic") == OFFSETS_TOPIC).where(
+        "source = 'list_offsets' AND leader_epoch IS NOT NULL AND asked_ns IS NOT NULL"
+    )
+    first = F.min("at_ns").over(Window.partitionBy("run", "partition", "leader_epoch"))
+    return (
+        marks.withColumn("first_ns", first)
+        .where("asked_ns > first_ns")
+        .groupBy("run", F.col("partition").alias("settled_partition"), F.col("leader_epoch").alias("settled_epoch"))
+        .agg(F.min("at_ns").alias("settled_ns"))
+    )
 
 
 def _terms(runs: Sequence[Facts]) -> list[dict[str, int | None]]:

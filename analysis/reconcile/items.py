@@ -30,6 +30,7 @@ GROUPING = {
     "twice_in_final_log": "boolean",
     "unreadable": "boolean",
     "group": "string",
+    "settled": "boolean",
 }
 ITEM = RUN | PUBLIC | GROUPING
 

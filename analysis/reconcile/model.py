@@ -130,7 +130,8 @@ class CommitItem(msgspec.Struct, frozen=True, kw_only=True):
 class LostCommits(msgspec.Struct, frozen=True, kw_only=True):
     """Items of one kind, group and partition that show a loss under one leader epoch of the coordinator's partition.
 
-    `first` and `last` are those that were acked, or served, first and last.
+    `first` and `last` are those that were acked, or served, first and last. `settled`: the coordinator
+    had served its HW before (the module commits); it always had where a commit is lost.
     """
 
     kind: str
@@ -140,6 +141,7 @@ class LostCommits(msgspec.Struct, frozen=True, kw_only=True):
     count: int
     first: CommitItem
     last: CommitItem
+    settled: bool = True
 
 
 class Reconciliation(msgspec.Struct, frozen=True, kw_only=True):

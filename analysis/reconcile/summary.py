@@ -215,7 +215,7 @@ def _lost_commits(items: DataFrame) -> DataFrame:
     )
     return (
         items.where(F.col("kind").isin(*_COMMITS))
-        .groupBy(*_PARTITION, "kind", "group", "leader_epoch")
+        .groupBy(*_PARTITION, "kind", "group", "leader_epoch", F.coalesce("settled", F.lit(True)).alias("settled"))
         .agg(F.count("*").alias("count"), F.min(one).alias("first"), F.max(one).alias("last"))
         .drop("leader_epoch")
     )

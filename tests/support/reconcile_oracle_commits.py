@@ -51,6 +51,29 @@ def _led_all_the_time(answer: Row, tables: dict[str, list[Row]]) -> bool:
     return bool(in_force) and in_force[-1]["leader"] == answer["broker"] and not changes
 
 
+def _is_settled(answer: Row, tables: dict[str, list[Row]]) -> bool:
+    """Whether the leader of the epoch had answered two questions in turn for its HW before."""
+    states = [
+        row
+        for row in tables["partitions"]
+        if row["topic"] == OFFSETS_TOPIC
+        and row["partition"] == answer["offsets_partition"]
+        and row["at_ns"] <= answer["asked_ns"]
+    ]
+    marks = [
+        row
+        for row in tables.get("watermarks", [])
+        if row["topic"] == OFFSETS_TOPIC
+        and row["partition"] == answer["offsets_partition"]
+        and row["source"] == "list_offsets"
+        and row["asked_ns"] is not None
+        and row["leader_epoch"] == states[-1]["leader_epoch"]
+    ]
+    return any(
+        one["at_ns"] < other["asked_ns"] and other["at_ns"] < answer["asked_ns"] for one in marks for other in marks
+    )
+
+
 def _shows_older(answer: Row, than: Row, rows: list[Row]) -> bool:
     """Whether the answer shows nothing, or a commit that was surely applied before the other."""
     if answer["offset"] is None:
@@ -62,6 +85,8 @@ def _shows_older(answer: Row, than: Row, rows: list[Row]) -> bool:
 def _lost(rows: list[Row], tables: dict[str, list[Row]]) -> list[Item]:
     lost = {}
     for answer in _counting_answers(rows, tables):
+        if not _is_settled(answer, tables):
+            continue
         promised = [row for row in _writes(rows) if _is_acked(row) and row["done_ns"] < answer["asked_ns"]]
         if not promised:
             continue

@@ -163,8 +163,14 @@ class RecordBuilder:
         return self
 
     def coordinated_by(self, broker: int, *, epoch: int = 0, at_ns: int = 0) -> Self:
-        """One metadata record that makes a broker the coordinator of every group."""
-        return self.led_by(broker, epoch=epoch, at_ns=at_ns, topic="__consumer_offsets")
+        """One metadata record that makes a broker the coordinator of every group.
+
+        It answers two questions for its HW soon after.
+        """
+        topic = "__consumer_offsets"
+        for asked_ns in (at_ns + 2, at_ns + 5):
+            self.served(10, epoch=epoch, broker=broker, topic=topic, asked_ns=asked_ns, at_ns=asked_ns + 1)
+        return self.led_by(broker, epoch=epoch, at_ns=at_ns, topic=topic)
 
     def commit(self, commit: int, offset: int, *, status: str = "acked", **columns: Any) -> Self:
         """One commit of the group `g`."""

@@ -8,6 +8,9 @@ every in-sync replica has it. So it is attributed as a committed record is, with
   at both bounds. What holds at both holds in between; where they differ, the cause is not known.
 - It was missing when a coordinator was asked, so no later election is guilty.
 
+A coordinator that is not settled yet may serve an older commit, and nothing is lost: such an answer
+has no cause, and says nothing against Kafka.
+
 Without an election in between, only the coordinator itself can have forgotten it. That is held against
 Kafka if no other broker ever led the partition. Else a deposed leader may have acked it late.
 """
@@ -28,6 +31,12 @@ if TYPE_CHECKING:
     from analysis.reconcile.model import CommitItem, LostCommits, Reconciliation
 
 _GRAVEST = ("unexplained", None)
+_UNSETTLED = Attribution(
+    cause=None,
+    election=None,
+    why="the coordinator was new, and its HW had not reached the start of its leader epoch "
+    "(docs/findings/stale-committed-offset.md)",
+)
 
 
 def attributed_commits(evidence: Evidence, reconciliation: Reconciliation) -> list[AttributedAnomaly]:
@@ -52,10 +61,11 @@ def attributed_commits(evidence: Evidence, reconciliation: Reconciliation) -> li
                     "of": f"{one.topic}-{one.partition}",
                     "offset": one.last.offset,
                     "served": one.last.served_offset,
+                    "settled": one.settled,
                 },
                 count=one.count,
                 committed=True,
-                attribution=_gravest_attribution(evidence, one, marks[partition]),
+                attribution=_gravest_attribution(evidence, one, marks[partition]) if one.settled else _UNSETTLED,
             )
         )
     return found

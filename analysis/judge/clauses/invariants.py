@@ -240,7 +240,7 @@ COMMITS = _clause(
     "KIP-966",
     no_acked_commit_lost_unless_allowed,
     lambda case: no_acked_commit_lost_unless_allowed(
-        case.commits,
+        [one for one in case.commits if one.what["settled"]],
         acked=case.acked_commits,
         unknown_kinds=sorted({case.unknown_kinds[kind] for kind in LOST_COMMITS if kind in case.unknown_kinds}),
     ),

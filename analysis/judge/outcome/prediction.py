@@ -221,6 +221,8 @@ def prediction_sentence(prediction: Prediction) -> str:
         for acks, wanted in sorted(prediction.loss.acks.items())
         if words[wanted] is not None
     ]
+    if words[prediction.loss.commits] is not None:
+        parts.append(f"{words[prediction.loss.commits]} loss of acked commits of groups")
     if prediction.loss.at_least:
         parts.append(f"at least {prediction.loss.at_least:,} of them")
     if prediction.loss.cause:
@@ -274,14 +276,17 @@ def observed_sentence(seen: ObservedRun, acks_0: str | None) -> str:
         parts.append(f"of {acked:,} acked records {committed} and {seen.uncommitted_lost:,} uncommitted were lost")
     if acks_0 is not None:
         parts.append(acks_0)
-    if seen.acked_commits and not seen.kinds.get("commit-lost") and "commit-lost" not in seen.unknown_kinds:
-        parts.append(f"of {seen.acked_commits:,} acked commits of groups none was lost")
+    commits = seen.kinds.get("commit-lost", 0)
+    if seen.acked_commits and (commits or "commit-lost" not in seen.unknown_kinds):
+        lost = f"{commits:,} {'was' if commits == 1 else 'were'}" if commits else "none was"
+        parts.append(f"of {seen.acked_commits:,} acked commits of groups {lost} lost")
     count = seen.kinds.get("hw-regression", 0)
     if count or "hw-regression" not in seen.unknown_kinds:
         times = plural(count, "time")
         parts.append(f"a HW below an earlier one was served {times}" if count else "the HW never went back")
     if seen.elected_from_elr:
         parts.append(f"{seen.elected_from_elr} election{'s' if seen.elected_from_elr != 1 else ''} from the ELR")
-    others = {kind: count for kind, count in seen.kinds.items() if count and kind not in APART}
+    told = APART if not seen.acked_commits else (*APART, "commit-lost")
+    others = {kind: count for kind, count in seen.kinds.items() if count and kind not in told}
     parts += [f"{count:,} {kind}" for kind, count in sorted(others.items())]
     return f"seen: {', '.join(parts)}"

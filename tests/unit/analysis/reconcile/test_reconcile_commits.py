@@ -63,6 +63,18 @@ CASES: dict[str, tuple[Case, Expected]] = {
         lambda b: b.commit(1, 10).commit(2, 20).answer(1, 10, broker=2),
         {},
     ),
+    "a coordinator whose HW nobody had seen yet lost nothing, but what it served went back": (
+        lambda b: b.commit(1, 10).commit(2, 20).answer(2, 20).answer(1, 10, broker=3, asked_ns=50_003, done_ns=50_004),
+        {"commit-back": [(20, None)]},
+    ),
+    "a coordinator that had answered one question for its HW may have told an old one": (
+        lambda b: b.commit(1, 10).commit(2, 20).answer(1, 10, broker=3, asked_ns=50_004, done_ns=50_005),
+        {},
+    ),
+    "a coordinator that had answered two questions for its HW is settled": (
+        lambda b: b.commit(1, 10).commit(2, 20).answer(1, 10, broker=3, asked_ns=50_007, done_ns=50_008),
+        {"commit-lost": [(20, None)]},
+    ),
     "a question that was asked before the ack is no evidence": (
         lambda b: b.commit(1, 10, asked_ns=1, done_ns=50).answer(None, None, asked_ns=50, done_ns=60),
         {},
@@ -85,7 +97,7 @@ def found(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Reco
     def with_a_record(build: Case) -> Case:
         return lambda b: build(b.acked(1, at=0).final(1, at=0))
 
-    builder = RecordBuilder().coordinated_by(1)
+    builder = RecordBuilder().coordinated_by(1).coordinated_by(3, epoch=1, at_ns=50_000)
     cases = {name: (with_a_record(build), expected) for name, (build, expected) in CASES.items()}
     return reconcile_cases(spark, tmp_path_factory.mktemp("commits"), builder, cases)
 
@@ -123,6 +135,10 @@ def _base() -> RecordBuilder:
     [
         (lambda: _base().answer(None, None), "the metadata log has no __consumer_offsets-0"),
         (lambda: _base().coordinated_by(1), "no coordinator was asked"),
+        (
+            lambda: _base().led_by(1, epoch=0, topic="__consumer_offsets").answer(None, None),
+            "no leader was asked for its HW of __consumer_offsets",
+        ),
         (
             lambda: _base().coordinated_by(1).not_in_final_read().answer(None, None),
             "the final read does not cover t-0",

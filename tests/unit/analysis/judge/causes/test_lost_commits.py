@@ -181,6 +181,25 @@ def test_a_prediction_can_speak_of_lost_commits(tmp_path: Path, expected: str, l
     assert says in story.judge().why
 
 
+def test_the_verdict_says_what_was_predicted_of_commits_and_how_many_were_lost(tmp_path: Path) -> None:
+    story = last_coordinator_standing(tmp_path)
+    story.lose_commit(acked_s=5, asked_s=25, epoch=2)
+    story.acked_commits = 36
+    story.predict('loss = { commits = "some", cause = "last-replica-standing" }')
+    predicted, seen, *_ = story.judge().why[-3:]
+    assert predicted.startswith("predicted: some loss of acked commits of groups, cause last-replica-standing")
+    assert "of 36 acked commits of groups 1 was lost" in seen
+
+
+@pytest.mark.parametrize(("cause", "outcome"), [("last-replica-standing", False), ("unclean-election", True)])
+def test_a_predicted_cause_speaks_of_commits_too(tmp_path: Path, cause: str, outcome: bool) -> None:
+    story = last_coordinator_standing(tmp_path)
+    story.lose_commit(acked_s=5, asked_s=25, epoch=2)
+    story.predict(f'loss = {{ commits = "some", cause = "{cause}" }}')
+    broken = [why for why in story.judge().why if why.startswith("predicted every committed loss to be")]
+    assert bool(broken) == outcome
+
+
 def test_a_group_without_an_acked_commit_showed_nothing(tmp_path: Path) -> None:
     story = last_coordinator_standing(tmp_path)
     story.acked_commits = 0
