@@ -53,6 +53,10 @@ def judged_job(night: str, job: Job, record: Path, verdict: Verdict) -> Finished
     causes: dict[str, int] = {}
     for loss in verdict.losses:
         causes[loss.cause] = causes.get(loss.cause, 0) + loss.count
+    commits: dict[str, int] = {}
+    for lost in verdict.commits:
+        if lost.kind == "commit-lost":
+            commits[lost.cause] = commits.get(lost.cause, 0) + lost.count
     took_ns = (manifest.end_ns or 0) - (manifest.start_ns or 0)
     disturbance = disturbance_of(manifest, verdict)
     return FinishedJob(
@@ -62,6 +66,7 @@ def judged_job(night: str, job: Job, record: Path, verdict: Verdict) -> Finished
         ended=verdict.outcome if disturbance is None else "failed",
         why=tuple(verdict.why) if disturbance is None else (disturbance, *verdict.why),
         causes=causes,
+        commits=commits,
         coverage=verdict.coverage,
         known_bug=known_bug_of(verdict.why),
         figures=service_figures(verdict),

@@ -64,9 +64,9 @@ class NightPlan(msgspec.Struct, frozen=True, kw_only=True):
 class FinishedJob(msgspec.Struct, frozen=True, kw_only=True):
     """A job that ran, as a line of the history.
 
-    `causes` counts lost records by cause. `harness_mib` is the harness's memory after the run. `known_bug` is the bug
-    that the scenario names as the reason for this contradiction. `figures` has texts for JUnit, by name: the longest
-    times without service, and the age of the oldest lost record.
+    `causes` counts lost records by cause, and `commits` lost commits of groups. `harness_mib` is the harness's memory
+    after the run. `known_bug` is the bug that the scenario names as the reason for this contradiction. `figures` has
+    texts for JUnit, by name: the longest times without service, and the age of the oldest lost record.
     """
 
     night: StoredName
@@ -75,6 +75,7 @@ class FinishedJob(msgspec.Struct, frozen=True, kw_only=True):
     ended: JobEnd
     why: tuple[str, ...] = ()
     causes: dict[str, int] = {}
+    commits: dict[str, int] = {}
     coverage: dict[str, int] = {}
     seed: int | None = None
     took_s: float = 0.0

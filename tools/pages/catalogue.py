@@ -23,6 +23,7 @@ import msgspec
 from packaging.version import Version
 
 from analysis.judge.outcome.prediction import prediction_sentence
+from ebbtide.plurals import plural
 from ebbtide.scenario import catalogue
 from ebbtide.scenario.model import Scenario
 from harness.nightly.store import FinishedJob, Store
@@ -141,7 +142,9 @@ def _causes(row: Measurement) -> Iterator[str]:
 
 
 def _losses_text(done: FinishedJob) -> str:
-    return ", ".join(f"{count:,} {cause}" for cause, count in sorted(done.causes.items())) or "none"
+    records = [f"{count:,} {cause}" for cause, count in sorted(done.causes.items())]
+    commits = [f"{plural(count, 'commit')} of a group: {cause}" for cause, count in sorted(done.commits.items())]
+    return ", ".join([*records, *commits]) or "none"
 
 
 def _odd(done: FinishedJob) -> str:

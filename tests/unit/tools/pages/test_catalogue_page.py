@@ -52,6 +52,11 @@ def test_repetitions_are_one_row_and_failures_of_the_host_are_none() -> None:
     assert "| 4.3.1 | local | 1 as-predicted, 1 contradicted | 1,000 unexplained; none | 15 |" in text
 
 
+def test_a_lost_commit_of_a_group_is_a_loss() -> None:
+    lost = msgspec.structs.replace(finished_job("as-predicted", 1), commits={"unclean-election": 1})
+    assert measurements_of([lost])[0].lost == ("1 commit of a group: unclean-election",)
+
+
 def recorded(folder: Path, release: str, name: str) -> Path:
     """A judged run of last-replica-standing from the tests' data."""
     return Path(shutil.copytree(ROOT / "tests" / "data" / "runs" / f"last-replica-standing-{release}", folder / name))
