@@ -35,6 +35,11 @@ class EventAnswer(msgspec.Struct, frozen=True, kw_only=True):
     states: int = 0
     steps: int = 0
 
+    @property
+    def is_by_known_bug(self) -> bool:
+        """Whether a known bug decides, which the model does not have."""
+        return self.says == "loses" and self.steps == 0
+
 
 class ModelDesk:
     """Answers questions about one release; a question that was asked before costs nothing."""

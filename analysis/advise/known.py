@@ -41,6 +41,11 @@ def new_disk_empties_elr(release: ReleaseFacts) -> bool:
     return _with_elr("4.0", "4.3")(release)
 
 
+def elects_fenced_leaders(release: ReleaseFacts) -> bool:
+    """Whether KAFKA-19522 is open: the last known leader is elected before its registration, still in the ISR."""
+    return _with_elr("4.0", "4.1.0")(release)
+
+
 def _is_18991_open(release: ReleaseFacts) -> bool:
     version = Version(release.kafka)
     return version < Version("3.9.1") or Version("4.0.0") <= version < Version("4.0.1")
@@ -89,7 +94,7 @@ DEFECTS: tuple[KnownDefect, ...] = (
         what="the last known leader is elected while it is fenced",
         change="Kafka 4.1 or newer",
         page=_BUGS,
-        applies=_with_elr("4.0", "4.1.0"),
+        applies=elects_fenced_leaders,
     ),
     KnownDefect(
         name="apache/kafka#20716",

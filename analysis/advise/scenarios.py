@@ -11,6 +11,7 @@ from packaging.version import Version
 
 from analysis.advise.answers import STATES_MAX, EventAnswer
 from analysis.advise.groups import NEVER, GroupSettings, TopicGroup
+from analysis.advise.known import elects_fenced_leaders
 from analysis.advise.lag_steps import lag_steps, plain_steps
 from analysis.advise.lines import AdviceLine
 from analysis.advise.release import ReleaseFacts
@@ -29,6 +30,7 @@ from ebbtide.scenario.model import (
 )
 from ebbtide.scenario.parse import parse
 from ebbtide.scenario.parts import MAX_BROKERS
+from ebbtide.scenario.property_names import UNCLEAN_LEAVES
 from ebbtide.scenario.steps.disk import WipeDiskStep
 from ebbtide.scenario.steps.step import StepSpec
 from ebbtide.scenario.steps.waiting import WaitStep
@@ -38,7 +40,7 @@ from ebbtide.snapshot.model import FLUSH_MESSAGES, FLUSH_MS, UNCLEAN
 
 _AGAINST_THE_PROTOCOL = ("move-and-back", "elr-off", "late-min-isr")
 """Findings whose losses the protocol forbids."""
-_VIOLATED = ("no-committed-loss-unless-allowed", "no-hw-regression-unless-allowed")
+_LOSS_VIOLATES = ("no-committed-loss-unless-allowed", "no-hw-regression-unless-allowed")
 _DEADLINE_S = 30.0
 """A step's own default; another one would say something of a trigger that is not there."""
 
@@ -94,6 +96,7 @@ def _acks_all(name: str, line: AdviceLine, group: TopicGroup, release: ReleaseFa
         return None
     loses = line.acks_all.says == "loses"
     resized = any(one.kind == "resize-first-partition" for one in shown.operations)
+    known_bug, violates = _known_violation(line, release) if loses else (None, ())
     settings = group.settings
     assignment = tuple(range(1, settings.rf + 1))
     sends_on = any(phase.committed_anew for phase in shown.played.phases[1:])
@@ -132,18 +135,22 @@ def _acks_all(name: str, line: AdviceLine, group: TopicGroup, release: ReleaseFa
                 kafka=f"=={release.kafka}",
                 clause=_clause(line, release, line.acks_all),
                 loss=LossExpectation(committed="some" if loses else "none"),
-                known_bug=_finding(line) if loses else None,
-                violates=_VIOLATED if loses and _finding(line) else (),
+                known_bug=known_bug,
+                violates=violates,
             ),
         ),
     )
     return brief_text_of(scenario)
 
 
-def _finding(line: AdviceLine) -> str | None:
-    """Return why a run that loses is contradicted: the loss breaks the protocol, which is a finding."""
+def _known_violation(line: AdviceLine, release: ReleaseFacts) -> tuple[str | None, tuple[str, ...]]:
+    """Return why a run that loses is contradicted, and the properties that it violates: what breaks is known."""
     pages = [page for page in line.event.findings if page in _AGAINST_THE_PROTOCOL]
-    return f"docs/findings/{pages[0]}.md" if pages else None
+    if pages:
+        return f"docs/findings/{pages[0]}.md", _LOSS_VIOLATES
+    if "power_losses" in line.event.budget and elects_fenced_leaders(release):
+        return "KAFKA-19522", (UNCLEAN_LEAVES,)
+    return None, ()
 
 
 def _without_late_leaders(steps: Sequence[StepSpec]) -> tuple[StepSpec, ...]:
@@ -230,11 +237,19 @@ def _description(line: AdviceLine, release: ReleaseFacts, answer: EventAnswer) -
     elr = "on" if release.is_elr_on else "off"
     return (
         f"Written by `ebbtide advise` for Kafka {release.kafka}, ELR {elr}. The event: {line.event.what}, "
-        f"{line.event.when}. The model searched {answer.states:,} states within these bounds: {answer.within}."
+        f"{line.event.when}. {_how(answer)}."
     )
 
 
+def _how(answer: EventAnswer) -> str:
+    if answer.is_by_known_bug:
+        return f"A known bug decides, which the model does not have: {answer.within}"
+    return f"The model searched {answer.states:,} states within these bounds: {answer.within}"
+
+
 def _clause(line: AdviceLine, release: ReleaseFacts, answer: EventAnswer) -> str:
+    if answer.is_by_known_bug:
+        return answer.within
     elr = "on" if release.is_elr_on else "off"
     verb = "loses" if answer.says == "loses" else "does not lose"
     return f"the model of {release.variant.replace('_', '-')}, ELR {elr}, {verb} records by this event"

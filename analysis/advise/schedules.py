@@ -43,11 +43,13 @@ def schedule_for(
     if bounds.size > MAX_BROKERS:
         return None
     machine = ample_machine(release.variant, bounds, elr=release.is_elr_on, cluster=release.cluster())
+    if answer.is_by_known_bug:
+        # A known bug that the model does not have: the model plays it without a loss.
+        operations = _new_disk_schedule(group.settings.rf)
+        played = play(machine, operations)
+        return ShownSchedule(operations=tuple(operations), played=played, brokers=bounds.size)
     for operations in _simple_schedules(event, group):
         played = play(machine, _as_played(operations, group))
-        if loses and answer.steps == 0:
-            # A known bug that the model does not have: the event itself shows it.
-            return ShownSchedule(operations=tuple(operations), played=played, brokers=bounds.size)
         if played.impossible < 0 and (played.lost_at > 0) == loses:
             return ShownSchedule(operations=tuple(operations), played=played, brokers=bounds.size)
     if not loses:
@@ -114,6 +116,16 @@ def _simple_schedules(event: AdvisedEvent, group: TopicGroup) -> Iterator[list[O
     elif kind in ("raise", "raise-power", "first-partition", "elr-off"):
         # The counterexample shows a loss. Without one, the faults alone do.
         yield _while_held_back(1, rf, _down_and_up("power-loss", range(1, event.count + 1)))
+
+
+def _new_disk_schedule(rf: int) -> list[Operation]:
+    """Return the schedule of apache/kafka#20716 (docs/findings/new-disk-wipes-elr.md).
+
+    The followers are eligible and out of reach when the last member of the ISR returns with a new disk.
+    """
+    others = tuple(range(2, rf + 1))
+    lost = [Operation("kill", (1,)), Operation("replace-disk", (1,)), Operation("start", (1,))]
+    return [*(Operation("isolate", (one,)) for one in others), *lost, Operation("rejoin", others)]
 
 
 def _down_and_up(kind: str, brokers: Sequence[int]) -> list[Operation]:

@@ -16,6 +16,7 @@ from analysis.advise.scenarios import LineScenario, prefix_of, scenarios_of
 from ebbtide.releases.feature_levels import ELR_VERSION
 from ebbtide.scenario.model import Scenario
 from ebbtide.scenario.parse import parse
+from ebbtide.scenario.property_names import UNCLEAN_LEAVES
 from ebbtide.scenario.triggers import LeaderTrigger
 
 ELR_ON = {ELR_VERSION: 1}
@@ -129,3 +130,27 @@ def test_a_loss_that_breaks_the_protocol_names_its_finding(key: str, page: str |
     line = line_of(next(event for event in events if event.key == key), topics, desk)
     found = {one.name: one for one in scenarios_of(topics, [line], release, prefix="x")}
     assert scenario(found, f"{key}-acks-all").predictions[0].known_bug == page
+
+
+@pytest.mark.parametrize(("kafka", "bug"), [("4.0.2", "KAFKA-19522"), ("4.3.1", None)])
+def test_the_last_known_leader_of_4_0_is_elected_against_kip_966_which_is_known(kafka: str, bug: str | None) -> None:
+    """Kafka 4.0.2 elected a broker while it was fenced, when all three had lost power."""
+    release = assumed_release(kafka, ELR_ON)
+    topics = group({"rf": 3, "min_isr": 2})
+    line = line_of(power_event(3, "in sync", all_replicas=True), topics, ModelDesk(release))
+    found = {one.name: one for one in scenarios_of(topics, [line], release, prefix="x")}
+    (prediction,) = scenario(found, "power-3-acks-all").predictions
+    assert prediction.known_bug == bug
+    assert prediction.violates == ((UNCLEAN_LEAVES,) if bug else ())
+
+
+def test_a_new_disk_on_4_2_loses_because_the_eligible_replicas_are_out_of_reach() -> None:
+    """While they were only cut off from the leader, one of them led at once, and a run on 4.0.2 lost nothing."""
+    release = assumed_release("4.2.1", ELR_ON)
+    topics = group({"rf": 3, "min_isr": 2})
+    lines = [line for line in lines_for(topics, ModelDesk(release)) if line.event.key == "disk-worst"]
+    found = {one.name: one for one in scenarios_of(topics, lines, release, prefix="x")}
+    steps = scenario(found, "disk-worst-acks-all").steps
+    kinds = [step.step for step in steps if step.step != "wait"]
+    assert kinds[:5] == ["isolate", "isolate", "kill", "wipe-disk", "start"]
+    assert set(kinds[5:]) <= {"heal", "isolate"}
