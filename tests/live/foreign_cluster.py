@@ -19,7 +19,7 @@ from live.single_node import free_ports
 from cluster.jars.releases import jars_of
 from cluster.kafka_api.connection import BrokerConnection, WireError
 from cluster.runtime.jvm import installation_of, java_command
-from cluster.runtime.storage import cluster_id
+from cluster.runtime.storage import cluster_id, format_arguments
 from cluster.watched.watch_topic import connection_to
 from ebbtide.waiting import wait_until
 
@@ -30,7 +30,8 @@ class ForeignCluster:
     """Controllers 101, 102, ... and brokers 1, 2, ..., each a JVM of its own.
 
     `properties` are added to those of every node. `secure`: every listener has TLS and SASL, with the users `node`
-    (may do everything) and `watcher`; `client_properties` is the file of a user.
+    (may do everything) and `watcher`; `client_properties` is the file of a user. `features`: the levels to format
+    with, where they are not the release's own.
     """
 
     def __init__(
@@ -42,8 +43,10 @@ class ForeignCluster:
         controllers: int = 1,
         properties: Mapping[str, str] | None = None,
         secure: bool = False,
+        features: Mapping[str, int] | None = None,
     ) -> None:
         jars_of(kafka)
+        self._features = dict(features or {})
         self.kafka = kafka
         self.folder = folder
         self._installation = installation_of(kafka)
@@ -172,7 +175,7 @@ class ForeignCluster:
         path = self.folder / f"node-{node}.properties"
         settings = self._settings(node) | self._properties
         path.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
-        arguments = ["format", "-t", self._cluster_id, "-c", str(path)]
+        arguments = format_arguments(self.kafka, self._cluster_id, str(path), self._features)
         command = java_command(self._installation, "kafka.tools.StorageTool", arguments, heap_mb=96)
         subprocess.run(command, check=True, capture_output=True)
 

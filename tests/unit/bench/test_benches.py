@@ -140,3 +140,12 @@ def test_both_runtimes_are_listed_side_by_side_and_a_run_that_fails_ends_with_on
 
 def test_a_small_made_cluster_is_read_and_advised() -> None:
     assert_ended_well(run_bench("advise", "--topics", "8", "--partitions", "2", "--max-s", "100"))
+
+
+def test_the_benches_of_clusters_print_their_tables_before_anything_was_run(tmp_path: Path) -> None:
+    for done in (
+        run_bench("advise_clusters", "table", str(tmp_path)),
+        run_bench("watch_compose", "table", str(tmp_path)),
+    ):
+        assert_ended_well(done)
+        assert "| Kafka |" in done.stdout
