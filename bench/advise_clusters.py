@@ -183,7 +183,7 @@ def plan(folder: Path) -> list[PlannedLine]:
         line = min(those, key=lambda one: loads[one.cluster])
         loads[line.cluster] += 1
         chosen.append(line)
-    return sorted(chosen, key=lambda one: (one.says != "loses", "rf5" in one.key, one.key))
+    return sorted(chosen, key=lambda one: (one.says != "loses", "/rf3-min2/" not in one.key, one.key))
 
 
 def run(folder: Path, minutes: float, part: str) -> None:
@@ -250,18 +250,21 @@ def table(folder: Path) -> None:
             other = found["unknown"] + found["refused"]
             cells = [one.kafka, one.what, found["loses"], found["survives"], other, found["no scenario"], found["run"]]
             print("| " + " | ".join(map(str, cells)) + " |")
-    print("\n| line | event | says | lost, committed | outcome |\n|---|---|---|---|---|")
+    print("\n| Kafka | cluster and settings | event | advice | lost, committed | outcome |\n|---|---|---|---|---|---|")
     agreed = Counter[str]()
-    for line in plan(folder):
+    planned = plan(folder)
+    for line in planned:
         if line.key in records:
             verdict = _verdict(records[line.key])
-            lost = sum(one["count"] for one in verdict.get("losses", ()) if one["committed"])
-            lost = lost or _lost_in(verdict)
+            lost = sum(one["count"] for one in verdict.get("losses", ()) if one["committed"]) or _lost_in(verdict)
             outcome = verdict.get("outcome", "not judged")
             agrees = (lost > 0) == (line.says == "loses")
-            agreed["inconclusive" if outcome == "inconclusive" else "agrees" if agrees else "differs"] += 1
-            print(f"| {line.kafka}: {line.key} | {line.event} | {line.says} | {lost:,} | {outcome} |")
-    print(f"\n{dict(agreed)}; left: {sum(line.key not in records for line in plan(folder))}")
+            agreed[
+                f"{line.says}: {'agrees' if agrees else 'inconclusive' if outcome == 'inconclusive' else 'differs'}"
+            ] += 1
+            kind = line.key.rsplit("/", 2)[0].replace("/", ", ")
+            print(f"| {line.kafka} | {kind} | {line.event} | {line.says} | {lost:,} | {outcome} |")
+    print(f"\n{dict(agreed)}; left: {sum(line.key not in records for line in planned)} of {len(planned)}")
 
 
 def _lost_in(verdict: dict[str, Any]) -> int:

@@ -64,10 +64,10 @@ class ComposedCluster:
         for path in self.volume(broker).iterdir():
             shutil.rmtree(path) if path.is_dir() else path.unlink()
 
-    def cut_log(self, broker: int, topic: str) -> None:
-        """Cut the second half off the log of a broker that is down, as a lost page cache would."""
+    def cut_log(self, broker: int, topic: str, *, keep: float = 0.5) -> None:
+        """Cut the log of a broker that is down, as a lost page cache would; `keep` is the part that stays."""
         for path in self.replicas(broker, topic).glob("*.log"):
-            os.truncate(path, path.stat().st_size // 2)
+            os.truncate(path, int(path.stat().st_size * keep))
 
     def connection(self, broker: int) -> BrokerConnection:
         """Return a connection to a broker."""

@@ -10,6 +10,7 @@ import tomli_w
 from packaging.version import Version
 
 from analysis.advise.answers import STATES_MAX, EventAnswer
+from analysis.advise.events import WORST
 from analysis.advise.groups import NEVER, GroupSettings, TopicGroup
 from analysis.advise.known import elects_fenced_leaders
 from analysis.advise.lag_steps import lag_steps, plain_steps
@@ -32,15 +33,17 @@ from ebbtide.scenario.parse import parse
 from ebbtide.scenario.parts import MAX_BROKERS
 from ebbtide.scenario.property_names import UNCLEAN_LEAVES
 from ebbtide.scenario.steps.disk import WipeDiskStep
+from ebbtide.scenario.steps.process import RestartStep
 from ebbtide.scenario.steps.step import StepSpec
 from ebbtide.scenario.steps.waiting import WaitStep
-from ebbtide.scenario.triggers import LeaderTrigger
+from ebbtide.scenario.triggers import BrokerTrigger, LeaderTrigger
 from ebbtide.scenario.write import brief_text_of
 from ebbtide.snapshot.model import FLUSH_MESSAGES, FLUSH_MS, UNCLEAN
 
 _AGAINST_THE_PROTOCOL = ("move-and-back", "elr-off", "late-min-isr")
 """Findings whose losses the protocol forbids."""
 _LOSS_VIOLATES = ("no-committed-loss-unless-allowed", "no-hw-regression-unless-allowed")
+_RESTART_DEADLINE_S = 60.0
 _DEADLINE_S = 30.0
 """A step's own default; another one would say something of a trigger that is not there."""
 
@@ -128,7 +131,8 @@ def _acks_all(name: str, line: AdviceLine, group: TopicGroup, release: ReleaseFa
                 partition="t-1" if resized else "t-0",
                 brokers=range(1, shown.brokers + 1),
                 resized=assignment,
-            )
+            ),
+            restarts=loses and (line.event.when == WORST or settings.rf == 1),
         ),
         predictions=(
             Prediction(
@@ -153,16 +157,20 @@ def _known_violation(line: AdviceLine, release: ReleaseFacts) -> tuple[str | Non
     return None, ()
 
 
-def _without_late_leaders(steps: Sequence[StepSpec]) -> tuple[StepSpec, ...]:
+def _without_late_leaders(steps: Sequence[StepSpec], *, restarts: bool) -> tuple[StepSpec, ...]:
     """Return the steps without waits for a leader after a disk was replaced.
 
-    A broker that returns on a new disk may not lead before the next restart (docs/findings/late-directory.md). Such
-    a run must end, and is inconclusive.
+    A broker that returns on a new disk may not lead before the next restart (docs/findings/late-directory.md).
+    `restarts`: no other replica can lead, so that the broker is restarted once it is back.
     """
     kept: list[StepSpec] = []
     for step in steps:
-        is_late = isinstance(step.trigger, LeaderTrigger) and any(isinstance(one, WipeDiskStep) for one in kept)
-        if not is_late:
+        wiped = any(isinstance(one, WipeDiskStep) for one in kept)
+        back = step.trigger
+        if restarts and wiped and isinstance(back, BrokerTrigger) and back.state == "unfenced":
+            kept.append(RestartStep(target=back.broker, trigger=back, deadline_s=_RESTART_DEADLINE_S))
+            restarts = False
+        if not (wiped and isinstance(step.trigger, LeaderTrigger)):
             kept.append(step)
         elif not isinstance(step, WaitStep):
             kept.append(step.replace(trigger=None, deadline_s=_DEADLINE_S))

@@ -28,6 +28,7 @@ _METADATA_VERSION = 8
 _NEEDED = {"Read": 3, "Write": 4, "Delete": 6, "Describe": 8}
 """Kafka's codes of the operations, which are the bits of an answer."""
 _GONE = ("NONE", "UNKNOWN_TOPIC_OR_PARTITION")
+_DENIED_NAMES = ("TOPIC_AUTHORIZATION_FAILED", "CLUSTER_AUTHORIZATION_FAILED")
 
 
 class TopicRefused(UsageError):
@@ -50,7 +51,7 @@ class WatchTopic(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", ta
 
         Raises `HarnessError` that names the topic and how to delete it, when no broker did.
         """
-        seen = "no broker to ask"
+        seen, first = "no broker to ask", ""
         for address in self.bootstrap:
             try:
                 with connection_to(address, self.command_config) as broker:
@@ -61,11 +62,13 @@ class WatchTopic(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", ta
             if answer.error in _GONE:
                 return answer.error == "NONE"
             seen = f"{address} answers {answer.error} {answer.message}".rstrip()
+            if answer.error in _DENIED_NAMES:
+                first = "give this user the right Delete on it, then "
         raise HarnessError(
             f"the topic {self.name} could not be deleted",
             where=", ".join(self.bootstrap),
             got=seen,
-            next=f"ebbtide clean, or kafka-topics.sh --bootstrap-server {self.bootstrap[0]} --delete ...",
+            next=f"{first}ebbtide clean, or kafka-topics.sh --bootstrap-server {self.bootstrap[0]} --delete ...",
         )
 
     def describe(self) -> str:

@@ -108,7 +108,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     - `final_offsets` is keyed `topic-partition`; `final_consumer` is null when there was no final read.
     - `clients` holds library versions, and by its name the settings of each client of the scenario.
     - `raw_limit_bytes` is the size up to which a replica's segments were kept in raw/; `raw_omitted` names the
-      `broker-N/topic-P` logs that exceeded it.
+      `broker-N/topic-P` logs that exceeded it, or that their brokers did not give to a watch.
     - `failure` is a sentence that says why a run is not complete. `disturbed`: because something outside of the run
       interfered with its processes, which no prediction allows for.
     - `torn_journal_bytes`: the bytes at the ends of the clients' journals that are not a whole entry, and are in no

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from checkout import ROOT
 from host_turn import HOST
 from live import in_process
 from live.commands import command, ebbtide
@@ -144,6 +146,9 @@ def test_a_watch_that_is_ended_early_leaves_no_topic(
         process.wait(60)
     if number == signal.SIGKILL:
         assert f"topic {topic}" in ebbtide("clean").stdout
+        judged = ebbtide("analyze", record)
+        assert judged.returncode == 2, judged.stdout + judged.stderr
+        assert "the run did not complete: interrupted" in judged.stdout
     else:
         assert process.returncode == 3
     wait_until(lambda: not topics_left(cluster, topic), awaited="the topic to be gone", timeout_s=10)
@@ -161,4 +166,64 @@ def test_a_controller_that_cannot_be_reached_is_one_error_and_no_topic_is_made(
     assert "no controller gives the metadata log" in end.stderr
     end = ebbtide("watch", "--bootstrap", cluster.controllers, "--for", "1m", "--runs", tmp_path, timeout_s=60)
     assert end.returncode == 4, end.stderr
-    assert "the listener of a controller" in end.stderr
+    assert "that is a listener of controllers" in end.stderr
+
+
+MINE = """
+import os
+
+import pytest
+from live.foreign_cluster import foreign_cluster
+
+from ebbtide.waiting import pause, wait_until
+
+
+@pytest.fixture
+def cluster(tmp_path):
+    with foreign_cluster(tmp_path / "nodes", "4.3.1") as made:
+        yield made
+
+
+def restart(cluster, *brokers):
+    for broker in brokers:
+        cluster.start(broker)
+    wait_until(lambda: cluster.answering() == {1, 2, 3} == cluster.registered(), awaited="brokers", timeout_s=60)
+
+
+def test_a_killed_broker_loses_nothing(cluster, kafka_watch):
+    watch = kafka_watch(cluster.bootstrap, controllers=cluster.controllers)
+    pause(3)
+    watch.mark("killed broker 1")
+    cluster.kill(1)
+    pause(4)
+    restart(cluster, 1)
+
+
+def test_logs_that_are_cut_lose_records(cluster, kafka_watch):
+    kafka_watch(cluster.bootstrap, controllers=cluster.controllers)
+    pause(4)
+    cluster.kill(1, 2, 3)
+    for broker in (1, 2, 3):
+        for path in cluster.data(broker).glob("ebbtide-watch-*/*.log"):
+            os.truncate(path, path.stat().st_size // 2)
+    restart(cluster, 1, 2, 3)
+"""
+
+
+def test_a_test_of_ones_own_watches_the_cluster_that_it_brought_up(tmp_path: Path) -> None:
+    (tmp_path / "test_mine.py").write_text(MINE)
+    path = os.pathsep.join(str(ROOT / folder) for folder in ("", "tests", "tests/support"))
+    with HOST.held():
+        done = subprocess.run(
+            [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-q", "test_mine.py"],
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": path},
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "test_logs_that_are_cut_lose_records" in done.stdout
+    assert "1 passed" in done.stdout
+    assert "committed" in done.stdout

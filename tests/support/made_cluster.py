@@ -1,4 +1,4 @@
-"""A made cluster that answers what `ebbtide advise` asks, on a port of this host."""
+"""A made cluster that answers what `ebbtide advise` asks, and `ebbtide watch` at first, on a port of this host."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from typing import Any
 from kafka.protocol.admin import (
     DescribeConfigsRequest,
     DescribeConfigsResponse,
+    DescribeQuorumResponse,
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsResponse,
     ListPartitionReassignmentsRequest,
@@ -73,6 +74,8 @@ class MadeCluster:
             case 46:
                 ListPartitionReassignmentsRequest.decode(request, version=0, header=True)
                 return self._reassignments(), 0
+            case 55:
+                return DescribeQuorumResponse(error_code=CLUSTER_AUTHORIZATION_FAILED, topics=[]), 0
             case 75:
                 return self._elrs(DescribeTopicPartitionsRequest.decode(request, version=0, header=True)), 0
             case 17:
@@ -84,7 +87,7 @@ class MadeCluster:
                 wrong = 0 if bytes(given).endswith(self.password.encode()) else 58
                 message = "Authentication failed" if wrong else None
                 return SaslAuthenticateResponse(error_code=wrong, error_message=message, auth_bytes=b""), 0
-        raise AssertionError(f"API key {api} is not asked by advise")
+        raise AssertionError(f"API key {api} is asked by nobody")
 
     def _api_versions(self, error: int) -> Any:
         key, supported, finalized = (
