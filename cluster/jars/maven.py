@@ -7,6 +7,7 @@ a Maven that is too old to know it. Checksums are enforced.
 from __future__ import annotations
 
 import os
+import pwd
 import re
 import shlex
 import shutil
@@ -36,6 +37,9 @@ _POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">
 </project>
 """
 
+
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+"""What a part of Maven's output has even with `style.color=never`."""
 
 _NOTHING_NEEDED = "<exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions>"
 
@@ -71,6 +75,8 @@ def copy_runtime_jars(
     if find_java() is None:
         raise HarnessError("no Java on this host; Maven and Kafka need it", next=INSTALL)
     environment = dict(os.environ)
+    if not _has_home_of_passwd():
+        environment["MAVEN_OPTS"] = f"-Duser.home={Path.home()} {environment.get('MAVEN_OPTS', '')}".rstrip()
     arguments = shlex.split(environment.pop("MAVEN_ARGS", ""))
     with scratch_folder(MAVEN) as scratch:
         pom = scratch / "pom.xml"
@@ -80,6 +86,17 @@ def copy_runtime_jars(
         code, output = _run(command, environment, log, on_jar)
     if code != 0:
         raise _maven_error(code, output, log)
+
+
+def _has_home_of_passwd() -> bool:
+    """Whether Java, which asks for the uid's home, finds the user's.
+
+    In a user namespace the uid is root's, and the home is not.
+    """
+    try:
+        return Path(pwd.getpwuid(os.getuid()).pw_dir) == Path.home()
+    except KeyError:
+        return False
 
 
 def _pom(artifacts: Sequence[Artifact]) -> str:
@@ -101,7 +118,7 @@ def _run(
         with log.open("wb") as sink:
             for raw in process.stdout:
                 sink.write(raw)
-                line = raw.decode(errors="replace").rstrip()
+                line = _COLOUR.sub("", raw.decode(errors="replace")).rstrip()
                 jar = re.search(r"(?:Downloaded from .*/|Copying )([^/\s]+\.jar)\b", line)
                 if jar and jar[1] not in jars:
                     jars.add(jar[1])
@@ -140,5 +157,5 @@ def _maven_error(code: int, output: list[str], log: Path) -> HarnessError:
             got=re.sub(r"^.*(?:\)|transfer failed for \S+): | -> \[Help.*$", "", transfer[0]),
             next="check the network, the proxy variables and Maven's settings.xml, then try again",
         )
-    first = next((line for line in output if line.startswith("[ERROR]")), f"exit code {code}")
-    return HarnessError("Maven failed", where=where, got=first.removeprefix("[ERROR]").strip())
+    errors = (line.removeprefix("[ERROR]").strip() for line in output if line.startswith("[ERROR]"))
+    return HarnessError("Maven failed", where=where, got=next(filter(None, errors), f"exit code {code}"))

@@ -235,4 +235,12 @@ def _print_summary(runs: list[JudgedRun]) -> None:
         for sentence in one.verdict.why:
             print(f"  - {sentence}")
         print(f"  report: {one.record}/report.html")
-        print(f"  next:   ebbtide analyze {shlex.quote(str(one.record))} --json")
+        print(f"  next:   {_next_command(one)}")
+
+
+def _next_command(run: JudgedRun) -> str:
+    """Return what to type to learn more: the story of the first lost record, or all of the verdict."""
+    record = shlex.quote(str(run.record))
+    if "://" not in record and any(one.kind == "lost" and one.count for one in run.verdict.anomalies):
+        return f"ebbtide explain {record}    (its first lost record, step by step)"
+    return f"ebbtide analyze {record} --json    (all of verdict.json)"

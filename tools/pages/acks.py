@@ -34,9 +34,9 @@ _HEAD = """# What acks buys
 
 This page counts what `acks=0`, `acks=1`, `acks=all` and idempotent producers lost when a leader failed.
 
-- **acks=0 and acks=1 lose records whenever a leader fails**, on every release. Records that only the leader has are
-  lost with it: those sent while followers lagged, and those that a deposed leader still took. No setting of the topic
-  changes that.
+- **acks=0 and acks=1 can lose records whenever a leader fails**, on every release. Records that only the leader has
+  are lost with it: those that no follower had fetched yet, and those that a deposed leader still took. The scenarios
+  hold the followers back for a moment, so that there are such records. No setting of the topic changes that.
 - **acks=all with min.insync.replicas 2 lost nothing here.** A record is acked once every member of the ISR has it. The
   ISR has at least two members, and one of them leads next. The price is silence: while the ISR is too small, or the
   partition has no leader, no record is acked.

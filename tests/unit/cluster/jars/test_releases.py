@@ -18,6 +18,7 @@ from harness.cli.main import main
 
 MAVEN = """#!/bin/bash
 echo run "$@" >> "$FAKE_HOME/calls"
+echo "$MAVEN_OPTS" > "$FAKE_HOME/options"
 [ -f "$FAKE_HOME/says" ] && { cat "$FAKE_HOME/says"; exit 1; }
 for argument; do case $argument in
   --file=*) pom=${argument#*=} ;;
@@ -47,6 +48,7 @@ SAYS = {
     "offline": "[ERROR] Cannot access central (x://repository) in offline mode and the artifact a:b:jar:1 has not "
     "been downloaded from it before. -> [Help 1]",
     "something else": "[INFO] Building\n[ERROR] The goal is on fire",
+    "in colour": "\x1b[0m[ERROR] \x1b[0mThe goal is on fire\n[ERROR]\n",
 }
 
 
@@ -102,6 +104,17 @@ def test_releases_of_images_are_separated_as_those_to_fetch(action: str, monkeyp
 @pytest.mark.parametrize("word", ["", ","])
 def test_no_release_to_fetch_is_a_mistake(home: Path, word: str) -> None:
     assert main(["kafka", "fetch", word]) == ExitCode.USAGE
+
+
+def test_maven_works_in_the_users_home_where_the_uid_has_another_one(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MAVEN_OPTS", "-Xmx1g")
+    fetch("4.3.1")
+    assert (home / "options").read_text() == "-Xmx1g\n"
+    monkeypatch.setenv("HOME", str(home))
+    fetch("3.9.1")
+    assert (home / "options").read_text() == f"-Duser.home={home} -Xmx1g\n"
 
 
 def test_progress_counts_the_jars_of_a_fetch_and_says_when_nothing_was_needed(home: Path) -> None:
@@ -192,6 +205,7 @@ def test_what_a_killed_fetch_left_is_no_release_and_goes_with_the_next_fetch(hom
         ("no space", "no space left", ExitCode.HARNESS_FAILED),
         ("offline", "work offline", ExitCode.HARNESS_FAILED),
         ("something else", "The goal is on fire", ExitCode.HARNESS_FAILED),
+        ("in colour", "The goal is on fire", ExitCode.HARNESS_FAILED),
     ],
 )
 def test_each_way_in_which_maven_fails_has_its_own_sentence(

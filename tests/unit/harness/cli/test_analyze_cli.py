@@ -214,7 +214,9 @@ def test_a_person_gets_the_table_the_reasons_and_the_next_command(
     out = capsys.readouterr().out
     assert "last-replica-standing" in out
     assert "  - predicted: some loss of committed records" in out
-    assert f"ebbtide analyze {records['predicted']} --json" in out
+    assert f"  next:   ebbtide explain {records['predicted']} " in out
+    main(["analyze", str(records["proves-nothing"])])
+    assert f"  next:   ebbtide analyze {records['proves-nothing']} --json" in capsys.readouterr().out
     assert f"report: {records['predicted'] / 'report.html'}" in out
 
 
