@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from judge_records import ELR_ON, Story, last_replica_standing
+from judge_records import ELR_ON, Story, healthy_story, last_replica_standing
 
 from analysis.judging import many_records as many
 from analysis.reconcile import session as spark
@@ -215,9 +215,17 @@ def test_a_person_gets_the_table_the_reasons_and_the_next_command(
     assert "last-replica-standing" in out
     assert "  - predicted: some loss of committed records" in out
     assert f"  next:   ebbtide explain {records['predicted']} " in out
-    main(["analyze", str(records["proves-nothing"])])
-    assert f"  next:   ebbtide analyze {records['proves-nothing']} --json" in capsys.readouterr().out
     assert f"report: {records['predicted'] / 'report.html'}" in out
+
+
+def test_a_run_that_lost_nothing_points_to_its_verdict(
+    tmp_path: Path, stories: dict[Path, Story], capsys: pytest.CaptureFixture[str]
+) -> None:
+    story = healthy_story(tmp_path)
+    story.write()
+    stories[tmp_path] = story
+    main(["analyze", str(tmp_path)])
+    assert f"  next:   ebbtide analyze {tmp_path} --json" in capsys.readouterr().out
 
 
 def test_runs_lists_newest_first_and_damaged_ones_as_such(
