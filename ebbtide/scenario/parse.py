@@ -50,6 +50,13 @@ def load(
         raise Problems(str(path), [*found.problems], next=found.next or _EXAMPLE) from None
 
 
+def _line_at_fault(text: str, error: ValueError) -> str:
+    """Return the line that a TOML error names, to be put behind it; empty: it names none."""
+    found = re.search(r"at line ([0-9]+)", str(error))
+    lines = text.splitlines()
+    return f": {lines[int(found[1]) - 1].strip()}" if found and int(found[1]) <= len(lines) else ""
+
+
 def parse(
     text: str,
     *,
@@ -71,7 +78,9 @@ def parse(
     try:
         raw = {**(defaults or {}), **decode_toml(text)}
     except ValueError as error:
-        raise Problems(file, [UsageError("not TOML", got=str(error))], next=next) from None
+        got = f"{error}{_line_at_fault(text, error)}"
+        allowed = 'TOML, in which a text has quotes: acks = "all"'
+        raise Problems(file, [UsageError("not TOML", got=got, allowed=allowed)], next=next) from None
     parts, mismatched = read_parts(raw)
     problems: list[EbbtideError] = [*mismatched, *validate(parts)]
     if (strict or to_run) and parts.cluster is not None:

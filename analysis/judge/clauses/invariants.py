@@ -276,7 +276,9 @@ def check_all(case: Case, clauses: Sequence[Clause] = CLAUSES) -> list[CheckedCl
 def _check_clause(case: Case, clause: Clause) -> CheckedClause:
     threw = False
     if clause.timeline and "partitions" in case.evidence.timeline.missing:
-        found = unknown_finding("the metadata timeline is missing (partitions.parquet)")
+        watch = case.manifest.watch
+        why = watch.why_log_ends if watch is not None else None
+        found = unknown_finding(why or "the metadata timeline is missing (partitions.parquet)")
     elif gap := next((one for one in case.gaps if one.part in clause.parts), None):
         found = unknown_finding(gap.why)
     else:

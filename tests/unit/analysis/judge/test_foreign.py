@@ -198,11 +198,12 @@ def test_a_record_of_the_metadata_log_that_breaks_a_rule_is_still_a_violation(tm
 
 
 def test_without_the_metadata_log_losses_are_counted_and_no_cause_is_known(tmp_path: Path) -> None:
-    story = watched(without_disk_loss(tmp_path), why_log_ends="no controllers were named")
+    story = watched(without_disk_loss(tmp_path), why_log_ends="no --controllers were named")
     story.predict("")
     verdict: Verdict = story.judge(missing=("partitions", "brokers", "configs"))
     assert verdict.outcome == "inconclusive"
     assert any("1,000 committed" in sentence for sentence in verdict.why)
+    assert any("unknown: no --controllers were named" in sentence for sentence in verdict.why)
 
 
 def test_a_log_that_begins_with_a_snapshot_lacks_nothing_of_a_topic_made_later(tmp_path: Path) -> None:
