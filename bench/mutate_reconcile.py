@@ -131,6 +131,9 @@ MUTANTS: tuple[Mutant, ...] = (
     (commits, '        & (F.col("since_ns") <= F.col("asked_ns"))\n', ""),
     (commits, 'F.col("until_ns").isNull() | (F.col("done_ns")', 'F.col("until_ns").isNull() | (F.col("asked_ns")'),
     (commits, '        if f"{topic}-{partition}" in facts.final_offsets\n', ""),
+    (commit_lost, "settled AND ", ""),
+    (commits, '.where("asked_ns > first_ns")', ""),
+    (commits, 'F.col("settled_ns") < F.col("asked_ns")', "F.lit(True)"),
     (commits, '(F.col("status") == "acked")', '(F.col("status") != "failed")'),
     (damaged, "value IS NULL", "value IS NULL AND NOT final"),
 )
