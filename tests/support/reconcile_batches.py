@@ -21,6 +21,7 @@ from reconcile_histories import History, Row, Setup
 from reconcile_oracle import Item, anomalies, committed_lost, unnamed_drops
 from reconcile_oracle_commits import OFFSETS_TOPIC
 from reconcile_oracle_groups import groups, groups_of
+from reconcile_planted import COORDINATORS
 from records import FINAL_CONSUMER, RecordBuilder
 
 from analysis.reconcile import reconcile_all
@@ -28,8 +29,6 @@ from analysis.reconcile.model import Reconciliation
 from ebbtide.record.tables import TABLES
 
 ANCHOR = "anchor"
-COORDINATORS = ((1, 0), (2, 30), (1, 45))
-"""The brokers that coordinate every group, and since when."""
 _VALUES_OF_A_TOPIC = 1_000
 _REDUCING_S_MAX = 90.0
 _CANDIDATES_MAX = 400

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 
+from reconcile_planted import COORDINATORS
 from records import FINAL_CONSUMER, RecordBuilder
 
 from ebbtide.record.tables import TABLES
@@ -246,7 +247,7 @@ def run(dice: Dice) -> RecordBuilder:
     final_isolation = dice.choice(["read_uncommitted", "read_uncommitted", "read_committed"])
     builder.producer(1, idempotent=dice.random() < 0.5, transactional=transactions and dice.random() < 0.5)
     builder.empty(*TABLES)
-    for epoch, (broker, at_ns) in enumerate(((1, 0), (2, 30), (1, 45))):
+    for epoch, (broker, at_ns) in enumerate(COORDINATORS):
         builder.coordinated_by(broker, epoch=epoch, at_ns=at_ns)
     moves = dice.random() < 0.5
     for topic in range(TOPICS):
