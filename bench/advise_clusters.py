@@ -172,7 +172,7 @@ def _prefix(settings: dict[str, Any]) -> str:
 
 
 def plan(folder: Path) -> list[PlannedLine]:
-    """Return the lines to run: each once, those that lose first."""
+    """Return the lines to run, each once: first those of RF 3 and min ISR 2, and of these first what loses."""
     alike: dict[str, list[PlannedLine]] = {}
     for line in lines(folder):
         if line.file is not None:
@@ -183,7 +183,7 @@ def plan(folder: Path) -> list[PlannedLine]:
         line = min(those, key=lambda one: loads[one.cluster])
         loads[line.cluster] += 1
         chosen.append(line)
-    return sorted(chosen, key=lambda one: (one.says != "loses", "/rf3-min2/" not in one.key, one.key))
+    return sorted(chosen, key=lambda one: ("/rf3-min2/" not in one.key, one.says != "loses", "old" in one.key, one.key))
 
 
 def run(folder: Path, minutes: float, part: str) -> None:
