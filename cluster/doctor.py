@@ -18,6 +18,7 @@ import msgspec
 from cluster.jars import maven
 from ebbtide import java
 from ebbtide.errors import EbbtideError, HarnessError
+from ebbtide.plurals import plural
 from ebbtide.privileges import current_privileges, sudo_command
 from ebbtide.scenario.steps.table import kinds_needing
 
@@ -100,6 +101,18 @@ def require_memory(clusters: int) -> None:
             f"too little memory for {clusters} clusters at once",
             got=f"{_gigabytes(free)} available, {_gigabytes(clusters * FREE_MEMORY_BYTES)} needed",
             next=f"--jobs {max(1, free // FREE_MEMORY_BYTES)}",
+        )
+
+
+def require_cores(clusters: int) -> None:
+    """Raise `HarnessError` where `clusters` clusters at once have less than a CPU core each."""
+    cores = len(os.sched_getaffinity(0))
+    if cores < clusters:
+        raise HarnessError(
+            f"too few CPU cores for {clusters} clusters at once",
+            got=plural(cores, "core"),
+            allowed="a core for each cluster, so that delays do not show in the records",
+            next=f"--jobs {cores}",
         )
 
 

@@ -371,6 +371,7 @@ def _configuration(manifest: Manifest) -> tuple[tuple[str, str], ...]:
         ("power loss by", manifest.power_loss_method or "-"),
         ("write-back", words.write_back(manifest)),
         ("file system", manifest.file_system or "-"),
+        ("timings", words.timings(manifest)),
         ("seed", str(manifest.seed) if manifest.seed is not None else "-"),
         ("drawn", words.without_brackets(manifest.draws) or "-"),
         ("clients", words.without_brackets(manifest.clients) or "-"),

@@ -86,7 +86,8 @@ def summary_lines(run: JudgedRun) -> list[tuple[str, str]]:
         ("without leader", outage_text(verdict, "no_leader")),
         ("without ack", outage_text(verdict, "no_ack")),
         ("protocol", run.protocol),
-        ("took", _run_length(run.manifest)),
+        ("took", words.duration(run.manifest.start_ns, run.manifest.end_ns)),
+        ("timings", words.timings(run.manifest)),
         ("outcome", verdict.outcome),
         ("record", run.record),
     ]
@@ -180,15 +181,6 @@ def _causes(verdict: Verdict) -> list[str]:
     more = len(ordered) - _CAUSES_MAX
     shown = [cause if len(ordered) == 1 else f"{cause} ({count:,})" for cause, count in ordered[:_CAUSES_MAX]]
     return shown + ([f"and {more} more"] if more > 0 else [])
-
-
-def _run_length(manifest: Manifest) -> str:
-    """Return the run's length, and the time until the cluster was up."""
-    took = words.duration(manifest.start_ns, manifest.end_ns)
-    if not manifest.timings_s:
-        return took
-    start = manifest.timings_s.get("prepare", 0.0) + manifest.timings_s.get("start cluster", 0.0)
-    return f"{took}, cluster start {start:.1f} s"
 
 
 def _write_back(manifest: Manifest) -> str:

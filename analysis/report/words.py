@@ -251,6 +251,11 @@ def duration(start_ns: int | None, end_ns: int | None) -> str:
     return "-" if start_ns is None or end_ns is None else f"{(end_ns - start_ns) / 1e9:.1f} s"
 
 
+def timings(manifest: Manifest) -> str:
+    """Return how long each phase of the run took, in their order."""
+    return ", ".join(f"{phase} {took_s:.1f} s" for phase, took_s in manifest.timings_s.items()) or "-"
+
+
 def json_line(value: object) -> str:
     """Return a piece of evidence as one line of JSON."""
     return msgspec.json.encode(value).decode()

@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING
 from cluster.privileges.choice import PrivilegeRequest
 from ebbtide.errors import ExitCode, UsageError
 from harness.cli import completing
-from harness.cli.cluster_options import add_cluster_options, launch_options_of, releases_of, with_features, with_upgrade
+from harness.cli.cluster_options import (
+    add_cluster_options,
+    add_jobs_option,
+    jobs_of,
+    launch_options_of,
+    releases_of,
+    with_features,
+    with_upgrade,
+)
 from harness.cli.command import Args, Command
 from harness.cli.run_flow import CheckedRuns, check_runs, run_and_judge, seed_or_new
 
@@ -61,6 +69,7 @@ def command() -> Command:
         "is inconclusive if this second reader fails",
     )
     command.option("--name", metavar="NAME", help="the name of the cluster that is kept (default: cluster-1, ...)")
+    add_jobs_option(command)
     add_cluster_options(command)
     return command
 
@@ -74,6 +83,7 @@ def privileges(args: Args) -> PrivilegeRequest:
     from ebbtide.scenario import catalogue
 
     catalogue.find(args.scenario)
+    _jobs_of(args)
     folders = (args.runs, sockets_dir()) if args.keep_cluster else (args.runs,)
     return PrivilegeRequest(runtime=args.runtime, folders=folders)
 
@@ -102,12 +112,30 @@ def run(args: Args) -> ExitCode:
         )
     if args.name is not None and not args.keep_cluster:
         raise UsageError("only a kept cluster has a name", where="--name", got=args.name, next="--keep-cluster")
+    jobs = _jobs_of(args)
     kept_as = choose_name(args.name) if args.keep_cluster else None
     runs = check_runs(options, scenario, releases)
     seed, drive = seed_or_new(args.seed), _drive_for(args.witness)
     if kept_as is not None:
         return _run_and_keep(runs, name=kept_as, seed=seed, as_json=args.json, drive=drive)
-    return run_and_judge(runs, seed=seed, as_json=args.json, drive=drive)
+    return run_and_judge(runs, seed=seed, as_json=args.json, drive=drive, jobs=jobs)
+
+
+def _jobs_of(args: Args) -> int:
+    """Return --jobs.
+
+    Raises `UsageError`, or `HarnessError` if CPU or memory is too small for so many clusters.
+    """
+    from cluster.doctor import require_cores
+
+    jobs = jobs_of(args)
+    if jobs > 1:
+        if args.witness is not None:
+            raise UsageError(
+                "a witness reads one run at a time", where="--witness", got=f"--jobs {jobs}", next="leave --jobs out"
+            )
+        require_cores(jobs)
+    return jobs
 
 
 def _drive_for(witness: str | None) -> Drive:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from ebbtide.errors import ExitCode
+from ebbtide.errors import EbbtideError, ExitCode
 
 if TYPE_CHECKING:
     from analysis.early_session import EarlySession
@@ -91,10 +91,12 @@ def run_and_judge(
     as_json: bool = False,
     show: Callable[[Verdict], object] | None = None,
     drive: Drive | None = None,
+    jobs: int = 1,
 ) -> ExitCode:
     """Run release by release, judge all records, and return the worst outcome.
 
-    `show` is called with each verdict, instead of printing it as JSON.
+    `show` is called with each verdict, instead of printing it as JSON. With several `jobs` so many releases run at
+    once, and there is no `drive`.
     """
     from analysis.early_session import EarlySession
     from ebbtide.shown_console import PlainTextConsole
@@ -104,7 +106,11 @@ def run_and_judge(
 
     with EarlySession() as spark:
         with display_for(PlainTextConsole(stderr=as_json)) as display:
-            records = _run_all(runs.requests(display, seed), display, drive, spark)
+            requests = runs.requests(display, seed)
+            if jobs > 1 and len(requests) > 1:
+                records = _run_at_once(requests, display, jobs, spark)
+            else:
+                records = _run_all(requests, display, drive, spark)
             display.note("judging")
         code = judge_all(records, as_json=as_json, show=show, early=spark)
         if len(records) > 1 and not as_json:
@@ -126,6 +132,42 @@ def _run_all(requests: Sequence[RunRequest], display: Display, drive: Drive | No
             ending = spark.begin if request is requests[-1] else lambda: None
             records.append(run_scenario(request, display, drive or Session.carry_out, ending=ending))
     return records
+
+
+def _run_at_once(requests: Sequence[RunRequest], display: Display, jobs: int, spark: EarlySession) -> list[Path]:
+    """Run `jobs` releases at once, each in a process of its own, and return the records in the order of `requests`.
+
+    Their output goes to a file among the records. A release that fails does not end the others; its error is raised
+    when all have ended. Spark starts while the last clusters stop.
+    """
+    from harness.runner.side_by_side import run_side_by_side
+
+    runs = requests[0].runs
+    runs.mkdir(parents=True, exist_ok=True)
+    log = runs / f"runs-of-{requests[0].scenario.name}.log"
+    display.note(f"running {min(jobs, len(requests))} releases at once; their output goes to {log}")
+    records: dict[int, Path] = {}
+    failures: list[EbbtideError] = []
+
+    def recorded() -> list[Path]:
+        return [records[at] for at in sorted(records)]
+
+    with (
+        report_unfinished_records("recorded, but not judged; next", recorded, display.note),
+        contextlib.closing(run_side_by_side(enumerate(requests), at_once=jobs, log=log)) as ends,
+    ):
+        for ended, (at, end) in enumerate(ends, 1):
+            if isinstance(end, Path):
+                records[at] = end
+                display.note(f"Kafka {requests[at].kafka}: recorded in {end}")
+            else:
+                failures.append(end)
+                display.note(f"Kafka {requests[at].kafka}: failed: {end.what}")
+            if ended == len(requests) - 1 and not failures:
+                spark.begin()
+        if failures:
+            raise failures[0]
+    return recorded()
 
 
 @contextlib.contextmanager

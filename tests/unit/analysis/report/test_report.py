@@ -16,7 +16,7 @@ from analysis.judge.clauses.invariants import CLAUSES
 from analysis.report.html import render, write_report
 from analysis.report.model import ReportModel, build
 from analysis.report.protocol import as_one_line, protocol_row
-from analysis.report.summary import JudgedRun, judged_run, summary_table, summary_text
+from analysis.report.summary import JudgedRun, judged_run, summary_lines, summary_table, summary_text
 from analysis.report.words import count_lost_acks_0, headline
 from ebbtide.record.predictions import prediction_of
 from ebbtide.record.properties import CHECKER_FAILED, needed_unknown_clauses
@@ -95,8 +95,18 @@ def test_the_table_and_the_report_say_the_same_of_how_long_a_run_took(tmp_path: 
     )
     story.state(1)
     verdict = story.judge()
-    assert dict(report_of(story, verdict).figures)["took"] == "14.3 s"
-    assert "  14.3 s, cluster start 3.5 s" in summary_text([judged_run(tmp_path, verdict)])
+    report, lines = report_of(story, verdict), dict(summary_lines(judged_run(tmp_path, verdict)))
+    assert dict(report.figures)["took"] == lines["took"] == "14.3 s"
+    timings = "prepare 1.5 s, start cluster 2.0 s, steps 9.0 s"
+    assert dict(report.configuration)["timings"] == lines["timings"] == timings
+
+
+def test_a_run_without_timings_shows_none(tmp_path: Path) -> None:
+    story = Story(tmp_path)
+    story.state(1)
+    verdict = story.judge()
+    assert "timings" not in dict(report_of(story, verdict).configuration)
+    assert dict(summary_lines(judged_run(tmp_path, verdict)))["timings"] == "-"
 
 
 @pytest.mark.parametrize(

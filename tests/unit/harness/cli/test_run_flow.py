@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from cluster import doctor
 from ebbtide.errors import ExitCode, HarnessError, UsageError
 from harness.cli import analyze
 from harness.cli.main import main
-from harness.runner import launch, run
+from harness.runner import launch, run, side_by_side
 
 RUN = ["run", "healthy", "--kafka", "3.9.1,4.3.1", "--seed", "7"]
 
@@ -29,13 +31,27 @@ class World:
 
     def prepare(self, _wanted: object, releases: Sequence[str], _note: object, _others: object) -> SimpleNamespace:
         self.done.append(f"prepare {' '.join(releases)}")
-        return SimpleNamespace(request=lambda scenario, kafka, seed: SimpleNamespace(kafka=kafka, seed=seed))
+        return SimpleNamespace(
+            request=lambda scenario, kafka, seed: SimpleNamespace(
+                kafka=kafka, seed=seed, scenario=scenario, runs=Path("runs")
+            )
+        )
 
     def run(self, request: Any, display: Any, drive: object, *, ending: Callable[[], None]) -> Path:
         if request.kafka in self.failing:
             raise HarnessError("a node ended by itself")
         self.done.append(f"run {request.kafka} with seed {request.seed}")
         return Path(f"runs/{request.kafka}")
+
+    def run_at_once(self, wanted: Iterable[tuple[int, Any]], *, at_once: int, log: Path) -> Iterator[tuple[int, Any]]:
+        """Ends the last one first, as a short run beside a long one."""
+        self.done.append(f"{at_once} at once, into {log}")
+        for at, request in reversed([*wanted]):
+            if request.kafka in self.failing:
+                yield at, HarnessError("a node ended by itself")
+            else:
+                self.done.append(f"run {request.kafka} with seed {request.seed}")
+                yield at, Path(f"runs/{request.kafka}")
 
     def judge(self, records: Sequence[Path], **_: object) -> ExitCode:
         self.done.append(f"judge {' '.join(map(str, records))}")
@@ -50,6 +66,7 @@ def world(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> World:
     monkeypatch.setattr(launch, "check", made.check)
     monkeypatch.setattr(launch, "prepare", made.prepare)
     monkeypatch.setattr(run, "run_scenario", made.run)
+    monkeypatch.setattr(side_by_side, "run_side_by_side", made.run_at_once)
     monkeypatch.setattr(analyze, "judge_all", made.judge)
     return made
 
@@ -98,4 +115,59 @@ def test_what_cannot_be_run_is_refused_before_anything_is_prepared(
 
     monkeypatch.setattr(launch, "check", refuse)
     assert main(RUN) == ExitCode.USAGE
+    assert world.done == []
+
+
+@pytest.fixture
+def _roomy_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "require_memory", lambda clusters: None)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1})
+
+
+@pytest.mark.usefixtures("_roomy_host")
+def test_releases_that_run_at_once_are_judged_together_in_the_order_typed(
+    world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*RUN, "--jobs", "2"]) == ExitCode.CONTRADICTED
+    assert world.done[2:] == [
+        "2 at once, into runs/runs-of-healthy.log",
+        "run 4.3.1 with seed 7",
+        "run 3.9.1 with seed 7",
+        "judge runs/3.9.1 runs/4.3.1",
+    ]
+    assert "running 2 releases at once; their output goes to runs/runs-of-healthy.log" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("_roomy_host")
+def test_a_release_that_fails_does_not_end_the_others_at_once(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    world.failing = {"4.3.1"}
+    assert main([*RUN, "--jobs", "2"]) == ExitCode.HARNESS_FAILED
+    assert "recorded, but not judged; next: ebbtide analyze runs/3.9.1\n" in capsys.readouterr().out
+    assert "run 3.9.1 with seed 7" in world.done
+    assert not any(line.startswith("judge") for line in world.done)
+
+
+@pytest.mark.usefixtures("_roomy_host")
+@pytest.mark.parametrize(
+    ("words", "code", "told"),
+    [
+        (["--jobs", "0"], ExitCode.USAGE, "--jobs"),
+        (["--jobs", "3"], ExitCode.HARNESS_FAILED, "too few CPU cores for 3 clusters at once"),
+        (["--jobs", "2", "--witness", "spark"], ExitCode.USAGE, "a witness reads one run at a time"),
+    ],
+)
+def test_more_runs_at_once_than_this_host_can_have_are_one_error(
+    world: World, capsys: pytest.CaptureFixture[str], words: list[str], code: ExitCode, told: str
+) -> None:
+    assert main([*RUN, *words]) == code
+    assert told in capsys.readouterr().err
+    assert world.done == []
+
+
+def test_less_memory_than_the_clusters_take_is_one_error(
+    world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(doctor, "_free_memory", lambda: 1 << 20)
+    assert main([*RUN, "--jobs", "2"]) == ExitCode.HARNESS_FAILED
+    assert "too little memory for 2 clusters at once" in capsys.readouterr().err
     assert world.done == []
