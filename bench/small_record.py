@@ -67,13 +67,15 @@ def main() -> int:
 
 
 def _difference(one: Path, other: Path) -> str:
-    """Return the keys that differ, without coverage facts that only one of the commands knows."""
+    """Return the keys, properties and coverage facts that differ, of those that both commands know."""
     a, b = (msgspec.json.decode(path.read_bytes(), type=dict[str, Any]) for path in (one, other))
-    mine, others = (one.pop("coverage", {}) for one in (a, b))
-    differing = [key for key in sorted({*a, *b}) if a.get(key) != b.get(key)]
-    return ", ".join(
-        [*differing, *(fact for fact in sorted(mine.keys() & others.keys()) if mine[fact] != others[fact])]
-    )
+    found = [key for key in sorted(a.keys() & b.keys() - {"properties", "coverage"}) if a[key] != b[key]]
+    for mine, others in (
+        [{row["name"]: row for row in verdict.get("properties", ())} for verdict in (a, b)],
+        [verdict.get("coverage", {}) for verdict in (a, b)],
+    ):
+        found += [name for name in sorted(mine.keys() & others.keys()) if mine[name] != others[name]]
+    return ", ".join(found)
 
 
 def _judge(command: Sequence[str]) -> Cost | None:

@@ -249,6 +249,14 @@ class Jvm:
                 next="ebbtide analyze --help    (--master names another Spark master)",
             ) from (None if isinstance(error, PySparkException) else error)
 
+    def has_ended(self, within_s: float = 0.0) -> bool:
+        """Return whether the Java process has ended, or ends within this time."""
+        if self._gateway is None:
+            return True
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._gateway.proc.wait(within_s)
+        return self._gateway.proc.poll() is not None
+
     def close(self) -> None:
         """Stop Spark, end the Java process and remove the scratch folder.
 
@@ -280,6 +288,9 @@ class Jvm:
             warnings.simplefilter("ignore")
             if SparkContext._active_spark_context is not None:
                 self.spark.stop()
+        # Of a JVM that died, `stop` ends halfway, and a new session would take the dead one for its own.
+        SparkContext._active_spark_context = None
+        SparkSession._instantiatedSession = None
         SparkContext._gateway = None
         SparkContext._jvm = None
         with contextlib.suppress(Exception):

@@ -1,6 +1,7 @@
 """Judges the records of a verb in one Spark session, one by one or together.
 
-The session starts with the first record.
+The session starts with the first record. If its Java process ends, for instance because the kernel killed it, it starts
+again, and the records that it was judging are judged once more, each by itself.
 """
 
 from __future__ import annotations
@@ -8,17 +9,96 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
-from ebbtide.errors import EbbtideError
+from ebbtide.errors import EbbtideError, HarnessError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from analysis.reconcile.session import Jvm
     from ebbtide.record.verdict import Verdict
 
 JudgeTogether: TypeAlias = "Callable[[Sequence[Path]], dict[Path, Verdict | EbbtideError]]"
 """Returns each record with its verdict, or with the error that kept it from being judged."""
+
+_DYING_S = 2.0
+"""How long a Java process with which a call failed may take to end."""
+
+
+class JudgingSession:
+    """The Spark session of a verb's judgements.
+
+    `kept` is the one that all judgements of this process share meanwhile, if there is one.
+    """
+
+    kept: ClassVar[JudgingSession | None] = None
+
+    def __init__(self) -> None:
+        self._stack = contextlib.ExitStack()
+        self._jvm: Jvm | None = None
+        self._spark: SparkSession | None = None
+        self._is_quick = True
+
+    @classmethod
+    @contextlib.contextmanager
+    def keep(cls) -> Iterator[None]:
+        """Let all judgements of the block share one session, so that only the first one waits for its start."""
+        made = cls()
+        cls.kept = made
+        try:
+            yield
+        finally:
+            cls.kept = None
+            made.close()
+
+    def spark_for(self, records: Sequence[Path]) -> SparkSession:
+        """Return the session. It is started if there is none that runs and suits these records."""
+        from analysis.reconcile.files import rows_of
+        from analysis.reconcile.session import Jvm, session, suits_quick_start
+
+        rows = rows_of(records)
+        if self._spark is not None and (self.has_ended() or (self._is_quick and not suits_quick_start(rows))):
+            self.close()
+        if self._spark is None:
+            self._spark = self._stack.enter_context(session(rows=rows))
+            self._jvm, self._is_quick = Jvm.running, suits_quick_start(rows)
+        return self._spark
+
+    def has_ended(self, error: Exception | None = None) -> bool:
+        """Return whether the session's Java process has ended, which a call may see by `error` before it is gone."""
+        from ebbtide.signals import is_interrupt
+
+        if self._jvm is None or is_interrupt(error):
+            return False
+        return self._jvm.has_ended(0.0 if error is None or isinstance(error, EbbtideError) else _DYING_S)
+
+    def error_of(self, record: Path, error: Exception) -> HarnessError:
+        """Return why a record is not judged with which the Java process ended."""
+        explained = self._jvm.out_of_memory_error(error) if self._jvm is not None else None
+        return explained or HarnessError(
+            "the Java process of Spark ended while it judged this record, twice",
+            where=str(record),
+            got="it was killed, or it crashed",
+            next="dmesg    (says whether the kernel killed it because memory ran out)",
+        )
+
+    def collect_garbage(self) -> None:
+        """Let the Java process give back memory; otherwise it grows to its whole heap, and stays so."""
+        jvm = self._spark._jvm if self._spark is not None else None
+        if jvm is not None:
+            # A process that has ended is noticed when the next record comes.
+            with contextlib.suppress(Exception):
+                jvm.System.gc()
+
+    def close(self) -> None:
+        """End the session; the next record starts another one."""
+        stack, self._stack = self._stack, contextlib.ExitStack()
+        jvm, self._jvm, self._spark = self._jvm, None, None
+        stack.close()
+        if jvm is not None and jvm.has_ended():
+            # Also one that was there before this session.
+            jvm.close()
 
 
 @contextlib.contextmanager
@@ -27,12 +107,10 @@ def open_judge(records: Sequence[Path]) -> Iterator[Callable[[Path], Verdict]]:
 
     `records` are all records that will be judged; they set the size of the session.
     """
-    with _lazy_session() as session_for:
+    with _session() as session:
 
         def judge_one(record: Path) -> Verdict:
-            from analysis.judging.one_record import judge
-
-            return judge(record, session_for(records))
+            return _judge_again_if_ended(record, records, session)
 
         yield judge_one
 
@@ -45,36 +123,70 @@ def judging_together(on_error: Callable[[str, EbbtideError], object] | None = No
     record that cannot be judged does not stop the others, and `on_error` gets its error. By default that prints the
     error to stderr, and for a bug also the file with the traceback.
     """
-    with _lazy_session() as session_for:
+    with _session() as session:
 
         def judge_all(records: Sequence[Path]) -> dict[Path, Verdict | EbbtideError]:
-            from analysis.judging.many_records import judge_many
             from harness.cli.analyze import print_error
 
-            ends: dict[Path, Verdict | EbbtideError] = {}
-            for record, end in judge_many(records, session_for(records)) if records else ():
+            ends = _judge_all(records, session) if records else {}
+            for record, end in ends.items():
                 if isinstance(end, EbbtideError):
                     (on_error or print_error)(str(record), end)
-                ends[record] = end
             return ends
 
         yield judge_all
 
 
+def _judge_all(records: Sequence[Path], session: JudgingSession) -> dict[Path, Verdict | EbbtideError]:
+    """Judge records together, and those with which the Java process ended each by itself."""
+    from analysis.judging.many_records import judge_many
+
+    ends: dict[Path, Verdict | EbbtideError] = {}
+    spark = session.spark_for(records)
+    try:
+        ends.update(judge_many(records, spark))
+    except Exception as error:
+        if not session.has_ended(error):
+            raise
+    if session.has_ended():
+        for record in records:
+            if isinstance(ends.get(record), EbbtideError) or record not in ends:
+                try:
+                    ends[record] = _judge_again_if_ended(record, [record], session)
+                except EbbtideError as error:
+                    ends[record] = error
+    return {record: ends[record] for record in records}
+
+
+def _judge_again_if_ended(record: Path, records: Sequence[Path], session: JudgingSession) -> Verdict:
+    """Judge a record; once more if the Java process ended meanwhile.
+
+    `records` set the size of the session. Raises HarnessError if it ends again.
+    """
+    from analysis.judging.one_record import judge
+
+    for is_last in (False, True):
+        spark = session.spark_for(records)
+        try:
+            return judge(record, spark)
+        except Exception as error:
+            if not session.has_ended(error):
+                raise
+            if is_last:
+                raise session.error_of(record, error) from None
+    raise AssertionError
+
+
 @contextlib.contextmanager
-def _lazy_session() -> Iterator[Callable[[Sequence[Path]], SparkSession]]:
-    """Yield a function that returns the session, started for its first records."""
+def _session() -> Iterator[JudgingSession]:
+    """Yield the session that is kept, or one for this block."""
     from ebbtide.signals import unwind_on_signals
 
     with unwind_on_signals(), contextlib.ExitStack() as stack:
-        started: list[SparkSession] = []
-
-        def session_for(records: Sequence[Path]) -> SparkSession:
-            from analysis.reconcile.files import rows_of
-            from analysis.reconcile.session import session
-
-            if not started:
-                started.append(stack.enter_context(session(rows=rows_of(records))))
-            return started[0]
-
-        yield session_for
+        if JudgingSession.kept is not None:
+            yield JudgingSession.kept
+            JudgingSession.kept.collect_garbage()
+            return
+        made = JudgingSession()
+        stack.callback(made.close)
+        yield made

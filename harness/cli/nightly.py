@@ -17,6 +17,7 @@ from ebbtide.plurals import plural
 from harness.cli import completing
 from harness.cli.cluster_options import add_jobs_option, jobs_of
 from harness.cli.command import Args, Command
+from harness.cli.judging import JudgingSession
 from harness.cli.night_settings import settings_of
 from harness.cli.output import print_json
 from harness.cli.report import SITE
@@ -126,7 +127,8 @@ def run(args: Args) -> ExitCode:
         # A release that does not exist, or that cannot be fetched, would fail run by run.
         prepare(LaunchOptions(runtime=args.runtime), [target.kafka for target in targets], _report)
     store = Store(args.store)
-    with store.lock():
+    # One Java process for the records of all batches and follow-ups.
+    with store.lock(), JudgingSession.keep():
         return _run(args, store, settings, at_once)
 
 

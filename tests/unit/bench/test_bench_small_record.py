@@ -8,6 +8,8 @@ import pytest
 from benches import assert_ended_well, run_bench
 from replay_records import SAVED
 
+from bench import small_record
+
 WRITES = '#!/bin/sh\necho \'{"outcome": "%s"}\' > "$2"/verdict.json\nexit %d\n'
 
 
@@ -35,6 +37,25 @@ def test_a_command_that_fails_or_judges_otherwise_ends_with_one(tmp_path: Path, 
     done = run_bench("small_record", str(SAVED), "--rounds", "1", "--warm", "0", "--command", one, "--vs", other)
     assert done.returncode == 1
     assert said in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "differing"),
+    [
+        ('{"outcome": "contradicted", "commits": []}', '{"outcome": "contradicted"}', ""),
+        ('{"counts": {"acked": 1}}', '{"counts": {"acked": 2}}', "counts"),
+        ('{"properties": [{"name": "new", "status": "holds"}]}', '{"properties": []}', ""),
+        (
+            '{"properties": [{"name": "old", "status": "holds"}], "coverage": {"kills": 1, "new": 2}}',
+            '{"properties": [{"name": "old", "status": "unknown"}], "coverage": {"kills": 2}}',
+            "old, kills",
+        ),
+    ],
+)
+def test_verdicts_differ_in_what_both_commands_know(tmp_path: Path, one: str, other: str, differing: str) -> None:
+    (tmp_path / "one").write_text(one)
+    (tmp_path / "other").write_text(other)
+    assert small_record._difference(tmp_path / "one", tmp_path / "other") == differing
 
 
 @pytest.mark.spark

@@ -101,14 +101,6 @@ def test_the_table_and_the_report_say_the_same_of_how_long_a_run_took(tmp_path: 
     assert dict(report.configuration)["timings"] == lines["timings"] == timings
 
 
-def test_a_run_without_timings_shows_none(tmp_path: Path) -> None:
-    story = Story(tmp_path)
-    story.state(1)
-    verdict = story.judge()
-    assert "timings" not in dict(report_of(story, verdict).configuration)
-    assert dict(summary_lines(judged_run(tmp_path, verdict)))["timings"] == "-"
-
-
 @pytest.mark.parametrize(
     ("facts", "shown"),
     [({}, "-"), ({"acked-with-acks-0": 1000, "acks-0-gone": 4}, "4 of 1,000"), ({"acked-with-acks-0": 10}, "? of 10")],

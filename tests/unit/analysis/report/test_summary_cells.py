@@ -6,10 +6,10 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from judge_records import last_replica_standing
+from judge_records import Story, last_replica_standing
 from rich.text import Text
 
-from analysis.report.summary import JudgedRun, judged_run, summary_table
+from analysis.report.summary import JudgedRun, judged_run, summary_lines, summary_table
 from analysis.report.words import headline
 from ebbtide.record.verdict import Counts, Outcome, Verdict
 
@@ -56,3 +56,9 @@ def test_an_inconclusive_run_without_a_loss_does_not_read_as_a_pass() -> None:
     verdict = Verdict(run_id="r", outcome="inconclusive", why=["why"], counts=Counts(sends=30, acked=30))
     said = headline(verdict, "4.3.1", sends=True)
     assert said == "Inconclusive: no loss was seen among 30 acked records."
+
+
+def test_a_run_without_timings_shows_none(tmp_path: Path) -> None:
+    story = Story(tmp_path)
+    story.state(1)
+    assert dict(summary_lines(judged_run(tmp_path, story.judge())))["timings"] == "-"

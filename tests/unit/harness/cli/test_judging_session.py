@@ -1,0 +1,112 @@
+"""Judgements of one process share a Java process, and outlive it.
+
+Each test kills Java processes, so it has a Python process of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ebbtide.record.verdict import VERDICT
+
+ROOT = Path(__file__).parents[4]
+RECORD = ROOT / "tests" / "data" / "runs" / "last-replica-standing-4.3.1"
+
+pytestmark = pytest.mark.spark
+
+_SCRIPT = """
+import json, os, signal, sys
+from pathlib import Path
+from analysis.judging import many_records, one_record
+from analysis.reconcile.session import Jvm
+from ebbtide.errors import EbbtideError
+from harness.cli.judging import JudgingSession, judging_together, open_judge
+
+records = [Path(one) for one in sys.argv[1:]]
+pids, errors = [], {}
+
+def kill():
+    os.kill(pid(), signal.SIGKILL)
+
+def pid():
+    return Jvm.running._gateway.proc.pid
+
+def judge(*records):
+    with judging_together(on_error=lambda record, error: errors.update({Path(record).name: error.what})) as judge_all:
+        ends = judge_all(records)
+    pids.append(pid() if Jvm.running else None)
+    return {record.name: "failed" if isinstance(end, EbbtideError) else end.outcome for record, end in ends.items()}
+
+def as_killer(prepare):
+    def prepared(record):
+        if record.name == "killer":
+            kill()
+        return prepare(record)
+    return prepared
+"""
+
+
+@pytest.fixture
+def records(tmp_path: Path) -> list[Path]:
+    """Three copies of a record without a verdict; the last one is named `killer`."""
+    copies = [Path(shutil.copytree(RECORD, tmp_path / name)) for name in ("one", "two", "killer")]
+    for copy in copies:
+        (copy / VERDICT).unlink(missing_ok=True)
+    return copies
+
+
+def ran(script: str, records: list[Path]) -> Any:
+    words = [sys.executable, "-c", f"{_SCRIPT}\n{script}", *map(str, records)]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=600, check=False)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def test_all_judgements_of_a_night_share_a_java_process_and_outlive_it(records: list[Path]) -> None:
+    script = """
+with JudgingSession.keep():
+    ends = [judge(records[0]), judge(records[1])]
+    kill()
+    ends.append(judge(records[0], records[1]))
+    kill()
+    with open_judge(records) as judge_one:
+        ends.append(judge_one(records[1]).outcome)
+    pids.append(pid())
+print(json.dumps([ends, pids, Jvm.running is None, errors]))
+"""
+    ends, pids, is_closed, errors = ran(script, records)
+    assert ends == [
+        {"one": "inconclusive"},
+        {"two": "inconclusive"},
+        {"one": "inconclusive", "two": "inconclusive"},
+        "inconclusive",
+    ]
+    assert pids[0] == pids[1]
+    assert len({*pids}) == 3
+    assert is_closed
+    assert errors == {}
+
+
+def test_without_a_kept_session_each_block_has_its_own(records: list[Path]) -> None:
+    ends, pids = ran("print(json.dumps([judge(records[0]), pids]))", records)
+    assert (ends, pids) == ({"one": "inconclusive"}, [None])
+
+
+def test_a_record_that_ends_the_java_process_stops_no_other_record(records: list[Path]) -> None:
+    script = """
+many_records.prepare_record = one_record.prepare_record = as_killer(one_record.prepare_record)
+print(json.dumps([judge(*records), judge(records[0]), errors]))
+"""
+    ends, next_ends, errors = ran(script, records)
+    assert ends == {"one": "inconclusive", "two": "inconclusive", "killer": "failed"}
+    assert errors == {"killer": "Spark's Java process was killed"}
+    assert next_ends == {"one": "inconclusive"}
+    whole = json.loads((records[0] / VERDICT).read_text())
+    assert whole["counts"] == json.loads((records[1] / VERDICT).read_text())["counts"]
