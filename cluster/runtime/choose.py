@@ -18,7 +18,9 @@ from ebbtide.privileges import current_privileges
 from ebbtide.scenario.model import ClusterSpec
 
 if TYPE_CHECKING:
+    from cluster.host.host_ports import HostPorts
     from cluster.images import Image
+    from cluster.runtime.cluster import HostRuntime
 
 Asked = Literal["auto", "docker", "local"]
 
@@ -99,11 +101,36 @@ def open_runtime(
     ledger: Ledger,
     power_loss_method: PowerLossMethod,
     hold_write_back: bool,
+    host_ports: HostPorts | None = None,
 ) -> Runtime:
     """Return the chosen runtime for one run; nothing of it is made yet.
 
-    Raises `HarnessError` when the release or Java is missing.
+    `host_ports`: lead from the host to its brokers. Raises `HarnessError` when the release or Java is missing.
     """
+    runtime = _runtime_of(
+        choice,
+        spec=spec,
+        kafka=kafka,
+        folder=folder,
+        ledger=ledger,
+        power_loss_method=power_loss_method,
+        hold_write_back=hold_write_back,
+    )
+    if host_ports is not None:
+        runtime.publish(host_ports)
+    return runtime
+
+
+def _runtime_of(
+    choice: Choice,
+    *,
+    spec: ClusterSpec,
+    kafka: str,
+    folder: Path,
+    ledger: Ledger,
+    power_loss_method: PowerLossMethod,
+    hold_write_back: bool,
+) -> HostRuntime:
     # Each imports libraries that the other does not need.
     match choice:
         case DockerChoice():

@@ -14,10 +14,12 @@ import socket
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
+
+import msgspec
 
 from cluster.host.bridge import BridgeNetwork, address_of
 from cluster.host.children import Child, start_child
+from cluster.host.host_ports import HostPorts
 from cluster.host.ledger import Ledger
 from cluster.host.slow_volume import Pulses, Slowness
 from cluster.host.volumes import Volume
@@ -26,7 +28,15 @@ from cluster.runtime import storage
 from cluster.runtime.base import DiskReplacement, NodeInfo, PowerLoss, PowerLossMethod
 from cluster.runtime.jvm import SERVER, TOOL_HEAP_MB, JavaProgram, end_error, tail_of
 from cluster.runtime.log_losses import LogCopies, losses_of_a_whole_disk
-from cluster.runtime.properties import BROKER_PORT, CONTROLLER_PORT, plan_cluster, properties_of, refused_value_error
+from cluster.runtime.node_process import NodeProcess
+from cluster.runtime.properties import (
+    BROKER_PORT,
+    CONTROLLER_PORT,
+    PUBLISHED_PORT,
+    plan_cluster,
+    properties_of,
+    refused_value_error,
+)
 from cluster.runtime.releases import NodeReleases
 from cluster.runtime.truncate import cut_to_recovery_points
 from cluster.wire.tap import Taps
@@ -42,27 +52,6 @@ from ebbtide.signals import defer_signals
 from ebbtide.waiting import wait_until
 
 FORMAT_TIMEOUT_S = 60.0
-
-
-class NodeProcess(Protocol):
-    """A started JVM of a node; `pid` is on this host."""
-
-    pid: int
-
-    def is_running(self) -> bool:
-        """Whether the process has not ended yet."""
-
-    def exit_status(self) -> int | None:
-        """Return None while it runs, then its exit code or minus the signal that ended it."""
-
-    def send(self, number: signal.Signals) -> None:
-        """Send a signal; does nothing when the process has ended."""
-
-    def wait(self, timeout_s: float) -> int:
-        """Wait until the process has ended; returns its exit status. Raises `WaitExpired`."""
-
-    def kill(self) -> object:
-        """Send SIGKILL, and wait until the process has ended and is reaped."""
 
 
 class HostRuntime(ABC):
@@ -92,6 +81,7 @@ class HostRuntime(ABC):
         self._folder = folder.absolute()
         self._ledger = ledger
         self._hold_write_back = hold_write_back
+        self._host_ports: HostPorts | None = None
         self._write_back = spec.write_back
         self._write_back_watch: WriteBackWatch | None = None
         self.warning: str | None = None
@@ -107,11 +97,20 @@ class HostRuntime(ABC):
             }
         )
 
+    def publish(self, ports: HostPorts) -> None:
+        """Let clients on the host reach the brokers at these ports; call it before `prepare`."""
+        published = dict(zip(ports.by_broker, ports.addresses, strict=True))
+        self._plan = msgspec.structs.replace(self._plan, published=published)
+        self._host_ports = ports
+
     def prepare(self) -> None:
         """Make namespaces, volumes and the write-back hold, and format the nodes."""
         self.network.open()
         self._client_namespace = self.network.add_namespace(CLIENTS)
         self.wire.open({CLIENTS: self._client_namespace})
+        if self._host_ports is not None:
+            targets = {id: (self.nodes[id].address, PUBLISHED_PORT) for id in self._host_ports.by_broker}
+            self._host_ports.serve(self._client_namespace, targets)
         self._make_node_places()
         if self.power_loss_method == "fs-shutdown":
             self._write_back_watch, self.warning = settle_write_back(self._ledger, hold=self._hold_write_back)

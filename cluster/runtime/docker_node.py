@@ -172,7 +172,7 @@ class NodeContainer:
 
 
 class ContainerProcess:
-    """The first process of a started container (a `cluster.NodeProcess`).
+    """The first process of a started container (a `NodeProcess`).
 
     Signals go to it directly.
     """

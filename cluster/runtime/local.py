@@ -12,8 +12,9 @@ from pathlib import Path
 from cluster.host.children import Child, start_child
 from cluster.host.ledger import Ledger
 from cluster.runtime.base import NodeInfo, PowerLossMethod
-from cluster.runtime.cluster import HostRuntime, NodeProcess
+from cluster.runtime.cluster import HostRuntime
 from cluster.runtime.jvm import Installation, JavaProgram, installation_of, java_command
+from cluster.runtime.node_process import NodeProcess
 from ebbtide.scenario.model import ClusterSpec
 
 

@@ -19,6 +19,8 @@ from ebbtide.scenario.owned_properties import HARNESS_OWNED, leads_out
 
 BROKER_PORT = 9092
 CONTROLLER_PORT = 9093
+PUBLISHED_PORT = 9094
+"""The listener of a broker that clients on the host are led to."""
 
 _REFUSAL = re.compile(r"Invalid value .* for configuration (?P<name>[^\s:]+): (?P<why>.+)")
 
@@ -28,10 +30,14 @@ FIRST_CONTROLLER = 100
 
 
 class ClusterPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """The input of the properties: the scenario's cluster and its nodes."""
+    """The input of the properties: the scenario's cluster and its nodes.
+
+    `published`: by broker, the address on the host that leads to its listener for clients there.
+    """
 
     spec: ClusterSpec
     nodes: Mapping[int, NodeInfo]
+    published: Mapping[int, str] = {}
 
     @property
     def voters(self) -> str:
@@ -129,8 +135,7 @@ def _common_properties(plan: ClusterPlan, node: NodeInfo, data_dir: Path) -> dic
 def _broker_properties(plan: ClusterPlan, node: NodeInfo) -> dict[str, str]:
     lag_max_ms = round(plan.spec.replica_lag_max_s * 1000)
     return {
-        "listeners": f"PLAINTEXT://{node.address}:{BROKER_PORT}",
-        "advertised.listeners": f"PLAINTEXT://{node.address}:{BROKER_PORT}",
+        **_listeners(node, plan.published.get(node.id)),
         "inter.broker.listener.name": "PLAINTEXT",
         "broker.heartbeat.interval.ms": str(_heartbeat_ms(plan)),
         "replica.lag.time.max.ms": str(lag_max_ms),
@@ -141,6 +146,18 @@ def _broker_properties(plan: ClusterPlan, node: NodeInfo) -> dict[str, str]:
         "request.timeout.ms": "3000",
         # A consumer group with one member need not wait for others to join.
         "group.initial.rebalance.delay.ms": "0",
+    }
+
+
+def _listeners(node: NodeInfo, published: str | None) -> dict[str, str]:
+    """Return a broker's listeners; each answers metadata requests with the addresses that its own clients can reach."""
+    own = f"PLAINTEXT://{node.address}:{BROKER_PORT}"
+    if published is None:
+        return {"listeners": own, "advertised.listeners": own}
+    return {
+        "listeners": f"{own},PUBLISHED://{node.address}:{PUBLISHED_PORT}",
+        "advertised.listeners": f"{own},PUBLISHED://{published}",
+        "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,PUBLISHED:PLAINTEXT",
     }
 
 

@@ -45,6 +45,7 @@ class ClusterStatus(msgspec.Struct, frozen=True, kw_only=True):
     - `namespace`: the clients' network namespace as the daemon sees it; `powers` are the daemon's privileges.
     - `scenario`: empty for a plain cluster.
     - `kept`: its run is over, and the cluster was left up.
+    - `published`: the addresses on the host's loopback that lead to the brokers.
     """
 
     name: str
@@ -62,6 +63,7 @@ class ClusterStatus(msgspec.Struct, frozen=True, kw_only=True):
     broken: tuple[FaultInForce, ...] = ()
     steps: int
     kept: bool = False
+    published: tuple[str, ...] = ()
 
 
 class AskStatus(msgspec.Struct, frozen=True, kw_only=True, tag="status"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shlex
 import sys
@@ -27,6 +28,8 @@ from harness.cli.run_flow import check_runs, seed_or_new
 if TYPE_CHECKING:
     from ebbtide.daemon.messages import ClusterStatus
     from ebbtide.scenario.model import Scenario
+
+PORT_MAX = 65535
 
 _EXAMPLES = """examples:
   ebbtide cluster up --kafka 4.3.1 --brokers 3
@@ -93,6 +96,12 @@ def _add_up(command: Command) -> None:
     command.option("--controllers", type=int, metavar="N", help="number of controllers, 1 or 3 (default: 1)")
     command.option("--name", metavar="NAME", help="the cluster's name (default: cluster-1, cluster-2, ...)")
     command.option("--seed", type=int, help="the seed of all random choices (default: a new one)")
+    command.option(
+        "--publish",
+        type=int,
+        metavar="PORT",
+        help="let clients on this host reach the brokers at 127.0.0.1:PORT, PORT+1, ...; on loopback only",
+    )
     command.flag("--wire", help="put a proxy in front of every node, which wire faults need")
     command.flag(
         "--keep-cluster",
@@ -159,6 +168,9 @@ def _up(args: Args) -> ExitCode:
 
 
 def _run_daemon(args: Args) -> ExitCode:
+    import msgspec
+
+    from cluster.host.host_ports import HostPorts
     from ebbtide.daemon.control import choose_name
     from ebbtide.shown_console import PlainTextConsole
     from harness.daemon.owned_runs import own_cluster
@@ -167,8 +179,12 @@ def _run_daemon(args: Args) -> ExitCode:
     scenario = _scenario(args)
     name = choose_name(args.name)
     runs = check_runs(launch_options_of(args), scenario, scenario.kafka)
-    with display_for(PlainTextConsole()) as display:
+    with display_for(PlainTextConsole()) as display, contextlib.ExitStack() as ended:
         (request,) = runs.requests(display, seed_or_new(args.seed))
+        if args.publish is not None:
+            ports = HostPorts(args.publish, range(1, scenario.cluster.brokers + 1))
+            ended.callback(ports.close)
+            request = msgspec.structs.replace(request, host_ports=ports)
         own_cluster(
             request,
             display,
@@ -196,6 +212,10 @@ def _scenario(args: Args) -> Scenario:
             where="--cluster",
             got=name,
             next=f"--name {shlex.quote(name)}",
+        )
+    if args.publish is not None and not 1 <= args.publish <= PORT_MAX - MAX_BROKERS:
+        raise UsageError(
+            "out of range", where="--publish", got=str(args.publish), allowed=f"1 to {PORT_MAX - MAX_BROKERS}"
         )
     if args.keep_cluster and args.scenario is None:
         raise UsageError("a cluster without a scenario has no run after which to keep it", where="--keep-cluster")
@@ -256,8 +276,11 @@ def _print_status(status: ClusterStatus) -> None:
     nodes = ", ".join(f"{count} {role}{'s' if count != 1 else ''}" for role, count in counts.items())
     left_up = ", left up by a run that is over" if status.kept else ""
     print(f"{status.name}: Kafka {status.kafka}, {nodes}, runtime {status.runtime}{left_up}")
-    print(f"  brokers:  {','.join(status.bootstrap)}, reached from the clients' network namespace only")
+    only = "" if status.published else " only"
+    print(f"  brokers:  {','.join(status.bootstrap)}, reached from the clients' network namespace{only}")
     print(f"  reach:    ebbtide cluster exec -- CMD, or {shlex.join(namespace_prefix(status))} CMD")
+    if status.published:
+        print(f"  publish:  {','.join(status.published)}, reached from this host")
     print("  break:    ebbtide fault power-loss 'broker(1)'")
     print(f"  record:   {status.record}")
     print(f"  end:      ebbtide cluster down {status.name}")

@@ -50,7 +50,8 @@ _REQUEST_BYTES_MAX = 1 << 20
 class OwnedCluster(msgspec.Struct, frozen=True, kw_only=True):
     """A cluster that is up, and the session that carries out its steps.
 
-    `folder`: the record of its steps; `tapped`: every node has a wire proxy; `kept`: its run is over.
+    `folder`: the record of its steps; `tapped`: every node has a wire proxy; `kept`: its run is over; `published`: the
+    addresses on the host that lead to the brokers.
     """
 
     name: str
@@ -61,6 +62,7 @@ class OwnedCluster(msgspec.Struct, frozen=True, kw_only=True):
     session: Session
     tapped: bool = False
     kept: bool = False
+    published: tuple[str, ...] = ()
 
 
 class ClusterDaemon:
@@ -162,6 +164,7 @@ class ClusterDaemon:
             broken=tuple(_fault_in_force(one) for one in cluster.session.entries if _is_in_force(one)),
             steps=len(cluster.session.entries),
             kept=cluster.kept,
+            published=cluster.published,
         )
 
 

@@ -18,6 +18,7 @@ from typing import Any
 
 import msgspec
 
+from cluster.host.host_ports import HostPorts
 from cluster.host.ledger import Ledger
 from cluster.host.writeback import write_back_settings
 from cluster.runtime.base import PowerLossMethod, Runtime
@@ -63,6 +64,7 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
     - `replay_of` is the id of the run whose schedule this is; `gates` are the gates of its steps, by index.
     - `allow_unknown_properties`: the scenario is that of a record, which cannot be corrected. A property that Kafka
       ignores is then a note, not an error.
+    - `host_ports`: ports on the host's loopback that lead to the brokers. The caller closes them.
     """
 
     scenario: Scenario
@@ -75,6 +77,7 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
     replay_of: str | None = None
     allow_unknown_properties: bool = False
     gates: Mapping[int, Gate] = {}
+    host_ports: HostPorts | None = None
 
 
 def new_seed() -> int:
@@ -148,6 +151,7 @@ class _Run:
                 ledger=ledger,
                 power_loss_method=self.request.power_loss_method,
                 hold_write_back=self.request.hold_write_back,
+                host_ports=self.request.host_ports,
             )
             runtime.releases.follow(self._note_releases)
             session = Session(

@@ -10,7 +10,8 @@ import pytest
 
 from cluster.host.volumes import Volume
 from cluster.runtime.base import NodeInfo, PowerLossMethod
-from cluster.runtime.cluster import HostRuntime, NodeProcess
+from cluster.runtime.cluster import HostRuntime
+from cluster.runtime.node_process import NodeProcess
 from cluster.runtime.releases import NodeReleases
 from faults import disk
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from cluster.host.bridge import address_of
@@ -34,6 +35,18 @@ def test_ids_distinguish_controllers_from_brokers() -> None:
         "broker-2",
     ]
     assert plan.voters == "100@10.99.0.100:9093,101@10.99.0.101:9093,102@10.99.0.102:9093"
+
+
+def test_a_published_broker_has_a_listener_that_advertises_the_address_on_the_host() -> None:
+    plan = msgspec.structs.replace(plan_cluster(ClusterSpec(brokers=2), address_of), published={1: "127.0.0.1:19092"})
+    found = properties_of(plan, plan.nodes[1], Path("/volume/kafka"))
+    assert found["listeners"] == "PLAINTEXT://10.99.0.1:9092,PUBLISHED://10.99.0.1:9094"
+    assert found["advertised.listeners"] == "PLAINTEXT://10.99.0.1:9092,PUBLISHED://127.0.0.1:19092"
+    assert found["inter.broker.listener.name"] == "PLAINTEXT"
+    assert "PUBLISHED:PLAINTEXT" in found["listener.security.protocol.map"]
+    for node in (2, 100):
+        others = properties_of(plan, plan.nodes[node], Path("/volume/kafka"))
+        assert not any("PUBLISHED" in value for value in others.values())
 
 
 def test_no_two_nodes_share_an_address() -> None:

@@ -71,6 +71,7 @@ def test_what_can_have_no_effect_is_refused(
     [
         (["cluster", "up", "--brokers", "7"], "--brokers", "7", "ebbtide cluster up --help"),
         (["cluster", "up", "healthy", "--brokers", "2"], "--brokers", "2", "ebbtide cluster up healthy"),
+        (["cluster", "up", "--publish", "65535"], "--publish", "65535", "ebbtide cluster up --help"),
         (["random", "--steps", "0"], "--steps", "0", "ebbtide random --help"),
         (["random", "--without", "power-los"], "--without", "'power-los'", "ebbtide fault --help"),
         (["random", "--feature", "elr=1"], None, "elr", "ebbtide random --help"),

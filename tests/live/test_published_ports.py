@@ -1,0 +1,75 @@
+"""A client on the host reaches a cluster by its published ports, and after a kill nothing listens there."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from host_state import HostState
+from kafka import KafkaConsumer, KafkaProducer
+from live.commands import LOCAL, ebbtide
+
+from ebbtide.daemon.control import daemon_pid
+from ebbtide.errors import ExitCode
+from ebbtide.waiting import wait_until
+
+pytestmark = [pytest.mark.live, pytest.mark.root]
+
+RECORDS = 200
+
+
+def three_free_ports() -> int:
+    """The first of three ports in a row that are free."""
+    for first in range(29092, 39092, 10):
+        try:
+            for port in range(first, first + 3):
+                socket.create_server(("127.0.0.1", port)).close()
+        except OSError:
+            continue
+        return first
+    raise AssertionError("no three free ports")
+
+
+@pytest.fixture
+def name() -> str:
+    return f"published-{os.getpid()}"
+
+
+@pytest.fixture
+def first_port(name: str, tmp_path: Path) -> Iterator[int]:
+    before, port = HostState.now(), three_free_ports()
+    runs = ("--runs", tmp_path / "runs")
+    done = ebbtide("cluster", "up", "--kafka", "4.3.1", "--publish", str(port), "--name", name, *runs, *LOCAL)
+    assert done.returncode == ExitCode.AS_PREDICTED, done.stdout + done.stderr
+    yield port
+    ebbtide("clean")
+    assert HostState.now().left_since(before, str(tmp_path)) == []
+
+
+def test_a_client_on_the_host_writes_and_reads_until_the_daemon_is_killed(first_port: int, name: str) -> None:
+    assert ebbtide("cluster", "topic", "t", "--cluster", name).returncode == ExitCode.AS_PREDICTED
+    status = json.loads(ebbtide("cluster", "status", name, "--json").stdout)
+    assert status["published"] == [f"127.0.0.1:{port}" for port in range(first_port, first_port + 3)]
+    # One broker is enough to bootstrap from: it names the others by their published addresses.
+    producer = KafkaProducer(bootstrap_servers=f"127.0.0.1:{first_port}", acks="all")
+    sent = [producer.send("t", b"%d" % number) for number in range(RECORDS)]
+    assert [one.get(60).offset for one in sent] == list(range(RECORDS))
+    producer.close()
+    consumer = KafkaConsumer("t", bootstrap_servers=f"127.0.0.1:{first_port + 2}", auto_offset_reset="earliest")
+    assert [next(consumer).value for _ in range(RECORDS)] == [b"%d" % number for number in range(RECORDS)]
+    consumer.close()
+    os.kill(daemon_pid(name), signal.SIGKILL)
+
+    def is_free() -> bool:
+        try:
+            socket.create_connection(("127.0.0.1", first_port), timeout=1).close()
+        except ConnectionRefusedError:
+            return True
+        return False
+
+    wait_until(is_free, awaited="the port to be free", timeout_s=30)

@@ -1,0 +1,83 @@
+"""Ports on the host's loopback, led into a real namespace with real connections."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from cluster.host.bridge import BridgeNetwork, address_of
+from cluster.host.host_ports import LOOPBACK, HostPorts
+from cluster.host.ledger import Ledger
+from cluster.host.links import Cut
+from ebbtide.errors import UsageError
+from ebbtide.namespaces import call_in_namespace
+from ebbtide.scenario.roles import CLIENTS
+
+pytestmark = pytest.mark.root
+
+PORT = 9094
+
+
+def free_port() -> int:
+    with socket.create_server((LOOPBACK, 0)) as taken:
+        return int(taken.getsockname()[1])
+
+
+@pytest.fixture
+def paths(ledger: Ledger) -> Iterator[tuple[BridgeNetwork, dict[int, Path]]]:
+    network = BridgeNetwork(ledger)
+    network.open()
+    yield network, {node: network.add_namespace(node) for node in (CLIENTS, 1)}
+    network.close()
+
+
+def test_bytes_pass_both_ways_until_the_ports_are_closed(paths: tuple[BridgeNetwork, dict[int, Path]]) -> None:
+    network, namespaces = paths
+    ports = HostPorts(free_port(), [1])
+    with (
+        closing(ports),
+        call_in_namespace(namespaces[1], lambda: socket.create_server((address_of(1), PORT))) as broker,
+    ):
+        ports.serve(namespaces[CLIENTS], {1: (address_of(1), PORT)})
+        here = (LOOPBACK, ports.by_broker[1])
+        with socket.create_connection(here, timeout=10) as client, broker.accept()[0] as accepted:
+            client.sendall(b"question" * 100_000)
+            assert accepted.recv(8) == b"question"
+            accepted.sendall(b"answer")
+            assert client.recv(6) == b"answer"
+            # The clients are cut off, and so is a client on the host.
+            network.cut([Cut(source=1, target=CLIENTS)])
+            accepted.sendall(b"late")
+            client.settimeout(0.5)
+            with pytest.raises(TimeoutError):
+                client.recv(4)
+            network.heal()
+            client.settimeout(10)
+            assert client.recv(4) == b"late"
+            ports.close()
+            assert client.recv(1) == b""
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(here, timeout=10)
+
+
+def test_a_broker_that_is_down_ends_the_connection(paths: tuple[BridgeNetwork, dict[int, Path]]) -> None:
+    _, namespaces = paths
+    ports = HostPorts(free_port(), [1])
+    with closing(ports):
+        ports.serve(namespaces[CLIENTS], {1: (address_of(1), PORT)})
+        with socket.create_connection((LOOPBACK, ports.by_broker[1]), timeout=10) as client:
+            assert client.recv(1) == b""
+
+
+def test_a_port_that_is_taken_is_one_clear_error_and_keeps_no_other() -> None:
+    with socket.create_server((LOOPBACK, 0)) as taken:
+        number = int(taken.getsockname()[1])
+        with pytest.raises(UsageError, match="the port cannot be used") as caught:
+            HostPorts(number - 1, [1, 2])
+    assert f"{LOOPBACK}:{number}: " in str(caught.value.got) or f"{LOOPBACK}:{number - 1}: " in str(caught.value.got)
+    closing_ports = HostPorts(number, [1])
+    closing_ports.close()
