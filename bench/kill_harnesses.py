@@ -165,7 +165,7 @@ def kill_round(
     place: Place, verbs: Sequence[str], roll: random.Random, tally: Tally, *, note: Callable[[str], None]
 ) -> None:
     """Start one command for each of `verbs`, kill each, clean once, and look."""
-    before = HostState.now()
+    before, ledgers = HostState.now(), frozenset(_ledgers())
     environment = {**os.environ, "TMPDIR": str(place.folder / "tmp"), "EBBTIDE_NO_COLOR": "1"}
     (place.folder / "tmp").mkdir(exist_ok=True)
     started: list[tuple[float, str, str, subprocess.Popen[bytes]]] = []
@@ -198,7 +198,7 @@ def kill_round(
         _kill(verb, mark, process, roll, tally)
     pause(1.0)
     said = _clean(environment)
-    left = _leftovers(place, before, [mark for _, _, mark, _ in started])
+    left = _leftovers(place, before, ledgers, [mark for _, _, mark, _ in started])
     if left:
         tally.findings += [f"round {place.number} ({', '.join(verbs)}): left: {one}" for one in left]
         tally.findings.append(f"round {place.number}: clean said: {said}")
@@ -241,14 +241,17 @@ def _clean(environment: dict[str, str]) -> str:
     return f"exit code {done.returncode}: {(done.stdout + done.stderr).strip()}"
 
 
-def _leftovers(place: Place, before: HostState, marks: Sequence[str]) -> list[str]:
+def _ledgers() -> list[Path]:
+    return [one for one in Path("/run/ebbtide/ledger").glob("*") if one.suffix in (".jsonl", ".damaged", ".part")]
+
+
+def _leftovers(place: Place, before: HostState, ledgers: frozenset[Path], marks: Sequence[str]) -> list[str]:
     runs = [record.name for folder in place.folder.rglob("runs") for record in records_of(folder)]
     left = left_after(before, str(place.folder), "ebbtide-doctor", *runs)
     left += [f"temporary {one}" for one in (place.folder / "tmp").glob("ebbtide-*")]
-    ledgers = Path("/run/ebbtide/ledger")
-    # A ledger whose lock is held is of a live run of somebody else, which may also hold write-back.
-    found = [one for one in ledgers.glob("*") if one.suffix in (".jsonl", ".damaged", ".part")]
-    live = [one for one in found if is_held(one)]
+    # A ledger that was there before is somebody else's. So is one whose lock is held; its run may hold write-back.
+    found = [one for one in _ledgers() if one not in ledgers]
+    live = [one for one in _ledgers() if is_held(one)]
     left += [f"ledger {one}" for one in found if one not in live]
     if live:
         left = [one for one in left if not one.startswith("sysctl vm.dirty_")]
