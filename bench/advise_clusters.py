@@ -259,9 +259,8 @@ def table(folder: Path) -> None:
             lost = sum(one["count"] for one in verdict.get("losses", ()) if one["committed"]) or _lost_in(verdict)
             outcome = verdict.get("outcome", "not judged")
             agrees = (lost > 0) == (line.says == "loses")
-            agreed[
-                f"{line.says}: {'agrees' if agrees else 'inconclusive' if outcome == 'inconclusive' else 'differs'}"
-            ] += 1
+            is_open = outcome in ("inconclusive", "not judged")
+            agreed[f"{line.says}: {'inconclusive' if is_open else 'agrees' if agrees else 'differs'}"] += 1
             kind = line.key.rsplit("/", 2)[0].replace("/", ", ")
             print(f"| {line.kafka} | {kind} | {line.event} | {line.says} | {lost:,} | {outcome} |")
     print(f"\n{dict(agreed)}; left: {sum(line.key not in records for line in planned)} of {len(planned)}")

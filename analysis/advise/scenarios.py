@@ -36,7 +36,7 @@ from ebbtide.scenario.steps.disk import WipeDiskStep
 from ebbtide.scenario.steps.process import RestartStep
 from ebbtide.scenario.steps.step import StepSpec
 from ebbtide.scenario.steps.waiting import WaitStep
-from ebbtide.scenario.triggers import BrokerTrigger, LeaderTrigger
+from ebbtide.scenario.triggers import BrokerTrigger, LeaderTrigger, after
 from ebbtide.scenario.write import brief_text_of
 from ebbtide.snapshot.model import FLUSH_MESSAGES, FLUSH_MS, UNCLEAN
 
@@ -44,6 +44,8 @@ _AGAINST_THE_PROTOCOL = ("move-and-back", "elr-off", "late-min-isr")
 """Findings whose losses the protocol forbids."""
 _LOSS_VIOLATES = ("no-committed-loss-unless-allowed", "no-hw-regression-unless-allowed")
 _RESTART_DEADLINE_S = 60.0
+_DIRECTORY_ASSIGNED = after("8s")
+"""Time for a broker to assign its new directory; on a busy host it took more than three seconds."""
 _DEADLINE_S = 30.0
 """A step's own default; another one would say something of a trigger that is not there."""
 
@@ -168,7 +170,9 @@ def _without_late_leaders(steps: Sequence[StepSpec], *, restarts: bool) -> tuple
         wiped = any(isinstance(one, WipeDiskStep) for one in kept)
         back = step.trigger
         if restarts and wiped and isinstance(back, BrokerTrigger) and back.state == "unfenced":
-            kept.append(RestartStep(target=back.broker, trigger=back, deadline_s=_RESTART_DEADLINE_S))
+            # Only a restart after the directory was assigned brings a leader.
+            kept.append(WaitStep(trigger=back, deadline_s=_RESTART_DEADLINE_S))
+            kept.append(RestartStep(target=back.broker, trigger=_DIRECTORY_ASSIGNED))
             restarts = False
         if not (wiped and isinstance(step.trigger, LeaderTrigger)):
             kept.append(step)
