@@ -7,7 +7,6 @@ a Maven that is too old to know it. Checksums are enforced.
 from __future__ import annotations
 
 import os
-import pwd
 import re
 import shlex
 import shutil
@@ -19,6 +18,7 @@ import msgspec
 
 from ebbtide.errors import HarnessError
 from ebbtide.java import find_java
+from ebbtide.privileges import current_privileges
 from ebbtide.scratch import MAVEN, scratch_folder
 
 INSTALL = "apt-get install --no-install-recommends maven openjdk-17-jre-headless"
@@ -75,7 +75,8 @@ def copy_runtime_jars(
     if find_java() is None:
         raise HarnessError("no Java on this host; Maven and Kafka need it", next=INSTALL)
     environment = dict(os.environ)
-    if not _has_home_of_passwd():
+    # There the uid is root's, whose home Java would take.
+    if current_privileges() == "user namespace" and not re.search(r"\s", str(Path.home())):
         environment["MAVEN_OPTS"] = f"-Duser.home={Path.home()} {environment.get('MAVEN_OPTS', '')}".rstrip()
     arguments = shlex.split(environment.pop("MAVEN_ARGS", ""))
     with scratch_folder(MAVEN) as scratch:
@@ -86,17 +87,6 @@ def copy_runtime_jars(
         code, output = _run(command, environment, log, on_jar)
     if code != 0:
         raise _maven_error(code, output, log)
-
-
-def _has_home_of_passwd() -> bool:
-    """Whether Java, which asks for the uid's home, finds the user's.
-
-    In a user namespace the uid is root's, and the home is not.
-    """
-    try:
-        return Path(pwd.getpwuid(os.getuid()).pw_dir) == Path.home()
-    except KeyError:
-        return False
 
 
 def _pom(artifacts: Sequence[Artifact]) -> str:

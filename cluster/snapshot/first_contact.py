@@ -17,7 +17,7 @@ from ebbtide.errors import UsageError
 
 CONNECT_S, FIRST_ANSWER_S = 3.0, 4.0
 """Deadlines for one address, so that a wrong one is an error within 15 s."""
-SEARCH_S = 12.0
+SEARCH_S = 9.0
 """How long all addresses together are tried."""
 
 _LEFT_MIN_S = 0.5
@@ -27,12 +27,12 @@ _METADATA, _CONTROLLED_SHUTDOWN, _DESCRIBE_QUORUM = 3, 7, 55
 def first_answer(bootstrap: Sequence[str], security: Security) -> tuple[SecureConnection, ApiFacts]:
     """Return an open connection to the first broker that answers, and what it says of itself.
 
-    Raises `UsageError` within `SEARCH_S` and one more answer, with what each address answered.
+    Raises `UsageError` within `SEARCH_S` and one more connection, with what each address answered.
     """
-    begun, failures = time.monotonic(), list[str]()
+    end, failures = time.monotonic() + SEARCH_S, list[str]()
     hint: str | None = None
     for address in bootstrap:
-        left_s = SEARCH_S - (time.monotonic() - begun)
+        left_s = end - time.monotonic()
         if left_s < _LEFT_MIN_S:
             failures.append(f"{address}: not asked, because the others took {SEARCH_S:g} s")
             continue
@@ -42,6 +42,7 @@ def first_answer(bootstrap: Sequence[str], security: Security) -> tuple[SecureCo
         try:
             # Old brokers answer the newer version in the form of this one, which cannot be told apart.
             _check_node(address, connection.api_keys())
+            connection.set_request_timeout(max(_LEFT_MIN_S, min(FIRST_ANSWER_S, end - time.monotonic())))
             return connection, ask_api_versions(connection)
         except (WireError, Refused) as error:
             connection.close()

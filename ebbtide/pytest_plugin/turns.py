@@ -48,7 +48,7 @@ class ClusterTurn:
         purpose = "the tests of other workers to be done with their clusters"
 
         def lock(name: str) -> contextlib.AbstractContextManager[None]:
-            return await_lock(self._runs / name, purpose=purpose, timeout_s=LONGEST_WAIT_S, note=lambda text: None)
+            return await_lock(self._runs / name, purpose=purpose, timeout_s=LONGEST_WAIT_S)
 
         # The worker that waits for the turn has the queue. So one that gave the turn back and wants it again comes
         # after it.

@@ -276,6 +276,7 @@ def _close(args: Args, store: Store, plan: NightPlan) -> ExitCode:
     from harness.nightly.retention import stale_folders
     from harness.nightly.summary import summary_page
     from harness.nightly.trend import trend
+    from harness.site.model import site_of
     from harness.site.writing import write_site
 
     history = store.history()
@@ -289,7 +290,7 @@ def _close(args: Args, store: Store, plan: NightPlan) -> ExitCode:
     pending = {str(one.run_id) for one in pending_followups(store, plan.night)}
     for one in list(stale_folders(store.runs, history, night=plan.night, keep=args.keep, pending=pending)):
         shutil.rmtree(one, ignore_errors=True)
-    site = write_site([store], store.folder / SITE)
+    site = write_site(site_of([store]), store.folder / SITE)
     code = exit_code(done, args.fail_on)
     files = {"summary": folder / "summary.md", "junit": folder / "junit.xml", "site": site}
     if args.json:

@@ -12,10 +12,8 @@ from harness.cli.command import Args, Command
 from harness.cli.output import print_json
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from harness.cli.night_outputs import SiteOutput
-    from harness.nightly.store import Store
+    from harness.site.model import Site
 
 SITE = "site"
 """The folder of a store where its site is written by default."""
@@ -45,6 +43,7 @@ def command() -> Command:
 def run(args: Args) -> ExitCode:
     """Write the site, and print its first page. Raises `UsageError`."""
     from harness.nightly.store import Store
+    from harness.site.model import site_of
     from harness.site.writing import write_site
 
     for folder in args.stores:
@@ -58,20 +57,19 @@ def run(args: Args) -> ExitCode:
         raise UsageError("several stores need the folder of their site", where="--out", allowed="--out DIR")
     out = args.out if args.out is not None else args.stores[0] / SITE
     stores = [Store(folder) for folder in args.stores]
-    index = write_site(stores, out)
+    site = site_of(stores)
+    index = write_site(site, out)
     if args.json:
-        print_json(_output(index, stores))
+        print_json(_output(index, site))
     else:
         print(f"site: {index}")
     return ExitCode.AS_PREDICTED
 
 
-def _output(index: Path, stores: Sequence[Store]) -> SiteOutput:
+def _output(index: Path, site: Site) -> SiteOutput:
     from harness.cli.night_outputs import SiteCell, SiteOutput
-    from harness.site.model import site_of
     from harness.site.writing import CELLS
 
-    site = site_of(stores)
     cells = tuple(
         SiteCell(
             scenario=cell.scenario,

@@ -138,7 +138,7 @@ def _run_at_once(requests: Sequence[RunRequest], display: Display, jobs: int, sp
     """Run `jobs` releases at once, each in a process of its own, and return the records in the order of `requests`.
 
     Their output goes to a file among the records. A release that fails does not end the others; its error is raised
-    when all have ended. Spark starts while the last clusters stop.
+    when all have ended. Spark starts when the last cluster has stopped: its cores belong to the clusters.
     """
     from harness.runner.side_by_side import run_side_by_side
 
@@ -156,17 +156,16 @@ def _run_at_once(requests: Sequence[RunRequest], display: Display, jobs: int, sp
         report_unfinished_records("recorded, but not judged; next", recorded, display.note),
         contextlib.closing(run_side_by_side(enumerate(requests), at_once=jobs, log=log)) as ends,
     ):
-        for ended, (at, end) in enumerate(ends, 1):
+        for at, end in ends:
             if isinstance(end, Path):
                 records[at] = end
                 display.note(f"Kafka {requests[at].kafka}: recorded in {end}")
             else:
                 failures.append(end)
                 display.note(f"Kafka {requests[at].kafka}: failed: {end.what}")
-            if ended == len(requests) - 1 and not failures:
-                spark.begin()
         if failures:
             raise failures[0]
+    spark.begin()
     return recorded()
 
 

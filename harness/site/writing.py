@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 from jinja2 import Environment
@@ -10,8 +9,7 @@ from jinja2 import Environment
 from analysis.report.pages import page_templates
 from ebbtide.errors import UsageError
 from ebbtide.record.files import write_atomically
-from harness.nightly.store import Store
-from harness.site.model import MARKS, RunRow, Site, night_text, site_of
+from harness.site.model import MARKS, RunRow, Site, night_text
 
 INDEX = "index.html"
 CELLS = "cells"
@@ -20,13 +18,11 @@ _DRAWN_SHOWN = 50
 _BAR_PX = 120
 
 
-def write_site(stores: Sequence[Store], out: Path) -> Path:
-    """Write the site of some stores into the folder `out`, and return its first page.
+def write_site(site: Site, out: Path) -> Path:
+    """Write a site into the folder `out`, and return its first page.
 
-    Pages of before are replaced. Raises `UsageError` when a history is damaged or the folder cannot
-    be written.
+    Pages of before are replaced. Raises `UsageError` when the folder cannot be written.
     """
-    site = site_of(stores)
     pages = page_templates("harness.site")
     try:
         for run in [run for cell in site.cells.values() for run in cell.runs] + list(site.drawn):

@@ -12,6 +12,7 @@ from pages import Pages
 from playwright.sync_api import Browser, Page
 from recorded_nights import store_of_nights
 
+from harness.site.model import site_of
 from harness.site.writing import write_site
 
 pytestmark = pytest.mark.browser
@@ -22,7 +23,7 @@ def index(tmp_path_factory: pytest.TempPathFactory, pages: Pages) -> Path:
     """The first page of the site of ten nights, made from five recorded runs."""
     folder = tmp_path_factory.mktemp("nights")
     records = [*(page.parent for page in pages.values()), DATA / "runs" / "last-replica-standing-4.3.1"]
-    return write_site([store_of_nights(folder / "store", records)], folder / "site")
+    return write_site(site_of([store_of_nights(folder / "store", records)]), folder / "site")
 
 
 @pytest.fixture

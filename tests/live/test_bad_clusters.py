@@ -103,15 +103,19 @@ def black_hole() -> Iterator[str]:
         yield f"127.0.0.1:{server.getsockname()[1]}"
 
 
-def closed_port() -> str:
-    return f"127.0.0.1:{free_ports(1)[0]}"
+@contextlib.contextmanager
+def closed_port() -> Iterator[str]:
+    """An address at which nothing listens, and which nobody else takes meanwhile."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        yield f"127.0.0.1:{taken.getsockname()[1]}"
 
 
 def test_a_port_at_which_nothing_listens(tmp_path: Path) -> None:
-    address = closed_port()
-    for said in refusals(tmp_path, address):
-        assert "no broker answers" in said
-        assert f"{address}: [Errno 111] Connection refused" in said
+    with closed_port() as address:
+        for said in refusals(tmp_path, address):
+            assert "no broker answers" in said
+            assert f"{address}: [Errno 111] Connection refused" in said
 
 
 def test_an_address_that_swallows_packets(tmp_path: Path) -> None:

@@ -89,7 +89,7 @@ def test_a_contradiction_is_graver_than_every_other_mark() -> None:
 
 def test_every_link_of_the_site_leads_to_a_file(tmp_path: Path) -> None:
     runs = [finished(night, "as-predicted", kafka=kafka) for night in (FIRST, SECOND) for kafka in ("3.9.1", "4.3.1")]
-    index = write_site([store_of(tmp_path / "store", *runs)], tmp_path / "site")
+    index = write_site(site_of([store_of(tmp_path / "store", *runs)]), tmp_path / "site")
     pages = sorted((tmp_path / "site").rglob("*.html"))
     assert len([page for page in pages if page.parent.name == "cells"]) == 2
     assert len([page for page in pages if page.parent.name == "reports"]) == 4
@@ -101,7 +101,7 @@ def test_every_link_of_the_site_leads_to_a_file(tmp_path: Path) -> None:
 
 def test_a_run_whose_record_was_removed_has_no_link(tmp_path: Path) -> None:
     store = store_of(tmp_path / "store", finished(FIRST, "as-predicted"), reports=False)
-    write_site([store], tmp_path / "site")
+    write_site(site_of([store]), tmp_path / "site")
     (cell,) = (tmp_path / "site" / "cells").iterdir()
     assert links_of(cell) == ["../index.html"]
     assert "removed" in cell.read_text()
@@ -127,7 +127,7 @@ def test_texts_of_runs_are_escaped(tmp_path: Path) -> None:
     hostile = "<script>alert(1)</script>"
     done = finished(FIRST, "contradicted", scenario=hostile, why=(hostile,), run_id="r")
     store = store_of(tmp_path / "store", done, reports=False)
-    write_site([store], tmp_path / "site")
+    write_site(site_of([store]), tmp_path / "site")
     for page in (tmp_path / "site").rglob("*.html"):
         assert "<script>" not in page.read_text()
 
