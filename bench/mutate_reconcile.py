@@ -125,6 +125,7 @@ MUTANTS: tuple[Mutant, ...] = (
     (commit_lost, 'F.max("made_then")', 'F.min("made_then")'),
     (commit_back, "served.offset IS NULL OR (made.acked AND", "(made.acked AND"),
     (commit_back, " AND before.served.done_ns < asked_ns", ""),
+    (commit_back, 'F.col("settled") & F.col("before.settled")', 'F.col("settled")'),
     (commit_back, "made.acked AND ", ""),
     (commit_back, "made.done_ns < before.made.asked_ns", "made.asked_ns < before.made.asked_ns"),
     (commits, '        & (F.col("broker") == F.col("leader"))\n', ""),

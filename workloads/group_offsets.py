@@ -7,6 +7,7 @@ thread and one connection, as for the HW.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections import deque
@@ -44,13 +45,13 @@ class BrokerOffsetReader(threading.Thread):
 
     def run(self) -> None:
         """Ask until stopped; ask a broker that does not answer again after the interval."""
-        while not self._stopping.wait(self._interval_s):
-            try:
-                for group, topics in self._groups.items():
-                    self._ask(group, topics)
-            except WireError:
-                continue
-        self._connection.close()
+        try:
+            while not self._stopping.wait(self._interval_s):
+                with contextlib.suppress(WireError):
+                    for group, topics in self._groups.items():
+                        self._ask(group, topics)
+        finally:
+            self._connection.close()
 
     def _ask(self, group: str, topics: tuple[str, ...]) -> None:
         """Ask once for one group. Raises `WireError`."""

@@ -244,6 +244,7 @@ def _case(
         aborted_reads=reconciliation.aborted_reads,
         commits=known(attributed_commits(evidence, reconciliation)),
         acked_commits=reconciliation.acked_commits,
+        unchecked_commits=reconciliation.unchecked_commits,
         acked=reconciliation.counts.acked - count_acks_0_sends(record),
         failed=reconciliation.counts.failed,
         unknown_kinds={**early, **reconciliation.unknown},

@@ -198,7 +198,12 @@ def _policies(configs: DataFrame) -> DataFrame:
 
 
 def _commits(commits: DataFrame, flaw: Column) -> DataFrame:
-    rows = commits.groupBy(*PARTITION, "offsets_partition", "status").agg(F.count("*").alias("rows"), flaw)
+    rows = commits.groupBy(*PARTITION, "group", "offsets_partition", "status", "broker").agg(
+        F.count("*").alias("rows"),
+        F.max("asked_ns").alias("last_asked_ns"),
+        F.max("done_ns").alias("last_done_ns"),
+        flaw,
+    )
     return _section("commits", rows)
 
 

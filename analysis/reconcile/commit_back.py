@@ -6,8 +6,10 @@ Older means: acked before the other was sent.
 The data: commits, and the answers that count, settled or not (the module commits). An answer that is
 not settled was served all the same, and a member that asks then begins at the older commit.
 
-Why it is sound: what a coordinator served was in the register when it answered, whatever became of the
-commit's own answer. So after that the register cannot hold a commit that was applied earlier.
+Why it is sound: what a settled coordinator served was in the register when it answered, whatever became
+of the commit's own answer. So after that the register cannot hold a commit that was applied earlier. A
+coordinator of Kafka 3.x that is not settled may serve a commit that is above its HW, and so not
+committed. Hence an item is `settled`, and may be held against Kafka, only if both answers are.
 
 When it cannot tell: as the module commits says. Only answers in a row are compared, and only if one was
 asked after the other was answered; a commit with an unknown outcome may be applied at any time.
@@ -39,7 +41,8 @@ def items(spark: SparkSession, tables: RecordTables, runs: Sequence[Facts]) -> D
     if rows is None:
         return None
     in_order = Window.partitionBy(*commits.REGISTER).orderBy("asked_ns", "done_ns", "served")
-    before = F.lag(F.struct("served", "made")).over(in_order)
+    before = F.lag(F.struct("served", "made", "settled")).over(in_order)
+    settled = F.col("settled") & F.col("before.settled")
     back = (
         commits.answers_of(spark, rows, tables.watermarks, runs)
         .withColumn("before", before)
@@ -52,7 +55,7 @@ def items(spark: SparkSession, tables: RecordTables, runs: Sequence[Facts]) -> D
         "sent_ns": F.col("before.made.asked_ns"),
         "earlier": F.col("before.served"),
         "served": F.col("served"),
-        "settled": F.col("settled"),
+        "settled": settled,
     }
     row = item(
         KIND,
@@ -60,7 +63,7 @@ def items(spark: SparkSession, tables: RecordTables, runs: Sequence[Facts]) -> D
         details=details,
         leader_epoch=F.col("served.leader_epoch"),
         at_ns=F.col("before.served.done_ns"),
-        settled=F.col("settled"),
+        settled=settled,
         group=F.col("group"),
     )
     return back.select(row.alias("item")).select("item.*")

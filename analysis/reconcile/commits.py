@@ -43,6 +43,9 @@ REGISTER = ["run", "group", "topic", "partition"]
 _UNSAFE = ("offsets.retention.minutes", "offsets.commit.required.acks", "offsets.commit.timeout.ms")
 """Brokers' properties with which a coordinator may forget an offset, or ack one that is not committed."""
 
+_UNSAFE_OF_TOPIC = ("cleanup.policy",)
+_RESOURCE = f"topic:{OFFSETS_TOPIC}"
+
 _COVERED = pa.schema([pa.field("run", pa.int32()), pa.field("topic", pa.string()), pa.field("partition", pa.int32())])
 _TERMS = pa.schema(
     [
@@ -59,9 +62,14 @@ _TERMS = pa.schema(
 def unsafe_property(record: Path) -> str | None:
     """Return a property of the run's brokers by which a committed offset may rightly be missing."""
     # An unreadable scenario is reported where the run is compared with it; here it sets nothing.
-    with contextlib.suppress(UnreadableFile, ValueError, LookupError, TypeError):
-        names = decode_toml(read_text(record / SCENARIO))["cluster"]["broker_properties"]
-        return next((name for name in _UNSAFE if name in names), None)
+    with contextlib.suppress(UnreadableFile, ValueError, LookupError, TypeError, AttributeError):
+        scenario = decode_toml(read_text(record / SCENARIO))
+        names = scenario.get("cluster", {}).get("broker_properties", {})
+        config = scenario.get("topics", {}).get(OFFSETS_TOPIC, {}).get("config", {})
+        changed = [step.get("config") for step in scenario.get("steps", []) if step.get("resource") == _RESOURCE]
+        unsafe = [*(name for name in _UNSAFE if name in names)]
+        unsafe += [f"{name} of {OFFSETS_TOPIC}" for name in _UNSAFE_OF_TOPIC if name in config or name in changed]
+        return next(iter(unsafe), None)
     return None
 
 
@@ -85,13 +93,46 @@ def why_commits_unknown(facts: Facts) -> str | None:
     return None
 
 
+def why_unchecked(facts: Facts) -> str | None:
+    """Return why it is not known that a group got back its newest acked commit; None: each was asked for.
+
+    The last leader of the group's partition must have been asked after the commit was acked, and must
+    have served its HW twice (the second one settles its answers).
+    """
+    acked: dict[tuple[str, str, int, int], int] = {}
+    for one in facts.commits:
+        if one.status == "acked" and one.last_done_ns is not None:
+            key = (one.group, one.topic, one.partition, one.offsets_partition)
+            acked[key] = max(acked.get(key, 0), one.last_done_ns)
+    for (group, topic, partition, offsets_partition), done_ns in sorted(acked.items()):
+        terms = [one for one in facts.epochs if (one.topic, one.partition) == (OFFSETS_TOPIC, offsets_partition)]
+        last = max(terms, key=lambda one: one.last_metadata_offset, default=None)
+        was_asked = last is not None and any(
+            (one.group, one.topic, one.partition, one.status) == (group, topic, partition, "served")
+            and one.broker == last.leader
+            and (one.last_asked_ns or 0) > done_ns
+            for one in facts.commits
+        )
+        if not was_asked:
+            return f"no coordinator was asked for {topic}-{partition} of the group {group} after its last acked commit"
+        is_settled = last is not None and any(
+            (one.topic, one.partition, one.source) == (OFFSETS_TOPIC, offsets_partition, "list_offsets")
+            and one.leader_epoch == last.leader_epoch
+            and one.asked > 1
+            for one in facts.served
+        )
+        if not is_settled:
+            return f"the last coordinator of the group {group} was not seen to serve its HW, so it may have lagged"
+    return None
+
+
 def _why_none_judged(facts: Facts) -> str | None:
     if gap := next((one for one in facts.gaps if one.part == "commits"), None):
         return gap.why
     if not facts.commits:
         return None
     if facts.unsafe_property is not None:
-        return f"the brokers were started with {facts.unsafe_property}, so that offsets may be missing without a loss"
+        return f"the scenario sets {facts.unsafe_property}, so that offsets may be missing without a loss"
     if facts.clock_went_back:
         return "the clock was set back, so the order of commits and answers is not known"
     return None

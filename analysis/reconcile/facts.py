@@ -103,13 +103,20 @@ class EpochFacts(msgspec.Struct, frozen=True):
 
 
 class CommitFacts(msgspec.Struct, frozen=True):
-    """Commits of one status, or answers of coordinators (`served`), on one partition."""
+    """Commits of one group with one status, or answers of one broker to it (`served`), on one partition.
+
+    `last_asked_ns`, `last_done_ns`: when the last one was sent, and when the last one was answered.
+    """
 
     topic: str
     partition: int
+    group: str
     offsets_partition: int
     status: str
+    broker: int | None
     rows: int
+    last_asked_ns: int | None
+    last_done_ns: int | None
 
 
 class CompactedFacts(msgspec.Struct, frozen=True):

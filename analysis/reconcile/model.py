@@ -151,7 +151,7 @@ class Reconciliation(msgspec.Struct, frozen=True, kw_only=True):
     certain, what was not found proves nothing. `anomalies` have examples, which are only shown.
     `lost`, `regressions`, `vanished`, `duplicates`, `aborted_reads` and `commits` stand for every item.
     `gaps`: the parts of the record that are not as the run left them. `acked_commits`: rows of commits
-    that were acked.
+    that were acked. `unchecked_commits` says why it is not known that each group got back its newest one.
     """
 
     counts: Counts
@@ -165,3 +165,4 @@ class Reconciliation(msgspec.Struct, frozen=True, kw_only=True):
     aborted_reads: list[AbortedReads] = []
     commits: list[LostCommits] = []
     acked_commits: int = 0
+    unchecked_commits: str | None = None

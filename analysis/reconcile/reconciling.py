@@ -36,6 +36,7 @@ from analysis.reconcile import (
 )
 from analysis.reconcile.blocks import BLOCK, compare_blocks, poll_blocks, readable_blocks, send_blocks
 from analysis.reconcile.collecting import collect_facts
+from analysis.reconcile.commits import why_unchecked
 from analysis.reconcile.facts import Facts, partition_facts
 from analysis.reconcile.final_log_rows import session_ranges
 from analysis.reconcile.history import leader_logs, suspicious_history
@@ -175,6 +176,7 @@ def _reconcile_runs(
             aborted_reads=summary.aborted_reads,
             commits=summary.commits,
             acked_commits=sum(each.rows for each in one.commits if each.status == "acked"),
+            unchecked_commits=why_unchecked(one),
         )
         for one, summary in zip(facts, summaries, strict=True)
     ]

@@ -42,10 +42,10 @@ def allowed_expectations() -> tuple[Sequence[str], Sequence[str]]:
     from ebbtide.record.predictions import APART
     from ebbtide.record.verdict import KINDS, Cause
     from ebbtide.scenario.facts import FACTS
-    from ebbtide.scenario.property_names import PROPERTY_NAMES
+    from ebbtide.scenario.property_names import PROPERTY_NAMES, SOMETIMES_CHECKED
 
     kinds = [kind for kind in KINDS if kind not in APART]
-    return get_args(Cause), [*PROPERTY_NAMES, *FACTS, *kinds]
+    return get_args(Cause), [*PROPERTY_NAMES, *SOMETIMES_CHECKED, *FACTS, *kinds]
 
 
 def report_properties(run: RunRecord) -> list[tuple[str, str | int]]:

@@ -46,7 +46,7 @@ PROPERTY_NAMES = (
     LEADER_EPOCH,
     METADATA_KEPT,
 )
-"""The properties of every verdict.
+"""The properties of every verdict."""
 
-`WITNESS_AGREES` is added only where the run had a witness, `COMMITS_KEPT` only where the record has groups' commits.
-"""
+SOMETIMES_CHECKED = (WITNESS_AGREES, COMMITS_KEPT)
+"""Only where the run had a witness, and only where the record has groups' commits."""

@@ -108,6 +108,16 @@ def _topics(parts: Parts) -> Iterator[UsageError]:
     for name, topic in (parts.topics or {}).items():
         if topic is not None:
             yield from validate_topic(name, topic, f"topics.{name}", parts.brokers)
+    if OFFSETS_TOPIC in (parts.topics or {}) and parts.cluster is not None:
+        name = "offsets.topic.num.partitions"
+        if name in parts.cluster.elements("broker_properties"):
+            where = "cluster.broker_properties"
+            yield UsageError(
+                "a property that a topic of the scenario rules out",
+                where=where,
+                got=name,
+                allowed=f"no such property beside [topics.{OFFSETS_TOPIC}], which keeps all groups in one partition",
+            )
 
 
 def validate_topic(name: str, topic: TablePart, where: str, brokers: int) -> Iterator[UsageError]:

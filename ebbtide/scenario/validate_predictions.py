@@ -10,7 +10,7 @@ from packaging.version import InvalidVersion, Version
 from ebbtide.errors import UsageError
 from ebbtide.releases.known_releases import KNOWN, OLDEST, parse_version
 from ebbtide.scenario.parts import Parts, TablePart
-from ebbtide.scenario.property_names import PROPERTY_NAMES, WITNESS_AGREES
+from ebbtide.scenario.property_names import PROPERTY_NAMES, SOMETIMES_CHECKED
 from ebbtide.scenario.references import limit, limit_field, validate_topic_exists
 from ebbtide.scenario.validate_features import level_of_no_release, validate_feature_name
 from ebbtide.suggestions import bracketed_suggestion
@@ -143,7 +143,7 @@ def _loss(got: object, where: str, *, committed: str, uncommitted: str) -> Itera
 
 def _property_known(name: str, where: str) -> Iterator[UsageError]:
     """A property that no verdict has."""
-    known = (*PROPERTY_NAMES, WITNESS_AGREES)
+    known = (*PROPERTY_NAMES, *SOMETIMES_CHECKED)
     if name not in known:
         yield UsageError(
             "unknown property",

@@ -15,10 +15,12 @@ from ebbtide.record.verdict import CommitLoss, Outcome, Verdict
 _ATTRIBUTED = ("lost", "hw-regression")
 """Kinds of anomaly that `losses` and `regressions` list with their cause; `commits` lists those with a known one."""
 _NOT_KNOWN = "lost, cause not known"
-_OF_RETRIES = {"duplicate"}
-"""Whether a retry duplicates a record depends on which request was under way.
+_BY_CHANCE = {"duplicate", "commit-back"}
+"""Kinds that depend on which request was under way.
 
-Duplicates of an idempotent producer also violate a property, which is compared.
+A retry duplicates a record, or does not; duplicates of an idempotent producer also violate a property, which is
+compared. A new coordinator serves an old commit until its HW catches up, to whoever asks in time; where a commit went
+back by an election, its cause is compared.
 """
 
 
@@ -42,12 +44,12 @@ class RunFinding(msgspec.Struct, frozen=True, kw_only=True):
     def is_repeated_in(self, replayed: RunFinding) -> bool:
         """Whether a replay has the same finding.
 
-        Duplicates by a producer's retries are not compared. An inconclusive run repeats nothing,
+        What comes by chance (`_BY_CHANCE`) is not compared. An inconclusive run repeats nothing,
         and nothing repeats it.
         """
         if "inconclusive" in (self.outcome, replayed.outcome):
             return False
-        return self.outcome == replayed.outcome and set(self.facts) ^ set(replayed.facts) <= _OF_RETRIES
+        return self.outcome == replayed.outcome and set(self.facts) ^ set(replayed.facts) <= _BY_CHANCE
 
 
 def finding(verdict: Verdict) -> RunFinding:

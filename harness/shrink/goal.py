@@ -80,13 +80,14 @@ def goal_to_keep(found: RunFinding, kafka: str, clause: str, *, keep: tuple[str,
     a cause only if the finding has no second one: a run with both would contradict it.
     """
     facts = found.facts if keep is None else keep
-    causes = [fact.removeprefix(COMMITTED) for fact in found.facts if fact.startswith(COMMITTED)]
+    begins = (COMMITTED, COMMIT)
+    causes = {fact.removeprefix(begin) for fact in found.facts for begin in begins if fact.startswith(begin)}
     violated = any(fact.startswith(_VIOLATED) or fact == _UNEXPLAINED for fact in facts)
     loss = LossExpectation()
     if any(fact.startswith(COMMITTED) for fact in facts) and not violated:
         loss = msgspec.structs.replace(loss, committed="some")
         if len(causes) == 1:
-            loss = msgspec.convert({"committed": "some", "cause": causes[0]}, LossExpectation)
+            loss = msgspec.convert({"committed": "some", "cause": min(causes)}, LossExpectation)
     elif any(fact.startswith(UNCOMMITTED) for fact in facts):
         loss = LossExpectation(committed="none", uncommitted="some")
     if any(fact.startswith(COMMIT) for fact in facts) and not violated:

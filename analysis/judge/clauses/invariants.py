@@ -90,6 +90,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     commits: Sequence[AttributedAnomaly] = ()
     acked: int = 0
     acked_commits: int = 0
+    unchecked_commits: str | None = None
     failed: int = 0
     unknown_kinds: dict[str, str] = {}
     hw_observed: bool = False
@@ -242,7 +243,10 @@ COMMITS = _clause(
     lambda case: no_acked_commit_lost_unless_allowed(
         [one for one in case.commits if one.what["settled"]],
         acked=case.acked_commits,
-        unknown_kinds=sorted({case.unknown_kinds[kind] for kind in LOST_COMMITS if kind in case.unknown_kinds}),
+        unknown_kinds=sorted(
+            {case.unknown_kinds[kind] for kind in LOST_COMMITS if kind in case.unknown_kinds}
+            | {why for why in (case.unchecked_commits,) if why is not None}
+        ),
     ),
     timeline=False,
     parts=(*OF_LOSSES, "commits"),

@@ -67,6 +67,15 @@ CASES: dict[str, tuple[Case, Expected]] = {
         lambda b: b.commit(1, 10).commit(2, 20).answer(2, 20).answer(1, 10, broker=3, asked_ns=50_003, done_ns=50_004),
         {"commit-back": [(20, None)]},
     ),
+    "what a coordinator whose HW nobody had seen served was maybe never committed": (
+        lambda b: (
+            b.commit(1, 10)
+            .commit(2, 20, status="unknown")
+            .answer(2, 20, broker=3, asked_ns=50_002, done_ns=50_003)
+            .answer(1, 10, broker=3, asked_ns=50_007, done_ns=50_008)
+        ),
+        {"commit-back": [(20, None)]},
+    ),
     "a coordinator that had answered one question for its HW may have told an old one": (
         lambda b: b.commit(1, 10).commit(2, 20).answer(1, 10, broker=3, asked_ns=50_004, done_ns=50_005),
         {},
@@ -120,6 +129,15 @@ def test_the_judge_gets_every_lost_commit_with_its_times(found: Reconciliation) 
     assert not KINDS & found.unknown.keys()
 
 
+def test_a_commit_that_went_back_is_settled_only_if_both_answers_are(found: Reconciliation) -> None:
+    settled = {
+        name: {one.settled for one in found.commits if (one.topic, one.kind) == (f"case-{number}", "commit-back")}
+        for number, name in enumerate(CASES)
+    }
+    assert settled["what was served and is served no more went back"] == {True}
+    assert settled["what a coordinator whose HW nobody had seen served was maybe never committed"] == {False}
+
+
 def _rows_of(build: Case) -> list[dict[str, str]]:
     builder = RecordBuilder()
     build(builder)
@@ -152,6 +170,49 @@ def test_without_evidence_both_kinds_are_unknown_and_nothing_is_found(
     found = reconcile(spark, builder.write(tmp_path / "run"), builder.manifest())
     assert all(found.unknown[kind].startswith(why) for kind in KINDS)
     assert not [one for one in found.anomalies if one.kind in KINDS]
+
+
+@pytest.mark.parametrize(
+    ("build", "why"),
+    [
+        (lambda b: b.commit(1, 10).answer(1, 10), None),
+        (lambda b: b.answer(None, None).commit(1, 10), "no coordinator was asked for t-0 of the group g"),
+        (lambda b: b.commit(1, 10).answer(1, 10, broker=2), "no coordinator was asked for t-0 of the group g"),
+        (
+            lambda b: (
+                b.commit(1, 10)
+                .led_by(2, epoch=7, at_ns=90_000, topic="__consumer_offsets")
+                .answer(1, 10, broker=2, asked_ns=90_001, done_ns=90_002)
+            ),
+            "the last coordinator of the group g was not seen to serve its HW",
+        ),
+    ],
+)
+def test_a_newest_commit_that_nobody_asked_for_proves_nothing(
+    spark: SparkSession, tmp_path: Path, build: Case, why: str | None
+) -> None:
+    builder = RecordBuilder().acked(1, at=0).final(1, at=0).coordinated_by(1)
+    build(builder)
+    found = reconcile(spark, builder.write(tmp_path / "run"), builder.manifest())
+    assert not [one for one in found.anomalies if one.kind in KINDS]
+    assert (found.unchecked_commits or "none").startswith(why or "none")
+
+
+@pytest.mark.parametrize(
+    "scenario",
+    [
+        '[topics.__consumer_offsets]\nconfig = { "cleanup.policy" = "delete" }\n',
+        '[[steps]]\nstep = "set-config"\nresource = "topic:__consumer_offsets"\nconfig = "cleanup.policy"\n',
+    ],
+)
+def test_a_topic_of_offsets_that_is_not_compacted_is_not_judged(
+    spark: SparkSession, tmp_path: Path, scenario: str
+) -> None:
+    builder = _base().coordinated_by(1).answer(None, None)
+    record = builder.write(tmp_path / "run")
+    (record / "scenario.toml").write_text(scenario)
+    found = reconcile(spark, record, builder.manifest())
+    assert all("cleanup.policy of __consumer_offsets" in found.unknown[kind] for kind in KINDS)
 
 
 def test_offsets_that_may_expire_are_not_judged(spark: SparkSession, tmp_path: Path) -> None:

@@ -52,6 +52,10 @@ def test_only_a_member_of_a_group_commits() -> None:
         (GROUP.replace('"t"', f'"{OFFSETS_TOPIC}"') + TOPIC, "consumers[0].topics[0]"),
         (GROUP + TOPIC + "partitions = 2\n", f"topics.{OFFSETS_TOPIC}.partitions"),
         (GROUP.replace("10", "0") + TOPIC, "consumers[0].commit_every"),
+        (
+            GROUP + TOPIC + '[cluster.broker_properties]\n"offsets.topic.num.partitions" = "3"\n',
+            "cluster.broker_properties",
+        ),
     ],
 )
 def test_the_topic_is_kafkas_own(more: str, where: str) -> None:

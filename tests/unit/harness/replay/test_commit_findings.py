@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from ebbtide.record.verdict import AnomalyCount, Cause, CommitLoss, Verdict
+import msgspec
+
+from ebbtide.record.verdict import AnomalyCount, Cause, CommitLoss, Loss, Verdict
 from harness.replay.finding import facts_of, finding
 from harness.shrink.goal import goal_to_keep, gravest_fact
 
@@ -38,6 +40,16 @@ def test_a_commit_that_only_went_back_is_a_finding_too() -> None:
     assert "commit-back by unclean-election on t-0" in facts_of(_verdict("commit-back"))
 
 
+def test_a_commit_that_went_back_for_nobodys_fault_is_not_compared() -> None:
+    stale = Verdict(
+        run_id="run",
+        outcome="as-predicted",
+        anomalies=[AnomalyCount(kind="commit-back", topic="t", partition=0, count=1)],
+    )
+    assert finding(stale).is_repeated_in(finding(Verdict(run_id="run", outcome="as-predicted")))
+    assert not finding(_verdict("commit-back")).is_repeated_in(finding(Verdict(run_id="run", outcome="as-predicted")))
+
+
 def test_a_lost_commit_without_a_known_cause_is_a_finding() -> None:
     verdict = Verdict(
         run_id="run",
@@ -53,3 +65,13 @@ def test_a_shrink_keeps_the_loss_of_a_commit() -> None:
     found = finding(verdict)
     assert gravest_fact(found, verdict) == "commit-lost by unclean-election"
     assert goal_to_keep(found, "3.9.1", "shown").prediction.loss.commits == "some"
+
+
+def test_a_shrink_predicts_no_cause_where_records_and_commits_have_different_ones() -> None:
+    loss = Loss(
+        topic="t", partition=0, committed=True, count=1, first_offset=1, last_offset=1, cause="unclean-election"
+    )
+    verdict = _verdict("commit-lost", cause="last-replica-standing")
+    found = finding(msgspec.structs.replace(verdict, losses=[loss]))
+    wanted = goal_to_keep(found, "3.9.1", "shown").prediction.loss
+    assert (wanted.committed, wanted.commits, wanted.cause) == ("some", "some", None)
