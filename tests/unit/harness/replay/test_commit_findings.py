@@ -69,7 +69,14 @@ def test_a_shrink_keeps_the_loss_of_a_commit() -> None:
 
 def test_a_shrink_predicts_no_cause_where_records_and_commits_have_different_ones() -> None:
     loss = Loss(
-        topic="t", partition=0, committed=True, count=1, first_offset=1, last_offset=1, cause="unclean-election"
+        topic="t",
+        partition=0,
+        acks=-1,
+        committed=True,
+        count=1,
+        first_offset=1,
+        last_offset=1,
+        cause="unclean-election",
     )
     verdict = _verdict("commit-lost", cause="last-replica-standing")
     found = finding(msgspec.structs.replace(verdict, losses=[loss]))
