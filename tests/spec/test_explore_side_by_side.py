@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import signal
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -108,17 +110,26 @@ def test_a_search_whose_time_is_over_ends_unfinished() -> None:
     assert ask("elr_43", bounds, PROPERTIES["committed"], max_time_s=0.0, jobs=2).found.ending == "time"
 
 
-def test_a_process_that_is_killed_ends_the_search_with_one_error() -> None:
+@pytest.mark.parametrize(
+    ("end", "says"),
+    [
+        (lambda: os.kill(os.getpid(), signal.SIGKILL), "ended before the search"),
+        (lambda: os._exit(9), "exit code 9"),
+    ],
+    ids=["killed", "failed"],
+)
+def test_a_process_that_ends_early_ends_the_search_with_one_error(end: Callable[[], None], says: str) -> None:
     parent = os.getpid()
 
     def check(state: State) -> bool:
         if os.getpid() != parent:
-            os._exit(9)
+            end()
         return True
 
     machine = machine_for("elr_43", Bounds(power_losses=1), PROPERTIES["committed"])
-    with pytest.raises(HarnessError, match="ended before the search"):
+    with pytest.raises(HarnessError) as failed:
         search_side_by_side(machine, 2, check=check)
+    assert says in failed.value.render()
 
 
 def test_a_process_ends_when_its_coordinator_is_gone() -> None:

@@ -16,11 +16,12 @@ ends the search within a window, what a search in one process would not have rea
 from __future__ import annotations
 
 import multiprocessing
+import signal
 import time
 from array import array
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
-from multiprocessing.connection import Connection
+from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkProcess
 from typing import TypeVar
 
@@ -33,6 +34,8 @@ WINDOW = 1 << 14
 """States in a window for each process."""
 
 _FORK = multiprocessing.get_context("fork")
+_END_S = 5.0
+"""How long the end of a process whose pipe is closed is awaited."""
 
 T = TypeVar("T")
 
@@ -65,6 +68,12 @@ def search_side_by_side(
             theirs.close()
         return _Coordinator(machine, ends, accept, max_states, max_time_s).search()
     except (EOFError, ConnectionError) as error:
+        wait([one.sentinel for one in processes], timeout=_END_S)
+        codes = sorted({one.exitcode for one in processes if one.exitcode})
+        if codes and codes != [-signal.SIGKILL]:
+            raise HarnessError(
+                "a process of the search failed", got=f"exit code {codes[0]}; its reason stands above"
+            ) from error
         raise HarnessError(
             "a process of the search ended before the search",
             got="the kernel may have killed it because memory ran out",
