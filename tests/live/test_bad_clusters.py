@@ -326,7 +326,7 @@ def test_a_controller_that_cannot_be_reached(secure: ForeignCluster, tmp_path: P
     with contextlib.ExitStack() as stack:
         match kind:
             case "closed":
-                address = closed_port()
+                address = stack.enter_context(closed_port())
             case "black hole":
                 address = stack.enter_context(black_hole())
             case "silent":
