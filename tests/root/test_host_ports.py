@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
@@ -59,7 +59,9 @@ def test_bytes_pass_both_ways_until_the_ports_are_closed(paths: tuple[BridgeNetw
             client.settimeout(10)
             assert client.recv(4) == b"late"
             ports.close()
-            assert client.recv(1) == b""
+            # Bytes of the question that the broker never read make it a reset, and not an end.
+            with suppress(ConnectionResetError):
+                assert client.recv(1) == b""
         with pytest.raises(ConnectionRefusedError):
             socket.create_connection(here, timeout=10)
 
