@@ -15,20 +15,37 @@ def _others(leader: int) -> list[int]:
     return [one for one in BROKERS if one != leader]
 
 
-def kill_the_leader(cluster: ComposedCluster, topic: str, mark: Callable[[str], None]) -> None:
-    leader = cluster.leader(topic)
-    mark(f"docker kill broker-{leader}")
-    cluster.docker("kill", leader)
+def _a_follower(cluster: ComposedCluster, topic: str) -> int:
+    return _others(cluster.leader(topic))[0]
+
+
+def _kill(cluster: ComposedCluster, broker: int, mark: Callable[[str], None]) -> None:
+    mark(f"docker kill broker-{broker}")
+    cluster.docker("kill", broker)
     pause(4)
-    cluster.docker("start", leader)
+    cluster.docker("start", broker)
+
+
+def _pause(cluster: ComposedCluster, broker: int, mark: Callable[[str], None], *, for_s: float) -> None:
+    mark(f"docker pause broker-{broker}")
+    cluster.docker("pause", broker)
+    pause(for_s)
+    cluster.docker("unpause", broker)
+
+
+def _empty_the_disk(cluster: ComposedCluster, broker: int, mark: Callable[[str], None]) -> None:
+    mark(f"broker-{broker} gets an empty volume")
+    cluster.docker("kill", broker)
+    cluster.wipe(broker)
+    cluster.docker("start", broker)
+
+
+def kill_the_leader(cluster: ComposedCluster, topic: str, mark: Callable[[str], None]) -> None:
+    _kill(cluster, cluster.leader(topic), mark)
 
 
 def kill_a_follower(cluster: ComposedCluster, topic: str, mark: Callable[[str], None]) -> None:
-    one = _others(cluster.leader(topic))[0]
-    mark(f"docker kill broker-{one}")
-    cluster.docker("kill", one)
-    pause(4)
-    cluster.docker("start", one)
+    _kill(cluster, _a_follower(cluster, topic), mark)
 
 
 def kill_two_at_once(cluster: ComposedCluster, topic: str, mark: Callable[[str], None]) -> None:
@@ -54,19 +71,11 @@ def kill_a_controller(cluster: ComposedCluster, topic: str, mark: Callable[[str]
 
 
 def pause_the_leader(cluster: ComposedCluster, topic: str, mark: Callable[[str], None]) -> None:
-    leader = cluster.leader(topic)
-    mark(f"docker pause broker-{leader}")
-    cluster.docker("pause", leader)
-    pause(13)
-    cluster.docker("unpause", leader)
+    _pause(cluster, cluster.leader(topic), mark, for_s=13)
 
 
 def pause_a_follower(cluster: ComposedCluster, topic: str, mark: Callable[[str], None]) -> None:
-    one = _others(cluster.leader(topic))[0]
-    mark(f"docker pause broker-{one}")
-    cluster.docker("pause", one)
-    pause(12)
-    cluster.docker("unpause", one)
+    _pause(cluster, _a_follower(cluster, topic), mark, for_s=12)
 
 
 def cut_off_the_leader(cluster: ComposedCluster, topic: str, mark: Callable[[str], None]) -> None:
@@ -86,19 +95,11 @@ def restart_one_after_the_other(cluster: ComposedCluster, topic: str, mark: Call
 
 
 def empty_the_disk_of_a_follower(cluster: ComposedCluster, topic: str, mark: Callable[[str], None]) -> None:
-    one = _others(cluster.leader(topic))[0]
-    mark(f"broker-{one} gets an empty volume")
-    cluster.docker("kill", one)
-    cluster.wipe(one)
-    cluster.docker("start", one)
+    _empty_the_disk(cluster, _a_follower(cluster, topic), mark)
 
 
 def empty_the_disk_of_the_leader(cluster: ComposedCluster, topic: str, mark: Callable[[str], None]) -> None:
-    leader = cluster.leader(topic)
-    mark(f"broker-{leader} gets an empty volume")
-    cluster.docker("kill", leader)
-    cluster.wipe(leader)
-    cluster.docker("start", leader)
+    _empty_the_disk(cluster, cluster.leader(topic), mark)
 
 
 def cut_every_log(cluster: ComposedCluster, topic: str, mark: Callable[[str], None]) -> None:
