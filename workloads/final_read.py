@@ -17,9 +17,10 @@ from pathlib import Path
 
 import msgspec
 from kafka import KafkaConsumer, TopicPartition
-from kafka.errors import KafkaError
+from kafka.errors import AuthorizationError, KafkaError
 
 from cluster.kafka_api.connection import EARLIEST, LATEST, NONE, WireError
+from ebbtide.errors import UsageError
 from ebbtide.journal.file import JournalHeader, JournalWriter
 from ebbtide.journal.payload import value_of
 from ebbtide.record.files import write_atomically
@@ -152,7 +153,7 @@ def _position(consumer: KafkaConsumer, partition: TopicPartition) -> int:
 def run(config: FinalReadConfig, _status: StatusFile, stop: Stop) -> ClientState:
     """Read until an attempt counts.
 
-    Raises `WaitExpired` with the last attempt's reason.
+    Raises `WaitExpired` with the last attempt's reason, and `UsageError` when Kafka says that this user may not read.
     """
     deadline = time.monotonic() + config.timeout_s
     seen = "nothing"
@@ -163,6 +164,13 @@ def run(config: FinalReadConfig, _status: StatusFile, stop: Stop) -> ClientState
             return {"": {}}
         try:
             return read_once(config, deadline)
+        except AuthorizationError as error:
+            raise UsageError(
+                "this user may not read the topic",
+                where=", ".join(config.topics),
+                got=str(error),
+                allowed="the right Read",
+            ) from None
         except (_UnsettledRead, KafkaError) as error:
             seen = str(error)
             return None

@@ -129,10 +129,10 @@ def make_topic(
         )
 
 
-def missing_rights(broker: BrokerConnection, name: str) -> list[str]:
+def missing_rights(broker: BrokerConnection, name: str) -> list[str] | None:
     """Return the operations on the topic that this user lacks and a watch needs. Raises `WireError`.
 
-    Empty also where the broker does not say.
+    Empty also where the broker does not say; None while the broker does not know the topic yet.
     """
     wish = MetadataRequest(
         topics=[MetadataRequest.MetadataRequestTopic(name=name)],
@@ -143,7 +143,9 @@ def missing_rights(broker: BrokerConnection, name: str) -> list[str]:
     (answer,) = broker.ask(wish, MetadataResponse, _METADATA_VERSION).topics
     if answer.error_code in _DENIED:
         return ["Describe"]
+    if answer.error_code != NONE:
+        return None
     allowed: set[int] | None = answer.authorized_operations
-    if answer.error_code != NONE or allowed is None:
+    if allowed is None:
         return []
     return [word for word, code in _NEEDED.items() if code not in allowed]

@@ -78,23 +78,45 @@ class OwnTopics:
                 return
         raise HarnessError(f"no broker makes the topic {name}", got=seen)
 
-    def check_rights(self) -> None:
-        """Raise `UsageError` if this user may not do what a watch does with its topics."""
-        for address in self._addresses:
-            try:
-                with self._connect(address) as broker:
-                    missing = [right for name in self._topics for right in missing_rights(broker, name)]
-            except WireError:
-                continue
-            if missing:
-                raise UsageError(
-                    "this user lacks rights on the topic of the watch",
-                    where=", ".join(self._topics),
-                    got=f"no {', '.join(dict.fromkeys(missing))}",
-                    allowed="Create, Describe, Read, Write and Delete on topics with the prefix " + PREFIX,
-                    next="docs/watch.md has the rights",
-                )
-            return
+    def check_rights(self, timeout_s: float) -> None:
+        """Raise `UsageError` if this user may not do what a watch does with its topics.
+
+        Raises `WaitExpired` when no broker knows the topics in time.
+        """
+        seen = "no broker answered"
+        missing: dict[str, None] = {}
+
+        def are_known() -> bool:
+            nonlocal seen, missing
+            for address in self._addresses:
+                try:
+                    with self._connect(address) as broker:
+                        answers = [missing_rights(broker, name) for name in self._topics]
+                except WireError as error:
+                    seen = str(error)
+                    continue
+                if None not in answers:
+                    missing = dict.fromkeys(right for rights in answers if rights for right in rights)
+                    return True
+                # A broker learns of a new topic from the metadata log, after the controller answered.
+                seen = f"{address} does not know the topic yet"
+            return False
+
+        wait_until(
+            are_known,
+            awaited="a broker that says which rights this user has on the topic of the watch",
+            timeout_s=timeout_s,
+            last_seen=lambda: seen,
+            poll_s=0.1,
+        )
+        if missing:
+            raise UsageError(
+                "this user lacks rights on the topic of the watch",
+                where=", ".join(self._topics),
+                got=f"no {', '.join(missing)}",
+                allowed="Create, Describe, Read, Write and Delete on topics with the prefix " + PREFIX,
+                next="docs/watch.md has the rights",
+            )
 
     def await_leaders(self, timeout_s: float, look: Callable[[], None]) -> None:
         """Wait until each partition has a leader, and call `look` meanwhile.

@@ -168,7 +168,7 @@ class _Watch:
 
     def _check_rights(self) -> None:
         try:
-            self.topics.check_rights()
+            self.topics.check_rights(_TOPIC_S)
         except UsageError as error:
             # Without the right to delete the topic, the end of the ledger has an error of its own.
             self.display.note(f"{error.what}: {error.got}")

@@ -281,9 +281,11 @@ def watch_words(cluster: ForeignCluster, runs: Path) -> tuple[str, ...]:
     return ("watch", *where, "--for", "3s", "--runs", str(runs))
 
 
-def left_topics(cluster: ForeignCluster) -> list[str]:
+def left_topics(cluster: ForeignCluster, runs: Path) -> list[str]:
+    """Return the topics on the cluster that the watches recorded in `runs` made."""
+    made = {f"ebbtide-watch-{run.name.rsplit('-', 1)[1]}-t" for run in runs.iterdir()}
     with admin_of(cluster) as admin:
-        return [name for name in admin.list_topics() if name.startswith("ebbtide-watch-")]
+        return [name for name in admin.list_topics() if name in made]
 
 
 @pytest.mark.parametrize("right", ["Create", "Read", "Write", "ClusterAction"])
@@ -293,7 +295,7 @@ def test_a_right_that_a_watch_lacks_is_named_and_no_topic_is_left(
     give_rights(secure, [name for name in RIGHTS if name != right])
     said = refusal(*watch_words(secure, tmp_path))
     assert right in said
-    assert left_topics(secure) == []
+    assert left_topics(secure, tmp_path) == []
 
 
 def test_without_the_right_to_delete_the_topic_that_stays_is_named(secure: ForeignCluster, tmp_path: Path) -> None:
@@ -302,13 +304,13 @@ def test_without_the_right_to_delete_the_topic_that_stays_is_named(secure: Forei
     done = ebbtide(*watch_words(secure, tmp_path), timeout_s=60)
     assert time.monotonic() - began < WITHIN_S
     assert done.returncode in (3, 4), done.stderr
-    (topic,) = left_topics(secure)
+    (topic,) = left_topics(secure, tmp_path)
     assert "no Delete" in done.stdout
     assert f"topic {topic}" in done.stderr
     assert "give this user the right Delete" in done.stderr
     give_rights(secure, list(RIGHTS))
     assert f"topic {topic}" in ebbtide("clean").stdout
-    assert left_topics(secure) == []
+    assert left_topics(secure, tmp_path) == []
 
 
 def test_without_describe_on_the_cluster_the_controllers_ids_stay_unknown(
@@ -317,7 +319,7 @@ def test_without_describe_on_the_cluster_the_controllers_ids_stay_unknown(
     give_rights(secure, [name for name in RIGHTS if name != "Describe on the cluster"])
     done = ebbtide(*watch_words(secure, tmp_path), timeout_s=120)
     assert done.returncode == 0, done.stderr
-    assert left_topics(secure) == []
+    assert left_topics(secure, tmp_path) == []
 
 
 @pytest.mark.parametrize("kind", ["closed", "black hole", "silent", "a broker"])
@@ -337,7 +339,7 @@ def test_a_controller_that_cannot_be_reached(secure: ForeignCluster, tmp_path: P
         said = refusal("watch", *where, "--for", "1m", "--runs", str(tmp_path))
     assert "no controller gives the metadata log" in said
     assert address in said
-    assert left_topics(secure) == []
+    assert left_topics(secure, tmp_path) == []
 
 
 def test_a_listener_of_controllers_and_a_missing_login_are_named(secure: ForeignCluster, tmp_path: Path) -> None:

@@ -159,10 +159,11 @@ def metadata_answer(bits: int, error: int) -> MetadataResponse:
         (1 << 3 | 1 << 8, 0, ["Write", "Delete"]),
         (1 << 31, 0, []),
         (1 << 31, 29, ["Describe"]),
+        (1 << 31, 3, None),
     ],
 )
 def test_the_rights_that_a_user_lacks_are_named(
-    monkeypatch: pytest.MonkeyPatch, bits: int, error: int, missing: list[str]
+    monkeypatch: pytest.MonkeyPatch, bits: int, error: int, missing: list[str] | None
 ) -> None:
     monkeypatch.setattr(BrokerConnection, "ask", lambda *_: metadata_answer(bits, error))
     broker = BrokerConnection("a:1", connect_timeout_s=1, request_timeout_s=1)

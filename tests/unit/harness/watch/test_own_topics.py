@@ -11,6 +11,7 @@ from cluster.kafka_api.connection import BrokerConnection, WireError
 from cluster.watched.watch_topic import TopicRefused
 from ebbtide.errors import HarnessError, UsageError
 from ebbtide.scenario.model import TopicSpec
+from ebbtide.waiting import WaitExpired
 from harness.watch import own_topics
 from harness.watch.own_topics import OwnTopics
 
@@ -52,11 +53,21 @@ def test_a_topic_whose_request_was_not_answered_stays_in_the_ledger(
 def test_a_user_without_a_right_is_told_which(topics: OwnTopics, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(own_topics, "missing_rights", lambda *_: ["Write"])
     with pytest.raises(UsageError, match="no Write"):
-        topics.check_rights()
+        topics.check_rights(1.0)
 
 
-def test_a_broker_that_does_not_answer_about_rights_stops_nothing(
+def test_a_broker_that_does_not_know_the_topic_yet_is_asked_again(
+    topics: OwnTopics, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = iter([None, None, ["Read"]])
+    monkeypatch.setattr(own_topics, "missing_rights", lambda *_: next(answers))
+    with pytest.raises(UsageError, match="no Read"):
+        topics.check_rights(10.0)
+
+
+def test_brokers_that_never_answer_about_rights_are_named_with_their_error(
     topics: OwnTopics, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(own_topics, "missing_rights", refuse(WireError("gone")))
-    topics.check_rights()
+    with pytest.raises(WaitExpired, match="last seen: gone"):
+        topics.check_rights(0.1)
