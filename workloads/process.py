@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -31,12 +33,23 @@ class Stop:
         return self._stopping
 
 
+def _log_warnings() -> None:
+    """Write the client library's warnings to stderr, with the time in UTC as in the brokers' logs."""
+    handler = logging.StreamHandler()
+    formatter = logging.Formatter("%(asctime)s.%(msecs)03dZ %(levelname)s %(name)s - %(message)s", "%Y-%m-%dT%H:%M:%S")
+    formatter.converter = time.gmtime
+    handler.setFormatter(formatter)
+    logging.basicConfig(level=logging.WARNING, handlers=[handler])
+
+
 def run_client(endpoints: Endpoints, slots: int, body: Callable[[StatusFile, Stop], ClientState]) -> int:
     """Run `body` as the life of this process and return the exit code.
 
     `body` returns its last state. An `EbbtideError` becomes the state FAILED with its message, also on stderr. Any
-    other exception is a bug in Ebbtide and is reported in the same way, with its traceback on stderr.
+    other exception is a bug in Ebbtide and is reported in the same way, with its traceback on stderr. What the client
+    library warns of goes to stderr, which is the client's log in the record.
     """
+    _log_warnings()
     stop = Stop(endpoints.stop)
     status = StatusFile.create(Path(endpoints.status), slots)
     try:

@@ -8,8 +8,9 @@ the batch to the leader. That question is proven by the order of what is seen:
   leader wrote what follows after the follower had the batch.
 - Later the follower has what follows. It got that by an answer to a question behind the batch.
 
-The leader may answer a question with a batch before it has flushed it. But its one thread flushes a batch before it
-appends the next, so a later batch in its log proves the flush of the one before. In a quorum of one controller,
+The leader may answer a question with a batch before it has flushed it: its one thread appends every batch that waits,
+answers, and then flushes them together. So a batch that a follower had while the leader's log had nothing behind it was
+the last of its round, and the leader flushed it before it appended what follows. In a quorum of one controller,
 nothing is said: there, no follower's question tells a look at the middle of a write from the end of one.
 
 A batch that a majority has acknowledged is committed if no newer epoch is seen anywhere: then that majority took it

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import functools
+import re
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -118,6 +121,25 @@ def test_a_client_that_cannot_start_shows_its_last_words(start: StartClient, tmp
     with pytest.raises(HarnessError, match="No module named") as error:
         client.await_state([ClientState.RUNNING], 20)
     assert (error.value.where, error.value.next) == (str(tmp_path), f"zcat -f {tmp_path / 'log'}*")
+
+
+def test_a_warning_of_the_client_library_is_in_the_clients_log(tmp_path: Path) -> None:
+    code = """
+import logging, sys
+from workloads.config import Endpoints
+from workloads.process import run_client
+from workloads.status import ClientState
+
+def body(*_):
+    logging.getLogger("kafka.coordinator").warning("session expired")
+    logging.getLogger("kafka.coordinator").info("joined")
+    return ClientState.DONE
+
+run_client(Endpoints(status=sys.argv[1], stop=sys.argv[2]), 0, body)
+"""
+    words = [sys.executable, "-c", code, str(tmp_path / "status"), str(tmp_path / "stop")]
+    log = subprocess.run(words, capture_output=True, text=True, check=True).stderr
+    assert re.fullmatch(r"[0-9-]{10}T[0-9:.]{12}Z WARNING kafka.coordinator - session expired\n", log)
 
 
 def test_a_client_that_does_not_stop_in_time_is_killed(start: StartClient, tmp_path: Path) -> None:
