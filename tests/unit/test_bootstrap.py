@@ -18,6 +18,16 @@ look_for_packages
 printf '%s\\n' "${missing[@]}"
 """
 
+_ANNOUNCE = """
+cd "$1"
+eval "$(sed '/^# Finished work/,$d; /^cd "/d' tools/bootstrap)"
+command() { case "$2" in java|mvn) return 1;; *) return 0;; esac; }
+id() { echo 1000; }
+apt-cache() { printf '%s:\\n  Installed: (none)\\n  Candidate: %s\\n' "$2" "$candidate"; }
+look_for_packages
+announce_packages
+"""
+
 
 def missing_packages(*, user: int, docker_host: str) -> list[str]:
     """The packages that a host with everything but busybox lacks."""
@@ -37,3 +47,22 @@ def test_the_shell_of_images_comes_along_where_docker_is(user: int, docker_host:
     if not docker_host and Path("/var/run/docker.sock").is_socket():
         pytest.skip("a Docker daemon is here")
     assert missing_packages(user=user, docker_host=docker_host) == wanted
+
+
+@pytest.mark.parametrize(
+    ("candidate", "java"),
+    [("17.0.15+6-1~deb12u1", "openjdk-17-jre-headless"), ("(none)", "default-jre-headless")],
+    ids=["Debian 12", "Debian 13"],
+)
+def test_a_user_who_is_not_root_is_shown_a_line_that_works_on_this_distribution(candidate: str, java: str) -> None:
+    """Debian 13 knows the name openjdk-17-jre-headless, and has no package for it."""
+    environment = {**os.environ, "candidate": candidate, "DOCKER_HOST": ""}
+    done = subprocess.run(
+        ["bash", "-c", _ANNOUNCE, "bash", str(ROOT)], env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 3
+    assert f"  {java:<26} runs Kafka and Spark\n" in done.stdout
+    assert done.stderr.splitlines() == [
+        "error: installing packages needs root",
+        f"  next:    sudo apt-get update && sudo apt-get install --no-install-recommends {java} maven",
+    ]
