@@ -19,7 +19,7 @@ from ebbtide.errors import HarnessError
 MINIMUM_MAJOR = 17
 """Spark 4 and brokers of Kafka 4.x (KIP-1013) need Java 17; every release from 3.3 on runs with it too."""
 
-INSTALL = "apt-get install --no-install-recommends openjdk-17-jre-headless    (or any newer JRE)"
+INSTALL = "apt-get install --no-install-recommends default-jre-headless    (Java 17 or newer)"
 
 
 class Java(msgspec.Struct, frozen=True, kw_only=True):

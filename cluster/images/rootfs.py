@@ -15,7 +15,7 @@ from pathlib import Path
 from ebbtide.errors import HarnessError
 from ebbtide.java import find_java
 
-JDK_INSTALL = "apt-get install --no-install-recommends openjdk-17-jdk-headless"
+JDK_INSTALL = "apt-get install --no-install-recommends default-jdk-headless"
 BUSYBOX_INSTALL = "apt-get install --no-install-recommends busybox-static"
 
 # What brokers and controllers of 3.3 to 4.4 load, by jdeps and by trying; java.desktop for java.beans.

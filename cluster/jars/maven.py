@@ -21,7 +21,7 @@ from ebbtide.java import find_java
 from ebbtide.privileges import current_privileges
 from ebbtide.scratch import MAVEN, scratch_folder
 
-INSTALL = "apt-get install --no-install-recommends maven openjdk-17-jre-headless"
+INSTALL = "apt-get install --no-install-recommends maven default-jre-headless"
 
 # Pinned: the plugin that a bare Maven 3.8 would choose is from 2013.
 _COPY_GOAL = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"

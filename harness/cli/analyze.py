@@ -17,6 +17,7 @@ from harness.cli import completing
 from harness.cli.command import Args, Command
 from harness.cli.crash import write_crash_report
 from harness.cli.output import print_json
+from harness.cli.run_arguments import without_files_beside
 
 if TYPE_CHECKING:
     from analysis.early_session import EarlySession
@@ -62,7 +63,8 @@ def run(args: Args) -> ExitCode:
         allowed = "local[N], spark://HOST:PORT, yarn or k8s://..."
         raise UsageError("not a Spark master", where="--master", got=repr(args.master), allowed=allowed)
     places = [path_or_address(text) for text in args.runs]
-    found = [record for place in places if isinstance(place, Path) for record in records_in(place)]
+    paths = without_files_beside([place for place in places if isinstance(place, Path)])
+    found = [record for path in paths for record in records_in(path)]
     records: dict[Path, Path] = {}
     for record in found:
         records.setdefault(record.resolve(), record)

@@ -9,6 +9,7 @@ from ebbtide.errors import EbbtideError, ExitCode, UsageError
 from harness.cli import completing
 from harness.cli.command import Args, Command
 from harness.cli.output import print_json
+from harness.cli.run_arguments import without_files_beside
 
 
 def command() -> Command:
@@ -37,16 +38,15 @@ def run(args: Args) -> ExitCode:
     """Write the page, and print its path; with --json, also what differs. Raises `UsageError`."""
     from analysis.compare.page import write_comparison
 
-    if len(args.runs) < 2:
-        raise UsageError(
-            "a comparison needs two runs or more", where="RUN", got=str(len(args.runs)), allowed="2 or more"
-        )
-    path = args.out if args.out is not None else default_page(args.runs)
-    compared = write_comparison(args.runs, path)
+    records = without_files_beside(args.runs)
+    if len(records) < 2:
+        raise UsageError("a comparison needs two runs or more", where="RUN", got=str(len(records)), allowed="2 or more")
+    path = args.out if args.out is not None else default_page(records)
+    compared = write_comparison(records, path)
     if args.json:
         from harness.cli.compare_output import compare_output
 
-        print_json(compare_output(compared, args.runs, path))
+        print_json(compare_output(compared, records, path))
     else:
         print(f"comparison: {path}")
     return ExitCode.AS_PREDICTED

@@ -11,6 +11,7 @@ from ebbtide.errors import ExitCode, UsageError
 from harness.cli import completing
 from harness.cli.command import Args, Command
 from harness.cli.output import print_json
+from harness.cli.run_arguments import is_record
 
 if TYPE_CHECKING:
     from analysis.explain.subject import Subject
@@ -40,6 +41,13 @@ def run(args: Args) -> ExitCode:
     from ebbtide.record.manifest import read_run
     from ebbtide.record.verdict import read_judgement
 
+    if args.place is not None and is_record(Path(args.place)):
+        record = args.run if is_record(args.run) else args.place
+        raise UsageError(
+            "ebbtide explain takes one RUN at a time",
+            got=f"{args.run}, {args.place}",
+            next=f"ebbtide explain {shlex.quote(str(record))}    (one after the other)",
+        )
     read_run(args.run)
     read_judgement(args.run)
     subject = _subject(args)

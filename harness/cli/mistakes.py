@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Sequence
+from pathlib import Path
 
 import click
 
@@ -124,8 +126,10 @@ def _options(ctx: click.Context) -> dict[str, click.Option]:
 def _surplus_error(words: Sequence[str], ctx: click.Context) -> UsageError:
     """Return one error for all surplus words of a command line.
 
-    A shell produces surplus words when it expands a pattern to several files.
+    A shell produces surplus words when it expands a pattern to several files, for example `runs/*`.
     """
+    from harness.cli.run_arguments import is_record
+
     kafka = _options(ctx).get("--kafka")
     single = [one for one in ctx.command.params if isinstance(one, click.Argument) and one.nargs == 1]
     what, allowed = "unknown argument", None
@@ -135,8 +139,10 @@ def _surplus_error(words: Sequence[str], ctx: click.Context) -> UsageError:
         allowed = "one release" if kafka.metavar == "RELEASE" else several
     elif single:
         what = f"{ctx.command_path} takes one {single[0].metavar or single[0].name} at a time"
+    record = next((word for word in words if is_record(Path(word))), None)
+    next_ = None if record is None else f"{ctx.command_path} {shlex.quote(record)}    (one after the other)"
     more = f" and {len(words) - _SURPLUS_SHOWN} more" if len(words) > _SURPLUS_SHOWN else ""
-    return UsageError(what, got=", ".join(words[:_SURPLUS_SHOWN]) + more, allowed=allowed)
+    return UsageError(what, got=", ".join(words[:_SURPLUS_SHOWN]) + more, allowed=allowed, next=next_)
 
 
 def _is_option(word: str) -> bool:

@@ -55,7 +55,7 @@ def require_folder(folder: Path) -> Path:
     """
     _check_path(folder.absolute())
     existing = next(one for one in (folder.absolute(), *folder.absolute().parents) if os.path.exists(one))
-    with _record_errors(existing):
+    with _record_errors(folder, existing):
         tempfile.TemporaryFile(dir=existing).close()
     return existing
 
@@ -85,7 +85,8 @@ def make_record(record: Path) -> None:
 
 
 @contextlib.contextmanager
-def _record_errors(folder: Path) -> Iterator[None]:
+def _record_errors(folder: Path, existing: Path | None = None) -> Iterator[None]:
+    """Turn what the host says into one error; `existing` is the parent that was tried in the folder's place."""
     try:
         yield
     except OSError as error:
@@ -96,7 +97,7 @@ def _record_errors(folder: Path) -> Iterator[None]:
         raise UsageError(
             "records cannot be made in this folder",
             where=str(folder),
-            got=error.strerror,
+            got=error.strerror if existing in (None, folder.absolute()) else f"{existing}: {error.strerror}",
             allowed="a folder that you can write to",
             next="name another folder for records",
         ) from None

@@ -118,7 +118,7 @@ def test_an_address_that_is_none_is_said(monkeypatch: pytest.MonkeyPatch) -> Non
         connect()
 
 
-@pytest.mark.parametrize(("tool", "package"), [("_jlink", "openjdk-17-jdk-headless"), ("_busybox", "busybox-static")])
+@pytest.mark.parametrize(("tool", "package"), [("_jlink", "default-jdk-headless"), ("_busybox", "busybox-static")])
 def test_a_missing_tool_is_named_with_its_package(
     tool: str, package: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

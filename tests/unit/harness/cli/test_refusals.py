@@ -231,8 +231,8 @@ def test_records_that_cannot_be_made_are_refused_before_anything_is_made(
     assert main([*words, "--runs", str(tmp_path / "no" / "runs")]) == ExitCode.USAGE
     told = capsys.readouterr().err
     assert "records cannot be made in this folder" in told
-    assert f"where:   {tmp_path}\n" in told
-    assert f"got:     {os.strerror(error)}" in told
+    assert f"where:   {tmp_path / 'no' / 'runs'}\n" in told
+    assert f"got:     {tmp_path}: {os.strerror(error)}" in told
     assert "next:    name another folder for records" in told
 
 
