@@ -15,7 +15,7 @@ import msgspec
 from cluster.host.containers import abandoned_containers
 from cluster.host.ledger import DamagedLedger, Entry, LedgerOpened, ledgers_dir, read_ledger
 from cluster.host.processes import is_alive
-from ebbtide.errors import HarnessError
+from ebbtide.errors import HarnessError, error_in_one_line
 from ebbtide.locks import await_lock, is_held
 from ebbtide.ownership import check_trusted
 from ebbtide.scratch import remove_abandoned
@@ -99,12 +99,12 @@ def _leave_for_later(path: Path, error: HarnessError, forget: bool) -> CleanOutc
         return CleanOutcome(run_id=path.stem, live=True)
     if forget:
         path.unlink(missing_ok=True)
-    return CleanOutcome(run_id=path.stem, failed=(" ".join(str(error).split()),))
+    return CleanOutcome(run_id=path.stem, failed=(error.in_one_line(),))
 
 
 def _set_aside(path: Path, error: DamagedLedger, forget: bool) -> CleanOutcome:
     """Rename a damaged ledger, or delete it with `forget`; what it names stays on the host."""
-    said = " ".join(str(error).split())
+    said = error.in_one_line()
     if forget:
         path.unlink(missing_ok=True)
         return CleanOutcome(run_id=path.stem, failed=(said,))
@@ -127,5 +127,5 @@ def _undo_entries(run_id: str, entries: Sequence[Entry]) -> CleanOutcome:
             if entry.undo():
                 undone.append(entry.describe())
         except Exception as error:  # whatever an entry says, the others are undone
-            failed.append(f"{entry.describe()}: {error}")
+            failed.append(f"{entry.describe()}: {error_in_one_line(error)}")
     return CleanOutcome(run_id=run_id, undone=tuple(undone), failed=tuple(failed))

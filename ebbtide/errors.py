@@ -83,6 +83,16 @@ class EbbtideError(Exception):
             self.next = next
             self.args = (self.render(),)
 
+    def as_clause(self) -> str:
+        """Return what is wrong, where and what was found, as a part of another message's line."""
+        found = "".join(f" ({text})" for text in (self.where, self.got) if text)
+        return escape_controls(" ".join(f"{self.what}{found}".split()))
+
+    def in_one_line(self) -> str:
+        """Return the message as one line, for lists of what happened."""
+        rest = [f"{label}: {text}" for label, text in (("allowed", self.allowed), ("next", self.next)) if text]
+        return "; ".join([self.as_clause(), *(escape_controls(" ".join(one.split())) for one in rest)])
+
     def render(self) -> str:
         """Return the message: a sentence and up to four labelled lines.
 
@@ -98,6 +108,11 @@ class EbbtideError(Exception):
             if text is not None:
                 lines.append(f"  {label + ':':<9}{text}")
         return escape_controls("\n".join(lines))
+
+
+def error_in_one_line(error: Exception) -> str:
+    """Return what any error says as one line."""
+    return error.in_one_line() if isinstance(error, EbbtideError) else escape_controls(" ".join(str(error).split()))
 
 
 class UsageError(EbbtideError):

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from ebbtide.errors import UsageError
+from ebbtide.errors import HarnessError, UsageError
 from ebbtide.namespaces import enter_namespace
 
 LOOPBACK = "127.0.0.1"
@@ -36,6 +36,7 @@ class HostPorts:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._stop: asyncio.Event | None = None
+        self._failure: Exception | None = None
         try:
             for broker, port in self.by_broker.items():
                 self._listening[broker] = _listen(port)
@@ -49,13 +50,23 @@ class HostPorts:
         return tuple(f"{LOOPBACK}:{port}" for port in self.by_broker.values())
 
     def serve(self, namespace: Path, targets: Mapping[int, tuple[str, int]]) -> None:
-        """Pass connections on to `targets`, by broker, from the network namespace at `namespace`."""
+        """Pass connections on to `targets`, by broker, from the network namespace at `namespace`.
+
+        Raises `HarnessError` if that does not begin in time.
+        """
         ready = threading.Event()
         self._thread = threading.Thread(
             target=self._run, args=(namespace, targets, ready), name="ebbtide-host-ports", daemon=True
         )
         self._thread.start()
-        ready.wait(_START_TIMEOUT_S)
+        began = ready.wait(_START_TIMEOUT_S)
+        if not began or self._failure is not None:
+            raise HarnessError(
+                "the published ports do not lead to the brokers",
+                where=", ".join(self.addresses),
+                got=str(self._failure) if began else f"the ports did not open within {_START_TIMEOUT_S:.0f} s",
+                next="the same command again on a less busy host, or without --publish",
+            )
 
     def close(self) -> None:
         """Free the ports, and end their connections; a second call does nothing."""
@@ -74,6 +85,8 @@ class HostPorts:
             # Connections that this thread opens are in the namespace; the listening sockets stay where they were made.
             with enter_namespace(namespace):
                 asyncio.run(self._relay_all(targets, ready))
+        except Exception as error:  # of this thread, which nobody else hears
+            self._failure = error
         finally:
             ready.set()
 

@@ -30,7 +30,7 @@ from cluster.host.slow_volume import Slowness
 from cluster.host.volumes import Volume
 from cluster.host.writeback import KernelWriteBack, WriteBackHold
 from cluster.watched.watch_topic import PREFIX, WatchTopic
-from ebbtide.errors import HarnessError, UsageError
+from ebbtide.errors import HarnessError, UsageError, error_in_one_line
 from ebbtide.ownership import Untrusted, check_trusted, make_private_folder, open_private, read_private
 from ebbtide.places import state_dir
 from ebbtide.record.files import RUN_ID_ALLOWED, is_run_id
@@ -205,7 +205,7 @@ class Ledger:
                 try:
                     self.undo(entry)
                 except Exception as error:  # whatever fails, the others are undone
-                    failures.append(f"{entry.describe()}: {error}")
+                    failures.append(f"{entry.describe()}: {error_in_one_line(error)}")
             self._closed = True
             os.close(self._file)
             if failures:

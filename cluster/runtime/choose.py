@@ -13,7 +13,7 @@ import msgspec
 
 from cluster.host.ledger import Ledger
 from cluster.runtime.base import PowerLossMethod, Runtime
-from ebbtide.errors import EbbtideError, HarnessError, UsageError
+from ebbtide.errors import HarnessError, UsageError
 from ebbtide.privileges import current_privileges
 from ebbtide.scenario.model import ClusterSpec
 
@@ -89,7 +89,7 @@ def choose_runtime(asked: Asked, kafka: str, image: str | None, note: Callable[[
     try:
         return _choose_docker(kafka, None, note)
     except HarnessError as error:
-        return LocalChoice(reason=_as_clause(error))
+        return LocalChoice(reason=error.as_clause())
 
 
 def open_runtime(
@@ -190,7 +190,3 @@ def _unreachable_error(got: str) -> HarnessError:
         got=got,
         next="--runtime local",
     )
-
-
-def _as_clause(error: EbbtideError) -> str:
-    return error.what + "".join(f" ({text})" for text in (error.where, error.got) if text)

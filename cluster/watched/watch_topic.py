@@ -56,19 +56,22 @@ class WatchTopic(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", ta
             try:
                 with connection_to(address, self.command_config) as broker:
                     answer = ask(broker, DeleteTopic(topic=self.name), _TRIES_S)
-            except (WireError, EbbtideError) as error:
-                seen = str(error)
+            except EbbtideError as error:
+                # The error below gets one line of it, and the command that helps.
+                seen, first = error.as_clause(), f"{error.next}, then " if error.next else ""
+                continue
+            except WireError as error:
+                seen, first = str(error), ""
                 continue
             if answer.error in _GONE:
                 return answer.error == "NONE"
             seen = f"{address} answers {answer.error} {answer.message}".rstrip()
-            if answer.error in _DENIED_NAMES:
-                first = "give this user the right Delete on it, then "
+            first = "give this user the right Delete on it, then " if answer.error in _DENIED_NAMES else ""
         raise HarnessError(
-            f"the topic {self.name} could not be deleted",
-            where=", ".join(self.bootstrap),
+            f"no broker deleted the topic {self.name}",
             got=seen,
-            next=f"{first}ebbtide clean, or kafka-topics.sh --bootstrap-server {self.bootstrap[0]} --delete ...",
+            next=f"{first}ebbtide clean, or kafka-topics.sh --bootstrap-server {self.bootstrap[0]} "
+            f"--delete --topic {self.name}",
         )
 
     def describe(self) -> str:

@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from cluster.host import host_ports
 from cluster.host.bridge import BridgeNetwork, address_of
 from cluster.host.host_ports import LOOPBACK, HostPorts
 from cluster.host.ledger import Ledger
 from cluster.host.links import Cut
-from ebbtide.errors import UsageError
+from ebbtide.errors import HarnessError, UsageError
 from ebbtide.namespaces import call_in_namespace
 from ebbtide.scenario.roles import CLIENTS
 
@@ -83,3 +84,16 @@ def test_a_port_that_is_taken_is_one_clear_error_and_keeps_no_other() -> None:
     assert f"{LOOPBACK}:{number}: " in str(caught.value.got) or f"{LOOPBACK}:{number - 1}: " in str(caught.value.got)
     closing_ports = HostPorts(number, [1])
     closing_ports.close()
+
+
+def test_ports_that_never_begin_to_serve_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(host_ports, "_START_TIMEOUT_S", 0.1)
+    monkeypatch.setattr(HostPorts, "_run", lambda *_: None)
+    with closing(HostPorts(free_port(), [1])) as ports, pytest.raises(HarnessError, match="did not open within 0 s"):
+        ports.serve(Path("/run/netns/any"), {1: (address_of(1), PORT)})
+
+
+def test_why_ports_do_not_serve_is_said_at_once(tmp_path: Path) -> None:
+    with closing(HostPorts(free_port(), [1])) as ports, pytest.raises(HarnessError, match="No such file") as caught:
+        ports.serve(tmp_path / "gone", {1: (address_of(1), PORT)})
+    assert caught.value.where == ports.addresses[0]

@@ -86,6 +86,19 @@ def test_a_topic_that_no_broker_deletes_is_named_and_stays_in_the_ledger(
     assert path.exists()
 
 
+def test_what_clean_says_of_a_topic_that_stays_is_one_line_with_the_way_out(tmp_path: Path) -> None:
+    """The reason is an error with lines of its own: the file that says how to reach the cluster is gone."""
+    lost = msgspec.structs.replace(TOPIC, command_config=str(tmp_path / "gone.properties"))
+    (outcome,) = clean(ledger_with(tmp_path / "ledger", lost).parent)
+    (said,) = outcome.failed
+    assert "\n" not in said
+    assert said.startswith(f"{TOPIC.describe()}: no broker deleted the topic {TOPIC.name} (")
+    assert said.count("gone.properties") == 1
+    assert "No such file" in said
+    assert "; next: " in said
+    assert "ebbtide clean" in said
+
+
 def test_a_topic_that_is_gone_already_is_no_failure(brokers: type[StandIn]) -> None:
     brokers.error = "UNKNOWN_TOPIC_OR_PARTITION"
     assert TOPIC.undo() is False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -21,6 +22,7 @@ from ebbtide.record.manifest import read_manifest, write_manifest
 from ebbtide.scenario.model import ClusterSpec
 from harness.cli import analyze
 from harness.cli.main import main
+from harness.cli.run_arguments import without_files_beside
 from harness.daemon.plain_scenario import plain_scenario
 from harness.runner.run import RunRequest, _Run
 
@@ -165,3 +167,57 @@ def test_a_run_whose_process_was_killed_can_be_judged(store: Path) -> None:
         assert is_going(record)
     assert not is_going(record)
     assert prepare_record(record).run_id
+
+
+@pytest.fixture
+def with_a_page(tmp_path: Path) -> list[str]:
+    """What a shell makes of `runs/*`: the page of a comparison, and two runs."""
+    page = tmp_path / "compare-x.html"
+    page.touch()
+    shutil.copytree(LOST, tmp_path / "r1")
+    shutil.copytree(LOST.parent / "last-replica-standing-4.3.1", tmp_path / "r2")
+    return [str(page), str(tmp_path / "r1"), str(tmp_path / "r2")]
+
+
+def test_a_page_among_records_is_skipped_and_named(
+    with_a_page: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    judged: list[Path] = []
+
+    def judge_all(records: Sequence[Path], **_: object) -> ExitCode:
+        judged.extend(records)
+        return ExitCode.AS_PREDICTED
+
+    monkeypatch.setattr(analyze, "judge_all", judge_all)
+    page, *records = with_a_page
+    assert main(["analyze", *with_a_page]) == ExitCode.AS_PREDICTED
+    assert judged == [Path(record) for record in records]
+    note = f"{page}: a file, and not a run record, so it is skipped\n"
+    assert capsys.readouterr().err == note
+    assert main(["compare", *with_a_page]) == ExitCode.AS_PREDICTED
+    assert capsys.readouterr().err == note
+
+
+def test_a_file_that_does_not_lie_beside_a_record_stays_a_mistake(with_a_page: list[str], tmp_path: Path) -> None:
+    inside = tmp_path / "r1" / "manifest.json"
+    assert without_files_beside([inside, tmp_path / "r2"]) == [inside, tmp_path / "r2"]
+    alone = Path(with_a_page[0])
+    assert without_files_beside([alone]) == [alone]
+
+
+@pytest.mark.parametrize("verb", ["explain", "replay", "shrink"])
+def test_a_verb_for_one_run_says_what_to_type_for_several(
+    verb: str, with_a_page: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """explain has a second argument, so two runs look to it like a run and a place."""
+    for names in (with_a_page, with_a_page[1:]):
+        assert main([verb, *names]) == ExitCode.USAGE
+        told = capsys.readouterr().err
+        assert f"error: ebbtide {verb} takes one RUN at a time" in told
+        assert re.search(rf"next:    ebbtide {verb} \S*/r[12]    \(one after the other\)", told)
+
+
+def test_a_page_in_place_of_a_run_is_no_place_in_it(with_a_page: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    page, record, _ = with_a_page
+    assert main(["explain", page, record]) == ExitCode.USAGE
+    assert f"next:    ebbtide explain {record}    (one after the other)" in capsys.readouterr().err
