@@ -53,6 +53,13 @@ def test_a_schedule_is_played_as_a_real_cluster_would(variant: str, loses: bool)
     assert [phase.leader for phase in seen.phases[:4]] == [1, 1, 1, 0]
 
 
+def test_the_first_replica_leads_again_once_it_is_back_in_the_isr() -> None:
+    """Kafka elects the first in-sync broker of the replica list; generated steps waited for broker 3 in vain."""
+    in_turn = [Operation(kind, (broker,)) for broker in (1, 2, 3) for kind in ("stop", "start")]
+    seen = play_operations("elr_40", *in_turn)
+    assert [phase.leader for phase in seen.phases] == [1, 2, 2, 1, 1, 1, 1]
+
+
 def test_an_elr_member_leads_when_it_comes_back() -> None:
     seen = play_operations("elr_43", *LAST_REPLICA_STANDING, Operation("rejoin", (2,)))
     assert seen.elected_from_elr

@@ -88,7 +88,8 @@ class _Cluster:
         self._ids = list(range(1, len(first) - 1))
         self._state = first
         self._sort(first[0], first[1], first[2:])
-        self._order = list(self._ids)
+        # Not as sorted by word above: there the leader, which is the first replica, comes last.
+        self._order = sorted(self._ids)
         self._isolated: set[int] = set()
         self._held_back: set[int] = set()
         self._held_requests: set[int] = set()
