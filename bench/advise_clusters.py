@@ -5,7 +5,8 @@ From the root of a checkout:
     python -m bench.advise_clusters read FOLDER             brings up each cluster, and advises about it
     python -m bench.advise_clusters run FOLDER --minutes 7  runs scenarios that were not run yet
     python -m bench.advise_clusters judge FOLDER            judges the records
-    python -m bench.advise_clusters table FOLDER            prints the tables of docs/advise-measured.md
+    python -m bench.advise_clusters table FOLDER            prints what is known of each line
+    python -m bench.advise_clusters page FOLDER             writes it to docs/advised.json and docs/advise-measured.md
 
 A line that is alike on several clusters is run once, on the cluster that has had the fewest so far. Alike are the ELR,
 the settings of the group, the event and the answer; a lower metadata.version is a cluster of its own kind. `run` may be
@@ -20,13 +21,23 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 from rich.console import Console
 
+from bench.advised_lines import (
+    AdvisedLine,
+    LineRun,
+    concluded,
+    counts_in_words,
+    merge_lines,
+    read_stored,
+    tables,
+    write,
+)
 from ebbtide.waiting import wait_until
 
 EBBTIDE = (sys.executable, "-m", "ebbtide")
@@ -86,39 +97,46 @@ CLUSTERS = (
 
 
 def read(folder: Path) -> None:
-    """Bring up each cluster, and advise about it; what is there already is left."""
+    """Bring up and read each cluster, and advise about it.
+
+    A snapshot that is there is not read again. What an earlier version of Ebbtide advised about it goes with
+    advice.json and lines/: remove them to advise anew.
+    """
+    for one in CLUSTERS:
+        into = folder / one.name
+        into.mkdir(parents=True, exist_ok=True)
+        if not (into / "cluster.json").exists():
+            began = time.monotonic()
+            _read_cluster(one, into)
+            print(f"{one.name}: up and read in {time.monotonic() - began:.0f} s", flush=True)
+        if (into / "advice.json").exists():
+            continue
+        words = ["advise", str(into / "cluster.json"), "--json", "--scenario", str(into / "lines")]
+        done = subprocess.run([*EBBTIDE, *words], capture_output=True, text=True, check=False, timeout=300)
+        if done.returncode == 0:
+            (into / "advice.json").write_text(done.stdout)
+        else:
+            print(f"{one.name}: {done.stderr}", flush=True)
+
+
+def _read_cluster(one: AdvisedCluster, into: Path) -> None:
+    """Bring up a cluster as somebody else would, and save its snapshot with one command."""
     sys.path[:0] = ["tests", "tests/support"]
     from live.foreign_cluster import foreign_cluster
 
-    advising = []
-    for one in CLUSTERS:
-        into = folder / one.name
-        if (into / "advice.json").exists():
-            continue
-        into.mkdir(parents=True, exist_ok=True)
-        began = time.monotonic()
-        with foreign_cluster(
-            into / "nodes", one.kafka, brokers=one.brokers, secure=one.secure, features=one.features
-        ) as cluster:
-            with cluster.connection_to(1) as connection:
-                for name, (assignment, config) in one.topics.items():
-                    connection.create_topic(name, assignment, config)
-            if one.dead:
-                cluster.kill(*one.dead)
-                wait_until(lambda: _isr(cluster) == {1}, awaited="the ISR to shrink", timeout_s=30)
-            words = ["advise", "--bootstrap", cluster.bootstrap, "--json", "--save", into / "cluster.json"]
-            if one.secure:
-                words += ["--command-config", cluster.client_properties("node")]
-            with (into / "out").open("w") as out, (into / "err").open("w") as err:
-                process = subprocess.Popen([*EBBTIDE, *words, "--scenario", into / "lines"], stdout=out, stderr=err)
-            wait_until((into / "cluster.json").exists, awaited="the snapshot", timeout_s=60)
-        print(f"{one.name}: up and read in {time.monotonic() - began:.0f} s", flush=True)
-        advising.append((one, process))
-    for one, process in advising:
-        if process.wait(300) != 0:
-            print(f"{one.name}: {(folder / one.name / 'err').read_text()}")
-            continue
-        (folder / one.name / "out").rename(folder / one.name / "advice.json")
+    with foreign_cluster(
+        into / "nodes", one.kafka, brokers=one.brokers, secure=one.secure, features=one.features
+    ) as cluster:
+        with cluster.connection_to(1) as connection:
+            for name, (assignment, config) in one.topics.items():
+                connection.create_topic(name, assignment, config)
+        if one.dead:
+            cluster.kill(*one.dead)
+            wait_until(lambda: _isr(cluster) == {1}, awaited="the ISR to shrink", timeout_s=30)
+        words = ["advise", "--bootstrap", cluster.bootstrap, "--save", str(into / "cluster.json")]
+        if one.secure:
+            words += ["--command-config", str(cluster.client_properties("node"))]
+        subprocess.run([*EBBTIDE, *words], check=True, stdout=subprocess.DEVNULL, timeout=300)
 
 
 def _isr(cluster: Any) -> set[int]:
@@ -137,6 +155,15 @@ class PlannedLine(msgspec.Struct, frozen=True, kw_only=True):
     settings: str
     event: str
     file: str | None
+
+    def times_taken(self, taken: Counter[str]) -> int:
+        """Return how often lines like it were taken."""
+        return sum(taken[word] for word in self.differs_by())
+
+    def differs_by(self) -> tuple[str, ...]:
+        """Return what tells the line from others: the kind of cluster, the settings with the event, the release."""
+        kind, settings, event, says = self.key.split("/")
+        return f"{kind}/{settings}", f"{kind}/{event}", f"{event}/{says}", self.kafka
 
 
 def lines(folder: Path) -> Iterator[PlannedLine]:
@@ -172,18 +199,30 @@ def _prefix(settings: dict[str, Any]) -> str:
 
 
 def plan(folder: Path) -> list[PlannedLine]:
-    """Return the lines to run, each once: first those of RF 3 and min ISR 2, and of these first what loses."""
+    """Return the lines to run, each once, the most different first.
+
+    Next is always the line whose event, settings and release were taken the fewest times, and of alike ones a
+    line that *loses*. Lines that ran earlier come first.
+    """
+    earlier = concluded()
     alike: dict[str, list[PlannedLine]] = {}
     for line in lines(folder):
         if line.file is not None:
             alike.setdefault(line.key, []).append(line)
-    chosen: list[PlannedLine] = []
+    left: list[PlannedLine] = []
     loads = Counter[str]()
     for those in sorted(alike.values(), key=len):
         line = min(those, key=lambda one: loads[one.cluster])
         loads[line.cluster] += 1
+        left.append(line)
+    chosen: list[PlannedLine] = []
+    taken = Counter[str]()
+    while left:
+        line = min(left, key=lambda one: (one.key not in earlier, one.times_taken(taken), one.says != "loses", one.key))
+        left.remove(line)
+        taken.update(line.differs_by())
         chosen.append(line)
-    return sorted(chosen, key=lambda one: ("/rf3-min2/" not in one.key, one.says != "loses", "old" in one.key, one.key))
+    return chosen
 
 
 def run(folder: Path, minutes: float, part: str) -> None:
@@ -195,12 +234,13 @@ def run(folder: Path, minutes: float, part: str) -> None:
     from harness.runner.run import run_scenario
 
     until_s = time.monotonic() + minutes * 60
-    records = _records(folder)
+    done = concluded() | set(_records(folder))
     display = PlainDisplay(Console(quiet=True))
     number, _, count = part.partition("/")
-    for line in plan(folder)[int(number) - 1 :: int(count)]:
-        if line.key in records or time.monotonic() > until_s:
-            continue
+    left = [line for line in plan(folder) if line.key not in done]
+    for line in left[int(number) - 1 :: int(count)]:
+        if time.monotonic() > until_s:
+            break
         began = time.monotonic()
         launch = prepare(LaunchOptions(runs=folder / "runs", runtime="local"), [line.kafka], display.note)
         try:
@@ -232,38 +272,62 @@ def _verdict(record: str) -> dict[str, Any]:
     return {} if str(found["why"]).startswith("['not finished") else found
 
 
-def table(folder: Path) -> None:
-    """Print a row for each cluster, and a row for each line that was run."""
+def advised(folder: Path) -> list[AdvisedLine]:
+    """Return each kind of line, with what its run showed: here, or earlier by docs/advised.json."""
     records = _records(folder)
-    by_cluster: dict[str, Counter[str]] = {}
+    alike: dict[str, list[PlannedLine]] = {}
     for line in lines(folder):
-        counts = by_cluster.setdefault(line.cluster, Counter())
-        counts[line.says] += 1
-        counts["run"] += line.key in records
-        counts["no scenario"] += line.file is None and line.says in ("loses", "survives")
-    print(
-        "| Kafka | cluster | *loses* | *survives* | other | without scenario | shown by a run |\n"
-        "|---|---|---|---|---|---|---|"
-    )
+        alike.setdefault(line.key, []).append(line)
+    ran_on = {line.key: line.kafka for line in plan(folder)}
+    found = [
+        AdvisedLine(
+            key=key,
+            event=those[0].event,
+            says=those[0].says,
+            clusters=tuple(one.cluster for one in those),
+            has_scenario=key in ran_on,
+            ran=_ran(ran_on[key], records[key]) if key in records and key in ran_on else None,
+        )
+        for key, those in alike.items()
+    ]
+    return merge_lines(read_stored(), found)
+
+
+def _ran(kafka: str, record: str) -> LineRun | None:
+    verdict = _verdict(record)
+    if not verdict:
+        return None
+    lost = sum(one["count"] for one in verdict.get("losses", ()) if one["committed"]) or _lost_in(verdict)
+    return LineRun(kafka=kafka, outcome=verdict["outcome"], lost=lost)
+
+
+def clusters_table(found: Sequence[AdvisedLine]) -> str:
+    """Return a row for each cluster, with its lines with acks=all."""
+    rows = [
+        "| Kafka | cluster | *loses* | *survives* | other | without scenario | shown by a run |",
+        "|---|---|---|---|---|---|---|",
+    ]
     for one in CLUSTERS:
-        if (found := by_cluster.get(one.name)) is not None:
-            other = found["unknown"] + found["refused"]
-            cells = [one.kafka, one.what, found["loses"], found["survives"], other, found["no scenario"], found["run"]]
-            print("| " + " | ".join(map(str, cells)) + " |")
-    print("\n| Kafka | cluster and settings | event | advice | lost, committed | outcome |\n|---|---|---|---|---|---|")
-    agreed = Counter[str]()
-    planned = plan(folder)
-    for line in planned:
-        if line.key in records:
-            verdict = _verdict(records[line.key])
-            lost = sum(one["count"] for one in verdict.get("losses", ()) if one["committed"]) or _lost_in(verdict)
-            outcome = verdict.get("outcome", "not judged")
-            agrees = (lost > 0) == (line.says == "loses")
-            is_open = outcome in ("inconclusive", "not judged")
-            agreed[f"{line.says}: {'inconclusive' if is_open else 'agrees' if agrees else 'differs'}"] += 1
-            kind = line.key.rsplit("/", 2)[0].replace("/", ", ")
-            print(f"| {line.kafka} | {kind} | {line.event} | {line.says} | {lost:,} | {outcome} |")
-    print(f"\n{dict(agreed)}; left: {sum(line.key not in records for line in planned)} of {len(planned)}")
+        those = [line for line in found if one.name in line.clusters]
+        says = Counter(line.says for line in those)
+        cells: list[object] = [one.kafka, one.what, says["loses"], says["survives"]]
+        cells += [says["unknown"] + says["refused"]]
+        cells += [sum(not line.has_scenario and line.says in ("loses", "survives") for line in those)]
+        cells += [sum(line.ran is not None for line in those)]
+        rows += ["| " + " | ".join(map(str, cells)) + " |"] if those else []
+    return "\n".join(rows)
+
+
+def table(folder: Path, *, is_page: bool) -> None:
+    """Print what is known of the lines, or write it to docs/."""
+    found = advised(folder)
+    if is_page:
+        write(found, clusters_table(found))
+        return
+    print(clusters_table(found), tables(found), counts_in_words(found), sep="\n\n")
+    for line in found:
+        if line.agreement() in ("differs", "inconclusive"):
+            print(f"{line.agreement()}: {line.key}: {_records(folder).get(line.key, 'an earlier run')}")
 
 
 def _lost_in(verdict: dict[str, Any]) -> int:
@@ -274,7 +338,7 @@ def _lost_in(verdict: dict[str, Any]) -> int:
 def main() -> int:
     """Carry out the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=["read", "run", "judge", "table"])
+    parser.add_argument("what", choices=["read", "run", "judge", "table", "page"])
     parser.add_argument("folder", type=Path)
     parser.add_argument("--minutes", type=float, default=7)
     parser.add_argument("--part", default="1/1", metavar="K/N")
@@ -288,7 +352,7 @@ def main() -> int:
         case "judge":
             judge(folder)
         case _:
-            table(folder)
+            table(folder, is_page=args.what == "page")
     return 0
 
 
