@@ -23,6 +23,8 @@ from kafka.protocol.admin import (
 from kafka.protocol.consumer import ListOffsetsRequest, ListOffsetsResponse
 from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse, MetadataRequest, MetadataResponse
 
+from cluster.kafka_api.resolving import connect_to
+
 EARLIEST = -2
 LATEST = -1
 NONE = 0
@@ -125,7 +127,7 @@ class BrokerConnection:
         if self._socket is not None:
             return
         try:
-            self._socket = socket.create_connection((self._host, self._port), timeout=self._connect_timeout_s)
+            self._socket = connect_to(self._host, self._port, self._connect_timeout_s)
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._socket.settimeout(self._request_timeout_s)
         except OSError as error:
