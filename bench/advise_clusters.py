@@ -202,9 +202,10 @@ def plan(folder: Path) -> list[PlannedLine]:
     """Return the lines to run, each once, the most different first.
 
     Next is always the line whose event, settings and release were taken the fewest times, and of alike ones a
-    line that *loses*. Lines that ran earlier come first.
+    line that *loses*. Lines that ran earlier come first, then those whose runs were inconclusive.
     """
     earlier = concluded()
+    again = {key for key, line in read_stored().items() if line.agreement() == "inconclusive"}
     alike: dict[str, list[PlannedLine]] = {}
     for line in lines(folder):
         if line.file is not None:
@@ -218,7 +219,16 @@ def plan(folder: Path) -> list[PlannedLine]:
     chosen: list[PlannedLine] = []
     taken = Counter[str]()
     while left:
-        line = min(left, key=lambda one: (one.key not in earlier, one.times_taken(taken), one.says != "loses", one.key))
+        line = min(
+            left,
+            key=lambda one: (
+                one.key not in earlier,
+                one.key not in again,
+                one.times_taken(taken),
+                one.says != "loses",
+                one.key,
+            ),
+        )
         left.remove(line)
         taken.update(line.differs_by())
         chosen.append(line)
