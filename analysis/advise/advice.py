@@ -14,6 +14,7 @@ from analysis.advise.groups import TopicGroup, differing_configs, groups_of, hos
 from analysis.advise.known import KnownDefect, defects_of
 from analysis.advise.lines import AdviceLine, lines_for
 from analysis.advise.measured import measured_of
+from analysis.advise.prices import Prices, release_prices, topic_prices
 from analysis.advise.release import ReleaseFacts, release_of
 from analysis.advise.remedies import Remedy, remedies_for
 from ebbtide.errors import UsageError
@@ -31,16 +32,20 @@ class AdvisedLine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AdvisedGroup(msgspec.Struct, frozen=True, kw_only=True):
-    """The advice for topics that are alike; `after` are their settings with the assumption."""
+    """The advice for topics that are alike; `after` are their settings with the assumption, at these prices."""
 
     group: TopicGroup
     after: TopicGroup | None
     lines: tuple[AdvisedLine, ...]
     remedies: tuple[Remedy, ...]
+    prices: Prices = {}
 
 
 class Advice(msgspec.Struct, frozen=True, kw_only=True):
-    """All that is said about a cluster; `after` and `assumed` are None without an assumption."""
+    """All that is said about a cluster; `after` and `assumed` are None without an assumption.
+
+    `prices` are those of the assumed release and feature levels.
+    """
 
     snapshot: ClusterSnapshot
     release: ReleaseFacts
@@ -50,6 +55,7 @@ class Advice(msgspec.Struct, frozen=True, kw_only=True):
     defects: tuple[KnownDefect, ...]
     groups: tuple[AdvisedGroup, ...]
     notes: tuple[str, ...]
+    prices: Prices = {}
 
 
 def advise(
@@ -81,6 +87,7 @@ def advise(
         defects=defects_of(today),
         groups=tuple(_advised_group(group, snapshot, desk, later, assumed, cache, states_max) for group in groups),
         notes=tuple(_notes(snapshot, groups, today, after)),
+        prices={} if after is None else release_prices(today, after),
     )
 
 
@@ -128,7 +135,13 @@ def _advised_group(
     ]
     pairs.sort(key=lambda pair: min(pair[0].badness, pair[1].badness))
     advised = [_advised_line(line, other, group, desk) for line, other in pairs]
-    return AdvisedGroup(group=group, after=changed, lines=tuple(advised), remedies=tuple(remedies))
+    return AdvisedGroup(
+        group=group,
+        after=changed,
+        lines=tuple(advised),
+        remedies=tuple(remedies),
+        prices=topic_prices(assumed.values, group.settings, changed.settings),
+    )
 
 
 def line_of(event: AdvisedEvent, group: TopicGroup, desk: ModelDesk) -> AdviceLine:

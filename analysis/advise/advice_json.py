@@ -62,7 +62,8 @@ class AdviceEvent(msgspec.Struct, frozen=True, kw_only=True):
 class AdviceGroup(msgspec.Struct, frozen=True, kw_only=True):
     """Topics that are alike, the lines for them, and the changes that save something.
 
-    `replicas_in_one_rack`: the most replicas that a partition has in one rack; null if unknown.
+    `replicas_in_one_rack`: the most replicas that a partition has in one rack; null if unknown. `prices` says what each
+    assumed setting costs these topics.
     """
 
     settings: GroupSettings
@@ -72,12 +73,14 @@ class AdviceGroup(msgspec.Struct, frozen=True, kw_only=True):
     replicas_in_one_rack: int | None
     lines: tuple[AdviceEvent, ...]
     changes: tuple[Remedy, ...]
+    prices: dict[str, str]
 
 
 class AdviceOutput(msgspec.Struct, frozen=True, kw_only=True):
     """What a cluster could lose. `release_after` and `assumed` are null without --assume.
 
-    `brokers` counts the live brokers; `notes` says what is not known.
+    `brokers` counts the live brokers; `notes` says what is not known. `prices` says what the assumed release and
+    feature levels cost.
     """
 
     advice_version: int
@@ -91,6 +94,7 @@ class AdviceOutput(msgspec.Struct, frozen=True, kw_only=True):
     known_bugs: tuple[AdviceDefect, ...]
     groups: tuple[AdviceGroup, ...]
     notes: tuple[str, ...]
+    prices: dict[str, str]
 
 
 def advice_output(advice: Advice) -> AdviceOutput:
@@ -110,6 +114,7 @@ def advice_output(advice: Advice) -> AdviceOutput:
         ),
         groups=tuple(_group(one) for one in advice.groups),
         notes=advice.notes,
+        prices=advice.prices,
     )
 
 
@@ -133,6 +138,7 @@ def _group(advised: AdvisedGroup) -> AdviceGroup:
         replicas_in_one_rack=group.rack_replicas or None,
         lines=tuple(_event(one) for one in advised.lines),
         changes=advised.remedies,
+        prices=advised.prices,
     )
 
 

@@ -9,9 +9,12 @@ from analysis.advise.groups import GroupSettings
 from analysis.advise.release import ReleaseFacts
 from ebbtide.releases.feature_levels import ELR_VERSION
 from ebbtide.releases.first_with import ELR_BY_DEFAULT
+from ebbtide.scenario import catalogue
 from ebbtide.scenario.measured_runs import measured_rows
 
 _SHOWN_MAX = 2
+_UNCOMMITTED = "uncommitted-at-failover"
+"""The cause of records that never were committed, which acks=all would not have acked."""
 _RF, _MIN_ISR = 3, 2
 """The catalogue measures this configuration, but for scenarios that name another one."""
 
@@ -30,7 +33,8 @@ def measured_of(event: AdvisedEvent, settings: GroupSettings, release: ReleaseFa
         for row in measured_rows():
             if row.scenario == scenario and _target(row.target) == (minor, release.is_elr_on):
                 by_target.setdefault(row.target.partition(":")[0], set()).update(row.lost)
-        found += [f"{scenario} on {target}: lost {_range(lost)}" for target, lost in sorted(by_target.items())]
+        acks = _acks_of(scenario)
+        found += [f"{scenario} on {target}: lost {_range(lost, acks)}" for target, lost in sorted(by_target.items())]
     return tuple(found[:_SHOWN_MAX])
 
 
@@ -40,18 +44,40 @@ def _nearest(event: AdvisedEvent, settings: GroupSettings) -> tuple[str, ...]:
     return ("rack-power-flushed",) if "power_losses" in event.budget else event.shown_by
 
 
-def _range(lost: set[str]) -> str:
-    """Return the losses of runs such as `606 last-known-leader` and `613 last-known-leader` as one range a cause."""
+def _acks_of(scenario: str) -> frozenset[str]:
+    return frozenset(one.acks for one in catalogue.find(scenario).producers)
+
+
+def _range(lost: set[str], acks: frozenset[str]) -> str:
+    """Return the losses of runs as one range a cause, with the acks of the lost records.
+
+    Such as `2 to 3 with acks=1 (uncommitted-at-failover), none with acks=all`. `acks` are those of the producers.
+    """
     counts: dict[str, list[int]] = {}
     for run in lost - {"none"}:
         for loss in run.split(", "):
             count, cause = loss.split(" ", 1)
             counts.setdefault(cause, []).append(int(count.replace(",", "")))
     ranges = [
-        f"{min(of):,} to {max(of):,} {cause}" if len(set(of)) > 1 else f"{of[0]:,} {cause}"
+        (f"{min(of):,} to {max(of):,}" if len(set(of)) > 1 else f"{of[0]:,}") + f" {_with(cause, acks)} ({cause})"
         for cause, of in sorted(counts.items())
     ]
-    return ", ".join([*(["none"] if "none" in lost else []), *ranges]).replace("none, ", "none or ")
+    if not ranges:
+        return f"none {_in_words(acks)}"
+    if "all" in acks and set(counts) == {_UNCOMMITTED}:
+        ranges.append("none with acks=all")
+    return f"{'none or ' if 'none' in lost else ''}{', '.join(ranges)}"
+
+
+def _with(cause: str, acks: frozenset[str]) -> str:
+    """Return the acks of the records that this cause lost; a committed record may have been sent with any."""
+    if cause == _UNCOMMITTED:
+        return _in_words(acks - {"all"})
+    return _in_words(acks) if len(acks) == 1 else "committed"
+
+
+def _in_words(acks: frozenset[str]) -> str:
+    return f"with acks={' or '.join(sorted(acks))}"
 
 
 def _target(text: str) -> tuple[tuple[int, ...], bool]:

@@ -10,6 +10,7 @@ from analysis.advise.answers import AnswerCache, ModelDesk
 from analysis.advise.assumption import KAFKA, RF, Assumption
 from analysis.advise.groups import TopicGroup
 from analysis.advise.lines import AdviceLine
+from analysis.advise.prices import release_prices, topic_prices
 from analysis.advise.release import ReleaseFacts
 from ebbtide.releases.feature_levels import ELR_VERSION, METADATA_VERSION, METADATA_VERSIONS, newest_metadata_version
 from ebbtide.releases.known_releases import KNOWN
@@ -39,59 +40,44 @@ def remedies_for(
     """Return the changes that save something, the most helpful first."""
     losing = [line.event for line in lines if line.acks_all.says == "loses"]
     found = []
-    for values, change, cost in _candidates(group, release):
+    for values, change in _candidates(group, release):
         assumed = Assumption(values)
-        desk = ModelDesk(assumed.release(release, features), states_max=states_max, known=cache)
+        later = assumed.release(release, features)
+        desk = ModelDesk(later, states_max=states_max, known=cache)
         after = assumed.group(group)
         saves = tuple(
             f"{event.what}, {event.when}" for event in losing if desk.answer(event, after, "all").says == "survives"
         )
         if saves:
+            prices = release_prices(release, later) | topic_prices(values, group.settings, after.settings)
+            cost = "; ".join(prices.values())
             found.append(Remedy(assume=assumed.in_words(), change=change, cost=cost, saves=saves))
     return sorted(found, key=lambda one: -len(one.saves))
 
 
-def _candidates(group: TopicGroup, release: ReleaseFacts) -> Iterator[tuple[dict[str, str], str, str]]:
+def _candidates(group: TopicGroup, release: ReleaseFacts) -> Iterator[tuple[dict[str, str], str]]:
     settings = group.settings
     if settings.unclean:
-        yield {UNCLEAN: "false"}, f"set {UNCLEAN}=false", "a partition without an in-sync replica has no leader"
+        yield {UNCLEAN: "false"}, f"set {UNCLEAN}=false"
     if settings.rf > 1 and settings.effective_min_isr < (wanted := settings.rf // 2 + 1):
-        yield (
-            {MIN_ISR: str(wanted)},
-            f"set {MIN_ISR}={wanted}",
-            f"acks=all is refused while fewer than {wanted} replicas are in sync",
-        )
+        yield {MIN_ISR: str(wanted)}, f"set {MIN_ISR}={wanted}"
     if settings.rf < _RF <= group.brokers:
-        yield (
-            {RF: str(_RF), MIN_ISR: "2"},
-            f"raise the replication factor to {_RF}, with {MIN_ISR}=2",
-            "more disk and network",
-        )
+        yield {RF: str(_RF), MIN_ISR: "2"}, f"raise the replication factor to {_RF}, with {MIN_ISR}=2"
     if release.has_elr and not release.is_elr_on:
-        yield (
-            {ELR_VERSION: "1"},
-            f"turn the ELR on: kafka-features.sh upgrade --feature {ELR_VERSION}=1",
-            "none that is known; brokers can no longer set min.insync.replicas for themselves",
-        )
+        yield {ELR_VERSION: "1"}, f"turn the ELR on: kafka-features.sh upgrade --feature {ELR_VERSION}=1"
     level = release.features[METADATA_VERSION]
     if level < METADATA_VERSIONS["3.5-IV1"] <= newest_metadata_version(release.kafka):
         newest = newest_metadata_version(release.kafka)
         yield (
             {METADATA_VERSION: str(newest)},
             f"raise metadata.version: kafka-features.sh upgrade --feature {METADATA_VERSION}={newest}",
-            "a downgrade of Kafka is no longer possible",
         )
     if release.is_elr_on and release.kafka != _NEWEST:
-        yield {KAFKA: _NEWEST}, f"upgrade to Kafka {_NEWEST}", "an upgrade"
+        yield {KAFKA: _NEWEST}, f"upgrade to Kafka {_NEWEST}"
     if not release.is_elr_on and release.kafka != _NEWEST:
         yield (
             {KAFKA: _NEWEST, ELR_VERSION: "1"},
             f"upgrade to Kafka {_NEWEST}, raise metadata.version, and turn the ELR on",
-            "an upgrade",
         )
     if not settings.flushes_each_record:
-        yield (
-            {FLUSH_MESSAGES: "1"},
-            f"set {FLUSH_MESSAGES}=1",
-            "each batch waits for the disk: far fewer records a second",
-        )
+        yield {FLUSH_MESSAGES: "1"}, f"set {FLUSH_MESSAGES}=1"

@@ -20,6 +20,12 @@ _EXAMPLES = """examples:
   ebbtide advise --bootstrap broker1:9092,broker2:9092
   ebbtide advise --bootstrap broker1:9093 --command-config client.properties --save cluster.json
   ebbtide advise cluster.json --topics 'orders*' --assume kafka=4.3.1,min.insync.replicas=2
+
+no cluster of your own?
+  ebbtide cluster up --kafka 4.3.1 --publish 19092
+  ebbtide cluster topic t --partitions 1 --replication-factor 3 --min-isr 2
+  ebbtide advise --bootstrap 127.0.0.1:19092
+  compose/foreign.yaml of a checkout is a cluster with TLS and SASL; its head has the commands.
 """
 
 
@@ -45,7 +51,7 @@ def command() -> Command:
     command.option(
         "--assume",
         metavar="NAME=VALUE,...",
-        help="also show the advice after a change, such as kafka=4.3.1,min.insync.replicas=2",
+        help="also show the advice after a change, such as kafka=4.3.1,min.insync.replicas=2, and its price",
     )
     command.option("--save", type=Path, metavar="FILE", help="write what was read, for a later `ebbtide advise FILE`")
     command.flag("--json", help="print the advice as one JSON object")

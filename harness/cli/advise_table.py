@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from analysis.advise.advice import Advice, AdvisedGroup, AdvisedLine
 from analysis.advise.events import WHEN_MEANS
 from analysis.advise.lines import AdviceLine
 from ebbtide.plurals import plural
 from ebbtide.shown_text import escape_controls
-from harness.cli.output import print_table
+from harness.cli.output import print_folded_table
 
-_WIDTH = 100
+_WIDTH_MAX = 100
+_EVENT_WIDTH, _WHEN_WIDTH = 24, 11
+"""The narrowest columns in which events and conditions can still be read."""
 
 
 def print_advice(advice: Advice) -> None:
@@ -23,7 +27,8 @@ def print_advice(advice: Advice) -> None:
     _say("cluster:", f"{snapshot.cluster_id}, {plural(len(snapshot.brokers), 'broker')}, read {snapshot.taken_at}")
     _say("Kafka:", f"{advice.release.shown}; ELR {elr}; {levels}")
     if advice.after is not None:
-        _say("assumed:", f"{advice.assumed}; the column `then` is after this change")
+        _say("assumed:", f"{advice.assumed}; the column `then` is after this change, for acks=1/acks=all")
+        _say_prices(advice.prices)
     for note in advice.notes:
         _say("note:", note)
     print("\nIn danger now" if advice.dangers else "\nNo partition is in danger now.")
@@ -48,11 +53,24 @@ def _print_group(advised: AdvisedGroup, advice: Advice) -> None:
     _say("", f"{group.settings.in_words()}: {group.topics_in_words()}")
     if advised.after is not None and advised.after.settings != group.settings:
         _say("then:", advised.after.settings.in_words())
+    _say_prices(advised.prices)
     if group.settings.refuses_acks_all:
         _say("note:", "min.insync.replicas is above RF, so every record with acks=all is refused")
     has_after = advice.after is not None
-    headers = ["event", "when", "likely", "acks=0", "acks=1", "acks=all", *(["then"] if has_after else []), "measured"]
-    print_table(headers, [list(_cells(line, has_after)) for line in advised.lines], whole=6 + has_after)
+    headers = ["event", "when", "likely", "acks=0", "acks=1", "acks=all", *(["then"] if has_after else [])]
+    left_out = print_folded_table(
+        headers,
+        [list(_cells(line, has_after)) for line in advised.lines],
+        folded={0: _EVENT_WIDTH, 1: _WHEN_WIDTH},
+        optional=(headers.index("likely"), headers.index("acks=0")),
+    )
+    if left_out:
+        _say("", f"(not shown on this narrow terminal: {', '.join(left_out)}; --html and --json have all columns)")
+    measured = [(line.today.event, line.measured) for line in advised.lines if line.measured]
+    if measured:
+        print("measured, in runs near these events (docs/scenarios.md):")
+    for event, found in measured:
+        _say("", f"{event.what}, {event.when}: {'; '.join(found)}", mark="- ")
     for remedy in advised.remedies:
         _say(
             "change:",
@@ -70,7 +88,11 @@ def _cells(line: AdvisedLine, has_after: bool) -> Iterator[str]:
     yield line.today.acks_all.says
     if has_after:
         yield _after(line.after)
-    yield escape_controls("; ".join(line.measured)) or "-"
+
+
+def _say_prices(prices: Mapping[str, str]) -> None:
+    for value, price in prices.items():
+        _say("price:", f"{value}: {price}")
 
 
 def _after(line: AdviceLine | None) -> str:
@@ -80,5 +102,7 @@ def _after(line: AdviceLine | None) -> str:
 def _say(label: str, text: str, *, mark: str = "") -> None:
     """Print a labelled text, wrapped. Names in it come from the cluster, so controls are escaped."""
     first = f"{label} " if label else mark
-    for line in textwrap.wrap(escape_controls(text), _WIDTH, initial_indent=first, subsequent_indent="  "):
+    width = min(_WIDTH_MAX, shutil.get_terminal_size().columns) if sys.stdout.isatty() else _WIDTH_MAX
+    text = escape_controls(text)
+    for line in textwrap.wrap(text, width, initial_indent=first, subsequent_indent="  ", break_on_hyphens=False):
         print(line)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -11,6 +11,8 @@ import msgspec
 _BETWEEN = 3
 """Columns between two cells: a vertical rule, and a space on either side."""
 _EDGES = 2
+_GAP = 2
+"""Columns between two cells without a rule."""
 
 
 def print_json(value: Any) -> None:
@@ -48,6 +50,42 @@ def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, whole:
         return
     for line in (headers, *rows):
         print("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
+
+
+def print_folded_table(
+    headers: Sequence[str], rows: Sequence[Sequence[str]], *, folded: Mapping[int, int], optional: Sequence[int] = ()
+) -> list[str]:
+    """Print `rows` under `headers` to stdout, on a terminal no wider than that, and return the headers left out.
+
+    On a terminal the columns `folded` are broken between words, down to these widths. If that is not enough, the
+    columns `optional` are left out, in this order. Elsewhere each row is one line.
+    """
+    if not sys.stdout.isatty():
+        print_table(headers, rows)
+        return []
+    from rich.table import Table
+    from rich.text import Text
+
+    from ebbtide.shown_console import PlainTextConsole
+
+    console = PlainTextConsole()
+    columns = dict(enumerate(zip(headers, *rows, strict=True)))
+    widths = {at: max(map(len, column)) for at, column in columns.items()}
+    left_out: list[int] = []
+    for at in optional:
+        least = [min(folded.get(one, width), width) for one, width in widths.items() if one not in left_out]
+        if sum(least) + _GAP * (len(least) - 1) <= console.width:
+            break
+        left_out.append(at)
+    table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="bold")
+    shown = [at for at in columns if at not in left_out]
+    for at in shown:
+        least_width = min(folded.get(at, widths[at]), widths[at])
+        table.add_column(headers[at], no_wrap=at not in folded, min_width=least_width)
+    for row in rows:
+        table.add_row(*(Text(row[at]) for at in shown))
+    console.print(table, crop=False)
+    return [headers[at] for at in left_out]
 
 
 def _table_width(widths: Sequence[int]) -> int:

@@ -13,6 +13,8 @@ _EPILOG = """examples:
   ebbtide watch --bootstrap broker-1:9092 --controllers ctrl-1:9093,ctrl-2:9093 --for 30m
   ebbtide watch mark "drained node 3"      (while the watch goes on)
   ebbtide watch end                        (the watch reads everything and judges now)
+
+no cluster of your own? compose/foreign.yaml of a checkout is one; its head has the commands, also to break it.
 """
 
 

@@ -1,0 +1,69 @@
+"""What a change costs: one sentence for each value that somebody assumes, or that Ebbtide proposes.
+
+A price is what stops working, or works worse, after the change. What gets better is the model's answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from analysis.advise.assumption import KAFKA, RF
+from analysis.advise.groups import NEVER, GroupSettings
+from analysis.advise.release import ReleaseFacts
+from ebbtide.plurals import plural
+from ebbtide.releases.feature_levels import ELR_VERSION, METADATA_VERSION
+from ebbtide.snapshot.model import FLUSH_MESSAGES, MIN_ISR, UNCLEAN
+
+Prices = dict[str, str]
+"""The price of each value that changes, by its name and value as `--assume` takes them."""
+
+
+def release_prices(today: ReleaseFacts, after: ReleaseFacts) -> Prices:
+    """Return the prices of another release, and of other feature levels."""
+    prices: Prices = {}
+    if after.kafka != today.kafka:
+        prices[f"{KAFKA}={after.kafka}"] = "every controller and broker restarts on another release"
+    level, level_after = (one.features.get(METADATA_VERSION, 0) for one in (today, after))
+    if level_after > level:
+        prices[f"{METADATA_VERSION}={level_after}"] = "there is no way back to a release that does not know this level"
+    if after.is_elr_on and not today.is_elr_on:
+        prices[f"{ELR_VERSION}=1"] = (
+            "if the last in-sync replica loses power, the partition has no leader until an eligible replica is back; "
+            f"brokers can no longer set {MIN_ISR} for themselves"
+        )
+    if today.is_elr_on and not after.is_elr_on:
+        prices[f"{ELR_VERSION}=0"] = "replicas that left the ISR are no longer eligible, even if they have all records"
+    return prices
+
+
+def topic_prices(values: Mapping[str, str], today: GroupSettings, after: GroupSettings) -> Prices:
+    """Return the prices of other settings of topics, of those that `values` name."""
+    return {f"{name}={values[name]}": price for name, price in _topic_prices(today, after) if name in values}
+
+
+def _topic_prices(today: GroupSettings, after: GroupSettings) -> Iterator[tuple[str, str]]:
+    if after.rf > today.rf:
+        yield RF, f"{after.rf / today.rf:.3g} times the disk and the traffic between brokers"
+    if after.rf < today.rf:
+        yield RF, f"{plural(today.rf - after.rf, 'copy', 'copies')} fewer of each record"
+    if (after.rf, after.min_isr) != (today.rf, today.min_isr):
+        yield MIN_ISR, _refused_while(after)
+    if after.flush_messages < today.flush_messages:
+        each = "batch" if after.flush_messages == 1 else f"{after.flush_messages:,} records"
+        yield FLUSH_MESSAGES, f"an fsync for each {each} on every replica: fewer records a second, longer latencies"
+    if after.flush_messages > today.flush_messages:
+        taken = "records that the kernel has not written back" if after.flush_messages >= NEVER else "more records"
+        yield FLUSH_MESSAGES, f"a power loss takes {taken}"
+    if today.unclean and not after.unclean:
+        yield UNCLEAN, "a partition whose in-sync replicas are all down has no leader: no writes, no reads"
+    if after.unclean and not today.unclean:
+        yield UNCLEAN, "a replica that lacks committed records may lead, and they are lost"
+
+
+def _refused_while(after: GroupSettings) -> str:
+    if after.refuses_acks_all:
+        return f"with RF {after.rf}, each record with acks=all is refused"
+    down = after.rf - after.min_isr + 1
+    if down == after.rf:
+        return "a record may be acked that only one broker has"
+    return f"with {down} of {after.rf} replicas down or out of the ISR, nothing can be written with acks=all"

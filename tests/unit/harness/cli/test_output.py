@@ -1,0 +1,51 @@
+"""Tables fit into the terminal: columns are folded between words, and then left out."""
+
+from __future__ import annotations
+
+import pytest
+from rich.text import Text
+
+from harness.cli.output import print_folded_table
+
+HEADERS = ["event", "likely", "acks=0", "acks=all"]
+ROWS = [
+    ["the ELR is turned off, and min.insync.replicas lowered", "very rare", "loses", "loses"],
+    ["a broker process is killed", "common", "unknown", "survives"],
+]
+
+
+def shown(columns: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> tuple[str, list[str]]:
+    """Print to a terminal of so many columns; returns what it shows, and the columns left out."""
+    for name, value in (("COLUMNS", str(columns)), ("TERM", "xterm"), ("NO_COLOR", "1")):
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    left_out = print_folded_table(HEADERS, ROWS, folded={0: 20}, optional=(1, 2))
+    return Text.from_ansi(capsys.readouterr().out).plain, left_out
+
+
+@pytest.mark.parametrize(
+    ("columns", "left_out"), [(120, []), (60, []), (50, []), (49, ["likely"]), (35, ["likely", "acks=0"])]
+)
+def test_no_line_is_wider_than_the_terminal(
+    columns: int,
+    left_out: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    out, missing = shown(columns, monkeypatch, capsys)
+    assert max(map(len, out.splitlines())) <= columns
+    assert missing == left_out
+    assert "survives" in out
+
+
+def test_every_word_is_there_where_columns_are_folded(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out, _ = shown(60, monkeypatch, capsys)
+    for word in " ".join(ROWS[0]).split():
+        assert word in out
+
+
+def test_elsewhere_each_row_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert print_folded_table(HEADERS, ROWS, folded={0: 20}, optional=(1,)) == []
+    assert len(capsys.readouterr().out.splitlines()) == 3
