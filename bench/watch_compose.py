@@ -6,7 +6,7 @@ From the root of a checkout:
     python -m bench.watch_compose judge FOLDER
     python -m bench.watch_compose table FOLDER
 
-`run` may be called again until every fault of `bench.compose_faults` was watched.
+`run` may be called again until every fault of `bench.compose_faults` was watched. `--fault NAME` names some of them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -62,8 +62,8 @@ clause = "a watch predicts nothing"
 """
 
 
-def run(folder: Path, kafka: str, minutes: float) -> None:
-    """Watch each fault that was not watched yet, until the time is over."""
+def run(folder: Path, kafka: str, minutes: float, only: Collection[str] = ()) -> None:
+    """Watch each fault that was not watched yet, until the time is over; only the named ones, if any are."""
     until_s = time.monotonic() + minutes * 60
     done = {(row["kafka"], row["fault"]) for row in _rows(folder)}
     with contextlib.closing(connect()) as client:
@@ -72,8 +72,10 @@ def run(folder: Path, kafka: str, minutes: float) -> None:
     cluster = ComposedCluster(kafka, folder)
     with _up(cluster):
         for fault in FAULTS[kafka]:
-            if (kafka, fault.__name__) in done or time.monotonic() > until_s:
+            if (kafka, fault.__name__) in done or (only and fault.__name__ not in only):
                 continue
+            if time.monotonic() > until_s:
+                break
             began = time.monotonic()
             record, problem = _watch(cluster, folder, fault)
             print(f"{kafka} {fault.__name__}: {time.monotonic() - began:.0f} s {problem or ''}", flush=True)
@@ -192,12 +194,14 @@ def main() -> int:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--kafka", default="4.3.1", choices=sorted(FAULTS))
     parser.add_argument("--minutes", type=float, default=7)
+    faults = sorted({fault.__name__ for faults in FAULTS.values() for fault in faults})
+    parser.add_argument("--fault", action="append", default=[], choices=faults, help="may be repeated; default: all")
     args = parser.parse_args()
     folder = args.folder.absolute()
     folder.mkdir(parents=True, exist_ok=True)
     match args.what:
         case "run":
-            run(folder, args.kafka, args.minutes)
+            run(folder, args.kafka, args.minutes, args.fault)
         case "judge":
             judge(folder)
         case _:
