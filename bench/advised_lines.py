@@ -137,7 +137,7 @@ def _parts_of(lines: Sequence[AdvisedLine]) -> Iterator[str]:
         if line.ran.outcome == "contradicted":
             found += ", contradicted"
         if line.agreement() == "differs":
-            found = f"**{found}, but the line {line.says}**"
+            found = f"**{found}, but the line says {line.says}**"
         yield f"{found} [{line.ran.kafka}]"
 
 
@@ -169,5 +169,6 @@ def made_part(lines: Sequence[AdvisedLine], clusters_table: str) -> str:
 
 
 _HOW_TO_READ = """\
-A cell has the committed records that the run lost, and the release. *(loses)* and *(survives)* are answers whose
-scenarios were not run yet; `-` is an event that the advice does not have there."""
+A cell has the committed records that the run lost, and the release. *contradicted* is a loss that breaks the
+protocol, as the line's finding says ([elr-off](findings/elr-off.md), [late-min-isr](findings/late-min-isr.md)).
+Cells in brackets are answers whose scenarios were not run yet. `-`: the advice has no such line."""

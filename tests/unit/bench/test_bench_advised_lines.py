@@ -1,0 +1,80 @@
+"""What the lines of advice showed is kept, counted and shown, and a difference is never hidden."""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+import pytest
+
+from bench import advised_lines
+from bench.advised_lines import AdvisedLine, LineRun, counts_in_words, made_part, merge_lines, read_stored, tables
+
+
+def line(says: str = "loses", settings: str = "rf3-min2", ran: LineRun | None = None) -> AdvisedLine:
+    return AdvisedLine(
+        key=f"ELR/{settings}/power-3/{says}",
+        event="all 3 brokers lose power together, in sync",
+        says=says,
+        clusters=("431",),
+        has_scenario=True,
+        ran=ran,
+    )
+
+
+def showed(lost: int, outcome: str = "as-predicted") -> LineRun:
+    return LineRun(kafka="4.3.1", outcome=outcome, lost=lost)
+
+
+@pytest.mark.parametrize(
+    ("says", "ran", "agreement"),
+    [
+        ("loses", showed(7), "agrees"),
+        ("loses", showed(0), "differs"),
+        ("survives", showed(0), "agrees"),
+        ("survives", showed(7), "differs"),
+        ("survives", showed(0, "inconclusive"), "inconclusive"),
+        ("loses", showed(7, "contradicted"), "agrees"),
+        ("loses", None, "not run"),
+    ],
+)
+def test_a_run_agrees_with_its_line_or_not(says: str, ran: LineRun | None, agreement: str) -> None:
+    assert line(says, ran=ran).agreement() == agreement
+
+
+def test_an_earlier_result_stays_until_there_is_a_new_one() -> None:
+    stored = {line().key: line(ran=showed(7))}
+    assert merge_lines(stored, [line()]) == [line(ran=showed(7))]
+    assert merge_lines(stored, [line(ran=showed(9))]) == [line(ran=showed(9))]
+
+
+def test_a_table_has_a_column_for_each_setting_and_says_what_was_not_run() -> None:
+    found = tables([line(ran=showed(4626)), line("survives", "rf3-min2-flush1"), line(settings="rf3-min1")])
+    assert "| event | rf3-min1 | rf3-min2 | rf3-min2-flush1 |" in found
+    assert "| all 3 brokers lose power together, in sync | (loses) | 4,626 [4.3.1] | (survives) |" in found
+
+
+def test_a_difference_stands_out() -> None:
+    assert "**none, but the line says loses** [4.3.1]" in tables([line(ran=showed(0))])
+    assert "- 0 that say *loses* lost committed records, 1 lost none," in counts_in_words([line(ran=showed(0))])
+
+
+def test_the_page_is_made_of_the_stored_results() -> None:
+    stored = list(read_stored().values())
+    page = advised_lines.PAGE.read_text()
+    # The table of the clusters needs their names, and comes between.
+    table = re.search(r"\| Kafka \| cluster .*?\n\n", page, re.DOTALL)
+    assert table is not None
+    assert page.endswith(made_part(stored, table[0].strip()))
+
+
+def test_a_result_without_a_conclusion_is_run_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = {"a": line(ran=showed(1)), "b": line(ran=showed(0, "inconclusive")), "c": line()}
+    monkeypatch.setattr(advised_lines, "read_stored", lambda: lines)
+    assert advised_lines.concluded() == {"a"}
+
+
+def test_what_is_stored_can_be_read_back() -> None:
+    assert msgspec.json.decode(msgspec.json.encode([line(ran=showed(1))]), type=list[AdvisedLine]) == [
+        line(ran=showed(1))
+    ]
