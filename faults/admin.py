@@ -1,5 +1,7 @@
 """Administrative steps: proven by the record that each leaves in the metadata log.
 
+Only deleted records leave none there: the leader's log start proves them.
+
 Kafka's answer alone is no proof: it may come before anything was written, or be missing although everything was.
 The log is therefore read until the record is there. Where a scenario expects a refusal, the answer is the proof: a
 refusal leaves no record.
@@ -11,9 +13,12 @@ import time
 from collections.abc import Callable
 from typing import Any, Protocol, get_args
 
+import msgspec
+
 from cluster.kafka_api.admin_requests import (
     AdminAnswer,
     AdminRequest,
+    DeleteRecords,
     DeleteTopic,
     Elect,
     Reassign,
@@ -24,8 +29,10 @@ from cluster.kafka_api.admin_requests import (
 from ebbtide.errors import HarnessError
 from ebbtide.kraft.image import MetadataImage
 from ebbtide.logs.segments import TopicPartition
+from ebbtide.scenario.roles import Role
 from ebbtide.scenario.steps.admin import (
     AdminStep,
+    DeleteRecordsStep,
     DeleteTopicStep,
     ElectStep,
     ReassignStep,
@@ -113,6 +120,8 @@ def carry_out(
     figures: dict[str, Any] = {"request": before.description}
     if answer is not None:
         figures |= {"answer": answer.error, **({"message": answer.message} if answer.message else {})}
+        if answer.log_start is not None:
+            figures["log_start"] = msgspec.to_builtins(answer.log_start)
     if expect_error is not None:
         if answer is None:
             return unproven_effect(no_answer, **figures)
@@ -124,12 +133,26 @@ def carry_out(
     if answer is None and (isinstance(request, Elect) or (isinstance(request, Reassign) and request.replicas is None)):
         # Without an answer a new epoch may be from another election, and a reassignment may have ended by itself.
         return unproven_effect(no_answer, **figures)
+    if isinstance(request, DeleteRecords):
+        why = no_answer if answer is None else _why_log_start_proves_nothing(request, answer)
+        return proven_effect(**figures) if why is None else unproven_effect(why, **figures)
     left_s = _UNANSWERED_WAIT_S if answer is None else max(_RECORD_WAIT_MIN_S, timeout_s - (time.monotonic() - began))
     try:
         record = wait_until(lambda: before.record(look()), awaited="the record in the metadata log", timeout_s=left_s)
     except WaitExpired as expired:
         return unproven_effect(no_answer or f"Kafka accepted, but {expired}", **figures)
     return proven_effect(**figures, record=record)
+
+
+def _why_log_start_proves_nothing(request: DeleteRecords, answer: AdminAnswer) -> str | None:
+    move = answer.log_start
+    if move is None:
+        return "Kafka accepted, but the leader did not say where its log starts, or another leader was elected"
+    if move.new <= move.old:
+        return f"no record was deleted: the log started at {move.old} before, and starts at {move.new} now"
+    if request.before is not None and move.new < request.before:
+        return f"Kafka accepted, but the log starts at {move.new}, not at {request.before}"
+    return None
 
 
 class _Before:
@@ -161,6 +184,8 @@ class _Before:
             case DeleteTopic(topic=topic):
                 gone = self._existed and all(one.topic != topic for one in image.partitions)
                 return {"partitions": []} if gone else None
+            case DeleteRecords():
+                return None  # It leaves no record in the metadata log.
             case Unregister(broker=broker):
                 event = image.brokers.get(broker)
                 if event is None or event.event != "unregistered" or event.metadata_offset < self._since:
@@ -214,6 +239,8 @@ def describe_request(request: AdminRequest) -> str:
             return f"set {feature} to level {level}"
         case DeleteTopic(topic=topic):
             return f"delete the topic {topic}"
+        case DeleteRecords(topic=topic, partition=partition, before=before):
+            return f"delete the records of {topic}-{partition} below {'the HW' if before is None else before}"
         case Unregister(broker=broker):
             return f"unregister broker {broker}"
 
@@ -241,6 +268,10 @@ def request_of(step: StepSpec, view: View) -> tuple[AdminRequest, tuple[int, ...
             return SetFeature(feature=feature, level=level, downgrade=downgrade), ()
         case DeleteTopicStep(topic=topic):
             return DeleteTopic(topic=topic), ()
+        case DeleteRecordsStep(partition=partition, before=before):
+            topic, number = partition.at
+            leader = view.resolve_one(Role(f"leader({partition})"))
+            return DeleteRecords(topic=topic, partition=number, before=before, leader=leader), (leader,)
         case UnregisterStep(target=role):
             broker = view.resolve_one(role)
             return Unregister(broker=broker), (broker,)

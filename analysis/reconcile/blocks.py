@@ -18,13 +18,14 @@ every block.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import reduce
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from analysis.reconcile.checks import flaw_number
+from analysis.reconcile.deletions import Deletion, surely_stood, was_deleted
 from analysis.reconcile.facts import Facts, runs_where
 from analysis.reconcile.parts import union
 from analysis.reconcile.tables import RecordTables
@@ -79,15 +80,17 @@ def _summary(where: Column | None = None) -> Column:
     )
 
 
-def send_blocks(tables: RecordTables) -> DataFrame | None:
+def send_blocks(tables: RecordTables, deletions: Mapping[int, Sequence[Deletion]]) -> DataFrame | None:
     """Return the sends by status and block (null where no offset is known).
 
     `all` is the summary of the rows, `shown` of those that a read_committed consumer may get.
     `aborted` and `in_txn` count rows of transactions, `answered` those that a broker answers.
-    `first` is the lowest offset; `flaw`: see the module checks.
+    `first` is the lowest offset that no step deleted on purpose, `unsure` counts those deleted that may
+    not have stood then (the module deletions); `flaw`: see the module checks.
     """
     if tables.sends is None:
         return None
+    deleted = was_deleted(deletions)
     placed = F.when((F.col("status") == "acked") & F.col("offset").isNotNull(), block_of("offset"))
     return tables.sends.groupBy(*PARTITION, "status", placed.alias("block")).agg(
         _summary().alias("all"),
@@ -96,7 +99,8 @@ def send_blocks(tables: RecordTables) -> DataFrame | None:
         F.count(F.when(F.col("txn_outcome") == "aborted", 1)).alias("aborted"),
         F.count(F.when(is_transactional(), 1)).alias("in_txn"),
         F.count(F.when(F.col("acks") != 0, 1)).alias("answered"),
-        F.min("offset").alias("first"),
+        F.min(F.when(~deleted, F.col("offset"))).alias("first"),
+        F.count(F.when(deleted & ~surely_stood(deletions), 1)).alias("unsure"),
         flaw_number(tables, "sends"),
     )
 

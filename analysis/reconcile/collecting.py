@@ -111,6 +111,7 @@ def facts_of(number: int, run: RunFiles, found: dict[str, list[Any]]) -> Facts:
         clock_went_back=has_gone_back(run.files["watermarks"]),
         gaps=run.gaps,
         damaged_logs=damaged_logs(run.record, found["checkpoints"], with_holes),
+        deletions=run.deletions,
         unread_replicas=unread_replicas(run.record),
         compacted=compacted_topics(used, policies, by_default),
         unsafe_property=unsafe_property(run.record),
@@ -124,6 +125,7 @@ def _sends(blocks: DataFrame) -> DataFrame:
         *(F.sum(name).alias(name) for name in ("placed", "aborted", "in_txn")),
         F.coalesce(F.sum(F.when(F.col("block").isNull(), F.col("answered"))), F.lit(0)).alias("unplaced"),
         F.min("first").alias("first_offset"),
+        F.coalesce(F.sum("unsure"), F.lit(0)).alias("unsure"),
         F.max("flaw").alias("flaw"),
     )
     return _section("sends", rows)

@@ -15,6 +15,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from analysis.evidence.wholeness import OF_LOSSES, Gap
+from analysis.reconcile.deletions import Deletion
 from ebbtide.logs.segments import TopicPartition
 from ebbtide.record.manifest import FinalOffsets
 from ebbtide.record.verdict import Counts
@@ -26,7 +27,8 @@ class SendFacts(msgspec.Struct, frozen=True):
     """Sends of one status: `placed` of them have an offset.
 
     `aborted` belong to an aborted transaction, `in_txn` to any. `first_offset` is the lowest of the
-    offsets, null where there is none. `unplaced` were acked by a broker (not with acks=0) and have
+    offsets that no step deleted on purpose, null where there is none. `unsure` were deleted on purpose
+    and may have been lost before (the module deletions). `unplaced` were acked by a broker (not with acks=0) and have
     no offset.
     """
 
@@ -39,6 +41,7 @@ class SendFacts(msgspec.Struct, frozen=True):
     in_txn: int = 0
     unplaced: int = 0
     first_offset: int | None = None
+    unsure: int = 0
 
 
 class PollFacts(msgspec.Struct, frozen=True):
@@ -146,6 +149,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     `run` is its index among the runs read together. `clock_went_back`: see the module clock.
     `gaps`: the parts of the record that are not as the run left them. `damaged_logs`: the replicas
     whose log is damaged below its checkpointed HW. `unsafe_property`: see the module commits.
+    `deletions`: the records that the run's steps deleted on purpose.
     """
 
     run: int = 0
@@ -165,6 +169,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     clock_went_back: bool = False
     gaps: tuple[Gap, ...] = ()
     damaged_logs: tuple[DamagedLog, ...] = ()
+    deletions: tuple[Deletion, ...] = ()
     unread_replicas: tuple[str, ...] = ()
     commits: list[CommitFacts] = []
     unsafe_property: str | None = None
@@ -214,6 +219,17 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
         """Say how many acked records have no offset; None when all have one."""
         unplaced = sum(one.unplaced for one in self.sends if one.status == "acked")
         return f"{unplaced:,} acked record{'s have' if unplaced != 1 else ' has'} no offset" if unplaced else None
+
+    def with_deletions(self) -> str | None:
+        """Say which partitions' deleted records may have been lost before; None when none may.
+
+        A clock that went back orders no record against a deletion.
+        """
+        unsure = {f"{one.topic}-{one.partition}" for one in self.sends if one.status == "acked" and one.unsure}
+        if self.clock_went_back:
+            unsure |= {f"{one.topic}-{one.partition}" for one in self.deletions}
+        why = "were deleted on purpose, and nothing says that no earlier election had lost them"
+        return f"records of {_short_list(unsure)} {why}" if unsure else None
 
     def not_whole(self) -> str | None:
         """Say what the record lacks for finding anomalies; None when nothing."""
@@ -290,6 +306,11 @@ def runs_where(runs: Sequence[Facts], holds: Callable[[Facts], bool]) -> Column:
     if len(chosen) in (0, len(runs)):
         return F.lit(bool(chosen))
     return F.col("run").isin(chosen)
+
+
+def deletions_by_run(runs: Sequence[Facts]) -> dict[int, tuple[Deletion, ...]]:
+    """Return the records that steps deleted on purpose, by the index of the run."""
+    return {facts.run: facts.deletions for facts in runs}
 
 
 _PARTITION_FACTS = pa.schema(

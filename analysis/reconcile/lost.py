@@ -10,6 +10,7 @@ observations of every source.
 Why it is sound: the final read came after everything was healed, so no consumer can get what it
 lacks. Not lost, therefore, is a value
 - below the final log start: retention may have removed it,
+- deleted on purpose by a step (the module deletions), even if the log start went back since,
 - at another offset of the partition: it is a duplicate,
 - in the last leader's own log: the read missed it, the log did not,
 - that is damaged: a consumer got a null value at its offset,
@@ -35,7 +36,8 @@ When it cannot tell:
 - without sends, polls or a final read, or when the run is not complete;
 - for a partition that the final read does not name;
 - for acked records without an offset, or with an offset below the final log start: those records
-  are in no log any more, whatever moved the start, and nothing says whether they were lost before;
+  are in no log any more, whatever moved the start, and nothing says whether they were lost before
+  (of records that a step deleted on purpose, the module deletions may know it);
 - where a replica's log is damaged below its HW (the module damaged_logs).
 
 A final read without rows is a read of nothing only where the final offsets say that the log is
@@ -50,7 +52,8 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from analysis.reconcile.crowds import LISTED
-from analysis.reconcile.facts import Facts, runs_where
+from analysis.reconcile.deletions import was_deleted
+from analysis.reconcile.facts import Facts, deletions_by_run, runs_where
 from analysis.reconcile.items import item
 
 KIND = "lost"
@@ -75,7 +78,13 @@ def why_unknown(facts: Facts) -> str | None:
         return why
     if facts.compacted:
         return f"topic {facts.compacted[0].topic} is compacted: missing records may be compacted away"
-    return facts.without_final_read() or facts.without_offsets() or facts.without_log() or facts.with_damage()
+    return (
+        facts.without_final_read()
+        or facts.without_offsets()
+        or facts.with_deletions()
+        or facts.without_log()
+        or facts.with_damage()
+    )
 
 
 def is_lost(runs: Sequence[Facts]) -> Column:
@@ -87,6 +96,7 @@ def is_lost(runs: Sequence[Facts]) -> Column:
         & ~F.col("in_final_log_of_partition")
         & ~F.col("damaged")
         & ~F.col("compacted")
+        & ~was_deleted(deletions_by_run(runs))
         & runs_where(runs, lambda facts: _why_nothing_is_judged(facts) is None)
         & (~F.col("in_transaction") | F.coalesce("in_committed", F.lit(False)))
     )

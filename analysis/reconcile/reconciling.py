@@ -131,7 +131,8 @@ def _reconcile_runs(
 ) -> list[Reconciliation]:
     stage("summing up")
     tables = load(spark, runs)
-    sends, polls = kept.keep(send_blocks(tables)), kept.keep(poll_blocks(tables))
+    deletions = {number: run.deletions for number, run in enumerate(runs)}
+    sends, polls = kept.keep(send_blocks(tables, deletions)), kept.keep(poll_blocks(tables))
     facts = collect_facts(tables, sends, polls, runs)
     rows = sum(sum(run.rows.values()) for run in runs)
     partitions = partition_facts(spark, facts)

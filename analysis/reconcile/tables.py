@@ -16,6 +16,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from analysis.evidence.wholeness import Gap, gaps
+from analysis.reconcile.deletions import Deletion, deletions_of
 from analysis.reconcile.files import TableFile, check_files
 from analysis.reconcile.parts import in_one_part
 from analysis.remote.record import RemoteRecord
@@ -34,7 +35,7 @@ class RunFiles(msgspec.Struct, frozen=True, kw_only=True):
     """A run with checked files: its folder, its manifest, its tables' files.
 
     `remote`: the record that the folder is a copy of; Spark reads that instead. `gaps`: what it
-    lacks.
+    lacks. `deletions`: the records that its steps deleted on purpose.
     """
 
     record: Path
@@ -42,6 +43,7 @@ class RunFiles(msgspec.Struct, frozen=True, kw_only=True):
     files: dict[str, list[TableFile]]
     remote: RemoteRecord | None = None
     gaps: tuple[Gap, ...] = ()
+    deletions: tuple[Deletion, ...] = ()
 
     @property
     def rows(self) -> dict[str, int]:
@@ -64,7 +66,14 @@ def run_files(record: Path, manifest: Manifest, remote: RemoteRecord | None = No
     Raises `Problems` (a `UsageError`) with all that is wrong with them.
     """
     files = check_files(record, manifest)
-    return RunFiles(record=record, manifest=manifest, files=files, remote=remote, gaps=gaps(record, manifest))
+    return RunFiles(
+        record=record,
+        manifest=manifest,
+        files=files,
+        remote=remote,
+        gaps=gaps(record, manifest),
+        deletions=deletions_of(record, files["partitions"]),
+    )
 
 
 def has_unreadable_rows(run: RunFiles) -> bool:

@@ -13,6 +13,7 @@ of a record of an older leader epoch shows nothing. A value that stands in the f
 replaced only if the final read itself, whose rows come in order, had another value there later. Not
 vanished is
 - what is below the final log start,
+- what a step deleted on purpose after it was read (the module deletions),
 - what stands in the last leader's own log,
 - what is damaged (a null value came back),
 - what a read_committed final read hides: a value of a transaction that is not known to be
@@ -36,7 +37,8 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from analysis.reconcile import lost
-from analysis.reconcile.facts import Facts, runs_where
+from analysis.reconcile.deletions import was_deleted
+from analysis.reconcile.facts import Facts, deletions_by_run, runs_where
 from analysis.reconcile.items import item
 
 KIND = "vanished"
@@ -75,7 +77,8 @@ def items(runs: Sequence[Facts]) -> Column:
     also_lost = F.coalesce(lost.is_lost(runs), F.lit(False))
     in_doubt = F.coalesce("in_transaction", F.lit(False)) & ~F.coalesce("in_committed", F.lit(False))
     committed = ~F.coalesce("in_final_log_of_partition", F.lit(False)) & ~in_doubt
-    is_vanished = F.col("read_ns").isNotNull() & ~F.coalesce(below, F.lit(False)) & (replaced | gone)
+    deleted = was_deleted(deletions_by_run(runs), F.col("read_ns"))
+    is_vanished = F.col("read_ns").isNotNull() & ~F.coalesce(below, F.lit(False)) & ~deleted & (replaced | gone)
     return F.when(
         is_vanished,
         item(

@@ -6,6 +6,8 @@ supports them (3.3 to 4.x).
 
 from __future__ import annotations
 
+import time
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -13,6 +15,8 @@ from kafka.errors import for_code
 from kafka.protocol.admin import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
     DeleteTopicsRequest,
     DeleteTopicsResponse,
     ElectLeadersRequest,
@@ -25,10 +29,12 @@ from kafka.protocol.admin import (
 from kafka.protocol.api_message import ApiMessage
 
 import cluster.kafka_api.schemas
-from cluster.kafka_api.connection import BrokerConnection
+from cluster.kafka_api.connection import EARLIEST, LATEST, BrokerConnection, OffsetAnswer
+from ebbtide.record.log_start import LogStartMove
 
 _TOPIC, _BROKER = 2, 4
 _SET, _DELETE = 0, 1
+_HIGH_WATERMARK = -1
 _UPGRADE, _SAFE_DOWNGRADE = 1, 2
 
 
@@ -90,26 +96,40 @@ class DeleteTopic(msgspec.Struct, frozen=True, kw_only=True, tag="delete-topic")
     topic: str
 
 
+class DeleteRecords(msgspec.Struct, frozen=True, kw_only=True, tag="delete-records"):
+    """Delete the records of a partition below `before`; None: below the HW. Only the `leader` does it."""
+
+    topic: str
+    partition: int
+    before: int | None
+    leader: int
+
+
 class Unregister(msgspec.Struct, frozen=True, kw_only=True, tag="unregister"):
     """End the registration of a broker."""
 
     broker: int
 
 
-AdminRequest = Reassign | Elect | SetConfig | SetFeature | DeleteTopic | Unregister
+AdminRequest = Reassign | Elect | SetConfig | SetFeature | DeleteTopic | DeleteRecords | Unregister
 
 
 class AdminAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """Kafka's answer: the error's protocol name (`NONE` on success) and its message."""
+    """Kafka's answer: the error's protocol name (`NONE` on success) and its message.
+
+    `log_start`: how a request to delete records moved the leader's log start, where the leader said it.
+    """
 
     broker: str
     error: str
     message: str = ""
+    log_start: LogStartMove | None = None
 
 
 def ask(connection: BrokerConnection, request: AdminRequest, timeout_s: float) -> AdminAnswer:
     """Send the request to one broker. Raises `WireError` when no answer comes."""
     timeout_ms = round(timeout_s * 1000)
+    moved: LogStartMove | None = None
     match request:
         case Reassign():
             answers = _reassign(connection, request, timeout_ms)
@@ -122,13 +142,16 @@ def ask(connection: BrokerConnection, request: AdminRequest, timeout_s: float) -
         case DeleteTopic():
             wish = DeleteTopicsRequest(topic_names=[request.topic], timeout_ms=timeout_ms)
             answers = list(connection.ask(wish, DeleteTopicsResponse, 3).responses)
+        case DeleteRecords():
+            answers, moved = _delete_records(connection, request, timeout_ms)
         case Unregister():
             wish = UnregisterBrokerRequest(broker_id=request.broker)
             answers = [connection.ask(wish, UnregisterBrokerResponse, 0)]
     wrong = next((one for one in answers if one.error_code != 0), answers[0])
     # for_code has no protocol name for code 0.
     error = "NONE" if wrong.error_code == 0 else str(for_code(wrong.error_code).message)
-    return AdminAnswer(broker=connection.address, error=error, message=getattr(wrong, "error_message", None) or "")
+    message = getattr(wrong, "error_message", None) or ""
+    return AdminAnswer(broker=connection.address, error=error, message=message, log_start=moved)
 
 
 def _reassign(connection: BrokerConnection, request: Reassign, timeout_ms: int) -> list[Any]:
@@ -172,3 +195,34 @@ def _set_feature(connection: BrokerConnection, request: SetFeature, timeout_ms: 
     wish = UpdateFeaturesRequest(timeout_ms=timeout_ms, feature_updates=[update], validate_only=False)
     answer = connection.ask(wish, UpdateFeaturesResponse, 1)
     return [answer, *answer.results]
+
+
+def _delete_records(
+    connection: BrokerConnection, request: DeleteRecords, timeout_ms: int
+) -> tuple[list[Any], LogStartMove | None]:
+    """Return the answers, and how the log start moved as far as the leader says it under one epoch.
+
+    The broker answers once every live replica has moved its log start; an error may come after the leader moved.
+    """
+    kind = DeleteRecordsRequest.DeleteRecordsTopic
+    offset = _HIGH_WATERMARK if request.before is None else request.before
+    partition = kind.DeleteRecordsPartition(partition_index=request.partition, offset=offset)
+    wish = DeleteRecordsRequest(topics=[kind(name=request.topic, partitions=[partition])], timeout_ms=timeout_ms)
+    at = [(request.topic, request.partition)]
+    # Only the answer for the latest offset has the leader's epoch; that for the earliest has the record's.
+    before = [*connection.list_offsets(at, LATEST), *connection.list_offsets(at, EARLIEST)]
+    asked_ns = time.time_ns()
+    answer = connection.ask(wish, DeleteRecordsResponse, 1)
+    after = [*connection.list_offsets(at, LATEST), *connection.list_offsets(at, EARLIEST)]
+    moved = _log_start_move(before, after, asked_ns)
+    return [one for topic in answer.topics for one in topic.partitions], moved
+
+
+def _log_start_move(
+    before: Sequence[OffsetAnswer], after: Sequence[OffsetAnswer], asked_ns: int
+) -> LogStartMove | None:
+    epoch = before[0].leader_epoch
+    if any(one.error for one in (*before, *after)) or epoch is None or after[0].leader_epoch != epoch:
+        return None
+    old, new = before[1].offset, after[1].offset
+    return LogStartMove(old=old, new=new, leader_epoch=epoch, asked_ns=asked_ns, answered_ns=time.time_ns())

@@ -181,6 +181,12 @@ _STEPS = (
         "while the follower was in the ISR and the HW was where the Fetch had asked from",
         "KAFKA-18991",
     ),
+    Fact("deleted-records", "offsets by which steps moved log starts (DeleteRecords), as the leader said"),
+    Fact(
+        "deleted-records-that-came-back",
+        "such offsets that the final log has again",
+        needs=("deleted-records",),
+    ),
     Fact("requests-refused", "administrative steps that met the error which they expected"),
     Fact(
         "faults-while-recovering",

@@ -64,7 +64,7 @@ def _references(parts: Parts, part: StepPart, where: str, names: EarlierNames) -
 
 def _keys_of_any_kind(parts: Parts, part: StepPart, where: str) -> Iterator[UsageError]:
     """Check the rules of single keys, which hold whatever the kind of the step is."""
-    for key, low, high in (("deadline_s", 0.1, None), ("times", 1, 1_000), ("level", 0, None)):
+    for key, low, high in (("deadline_s", 0.1, None), ("times", 1, 1_000), ("level", 0, None), ("before", 1, None)):
         yield from limit_field(where, part, key, low, high)
     yield from validate_groups(part.elements("groups"), f"{where}.groups")
     yield from validate_replicas(part.elements("replicas"), f"{where}.replicas", parts.brokers)

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from analysis.judge.clauses.broker_checks import unclean_registrations
+from analysis.judge.coverage.deletion_facts import deletion_facts
 from analysis.judge.coverage.node_logs import clean_stop_facts, rejection_facts
 from analysis.judge.coverage.partition_facts import partition_facts, rare_facts
 from analysis.judge.coverage.wire_facts import wire_facts
@@ -84,6 +85,7 @@ def coverage(
     elif steps is not None:
         facts.update(clean_stop_facts(evidence, steps))
     rejections = rejection_facts(evidence.record, controllers)
+    facts.update(deletion_facts(evidence.record, steps))
     return dict(facts) | dict(rare_facts(evidence, steps)) | dict(rejections) | dict(workload_facts(evidence.record))
 
 

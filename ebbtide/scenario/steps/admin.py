@@ -108,6 +108,20 @@ class DeleteTopicStep(RequestStep, frozen=True, kw_only=True, tag="delete-topic"
     topic: str
 
 
+class DeleteRecordsStep(RequestStep, frozen=True, kw_only=True, tag="delete-records"):
+    """Deletes the oldest records of a partition."""
+
+    kind = _admin(
+        does="deletes the oldest records of a partition (DeleteRecords)",
+        note="moves the log start; fewer records than `before` in the log need `expect_error`",
+        unset=MappingProxyType({"before": "all records below the HW"}),
+        proof="the leader's log start before and after, asked for with ListOffsets",
+    )
+    shown = MappingProxyType({"before": "the first offset to keep"})
+    partition: PartitionName
+    before: int | None = None
+
+
 class UnregisterStep(RequestStep, frozen=True, kw_only=True, tag="unregister"):
     """Ends a broker's registration."""
 
@@ -120,4 +134,6 @@ class UnregisterStep(RequestStep, frozen=True, kw_only=True, tag="unregister"):
     target: Role
 
 
-AdminStep = ReassignStep | ElectStep | SetConfigStep | SetFeatureStep | DeleteTopicStep | UnregisterStep
+AdminStep = (
+    ReassignStep | ElectStep | SetConfigStep | SetFeatureStep | DeleteTopicStep | DeleteRecordsStep | UnregisterStep
+)

@@ -10,6 +10,7 @@ import pytest
 from cluster.kafka_api.admin_requests import (
     AdminAnswer,
     AdminRequest,
+    DeleteRecords,
     DeleteTopic,
     Elect,
     Reassign,
@@ -19,6 +20,7 @@ from cluster.kafka_api.admin_requests import (
 )
 from ebbtide.errors import HarnessError
 from ebbtide.kraft.image import MetadataImage
+from ebbtide.record.log_start import LogStartMove
 from faults import admin
 from faults.base import Effect
 from harness.runner.view import ClusterView
@@ -37,6 +39,7 @@ class Kafka:
         self._batches: list[bytes] = []
         self._offset = 0
         self.error: str | None = "NONE"
+        self.log_start: LogStartMove | None = None
         self.records: tuple[bytes, ...] = ()
         self.write(
             build.topic("t", "T"),
@@ -60,7 +63,7 @@ class Kafka:
             self.write(*self.records)
         if self.error is None:
             raise HarnessError("no broker answered", got="timed out")
-        return AdminAnswer(broker="10.99.0.1:9092", error=self.error)
+        return AdminAnswer(broker="10.99.0.1:9092", error=self.error, log_start=self.log_start)
 
 
 @pytest.fixture
@@ -105,6 +108,40 @@ def test_a_request_is_proven_by_its_own_record_and_by_no_other(
     effect = carry_out(kafka, request_)
     assert effect.effect_ns is not None, effect.why
     assert effect.proof["answer"] == "NONE"
+
+
+DELETION = DeleteRecords(topic="t", partition=0, before=10, leader=2)
+
+
+def moved(old: int, new: int) -> LogStartMove:
+    return LogStartMove(old=old, new=new, leader_epoch=0, asked_ns=1, answered_ns=2)
+
+
+def test_deleted_records_are_proven_by_the_leaders_log_start(kafka: Kafka) -> None:
+    kafka.log_start = moved(0, 10)
+    effect = carry_out(kafka, DELETION)
+    assert effect.effect_ns is not None, effect.why
+    assert effect.proof["log_start"] == {"old": 0, "new": 10, "leader_epoch": 0, "asked_ns": 1, "answered_ns": 2}
+
+
+@pytest.mark.parametrize(
+    ("move", "why"),
+    [(None, "did not say"), (moved(10, 10), "no record was deleted"), (moved(0, 9), "starts at 9, not at 10")],
+)
+def test_an_accepted_deletion_that_moved_no_log_start_proves_nothing(
+    kafka: Kafka, move: LogStartMove | None, why: str
+) -> None:
+    kafka.log_start = move
+    effect = carry_out(kafka, DELETION)
+    assert effect.effect_ns is None
+    assert why in str(effect.why)
+
+
+def test_a_deletion_that_kafka_answered_with_an_error_keeps_how_the_log_start_moved(kafka: Kafka) -> None:
+    kafka.error, kafka.log_start = "REQUEST_TIMED_OUT", moved(0, 10)
+    effect = carry_out(kafka, DELETION)
+    assert effect.effect_ns is None
+    assert effect.proof["log_start"]["new"] == 10
 
 
 def test_a_cancelled_reassignment_is_proven_where_one_was_under_way(kafka: Kafka) -> None:

@@ -1,0 +1,38 @@
+"""Counts the records that steps deleted on purpose, and those that came back.
+
+A broker writes its log starts to a file once a minute. Where every replica ends before that, the
+log begins again at an earlier offset, and what was deleted can be read again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from ebbtide.logs.segments import TopicPartition
+from ebbtide.record.log_start import log_start_moves
+from ebbtide.record.manifest import read_manifest
+from ebbtide.record.steps import StepEntry
+from ebbtide.scenario.steps.admin import DeleteTopicStep
+
+
+def deletion_facts(record: Path, steps: Sequence[StepEntry] | None) -> Mapping[str, int]:
+    """Count deleted offsets, and those of them that the final log has again.
+
+    Without a final read of each such partition, what came back is not known and left out. So it is for a topic that
+    a step deleted: the log of a topic made anew begins at 0.
+    """
+    if steps is None:
+        return {}
+    moves = list(log_start_moves(steps))
+    counts = {"deleted-records": sum(move.new - move.old for _, move in moves)}
+    highest: dict[TopicPartition, int] = {}
+    for at, move in moves:
+        highest[at] = max(move.new, highest.get(at, 0))
+    deleted = {step.parameters.get("topic") for step in steps if step.is_a(DeleteTopicStep)}
+    ends = read_manifest(record).final_offsets
+    if all(str(at) in ends and at.topic not in deleted for at in highest):
+        counts["deleted-records-that-came-back"] = sum(
+            max(0, log_start - ends[str(at)].log_start) for at, log_start in highest.items()
+        )
+    return counts
