@@ -10,9 +10,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from host_state import HostState
+from host_state import HostState, left_after
 from kafka import KafkaConsumer, KafkaProducer
-from live.commands import LOCAL, ebbtide
+from kafka.errors import KafkaError
+from live.commands import ebbtide
 
 from ebbtide.daemon.control import daemon_pid
 from ebbtide.errors import ExitCode
@@ -20,7 +21,7 @@ from ebbtide.waiting import wait_until
 
 pytestmark = [pytest.mark.live, pytest.mark.root]
 
-RECORDS = 200
+RECORDS = 1000
 
 
 def three_free_ports() -> int:
@@ -40,15 +41,16 @@ def name() -> str:
     return f"published-{os.getpid()}"
 
 
-@pytest.fixture
-def first_port(name: str, tmp_path: Path) -> Iterator[int]:
+@pytest.fixture(params=["local", pytest.param("docker", marks=pytest.mark.docker)])
+def first_port(name: str, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[int]:
+    """The first of the published ports of a cluster on each runtime."""
     before, port = HostState.now(), three_free_ports()
-    runs = ("--runs", tmp_path / "runs")
-    done = ebbtide("cluster", "up", "--kafka", "4.3.1", "--publish", str(port), "--name", name, *runs, *LOCAL)
+    where = ("--runs", tmp_path / "runs", "--runtime", request.param)
+    done = ebbtide("cluster", "up", "--kafka", "4.3.1", "--publish", str(port), "--name", name, *where)
     assert done.returncode == ExitCode.AS_PREDICTED, done.stdout + done.stderr
     yield port
     ebbtide("clean")
-    assert HostState.now().left_since(before, str(tmp_path)) == []
+    assert left_after(before, str(tmp_path)) == []
 
 
 def test_a_client_on_the_host_writes_and_reads_until_the_daemon_is_killed(first_port: int, name: str) -> None:
@@ -63,6 +65,11 @@ def test_a_client_on_the_host_writes_and_reads_until_the_daemon_is_killed(first_
     consumer = KafkaConsumer("t", bootstrap_servers=f"127.0.0.1:{first_port + 2}", auto_offset_reset="earliest")
     assert [next(consumer).value for _ in range(RECORDS)] == [b"%d" % number for number in range(RECORDS)]
     consumer.close()
+    # What cuts the clients off cuts a program on the host off too.
+    cut = ebbtide("fault", "isolate", "clients", "--cluster", name)
+    assert cut.returncode == ExitCode.AS_PREDICTED, cut.stdout + cut.stderr
+    with pytest.raises(KafkaError):
+        KafkaConsumer(bootstrap_servers=f"127.0.0.1:{first_port}", bootstrap_timeout_ms=3000).topics()
     os.kill(daemon_pid(name), signal.SIGKILL)
 
     def is_free() -> bool:
