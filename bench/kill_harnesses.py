@@ -27,8 +27,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import msgspec
 from host_state import HostState, left_after
 
+from cluster.host.ledger import LedgerOpened
 from ebbtide.locks import is_held
 from ebbtide.record.manifest import read_manifest, records_of
 from ebbtide.record.verdict import read_verdict
@@ -250,9 +252,9 @@ def _leftovers(place: Place, before: HostState, ledgers: frozenset[Path], marks:
     left = left_after(before, str(place.folder), "ebbtide-doctor", *runs)
     left += [f"temporary {one}" for one in (place.folder / "tmp").glob("ebbtide-*")]
     # A ledger that was there before is somebody else's. So is one whose lock is held; its run may hold write-back.
-    found = [one for one in _ledgers() if one not in ledgers]
     live = [one for one in _ledgers() if is_held(one)]
-    left += [f"ledger {one}" for one in found if one not in live]
+    found = [one for one in _ledgers() if one not in ledgers and one not in live]
+    left += [f"ledger {one}" for one in found if not is_of_another(one, place.folder)]
     if live:
         left = [one for one in left if not one.startswith("sysctl vm.dirty_")]
     try:
@@ -261,6 +263,19 @@ def _leftovers(place: Place, before: HostState, ledgers: frozenset[Path], marks:
         pids = [pid for mark in marks for pid in processes_with(mark)]
         left += [f"process {pid}: {_command_of(pid)}" for pid in pids]
     return left
+
+
+def is_of_another(ledger: Path, folder: Path) -> bool:
+    """Whether a ledger says that its run is none of this script's, whose runs lie in `folder`.
+
+    A doctor's ledger names the folder that it was called from. What cannot be read counts as this script's.
+    """
+    try:
+        opened = msgspec.json.decode(ledger.read_bytes().partition(b"\n")[0], type=LedgerOpened)
+    except (OSError, msgspec.DecodeError):
+        return False
+    run = Path(opened.folder)
+    return run != Path.cwd() and not run.is_relative_to(folder.absolute())
 
 
 def _command_of(pid: int) -> str:
