@@ -49,6 +49,10 @@ def rerun_with_privileges(request: PrivilegeRequest, argv: Sequence[str]) -> int
     if request.runtime != "docker":
         why_not = user_namespace.why_unavailable()
         if why_not is None:
+            for why in refusals:
+                # Without a daemon, nobody expects its help.
+                if not isinstance(why, helper_container.NoDaemon):
+                    _print_choice(f"not through the Docker daemon: {why.as_clause()}")
             _print_choice("in a user namespace of its own; it cannot mount volumes, so power is lost by truncate")
             user_namespace.rerun((*COMMAND, *argv))
         refusals.append(HarnessError("no user namespaces", got=why_not, next=user_namespace.remedy()))

@@ -52,6 +52,10 @@ class Unusable(HarnessError):
     """A helper container cannot be used here; the message says why."""
 
 
+class NoDaemon(Unusable):
+    """No Docker daemon answers this user."""
+
+
 class Order(msgspec.Struct, frozen=True, kw_only=True):
     """The order for `helper_inside`: the command, the user, and who asks.
 
@@ -177,7 +181,7 @@ def _open_root_daemon() -> Iterator[DockerClient]:
     try:
         client = connect()
     except DockerError as error:
-        raise Unusable(error.what, where=error.where, got=error.got, next=error.next) from None
+        raise NoDaemon(error.what, where=error.where, got=error.got, next=error.next) from None
     with contextlib.closing(client):
         facts = client.info()
         if facts.get("OperatingSystem") == "Docker Desktop":

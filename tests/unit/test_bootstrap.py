@@ -10,9 +10,10 @@ import pytest
 from checkout import ROOT
 
 _LOOK = """
+shopt -s extglob
 cd "$1"
 eval "$(sed '/^# Finished work/,$d; /^cd "/d' tools/bootstrap)"
-command() { case "$2" in "$absent") return 1;; *) return 0;; esac; }
+command() { case "$2" in $absent) return 1;; *) return 0;; esac; }
 id() { echo "$user"; }
 look_for_packages
 printf '%s\\n' "${missing[@]}"
@@ -29,9 +30,9 @@ announce_packages
 """
 
 
-def missing_packages(*, user: int, docker_host: str) -> list[str]:
-    """The packages that a host with everything but busybox lacks."""
-    environment = {**os.environ, "absent": "busybox", "user": str(user), "DOCKER_HOST": docker_host}
+def missing_packages(*, user: int, docker_host: str, absent: str = "busybox") -> list[str]:
+    """The packages that a host with everything but `absent` lacks."""
+    environment = {**os.environ, "absent": absent, "user": str(user), "DOCKER_HOST": docker_host}
     done = subprocess.run(
         ["bash", "-c", _LOOK, "bash", str(ROOT)], env=environment, capture_output=True, text=True, check=True
     )
@@ -47,6 +48,14 @@ def test_the_shell_of_images_comes_along_where_docker_is(user: int, docker_host:
     if not docker_host and Path("/var/run/docker.sock").is_socket():
         pytest.skip("a Docker daemon is here")
     assert missing_packages(user=user, docker_host=docker_host) == wanted
+
+
+def test_a_user_who_has_docker_and_lacks_a_package_is_asked_for_what_images_need_too() -> None:
+    """Else no helper container can be made, and power is lost by truncate."""
+    assert missing_packages(user=1000, docker_host="unix:///x", absent="@(busybox|nft)") == [
+        "nftables",
+        "busybox-static",
+    ]
 
 
 @pytest.mark.parametrize(

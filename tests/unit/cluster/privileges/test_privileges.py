@@ -21,7 +21,7 @@ from cluster import images
 from cluster.host.processes import identify
 from cluster.privileges import helper_container, helper_inside, user_namespace
 from cluster.privileges.choice import PrivilegeRequest, rerun_with_privileges
-from cluster.privileges.helper_container import Order, Unusable
+from cluster.privileges.helper_container import NoDaemon, Order, Unusable
 from ebbtide import privileges
 from ebbtide.command import COMMAND
 from ebbtide.errors import HarnessError
@@ -41,12 +41,14 @@ def host(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
     """Makes this process an ordinary user's on a host with or without a daemon and user namespaces."""
     tried: list[str] = []
 
-    def install(*, daemon: bool, namespaces: bool) -> list[str]:
+    def install(*, daemon: bool, namespaces: bool, refusal: Unusable | None = None) -> list[str]:
         @contextlib.contextmanager
         def open_helper(_note: object) -> Iterator[Any]:
             tried.append("helper container")
+            if refusal is not None:
+                raise refusal
             if not daemon:
-                raise Unusable(NO_DAEMON, next="sudo systemctl start docker")
+                raise NoDaemon(NO_DAEMON, next="sudo systemctl start docker")
             yield _Helper()
 
         def why_unavailable() -> str | None:
@@ -97,6 +99,22 @@ def test_without_a_daemon_the_command_goes_on_in_a_user_namespace(host: Callable
     host(daemon=False, namespaces=True)
     with pytest.raises(_CommandStarted):
         rerun_with_privileges(PrivilegeRequest(), ["run", "x"])
+
+
+def test_why_a_daemon_that_is_there_does_not_help_is_said(
+    host: Callable[..., list[str]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Else a user of the docker group wonders why power is lost by truncate."""
+    host(daemon=True, namespaces=True, refusal=Unusable("no image for a helper container", got="no jlink on this host"))
+    with pytest.raises(_CommandStarted):
+        rerun_with_privileges(PrivilegeRequest(), ["run", "x"])
+    said = capsys.readouterr().err.splitlines()
+    assert said[0] == "not root: not through the Docker daemon: no image for a helper container (no jlink on this host)"
+    assert said[1].startswith("not root: in a user namespace")
+    host(daemon=False, namespaces=True)
+    with pytest.raises(_CommandStarted):
+        rerun_with_privileges(PrivilegeRequest(), ["run", "x"])
+    assert len(capsys.readouterr().err.splitlines()) == 1
 
 
 @pytest.mark.parametrize(("runtime", "way"), [("local", "user namespace"), ("docker", "helper container")])
