@@ -1,0 +1,86 @@
+"""bench.two_harnesses says which runs of two nights should not have ended as they did, and what grew."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from bench.two_harnesses import Harness, Sample, findings_of, lines_of, sample_of, thirds
+from harness.nightly.job import Job, ReleaseTarget
+from harness.nightly.store import FinishedJob, JobEnd
+
+
+@pytest.fixture
+def harness(tmp_path: Path) -> Iterator[Harness]:
+    with psutil.Popen(["true"]) as process:
+        yield Harness(name="here", process=process, store=tmp_path / "store")
+
+
+def finished(ended: JobEnd, *why: str, known_bug: str | None = None) -> FinishedJob:
+    job = Job(scenario="healthy", target=ReleaseTarget(kafka="4.3.1"), runtime="local", number=1)
+    return FinishedJob(night="n", job=job, run_id=None, ended=ended, why=why, known_bug=known_bug)
+
+
+def samples_with(descriptors: list[int]) -> list[Sample]:
+    return [
+        Sample(night_mib=1, night_descriptors=n, all_mib=1, all_descriptors=n, processes=1, disk_mib=1)
+        for n in descriptors
+    ]
+
+
+@pytest.mark.parametrize(
+    ("job", "is_found"),
+    [
+        (finished("as-predicted"), False),
+        (finished("contradicted", "a committed record is lost"), True),
+        (finished("contradicted", "a committed record is lost", known_bug="KAFKA-1"), False),
+        (finished("inconclusive", "something outside of the run changed the kernel's write-back to ..."), False),
+        (finished("failed", "a node died"), True),
+    ],
+)
+def test_only_what_the_other_night_may_do_is_no_finding(harness: Harness, job: FinishedJob, is_found: bool) -> None:
+    assert bool(findings_of(harness, samples_with([20] * 9), [job])) is is_found
+
+
+def test_a_night_without_runs_is_a_finding(harness: Harness) -> None:
+    assert "no run ended" in findings_of(harness, [], [])[0]
+
+
+@pytest.mark.parametrize(
+    ("values", "medians"), [([7], (7, 7)), ([5, 5, 90, 5, 5, 6], (5, 5.5)), ([10, 11, 12, 40, 50, 60], (10.5, 55))]
+)
+def test_the_thirds_of_a_night_are_compared_by_their_medians(values: list[float], medians: tuple[float, float]) -> None:
+    assert thirds(values) == medians
+
+
+def test_the_reason_of_an_inconclusive_run_is_listed(harness: Harness) -> None:
+    assert (
+        "healthy on 4.3.1 (local): inconclusive: no proof"
+        in lines_of(harness, [], [finished("inconclusive", "no proof")])[1]
+    )
+
+
+def test_descriptors_that_grow_are_a_finding(harness: Harness) -> None:
+    found = findings_of(harness, samples_with([20, 20, 30, 30, 40, 40]), [finished("as-predicted")])
+    assert found == ["here: the night's descriptors grew by 20"]
+
+
+def test_a_live_night_is_sampled_with_what_it_started(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"x" * 100_000)
+    # A shell that waits for another process, and is called as a night is.
+    with psutil.Popen(["sh", "-c", "sleep 60 & wait", "sh", "nightly"]) as night:
+        here = Harness(name="here", process=night, store=tmp_path)
+        try:
+            sample = sample_of(here)
+            assert sample is not None
+            assert sample.night_descriptors >= 3
+            assert sample.all_mib >= sample.night_mib > 0
+            assert sample.disk_mib > 0.09
+        finally:
+            for one in reversed(here.processes()):
+                one.kill()
+    assert sample_of(here) is None
+    assert "2 samples" in "\n".join(lines_of(here, samples_with([1, 2]), []))
