@@ -74,6 +74,16 @@ def parse_version(text: str) -> Version:
     return version
 
 
+def next_release(version: str) -> str | None:
+    """Return the newest measured patch of the next minor release that has one; None if there is none."""
+    measured = [Version(one.version) for one in KNOWN if one.measured]
+    later = [one for one in measured if one.release[:2] > Version(version).release[:2]]
+    if not later:
+        return None
+    minor = min(one.release[:2] for one in later)
+    return str(max(one for one in later if one.release[:2] == minor))
+
+
 def nearest_release(version: str) -> str:
     """Return the known release nearest to `version` by major, minor and patch.
 

@@ -27,6 +27,7 @@ from ebbtide.scenario.steps.table import HEALED_BY, StepKind
 from harness.random.replication import healthy_replication
 from harness.random.requests import SPARE_TOPIC, TOPIC
 from harness.random.schedule import build_steps
+from harness.random.upgrades import upgrade_target
 from harness.random.world import World, healthy_world
 
 STEPS = 12
@@ -87,6 +88,8 @@ def world_of(setting: Scenario, without: Collection[StepKind] = ()) -> World:
     )
     return healthy_world(
         replication,
+        release=setting.kafka[0],
+        upgrade_to=upgrade_target(setting.kafka[0], setting.cluster.features),
         without=frozenset(without) | {kind for kind, healer in HEALED_BY.items() if healer in without},
     )
 

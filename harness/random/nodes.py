@@ -189,13 +189,13 @@ def _restart(world: World, step: RestartStep) -> float:
     return step.kind.lasts_s
 
 
-def _is_whole(world: World) -> bool:
+def is_whole(world: World) -> bool:
     """Whether every broker is unfenced and every ISR can be full soon."""
     return world.is_calm and not world.moving and all(_can_stop(world, one) for one in world.brokers)
 
 
 def _propose_rolling(world: World, random: Random) -> StepSpec | None:
-    if not _is_whole(world):
+    if not is_whole(world):
         return None
     modes: tuple[Literal["restart", "kill", "power-loss"], ...] = ("restart", "kill", "power-loss")
     mode = random.choice(modes)
@@ -205,7 +205,7 @@ def _propose_rolling(world: World, random: Random) -> StepSpec | None:
 
 def _fit_rolling(world: World, step: RollingStep) -> StepSpec | None:
     known = world.id_of(step.target) in world.brokers
-    return with_time_trigger(step).replace(deadline_s=60.0) if known and _is_whole(world) else None
+    return with_time_trigger(step).replace(deadline_s=60.0) if known and is_whole(world) else None
 
 
 NODE_KINDS: dict[StepKind, StepGenerator] = {

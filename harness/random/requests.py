@@ -13,6 +13,7 @@ from analysis.spec.partition import NO_LEADER, Election, UncleanElection
 from ebbtide.releases.feature_levels import ELR_VERSION
 from ebbtide.scenario.roles import ConfigResource, Role
 from ebbtide.scenario.steps.admin import (
+    DeleteRecordsStep,
     DeleteTopicStep,
     ElectStep,
     ReassignStep,
@@ -32,6 +33,8 @@ TOPIC = "t"
 SPARE_TOPIC = "spare"
 """A topic that no client uses, so that a step can delete it."""
 _DEADLINE_S = 5.0
+_BEFORE = 50
+"""An offset that each partition has when the first drawn step fires."""
 
 
 def _common_fields(random: Random) -> dict[str, Any]:
@@ -138,6 +141,25 @@ def _delete_topic(world: World, _step: DeleteTopicStep) -> float:
     return 2.0
 
 
+def _propose_delete_records(world: World, random: Random) -> StepSpec | None:
+    never_moved = [name for name in sorted(world.partitions) if _has_first_leader(world, PartitionName(name))]
+    if not never_moved:
+        return None
+    before = random.choice((None, _BEFORE))
+    return DeleteRecordsStep(
+        **_common_fields(random), partition=PartitionName(random.choice(never_moved)), before=before
+    )
+
+
+def _has_first_leader(world: World, partition: PartitionName) -> bool:
+    """Whether no other leader led before.
+
+    After an election nobody knows whether a deleted record still stood, so that the run would be inconclusive.
+    """
+    state = world.partitions.get(str(partition))
+    return state is not None and state.leader_epoch == 0 and world.is_calm
+
+
 def _propose_unregister(world: World, random: Random) -> StepSpec | None:
     down = _unregistrable_brokers(world)
     return UnregisterStep(**_common_fields(random), target=Role.of_broker(random.choice(down))) if down else None
@@ -203,6 +225,11 @@ REQUEST_KINDS: dict[StepKind, StepGenerator] = {
         propose=_propose_delete_topic,
         fit=_fit(lambda world, _step: world.spare_topic),
         apply=_delete_topic,
+    ),
+    "delete-records": StepGenerator(
+        propose=_propose_delete_records,
+        fit=_fit(lambda world, step: _has_first_leader(world, step.partition)),
+        apply=lambda _world, _step: 2.0,
     ),
     "unregister": StepGenerator(
         propose=_propose_unregister,

@@ -81,7 +81,8 @@ def _draw_step(world: World, random: Random) -> StepSpec | None:
 def _weight(world: World, kind: StepKind) -> float:
     since_s = world.outage_since_s
     long_broken = since_s is not None and world.used_s - since_s > _HEAL_EARLIER_S
-    return KINDS[kind].weight * (2.0 if kind in HEALERS and long_broken else 1.0)
+    hurry = (kind in HEALERS and long_broken) or (kind == "upgrade" and world.is_mixed)
+    return KINDS[kind].weight * (2.0 if hurry else 1.0)
 
 
 def _healing_steps(world: World) -> list[StepSpec]:

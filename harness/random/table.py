@@ -10,6 +10,7 @@ from harness.random.kind import StepGenerator
 from harness.random.links import LINK_KINDS
 from harness.random.nodes import NODE_KINDS
 from harness.random.requests import REQUEST_KINDS
+from harness.random.upgrades import UPGRADE
 from harness.random.volumes import VOLUME_KINDS
 from harness.random.waits import WAIT
 from harness.random.wires import RULE_KINDS
@@ -20,5 +21,6 @@ GENERATORS: dict[StepKind, StepGenerator] = {
     **LINK_KINDS,
     **RULE_KINDS,
     **REQUEST_KINDS,
+    "upgrade": UPGRADE,
     "wait": WAIT,
 }

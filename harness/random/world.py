@@ -51,6 +51,12 @@ class World:
     without: frozenset[str] = frozenset()
     """Kinds of step not to draw."""
     spare_topic: bool = True
+    release: str = ""
+    """The release that every node ran at first."""
+    upgrade_to: str | None = None
+    """The release that nodes may be moved to; None: there is none."""
+    upgraded: set[int] = field(default_factory=set)
+    """The nodes that run `upgrade_to`."""
     controller: Literal["up", "down", "paused"] = "up"
     controller_step: str | None = None
     """The step whose target is the controller that is down or paused."""
@@ -70,6 +76,11 @@ class World:
     def partitions(self) -> Mapping[str, Partition]:
         """The predicted state of each partition."""
         return self.replication.partitions
+
+    @property
+    def is_mixed(self) -> bool:
+        """Whether an upgrade has begun that not every node has made."""
+        return bool(self.upgraded) and not self.brokers.keys() <= self.upgraded
 
     @property
     def is_calm(self) -> bool:
@@ -136,7 +147,13 @@ class World:
         return not cut and (follower, "Fetch") not in self.rules
 
 
-def healthy_world(replication: Replication, *, without: frozenset[str] = frozenset()) -> World:
+def healthy_world(
+    replication: Replication,
+    *,
+    without: frozenset[str] = frozenset(),
+    release: str = "",
+    upgrade_to: str | None = None,
+) -> World:
     """Return the world of a healthy cluster."""
     brokers = {broker: Broker() for broker in sorted(replication.cluster.registered)}
-    return World(brokers=brokers, replication=replication, without=without)
+    return World(brokers=brokers, replication=replication, without=without, release=release, upgrade_to=upgrade_to)

@@ -5,8 +5,12 @@ The rules say what a step does to a node, and which triggers are certain to come
 
 from __future__ import annotations
 
+from packaging.version import Version
+
+from ebbtide.releases.feature_levels import levels_of
 from ebbtide.scenario.model import Scenario
 from ebbtide.scenario.roles import Role
+from ebbtide.scenario.steps.process import UpgradeStep
 from ebbtide.scenario.steps.step import StepSpec, target_of
 from ebbtide.scenario.steps.table import DISK_TROUBLES, HEALED_BY, NETWORK_FAULTS, TAKES_DOWN
 from ebbtide.scenario.triggers import AckedTrigger, AfterTrigger, BrokerTrigger
@@ -24,6 +28,8 @@ class Oracle:
     def __init__(self, scenario: Scenario) -> None:
         self.wrong: list[str] = []
         self.node = {f"broker({id})": SOUND for id in range(1, scenario.cluster.brokers + 1)}
+        self.formed_on, self.features = scenario.kafka[0], scenario.cluster.features
+        self.releases = dict.fromkeys((*self.node, "controllers"), self.formed_on)
         self.fault: dict[str, str] = {}
         self.controller: str | None = None
         self.links: set[str] = set()
@@ -82,6 +88,8 @@ class Oracle:
             found = [] if self.rules else ["nothing to release"]
             self.rules = 0
             return found
+        elif isinstance(step, UpgradeStep):
+            return self._upgrade(step)
         elif kind == "rolling":
             whole = self.in_ == set(self.node) and self._calm
             return [] if whole else ["not everything is whole"]
@@ -91,6 +99,25 @@ class Oracle:
             self.fenced.discard(str(target))
             return [] if self.node[str(target)] == DOWN else ["it may run"]
         return []
+
+    def _upgrade(self, step: UpgradeStep) -> list[str]:
+        """Controllers before brokers, never to the release that runs already, and only between whole states."""
+        found = [] if self.in_ == set(self.node) and self._calm else ["not everything is whole"]
+        names = list(self.node) if step.target is None else [str(step.target)]
+        if all(self.releases[name] == step.to for name in names):
+            found.append(f"it runs {step.to} already")
+        self.releases |= dict.fromkeys(names, step.to)
+        newest = max(map(Version, self.releases.values()))
+        if Version(self.releases["controllers"]) < newest:
+            found.append("a broker is newer than the controllers")
+        levels, formed = levels_of(step.to), levels_of(self.formed_on)
+        assert levels is not None
+        assert formed is not None
+        for feature, known in formed.items():
+            level = self.features.get(feature, known[-1])
+            if level and level not in levels.get(feature, ()):
+                found.append(f"{step.to} does not know {feature} = {level}")
+        return found
 
     def _node(self, step: StepSpec, target: str) -> list[str]:
         kind = step.step

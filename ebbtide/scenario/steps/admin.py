@@ -116,6 +116,7 @@ class DeleteRecordsStep(RequestStep, frozen=True, kw_only=True, tag="delete-reco
         note="moves the log start; fewer records than `before` in the log need `expect_error`",
         unset=MappingProxyType({"before": "all records below the HW"}),
         proof="the leader's log start before and after, asked for with ListOffsets",
+        weight=0.8,
     )
     shown = MappingProxyType({"before": "the first offset to keep"})
     partition: PartitionName

@@ -137,6 +137,7 @@ class UpgradeStep(MaybeTargetStep, frozen=True, kw_only=True, tag="upgrade"):
         needs_process=True,
         needs_awake=True,
         clean=True,
+        weight=4.0,
         lasts_s=12.0,
     )
     shown = MappingProxyType(

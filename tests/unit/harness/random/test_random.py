@@ -21,6 +21,7 @@ from ebbtide.releases.feature_levels import ELR_VERSION
 from ebbtide.releases.known_releases import KNOWN
 from ebbtide.scenario.model import Scenario
 from ebbtide.scenario.parse import parse
+from ebbtide.scenario.steps.process import UpgradeStep
 from ebbtide.scenario.steps.table import KINDS, StepKind
 from ebbtide.scenario.write import brief_text_of, text_of
 from harness.cli import random
@@ -31,6 +32,7 @@ from harness.random.mutation import mutate, rename_brokers
 from harness.random.replication import healthy_replication
 from harness.random.schedule import build_steps
 from harness.random.table import GENERATORS
+from harness.random.upgrades import upgrade_target
 from harness.random.world import healthy_world
 
 RELEASES = ("3.4.1", "3.9.1", "4.0.2", "4.3.1")
@@ -114,6 +116,38 @@ def test_the_elr_is_switched_only_where_the_release_can() -> None:
 
     assert count_switches("3.9.1") == 0
     assert count_switches("4.3.1") > 0
+
+
+def test_upgrades_are_drawn_only_where_a_later_release_is_known() -> None:
+    def targets(kafka: str) -> set[str]:
+        steps = [step for seed in range(600) for step in draw(seed, kafka=kafka).steps]
+        return {step.to for step in steps if isinstance(step, UpgradeStep)}
+
+    assert targets("3.9.1") == {"3.9.1", "4.0.2"}
+    assert targets("4.3.1") == {"4.3.1", "4.4.0"}
+    assert targets(KNOWN[-1].version) == set()
+
+
+@pytest.mark.parametrize(
+    ("kafka", "features", "target"),
+    [
+        ("3.9.1", {}, "4.0.2"),
+        ("3.9.1", {"metadata.version": 6}, None),
+        ("3.9.1", {"metadata.version": 7}, "4.0.2"),
+        (KNOWN[-1].version, {}, None),
+        ("9.9.9", {}, None),
+    ],
+)
+def test_an_upgrade_goes_to_the_next_release_that_knows_every_level(
+    kafka: str, features: dict[str, int], target: str | None
+) -> None:
+    assert upgrade_target(kafka, features) == target
+
+
+def test_records_are_deleted_only_before_the_first_election() -> None:
+    deleting = [one for seed in range(150) for one in draw(seed, kafka="4.3.1").steps if one.step == "delete-records"]
+    assert deleting
+    assert all(one.optional for one in deleting)
 
 
 def test_brokers_are_renamed_wherever_a_step_names_one() -> None:
