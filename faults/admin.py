@@ -10,12 +10,13 @@ refusal leaves no record.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol, get_args
 
 import msgspec
 
 from cluster.kafka_api.admin_requests import (
+    AddPartitions,
     AdminAnswer,
     AdminRequest,
     DeleteRecords,
@@ -29,8 +30,10 @@ from cluster.kafka_api.admin_requests import (
 from ebbtide.errors import HarnessError
 from ebbtide.kraft.image import MetadataImage
 from ebbtide.logs.segments import TopicPartition
+from ebbtide.record.rows import PartitionState
 from ebbtide.scenario.roles import Role
 from ebbtide.scenario.steps.admin import (
+    AddPartitionsStep,
     AdminStep,
     DeleteRecordsStep,
     DeleteTopicStep,
@@ -167,6 +170,7 @@ class _Before:
         row = None if at is None else image.partitions.get(at)
         self._leader_epoch = -1 if row is None else row.leader_epoch
         self._moving = row is not None and bool(row.adding or row.removing)
+        self._partitions = _partitions_of(image, request.topic) if isinstance(request, AddPartitions) else {}
         self._existed = isinstance(request, DeleteTopic) and any(one.topic == request.topic for one in image.partitions)
 
     def record(self, image: MetadataImage) -> dict[str, Any] | None:
@@ -184,6 +188,8 @@ class _Before:
             case DeleteTopic(topic=topic):
                 gone = self._existed and all(one.topic != topic for one in image.partitions)
                 return {"partitions": []} if gone else None
+            case AddPartitions(topic=topic, count=count):
+                return self._added(_partitions_of(image, topic), count)
             case DeleteRecords():
                 return None  # It leaves no record in the metadata log.
             case Unregister(broker=broker):
@@ -215,11 +221,25 @@ class _Before:
             "removing": list(row.removing),
         }
 
+    def _added(self, now: Mapping[int, PartitionState], count: int) -> dict[str, Any] | None:
+        added = {number: row for number, row in sorted(now.items()) if number not in self._partitions}
+        if not self._partitions or not added or len(now) != count:
+            return None
+        return {
+            "added": len(added),
+            "metadata_offset": max(row.metadata_offset for row in added.values()),
+            "replicas": {str(number): list(row.replicas) for number, row in added.items()},
+        }
+
     def _config(self, image: MetadataImage, resource: str, name: str, value: str | None) -> dict[str, Any] | None:
         row = image.config_rows.get((resource, name))
         if row is None or row.metadata_offset < self._since or row.value != value:
             return None
         return {"metadata_offset": row.metadata_offset, "value": row.value}
+
+
+def _partitions_of(image: MetadataImage, topic: str) -> Mapping[int, PartitionState]:
+    return {at.partition: row for at, row in image.partitions.items() if at.topic == topic}
 
 
 def describe_request(request: AdminRequest) -> str:
@@ -239,6 +259,8 @@ def describe_request(request: AdminRequest) -> str:
             return f"set {feature} to level {level}"
         case DeleteTopic(topic=topic):
             return f"delete the topic {topic}"
+        case AddPartitions(topic=topic, count=count):
+            return f"give the topic {topic} {count} partitions"
         case DeleteRecords(topic=topic, partition=partition, before=before):
             return f"delete the records of {topic}-{partition} below {'the HW' if before is None else before}"
         case Unregister(broker=broker):
@@ -268,6 +290,8 @@ def request_of(step: StepSpec, view: View) -> tuple[AdminRequest, tuple[int, ...
             return SetFeature(feature=feature, level=level, downgrade=downgrade), ()
         case DeleteTopicStep(topic=topic):
             return DeleteTopic(topic=topic), ()
+        case AddPartitionsStep(topic=topic, count=count):
+            return AddPartitions(topic=topic, count=count), ()
         case DeleteRecordsStep(partition=partition, before=before):
             topic, number = partition.at
             leader = view.resolve_one(Role(f"leader({partition})"))

@@ -36,6 +36,7 @@ class ProducerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """The configuration of one producer process.
 
     - `partitions` are served in turn, or by the hash of the `keys`; `sequence` counts up in each partition.
+      `first_partitions` of them exist at first, None: all; the others may come later.
     - Without `count` and `rate_per_s` it sends at full speed until it is stopped.
     - `max_outstanding` bounds the records that are handed over and not yet answered: kafka-python 3 has no buffer
       limit of its own.
@@ -51,6 +52,7 @@ class ProducerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     id: int
     topic: str
     partitions: int = 1
+    first_partitions: int | None = None
     acks: int = -1
     idempotent: bool = False
     count: int | None = None
@@ -72,6 +74,11 @@ class ProducerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     start_timeout_s: float = 30.0
     stop_timeout_s: float = 5.0
     flush_interval_ms: int = 50
+
+    @property
+    def partitions_at_start(self) -> int:
+        """How many partitions the topic must have before the first record is sent."""
+        return self.partitions if self.first_partitions is None else self.first_partitions
 
 
 class ConsumerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

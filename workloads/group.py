@@ -77,6 +77,7 @@ class Workload:
     - `properties` are the nodes' properties in the scenario, to ask Kafka about.
     - `command_config` is the properties file with which the clients reach the brokers.
     - `tools` has the command of each Java producer, by its id.
+    - `grown` has how many partitions a topic may have in the end, where steps add some.
     """
 
     def __init__(
@@ -93,6 +94,7 @@ class Workload:
         properties: Iterable[ScenarioProperties] = (),
         tools: Mapping[int, ToolCommand] | None = None,
         command_config: str | None = None,
+        grown: Mapping[str, int] | None = None,
     ) -> None:
         _check_ids(producers, consumers)
         self._record = record.absolute()
@@ -112,7 +114,7 @@ class Workload:
         self._final = self._client(f"consumer-{FINAL_CONSUMER}", "final_read")
         self._topic_maker = self._client("topics", "topics")
         self._asked = 0
-        self._counts = {name: spec.partitions for name, spec in topics.items()}
+        self._counts = {name: spec.partitions for name, spec in topics.items()} | dict(grown or {})
         self._slots = {item: index for index, item in enumerate(partitions_of(self._counts))}
         self._brokers: dict[int, str] = {}
 
@@ -206,13 +208,9 @@ class Workload:
 
     def high_watermark(self, topic: str, partition: int) -> int | None:
         """Return the highest HW that any leader of the partition has served, or None."""
-        if self._sampler.status is None:
-            return None
-        return (
-            self._sampler.status.get(self._slots[topic, partition]) - 1
-            if self._has_high_watermark(topic, partition)
-            else None
-        )
+        slot, status = self._slots.get((topic, partition)), self._sampler.status
+        served = 0 if slot is None or status is None else status.get(slot)
+        return served - 1 if served > 0 else None
 
     def stop_producers(self, timeout_s: float = 10.0) -> list[ClientEnd]:
         """End the producers: they send no more, and wait for outstanding answers.
@@ -257,19 +255,22 @@ class Workload:
         client.start(config, self._start_client)
         return ReplicaQuestion(client, result)
 
-    def final_read(self, timeout_s: float = 30.0, *, deleted: Iterable[str] = ()) -> dict[str, FinalOffsets]:
-        """Read every partition from its start to its HW, as consumer `FINAL_CONSUMER`.
+    def final_read(
+        self, timeout_s: float = 30.0, *, topics: Mapping[str, int] | None = None
+    ) -> dict[str, FinalOffsets]:
+        """Read every partition of `topics` from its start to its HW, as consumer `FINAL_CONSUMER`.
 
-        Topics in `deleted` and Kafka's own are left out. Returns the ends by `topic-partition`. Raises `HarnessError`
-        that says why the read did not settle.
+        None: all topics that were created. Kafka's own are left out. Returns the ends by `topic-partition`. Raises
+        `HarnessError` that says why the read did not settle.
         """
+        created = {name: spec.partitions for name, spec in self._topics.items()}
         result = self._folder / "final.json"
         config = FinalReadConfig(
             endpoints=self._final.endpoints,
             journal=self._journal(self._final),
             run_id=self._run_id,
             bootstrap=self._bootstrap,
-            topics={name: count for name, count in self._counts.items() if name not in {OFFSETS_TOPIC, *deleted}},
+            topics={name: count for name, count in (topics or created).items() if name != OFFSETS_TOPIC},
             result=str(result),
             timeout_s=timeout_s,
         )
@@ -311,10 +312,6 @@ class Workload:
     def _journal(self, client: Client) -> str:
         return str(self._folder / f"{client.name}{JOURNAL_SUFFIX}")
 
-    def _has_high_watermark(self, topic: str, partition: int) -> bool:
-        status = self._sampler.status
-        return status is not None and status.get(self._slots[topic, partition]) > 0
-
     def _sampler_config(self) -> SamplerConfig:
         groups: dict[str, tuple[str, ...]] = {}
         for spec, _ in self._consumers.values():
@@ -337,7 +334,8 @@ class Workload:
             run_id=self._run_id,
             bootstrap=self._bootstrap,
             id=spec.id,
-            topics={name: self._counts[name] for name in spec.topics},
+            # Only a group learns of partitions that are added later.
+            topics={name: self._counts[name] if spec.group else self._topics[name].partitions for name in spec.topics},
             isolation=spec.isolation,
             group=spec.group,
             leave_every=spec.leave_every,
@@ -357,6 +355,7 @@ class Workload:
             id=spec.id,
             topic=spec.topic,
             partitions=self._counts[spec.topic],
+            first_partitions=self._topics[spec.topic].partitions,
             acks=ACKS[spec.acks],
             idempotent=spec.idempotent,
             count=spec.count,

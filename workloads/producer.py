@@ -47,6 +47,9 @@ from workloads.transactions import Transactions
 _TXN_PAUSE_S = 0.005
 """Between two checks of a transaction that is ending: half a dozen round trips of the clients' network."""
 
+_LOOK_S = 0.2
+"""Between two looks at the partitions that the client knows."""
+
 
 def connect(config: ProducerConfig, stop: Stop) -> KafkaProducer | None:
     """Return a producer whose topic has a leader for every partition.
@@ -69,11 +72,11 @@ def open_producer(config: ProducerConfig, bootstrap: Sequence[str]) -> KafkaProd
         **client_security(config.endpoints),
     )
     known = producer.partitions_for(config.topic)
-    if len(known) < config.partitions:
+    if len(known) < config.partitions_at_start:
         raise HarnessError(
             f"the topic {config.topic} has fewer partitions than the producer needs",
             got=str(len(known)),
-            allowed=f"at least {config.partitions}",
+            allowed=f"at least {config.partitions_at_start}",
         )
     return producer
 
@@ -81,14 +84,17 @@ def open_producer(config: ProducerConfig, bootstrap: Sequence[str]) -> KafkaProd
 class RecordSender(PacedSender):
     """Hands records to kafka-python, in turn to the partitions or keys.
 
-    `producer` may be replaced by another between two bursts.
+    `producer` may be replaced by another between two bursts. Partitions that a step adds are used as soon as the
+    client knows them; a key may then go to another partition, as with Kafka's default partitioner.
     """
 
     def __init__(self, config: ProducerConfig, producer: KafkaProducer | None, sends: Sends) -> None:
         super().__init__(config, sends)
         self.producer = producer
         self._sends = sends
-        self._send_order = send_order(config, sends.lanes)
+        self._open_lanes = config.partitions_at_start
+        self._send_order = send_order(config, sends.lanes[: self._open_lanes])
+        self._look_at_s = 0.0
         self._encode = encoder(config.run_id, config.id, config.payload_bytes)
 
     def send_burst(self, count: int) -> bool:
@@ -97,6 +103,7 @@ class RecordSender(PacedSender):
         The records after the refused one were not handed over.
         """
         assert self.producer is not None
+        self._open_new_lanes(self.producer)
         turns, topic = self._send_order, self._config.topic
         send, encode, clock = self.producer.send, self._encode, time.time_ns
         first = value_at(self._config.id, 0)
@@ -117,6 +124,17 @@ class RecordSender(PacedSender):
             if future._produce_future is not lane.batch:
                 self._sends.begin_run(lane, sequence, future)
         return True
+
+    def _open_new_lanes(self, producer: KafkaProducer) -> None:
+        """Use the partitions that the client has learnt of since the last look."""
+        now = time.monotonic()
+        if self._open_lanes == len(self._sends.lanes) or now < self._look_at_s:
+            return
+        self._look_at_s = now + _LOOK_S
+        known = min(len(producer.partitions_for(self._config.topic)), len(self._sends.lanes))
+        if known > self._open_lanes:
+            self._open_lanes = known
+            self._send_order = send_order(self._config, self._sends.lanes[:known])
 
 
 def run(config: ProducerConfig, status: StatusFile, stop: Stop) -> ClientState:

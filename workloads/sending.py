@@ -50,8 +50,8 @@ def await_leaders(config: ProducerConfig, stop: Stop) -> tuple[str, ...]:
             answering.append(address)
             led = max(led, sum(item.leader >= 0 for item in state.partitions.values()))
         if answering:
-            seen = f"{led} of {config.partitions} partitions have a leader"
-        return tuple(answering) if answering and led >= config.partitions else None
+            seen = f"{led} of {config.partitions_at_start} partitions have a leader"
+        return tuple(answering) if answering and led >= config.partitions_at_start else None
 
     bootstrap = wait_until(
         ready,

@@ -15,6 +15,8 @@ from kafka.errors import for_code
 from kafka.protocol.admin import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
     DeleteRecordsRequest,
     DeleteRecordsResponse,
     DeleteTopicsRequest,
@@ -96,6 +98,13 @@ class DeleteTopic(msgspec.Struct, frozen=True, kw_only=True, tag="delete-topic")
     topic: str
 
 
+class AddPartitions(msgspec.Struct, frozen=True, kw_only=True, tag="add-partitions"):
+    """Give a topic `count` partitions in all; the controller chooses the replicas of the new ones."""
+
+    topic: str
+    count: int
+
+
 class DeleteRecords(msgspec.Struct, frozen=True, kw_only=True, tag="delete-records"):
     """Delete the records of a partition below `before`; None: below the HW. Only the `leader` does it."""
 
@@ -111,7 +120,7 @@ class Unregister(msgspec.Struct, frozen=True, kw_only=True, tag="unregister"):
     broker: int
 
 
-AdminRequest = Reassign | Elect | SetConfig | SetFeature | DeleteTopic | DeleteRecords | Unregister
+AdminRequest = Reassign | Elect | SetConfig | SetFeature | DeleteTopic | AddPartitions | DeleteRecords | Unregister
 
 
 class AdminAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -142,6 +151,8 @@ def ask(connection: BrokerConnection, request: AdminRequest, timeout_s: float) -
         case DeleteTopic():
             wish = DeleteTopicsRequest(topic_names=[request.topic], timeout_ms=timeout_ms)
             answers = list(connection.ask(wish, DeleteTopicsResponse, 3).responses)
+        case AddPartitions():
+            answers = _add_partitions(connection, request, timeout_ms)
         case DeleteRecords():
             answers, moved = _delete_records(connection, request, timeout_ms)
         case Unregister():
@@ -195,6 +206,12 @@ def _set_feature(connection: BrokerConnection, request: SetFeature, timeout_ms: 
     wish = UpdateFeaturesRequest(timeout_ms=timeout_ms, feature_updates=[update], validate_only=False)
     answer = connection.ask(wish, UpdateFeaturesResponse, 1)
     return [answer, *answer.results]
+
+
+def _add_partitions(connection: BrokerConnection, request: AddPartitions, timeout_ms: int) -> list[Any]:
+    topic = CreatePartitionsRequest.CreatePartitionsTopic(name=request.topic, count=request.count, assignments=None)
+    wish = CreatePartitionsRequest(topics=[topic], timeout_ms=timeout_ms, validate_only=False)
+    return list(connection.ask(wish, CreatePartitionsResponse, 1).results)
 
 
 def _delete_records(

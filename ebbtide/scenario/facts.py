@@ -181,6 +181,7 @@ _STEPS = (
         "while the follower was in the ISR and the HW was where the Fetch had asked from",
         "KAFKA-18991",
     ),
+    Fact("partitions-added", "partitions that steps added to topics, with proof"),
     Fact("deleted-records", "offsets by which steps moved log starts (DeleteRecords), as the leader said"),
     Fact(
         "deleted-records-that-came-back",

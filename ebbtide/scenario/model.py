@@ -13,6 +13,7 @@ from typing import Literal, get_args
 import msgspec
 
 from ebbtide.scenario.client_libraries import DEFAULT_LIBRARY, ClientLibrary
+from ebbtide.scenario.steps.admin import AddPartitionsStep
 from ebbtide.scenario.steps.process import UpgradeStep
 from ebbtide.scenario.steps.step import StepSpec
 
@@ -233,6 +234,15 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     steps: tuple[StepSpec, ...] = ()
     predictions: tuple[Prediction, ...] = (PROTOCOL_ALONE,)
     settle_s: float = 60.0
+
+    @property
+    def grown_topics(self) -> dict[str, int]:
+        """The most partitions of each topic to which a step adds some."""
+        grown: dict[str, int] = {}
+        for step in self.steps:
+            if isinstance(step, AddPartitionsStep):
+                grown[step.topic] = max(step.count, grown.get(step.topic, 0))
+        return grown
 
     @property
     def other_releases(self) -> tuple[str, ...]:

@@ -29,6 +29,7 @@ from ebbtide.scenario.model import (
     UnavailabilityExpectation,
 )
 from ebbtide.scenario.plain_values import from_plain
+from ebbtide.scenario.steps.admin import AddPartitionsStep
 from ebbtide.scenario.steps.keys import keys_of
 from ebbtide.scenario.steps.step import BaseStep, StepSpec
 from ebbtide.scenario.steps.table import STEP_TYPES
@@ -156,6 +157,13 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
     def topic(self, name: str) -> TablePart | None:
         """The topic of this name, where there is one that was read."""
         return (self.topics or {}).get(name)
+
+    def partitions_of(self, name: str) -> int:
+        """How many partitions a topic has in the end, with those that steps add; 0 if that could not be read."""
+        spec = self.topic(name)
+        first = 0 if spec is None else cast(int, spec.get("partitions", 0))
+        counts = [step.get("count") for step in self.steps_of(AddPartitionsStep) if step.get("topic") == name]
+        return max([first, *(one for one in counts if one is not None)]) if first else 0
 
     def steps_of(self, kind: type[BaseStep]) -> Iterator[StepPart]:
         """The steps of this kind, and those that may be of it."""

@@ -77,7 +77,7 @@ def validate_partition(parts: Parts, partition: PartitionName, where: str) -> It
     if not parts.topics:
         return
     topic, number = partition.at
-    sizes = {name: 0 if spec is None else spec.get("partitions", 0) for name, spec in parts.topics.items()}
+    sizes = {name: parts.partitions_of(name) for name in parts.topics}
     if topic in sizes and sizes[topic] < 1:
         return
     if number >= sizes.get(topic, 0):

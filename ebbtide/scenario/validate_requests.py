@@ -6,11 +6,14 @@ from collections.abc import Iterator, Sequence
 from itertools import combinations
 
 from ebbtide.errors import UsageError
+from ebbtide.scenario.client_libraries import DEFAULT_LIBRARY
 from ebbtide.scenario.group_offsets import OFFSETS_TOPIC
 from ebbtide.scenario.parts import Parts
+from ebbtide.scenario.references import limit
 from ebbtide.scenario.roles import Role, overlap
 from ebbtide.suggestions import bracketed_suggestion
 
+_PARTITIONS_MAX = 100
 _NO_REPLICAS = ("controller", "controllers", "clients")
 _PUT_FIRST = ("longest-log", "last-known-elr")
 """Roles that an author puts before all replicas, to prefer them: each broker counts where it comes first."""
@@ -43,7 +46,27 @@ def validate_error_name(name: str, where: str) -> Iterator[UsageError]:
         yield UsageError("unknown error", where=where, got=repr(name), allowed=allowed)
 
 
-def validate_deleted_topic(parts: Parts, topic: str, where: str) -> Iterator[UsageError]:
+def validate_added_partitions(parts: Parts, where: str, *, topic: str, count: int) -> Iterator[UsageError]:
+    """Report a topic that has so many partitions already, and producers that would not write to new ones."""
+    spec = parts.topic(topic)
+    first = None if spec is None else spec.get("partitions")
+    if topic == OFFSETS_TOPIC:
+        yield UsageError(
+            "Kafka's own topic", where=f"{where}.topic", got=repr(topic), allowed="a topic of the scenario"
+        )
+    elif first is not None:
+        yield from limit(f"{where}.count", count, first + 1, _PARTITIONS_MAX, why=f"{topic} has {first} at first")
+    for one in parts.producers or ():
+        if one is not None and one.get("topic") == topic and one.get("client") not in (None, DEFAULT_LIBRARY):
+            yield UsageError(
+                "a producer that never writes to added partitions",
+                where=f"{where}.topic",
+                got=f"{topic}, to which producer {one.get('id')} writes with {one.get('client')}",
+                allowed=f"producers with client = {DEFAULT_LIBRARY!r}, or none",
+            )
+
+
+def validate_deleted_topic(parts: Parts, where: str, *, topic: str) -> Iterator[UsageError]:
     """A topic that clients use: what of its records is lost could not be judged."""
     read = {name for one in parts.consumers or () if one is not None for name in one.elements("topics")}
     written = {one.get("topic") for one in parts.producers or () if one is not None}

@@ -15,6 +15,7 @@ from ebbtide.scenario.references import (
     validate_topic_exists,
 )
 from ebbtide.scenario.roles import ConfigResource, Role
+from ebbtide.scenario.steps.admin import AddPartitionsStep, DeleteTopicStep
 from ebbtide.scenario.steps.disk import SlowDiskStep
 from ebbtide.scenario.steps.network import BetweenStep, IsolateStep
 from ebbtide.scenario.steps.step import BaseStep
@@ -28,7 +29,12 @@ from ebbtide.scenario.validate_faults import (
     validate_slowness,
 )
 from ebbtide.scenario.validate_features import validate_feature_name
-from ebbtide.scenario.validate_requests import validate_deleted_topic, validate_error_name, validate_replicas
+from ebbtide.scenario.validate_requests import (
+    validate_added_partitions,
+    validate_deleted_topic,
+    validate_error_name,
+    validate_replicas,
+)
 from ebbtide.scenario.validate_triggers import validate_api, validate_trigger
 from ebbtide.scenario.words import PartitionName
 
@@ -43,7 +49,7 @@ def validate_step(parts: Parts, part: StepPart, where: str, names: EarlierNames)
         yield from validate_either(part, part.type, where)
         if part.type.kind.only_brokers is not None:
             yield from part.check(_only_brokers, part.type.kind.only_brokers, where)
-        yield from _own_rules(part, part.type, where)
+        yield from _own_rules(parts, part, part.type, where)
 
 
 def _references(parts: Parts, part: StepPart, where: str, names: EarlierNames) -> Iterator[UsageError]:
@@ -79,13 +85,8 @@ def _each_value(where: str, value: object) -> Iterator[tuple[str, object]]:
         yield from _each_value(f"{where}[{at}]", one)
 
 
-def _validate_deletion(parts: Parts, topic: str, where: str) -> Iterator[UsageError]:
-    yield from validate_topic_exists(parts, topic, where)
-    yield from validate_deleted_topic(parts, topic, where)
-
-
 _TEXTS: Mapping[str, Callable[[Parts, str, str], Iterator[UsageError]]] = {
-    "topic": _validate_deletion,
+    "topic": validate_topic_exists,
     "feature": lambda _parts, name, where: validate_feature_name(name, where),
     "expect_error": lambda _parts, name, where: validate_error_name(name, where),
     "api": lambda _parts, name, where: validate_api(name, where),
@@ -98,10 +99,14 @@ def _only_brokers(what: str, where: str, *, target: Role | None) -> Iterator[Usa
         yield from validate_broker(target, f"{where}.target", what)
 
 
-def _own_rules(step: StepPart, kind: type[BaseStep], where: str) -> Iterator[UsageError]:
+def _own_rules(parts: Parts, step: StepPart, kind: type[BaseStep], where: str) -> Iterator[UsageError]:
     """Check the rules of single kinds."""
     if issubclass(kind, BetweenStep):
         yield from validate_sides(step, where)
+    elif issubclass(kind, DeleteTopicStep):
+        yield from step.check(validate_deleted_topic, parts, f"{where}.topic")
+    elif issubclass(kind, AddPartitionsStep):
+        yield from step.check(validate_added_partitions, parts, where)
     elif issubclass(kind, IsolateStep):
         yield from step.check(validate_isolation, where)
     elif issubclass(kind, SlowDiskStep):

@@ -13,6 +13,7 @@ from analysis.spec.partition import NO_LEADER, Election, UncleanElection
 from ebbtide.releases.feature_levels import ELR_VERSION
 from ebbtide.scenario.roles import ConfigResource, Role
 from ebbtide.scenario.steps.admin import (
+    AddPartitionsStep,
     DeleteRecordsStep,
     DeleteTopicStep,
     ElectStep,
@@ -141,6 +142,17 @@ def _delete_topic(world: World, _step: DeleteTopicStep) -> float:
     return 2.0
 
 
+def _propose_add_partitions(world: World, random: Random) -> StepSpec | None:
+    if world.grown:
+        return None
+    return AddPartitionsStep(**_common_fields(random), topic=TOPIC, count=len(world.partitions) + random.choice((1, 2)))
+
+
+def _add_partitions(world: World, _step: AddPartitionsStep) -> float:
+    world.grown = True
+    return 2.0
+
+
 def _propose_delete_records(world: World, random: Random) -> StepSpec | None:
     never_moved = [name for name in sorted(world.partitions) if _has_first_leader(world, PartitionName(name))]
     if not never_moved:
@@ -225,6 +237,11 @@ REQUEST_KINDS: dict[StepKind, StepGenerator] = {
         propose=_propose_delete_topic,
         fit=_fit(lambda world, _step: world.spare_topic),
         apply=_delete_topic,
+    ),
+    "add-partitions": StepGenerator(
+        propose=_propose_add_partitions,
+        fit=_fit(lambda world, step: not world.grown and step.count > len(world.partitions)),
+        apply=_add_partitions,
     ),
     "delete-records": StepGenerator(
         propose=_propose_delete_records,

@@ -51,6 +51,8 @@ class World:
     without: frozenset[str] = frozenset()
     """Kinds of step not to draw."""
     spare_topic: bool = True
+    grown: bool = False
+    """Whether a step gave the topic more partitions. No later step names these."""
     release: str = ""
     """The release that every node ran at first."""
     upgrade_to: str | None = None

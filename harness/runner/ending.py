@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections import Counter
 from collections.abc import Callable
 
 import msgspec
@@ -116,10 +117,14 @@ class Ending:
         return self._workload.are_producers_done()
 
     def _final_read(self) -> End:
+        partitions = Counter(at.topic for at in self._view.image.partitions)
+        topics = {
+            name: max(spec.partitions, partitions[name])
+            for name, spec in self._scenario.topics.items()
+            if name not in self._schedule.deleted_topics
+        }
         try:
-            return End(
-                final_offsets=self._workload.final_read(FINAL_READ_TIMEOUT_S, deleted=self._schedule.deleted_topics)
-            )
+            return End(final_offsets=self._workload.final_read(FINAL_READ_TIMEOUT_S, topics=topics))
         except HarnessError as error:
             self._display.note(f"no final read: {error}")
             return End(why_no_final_read=f"the final read failed: {error}")

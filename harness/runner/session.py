@@ -86,6 +86,7 @@ class Session:
             consumers=scenario.consumers,
             properties=given.asked,
             tools=tools,
+            grown=scenario.grown_topics,
         )
         self._schedule = Schedule(
             scenario.steps,

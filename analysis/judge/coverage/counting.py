@@ -17,6 +17,7 @@ from analysis.judge.coverage.workload_facts import workload_facts
 from analysis.judge.history.elections import all_elections
 from analysis.judge.history.evidence import Evidence
 from ebbtide.record.steps import StepEntry
+from ebbtide.scenario.steps.admin import AddPartitionsStep
 from ebbtide.scenario.steps.network import LimitBandwidthStep, PartitionStep
 from ebbtide.scenario.steps.table import KINDS
 
@@ -76,6 +77,7 @@ def coverage(
     facts["partitions-cut"] = sum(step.is_a(PartitionStep) for step in took_effect)
     facts["one-way-cuts"] = sum(_is_one_way(step) for step in took_effect)
     facts["links-limited"] = sum(step.is_a(LimitBandwidthStep) for step in took_effect)
+    facts["partitions-added"] = sum(_added_partitions(step) for step in took_effect)
     facts["requests-duplicated"] = sum(step.proof.get("answered_twice", 0) for step in took_effect)
     lost = [step.proof.get("lost_bytes") for step in took_effect]
     facts["lost-bytes"] = sum(one for one in lost if isinstance(one, int))
@@ -87,6 +89,12 @@ def coverage(
     rejections = rejection_facts(evidence.record, controllers)
     facts.update(deletion_facts(evidence.record, steps))
     return dict(facts) | dict(rare_facts(evidence, steps)) | dict(rejections) | dict(workload_facts(evidence.record))
+
+
+def _added_partitions(step: StepEntry) -> int:
+    record = step.proof.get("record")
+    added = record.get("added") if isinstance(record, dict) and step.is_a(AddPartitionsStep) else None
+    return added if isinstance(added, int) else 0
 
 
 def _is_one_way(step: StepEntry) -> bool:

@@ -46,7 +46,8 @@ def time_without_service(evidence: Evidence, manifest: Manifest, gaps: Sequence[
 def _partitions(evidence: Evidence, manifest: Manifest, sent: Iterable[TopicPartition]) -> list[TopicPartition]:
     """Return the partitions of the topics that the run made; a bare record names them by its tables."""
     named = {(topic, at) for topic, setup in manifest.topics.items() for at in range(setup.partitions)}
-    return sorted(named or {*evidence.timeline.partitions, *sent})
+    added = {one for one in evidence.timeline.partitions if one[0] in manifest.topics}
+    return sorted(named | added or {*evidence.timeline.partitions, *sent})
 
 
 def _outage(spells: Sequence[Spell], least_ns: int) -> Outage:

@@ -108,6 +108,21 @@ class DeleteTopicStep(RequestStep, frozen=True, kw_only=True, tag="delete-topic"
     topic: str
 
 
+class AddPartitionsStep(RequestStep, frozen=True, kw_only=True, tag="add-partitions"):
+    """Gives a topic more partitions."""
+
+    kind = _admin(
+        does="gives a topic more partitions (CreatePartitions); Kafka chooses their replicas",
+        note="producers of kafka-python write to the new partitions and groups read them; a consumer without a "
+        "group keeps the partitions that it had",
+        proof="newer partition records of all new partitions",
+        weight=0.3,
+    )
+    shown = MappingProxyType({"topic": "a topic's name", "count": "how many partitions it then has"})
+    topic: str
+    count: int
+
+
 class DeleteRecordsStep(RequestStep, frozen=True, kw_only=True, tag="delete-records"):
     """Deletes the oldest records of a partition."""
 
@@ -136,5 +151,12 @@ class UnregisterStep(RequestStep, frozen=True, kw_only=True, tag="unregister"):
 
 
 AdminStep = (
-    ReassignStep | ElectStep | SetConfigStep | SetFeatureStep | DeleteTopicStep | DeleteRecordsStep | UnregisterStep
+    ReassignStep
+    | ElectStep
+    | SetConfigStep
+    | SetFeatureStep
+    | DeleteTopicStep
+    | AddPartitionsStep
+    | DeleteRecordsStep
+    | UnregisterStep
 )

@@ -8,6 +8,7 @@ import evidence_builders as build
 import pytest
 
 from cluster.kafka_api.admin_requests import (
+    AddPartitions,
     AdminAnswer,
     AdminRequest,
     DeleteRecords,
@@ -108,6 +109,23 @@ def test_a_request_is_proven_by_its_own_record_and_by_no_other(
     effect = carry_out(kafka, request_)
     assert effect.effect_ns is not None, effect.why
     assert effect.proof["answer"] == "NONE"
+
+
+def test_added_partitions_are_proven_once_every_one_has_a_record(kafka: Kafka) -> None:
+    request = AddPartitions(topic="t", count=3)
+    kafka.records = (build.partition("T", 1, (1, 2, 3), 1),)
+    assert carry_out(kafka, request).effect_ns is None
+    kafka.records = (build.partition("T", 2, (2, 3, 1), 2),)
+    effect = carry_out(kafka, request)
+    assert effect.effect_ns is not None, effect.why
+    # Partition 1 was there when this request began.
+    assert effect.proof["record"]["added"] == 1
+    assert effect.proof["record"]["replicas"] == {"2": [2, 3, 1]}
+
+
+def test_a_topic_that_is_not_there_gets_no_partitions(kafka: Kafka) -> None:
+    kafka.records = (build.topic("u", "U"), build.partition("U", 0, (1, 2, 3), 1))
+    assert carry_out(kafka, AddPartitions(topic="u", count=1)).effect_ns is None
 
 
 DELETION = DeleteRecords(topic="t", partition=0, before=10, leader=2)

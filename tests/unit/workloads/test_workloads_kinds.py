@@ -114,6 +114,26 @@ def test_a_run_tells_what_each_client_runs_with(tmp_path: Path) -> None:
         assert expected in settings["consumer-2"]
 
 
+def test_only_a_group_and_a_producer_are_ready_for_partitions_that_a_step_adds(tmp_path: Path) -> None:
+    workload = Workload(
+        record=tmp_path,
+        run_id="r",
+        start_client=lambda *_, **__: pytest.fail("nothing is to be started"),
+        bootstrap=[],
+        topics={"t": TopicSpec(partitions=2)},
+        assignments={"t": [(1,), (2,)]},
+        producers=[ProducerSpec(id=1, topic="t", rate_per_s=1)],
+        consumers=[ConsumerSpec(id=1, topics=("t",)), ConsumerSpec(id=2, topics=("t",), group="g")],
+        grown={"t": 5},
+    )
+    ((spec, client),) = workload._producers.values()
+    config = workload._producer_config(spec, client, 1)
+    assert (config.partitions, config.partitions_at_start) == (5, 2)
+    configs = [workload._consumer_config(spec, client, 1) for spec, client in workload._consumers.values()]
+    assert [config.topics for config in configs] == [{"t": 2}, {"t": 5}]
+    assert workload.high_watermark("t", 9) is None
+
+
 def test_records_under_way_are_bounded_in_bytes_too(tmp_path: Path) -> None:
     big = ProducerSpec(id=1, topic="t", payload_bytes=PAYLOAD_BYTES_MAX, rate_per_s=1)
     workload = Workload(

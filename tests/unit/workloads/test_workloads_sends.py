@@ -23,6 +23,7 @@ from kafka.producer.sender import Sender
 from ebbtide.errors import HarnessError
 from ebbtide.journal.convert import JOURNAL_DIR, convert_journals
 from ebbtide.journal.file import JournalHeader, JournalWriter
+from workloads import producer
 from workloads.attempts import AttemptWatch
 from workloads.config import Endpoints, ProducerConfig
 from workloads.producer import RecordSender
@@ -47,6 +48,7 @@ class Client:
     def __init__(self) -> None:
         self.batches = [Batch()]
         self.refuse: Exception | None = None
+        self.known: set[int] = set()
         self._clock = 0.0
         self._sender = SimpleNamespace(_dispatch_error=lambda *_: None, _can_split=lambda *_: True)
 
@@ -56,6 +58,9 @@ class Client:
         batch = self.batches[-1]
         batch.size += 1
         return FutureRecordMetadata(batch.produce_future, batch.size - 1, 0, None, -1, 0, -1)
+
+    def partitions_for(self, _topic: str) -> set[int]:
+        return self.known
 
     def roll(self) -> None:
         """The next record begins a batch."""
@@ -290,3 +295,32 @@ def test_a_client_that_is_built_differently_is_refused(monkeypatch: pytest.Monke
     monkeypatch.setattr(Sender, "_dispatch_error", lambda self, batch: None)
     with pytest.raises(HarnessError, match="cannot be watched"):
         AttemptWatch(Client())
+
+
+def handed(account: Account) -> list[int]:
+    """How many records went to each partition."""
+    account.sends.flush()
+    return [lane.counts["handed"] for lane in account.sends.lanes]
+
+
+def test_a_producer_writes_to_added_partitions_once_its_client_knows_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(producer, "_LOOK_S", 0.0)
+    account = Account(tmp_path, partitions=3, first_partitions=1)
+    account.client.known = {0}
+    account.sending.send_burst(6)
+    assert handed(account) == [6, 0, 0]
+    account.client.known = {0, 1, 2}
+    account.sending.send_burst(6)
+    assert handed(account) == [8, 2, 2]
+
+
+def test_a_producer_never_writes_to_more_partitions_than_the_scenario_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(producer, "_LOOK_S", 0.0)
+    account = Account(tmp_path, partitions=2, first_partitions=1)
+    account.client.known = {0, 1, 2, 3}
+    account.sending.send_burst(4)
+    assert handed(account) == [2, 2]

@@ -27,6 +27,7 @@ SET_CONFIG = 'step = "set-config"\nconfig = "min.insync.replicas"\n'
         SET_CONFIG + 'resource = "cluster"\nvalue = ""',
         'step = "set-feature"\nfeature = "eligible.leader.replicas.version"\nlevel = 0',
         'step = "delete-topic"\ntopic = "u"',
+        'step = "add-partitions"\ntopic = "t"\ncount = 3',
         'step = "delete-records"\npartition = "t-0"\nbefore = 5',
         'step = "delete-records"\npartition = "t-0"',
         'step = "rolling"\nmode = "kill"',
@@ -44,6 +45,13 @@ SET_CONFIG = 'step = "set-config"\nconfig = "min.insync.replicas"\n'
 )
 def test_a_step_with_what_it_needs_is_accepted(step: str) -> None:
     assert problems(step) == {}
+
+
+def test_a_role_may_name_a_partition_that_a_step_adds() -> None:
+    added = 'step = "add-partitions"\ntopic = "t"\ncount = 3'
+    kill = 'step = "kill"\ntarget = "leader(t-2)"'
+    assert "unknown partition" in problems(kill)["steps[0].target"]
+    assert problems(added, kill) == {}
 
 
 @pytest.mark.parametrize(
@@ -70,6 +78,8 @@ def test_a_step_with_what_it_needs_is_accepted(step: str) -> None:
         ('step = "set-feature"\nfeature = "elr"\nlevel = 1', "feature", "unknown feature"),
         ('step = "set-feature"\nfeature = "group.version"\nlevel = -1', "level", "0 or more"),
         ('step = "delete-topic"\ntopic = "t"', "topic", "a topic that clients use"),
+        ('step = "add-partitions"\ntopic = "t"\ncount = 1', "count", "2 to 100 (t has 1 at first)"),
+        ('step = "add-partitions"\ntopic = "tt"\ncount = 2', "topic", "unknown topic"),
         ('step = "delete-records"\npartition = "t-0"\nbefore = 0', "before", "1 or more"),
         ('step = "delete-records"\npartition = "t-1"', "partition", "unknown partition"),
         ('step = "rolling"', "mode", "power-loss"),

@@ -22,11 +22,12 @@ from ebbtide.releases.known_releases import KNOWN
 from ebbtide.scenario.model import Scenario
 from ebbtide.scenario.parse import parse
 from ebbtide.scenario.steps.process import UpgradeStep
+from ebbtide.scenario.steps.step import StepSpec
 from ebbtide.scenario.steps.table import KINDS, StepKind
 from ebbtide.scenario.write import brief_text_of, text_of
 from harness.cli import random
 from harness.cli.main import main
-from harness.random.drawing import STEPS, draw
+from harness.random.drawing import STEPS, draw, with_steps
 from harness.random.guide import CORPUS, Guide, coverage_marks
 from harness.random.mutation import mutate, rename_brokers
 from harness.random.replication import healthy_replication
@@ -142,6 +143,18 @@ def test_an_upgrade_goes_to_the_next_release_that_knows_every_level(
     kafka: str, features: dict[str, int], target: str | None
 ) -> None:
     assert upgrade_target(kafka, features) == target
+
+
+def test_a_broker_is_not_upgraded_before_the_controllers() -> None:
+    broker = step_of("upgrade", target="broker(1)", to="4.4.0")
+    controllers = step_of("upgrade", target="controllers", to="4.4.0")
+
+    def upgraded(*slots: StepSpec) -> list[str]:
+        steps = with_steps(draw(1, kafka="4.3.1"), [*slots], Random(1)).steps
+        return [str(step.target) for step in steps if isinstance(step, UpgradeStep)]
+
+    assert upgraded(broker) == []
+    assert upgraded(broker, controllers, broker) == ["controllers", "broker(1)"]
 
 
 def test_records_are_deleted_only_before_the_first_election() -> None:

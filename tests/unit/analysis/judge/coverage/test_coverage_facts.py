@@ -153,3 +153,11 @@ def test_a_refusal_that_was_expected_and_came_counts(tmp_path: Path) -> None:
     assert made.steps is not None
     made.steps[-1].parameters["expect_error"] = "ELECTION_NOT_NEEDED"
     assert made.judge().coverage["requests-refused"] == 1
+
+
+@pytest.mark.parametrize(("proof", "count"), [({"record": {"added": 2}}, 2), ({"record": None}, 0), ({}, 0)])
+def test_added_partitions_are_counted_from_the_proof(tmp_path: Path, proof: dict[str, object], count: int) -> None:
+    made = story(tmp_path)
+    made.step(2, "add-partitions", **proof)
+    made.step(3, "add-partitions", proven=False, record={"added": 7})
+    assert made.judge().coverage["partitions-added"] == count

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from judge_records import Story, ns, whole_log
 
-from ebbtide.record.manifest import ProducerSetup
+from ebbtide.record.manifest import ProducerSetup, TopicSetup
 from ebbtide.record.outages import oldest_text, outage_text
 from ebbtide.record.tables import SENDS
 from ebbtide.record.verdict import Outage, Unavailability, Verdict, read_verdict, write_verdict
@@ -113,3 +113,12 @@ def test_a_verdict_of_before_is_still_read(story: Story) -> None:
     verdict = read_verdict(story.record)
     assert verdict is not None
     assert (outage_text(verdict, "no_leader"), oldest_text(verdict)) == ("?", "-")
+
+
+def test_a_partition_that_a_step_added_is_judged_like_the_others(story: Story) -> None:
+    story.change(topics={"t": TopicSetup(partitions=1, replication_factor=3, min_isr=2)})
+    story.state(11, partition=1)
+    story.state(12, partition=1, leader=-1)
+    story.state(13, partition=1, leader=1)
+    found = {one.partition: one.no_leader for one in story.judge().unavailable}
+    assert found[1] == Outage(longest_s=1, total_s=1, spells=1, from_ns=ns(12), to_ns=ns(13))
