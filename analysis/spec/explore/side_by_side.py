@@ -68,7 +68,11 @@ def search_side_by_side(
             theirs.close()
         return _Coordinator(machine, ends, accept, max_states, max_time_s).search()
     except (EOFError, ConnectionError) as error:
-        wait([one.sentinel for one in processes], timeout=_END_S)
+        ended = wait([one.sentinel for one in processes], timeout=_END_S)
+        for process in processes:
+            if process.sentinel in ended:
+                # A process that has closed its files may not have ended yet.
+                process.join(_END_S)
         codes = sorted({one.exitcode for one in processes if one.exitcode})
         if codes and codes != [-signal.SIGKILL]:
             raise HarnessError(
