@@ -35,6 +35,7 @@ from analysis.reconcile import (
     damaged,
     dirty_order,
     duplicate,
+    hanging_transaction,
     history,
     hw_regression,
     inconsistent_offset,
@@ -136,6 +137,11 @@ MUTANTS: tuple[Mutant, ...] = (
     (commits, '.where("asked_ns > first_ns")', ""),
     (commits, 'F.col("settled_ns") < F.col("asked_ns")', "F.lit(True)"),
     (commits, '(F.col("status") == "acked")', '(F.col("status") != "failed")'),
+    (hanging_transaction, "ends.last_stable < ends.high_watermark", "ends.last_stable <= ends.high_watermark"),
+    (hanging_transaction, " and facts.final_transactions.why_open() is None", ""),
+    (hanging_transaction, 'F.min("value")', 'F.max("value")'),
+    (hanging_transaction, 'F.col("consumer").alias("final_consumer")', 'F.lit(9999).alias("final_consumer")'),
+    (hanging_transaction, 'F.col("offset").alias("last_stable"),', '(F.col("offset") + 1).alias("last_stable"),'),
     (damaged, "value IS NULL", "value IS NULL AND NOT final"),
 )
 

@@ -13,6 +13,7 @@ import msgspec
 
 from cluster.runtime.verifiable_tools import ToolCommand
 from ebbtide.errors import UsageError
+from ebbtide.record.manifest import FinalOffsets, FinalTransactions
 from ebbtide.scenario.model import Isolation, NodeRole, OffsetReset
 
 FINAL_CONSUMER = 0
@@ -108,8 +109,8 @@ class ConsumerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 class FinalReadConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The configuration of the final read of every partition, from start to HW.
 
-    It runs after everything was healed. The offsets are written to `result` as JSON: `{"t-0": {"log_start": 0,
-    "high_watermark": 18}}`.
+    It runs after everything was healed. A `FinalRead` is written to `result` as JSON. With `transactional_ids` it
+    first waits up to `transactions_s` until no transaction is open, and it asks for the last stable offsets.
     """
 
     endpoints: Endpoints
@@ -118,8 +119,17 @@ class FinalReadConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     bootstrap: tuple[str, ...]
     topics: dict[str, int]
     result: str
+    transactional_ids: tuple[str, ...] = ()
+    transactions_s: float = 0.0
     timeout_s: float = 30.0
     request_timeout_ms: int = 5_000
+
+
+class FinalRead(msgspec.Struct, frozen=True, kw_only=True):
+    """What the final read found: the ends by `topic-partition`, and the transactions if it was asked for them."""
+
+    offsets: dict[str, FinalOffsets]
+    transactions: FinalTransactions | None = None
 
 
 class SamplerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

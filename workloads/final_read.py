@@ -5,7 +5,8 @@
 
 It runs after everything was healed. What it returns is the final log that the run is measured against, so that a
 partial read is refused. It asks for the offsets before and after the read. An attempt in which a leader changed or
-the HW went back is thrown away and repeated.
+the HW went back is thrown away and repeated. After transactions, it first waits until they have ended
+(`workloads.ended_transactions`).
 """
 
 from __future__ import annotations
@@ -24,8 +25,10 @@ from ebbtide.errors import UsageError
 from ebbtide.journal.file import JournalHeader, JournalWriter
 from ebbtide.journal.payload import value_of
 from ebbtide.record.files import write_atomically
+from ebbtide.record.manifest import FinalOffsets
 from ebbtide.waiting import wait_until
-from workloads.config import FINAL_CONSUMER, Endpoints, FinalReadConfig, read_config
+from workloads.config import FINAL_CONSUMER, Endpoints, FinalRead, FinalReadConfig, read_config
+from workloads.ended_transactions import await_ended_transactions, last_stable_offsets
 from workloads.process import Stop, run_client
 from workloads.reaching import connection_to
 from workloads.reading import ReadPartition, journal_poll, open_consumer, wait_for_brokers
@@ -37,11 +40,12 @@ _POLL_MS = 200
 
 
 class PartitionEnd(msgspec.Struct, frozen=True, kw_only=True):
-    """Log start, HW and leader epoch of one partition, as its leader answered."""
+    """Log start, HW, leader epoch and last stable offset of one partition, as its leader answered."""
 
     log_start: int
     high_watermark: int
     leader_epoch: int | None
+    last_stable: int | None = None
 
 
 class _UnsettledRead(Exception):
@@ -49,9 +53,9 @@ class _UnsettledRead(Exception):
 
 
 def ask_ends(
-    endpoints: Endpoints, bootstrap: Sequence[str], partitions: list[tuple[str, int]]
+    endpoints: Endpoints, bootstrap: Sequence[str], partitions: list[tuple[str, int]], *, stable: bool = False
 ) -> dict[tuple[str, int], PartitionEnd]:
-    """Return every partition's ends, from its leader.
+    """Return every partition's ends, from its leader; `stable`: with the last stable offset.
 
     Raises `_Unsettled` when a partition has no answer.
     """
@@ -62,6 +66,8 @@ def ask_ends(
             with connection_to(endpoints, address) as broker:
                 starts = {(item.topic, item.partition): item for item in broker.list_offsets(partitions, EARLIEST)}
                 latest = broker.list_offsets(partitions, LATEST)
+                # Asked after the HW, which it cannot exceed: what is below it then was below it all the time.
+                last_stable = last_stable_offsets(broker, partitions) if stable else {}
         except WireError as error:
             seen = str(error)
             continue
@@ -72,6 +78,7 @@ def ask_ends(
                     log_start=starts[key].offset,
                     high_watermark=answer.offset,
                     leader_epoch=answer.leader_epoch,
+                    last_stable=last_stable.get(key),
                 )
             else:
                 seen = f"{address} answers {key[0]}-{key[1]} with error {answer.error or starts[key].error}"
@@ -81,13 +88,14 @@ def ask_ends(
     return ends
 
 
-def read_once(config: FinalReadConfig, deadline: float) -> dict[str, dict[str, int]]:
+def read_once(config: FinalReadConfig, deadline: float) -> dict[str, FinalOffsets]:
     """Make one attempt: ask, read, ask again.
 
     Raises `_Unsettled`, `KafkaError`, `JournalError`.
     """
     partitions = partitions_of(config.topics)
-    ends = ask_ends(config.endpoints, config.bootstrap, partitions)
+    stable = bool(config.transactional_ids)
+    ends = ask_ends(config.endpoints, config.bootstrap, partitions, stable=stable)
     bootstrap = wait_for_brokers(config.endpoints, config.bootstrap, 5.0, lambda: False)
     header = JournalHeader(table="polls", id=FINAL_CONSUMER, topics=tuple(config.topics), isolation="read_uncommitted")
     # Opening the journal empties it: only the rows of the last attempt remain.
@@ -100,12 +108,14 @@ def read_once(config: FinalReadConfig, deadline: float) -> dict[str, dict[str, i
     finally:
         consumer.close()
         journal.close()
-    after = ask_ends(config.endpoints, config.bootstrap, partitions)
+    after = ask_ends(config.endpoints, config.bootstrap, partitions, stable=stable)
     for key, end in after.items():
         if end != ends[key]:
             raise _UnsettledRead(f"{key[0]}-{key[1]} moved during the read, from {ends[key]} to {end}")
     return {
-        f"{topic}-{partition}": {"log_start": end.log_start, "high_watermark": end.high_watermark}
+        f"{topic}-{partition}": FinalOffsets(
+            log_start=end.log_start, high_watermark=end.high_watermark, last_stable=end.last_stable
+        )
         for (topic, partition), end in after.items()
     }
 
@@ -155,13 +165,14 @@ def run(config: FinalReadConfig, _status: StatusFile, stop: Stop) -> ClientState
 
     Raises `WaitExpired` with the last attempt's reason, and `UsageError` when Kafka says that this user may not read.
     """
+    transactions = await_ended_transactions(config, stop) if config.transactional_ids else None
     deadline = time.monotonic() + config.timeout_s
     seen = "nothing"
 
-    def attempt() -> dict[str, dict[str, int]] | None:
+    def attempt() -> dict[str, FinalOffsets] | None:
         nonlocal seen
         if stop:
-            return {"": {}}
+            return {}
         try:
             return read_once(config, deadline)
         except AuthorizationError as error:
@@ -184,7 +195,7 @@ def run(config: FinalReadConfig, _status: StatusFile, stop: Stop) -> ClientState
     )
     if stop:
         return ClientState.STOPPED
-    write_atomically(Path(config.result), msgspec.json.encode(ends))
+    write_atomically(Path(config.result), msgspec.json.encode(FinalRead(offsets=ends, transactions=transactions)))
     return ClientState.DONE
 
 

@@ -21,19 +21,20 @@ import msgspec
 from cluster.kafka_api.admin_requests import AdminAnswer, AdminRequest, DeleteRecords, SetConfig
 from cluster.runtime.base import StartClient
 from cluster.runtime.verifiable_tools import ToolCommand
-from ebbtide.errors import HarnessError, UsageError
+from ebbtide.errors import HarnessError
 from ebbtide.journal.convert import JOURNAL_SUFFIX
-from ebbtide.journal.payload import PRODUCER_MAX
 from ebbtide.logs.segments import TopicPartition
 from ebbtide.record.files import JOURNAL_DIR, LOGS_DIR
-from ebbtide.record.manifest import ACKS, FinalOffsets
+from ebbtide.record.manifest import ACKS, FinalOffsets, FinalTransactions
 from ebbtide.scenario.group_offsets import OFFSETS_TOPIC, OFFSETS_TOPIC_CONFIG
 from ebbtide.scenario.model import ConsumerSpec, ProducerSpec, TopicSpec
 from workloads.admin import AdminConfig
 from workloads.client import Client, ClientEnd
+from workloads.client_ids import check_client_ids
 from workloads.config import (
     FINAL_CONSUMER,
     ConsumerConfig,
+    FinalRead,
     FinalReadConfig,
     NewTopic,
     ProducerConfig,
@@ -43,6 +44,7 @@ from workloads.config import (
     TopicsResult,
     UnknownProperty,
 )
+from workloads.ended_transactions import ENDING_S, transactional_id
 from workloads.library_settings import PRODUCER_MODULES, producer_line
 from workloads.replica_logs import ReplicaLogsConfig
 from workloads.replica_question import ReplicaQuestion
@@ -96,7 +98,7 @@ class Workload:
         command_config: str | None = None,
         grown: Mapping[str, int] | None = None,
     ) -> None:
-        _check_ids(producers, consumers)
+        check_client_ids(producers, consumers)
         self._record = record.absolute()
         self._command_config = command_config
         self._run_id = run_id
@@ -114,6 +116,7 @@ class Workload:
         self._final = self._client(f"consumer-{FINAL_CONSUMER}", "final_read")
         self._topic_maker = self._client("topics", "topics")
         self._asked = 0
+        self.final_transactions: FinalTransactions | None = None
         self._counts = {name: spec.partitions for name, spec in topics.items()} | dict(grown or {})
         self._slots = {item: index for index, item in enumerate(partitions_of(self._counts))}
         self._brokers: dict[int, str] = {}
@@ -260,10 +263,13 @@ class Workload:
     ) -> dict[str, FinalOffsets]:
         """Read every partition of `topics` from its start to its HW, as consumer `FINAL_CONSUMER`.
 
-        None: all topics that were created. Kafka's own are left out. Returns the ends by `topic-partition`. Raises
-        `HarnessError` that says why the read did not settle.
+        None: all topics that were created. Kafka's own are left out. Returns the ends by `topic-partition`;
+        `final_transactions` then says what is known of the transactions. Raises `HarnessError` that says why the read
+        did not settle.
         """
         created = {name: spec.partitions for name, spec in self._topics.items()}
+        transactional = [spec for spec, _ in self._producers.values() if spec.transactional]
+        transactions_s = ENDING_S if transactional else 0.0
         result = self._folder / "final.json"
         config = FinalReadConfig(
             endpoints=self._final.endpoints,
@@ -272,10 +278,14 @@ class Workload:
             bootstrap=self._bootstrap,
             topics={name: count for name, count in (topics or created).items() if name != OFFSETS_TOPIC},
             result=str(result),
+            transactional_ids=tuple(transactional_id(spec) for spec in transactional),
+            transactions_s=transactions_s,
             timeout_s=timeout_s,
         )
-        self._final.run_to_end(config, self._start_client, timeout_s)
-        return msgspec.json.decode(result.read_bytes(), type=dict[str, FinalOffsets])
+        self._final.run_to_end(config, self._start_client, timeout_s + transactions_s)
+        found = msgspec.json.decode(result.read_bytes(), type=FinalRead)
+        self.final_transactions = found.transactions
+        return found.offsets
 
     def stop(self, timeout_s: float = 10.0) -> list[ClientEnd]:
         """End the clients that run; returns how every client ended."""
@@ -366,7 +376,7 @@ class Workload:
             java=self._tools.get(spec.id),
             compression=None if spec.compression == "none" else spec.compression,
             keys=spec.keys,
-            transactional_id=f"ebbtide-{spec.id}" if spec.transactional else None,
+            transactional_id=transactional_id(spec) if spec.transactional else None,
             txn_records=spec.txn_records or 0,
             abort_every=spec.abort_every,
             fence_every=spec.fence_every,
@@ -380,19 +390,3 @@ def _end(clients: Sequence[Client], timeout_s: float) -> list[ClientEnd]:
         client.request_stop()
     deadline = time.monotonic() + timeout_s
     return [client.join(deadline) for client in clients]
-
-
-def _check_ids(producers: Sequence[ProducerSpec], consumers: Sequence[ConsumerSpec]) -> None:
-    """Raise `UsageError` for client ids that a record could not distinguish."""
-    for kind, ids, highest in (
-        ("producer", [spec.id for spec in producers], PRODUCER_MAX),
-        ("consumer", [spec.id for spec in consumers], 2**31 - 1),
-    ):
-        for id_ in ids:
-            if not 1 <= id_ <= highest or ids.count(id_) > 1:
-                raise UsageError(
-                    f"{kind} id {id_} cannot be used",
-                    got="an id twice" if ids.count(id_) > 1 else str(id_),
-                    allowed=f"different ids from 1 to {highest}",
-                    next=f"give every {kind} of the scenario an id of its own",
-                )

@@ -28,9 +28,10 @@ from analysis.judge.causes.lost_commits import attributed_commits
 from analysis.judge.causes.vanished import READ, attributed_vanishings
 from analysis.judge.clauses.api_check import compare_answers
 from analysis.judge.clauses.hw_check import LeaderContact
-from analysis.judge.clauses.invariants import COMMITS, WITNESS, Case, CheckedClause, check_all
+from analysis.judge.clauses.invariants import COMMITS, HANGING, WITNESS, Case, CheckedClause, check_all
 from analysis.judge.clauses.outcome_checks import AttributedAnomaly
 from analysis.judge.clauses.trace_check import seen_actions, trace_of
+from analysis.judge.clauses.transaction_checks import why_unverified
 from analysis.judge.coverage.client_facts import client_facts
 from analysis.judge.coverage.counting import coverage
 from analysis.judge.coverage.workload_facts import count_acks_0_sends
@@ -165,6 +166,8 @@ def verdict_of(record: Path, manifest: Manifest, reconciliation: Reconciliation)
         checked += check_all(case, [WITNESS])
     if table_files(record, "commits"):
         checked += check_all(case, [COMMITS])
+    if any(producer.transactional for producer in manifest.producers.values()):
+        checked += without_unproven_violations(check_all(case, [HANGING]), manifest)
     kinds = counts_by_kind(reconciliation.anomalies)
     facts = _facts(case, checked, kinds, manifest.topic_ids)
     unavailable = time_without_service(case.evidence, manifest, case.gaps)
@@ -242,6 +245,10 @@ def _case(
         gaps=reconciliation.gaps,
         duplicates=reconciliation.duplicates,
         aborted_reads=reconciliation.aborted_reads,
+        hanging=reconciliation.hanging,
+        why_unverified=why_unverified(
+            manifest, scenario.cluster.broker_properties if scenario is not None else {}, steps or []
+        ),
         commits=known(attributed_commits(evidence, reconciliation)),
         acked_commits=reconciliation.acked_commits,
         unchecked_commits=reconciliation.unchecked_commits,
@@ -290,6 +297,8 @@ def _facts(
     facts |= client_facts(case.record, case.evidence, contact)
     if "vanished" not in case.unknown_kinds:
         facts["records-read-then-gone"] = kinds.get("vanished", 0)
+    if "hanging-transaction" not in case.unknown_kinds:
+        facts["hanging-transactions"] = kinds.get("hanging-transaction", 0)
     if API_AGREES not in threw and (compared := case.answers()) is not None:
         facts |= compared.facts
     return facts

@@ -105,6 +105,7 @@ def facts_of(number: int, run: RunFiles, found: dict[str, list[Any]]) -> Facts:
         missing=run.missing,
         final_consumer=manifest.final_consumer,
         final_offsets=manifest.final_offsets,
+        final_transactions=manifest.final_transactions,
         complete=manifest.status == "complete",
         idempotent=tuple(int(name) for name, producer in manifest.producers.items() if producer.idempotent),
         transactional=any(producer.transactional for producer in manifest.producers.values()),

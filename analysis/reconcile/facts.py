@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from analysis.evidence.wholeness import OF_LOSSES, Gap
 from analysis.reconcile.deletions import Deletion
 from ebbtide.logs.segments import TopicPartition
-from ebbtide.record.manifest import FinalOffsets
+from ebbtide.record.manifest import FinalOffsets, FinalTransactions
 from ebbtide.record.verdict import Counts
 
 _LISTED_MAX = 5
@@ -163,6 +163,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     compacted: list[CompactedFacts] = []
     final_consumer: int | None
     final_offsets: dict[str, FinalOffsets]
+    final_transactions: FinalTransactions | None = None
     complete: bool
     idempotent: tuple[int, ...]
     transactional: bool

@@ -87,8 +87,9 @@ def check_manifest(record: Path, manifest: Manifest) -> list[EbbtideError]:
             TopicPartition.parse(name)
         except ValueError:
             problems.append(UsageError("not a partition", where=where, got=_short(name), allowed="topic-partition"))
-        if not (0 <= ends.log_start < 2**63 and 0 <= ends.high_watermark < 2**63):
-            got = f"{name}: log_start {ends.log_start}, high_watermark {ends.high_watermark}"
+        stable = 0 if ends.last_stable is None else ends.last_stable
+        if not all(0 <= offset < 2**63 for offset in (ends.log_start, ends.high_watermark, stable)):
+            got = f"{name}: log_start {ends.log_start}, high_watermark {ends.high_watermark}, last_stable {stable}"
             allowed = "0 to 2^63 - 1"
             problems.append(UsageError("not valid offsets", where=where, got=got, allowed=allowed))
     final = manifest.final_consumer

@@ -107,6 +107,18 @@ class AbortedReads(msgspec.Struct, frozen=True, kw_only=True):
     first: dict[str, Any]
 
 
+class HangingTransaction(msgspec.Struct, frozen=True, kw_only=True):
+    """The open transaction at the LSO of one partition, which no coordinator will end.
+
+    `first` is the item as anomalies/ has it.
+    """
+
+    topic: str
+    partition: int
+    count: int
+    first: dict[str, Any]
+
+
 class CommitItem(msgspec.Struct, frozen=True, kw_only=True):
     """One item of a kind of lost commits, as anomalies/ has it.
 
@@ -149,7 +161,7 @@ class Reconciliation(msgspec.Struct, frozen=True, kw_only=True):
 
     `unknown` says, per kind, why it could not be judged, or not everywhere: what was found of it is
     certain, what was not found proves nothing. `anomalies` have examples, which are only shown.
-    `lost`, `regressions`, `vanished`, `duplicates`, `aborted_reads` and `commits` stand for every item.
+    `lost`, `regressions`, `vanished`, `duplicates`, `aborted_reads`, `hanging` and `commits` stand for every item.
     `gaps`: the parts of the record that are not as the run left them. `acked_commits`: rows of commits
     that were acked. `unchecked_commits` says why it is not known that each group got back its newest one.
     """
@@ -163,6 +175,7 @@ class Reconciliation(msgspec.Struct, frozen=True, kw_only=True):
     gaps: tuple[Gap, ...] = ()
     duplicates: list[Duplicates] = []
     aborted_reads: list[AbortedReads] = []
+    hanging: list[HangingTransaction] = []
     commits: list[LostCommits] = []
     acked_commits: int = 0
     unchecked_commits: str | None = None

@@ -24,6 +24,7 @@ from analysis.reconcile import (
     damaged,
     dirty_order,
     duplicate,
+    hanging_transaction,
     hw_regression,
     inconsistent_offset,
     lost,
@@ -67,6 +68,7 @@ KINDS = (
     damaged,
     commit_lost,
     commit_back,
+    hanging_transaction,
 )
 
 
@@ -139,6 +141,7 @@ def _reconcile_runs(
     blocks = compare_blocks(sends, polls, partitions, facts)
     seen = readable_blocks(blocks, tables, facts) if blocks is not None else None
     inverted = dirty_order.inversions(tables)
+    hanging = hanging_transaction.items(spark, tables, runs=facts)
     possible, narrowed = ruling_out.EVERYTHING, None
     if is_small(rows):
         possible = ruling_out.possible_kinds(spark, tables, blocks, inverted, facts)
@@ -154,7 +157,7 @@ def _reconcile_runs(
         sessions = session_ranges(polls, seen, tables.polls)
     stage("comparing records")
     with contextlib.nullcontext() if narrowed is None else plans_for(spark, narrowed.rows):
-        found = [unseen.items(seen, sessions), poll_skip.items(tables, facts, seen)]
+        found = [hanging, unseen.items(seen, sessions), poll_skip.items(tables, facts, seen)]
         found += _items(spark, tables, inverted, partitions, facts, possible)
         summaries = [AnomalySummary() for _ in runs]
         items = None
@@ -175,6 +178,7 @@ def _reconcile_runs(
             gaps=one.gaps,
             duplicates=summary.duplicates,
             aborted_reads=summary.aborted_reads,
+            hanging=summary.hanging,
             commits=summary.commits,
             acked_commits=sum(each.rows for each in one.commits if each.status == "acked"),
             unchecked_commits=why_unchecked(one),

@@ -14,18 +14,27 @@ from analysis.reconcile import (
     commit_back,
     commit_lost,
     duplicate,
+    hanging_transaction,
     hw_regression,
     lost,
     replica_divergence,
     vanished,
 )
-from analysis.reconcile.model import AbortedReads, Duplicates, HwRegression, LostCommits, LostRange, VanishedRange
+from analysis.reconcile.model import (
+    AbortedReads,
+    Duplicates,
+    HangingTransaction,
+    HwRegression,
+    LostCommits,
+    LostRange,
+    VanishedRange,
+)
 from ebbtide.record.verdict import AnomalyCount
 
 EXAMPLES_MAX = 20
 """How many items of a kind and partition are shown; nothing is decided from them."""
 
-_G = TypeVar("_G", Duplicates, AbortedReads)
+_G = TypeVar("_G", Duplicates, AbortedReads, HangingTransaction)
 
 _PARTITION = ["run", "topic", "partition"]
 _KIND = ["kind", "topic", "partition"]
@@ -48,6 +57,7 @@ class AnomalySummary(msgspec.Struct, frozen=True, kw_only=True):
     vanished: list[VanishedRange] = []
     duplicates: list[Duplicates] = []
     aborted_reads: list[AbortedReads] = []
+    hanging: list[HangingTransaction] = []
     commits: list[LostCommits] = []
 
 
@@ -75,6 +85,7 @@ _SECTIONS: dict[str, type[msgspec.Struct]] = {
     "vanished": VanishedRange,
     "duplicate": Duplicates,
     "aborted": AbortedReads,
+    "hanging": HangingTransaction,
     "commits": LostCommits,
 }
 _VANISHED = (vanished.KIND, replica_divergence.KIND)
@@ -105,6 +116,8 @@ def summarize(items: DataFrame, runs: int) -> list[AnomalySummary]:
         sections["duplicate"] = _with_first(items, duplicate.KIND, "idempotent", "twice_in_final_log", "unreadable")
     if aborted_read.KIND in kinds:
         sections["aborted"] = _with_first(items, aborted_read.KIND)
+    if hanging_transaction.KIND in kinds:
+        sections["hanging"] = _with_first(items, hanging_transaction.KIND)
     if not kinds.isdisjoint(_COMMITS):
         sections["commits"] = _lost_commits(items)
     union = reduce(
@@ -127,6 +140,7 @@ def summarize(items: DataFrame, runs: int) -> list[AnomalySummary]:
             vanished=sorted(one["vanished"], key=lambda one: (one.topic, one.partition, one.first_offset, one.kind)),
             duplicates=sorted(map(_as_shown, one["duplicate"]), key=_place),
             aborted_reads=sorted(map(_as_shown, one["aborted"]), key=_place),
+            hanging=sorted(map(_as_shown, one["hanging"]), key=lambda one: (one.topic, one.partition)),
             commits=sorted(one["commits"], key=lambda one: (one.topic, one.partition, one.group, one.first.at_ns)),
         )
         for of_run, one in zip(counts, found, strict=True)

@@ -140,10 +140,12 @@ class BrokerConnection:
             self._socket.close()
             self._socket = None
 
-    def list_offsets(self, partitions: list[tuple[str, int]], timestamp: int) -> list[OffsetAnswer]:
+    def list_offsets(
+        self, partitions: list[tuple[str, int]], timestamp: int, *, committed: bool = False
+    ) -> list[OffsetAnswer]:
         """Send ListOffsets v5 with `EARLIEST` or `LATEST`. Raises `WireError`.
 
-        The isolation level is read_uncommitted, so that LATEST is the HW.
+        LATEST is the HW; if `committed` (the isolation level read_committed), the last stable offset.
         """
         topics: dict[str, list[Any]] = {}
         for topic, partition in partitions:
@@ -153,7 +155,7 @@ class BrokerConnection:
             topics.setdefault(topic, []).append(item)
         request = ListOffsetsRequest(
             replica_id=-1,
-            isolation_level=0,
+            isolation_level=int(committed),
             topics=[ListOffsetsRequest.ListOffsetsTopic(name=name, partitions=items) for name, items in topics.items()],
         )
         response = self.ask(request, ListOffsetsResponse, _LIST_OFFSETS_VERSION)

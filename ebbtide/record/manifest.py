@@ -80,11 +80,42 @@ class NodeRelease(msgspec.Struct, frozen=True, kw_only=True):
     started_ns: TimeNs
 
 
-class FinalOffsets(msgspec.Struct, frozen=True, kw_only=True):
-    """Log start and HW of one partition when the final consumer read it."""
+class FinalOffsets(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Log start and HW of one partition when the final consumer read it.
+
+    `last_stable`: its last stable offset at that time; null: nobody asked for it.
+    """
 
     log_start: int
     high_watermark: int
+    last_stable: int | None = None
+
+
+ENDED_STATES = ("Empty", "CompleteCommit", "CompleteAbort")
+"""The states of a transactional id in which its coordinator has no transaction open."""
+
+
+class FinalTransactions(msgspec.Struct, frozen=True, kw_only=True):
+    """What coordinators said of the run's transactions, before the final read asked for the last stable offsets.
+
+    - `states` has the state of each transactional id, in Kafka's words; null: no coordinator named the id.
+    - `silent` are the brokers that did not answer.
+    - `waited_s` is how long open transactions were waited for. No producer ran any more.
+    """
+
+    states: dict[str, str | None] = {}
+    silent: tuple[str, ...] = ()
+    waited_s: float = 0.0
+
+    def why_open(self) -> str | None:
+        """Say why a transaction may still be open; None if every one has ended."""
+        if self.silent:
+            return f"{', '.join(self.silent)} did not say which transactions it coordinates"
+        still = {name: state for name, state in sorted(self.states.items()) if state not in ENDED_STATES}
+        if still:
+            named = ", ".join(f"{name} is {state or 'not known to any'}" for name, state in still.items())
+            return f"the coordinators had not ended every transaction after {self.waited_s:.0f} s: {named}"
+        return None
 
 
 FOREIGN = "foreign"
@@ -107,6 +138,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
 
     - `final_offsets` is keyed `topic-partition`; `final_consumer` is null when there was no final read.
     - `clients` holds library versions, and by its name the settings of each client of the scenario.
+    - `final_transactions`: what was known of the transactions before the final read; null: nobody asked.
     - `raw_limit_bytes` is the size up to which a replica's segments were kept in raw/; `raw_omitted` names the
       `broker-N/topic-P` logs that exceeded it, or that their brokers did not give to a watch.
     - `failure` is a sentence that says why a run is not complete. `disturbed`: because something outside of the run
@@ -152,6 +184,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     disturbed: bool = False
     final_consumer: int | None = None
     final_offsets: dict[str, FinalOffsets] = {}
+    final_transactions: FinalTransactions | None = None
     raw_limit_bytes: Count | None = None
     raw_omitted: tuple[str, ...] = ()
     torn_journal_bytes: Count = 0

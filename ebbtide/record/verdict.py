@@ -43,6 +43,7 @@ KINDS = (
     "damaged",
     "commit-lost",
     "commit-back",
+    "hanging-transaction",
 )
 """The kinds of anomaly, as in `analysis.reconcile`, whose import needs Spark."""
 

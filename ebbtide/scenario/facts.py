@@ -216,6 +216,11 @@ _CLIENTS = (
         "transactions-torn", "committed transactions of which some acked records are lost, and some are not", "KIP-98"
     ),
     Fact("transactions-lost-whole", "committed transactions of which all acked records are lost", "KIP-98"),
+    Fact(
+        "hanging-transactions",
+        "partitions whose last stable offset stayed below the HW after every transaction had ended",
+        "KIP-890",
+    ),
     Fact("producers-fenced", "producers that Kafka refused for a newer incarnation", "KIP-98"),
     Fact("producers-replaced", "producers that a new incarnation took over from", "KIP-98"),
     Fact("group-rebalances", "assignments to group members after their first"),

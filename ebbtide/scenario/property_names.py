@@ -25,6 +25,7 @@ LEADER_EPOCH = "leader-epoch-rises-by-one"
 METADATA_KEPT = "metadata-log-keeps-what-it-committed"
 WITNESS_AGREES = "witness-agrees"
 COMMITS_KEPT = "no-acked-commit-lost-unless-allowed"
+NO_HANGING_TRANSACTION = "no-hanging-transaction"
 
 PROPERTY_NAMES = (
     NO_COMMITTED_LOSS,
@@ -48,5 +49,5 @@ PROPERTY_NAMES = (
 )
 """The properties of every verdict."""
 
-SOMETIMES_CHECKED = (WITNESS_AGREES, COMMITS_KEPT)
-"""Only where the run had a witness, and only where the record has groups' commits."""
+SOMETIMES_CHECKED = (WITNESS_AGREES, COMMITS_KEPT, NO_HANGING_TRANSACTION)
+"""Only where the run had a witness, where the record has groups' commits, and where a producer was transactional."""

@@ -13,7 +13,7 @@ from ebbtide.errors import HarnessError
 from ebbtide.kraft.image import describe
 from ebbtide.logs.checkpoint_file import HIGH_WATERMARKS, read_checkpoint
 from ebbtide.logs.segments import TopicPartition
-from ebbtide.record.manifest import FinalOffsets
+from ebbtide.record.manifest import FinalOffsets, FinalTransactions
 from ebbtide.record.rows import PartitionState
 from ebbtide.scenario.model import Scenario
 from ebbtide.waiting import WaitExpired, wait_until
@@ -29,10 +29,12 @@ CHECKPOINT_TIMEOUT_S = 8.0
 class End(msgspec.Struct, frozen=True, kw_only=True):
     """How the live part ended: the offsets of the final read, or why there was none.
 
-    `disturbed` says what outside of the run ended it early.
+    `final_transactions` is what was known of the transactions before it. `disturbed` says what outside of the run ended
+    it early.
     """
 
     final_offsets: dict[str, FinalOffsets] = {}
+    final_transactions: FinalTransactions | None = None
     why_no_final_read: str | None = None
     disturbed: str | None = None
 
@@ -124,7 +126,8 @@ class Ending:
             if name not in self._schedule.deleted_topics
         }
         try:
-            return End(final_offsets=self._workload.final_read(FINAL_READ_TIMEOUT_S, topics=topics))
+            ends = self._workload.final_read(FINAL_READ_TIMEOUT_S, topics=topics)
+            return End(final_offsets=ends, final_transactions=self._workload.final_transactions)
         except HarnessError as error:
             self._display.note(f"no final read: {error}")
             return End(why_no_final_read=f"the final read failed: {error}")

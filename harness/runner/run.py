@@ -219,6 +219,7 @@ class _Run:
             status="complete" if end.disturbed is None else "failed",
             final_consumer=FINAL_CONSUMER if end.final_offsets else None,
             final_offsets=end.final_offsets,
+            final_transactions=end.final_transactions,
             failure=end.disturbed or end.why_no_final_read,
             disturbed=end.disturbed is not None,
             torn_journal_bytes=torn_bytes,

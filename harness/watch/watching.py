@@ -158,6 +158,7 @@ class _Watch:
                 end_ns=time.time_ns(),
                 final_consumer=FINAL_CONSUMER if final else None,
                 final_offsets=final,
+                final_transactions=workload.final_transactions,
                 failure=why,
                 torn_journal_bytes=torn_bytes,
                 timings_s=self._timings,

@@ -17,6 +17,7 @@ from analysis.judging.one_record import verdict_of
 from analysis.reconcile.model import (
     AbortedReads,
     Duplicates,
+    HangingTransaction,
     HwRegression,
     LostCommits,
     LostRange,
@@ -67,6 +68,7 @@ class Story:
         self.vanished: list[VanishedRange] = []
         self.duplicates: list[Duplicates] = []
         self.aborted_reads: list[AbortedReads] = []
+        self.hanging: list[HangingTransaction] = []
         self.commits: list[LostCommits] = []
         self.acked_commits = 0
         self.anomalies: list[AnomalyCount] = []
@@ -304,6 +306,7 @@ class Story:
             vanished=self.vanished,
             duplicates=self.duplicates,
             aborted_reads=self.aborted_reads,
+            hanging=self.hanging,
             commits=self.commits,
             acked_commits=self.acked_commits,
         )
@@ -370,10 +373,7 @@ def cause_and_leader(verdict: Verdict) -> tuple[str, int | None, int | None]:
 
 
 def stale_join(record: Path, features: dict[str, int], kafka: str = "3.4.1") -> Story:
-    """Return the story of KAFKA-14139: a stale AlterPartition joins broker 2.
-
-    Its AlterPartition is from before its disk was replaced.
-    """
+    """Return the story of KAFKA-14139: broker 2 joins by an AlterPartition from before its disk was replaced."""
     story = Story(record, kafka=kafka, features=features, min_isr=1)
     story.broker(0, 1)
     story.broker(0, 2)

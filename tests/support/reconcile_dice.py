@@ -246,6 +246,8 @@ def run(dice: Dice) -> RecordBuilder:
     transactions = dice.random() < 0.5
     final_isolation = dice.choice(["read_uncommitted", "read_uncommitted", "read_committed"])
     builder.producer(1, idempotent=dice.random() < 0.5, transactional=transactions and dice.random() < 0.5)
+    if dice.random() < 0.8:
+        builder.transactions(one=dice.choice(["CompleteCommit", "CompleteAbort", "Empty", "Ongoing", None]))
     builder.empty(*TABLES)
     for epoch, (broker, at_ns) in enumerate(COORDINATORS):
         builder.coordinated_by(broker, epoch=epoch, at_ns=at_ns)
@@ -263,7 +265,11 @@ def run(dice: Dice) -> RecordBuilder:
             if dice.random() < 0.5:
                 _cut_off(dice, builder, partition=partition, transactions=transactions)
             log_start = dice.choice([0, 0, 2, 64, 130]) if moves else 0
-            builder.end(partition=partition, log_start=log_start, high_watermark=dice.choice([2, 7, 100, 1000]))
+            high_watermark = dice.choice([2, 7, 100, 1000])
+            last_stable = min(_offset(dice), high_watermark) if dice.random() < 0.3 else None
+            builder.end(
+                partition=partition, log_start=log_start, high_watermark=high_watermark, last_stable=last_stable
+            )
         _evidence(dice, builder)
         _elections(dice, builder)
         if dice.random() < 0.5:

@@ -325,9 +325,16 @@ def _draw_replicas(d: Draws, b: RecordBuilder, setup: Setup) -> None:
 
 
 def _draw_ends(d: Draws, b: RecordBuilder, setup: Setup) -> None:
-    """Log starts that moved, and HWs at the end."""
+    """Log starts that moved, and HWs and last stable offsets at the end."""
     for partition in (0, 1):
-        b.end(partition=partition, log_start=d.one_of(0, 0, 2, 64, 130), high_watermark=d.one_of(2, 7, 100, 1000))
+        high_watermark = d.one_of(2, 7, 100, 1000)
+        last_stable = d.one_of(None, None, min(d.offset(), high_watermark))
+        b.end(
+            partition=partition,
+            log_start=d.one_of(0, 0, 2, 64, 130),
+            high_watermark=high_watermark,
+            last_stable=last_stable,
+        )
 
 
 def _left_out(d: Draws, b: RecordBuilder, setup: Setup) -> None:

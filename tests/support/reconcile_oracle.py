@@ -1,7 +1,4 @@
-"""The counting rules a second time, in plain Python over rows, for tests only.
-
-They are slow and straightforward. Written from the rules' sentences, not from the Spark code, whose shape they share.
-"""
+"""The counting rules a second time, in slow and plain Python from the rules' sentences, for tests only."""
 
 from __future__ import annotations
 
@@ -12,6 +9,7 @@ from typing import Any
 
 from reconcile_oracle_commits import lost_commit_items
 from reconcile_oracle_run import clock_went_back, compacted_topics, has_transactions
+from reconcile_oracle_transactions import hanging_items
 
 from analysis.reconcile.model import HwRegression
 from ebbtide.record.manifest import Manifest
@@ -37,6 +35,7 @@ def anomalies(tables: dict[str, list[Row]], manifest: Manifest) -> list[Item]:
         *_poll_backs(tables),
         *_damaged_items(tables),
         *lost_commit_items(tables, manifest),
+        *hanging_items(tables, manifest),
     ]
     return sorted(items, key=repr)
 
@@ -395,6 +394,5 @@ def _poll_backs(tables: dict[str, list[Row]]) -> list[Item]:
     ]
 
 
-def _damaged_items(tables: dict[str, list[Row]]) -> list[Item]:
-    places = {(*_at(poll), poll["offset"]) for poll in tables["polls"] if poll["value"] is None}
-    return [("damaged", *place, None) for place in places]
+def _damaged_items(tables: dict[str, list[Row]]) -> set[Item]:
+    return {("damaged", *_at(poll), poll["offset"], None) for poll in tables["polls"] if poll["value"] is None}

@@ -177,6 +177,17 @@ def _plant_fallen_commits(b: RecordBuilder, n: int) -> Planted:
     return {"commit-back": n}
 
 
+def _plant_hanging_transactions(b: RecordBuilder, n: int) -> Planted:
+    """An open transaction at the end of each of some partitions; on others the LSO is the HW, or nobody read above."""
+    for number in range(n):
+        columns = {"partition": 1 + number, "txn": 1, "txn_outcome": "aborted"}
+        b.send(100 + number, at=5, status="unknown", **columns).final(100 + number, at=5, partition=1 + number)
+        b.end(partition=1 + number, high_watermark=6, last_stable=5)
+    b.acked(200, at=5, partition=50).final(200, at=5, partition=50)
+    b.end(partition=50, high_watermark=6, last_stable=6)
+    return {"hanging-transaction": n}
+
+
 PLANTERS: tuple[Callable[[RecordBuilder, int], Planted], ...] = (
     lambda b, n: {},
     _plant_lost,
@@ -194,12 +205,13 @@ PLANTERS: tuple[Callable[[RecordBuilder, int], Planted], ...] = (
     _plant_damaged,
     _plant_lost_commits,
     _plant_fallen_commits,
+    _plant_hanging_transactions,
 )
 
 
 def planted_run(dice: random.Random) -> tuple[RecordBuilder, dict[str, Planted]]:
     """A run with a topic a planter, and what must be found on each topic."""
-    builder = RecordBuilder()
+    builder = RecordBuilder().transactions(one="CompleteAbort", other="Empty")
     for epoch, (broker, at_ns) in enumerate(COORDINATORS):
         builder.coordinated_by(broker, epoch=epoch, at_ns=at_ns)
     expected = {}
@@ -213,5 +225,6 @@ def planted_run(dice: random.Random) -> tuple[RecordBuilder, dict[str, Planted]]
 def by_topic(found: Reconciliation) -> dict[str, Planted]:
     counts: dict[str, Planted] = {}
     for one in found.anomalies:
-        counts.setdefault(one.topic, {})[one.kind] = one.count
+        of_topic = counts.setdefault(one.topic, {})
+        of_topic[one.kind] = of_topic.get(one.kind, 0) + one.count
     return counts

@@ -13,8 +13,9 @@ from typing import Any, Self
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from msgspec.structs import replace
 
-from ebbtide.record.manifest import FinalOffsets, Manifest, ProducerSetup, Status, write_manifest
+from ebbtide.record.manifest import FinalOffsets, FinalTransactions, Manifest, ProducerSetup, Status, write_manifest
 from ebbtide.record.tables import TABLES
 
 FINAL_CONSUMER = 9999
@@ -36,6 +37,7 @@ class RecordBuilder:
         self.ends: dict[str, FinalOffsets] = {}
         self.unread: set[str] = set()
         self.producers: dict[str, ProducerSetup] = {}
+        self.final_transactions: FinalTransactions | None = None
         self._now = 1000
         self._topic = "t"
         self._base = 0
@@ -92,9 +94,18 @@ class RecordBuilder:
         """What the final read returned at adjacent offsets from `at` on."""
         return self.read(*values, at=at, consumer=FINAL_CONSUMER, **columns)
 
-    def end(self, *, partition: int = 0, log_start: int = 0, high_watermark: int = 1000) -> Self:
-        """The log start and HW of a partition at the final read."""
-        self.ends[f"{self._topic}-{partition}"] = FinalOffsets(log_start=log_start, high_watermark=high_watermark)
+    def end(
+        self, *, partition: int = 0, log_start: int = 0, high_watermark: int = 1000, last_stable: int | None = None
+    ) -> Self:
+        """The log start, HW and last stable offset of a partition at the final read."""
+        self.ends[f"{self._topic}-{partition}"] = FinalOffsets(
+            log_start=log_start, high_watermark=high_watermark, last_stable=last_stable
+        )
+        return self
+
+    def transactions(self, *silent: str, waited_s: float = 0.0, **states: str | None) -> Self:
+        """What coordinators said of the transactions; a last stable offset that no `end` says is then the HW."""
+        self.final_transactions = FinalTransactions(states=states, silent=silent, waited_s=waited_s)
         return self
 
     def not_in_final_read(self, *, partition: int = 0) -> Self:
@@ -231,11 +242,17 @@ class RecordBuilder:
         }
         ends = {name: FinalOffsets(log_start=0, high_watermark=1000 if name in read else 0) for name in named}
         ends |= self.ends
+        if self.final_transactions is not None:
+            ends = {
+                name: one if one.last_stable is not None else replace(one, last_stable=one.high_watermark)
+                for name, one in ends.items()
+            }
         return Manifest(
             run_id="made-by-hand",
             status=self.status,
             final_consumer=self.final_consumer,
             final_offsets={name: ends[name] for name in sorted(ends.keys() - self.unread)},
+            final_transactions=self.final_transactions,
             producers=self.producers,
         )
 

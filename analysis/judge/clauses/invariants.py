@@ -28,6 +28,7 @@ from analysis.judge.clauses.outcome_checks import (
 )
 from analysis.judge.clauses.quorum_check import metadata_log_keeps_what_it_committed
 from analysis.judge.clauses.trace_check import every_transition_allowed
+from analysis.judge.clauses.transaction_checks import no_hanging_transaction, why_lossy
 from analysis.judge.clauses.witness_check import witness_agrees
 from analysis.judge.history.evidence import Evidence
 from analysis.judge.trace.results import TimelineTrace
@@ -49,6 +50,7 @@ from ebbtide.scenario.property_names import (
     NO_ABORTED_READ,
     NO_COMMITTED_LOSS,
     NO_DUPLICATE,
+    NO_HANGING_TRANSACTION,
     NO_HW_REGRESSION,
     NO_STALE_JOIN,
     PARTITION_EPOCH,
@@ -60,7 +62,7 @@ from ebbtide.scenario.property_names import (
 )
 
 if TYPE_CHECKING:
-    from analysis.reconcile.model import AbortedReads, Duplicates
+    from analysis.reconcile.model import AbortedReads, Duplicates, HangingTransaction
 
 LOST_COMMITS = ("commit-lost", "commit-back")
 EVIDENCE_ROWS_MAX = 20
@@ -71,7 +73,8 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     """What the checks look at: facts, losses and regressions with their causes.
 
     `trace` checks the metadata log against the model, and `answers` compares what brokers described
-    with it. Both are computed when first asked for.
+    with it. Both are computed when first asked for. `why_unverified` says why leaders did not ask coordinators
+    about transactions; None: they did.
     """
 
     record: Path
@@ -87,6 +90,8 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     vanished: Sequence[AttributedAnomaly] = ()
     duplicates: Sequence[Duplicates] = ()
     aborted_reads: Sequence[AbortedReads] = ()
+    hanging: Sequence[HangingTransaction] = ()
+    why_unverified: str | None = None
     commits: Sequence[AttributedAnomaly] = ()
     acked: int = 0
     acked_commits: int = 0
@@ -252,6 +257,23 @@ COMMITS = _clause(
     parts=(*OF_LOSSES, "commits"),
 )
 """Checked only where the record has groups' commits."""
+
+
+HANGING = _clause(
+    NO_HANGING_TRANSACTION,
+    "KIP-890",
+    no_hanging_transaction,
+    lambda case: no_hanging_transaction(
+        case.hanging,
+        case.manifest,
+        why_unprotected=case.why_unverified,
+        why_lossy=why_lossy(case.evidence, case.steps),
+        unknown_kinds=case.unknown_kinds,
+    ),
+    timeline=False,
+    parts=OF_LOSSES,
+)
+"""Checked only where a producer was transactional."""
 
 
 class CheckedClause(msgspec.Struct, frozen=True, kw_only=True):

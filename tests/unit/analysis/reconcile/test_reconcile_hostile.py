@@ -27,6 +27,7 @@ from ebbtide.record.manifest import FinalOffsets, Manifest, ProducerSetup, read_
         ({"t-00": FinalOffsets(log_start=0, high_watermark=1)}, "not a partition"),
         ({"t-0": FinalOffsets(log_start=0, high_watermark=2**70)}, "not valid offsets"),
         ({"t-0": FinalOffsets(log_start=-1, high_watermark=1)}, "not valid offsets"),
+        ({"t-0": FinalOffsets(log_start=0, high_watermark=1, last_stable=2**70)}, "not valid offsets"),
     ],
 )
 def test_final_offsets_that_cannot_be_are_refused(tmp_path: Path, ends: dict[str, FinalOffsets], what: str) -> None:

@@ -1,0 +1,121 @@
+"""hanging-transaction: a partition has an open transaction that no coordinator will ever end.
+
+The rule: one item a partition whose last stable offset (LSO) was below its HW at the final read, although every
+transaction of the run had ended. The LSO is the offset of the first record of an open transaction. A read_committed
+consumer never gets beyond it.
+
+The data: the manifest. `final_transactions` has what every coordinator said of the run's transactional ids after the
+producers had ended, and `final_offsets` has the LSO and HW that the leader served after that. The final read and the
+sends name the record at the LSO, and its transaction.
+
+Why it is sound: a coordinator calls a transaction complete only when the leaders of all its partitions have written
+their markers. So no marker is on its way that could still move the LSO. Nobody else writes to the run's topics.
+
+When it cannot tell: where nobody asked for the LSO, which is so in every record of an older Ebbtide. Where the LSO is
+below the HW, and a broker did not say what it coordinates, or a transaction had not ended, its coordinator may still
+end it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from analysis.reconcile.facts import Facts
+from analysis.reconcile.items import item
+from analysis.reconcile.tables import RecordTables
+from ebbtide.logs.segments import TopicPartition
+
+KIND = "hanging-transaction"
+
+_HANGING = pa.schema(
+    [
+        pa.field("run", pa.int32()),
+        pa.field("topic", pa.string()),
+        pa.field("partition", pa.int32()),
+        pa.field("last_stable", pa.int64()),
+        pa.field("high_watermark", pa.int64()),
+        pa.field("final_consumer", pa.int32()),
+    ]
+)
+
+
+def why_unknown(facts: Facts) -> str | None:
+    """Return why nothing, or not everything, could be judged."""
+    if facts.final_transactions is None:
+        return "nobody asked for the last stable offsets at the final read" if facts.has_transactions else None
+    if unasked := sorted(name for name, ends in facts.final_offsets.items() if ends.last_stable is None):
+        return f"no leader gave the last stable offset of {unasked[0]}"
+    return facts.final_transactions.why_open() if _below_hw(facts) else None
+
+
+def _below_hw(facts: Facts) -> list[str]:
+    """Return the partitions whose LSO was below the HW."""
+    return sorted(
+        name
+        for name, ends in facts.final_offsets.items()
+        if ends.last_stable is not None and ends.last_stable < ends.high_watermark
+    )
+
+
+def items(spark: SparkSession, tables: RecordTables, runs: Sequence[Facts]) -> DataFrame | None:
+    """Return one row for each item; None if there are none."""
+    hanging = [
+        {
+            "run": facts.run,
+            "topic": partition.topic,
+            "partition": partition.partition,
+            "last_stable": facts.final_offsets[name].last_stable,
+            "high_watermark": facts.final_offsets[name].high_watermark,
+            "final_consumer": facts.final_consumer,
+        }
+        for facts in runs
+        if facts.final_transactions is not None and facts.final_transactions.why_open() is None
+        for name in _below_hw(facts)
+        for partition in (TopicPartition.parse(name),)
+    ]
+    if not hanging:
+        return None
+    rows = spark.createDataFrame(pa.Table.from_pylist(hanging, schema=_HANGING))
+    rows = _with_sends(_with_values(rows, tables), tables)
+    details = {
+        name: F.col(name)
+        for name in ("last_stable", "high_watermark", "producer", "txn", "txn_outcome", "status", "sent_ns")
+    }
+    row = item(KIND, offset=F.col("last_stable"), value=F.col("value"), details=details)
+    return rows.select(row.alias("item")).select("item.*")
+
+
+def _with_values(rows: DataFrame, tables: RecordTables) -> DataFrame:
+    """Add the value that the final read returned at the LSO; null if it returned none."""
+    if tables.polls is None:
+        return rows.withColumn("value", F.lit(None).cast("bigint"))
+    at_stable = ["run", "topic", "partition", "last_stable", "final_consumer"]
+    read = tables.polls.select(
+        "run",
+        "topic",
+        "partition",
+        F.col("offset").alias("last_stable"),
+        F.col("consumer").alias("final_consumer"),
+        "value",
+    )
+    values = (
+        read.join(F.broadcast(rows.select(*at_stable)), at_stable)
+        .groupBy(*at_stable)
+        .agg(F.min("value").alias("value"))
+    )
+    return rows.join(values, at_stable, "left")
+
+
+def _with_sends(rows: DataFrame, tables: RecordTables) -> DataFrame:
+    """Add what the sends say of the value: its producer, its transaction, and how both ended."""
+    columns = ("producer", "txn", "txn_outcome", "status", "sent_ns")
+    if tables.sends is None:
+        return rows.withColumns({name: F.lit(None) for name in columns})
+    sent = tables.sends.join(F.broadcast(rows.select("run", "value")), ["run", "value"], "left_semi")
+    one = sent.groupBy("run", "value").agg(F.min(F.struct(*columns)).alias("sent"))
+    named = rows.join(one, ["run", "value"], "left")
+    return named.withColumns({name: F.col(f"sent.{name}") for name in columns})
