@@ -52,6 +52,7 @@ class WireRule(msgspec.Struct, frozen=True, kw_only=True):
     """A wire rule: requests of `api` that the `nodes` send, or the answers to them.
 
     `nodes` may contain CLIENTS. `peers` are the nodes asked (none: all). `times`: how many are affected (None: all).
+    `late`: what is held outlives its sender's connection.
     """
 
     action: Action
@@ -61,6 +62,7 @@ class WireRule(msgspec.Struct, frozen=True, kw_only=True):
     peers: tuple[int, ...] = ()
     delay_s: float = 0.0
     times: int | None = None
+    late: bool = False
 
 
 class ArmedRule:
@@ -167,6 +169,7 @@ class WireFaults:
             peers=tuple(self._runtime.nodes[peer].address for peer in wire_rule.peers),
             delay_s=wire_rule.delay_s,
             times=wire_rule.times,
+            late=wire_rule.late,
         )
         for node in wire_rule.nodes:
             self._runtime.wire.send(node, Arm(rule))
@@ -199,6 +202,7 @@ class WireFaults:
             "forwarded_bytes": sum(armed.forwarded_bytes() for armed in holds),
             "answered": sum(armed.count("answered") for armed in holds),
             "abandoned": sum(armed.count("abandoned") for armed in holds),
+            **({"outlived": outlived} if (outlived := sum(armed.count("outlived") for armed in holds)) else {}),
         }
         if not rules:
             return unproven_effect("no rule is in force there", **figures)
@@ -239,6 +243,7 @@ class WireFaults:
             peers=injector.view.resolve_all(step.to),
             delay_s=step.delay.seconds if isinstance(step, DelayRequestStep) else 0.0,
             times=step.times,
+            late=isinstance(step, HoldRequestStep) and bool(step.late),
         )
         return Plan(nodes=nodes, description=f"{wire_rule.api} {self._names(nodes)}", act=lambda: self.arm(wire_rule))
 

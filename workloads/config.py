@@ -66,6 +66,7 @@ class ProducerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     txn_records: int = 0
     abort_every: int | None = None
     fence_every: int | None = None
+    abort_unacked: bool = False
     properties: dict[str, str] = {}
     java: ToolCommand | None = None
     max_outstanding: int = 10_000

@@ -380,6 +380,7 @@ class Workload:
             txn_records=spec.txn_records or 0,
             abort_every=spec.abort_every,
             fence_every=spec.fence_every,
+            abort_unacked=spec.abort_unacked,
             max_outstanding=max(1, min(_OUTSTANDING, _OUTSTANDING_BYTES // spec.payload_bytes)),
             start_timeout_s=timeout_s,
         )

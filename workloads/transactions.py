@@ -13,6 +13,9 @@ After anything else, and when an answer does not come, the producer is not used 
 transactional id takes over; its start aborts what was open and raises the epoch. Calls that wait run on a thread of
 their own. `txn_outcomes` has the conclusions.
 
+With `abort_unacked` a transaction of which a record was not acked is aborted by the same producer, as applications do.
+Its epoch stays, so that KAFKA-14402 can show.
+
 In a transaction that is to be *fenced*, a successor is started when half of the records are handed over. The first
 incarnation sends the other half and requests the commit as if nothing had happened.
 """
@@ -301,7 +304,7 @@ class Transactions:
         if self._successor is not None or (whole and not _is_turn_of(self._config.abort_every, self._number)):
             self._state = _Phase.COMMITTING
             self._call = Call(producer.commit_transaction, _ANSWER_S)
-        elif whole:
+        elif whole or self._config.abort_unacked:
             self._state = _Phase.ABORTING
             self._call = Call(producer.abort_transaction, _ANSWER_S)
         else:

@@ -66,7 +66,8 @@ class Connection:
     """A connection of the node to the address `peer`.
 
     `near` is the node's end, `far` the peer's. `seen` counts its requests by API key. `dial_until` (monotonic
-    seconds): the deadline while the peer has not accepted yet.
+    seconds): the deadline while the peer has not accepted yet. `orphaned`: the node has closed its end, and what it
+    sent is kept for the peer.
     """
 
     def __init__(self, number: int, near: socket.socket, far: socket.socket, peer: str) -> None:
@@ -81,6 +82,12 @@ class Connection:
         self.dial_until: float | None = time.monotonic() + CONNECT_TIMEOUT_S
         self.masks = {near.fileno(): 0, far.fileno(): 0}
         self.closed = False
+        self.orphaned = False
+
+    @property
+    def watched_ends(self) -> tuple[socket.socket, ...]:
+        """The ends whose events matter."""
+        return (self.far,) if self.orphaned else (self.near, self.far)
 
     def pipes(self, end: int) -> tuple[Pipe, Pipe]:
         """Return the pipe that reads from descriptor `end`, and the one that writes to it."""

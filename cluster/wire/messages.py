@@ -11,7 +11,9 @@ import msgspec
 
 Action = Literal["hold", "delay", "drop", "duplicate"]
 Direction = Literal["request", "response"]
-What = Literal["armed", "held", "forwarded", "answered", "dropped", "duplicated", "discarded", "abandoned", "released"]
+What = Literal[
+    "armed", "held", "outlived", "forwarded", "answered", "dropped", "duplicated", "discarded", "abandoned", "released"
+]
 
 CONTROL = "\0ebbtide-wire"
 """The proxy's control socket: an abstract address, private to its network namespace, which leaves no file."""
@@ -21,7 +23,8 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a proxy does with requests of one API key, or with the answers to them.
 
     `peers`: the rule applies to requests to these addresses (empty: to any). `times`: it applies to the first `times`
-    matching frames (None: to all). Only frames that come after the rule was armed count.
+    matching frames (None: to all). Only frames that come after the rule was armed count. `late`: a held request is kept
+    when its sender closes the connection.
     """
 
     number: int
@@ -31,6 +34,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     peers: tuple[str, ...] = ()
     delay_s: float = 0.0
     times: int | None = None
+    late: bool = False
 
 
 class Arm(msgspec.Struct, frozen=True, tag_field="do", tag="arm"):
@@ -67,6 +71,7 @@ class WireEvent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     - armed, released: the answers to the commands; `passed` counts the requests that went on to a peer so far, by API
       key.
     - held: a hold or a delay stopped a request or an answer of `size_bytes`.
+    - outlived: its sender closed the connection, and it is held all the same.
     - forwarded: it went on, after `waited_s`.
     - answered: the answer to a request that had been stopped passed back.
     - dropped: its connection was closed instead.

@@ -133,9 +133,21 @@ class Proxy:
                 return
         if reading.stop is not None:
             if events & select.EPOLLRDHUP:
-                self._close(connection)
+                if reading.stop.rule.late and reading is connection.requests:
+                    self._orphan(connection, reading, reading.stop)
+                else:
+                    self._close(connection)
         elif events & select.EPOLLIN and not reading.out:
             self._read(connection, reading)
+
+    def _orphan(self, connection: Connection, pipe: Pipe, stop: StoppedFrame) -> None:
+        """Keep a held request, and all that its sender sent before it closed its end."""
+        while chunk := pipe.source.recv(_CHUNK_BYTES):
+            pipe.rest += chunk
+        self.epoll.unregister(connection.near)
+        del self._connections[connection.near.fileno()]
+        connection.orphaned = True
+        self._report("outlived", connection, pipe, stop.head, stop.rule.number, stop.since)
 
     def _read(self, connection: Connection, pipe: Pipe) -> None:
         chunk = pipe.source.recv(_CHUNK_BYTES)
@@ -280,7 +292,7 @@ class Proxy:
     def _watch(self, connection: Connection) -> None:
         if connection.closed:
             return
-        for end in (connection.near, connection.far):
+        for end in connection.watched_ends:
             mask = connection.wanted_events(end)
             if connection.masks[end.fileno()] != mask:
                 connection.masks[end.fileno()] = mask
@@ -289,7 +301,7 @@ class Proxy:
     def _close(self, connection: Connection, *, reset: bool = False) -> None:
         if connection.closed:
             return
-        for end in (connection.near, connection.far):
+        for end in connection.watched_ends:
             del self._connections[end.fileno()]
         for pipe in (connection.requests, connection.responses):
             if pipe.stop is not None:

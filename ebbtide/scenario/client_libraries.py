@@ -29,7 +29,7 @@ class LibraryFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _NO_TRANSACTIONS = "transactions are sent with kafka-python only"
-_TRANSACTION_KEYS = ("transactional", "txn_records", "abort_every", "fence_every")
+_TRANSACTION_KEYS = ("transactional", "txn_records", "abort_every", "fence_every", "abort_unacked")
 
 LIBRARIES: dict[ClientLibrary, LibraryFacts] = {
     "kafka-python": LibraryFacts(),

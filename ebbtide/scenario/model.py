@@ -104,6 +104,8 @@ class ProducerSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
       records have no key, and the producer uses the partitions in turn.
     - `transactional`: transactions of `txn_records` records. Each `abort_every`-th is aborted on purpose. In each
       `fence_every`-th a second incarnation takes over while the first continues; Kafka must refuse the first.
+      `abort_unacked`: a transaction of which a record was not acked is aborted, and the same incarnation continues;
+      else a new one takes over.
     - `client`: the client library; None means kafka-python. `client_kafka`: the release of a Java client, None that
       of the cluster. `properties`: settings of the library, by its own names.
     """
@@ -122,6 +124,7 @@ class ProducerSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     txn_records: int | None = None
     abort_every: int | None = None
     fence_every: int | None = None
+    abort_unacked: bool = False
     client: ClientLibrary | None = None
     client_kafka: str | None = None
     properties: dict[str, str] | None = None

@@ -25,7 +25,7 @@ _RANGES_OF_PRODUCERS = (
     ("abort_every", 1, None),
     ("fence_every", 1, None),
 )
-_OF_TRANSACTIONS = ("txn_records", "abort_every", "fence_every")
+_OF_TRANSACTIONS = ("txn_records", "abort_every", "fence_every", "abort_unacked")
 
 
 def validate_clients(parts: Parts) -> Iterator[UsageError]:
@@ -42,7 +42,7 @@ def validate_clients(parts: Parts) -> Iterator[UsageError]:
             yield from validate_library(producer, parts, where)
             yield from producer.check(_validate_transaction_size, where)
             for key in _OF_TRANSACTIONS:
-                yield from producer.check(_validate_transactions, f"{where}.{key}", producer.get(key))
+                yield from producer.check(_validate_transactions, f"{where}.{key}", producer.get(key) or None)
             for name, low, high in _RANGES_OF_PRODUCERS:
                 yield from limit_field(where, producer, name, low, high)
     for index, consumer in enumerate(consumers):
@@ -93,12 +93,12 @@ def _validate_transaction_size(where: str, *, transactional: bool, txn_records: 
         )
 
 
-def _validate_transactions(where: str, records: int | None, *, transactional: bool) -> Iterator[UsageError]:
-    if records is not None and not transactional:
+def _validate_transactions(where: str, value: int | None, *, transactional: bool) -> Iterator[UsageError]:
+    if value is not None and not transactional:
         yield UsageError(
             "only a transactional producer has transactions",
             where=where,
-            got=str(records),
+            got=str(value).lower(),
             allowed="transactional = true beside it",
         )
 

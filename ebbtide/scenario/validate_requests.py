@@ -34,6 +34,13 @@ def validate_replicas(replicas: Sequence[Role | None], where: str, brokers: int)
         yield UsageError("more replicas than brokers", where=where, got=got, allowed=allowed)
 
 
+def validate_late(where: str, *, late: bool | None, direction: str | None) -> Iterator[UsageError]:
+    """Answers that would outlive the connection of whoever waits for them."""
+    if late and direction == "response":
+        allowed = "direction = 'request', or no late"
+        yield UsageError("nobody would get a late answer", where=f"{where}.late", got="true", allowed=allowed)
+
+
 def validate_error_name(name: str, where: str) -> Iterator[UsageError]:
     """An error that Kafka does not have."""
     # Imported here: few scenarios expect an error.

@@ -19,6 +19,7 @@ from ebbtide.scenario.steps.admin import AddPartitionsStep, DeleteTopicStep
 from ebbtide.scenario.steps.disk import SlowDiskStep
 from ebbtide.scenario.steps.network import BetweenStep, IsolateStep
 from ebbtide.scenario.steps.step import BaseStep
+from ebbtide.scenario.steps.wire import HoldRequestStep
 from ebbtide.scenario.validate_faults import (
     validate_broker,
     validate_either,
@@ -33,6 +34,7 @@ from ebbtide.scenario.validate_requests import (
     validate_added_partitions,
     validate_deleted_topic,
     validate_error_name,
+    validate_late,
     validate_replicas,
 )
 from ebbtide.scenario.validate_triggers import validate_api, validate_trigger
@@ -109,6 +111,8 @@ def _own_rules(parts: Parts, step: StepPart, kind: type[BaseStep], where: str) -
         yield from step.check(validate_added_partitions, parts, where)
     elif issubclass(kind, IsolateStep):
         yield from step.check(validate_isolation, where)
+    elif issubclass(kind, HoldRequestStep):
+        yield from step.check(validate_late, where)
     elif issubclass(kind, SlowDiskStep):
         yield from step.check(validate_slow_delay, where)
         yield from step.check(validate_slowness, where)

@@ -50,7 +50,11 @@ class DirectedRuleStep(RuleStep, frozen=True, kw_only=True):
 
 
 class HoldRequestStep(DirectedRuleStep, frozen=True, kw_only=True, tag="hold-request"):
-    """Stops requests, or their answers, at a proxy."""
+    """Stops requests, or their answers, at a proxy.
+
+    `late`: a held request goes on at the release even if its sender has closed the connection, as a packet does that
+    was long under way.
+    """
 
     kind = _rule(
         does="stops requests of one Kafka API, or the answers to them, at a proxy in the node's namespace",
@@ -58,7 +62,12 @@ class HoldRequestStep(DirectedRuleStep, frozen=True, kw_only=True, tag="hold-req
         stops_requests=True,
         withholds=True,
         weight=1.2,
+        unset={**_rule.keywords["unset"], "late": "what is held ends with its connection"},
     )
+    shown = MappingProxyType(
+        {**RuleStep.shown, "late": "what is held goes on even if its sender has closed the connection"}
+    )
+    late: bool | None = None
 
 
 class DelayRequestStep(DirectedRuleStep, frozen=True, kw_only=True, tag="delay-request"):

@@ -250,6 +250,17 @@ def test_until_the_next_incarnation_has_started_a_broken_transaction_is_unknown(
     assert run.outcomes() == [("unknown", "UNRESOLVED")]
 
 
+def test_a_producer_may_abort_what_was_not_acked_itself_and_go_on(tmp_path: Path) -> None:
+    run = Run(tmp_path, abort_unacked=True)
+    run.producers[0].answer = KafkaTimeoutError("too late")
+    run.run_transaction()
+    run.producers[0].answer = None
+    run.run_transaction()
+    assert len(run.producers) == 1
+    assert run.producers[0].asked == ["init", "begin", "abort", "begin", "commit"]
+    assert run.outcomes() == [("aborted", "ABORTED"), ("committed", "COMMITTED")]
+
+
 def test_a_commit_that_was_asked_for_and_failed_is_unknown(run: Run) -> None:
     run.producers[0].error["commit"] = KafkaError("the connection broke")
     run.run_transaction()

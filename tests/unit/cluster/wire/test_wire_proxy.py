@@ -285,6 +285,37 @@ def test_a_connection_that_ends_while_a_request_is_held_takes_it_along(bench: Be
     assert not bench.events("forwarded")
 
 
+def test_a_late_request_outlives_its_sender_and_arrives_whole_at_the_release(bench: Bench) -> None:
+    bench.do(_hold(PRODUCE, late=True))
+    near, far = bench.connect()
+    sent = _request(PRODUCE, 1, bytes(50_000))
+    near.sendall(sent)
+    bench.await_event("held")
+    # What is behind the held one is still in the kernel's buffer when its sender ends.
+    near.sendall(_request(PRODUCE, 2))
+    near.close()
+    sent += _request(PRODUCE, 2)
+    assert bench.await_event("outlived").correlation == 1
+    assert not bench.events("abandoned")
+    assert _silent(far)
+    bench.do(Release(1))
+    assert _receive(far, len(sent)) == sent
+    far.sendall(_response(1))
+    assert bench.await_event("answered").correlation == 1
+
+
+def test_a_late_request_ends_with_its_peer(bench: Bench) -> None:
+    bench.do(_hold(PRODUCE, late=True))
+    near, far = bench.connect()
+    near.sendall(_request(PRODUCE, 1))
+    bench.await_event("held")
+    near.close()
+    bench.await_event("outlived")
+    far.close()
+    bench.do(Release(1))
+    assert not [event for event in bench.events("answered") if event.correlation == 1]
+
+
 def test_what_was_said_before_the_end_still_arrives(bench: Bench) -> None:
     near, far = bench.connect()
     far.sendall(_response(1, bytes(100_000)))
