@@ -166,7 +166,8 @@ def verdict_of(record: Path, manifest: Manifest, reconciliation: Reconciliation)
         checked += check_all(case, [WITNESS])
     if table_files(record, "commits"):
         checked += check_all(case, [COMMITS])
-    if any(producer.transactional for producer in manifest.producers.values()):
+    # The record of an older Ebbtide, which asked no coordinator, keeps its outcome.
+    if manifest.final_transactions and any(one.transactional for one in manifest.producers.values()):
         checked += without_unproven_violations(check_all(case, [HANGING]), manifest)
     kinds = counts_by_kind(reconciliation.anomalies)
     facts = _facts(case, checked, kinds, manifest.topic_ids)
@@ -304,6 +305,12 @@ def _facts(
     return facts
 
 
+def _unknown_if_asked(case: Case) -> dict[str, str]:
+    """Return why kinds are unknown, without what the record of an older Ebbtide could not say."""
+    unasked = {"hanging-transaction"} if case.manifest.final_transactions is None else set()
+    return {kind: why for kind, why in case.unknown_kinds.items() if kind not in unasked}
+
+
 def _observed_run(
     case: Case,
     reconciliation: Reconciliation,
@@ -338,7 +345,7 @@ def _observed_run(
         commits=commits,
         lost_on=lost_on,
         kinds=counts_by_kind(reconciliation.anomalies),
-        unknown_kinds=case.unknown_kinds,
+        unknown_kinds=_unknown_if_asked(case),
         elected_from_elr=sum(one.road == "elr" for one in all_elections(timeline)) if known else None,
         facts=facts if known else {},
         unavailable=unavailable,

@@ -9,7 +9,7 @@ import pytest
 from judge_records import Story, by_name
 
 from analysis.reconcile.model import HangingTransaction
-from ebbtide.record.manifest import FOREIGN, ProducerSetup, WatchFacts
+from ebbtide.record.manifest import FOREIGN, FinalTransactions, ProducerSetup, WatchFacts
 from ebbtide.record.verdict import AnomalyCount, Verdict
 
 HANGING = "no-hanging-transaction"
@@ -20,7 +20,8 @@ def hanging_story(record: Path, kafka: str = "3.9.1", *, hangs: bool = True, tra
     story = Story(record, kafka=kafka)
     story.state(1)
     story.predict('loss = { committed = "none", uncommitted = "none" }')
-    story.change(producers={"1": ProducerSetup(acks=-1, transactional=transactional)})
+    producers = {"1": ProducerSetup(acks=-1, transactional=transactional)}
+    story.change(producers=producers, final_transactions=FinalTransactions())
     if hangs:
         first = {"offset": 7, "value": 3, "last_stable": 7, "high_watermark": 9}
         story.hanging = [HangingTransaction(topic="t", partition=0, count=1, first=first)]
@@ -98,6 +99,15 @@ def test_a_kind_that_is_unknown_leaves_the_clause_unknown(tmp_path: Path) -> Non
     assert by_name(verdict)[HANGING] == "unknown"
     assert verdict.outcome == "inconclusive"
     assert "hanging-transactions" not in verdict.coverage
+
+
+def test_a_record_from_before_the_kind_keeps_its_outcome(tmp_path: Path) -> None:
+    story = hanging_story(tmp_path, hangs=False)
+    story.change(final_transactions=None)
+    story.unknown = {"hanging-transaction": "nobody asked"}
+    verdict = story.judge()
+    assert HANGING not in by_name(verdict)
+    assert verdict.outcome == "as-predicted"
 
 
 @pytest.mark.parametrize("how", ["file", "step"])
