@@ -34,6 +34,9 @@ LABEL = "org.ebbtide.helper"
 _CAPABILITIES = ("SYS_ADMIN", "NET_ADMIN", "SYS_PTRACE", "DAC_READ_SEARCH")
 """In addition to Docker's default capabilities: for namespaces and mounts, networks, and the user's own process."""
 
+NO_BYTECODE = {"PYTHONDONTWRITEBYTECODE": "1"}
+"""Keeps root's Python from writing files beside the modules, which may be in the user's own checkout."""
+
 _FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 _ELSEWHERE = "elsewhere"
@@ -135,7 +138,7 @@ class Helper:
                 ],
                 name=f"ebbtide-helper-{process.pid}-{os.urandom(3).hex()}",
                 labels={LABEL: msgspec.json.encode(process).decode()},
-                environment={name: os.environ[name] for name in ("PYTHONPATH",) if name in os.environ},
+                environment=NO_BYTECODE | {name: os.environ[name] for name in ("PYTHONPATH",) if name in os.environ},
                 working_dir="/",
                 user="0",
                 cap_add=list(_CAPABILITIES),

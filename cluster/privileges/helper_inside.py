@@ -22,7 +22,7 @@ from pathlib import Path
 import msgspec
 
 from cluster.host.processes import is_alive
-from cluster.privileges.helper_container import Order
+from cluster.privileges.helper_container import NO_BYTECODE, Order
 from ebbtide.errors import ExitCode
 from ebbtide.privileges import PRIVILEGES_VARIABLE
 from ebbtide.signals import exit_code_of
@@ -54,7 +54,7 @@ def main(order: Order) -> int:
         stdin=streams[0],
         stdout=streams[1],
         stderr=streams[2],
-        env={**environment, PRIVILEGES_VARIABLE: "helper container"},
+        env={**environment, **NO_BYTECODE, PRIVILEGES_VARIABLE: "helper container"},
         start_new_session=True,
     )
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
