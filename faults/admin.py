@@ -189,7 +189,7 @@ class _Before:
                 gone = self._existed and all(one.topic != topic for one in image.partitions)
                 return {"partitions": []} if gone else None
             case AddPartitions(topic=topic, count=count):
-                return self._added(_partitions_of(image, topic), count)
+                return self._new_partitions(_partitions_of(image, topic), count)
             case DeleteRecords():
                 return None  # It leaves no record in the metadata log.
             case Unregister(broker=broker):
@@ -221,7 +221,7 @@ class _Before:
             "removing": list(row.removing),
         }
 
-    def _added(self, now: Mapping[int, PartitionState], count: int) -> dict[str, Any] | None:
+    def _new_partitions(self, now: Mapping[int, PartitionState], count: int) -> dict[str, Any] | None:
         added = {number: row for number, row in sorted(now.items()) if number not in self._partitions}
         if not self._partitions or not added or len(now) != count:
             return None

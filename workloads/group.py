@@ -79,7 +79,7 @@ class Workload:
     - `properties` are the nodes' properties in the scenario, to ask Kafka about.
     - `command_config` is the properties file with which the clients reach the brokers.
     - `tools` has the command of each Java producer, by its id.
-    - `grown` has how many partitions a topic may have in the end, where steps add some.
+    - `final_partition_counts` has how many partitions a topic may have in the end, where steps add some.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class Workload:
         properties: Iterable[ScenarioProperties] = (),
         tools: Mapping[int, ToolCommand] | None = None,
         command_config: str | None = None,
-        grown: Mapping[str, int] | None = None,
+        final_partition_counts: Mapping[str, int] | None = None,
     ) -> None:
         check_client_ids(producers, consumers)
         self._record = record.absolute()
@@ -117,7 +117,7 @@ class Workload:
         self._topic_maker = self._client("topics", "topics")
         self._asked = 0
         self.final_transactions: FinalTransactions | None = None
-        self._counts = {name: spec.partitions for name, spec in topics.items()} | dict(grown or {})
+        self._counts = {name: spec.partitions for name, spec in topics.items()} | dict(final_partition_counts or {})
         self._slots = {item: index for index, item in enumerate(partitions_of(self._counts))}
         self._brokers: dict[int, str] = {}
 

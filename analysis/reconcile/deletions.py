@@ -10,7 +10,9 @@ could be deleted. It *surely stood* only where no election lies between its ack 
 
 - it was sent after the leader epoch of the deletion began, and acked before the next epoch began;
 - if it was sent with acks=0 or acks=1, the partition had no earlier leader epoch. A deposed leader
-  acks such records, too.
+  acks such records, too;
+- no step before the deletion took records from the log of that epoch's leader. A leader that loses
+  power, and registers again before it is fenced, keeps its epoch and uses offsets again.
 
 Where a record was deleted on purpose and did not surely stand, the kind `lost` is unknown.
 """
@@ -21,6 +23,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 from pyspark.sql import Column
@@ -29,8 +32,9 @@ from pyspark.sql import functions as F
 from analysis.reconcile.files import TableFile
 from ebbtide.errors import EbbtideError
 from ebbtide.logs.segments import TopicPartition
+from ebbtide.record.log_losses import BrokerLogLoss, log_losses
 from ebbtide.record.log_start import LogStartMove, log_start_moves
-from ebbtide.record.steps import read_steps
+from ebbtide.record.steps import read_steps, split_composed_steps
 from ebbtide.record.tables import TABLES
 from ebbtide.untrusted.parquet import read_rows
 
@@ -42,7 +46,8 @@ class Deletion(msgspec.Struct, frozen=True, kw_only=True):
     """Records deleted on purpose: those of a partition below `log_start`, until `answered_ns`.
 
     `began_ns`, `ended_ns`: when the leader epoch of the deletion began, and when the next one did (None: never).
-    Nothing surely stood where `began_ns` is None. `is_first_epoch`: the partition had no epoch before.
+    Nothing surely stood where `began_ns` is None: which epoch it was is not known, or its leader may have lost
+    records. `is_first_epoch`: the partition had no epoch before.
     """
 
     topic: str
@@ -62,14 +67,15 @@ def deletions_of(record: Path, partitions: Sequence[TableFile]) -> tuple[Deletio
     """
     try:
         steps = read_steps(record) or []
+        losses = log_losses(split_composed_steps(steps))
     except EbbtideError:
         # A damaged steps.jsonl is reported where faults are judged; it proves nothing here.
         return ()
     proven = list(log_start_moves(steps))
     if not proven:
         return ()
-    epochs = _epoch_starts(partitions, {at for at, _ in proven})
-    return tuple(_deletion(at, move, epochs.get(at, [])) for at, move in proven)
+    epochs = _leader_epochs(partitions, {at for at, _ in proven})
+    return tuple(_deletion(at, move, epochs.get(at, []), losses) for at, move in proven)
 
 
 def was_deleted(deletions: Mapping[int, Sequence[Deletion]], seen: Column | None = None) -> Column:
@@ -102,45 +108,68 @@ def _any_of(
 ) -> Column:
     """Return whether any deletion covers the row's partition, offset and time, and `condition` holds."""
     found = [
-        (F.col("run") == run)
-        & (F.col("topic") == one.topic)
-        & (F.col("partition") == one.partition)
-        & (F.col("offset") < one.log_start)
-        & (when <= one.answered_ns)
-        & condition(one)
+        is_below(run, one, F.col("offset")) & (when <= one.answered_ns) & condition(one)
         for run, of_run in deletions.items()
         for one in of_run
     ]
     return F.coalesce(reduce(Column.__or__, found, F.lit(False)), F.lit(False))
 
 
-def _epoch_starts(
+def is_below(run: int, one: Deletion, offset: Column) -> Column:
+    """Return whether a row is of the deletion's partition, and `offset` lies below its log start."""
+    in_partition = (F.col("run") == run) & (F.col("topic") == one.topic) & (F.col("partition") == one.partition)
+    return in_partition & (offset < one.log_start)
+
+
+class _LeaderEpoch(NamedTuple):
+    number: int
+    began_ns: int
+    leader: int
+
+
+def _leader_epochs(
     partitions: Sequence[TableFile], wanted: set[TopicPartition]
-) -> Mapping[TopicPartition, list[tuple[int, int]]]:
-    """Return the leader epochs of each partition in the order of the metadata log: the epoch, and when it began."""
-    columns = ["metadata_offset", "at_ns", "topic", "partition", "leader_epoch"]
-    starts: dict[TopicPartition, list[tuple[int, int]]] = defaultdict(list)
+) -> Mapping[TopicPartition, list[_LeaderEpoch]]:
+    """Return the leader epochs of each partition in the order of the metadata log."""
+    columns = ["metadata_offset", "at_ns", "topic", "partition", "leader", "leader_epoch"]
+    found: dict[TopicPartition, list[_LeaderEpoch]] = defaultdict(list)
     for file in partitions:
         rows = read_rows([file.path], "partitions", schema=TABLES["partitions"], columns=columns)
         for row in rows.sort_by("metadata_offset").to_pylist():
             at = TopicPartition(row["topic"], row["partition"])
-            epochs = starts[at]
-            if at in wanted and (not epochs or epochs[-1][0] != row["leader_epoch"]):
-                epochs.append((row["leader_epoch"], row["at_ns"]))
-    return starts
+            epochs = found[at]
+            if at in wanted and (not epochs or epochs[-1].number != row["leader_epoch"]):
+                epochs.append(_LeaderEpoch(row["leader_epoch"], row["at_ns"], row["leader"]))
+    return found
 
 
-def _deletion(at: TopicPartition, move: LogStartMove, epochs: Sequence[tuple[int, int]]) -> Deletion:
-    here = [number for number, (epoch, _) in enumerate(epochs) if epoch == move.leader_epoch]
+def _deletion(
+    at: TopicPartition, move: LogStartMove, epochs: Sequence[_LeaderEpoch], losses: Sequence[BrokerLogLoss]
+) -> Deletion:
+    here = [number for number, epoch in enumerate(epochs) if epoch.number == move.leader_epoch]
     # An epoch that begins twice is of a topic that was made anew: which one deleted is not known.
     number = here[0] if len(here) == 1 else None
+    is_sure = number is not None and not _may_lack_records(at, move, epochs[number], losses)
     later = epochs[number + 1 :] if number is not None else []
     return Deletion(
         topic=at.topic,
         partition=at.partition,
         log_start=move.new,
         answered_ns=move.answered_ns,
-        began_ns=None if number is None else epochs[number][1],
-        ended_ns=later[0][1] if later else None,
+        began_ns=epochs[number].began_ns if number is not None and is_sure else None,
+        ended_ns=later[0].began_ns if later else None,
         is_first_epoch=number == 0 and move.leader_epoch == 0,
+    )
+
+
+def _may_lack_records(
+    at: TopicPartition, move: LogStartMove, epoch: _LeaderEpoch, losses: Sequence[BrokerLogLoss]
+) -> bool:
+    """Whether a step may have taken records from the log of the epoch's leader before they were deleted.
+
+    Also a loss before the epoch counts: a disk that failed takes records until it is mended.
+    """
+    return any(
+        one.broker == epoch.leader and one.fired_ns <= move.answered_ns and one.costs(at.topic, at.partition)
+        for one in losses
     )

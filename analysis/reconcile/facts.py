@@ -211,9 +211,9 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
         acked = {f"{one.topic}-{one.partition}" for one in self.sends if one.status == "acked" and one.placed}
         named = acked | {f"{one.topic}-{one.partition}" for one in self.polls}
         if uncovered := named - self.final_offsets.keys():
-            return f"the final read does not cover {_short_list(uncovered)}"
+            return f"the final read does not cover {short_list(uncovered)}"
         if self.unread:
-            return f"polls has no row of the final read of {_short_list(self.unread)}, whose log is not empty"
+            return f"polls has no row of the final read of {short_list(self.unread)}, whose log is not empty"
         return None
 
     def without_offsets(self) -> str | None:
@@ -230,7 +230,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
         if self.clock_went_back:
             unsure |= {f"{one.topic}-{one.partition}" for one in self.deletions}
         why = "were deleted on purpose, and nothing says that no earlier election had lost them"
-        return f"records of {_short_list(unsure)} {why}" if unsure else None
+        return f"records of {short_list(unsure)} {why}" if unsure else None
 
     def not_whole(self) -> str | None:
         """Say what the record lacks for finding anomalies; None when nothing."""
@@ -244,14 +244,14 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
         first = self.damaged_logs[0]
         return (
             f"committed records cannot be read in {len(named)} replica{'s' if len(named) != 1 else ''}: "
-            f"{_short_list(named)} ({first.why})"
+            f"{short_list(named)} ({first.why})"
         )
 
     def with_unread_replicas(self) -> str | None:
         """Say which replicas' logs or checkpoints could not be read; None when all could."""
         if not self.unread_replicas:
             return None
-        replicas = _short_list(frozenset(self.unread_replicas))
+        replicas = short_list(frozenset(self.unread_replicas))
         return f"nothing is compared for {replicas}: the log or checkpoint is missing or damaged"
 
     def without_log(self) -> str | None:
@@ -268,7 +268,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
         below = {name for name, first in acked if name in ends and first < ends[name].log_start}
         if not below:
             return None
-        return f"what was acked below the final log start is not known to have been there: {_short_list(below)}"
+        return f"what was acked below the final log start is not known to have been there: {short_list(below)}"
 
     @property
     def final_read_committed(self) -> bool:
@@ -297,7 +297,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
         return "polls" not in self.missing and empty and self.without_final_read() is None
 
 
-def _short_list(names: Collection[str]) -> str:
+def short_list(names: Collection[str]) -> str:
     return ", ".join(sorted(names)[:_LISTED_MAX]) + (" and more" if len(names) > _LISTED_MAX else "")
 
 

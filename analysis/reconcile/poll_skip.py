@@ -18,7 +18,9 @@ whatever was put at those offsets later.
 When it cannot tell: without polls or a final read, or when no row says what was returned before it;
 for a row that the final read does not have, because it was cut off, deleted, or hidden from a
 read_committed final read. Where the run is not complete the final read may have stopped anywhere:
-what it did not reach is not known.
+what it did not reach is not known. Nor can it where the final log begins below a log start to which a
+step deleted records: a jump that begins below it may have passed over what was deleted at that time,
+and came back when the brokers crashed.
 
 How: the final read's offsets are counted up block by block, and each end of a jump looks up how
 many are below it. A jump over many offsets costs what a jump over one costs.
@@ -37,6 +39,7 @@ from analysis.reconcile.final_log_rows import mark_final_log_rows
 from analysis.reconcile.items import item
 from analysis.reconcile.parts import in_one_part
 from analysis.reconcile.tables import RecordTables
+from analysis.reconcile.undone_deletions import may_have_been_deleted, with_undone_deletions
 
 KIND = "poll-skip"
 
@@ -54,7 +57,7 @@ def why_unknown(facts: Facts) -> str | None:
         return "what each poll returned before is not known (prev_offset)"
     if not facts.complete:
         return "the run is not complete: what the final read did not reach is not known"
-    return facts.without_final_read()
+    return facts.without_final_read() or with_undone_deletions(facts)
 
 
 def items(tables: RecordTables, runs: Sequence[Facts], readable: DataFrame | None) -> DataFrame | None:
@@ -68,6 +71,7 @@ def items(tables: RecordTables, runs: Sequence[Facts], readable: DataFrame | Non
         return None
     committed = F.col("isolation") == "read_committed"
     jumps = mark_final_log_rows(tables.polls).where("offset - 1 > prev_offset")
+    jumps = jumps.where(~may_have_been_deleted(runs, F.col("prev_offset") + 1))
     jumps = jumps.select(
         *PARTITION, *_JUMP, committed.alias("committed"), "in_final_log", F.monotonically_increasing_id().alias("jump")
     )

@@ -157,7 +157,7 @@ def _reconcile_runs(
         sessions = session_ranges(polls, seen, tables.polls)
     stage("comparing records")
     with contextlib.nullcontext() if narrowed is None else plans_for(spark, narrowed.rows):
-        found = [hanging, unseen.items(seen, sessions), poll_skip.items(tables, facts, seen)]
+        found = [hanging, unseen.items(facts, seen, sessions), poll_skip.items(tables, facts, seen)]
         found += _items(spark, tables, inverted, partitions, facts, possible)
         summaries = [AnomalySummary() for _ in runs]
         items = None

@@ -17,10 +17,13 @@ not judged.
 
 When it cannot tell: without polls or a final read; above a session's last row that stands. Where
 the run is not complete the final read may have stopped anywhere: what it did not reach is not
-known.
+known. Nor can it tell of an offset below a log start to which a step deleted records, where the final
+log begins below that: the session may have passed by while the record was deleted.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -28,6 +31,7 @@ from pyspark.sql import functions as F
 from analysis.reconcile.blocks import BITS, PARTITION
 from analysis.reconcile.facts import Facts
 from analysis.reconcile.items import item
+from analysis.reconcile.undone_deletions import may_have_been_deleted, with_undone_deletions
 
 KIND = "unseen"
 
@@ -41,10 +45,10 @@ def why_unknown(facts: Facts) -> str | None:
         return "there was no final read"
     if not facts.complete:
         return "the run is not complete: what the final read did not reach is not known"
-    return facts.without_final_read()
+    return facts.without_final_read() or with_undone_deletions(facts)
 
 
-def items(readable: DataFrame | None, sessions: DataFrame | None) -> DataFrame | None:
+def items(runs: Sequence[Facts], readable: DataFrame | None, sessions: DataFrame | None) -> DataFrame | None:
     """Return one row for each item; None if nothing can be judged.
 
     `readable` is `blocks.readable_blocks`, `sessions` is `standing.session_ranges`.
@@ -60,6 +64,7 @@ def items(readable: DataFrame | None, sessions: DataFrame | None) -> DataFrame |
     offsets = offsets.where(_has_bit("open_mask")).select(
         *PARTITION, offset.alias("offset"), _has_bit("shown_mask").alias("shown"), "sessions"
     )
+    offsets = offsets.where(~may_have_been_deleted(runs, F.col("offset")))
     passed = F.filter(
         "sessions",
         lambda one: (

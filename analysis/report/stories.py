@@ -15,11 +15,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from analysis.judge.history.elections import ElectionEvent
-from analysis.judge.history.log_losses import BrokerLogLoss, log_losses
 from analysis.judge.history.timeline import Timeline
 from analysis.report import words
 from analysis.report.election_words import ROAD_TEXT, elections_by_offset, is_broken_promise
 from ebbtide.record.files import ANOMALIES_DIR
+from ebbtide.record.log_losses import BrokerLogLoss, log_losses
 from ebbtide.record.steps import StepEntry, split_composed_steps
 from ebbtide.record.tables import ANOMALY_SCHEMA, TABLES, table_files
 from ebbtide.record.verdict import Loss, Verdict

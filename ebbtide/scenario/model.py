@@ -239,13 +239,13 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     settle_s: float = 60.0
 
     @property
-    def grown_topics(self) -> dict[str, int]:
+    def final_partition_counts(self) -> dict[str, int]:
         """The most partitions of each topic to which a step adds some."""
-        grown: dict[str, int] = {}
+        counts: dict[str, int] = {}
         for step in self.steps:
             if isinstance(step, AddPartitionsStep):
-                grown[step.topic] = max(step.count, grown.get(step.topic, 0))
-        return grown
+                counts[step.topic] = max(step.count, counts.get(step.topic, 0))
+        return counts
 
     @property
     def other_releases(self) -> tuple[str, ...]:

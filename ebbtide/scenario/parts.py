@@ -29,7 +29,6 @@ from ebbtide.scenario.model import (
     UnavailabilityExpectation,
 )
 from ebbtide.scenario.plain_values import from_plain
-from ebbtide.scenario.steps.admin import AddPartitionsStep
 from ebbtide.scenario.steps.keys import keys_of
 from ebbtide.scenario.steps.step import BaseStep, StepSpec
 from ebbtide.scenario.steps.table import STEP_TYPES
@@ -115,6 +114,10 @@ class StepPart(TablePart, frozen=True, kw_only=True):
         """Its name, where it has one that was read."""
         return cast(str | None, self.values.get("name"))
 
+    def may_be_a(self, kind: type[BaseStep]) -> bool:
+        """Whether it is of this kind, or may be."""
+        return any(issubclass(each, kind) for each in self.kinds)
+
     @property
     def trigger(self) -> TablePart | None:
         """Its only trigger; None if it has none, or several."""
@@ -158,16 +161,9 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
         """The topic of this name, where there is one that was read."""
         return (self.topics or {}).get(name)
 
-    def partitions_of(self, name: str) -> int:
-        """How many partitions a topic has in the end, with those that steps add; 0 if that could not be read."""
-        spec = self.topic(name)
-        first = 0 if spec is None else cast(int, spec.get("partitions", 0))
-        counts = [step.get("count") for step in self.steps_of(AddPartitionsStep) if step.get("topic") == name]
-        return max([first, *(one for one in counts if one is not None)]) if first else 0
-
     def steps_of(self, kind: type[BaseStep]) -> Iterator[StepPart]:
         """The steps of this kind, and those that may be of it."""
-        return (one for one in self.steps or () if any(issubclass(each, kind) for each in one.kinds))
+        return (one for one in self.steps or () if one.may_be_a(kind))
 
 
 @functools.cache

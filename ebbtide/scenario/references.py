@@ -5,7 +5,7 @@ References are to topics, partitions, roles and config resources.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 import msgspec
 
@@ -13,23 +13,36 @@ from ebbtide.errors import UsageError
 from ebbtide.scenario.group_offsets import OFFSETS_TOPIC
 from ebbtide.scenario.parts import Parts, StepPart, TablePart
 from ebbtide.scenario.roles import ConfigResource, Role
+from ebbtide.scenario.steps.admin import AddPartitionsStep
 from ebbtide.scenario.words import PartitionName
 from ebbtide.suggestions import bracketed_suggestion
 
 
 class EarlierNames(msgspec.Struct, frozen=True):
-    """The names of the steps before a step.
+    """What the steps before a step name: themselves, and partitions that they add.
 
-    They are not `complete` if the name of one could not be read.
+    The names are not `complete` if that of one could not be read. `partition_counts`: the most partitions that the
+    steps give each topic.
     """
 
     known: frozenset[str] = frozenset()
     complete: bool = True
+    partition_counts: Mapping[str, int] = {}
 
     def with_step(self, step: StepPart) -> EarlierNames:
         """These names and that of one step more."""
         known = self.known if step.name is None else self.known | {step.name}
-        return EarlierNames(known, self.complete and "name" not in step.unread)
+        counts, topic, count = self.partition_counts, step.get("topic"), step.get("count")
+        adds = step.may_be_a(AddPartitionsStep) and not step.has_value("expect_error")
+        if adds and topic is not None and count is not None:
+            counts = {**counts, topic: max(count, counts.get(topic, 0))}
+        return EarlierNames(known, self.complete and "name" not in step.unread, counts)
+
+    def partitions_of(self, parts: Parts, topic: str) -> int:
+        """How many partitions a topic has after these steps; 0 if its first number could not be read."""
+        spec = parts.topic(topic)
+        first: int = 0 if spec is None else spec.get("partitions", 0)
+        return max(first, self.partition_counts.get(topic, 0)) if first else 0
 
 
 def limit(where: str, got: float, low: float, high: float | None = None, *, why: str = "") -> Iterator[UsageError]:
@@ -72,18 +85,18 @@ def validate_topic_exists(parts: Parts, name: str, where: str) -> Iterator[Usage
         )
 
 
-def validate_partition(parts: Parts, partition: PartitionName, where: str) -> Iterator[UsageError]:
-    """A partition that no topic of the scenario has."""
+def validate_partition(parts: Parts, partition: PartitionName, where: str, names: EarlierNames) -> Iterator[UsageError]:
+    """A partition that no topic of the scenario has yet."""
     if not parts.topics:
         return
     topic, number = partition.at
-    sizes = {name: parts.partitions_of(name) for name in parts.topics}
+    sizes = {name: names.partitions_of(parts, name) for name in parts.topics}
     if topic in sizes and sizes[topic] < 1:
         return
     if number >= sizes.get(topic, 0):
-        names = [f"{name}-{index}" for name, size in sizes.items() for index in range(size)]
+        known = [f"{name}-{index}" for name, size in sizes.items() for index in range(size)]
         allowed = (
-            ", ".join(names[:8]) + (", ..." if len(names) > 8 else "") + bracketed_suggestion(str(partition), names)
+            ", ".join(known[:8]) + (", ..." if len(known) > 8 else "") + bracketed_suggestion(str(partition), known)
         )
         yield UsageError("unknown partition", where=where, got=repr(partition), allowed=allowed)
 
@@ -96,7 +109,7 @@ def validate_role(parts: Parts, role: Role, where: str, names: EarlierNames, *, 
     if role.kind == "coordinator":
         yield from _validate_coordinator(parts, str(role.argument), where)
     elif role.partition is not None:
-        yield from validate_partition(parts, role.partition, where)
+        yield from validate_partition(parts, role.partition, where, names)
     elif role.broker is not None:
         yield from limit(where, role.broker, 1, parts.brokers)
     elif role.kind == "step" and role.argument not in names.known and names.complete:

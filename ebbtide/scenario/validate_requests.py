@@ -9,7 +9,7 @@ from ebbtide.errors import UsageError
 from ebbtide.scenario.client_libraries import DEFAULT_LIBRARY
 from ebbtide.scenario.group_offsets import OFFSETS_TOPIC
 from ebbtide.scenario.parts import Parts
-from ebbtide.scenario.references import limit
+from ebbtide.scenario.references import EarlierNames, limit
 from ebbtide.scenario.roles import Role, overlap
 from ebbtide.suggestions import bracketed_suggestion
 
@@ -53,16 +53,18 @@ def validate_error_name(name: str, where: str) -> Iterator[UsageError]:
         yield UsageError("unknown error", where=where, got=repr(name), allowed=allowed)
 
 
-def validate_added_partitions(parts: Parts, where: str, *, topic: str, count: int) -> Iterator[UsageError]:
+def validate_added_partitions(
+    parts: Parts, where: str, names: EarlierNames, *, topic: str, count: int
+) -> Iterator[UsageError]:
     """Report a topic that has so many partitions already, and producers that would not write to new ones."""
-    spec = parts.topic(topic)
-    first = None if spec is None else spec.get("partitions")
+    before = names.partitions_of(parts, topic)
     if topic == OFFSETS_TOPIC:
         yield UsageError(
             "Kafka's own topic", where=f"{where}.topic", got=repr(topic), allowed="a topic of the scenario"
         )
-    elif first is not None:
-        yield from limit(f"{where}.count", count, first + 1, _PARTITIONS_MAX, why=f"{topic} has {first} at first")
+    elif before:
+        when = "after an earlier step" if topic in names.partition_counts else "at first"
+        yield from limit(f"{where}.count", count, before + 1, _PARTITIONS_MAX, why=f"{topic} has {before} {when}")
     for one in parts.producers or ():
         if one is not None and one.get("topic") == topic and one.get("client") not in (None, DEFAULT_LIBRARY):
             yield UsageError(

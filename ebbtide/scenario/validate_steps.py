@@ -51,7 +51,7 @@ def validate_step(parts: Parts, part: StepPart, where: str, names: EarlierNames)
         yield from validate_either(part, part.type, where)
         if part.type.kind.only_brokers is not None:
             yield from part.check(_only_brokers, part.type.kind.only_brokers, where)
-        yield from _own_rules(parts, part, part.type, where)
+        yield from _own_rules(parts, part, part.type, where, names)
 
 
 def _references(parts: Parts, part: StepPart, where: str, names: EarlierNames) -> Iterator[UsageError]:
@@ -63,7 +63,7 @@ def _references(parts: Parts, part: StepPart, where: str, names: EarlierNames) -
                 case Role():
                     yield from validate_role(parts, one, at, names, clients=clients)
                 case PartitionName():
-                    yield from validate_partition(parts, one, at)
+                    yield from validate_partition(parts, one, at, names)
                 case ConfigResource():
                     yield from validate_resource(parts, one, at, names)
                 case str() if key in _TEXTS:
@@ -101,14 +101,16 @@ def _only_brokers(what: str, where: str, *, target: Role | None) -> Iterator[Usa
         yield from validate_broker(target, f"{where}.target", what)
 
 
-def _own_rules(parts: Parts, step: StepPart, kind: type[BaseStep], where: str) -> Iterator[UsageError]:
+def _own_rules(
+    parts: Parts, step: StepPart, kind: type[BaseStep], where: str, names: EarlierNames
+) -> Iterator[UsageError]:
     """Check the rules of single kinds."""
     if issubclass(kind, BetweenStep):
         yield from validate_sides(step, where)
     elif issubclass(kind, DeleteTopicStep):
         yield from step.check(validate_deleted_topic, parts, f"{where}.topic")
     elif issubclass(kind, AddPartitionsStep):
-        yield from step.check(validate_added_partitions, parts, where)
+        yield from step.check(validate_added_partitions, parts, where, names)
     elif issubclass(kind, IsolateStep):
         yield from step.check(validate_isolation, where)
     elif issubclass(kind, HoldRequestStep):

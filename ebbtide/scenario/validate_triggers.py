@@ -40,7 +40,7 @@ def validate_trigger(parts: Parts, trigger: TablePart, where: str, names: Earlie
     if issubclass(trigger.type, OfPartitions):
         yield from _validate_partition_keys(trigger, where)
         for at, name in partition_names(trigger, where):
-            yield from validate_partition(parts, name, at)
+            yield from validate_partition(parts, name, at, names)
     if trigger.type is IsrTrigger:
         yield from _validate_isr(parts, trigger, where)
     elif trigger.type is ReplicasTrigger:

@@ -143,13 +143,13 @@ def _delete_topic(world: World, _step: DeleteTopicStep) -> float:
 
 
 def _propose_add_partitions(world: World, random: Random) -> StepSpec | None:
-    if world.grown:
+    if world.has_added_partitions:
         return None
     return AddPartitionsStep(**_common_fields(random), topic=TOPIC, count=len(world.partitions) + random.choice((1, 2)))
 
 
 def _add_partitions(world: World, _step: AddPartitionsStep) -> float:
-    world.grown = True
+    world.has_added_partitions = True
     return 2.0
 
 
@@ -158,9 +158,21 @@ def _propose_delete_records(world: World, random: Random) -> StepSpec | None:
     if not never_moved:
         return None
     before = random.choice((None, _BEFORE))
-    return DeleteRecordsStep(
-        **_common_fields(random), partition=PartitionName(random.choice(never_moved)), before=before
-    )
+    common = _common_fields(random)
+    name = random.choice(never_moved)
+    # A second request up to there, or one after all were deleted, would delete nothing.
+    before = None if name in world.deleted_from else before
+    return DeleteRecordsStep(**common, partition=PartitionName(name), before=before)
+
+
+def _can_delete_records(world: World, step: DeleteRecordsStep) -> bool:
+    is_first = step.before is None or str(step.partition) not in world.deleted_from
+    return is_first and _has_first_leader(world, step.partition)
+
+
+def _delete_records(world: World, step: DeleteRecordsStep) -> float:
+    world.deleted_from.add(str(step.partition))
+    return 2.0
 
 
 def _has_first_leader(world: World, partition: PartitionName) -> bool:
@@ -240,13 +252,13 @@ REQUEST_KINDS: dict[StepKind, StepGenerator] = {
     ),
     "add-partitions": StepGenerator(
         propose=_propose_add_partitions,
-        fit=_fit(lambda world, step: not world.grown and step.count > len(world.partitions)),
+        fit=_fit(lambda world, step: not world.has_added_partitions and step.count > len(world.partitions)),
         apply=_add_partitions,
     ),
     "delete-records": StepGenerator(
         propose=_propose_delete_records,
-        fit=_fit(lambda world, step: _has_first_leader(world, step.partition)),
-        apply=lambda _world, _step: 2.0,
+        fit=_fit(_can_delete_records),
+        apply=_delete_records,
     ),
     "unregister": StepGenerator(
         propose=_propose_unregister,

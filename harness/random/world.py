@@ -51,8 +51,10 @@ class World:
     without: frozenset[str] = frozenset()
     """Kinds of step not to draw."""
     spare_topic: bool = True
-    grown: bool = False
+    has_added_partitions: bool = False
     """Whether a step gave the topic more partitions. No later step names these."""
+    deleted_from: set[str] = field(default_factory=set)
+    """Partitions whose oldest records a step deleted."""
     release: str = ""
     """The release that every node ran at first."""
     upgrade_to: str | None = None

@@ -86,7 +86,7 @@ class Session:
             consumers=scenario.consumers,
             properties=given.asked,
             tools=tools,
-            grown=scenario.grown_topics,
+            final_partition_counts=scenario.final_partition_counts,
         )
         self._schedule = Schedule(
             scenario.steps,

@@ -18,8 +18,8 @@ from typing import NamedTuple
 
 from analysis.judge.causes.attribution import LostPart
 from analysis.judge.history.evidence import Evidence
-from analysis.judge.history.log_losses import BrokerLogLoss
 from analysis.judge.history.timeline import MILLISECOND_NS
+from ebbtide.record.log_losses import BrokerLogLoss
 from ebbtide.record.verdict import Cause, LossEvent
 
 BY_DISK: frozenset[Cause] = frozenset({"last-replica-standing", "beyond-tolerance", "last-known-leader"})

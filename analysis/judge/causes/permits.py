@@ -22,12 +22,12 @@ from itertools import combinations, pairwise, permutations
 from analysis.judge.history.elections import ElectionEvent
 from analysis.judge.history.evidence import Attribution, Evidence, LostOffset
 from analysis.judge.history.log_lines import truncations
-from analysis.judge.history.log_losses import BrokerLogLoss
 from analysis.judge.history.rules import NEWEST_VARIANT
 from analysis.judge.history.timeline import MILLISECOND_NS
 from analysis.spec.partition import MV_ELR, NO_EPOCH, Cluster, Partition
 from analysis.spec.protocol import Protocol
 from analysis.spec.variants import VARIANTS
+from ebbtide.record.log_losses import BrokerLogLoss
 from ebbtide.record.rows import PartitionState
 from ebbtide.record.verdict import Cause
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from analysis.judge.clauses.findings import Finding, Row, finding, state_row, unknown_finding
 from analysis.judge.history.evidence import Evidence
-from analysis.judge.history.log_losses import UNCLEAN_STEPS
+from ebbtide.record.log_losses import UNCLEAN_STEPS
 from ebbtide.record.rows import BrokerEvent
 from ebbtide.record.steps import StepEntry
 from ebbtide.scenario.steps.process import StopStep

@@ -11,7 +11,7 @@ from packaging.version import InvalidVersion, Version
 from analysis.judge.clauses.findings import Finding, Row, finding
 from analysis.judge.history.elections import all_elections
 from analysis.judge.history.evidence import Evidence
-from analysis.judge.history.log_losses import log_losses
+from ebbtide.record.log_losses import log_losses
 from ebbtide.record.manifest import Manifest
 from ebbtide.record.steps import StepEntry
 

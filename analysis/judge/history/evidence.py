@@ -9,10 +9,10 @@ import msgspec
 
 from analysis.judge.history.elections import ElectionEvent
 from analysis.judge.history.epochs import Epochs
-from analysis.judge.history.log_losses import BrokerLogLoss
 from analysis.judge.history.requests import Request
 from analysis.judge.history.rules import Rules
 from analysis.judge.history.timeline import Timeline
+from ebbtide.record.log_losses import BrokerLogLoss
 from ebbtide.record.verdict import Cause
 
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from analysis.judge.history.epochs import load_epochs
 from analysis.judge.history.evidence import Evidence
-from analysis.judge.history.log_losses import log_losses
 from analysis.judge.history.requests import requests
 from analysis.judge.history.rules import Rules
 from analysis.judge.history.timeline import load_timeline, watched_timeline
+from ebbtide.record.log_losses import log_losses
 from ebbtide.record.manifest import Manifest
 from ebbtide.record.steps import StepEntry
 

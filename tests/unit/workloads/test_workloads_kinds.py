@@ -124,7 +124,7 @@ def test_only_a_group_and_a_producer_are_ready_for_partitions_that_a_step_adds(t
         assignments={"t": [(1,), (2,)]},
         producers=[ProducerSpec(id=1, topic="t", rate_per_s=1)],
         consumers=[ConsumerSpec(id=1, topics=("t",)), ConsumerSpec(id=2, topics=("t",), group="g")],
-        grown={"t": 5},
+        final_partition_counts={"t": 5},
     )
     ((spec, client),) = workload._producers.values()
     config = workload._producer_config(spec, client, 1)

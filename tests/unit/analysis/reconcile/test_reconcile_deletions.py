@@ -71,6 +71,32 @@ def test_an_epoch_that_began_twice_is_of_a_topic_made_anew_and_proves_nothing(tm
     assert one.began_ns is None
 
 
+def loss(node: int, *, fired_ns: int, step: str = "power-loss", **proof: Any) -> StepEntry:
+    """A step after which a node's logs may lack records."""
+    return StepEntry(index=1, step=step, nodes=(node,), fired_ns=fired_ns, proof=proof)
+
+
+@pytest.mark.parametrize(
+    ("lost", "is_sure"),
+    [
+        (loss(1, fired_ns=15), False),
+        (loss(1, fired_ns=15, step="wipe-disk"), False),
+        (loss(1, fired_ns=15, step="fill-disk", lost_bytes=7), False),
+        (loss(0, fired_ns=5, step="rolling", parts=[{"step": "power-loss", "nodes": [1], "fired_ns": 15}]), False),
+        (loss(1, fired_ns=15, logs={"t-0": {"leo_before": 9, "leo_after": 8}}), False),
+        (loss(1, fired_ns=15, logs={"t-0": {"leo_before": 9, "leo_after": 9}}), True),
+        (loss(1, fired_ns=15, step="kill"), True),
+        (loss(2, fired_ns=15), True),
+        (loss(1, fired_ns=25), True),
+    ],
+)
+def test_what_a_leader_may_have_lost_before_the_deletion_surely_stood_at_no_time(
+    tmp_path: Path, lost: StepEntry, is_sure: bool
+) -> None:
+    (one,) = read_back(tmp_path, epochs(10), lost, deletion(answered_ns=20))
+    assert one.began_ns == (10 if is_sure else None)
+
+
 @pytest.mark.parametrize(
     "proof",
     [
@@ -150,3 +176,18 @@ def test_deleted_records_are_not_lost_where_the_log_start_went_back_without_them
     found = reconciled(spark, tmp_path, builder.end(log_start=0, high_watermark=4), deletion(new=3))
     assert found.anomalies == []
     assert "lost" not in found.unknown
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    ("log_start", "then", "kinds"), [(0, 3, set()), (0, 6, {"unseen"}), (3, 6, {"unseen", "poll-skip"})]
+)
+def test_a_consumer_may_pass_by_what_was_deleted_and_came_back(
+    spark: SparkSession, tmp_path: Path, log_start: int, then: int, kinds: set[str]
+) -> None:
+    builder = RecordBuilder().led_by(1, epoch=0).acked(*range(7), at=0)
+    builder.read(0, at=0).read(then, at=then, prev_offset=0)
+    builder.final(*range(log_start, 7), at=log_start).end(log_start=log_start, high_watermark=7)
+    found = reconciled(spark, tmp_path, builder, deletion(new=3))
+    assert {one.kind for one in found.anomalies} == kinds
+    assert {"unseen", "poll-skip"} & found.unknown.keys() == ({"unseen", "poll-skip"} if log_start < 3 else set())

@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 from records import RecordBuilder
 
 from analysis.reconcile import reconcile
+from analysis.reconcile.deletions import Deletion
 from analysis.reconcile.facts import CheckpointFacts, CompactedFacts, Facts, Peak, PollFacts, SendFacts, ServedFacts
 from analysis.reconcile.reconciling import KINDS
 from ebbtide.record.manifest import FinalOffsets
@@ -53,6 +54,14 @@ def facts_after_move(log_start: int, *, first_acked: int, status: str = "acked")
     return facts(sends=[sent], final_offsets={"t-0": ends})
 
 
+def facts_after_deletion(log_start: int) -> Facts:
+    """Facts of a partition whose log start a step moved to 5, and which begins at `log_start` in the end."""
+    deletion = Deletion(
+        topic="t", partition=0, log_start=5, answered_ns=9, began_ns=1, ended_ns=None, is_first_epoch=True
+    )
+    return facts(deletions=(deletion,), final_offsets={"t-0": FinalOffsets(log_start=log_start, high_watermark=9)})
+
+
 def rows(**changes: int) -> dict[str, int]:
     return dict.fromkeys(TABLES, 1) | changes
 
@@ -83,6 +92,8 @@ def test_a_whole_record_leaves_nothing_unknown() -> None:
         (facts_after_move(1, first_acked=0), {"lost"}),
         (facts_after_move(1, first_acked=1), set()),
         (facts_after_move(1, first_acked=0, status="failed"), set()),
+        (facts_after_deletion(5), set()),
+        (facts_after_deletion(4), {"unseen", "poll-skip"}),
         (facts(clock_went_back=True), {"hw-regression"}),
         (facts(sends=[SendFacts("t", 0, "acked", 3, 1, unplaced=2)]), OF_PLACES),
         (facts(sends=[SendFacts("t", 0, "acked", 3, 1), SendFacts("t", 0, "unknown", 3, 0, unplaced=3)]), set()),

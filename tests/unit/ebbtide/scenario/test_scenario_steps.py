@@ -54,6 +54,27 @@ def test_a_role_may_name_a_partition_that_a_step_adds() -> None:
     assert problems(added, kill) == {}
 
 
+def test_a_step_may_not_name_a_partition_that_a_later_step_adds() -> None:
+    added = 'step = "add-partitions"\ntopic = "t"\ncount = 3'
+    wait = 'step = "wait"\ntrigger = { isr = { partition = "t-2", size = 3 } }'
+    for early in ('step = "kill"\ntarget = "leader(t-2)"', wait, REASSIGN.replace("t-0", "t-2") + "cancel = true"):
+        (said,) = problems(early, added).values()
+        assert "unknown partition" in said
+    assert problems(added, wait) == {}
+
+
+def test_partitions_that_kafka_refuses_to_add_are_not_there_later() -> None:
+    refused = 'step = "add-partitions"\ntopic = "t"\ncount = 3\nexpect_error = "INVALID_PARTITIONS"'
+    assert "unknown partition" in problems(refused, 'step = "kill"\ntarget = "leader(t-2)"')["steps[1].target"]
+
+
+@pytest.mark.parametrize("count", [2, 3])
+def test_a_later_step_adds_partitions_to_those_of_an_earlier_one(count: int) -> None:
+    added = 'step = "add-partitions"\ntopic = "t"\ncount = '
+    assert "4 to 100 (t has 3 after an earlier step)" in problems(added + "3", added + str(count))["steps[1].count"]
+    assert problems(added + "3", added + "4") == {}
+
+
 @pytest.mark.parametrize(
     ("step", "where", "said"),
     [

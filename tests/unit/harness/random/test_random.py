@@ -21,6 +21,7 @@ from ebbtide.releases.feature_levels import ELR_VERSION
 from ebbtide.releases.known_releases import KNOWN
 from ebbtide.scenario.model import Scenario
 from ebbtide.scenario.parse import parse
+from ebbtide.scenario.steps.admin import DeleteRecordsStep
 from ebbtide.scenario.steps.process import UpgradeStep
 from ebbtide.scenario.steps.step import StepSpec
 from ebbtide.scenario.steps.table import KINDS, StepKind
@@ -161,6 +162,23 @@ def test_records_are_deleted_only_before_the_first_election() -> None:
     deleting = [one for seed in range(150) for one in draw(seed, kafka="4.3.1").steps if one.step == "delete-records"]
     assert deleting
     assert all(one.optional for one in deleting)
+
+
+def test_records_are_deleted_up_to_an_offset_at_most_once_and_first() -> None:
+    again = []
+    for seed in range(700):
+        deleted: set[str] = set()
+        for step in draw(seed, kafka="4.3.1").steps:
+            if isinstance(step, DeleteRecordsStep):
+                again += [step.before] if str(step.partition) in deleted else []
+                deleted.add(str(step.partition))
+    assert set(again) == {None}
+
+
+def test_a_mutation_deletes_no_records_up_to_an_offset_twice() -> None:
+    to_50 = step_of("delete-records", partition="t-0", before=50)
+    steps = with_steps(draw(1, kafka="4.3.1"), [to_50, to_50, to_50.replace(before=None)], Random(1)).steps
+    assert [one.before for one in steps if isinstance(one, DeleteRecordsStep)] == [50, None]
 
 
 def test_brokers_are_renamed_wherever_a_step_names_one() -> None:

@@ -18,8 +18,8 @@ def deletion(old: int, new: int) -> StepEntry:
     return StepEntry(index=0, step="delete-records", parameters={"partition": "t-0"}, proof={"log_start": move})
 
 
-def facts_of(record: Path, *steps: StepEntry, log_start: int | None = 0) -> dict[str, int]:
-    ends = {} if log_start is None else {"t-0": FinalOffsets(log_start=log_start, high_watermark=1000)}
+def facts_of(record: Path, *steps: StepEntry, log_start: int | None = 0, hw: int = 1000) -> dict[str, int]:
+    ends = {} if log_start is None else {"t-0": FinalOffsets(log_start=log_start, high_watermark=hw)}
     write_manifest(record, Manifest(run_id="r", final_offsets=ends))
     return dict(deletion_facts(record, list(steps)))
 
@@ -30,6 +30,11 @@ def test_offsets_below_the_deleted_log_start_that_the_final_log_has_came_back(
 ) -> None:
     facts = facts_of(tmp_path, deletion(0, 200), deletion(200, 500), log_start=log_start)
     assert facts == {DELETED: 500, CAME_BACK: came_back}
+
+
+@pytest.mark.parametrize(("hw", "came_back"), [(300, 200), (100, 0)])
+def test_deleted_offsets_above_the_final_hw_did_not_come_back(tmp_path: Path, hw: int, came_back: int) -> None:
+    assert facts_of(tmp_path, deletion(0, 500), log_start=100, hw=hw) == {DELETED: 500, CAME_BACK: came_back}
 
 
 def test_without_a_final_read_of_the_partition_nobody_knows_what_came_back(tmp_path: Path) -> None:
