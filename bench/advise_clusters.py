@@ -21,7 +21,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,10 +29,10 @@ import msgspec
 from rich.console import Console
 
 from bench.advised_lines import (
-    AdvisedLine,
     LineRun,
-    concluded,
+    MeasuredLine,
     counts_in_words,
+    keys_with_results,
     merge_lines,
     read_stored,
     tables,
@@ -204,7 +204,7 @@ def plan(folder: Path) -> list[PlannedLine]:
     Next is always the line whose event, settings and release were taken the fewest times, and of alike ones a
     line that *loses*. Lines that ran earlier come first, then those whose runs were inconclusive.
     """
-    earlier = concluded()
+    earlier = keys_with_results()
     again = {key for key, line in read_stored().items() if line.agreement() == "inconclusive"}
     alike: dict[str, list[PlannedLine]] = {}
     for line in lines(folder):
@@ -235,6 +235,15 @@ def plan(folder: Path) -> list[PlannedLine]:
     return chosen
 
 
+def lines_of_part(planned: Sequence[PlannedLine], part: str, done: Collection[str]) -> list[PlannedLine]:
+    """Return the lines of a part K/N that are not done.
+
+    What is done is left out last, so that parts that start at different times are disjoint.
+    """
+    number, _, count = part.partition("/")
+    return [line for line in planned[int(number) - 1 :: int(count)] if line.key not in done]
+
+
 def run(folder: Path, minutes: float, part: str) -> None:
     """Run the scenarios of a part until the time is over. Several parts may run at once."""
     from ebbtide.errors import EbbtideError
@@ -244,11 +253,9 @@ def run(folder: Path, minutes: float, part: str) -> None:
     from harness.runner.run import run_scenario
 
     until_s = time.monotonic() + minutes * 60
-    done = concluded() | set(_records(folder))
+    done = keys_with_results() | set(_records(folder))
     display = PlainDisplay(Console(quiet=True))
-    number, _, count = part.partition("/")
-    left = [line for line in plan(folder) if line.key not in done]
-    for line in left[int(number) - 1 :: int(count)]:
+    for line in lines_of_part(plan(folder), part, done):
         if time.monotonic() > until_s:
             break
         began = time.monotonic()
@@ -282,7 +289,7 @@ def _verdict(record: str) -> dict[str, Any]:
     return {} if str(found["why"]).startswith("['not finished") else found
 
 
-def advised(folder: Path) -> list[AdvisedLine]:
+def lines_with_results(folder: Path) -> list[MeasuredLine]:
     """Return each kind of line, with what its run showed: here, or earlier by docs/advised.json."""
     records = _records(folder)
     alike: dict[str, list[PlannedLine]] = {}
@@ -290,7 +297,7 @@ def advised(folder: Path) -> list[AdvisedLine]:
         alike.setdefault(line.key, []).append(line)
     ran_on = {line.key: line.kafka for line in plan(folder)}
     found = [
-        AdvisedLine(
+        MeasuredLine(
             key=key,
             event=those[0].event,
             says=those[0].says,
@@ -311,7 +318,7 @@ def _ran(kafka: str, record: str) -> LineRun | None:
     return LineRun(kafka=kafka, outcome=verdict["outcome"], lost=lost)
 
 
-def clusters_table(found: Sequence[AdvisedLine]) -> str:
+def clusters_table(found: Sequence[MeasuredLine]) -> str:
     """Return a row for each cluster, with its lines with acks=all."""
     rows = [
         "| Kafka | cluster | *loses* | *survives* | other | without scenario | shown by a run |",
@@ -330,7 +337,7 @@ def clusters_table(found: Sequence[AdvisedLine]) -> str:
 
 def table(folder: Path, *, is_page: bool) -> None:
     """Print what is known of the lines, or write it to docs/."""
-    found = advised(folder)
+    found = lines_with_results(folder)
     if is_page:
         write(found, clusters_table(found))
         return

@@ -33,7 +33,7 @@ class LineRun(msgspec.Struct, frozen=True, kw_only=True):
     lost: int
 
 
-class AdvisedLine(msgspec.Struct, frozen=True, kw_only=True):
+class MeasuredLine(msgspec.Struct, frozen=True, kw_only=True):
     """A kind of line with acks=all: alike are the ELR, the settings, the event and the answer.
 
     `key` is these four, as kind/settings/event/answer. `clusters` are those that have it. `ran` is None where its
@@ -61,18 +61,18 @@ class AdvisedLine(msgspec.Struct, frozen=True, kw_only=True):
         return "agrees" if (self.ran.lost > 0) == (self.says == "loses") else "differs"
 
 
-def read_stored() -> dict[str, AdvisedLine]:
+def read_stored() -> dict[str, MeasuredLine]:
     """What docs/advised.json holds, by key."""
-    rows = msgspec.json.decode(STORED.read_bytes(), type=list[AdvisedLine]) if STORED.is_file() else []
+    rows = msgspec.json.decode(STORED.read_bytes(), type=list[MeasuredLine]) if STORED.is_file() else []
     return {row.key: row for row in rows}
 
 
-def concluded() -> set[str]:
+def keys_with_results() -> set[str]:
     """Return the keys of the lines whose runs said something."""
     return {key for key, line in read_stored().items() if line.agreement() in ("agrees", "differs")}
 
 
-def merge_lines(stored: dict[str, AdvisedLine], new: Collection[AdvisedLine]) -> list[AdvisedLine]:
+def merge_lines(stored: dict[str, MeasuredLine], new: Collection[MeasuredLine]) -> list[MeasuredLine]:
     """Return the new lines; what was not run anew keeps its earlier result."""
     merged = []
     for line in new:
@@ -81,7 +81,7 @@ def merge_lines(stored: dict[str, AdvisedLine], new: Collection[AdvisedLine]) ->
     return sorted(merged, key=lambda one: one.key)
 
 
-def counts_in_words(lines: Sequence[AdvisedLine]) -> str:
+def counts_in_words(lines: Sequence[MeasuredLine]) -> str:
     """Return how many lines ran, and how many agree."""
     with_scenario = [one for one in lines if one.has_scenario]
     ran = [one for one in with_scenario if one.ran is not None]
@@ -99,7 +99,7 @@ def counts_in_words(lines: Sequence[AdvisedLine]) -> str:
     return "\n".join(parts)
 
 
-def tables(lines: Sequence[AdvisedLine]) -> str:
+def tables(lines: Sequence[MeasuredLine]) -> str:
     """Return a table for each kind of cluster: a row for each event, a column for the settings of the topics."""
     parts = []
     for kind, heading in _KINDS.items():
@@ -122,11 +122,11 @@ def _order_of(event: str) -> tuple[int, str]:
     return ("in sync", "one after the other", "at the worst moment").index(when), what
 
 
-def _cell(lines: Sequence[AdvisedLine]) -> str:
+def _cell(lines: Sequence[MeasuredLine]) -> str:
     return "<br>".join(_parts_of(lines)) or "-"
 
 
-def _parts_of(lines: Sequence[AdvisedLine]) -> Iterator[str]:
+def _parts_of(lines: Sequence[MeasuredLine]) -> Iterator[str]:
     for line in lines:
         if line.ran is None:
             yield f"({line.says})"
@@ -141,14 +141,14 @@ def _parts_of(lines: Sequence[AdvisedLine]) -> Iterator[str]:
         yield f"{found} [{line.ran.kafka}]"
 
 
-def write(lines: Sequence[AdvisedLine], clusters_table: str) -> None:
+def write(lines: Sequence[MeasuredLine], clusters_table: str) -> None:
     """Write docs/advised.json, and the end of the page."""
     write_atomically(STORED, msgspec.json.format(msgspec.json.encode(list(lines)), indent=1) + b"\n")
     by_hand = PAGE.read_text().partition(_MARK)[0]
     write_atomically(PAGE, f"{by_hand}{made_part(lines, clusters_table)}".encode())
 
 
-def made_part(lines: Sequence[AdvisedLine], clusters_table: str) -> str:
+def made_part(lines: Sequence[MeasuredLine], clusters_table: str) -> str:
     """Return the end of the page, from its mark on."""
     return "\n".join(
         [

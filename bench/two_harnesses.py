@@ -5,13 +5,14 @@
 It runs as root, from a checkout. Both nights run on this kernel. The second one has namespaces of mounts and
 processes, a /run and a home of its own: neither sees the other's ledgers, locks and processes. While they run, the
 bench samples memory, descriptors, processes and disk. In the end nothing may be left, no run may be contradicted or
-failed, and a night's own descriptors may not grow. Exit code 1 otherwise. Inconclusive runs are listed with their
-reason: a power loss is unproven once the other harness has ended its hold of write-back.
+failed, each night must have come to its end, and its own descriptors may not grow. Exit code 1 otherwise. Inconclusive
+runs are listed with their reason: a power loss is unproven once the other harness has ended its hold of write-back.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import shutil
 import subprocess
@@ -27,6 +28,7 @@ from statistics import median
 import psutil
 from host_state import HostState, left_after
 
+from ebbtide.errors import ExitCode
 from ebbtide.places import cache_dir
 from ebbtide.waiting import pause
 from harness.nightly.store import FinishedJob, JobEnd, Store
@@ -47,6 +49,13 @@ OWN_RUN = '{ mount --make-rprivate / 2>&- || mount --make-private /run; } && mou
 SAMPLE_S = 2.0
 GROWTH_MAX = 10
 """More descriptors than this between the first and the last third of a night are a leak."""
+ASK_AFTER_S = 600.0
+"""A night that goes on this long after its budget is asked to end."""
+KILL_AFTER_S = 300.0
+"""A night that goes on this long after it was first asked is killed."""
+_KILL_WAIT_S = 30.0
+_EXIT_CODES = (ExitCode.AS_PREDICTED, ExitCode.CONTRADICTED, ExitCode.INCONCLUSIVE)
+"""The ends of a whole night. With any other exit code it crashed, was interrupted, or had runs that failed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,22 +132,39 @@ def start(name: str, folder: Path, options: Sequence[str], *, releases: str, els
     return Harness(name=name, process=process, store=store)
 
 
-def watch(harnesses: Sequence[Harness], *, until_s: float) -> dict[str, list[Sample]]:
-    """Sample the harnesses until all have ended. Past `until_s` (monotonic), ask them to end."""
+def watch(
+    harnesses: Sequence[Harness], *, until_s: float, kill_after_s: float = KILL_AFTER_S
+) -> tuple[dict[str, list[Sample]], list[str]]:
+    """Sample the harnesses until all have ended. Past `until_s` (monotonic), ask them to end, and then kill them.
+
+    Also returns a finding for each harness that was killed.
+    """
     samples: dict[str, list[Sample]] = {one.name: [] for one in harnesses}
-    asked = False
-    while any(one.process.poll() is None for one in harnesses):
+    while alive := [one for one in harnesses if one.process.poll() is None]:
         for one in harnesses:
             sample = sample_of(one)
             if sample is not None:
                 samples[one.name].append(sample)
-        if not asked and time.monotonic() > until_s:
-            asked = True
-            for one in harnesses:
-                if (night := one.night()) is not None:
-                    night.terminate()
+        if time.monotonic() > until_s + kill_after_s:
+            return samples, [_kill(one, samples[one.name]) for one in alive]
+        if time.monotonic() > until_s:
+            # At every sample: a night may not have begun when it was asked first, and a second signal does no harm.
+            for one in alive:
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    if (night := one.night()) is not None:
+                        night.terminate()
         pause(SAMPLE_S)
-    return samples
+    return samples, []
+
+
+def _kill(harness: Harness, samples: Sequence[Sample]) -> str:
+    """Kill a harness with all that it started, and return the finding."""
+    for one in reversed(harness.processes()):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            one.kill()
+    with contextlib.suppress(psutil.TimeoutExpired):  # it hangs in the kernel; then it has no exit code
+        harness.process.wait(_KILL_WAIT_S)
+    return f"{harness.name}: killed, since it did not end when asked; last sample: {samples[-1] if samples else 'none'}"
 
 
 def lines_of(harness: Harness, samples: Sequence[Sample], jobs: Sequence[FinishedJob]) -> list[str]:
@@ -167,7 +193,10 @@ def lines_of(harness: Harness, samples: Sequence[Sample], jobs: Sequence[Finishe
 
 def findings_of(harness: Harness, samples: Sequence[Sample], jobs: Sequence[FinishedJob]) -> list[str]:
     """What should not be: bad ends, a night without runs, descriptors that grow."""
-    found = [] if jobs else [f"{harness.name}: no run ended; see {harness.store.parent / 'night.log'}"]
+    log = harness.store.parent / "night.log"
+    found = [] if jobs else [f"{harness.name}: no run ended; see {log}"]
+    if harness.process.returncode not in _EXIT_CODES:
+        found.append(f"{harness.name}: the night ended with exit code {harness.process.returncode}; see {log}")
     found += [
         f"{harness.name}: {_reason(job)}"
         for job in jobs
@@ -234,12 +263,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         start(name, folder, options, releases=args.kafka, elsewhere=name == "elsewhere")
         for name in ("here", "elsewhere")
     ]
-    samples = watch(nights, until_s=began + args.minutes * 60 + 600)
+    samples, killed = watch(nights, until_s=began + args.minutes * 60 + ASK_AFTER_S)
     print(f"{time.monotonic() - began:.0f} s; memory available: {available / 2**20:.0f} MiB before", end="")
     print(f", {psutil.virtual_memory().available / 2**20:.0f} MiB after")
     jobs_of = {night.name: Store(night.store).history() for night in nights}
     runs = [job.run_id for jobs in jobs_of.values() for job in jobs if job.run_id is not None]
-    findings = [f"left: {one}" for one in left_after(before, str(folder), *runs)]
+    findings = [*killed, *(f"left: {one}" for one in left_after(before, str(folder), *runs))]
     findings += [f"left: temporary {one}" for night in nights for one in (night.store.parent / "tmp").iterdir()]
     for night in nights:
         jobs = jobs_of[night.name]

@@ -34,7 +34,9 @@ def measured_of(event: AdvisedEvent, settings: GroupSettings, release: ReleaseFa
             if row.scenario == scenario and _target(row.target) == (minor, release.is_elr_on):
                 by_target.setdefault(row.target.partition(":")[0], set()).update(row.lost)
         acks = _acks_of(scenario)
-        found += [f"{scenario} on {target}: lost {_range(lost, acks)}" for target, lost in sorted(by_target.items())]
+        found += [
+            f"{scenario} on {target}: lost {range_of_losses(lost, acks)}" for target, lost in sorted(by_target.items())
+        ]
     return tuple(found[:_SHOWN_MAX])
 
 
@@ -48,7 +50,7 @@ def _acks_of(scenario: str) -> frozenset[str]:
     return frozenset(one.acks for one in catalogue.find(scenario).producers)
 
 
-def _range(lost: set[str], acks: frozenset[str]) -> str:
+def range_of_losses(lost: set[str], acks: frozenset[str]) -> str:
     """Return the losses of runs as one range a cause, with the acks of the lost records.
 
     Such as `2 to 3 with acks=1 (uncommitted-at-failover), none with acks=all`. `acks` are those of the producers.
@@ -59,24 +61,25 @@ def _range(lost: set[str], acks: frozenset[str]) -> str:
             count, cause = loss.split(" ", 1)
             counts.setdefault(cause, []).append(int(count.replace(",", "")))
     ranges = [
-        (f"{min(of):,} to {max(of):,}" if len(set(of)) > 1 else f"{of[0]:,}") + f" {_with(cause, acks)} ({cause})"
+        (f"{min(of):,} to {max(of):,}" if len(set(of)) > 1 else f"{of[0]:,}")
+        + f" {_acks_of_cause(cause, acks)} ({cause})"
         for cause, of in sorted(counts.items())
     ]
     if not ranges:
-        return f"none {_in_words(acks)}"
-    if "all" in acks and set(counts) == {_UNCOMMITTED}:
+        return f"none {_acks_in_words(acks)}"
+    if "all" in acks and len(acks) > 1 and set(counts) == {_UNCOMMITTED}:
         ranges.append("none with acks=all")
     return f"{'none or ' if 'none' in lost else ''}{', '.join(ranges)}"
 
 
-def _with(cause: str, acks: frozenset[str]) -> str:
+def _acks_of_cause(cause: str, acks: frozenset[str]) -> str:
     """Return the acks of the records that this cause lost; a committed record may have been sent with any."""
     if cause == _UNCOMMITTED:
-        return _in_words(acks - {"all"})
-    return _in_words(acks) if len(acks) == 1 else "committed"
+        return _acks_in_words(acks - {"all"} or acks)
+    return _acks_in_words(acks) if len(acks) == 1 else "committed"
 
 
-def _in_words(acks: frozenset[str]) -> str:
+def _acks_in_words(acks: frozenset[str]) -> str:
     return f"with acks={' or '.join(sorted(acks))}"
 
 

@@ -9,7 +9,7 @@ import msgspec
 
 from ebbtide.logs.scan import Damage
 from ebbtide.record.files import RAW_DIR, write_atomically
-from ebbtide.record.manifest import MANIFEST, Manifest, read_manifest
+from ebbtide.record.manifest import Manifest, is_record, read_manifest
 from ebbtide.record.sums import read_sums
 from ebbtide.untrusted.files import UnreadableFile, read_file
 from ebbtide.untrusted.values import decode_json
@@ -154,7 +154,7 @@ def report_of(record: Path, part: str, kind: type[T]) -> T | None:
 
 def manifest_or_none(record: Path) -> Manifest | None:
     """Return the record's manifest; None when the run ended before it was written."""
-    return read_manifest(record) if (record / MANIFEST).is_file() else None
+    return read_manifest(record) if is_record(record) else None
 
 
 def node_folders(record: Path, role: str) -> dict[int, Path]:

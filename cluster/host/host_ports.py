@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from ebbtide.errors import HarnessError, UsageError
+from ebbtide.errors import HarnessError, UsageError, error_in_one_line
 from ebbtide.namespaces import enter_namespace
 
 LOOPBACK = "127.0.0.1"
@@ -64,7 +64,9 @@ class HostPorts:
             raise HarnessError(
                 "the published ports do not lead to the brokers",
                 where=", ".join(self.addresses),
-                got=str(self._failure) if began else f"the ports did not open within {_START_TIMEOUT_S:.0f} s",
+                got=f"the ports did not open within {_START_TIMEOUT_S:.0f} s"
+                if self._failure is None
+                else error_in_one_line(self._failure),
                 next="the same command again on a less busy host, or without --publish",
             )
 

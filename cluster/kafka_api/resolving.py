@@ -61,16 +61,17 @@ def connect_to(host: str, port: int, timeout_s: float) -> socket.socket:
     Raises `OSError` of the last address that was tried.
     """
     end = time.monotonic() + timeout_s
-    failure = OSError(f"the name {host} has no address")
+    failure: OSError | None = None
     for address in [host] if _is_address(host) else _lookup_of(host).addresses(timeout_s):
         left_s = end - time.monotonic()
         if left_s <= 0:
+            failure = failure or OSError(f"no time was left to connect to {host} ({address})")
             break
         try:
             return socket.create_connection((address, port), timeout=left_s)
         except OSError as error:
             failure = error
-    raise failure
+    raise failure or OSError(f"the name {host} has no address")
 
 
 def _is_address(host: str) -> bool:

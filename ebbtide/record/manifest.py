@@ -202,6 +202,11 @@ def write_manifest(record: Path, manifest: Manifest) -> None:
     write_atomically(record / MANIFEST, msgspec.json.format(msgspec.json.encode(manifest), indent=2) + b"\n")
 
 
+def is_record(path: Path) -> bool:
+    """Whether the path is the folder of a run record."""
+    return (path / MANIFEST).is_file()
+
+
 def records_of(folder: Path) -> list[Path]:
     """Return the records in a folder by name, which is oldest first."""
     return sorted(path.parent for path in folder.glob(f"[!.]*/{MANIFEST}"))

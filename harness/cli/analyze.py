@@ -99,7 +99,7 @@ def records_in(path: Path) -> list[Path]:
     the folder is still running.
     """
     from ebbtide.record.files import is_going
-    from ebbtide.record.manifest import MANIFEST, is_plain_cluster, read_manifest, records_of
+    from ebbtide.record.manifest import is_plain_cluster, is_record, read_manifest, records_of
 
     def is_run(record: Path) -> bool:
         """Whether there is a run to judge; a damaged record is reported when it is judged."""
@@ -107,7 +107,7 @@ def records_in(path: Path) -> list[Path]:
             return not is_plain_cluster(read_manifest(record))
         return True
 
-    if (path / MANIFEST).exists() or not path.is_dir():
+    if is_record(path) or not path.is_dir():
         return [path]
     found = records_of(path) or records_of(path / "runs")
     runs = [record for record in found if is_run(record)] or found or [path]

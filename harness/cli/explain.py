@@ -11,7 +11,6 @@ from ebbtide.errors import ExitCode, UsageError
 from harness.cli import completing
 from harness.cli.command import Args, Command
 from harness.cli.output import print_json
-from harness.cli.run_arguments import is_record
 
 if TYPE_CHECKING:
     from analysis.explain.subject import Subject
@@ -38,7 +37,7 @@ def command() -> Command:
 
 def run(args: Args) -> ExitCode:
     """Print the life of a record. Raises `UsageError`."""
-    from ebbtide.record.manifest import read_run
+    from ebbtide.record.manifest import is_record, read_run
     from ebbtide.record.verdict import read_judgement
 
     if args.place is not None and is_record(Path(args.place)):

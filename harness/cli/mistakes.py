@@ -128,7 +128,7 @@ def _surplus_error(words: Sequence[str], ctx: click.Context) -> UsageError:
 
     A shell produces surplus words when it expands a pattern to several files, for example `runs/*`.
     """
-    from harness.cli.run_arguments import is_record
+    from ebbtide.record.manifest import is_record
 
     kafka = _options(ctx).get("--kafka")
     single = [one for one in ctx.command.params if isinstance(one, click.Argument) and one.nargs == 1]

@@ -7,18 +7,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 
-def is_record(path: Path) -> bool:
-    """Whether the path is the folder of a run record."""
-    from ebbtide.record.manifest import MANIFEST
-
-    return (path / MANIFEST).is_file()
-
-
 def without_files_beside(paths: Sequence[Path]) -> list[Path]:
     """Return the paths without the files that lie beside a run record of the list; a note names each.
 
     `runs/*` also names the pages of comparisons, which lie there. A file anywhere else is a mistake, and stays.
     """
+    from ebbtide.record.manifest import is_record
+
     folders = {path.parent for path in paths if is_record(path)}
     kept = []
     for path in paths:

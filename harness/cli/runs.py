@@ -46,7 +46,7 @@ def run(args: Args) -> ExitCode:
     Raises `UsageError` if the folder is missing, is something else, or is named twice.
     """
     from ebbtide.errors import UsageError
-    from ebbtide.record.manifest import MANIFEST
+    from ebbtide.record.manifest import is_record
     from ebbtide.untrusted.files import is_folder
 
     if args.directory and args.runs and args.directory.resolve() != args.runs.resolve():
@@ -57,7 +57,7 @@ def run(args: Args) -> ExitCode:
             next=f"ebbtide runs {shlex.quote(str(args.directory))}",
         )
     directory = args.directory or args.runs or Path("runs")
-    if (directory / MANIFEST).is_file():
+    if is_record(directory):
         raise UsageError(
             "this is a run record, not a folder of records",
             where=str(directory),

@@ -8,11 +8,12 @@ import msgspec
 import pytest
 
 from bench import advised_lines
-from bench.advised_lines import AdvisedLine, LineRun, counts_in_words, made_part, merge_lines, read_stored, tables
+from bench.advise_clusters import PlannedLine, lines_of_part
+from bench.advised_lines import LineRun, MeasuredLine, counts_in_words, made_part, merge_lines, read_stored, tables
 
 
-def line(says: str = "loses", settings: str = "rf3-min2", ran: LineRun | None = None) -> AdvisedLine:
-    return AdvisedLine(
+def line(says: str = "loses", settings: str = "rf3-min2", ran: LineRun | None = None) -> MeasuredLine:
+    return MeasuredLine(
         key=f"ELR/{settings}/power-3/{says}",
         event="all 3 brokers lose power together, in sync",
         says=says,
@@ -71,10 +72,19 @@ def test_the_page_is_made_of_the_stored_results() -> None:
 def test_a_result_without_a_conclusion_is_run_again(monkeypatch: pytest.MonkeyPatch) -> None:
     lines = {"a": line(ran=showed(1)), "b": line(ran=showed(0, "inconclusive")), "c": line()}
     monkeypatch.setattr(advised_lines, "read_stored", lambda: lines)
-    assert advised_lines.concluded() == {"a"}
+    assert advised_lines.keys_with_results() == {"a"}
+
+
+def test_parts_that_start_at_different_times_run_no_line_twice() -> None:
+    planned = [
+        PlannedLine(key=key, cluster="431", kafka="4.3.1", says="loses", settings="rf3", event="e", file=None)
+        for key in "abcd"
+    ]
+    assert [one.key for one in lines_of_part(planned, "1/2", set())] == ["a", "c"]
+    assert [one.key for one in lines_of_part(planned, "2/2", {"a"})] == ["b", "d"]
 
 
 def test_what_is_stored_can_be_read_back() -> None:
-    assert msgspec.json.decode(msgspec.json.encode([line(ran=showed(1))]), type=list[AdvisedLine]) == [
+    assert msgspec.json.decode(msgspec.json.encode([line(ran=showed(1))]), type=list[MeasuredLine]) == [
         line(ran=showed(1))
     ]

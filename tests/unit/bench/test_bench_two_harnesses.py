@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import signal
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
 import pytest
 
-from bench.two_harnesses import Harness, Sample, findings_of, lines_of, sample_of, thirds
+from bench import two_harnesses
+from bench.two_harnesses import Harness, Sample, findings_of, lines_of, sample_of, thirds, watch
 from harness.nightly.job import Job, ReleaseTarget
 from harness.nightly.store import FinishedJob, JobEnd
 
@@ -16,6 +19,7 @@ from harness.nightly.store import FinishedJob, JobEnd
 @pytest.fixture
 def harness(tmp_path: Path) -> Iterator[Harness]:
     with psutil.Popen(["true"]) as process:
+        process.wait()
         yield Harness(name="here", process=process, store=tmp_path / "store")
 
 
@@ -66,6 +70,53 @@ def test_the_reason_of_an_inconclusive_run_is_listed(harness: Harness) -> None:
 def test_descriptors_that_grow_are_a_finding(harness: Harness) -> None:
     found = findings_of(harness, samples_with([20, 20, 30, 30, 40, 40]), [finished("as-predicted")])
     assert found == ["here: the night's descriptors grew by 20"]
+
+
+@pytest.mark.parametrize(
+    ("script", "is_found"),
+    [("exit 0", False), ("exit 2", False), ("exit 3", True), ("exit 4", True), ("kill $$", True)],
+)
+def test_a_night_that_did_not_come_to_its_end_is_a_finding(tmp_path: Path, script: str, is_found: bool) -> None:
+    with psutil.Popen(["sh", "-c", script]) as process:
+        process.wait()
+    ended = Harness(name="here", process=process, store=tmp_path / "store")
+    found = findings_of(ended, samples_with([20] * 9), [finished("as-predicted")])
+    assert bool(found) is is_found
+    assert all(f"exit code {process.returncode}" in one for one in found)
+
+
+def test_a_night_that_does_not_end_when_asked_is_killed_with_its_last_sample(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(two_harnesses, "SAMPLE_S", 0.1)
+    # It waits again and again, and ignores what asks it to end.
+    script = "trap : TERM; sleep 20 & while :; do wait; done"
+    with psutil.Popen(["sh", "-c", script, "sh", "nightly"]) as night:
+        here = Harness(name="here", process=night, store=tmp_path)
+        try:
+            _, findings = watch([here], until_s=time.monotonic(), kill_after_s=1)
+        finally:
+            for one in reversed(here.processes()):
+                one.kill()
+    assert night.returncode == -signal.SIGKILL
+    assert len(findings) == 1
+    assert "killed" in findings[0]
+    assert "night_descriptors=" in findings[0]
+
+
+def test_a_night_that_had_not_begun_when_it_was_asked_to_end_is_asked_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(two_harnesses, "SAMPLE_S", 0.1)
+    # The words of a night come only after a second.
+    with psutil.Popen(["sh", "-c", "sleep 1; exec sh -c 'sleep 20' nightly"]) as night:
+        here = Harness(name="here", process=night, store=tmp_path)
+        try:
+            assert watch([here], until_s=time.monotonic(), kill_after_s=15)[1] == []
+        finally:
+            for one in reversed(here.processes()):
+                one.kill()
+    assert night.returncode == -signal.SIGTERM
 
 
 def test_a_live_night_is_sampled_with_what_it_started(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from analysis.advise.advice import Advice, AdvisedGroup, AdvisedLine, advise
 from analysis.advise.advice_json import advice_output
 from analysis.advise.assumption import parse_assumption
 from analysis.advise.events import tolerance
+from analysis.advise.measured import range_of_losses
 from analysis.advise.page import render_advice
 from analysis.advise.release import release_of
 from ebbtide.errors import UsageError
@@ -108,6 +109,12 @@ def test_what_was_measured_says_for_which_acks(on_39: Advice) -> None:
     assert line(on_39.groups[0], "kills-worst").measured == (
         "last-known-leader on 3.9.1: lost none with acks=1 or all",
     )
+
+
+def test_an_uncommitted_loss_of_producers_with_acks_all_alone_names_their_acks() -> None:
+    lost = {"3 uncommitted-at-failover"}
+    assert range_of_losses(lost, frozenset({"all"})) == "3 with acks=all (uncommitted-at-failover)"
+    assert "3 with acks=1 (" in range_of_losses(lost, frozenset({"1", "all"}))
 
 
 def test_a_single_replica_survives_a_kill_and_no_power_loss() -> None:

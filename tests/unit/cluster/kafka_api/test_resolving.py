@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from made_cluster import MadeCluster, served_cluster
 
+from cluster.kafka_api import resolving
 from cluster.kafka_api.connection import BrokerConnection, WireError
 from cluster.snapshot.first_contact import SEARCH_S, first_answer
 from cluster.snapshot.security import Security
@@ -32,6 +33,8 @@ def hanging_lookups(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
         is_over.wait(60)
         raise socket.gaierror(socket.EAI_AGAIN, "Temporary failure in name resolution")
 
+    # The lookup of an earlier test may not have ended yet, and would answer this one.
+    monkeypatch.setattr(resolving, "_lookups", {})
     monkeypatch.setattr(socket, "getaddrinfo", hang)
     yield asked
     is_over.set()
@@ -52,6 +55,22 @@ def test_a_lookup_that_hangs_is_not_begun_twice(hanging_lookups: list[str]) -> N
             BrokerConnection(f"{NAME}:9092", connect_timeout_s=0.1, request_timeout_s=1).connect()
     assert len(hanging_lookups) <= 1
     assert threading.active_count() <= threads + 1
+
+
+def test_a_lookup_that_takes_all_the_time_does_not_say_that_the_name_has_no_address(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    times = iter([0.0, 5.0])
+    monkeypatch.setattr(resolving.time, "monotonic", lambda: next(times))
+    monkeypatch.setattr(resolving.NameLookup, "addresses", lambda *_: ["127.0.0.1"])
+    with pytest.raises(OSError, match="no time was left to connect to localhost"):
+        resolving.connect_to("localhost", 9092, timeout_s=5)
+
+
+def test_a_name_without_an_address_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resolving.NameLookup, "addresses", lambda *_: [])
+    with pytest.raises(OSError, match="the name localhost has no address"):
+        resolving.connect_to("localhost", 9092, timeout_s=5)
 
 
 def test_advise_and_watch_refuse_such_a_cluster_in_time(hanging_lookups: list[str]) -> None:
