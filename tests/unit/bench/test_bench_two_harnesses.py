@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -109,7 +110,9 @@ def test_a_night_that_had_not_begun_when_it_was_asked_to_end_is_asked_again(
 ) -> None:
     monkeypatch.setattr(two_harnesses, "SAMPLE_S", 0.1)
     # The words of a night come only after a second.
-    with psutil.Popen(["sh", "-c", "sleep 1; exec sh -c 'sleep 20' nightly"]) as night:
+    with psutil.Popen(
+        ["sh", "-c", 'sleep 1; exec "$1" -c "import signal; signal.pause()" nightly', "sh", sys.executable]
+    ) as night:
         here = Harness(name="here", process=night, store=tmp_path)
         try:
             assert watch([here], until_s=time.monotonic(), kill_after_s=15)[1] == []
