@@ -210,6 +210,8 @@ class WireFaults:
             gone = [event.waited_s or 0.0 for armed in holds for _, event in armed.events if event.event == "abandoned"]
             why = f"every held request is gone: its connection was closed after {gone[-1]:.1f} s" if gone else ""
             return unproven_effect(why or "nothing was held", **figures)
+        if any(armed.wire_rule.late for armed in holds) and "outlived" not in figures:
+            return unproven_effect("no held request outlived its sender's connection: none was late", **figures)
         return proven_effect(**figures)
 
     def held_count(self, nodes: Iterable[int], api: str) -> int:

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from cluster.kafka_api.connection import LATEST, NONE, BrokerConnection, WireError
 from cluster.kafka_api.transaction_states import transaction_states
-from ebbtide.record.manifest import ENDED_STATES, FinalTransactions
+from ebbtide.record.manifest import ENDED_STATES, STILL_S, FinalTransactions
 from ebbtide.scenario.model import ProducerSpec
 from ebbtide.waiting import pause
 from workloads.config import Endpoints, FinalReadConfig
@@ -19,14 +22,12 @@ from workloads.process import Stop
 from workloads.reaching import connection_to
 from workloads.sampler import partitions_of
 
-ENDING_S = 35.0
+ENDING_S = 35.0 + STILL_S
 """How long open transactions are waited for.
 
 The transaction timeout (20 s, `workloads.settings`), the interval at which coordinators look for what timed out
-(10 s by default), and 5 s to write the markers.
+(10 s by default), 5 s to write the markers, and the time in which an LSO must stand still.
 """
-_STILL_S = 5.0
-"""How long an LSO must stand still below the HW after every transaction has ended: a marker is applied by then."""
 _AGAIN_S = 0.5
 
 
@@ -41,25 +42,40 @@ def last_stable_offsets(broker: BrokerConnection, partitions: list[tuple[str, in
     return {(one.topic, one.partition): one.offset for one in answers if one.error == NONE}
 
 
+class _Mark(NamedTuple):
+    """What the leader of a partition answers."""
+
+    high_watermark: int
+    last_stable: int
+    leader_epoch: int | None
+
+
 def await_ended_transactions(config: FinalReadConfig, stop: Stop) -> FinalTransactions:
     """Wait until the LSO of every partition is its HW, at most `config.transactions_s`.
 
-    Returns what the coordinators said last. If an LSO stands still although every transaction has ended, the wait
-    ends early.
+    Returns what the coordinators said last. If every LSO below its HW stands still although every transaction has
+    ended, the wait ends early.
     """
     began = time.monotonic()
-    ended_since: float | None = None
+    since: dict[tuple[str, int], tuple[_Mark, float]] = {}
+    partitions = set(partitions_of(config.topics))
     while True:
         states, silent = _ask_states(config.endpoints, config.bootstrap, config.transactional_ids)
+        marks = _ask_marks(config)
         now = time.monotonic()
         found = FinalTransactions(states=states, silent=silent, waited_s=round(now - began, 3))
         if found.why_open() is not None:
-            ended_since = None
-        elif ended_since is None:
-            ended_since = now
-        is_still = ended_since is not None and now - ended_since >= _STILL_S
-        if stop or is_still or now - began >= config.transactions_s or _is_stable(config):
-            return found
+            since = {}
+        else:
+            since = {
+                key: since[key] if key in since and since[key][0] == mark else (mark, now)
+                for key, mark in marks.items()
+            }
+        below = {key for key, mark in marks.items() if mark.last_stable < mark.high_watermark}
+        still = {key for key in below & since.keys() if now - since[key][1] >= STILL_S}
+        is_settled = marks.keys() >= partitions and below == still
+        if stop or is_settled or now - began >= config.transactions_s:
+            return replace(found, still={f"{key[0]}-{key[1]}": marks[key].last_stable for key in sorted(still)})
         pause(_AGAIN_S)
 
 
@@ -85,18 +101,20 @@ def _ask_states(
     return states, tuple(silent)
 
 
-def _is_stable(config: FinalReadConfig) -> bool:
-    """Whether the LSO of every partition is its HW."""
+def _ask_marks(config: FinalReadConfig) -> dict[tuple[str, int], _Mark]:
+    """Return what the leaders answer; a partition whose leader does not answer is missing."""
     partitions = partitions_of(config.topics)
-    stable: set[tuple[str, int]] = set()
+    marks: dict[tuple[str, int], _Mark] = {}
     for address in config.bootstrap:
         try:
             with connection_to(config.endpoints, address) as broker:
-                marks = broker.list_offsets(partitions, LATEST)
+                latest = broker.list_offsets(partitions, LATEST)
                 last_stable = last_stable_offsets(broker, partitions)
         except WireError:
             continue
-        at_hw = {(one.topic, one.partition) for one in marks if one.error == NONE and one.offset >= 0}
-        high_watermarks = {(one.topic, one.partition): one.offset for one in marks}
-        stable |= {key for key, offset in last_stable.items() if key in at_hw and offset >= high_watermarks[key]}
-    return stable >= set(partitions)
+        for one in latest:
+            key = (one.topic, one.partition)
+            if one.error == NONE and one.offset >= 0 and key in last_stable:
+                # Asked after the HW, so that a marker in between may show it above that.
+                marks[key] = _Mark(one.offset, min(one.offset, last_stable[key]), one.leader_epoch)
+    return marks

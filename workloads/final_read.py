@@ -73,7 +73,9 @@ def ask_ends(
             continue
         for answer in latest:
             key = (answer.topic, answer.partition)
-            if answer.error == NONE and starts[key].error == NONE:
+            if stable and answer.error == NONE and key not in last_stable:
+                seen = f"{address} gives no last stable offset of {key[0]}-{key[1]}"
+            elif answer.error == NONE and starts[key].error == NONE:
                 ends[key] = PartitionEnd(
                     log_start=starts[key].offset,
                     high_watermark=answer.offset,
@@ -165,16 +167,19 @@ def run(config: FinalReadConfig, _status: StatusFile, stop: Stop) -> ClientState
 
     Raises `WaitExpired` with the last attempt's reason, and `UsageError` when Kafka says that this user may not read.
     """
+    # One deadline for both waits, so that a slow broker in the first one is not answered for by killing this process.
+    deadline = time.monotonic() + config.transactions_s + config.timeout_s
     transactions = await_ended_transactions(config, stop) if config.transactional_ids else None
-    deadline = time.monotonic() + config.timeout_s
+    left_s = min(config.timeout_s, max(1.0, deadline - time.monotonic()))
+    deadline = time.monotonic() + left_s
     seen = "nothing"
 
-    def attempt() -> dict[str, FinalOffsets] | None:
+    def attempt() -> FinalRead | None:
         nonlocal seen
         if stop:
-            return {}
+            return FinalRead(offsets={})
         try:
-            return read_once(config, deadline)
+            return FinalRead(offsets=read_once(config, deadline), transactions=transactions)
         except AuthorizationError as error:
             raise UsageError(
                 "this user may not read the topic",
@@ -186,16 +191,16 @@ def run(config: FinalReadConfig, _status: StatusFile, stop: Stop) -> ClientState
             seen = str(error)
             return None
 
-    ends = wait_until(
+    found = wait_until(
         attempt,
         awaited="a read of every partition from its start to its HW",
-        timeout_s=config.timeout_s,
+        timeout_s=left_s,
         last_seen=lambda: seen,
         poll_s=0.2,
     )
     if stop:
         return ClientState.STOPPED
-    write_atomically(Path(config.result), msgspec.json.encode(FinalRead(offsets=ends, transactions=transactions)))
+    write_atomically(Path(config.result), msgspec.json.encode(found))
     return ClientState.DONE
 
 

@@ -276,7 +276,9 @@ class Workload:
             journal=self._journal(self._final),
             run_id=self._run_id,
             bootstrap=self._bootstrap,
-            topics={name: count for name, count in (topics or created).items() if name != OFFSETS_TOPIC},
+            topics={
+                name: count for name, count in (created if topics is None else topics).items() if name != OFFSETS_TOPIC
+            },
             result=str(result),
             transactional_ids=tuple(transactional_id(spec) for spec in transactional),
             transactions_s=transactions_s,

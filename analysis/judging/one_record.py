@@ -166,8 +166,7 @@ def verdict_of(record: Path, manifest: Manifest, reconciliation: Reconciliation)
         checked += check_all(case, [WITNESS])
     if table_files(record, "commits"):
         checked += check_all(case, [COMMITS])
-    # The record of an older Ebbtide, which asked no coordinator, keeps its outcome.
-    if manifest.final_transactions and any(one.transactional for one in manifest.producers.values()):
+    if not _asked_no_coordinator(manifest) and any(one.transactional for one in manifest.producers.values()):
         checked += without_unproven_violations(check_all(case, [HANGING]), manifest)
     kinds = counts_by_kind(reconciliation.anomalies)
     facts = _facts(case, checked, kinds, manifest.topic_ids)
@@ -305,9 +304,14 @@ def _facts(
     return facts
 
 
+def _asked_no_coordinator(manifest: Manifest) -> bool:
+    """Whether an older Ebbtide made the record, which keeps its outcome: its final read asked no coordinator."""
+    return manifest.final_transactions is None and manifest.final_consumer is not None
+
+
 def _unknown_if_asked(case: Case) -> dict[str, str]:
     """Return why kinds are unknown, without what the record of an older Ebbtide could not say."""
-    unasked = {"hanging-transaction"} if case.manifest.final_transactions is None else set()
+    unasked = {"hanging-transaction"} if _asked_no_coordinator(case.manifest) else set()
     return {kind: why for kind, why in case.unknown_kinds.items() if kind not in unasked}
 
 

@@ -9,11 +9,12 @@ producers had ended, and `final_offsets` has the LSO and HW that the leader serv
 sends name the record at the LSO, and its transaction.
 
 Why it is sound: a coordinator calls a transaction complete only when the leaders of all its partitions have written
-their markers. So no marker is on its way that could still move the LSO. Nobody else writes to the run's topics.
+their markers. So no marker is on its way that could still move the LSO. A leader whose HW is still behind a marker
+moves on within seconds: the LSO must have stood still before the final read, and be the same in it. Nobody else writes
+to the run's topics.
 
 When it cannot tell: where nobody asked for the LSO, which is so in every record of an older Ebbtide. Where the LSO is
-below the HW, and a broker did not say what it coordinates, or a transaction had not ended, its coordinator may still
-end it.
+below the HW, and a broker did not say what it coordinates, a transaction had not ended, or the LSO had not stood still.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from analysis.reconcile.facts import Facts
 from analysis.reconcile.items import item
 from analysis.reconcile.tables import RecordTables
 from ebbtide.logs.segments import TopicPartition
+from ebbtide.record.manifest import STILL_S
 
 KIND = "hanging-transaction"
 
@@ -49,7 +51,12 @@ def why_unknown(facts: Facts) -> str | None:
         return "nobody asked for the last stable offsets at the final read" if facts.has_transactions else None
     if unasked := sorted(name for name, ends in facts.final_offsets.items() if ends.last_stable is None):
         return f"no leader gave the last stable offset of {unasked[0]}"
-    return facts.final_transactions.why_open() if _below_hw(facts) else None
+    below = _below_hw(facts)
+    if below and (why := facts.final_transactions.why_open()) is not None:
+        return why
+    still = facts.final_transactions.still
+    moved = [name for name in below if still.get(name) != facts.final_offsets[name].last_stable]
+    return f"the last stable offset of {moved[0]} had not stood still for {STILL_S:g} s" if moved else None
 
 
 def _below_hw(facts: Facts) -> list[str]:
@@ -73,7 +80,7 @@ def items(spark: SparkSession, tables: RecordTables, runs: Sequence[Facts]) -> D
             "final_consumer": facts.final_consumer,
         }
         for facts in runs
-        if facts.final_transactions is not None and facts.final_transactions.why_open() is None
+        if facts.final_transactions is not None and why_unknown(facts) is None
         for name in _below_hw(facts)
         for partition in (TopicPartition.parse(name),)
     ]

@@ -93,6 +93,8 @@ class FinalOffsets(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
 ENDED_STATES = ("Empty", "CompleteCommit", "CompleteAbort")
 """The states of a transactional id in which its coordinator has no transaction open."""
+STILL_S = 5.0
+"""How long a last stable offset below the HW must stand still after every transaction ended: markers apply by then."""
 
 
 class FinalTransactions(msgspec.Struct, frozen=True, kw_only=True):
@@ -101,11 +103,14 @@ class FinalTransactions(msgspec.Struct, frozen=True, kw_only=True):
     - `states` has the state of each transactional id, in Kafka's words; null: no coordinator named the id.
     - `silent` are the brokers that did not answer.
     - `waited_s` is how long open transactions were waited for. No producer ran any more.
+    - `still` has the last stable offset of each partition where it stood still below the HW for `STILL_S`, after
+      every transaction had ended, under one leader epoch and with one HW.
     """
 
     states: dict[str, str | None] = {}
     silent: tuple[str, ...] = ()
     waited_s: float = 0.0
+    still: dict[str, int] = {}
 
     def why_open(self) -> str | None:
         """Say why a transaction may still be open; None if every one has ended."""

@@ -38,6 +38,7 @@ class RecordBuilder:
         self.unread: set[str] = set()
         self.producers: dict[str, ProducerSetup] = {}
         self.final_transactions: FinalTransactions | None = None
+        self.is_still = True
         self._now = 1000
         self._topic = "t"
         self._base = 0
@@ -103,8 +104,12 @@ class RecordBuilder:
         )
         return self
 
-    def transactions(self, *silent: str, waited_s: float = 0.0, **states: str | None) -> Self:
-        """What coordinators said of the transactions; a last stable offset that no `end` says is then the HW."""
+    def transactions(self, *silent: str, waited_s: float = 0.0, still: bool = True, **states: str | None) -> Self:
+        """What coordinators said of the transactions; a last stable offset that no `end` says is then the HW.
+
+        `still`: each last stable offset below its HW stood still.
+        """
+        self.is_still = still
         self.final_transactions = FinalTransactions(states=states, silent=silent, waited_s=waited_s)
         return self
 
@@ -247,6 +252,12 @@ class RecordBuilder:
                 name: one if one.last_stable is not None else replace(one, last_stable=one.high_watermark)
                 for name, one in ends.items()
             }
+            still = {
+                name: one.last_stable
+                for name, one in ends.items()
+                if self.is_still and one.last_stable is not None and one.last_stable < one.high_watermark
+            }
+            self.final_transactions = replace(self.final_transactions, still=still)
         return Manifest(
             run_id="made-by-hand",
             status=self.status,

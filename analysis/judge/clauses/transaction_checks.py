@@ -47,7 +47,8 @@ def no_hanging_transaction(
         rows, unknown = [], [row | {"why": why_lossy} for row in rows]
     if "hanging-transaction" in unknown_kinds:
         unknown.append({"why": unknown_kinds["hanging-transaction"]})
-    exercised = sum(producer.transactional for producer in manifest.producers.values())
+    states = manifest.final_transactions.states.values() if manifest.final_transactions is not None else ()
+    exercised = sum(state not in (None, "Empty") for state in states)
     return finding(exercised=exercised, violations=rows, unknown=unknown)
 
 
@@ -76,6 +77,8 @@ def why_lossy(evidence: Evidence, steps: Sequence[StepEntry] | None) -> str | No
     """Return why a log of the run may have lost records; None if none can have."""
     if steps is None:
         return "steps.jsonl is missing: whether a log lost records is not known"
+    if "partitions" in evidence.timeline.missing:
+        return "the metadata timeline is missing: whether an unclean election cost a marker is not known"
     if any(one.lost_bytes != 0 for one in log_losses(list(steps))):
         return "a log of the run lost records, perhaps a marker or what the coordinator knew"
     if any(one.road not in _CLEAN_ROADS for one in all_elections(evidence.timeline)):

@@ -108,7 +108,23 @@ def test_an_lso_that_stands_still_after_the_end_is_not_waited_for_any_longer(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, clock: Clock
 ) -> None:
     found = await_end(monkeypatch, tmp_path, Broker({"ebbtide-1": "CompleteAbort"}, last_stable=5))
-    assert (found.why_open(), found.waited_s) == (None, 5.0)
+    assert (found.why_open(), found.waited_s, found.still) == (None, 5.0, {"t-0": 5})
+
+
+def test_an_lso_that_moved_must_stand_still_anew(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, clock: Clock) -> None:
+    broker = Broker({"ebbtide-1": "CompleteAbort"}, last_stable=5)
+    clock.at[4.0] = lambda: setattr(broker, "last_stable", 7)
+    found = await_end(monkeypatch, tmp_path, broker)
+    assert (found.waited_s, found.still) == (9.0, {"t-0": 7})
+
+
+def test_a_transaction_that_ends_just_before_the_deadline_has_not_stood_still(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, clock: Clock
+) -> None:
+    broker = Broker({"ebbtide-1": "Ongoing"}, last_stable=5)
+    clock.at[33.0] = lambda: setattr(broker, "states", {"ebbtide-1": "CompleteAbort"})
+    found = await_end(monkeypatch, tmp_path, broker)
+    assert (found.why_open(), found.waited_s, found.still) == (None, 35.0, {})
 
 
 def test_a_transaction_that_never_ends_is_said_to_be_open(

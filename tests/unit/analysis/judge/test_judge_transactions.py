@@ -21,7 +21,7 @@ def hanging_story(record: Path, kafka: str = "3.9.1", *, hangs: bool = True, tra
     story.state(1)
     story.predict('loss = { committed = "none", uncommitted = "none" }')
     producers = {"1": ProducerSetup(acks=-1, transactional=transactional)}
-    story.change(producers=producers, final_transactions=FinalTransactions())
+    story.change(producers=producers, final_transactions=FinalTransactions(states={"ebbtide-1": "CompleteCommit"}))
     if hangs:
         first = {"offset": 7, "value": 3, "last_stable": 7, "high_watermark": 9}
         story.hanging = [HangingTransaction(topic="t", partition=0, count=1, first=first)]
@@ -48,6 +48,17 @@ def test_without_one_the_clause_holds(tmp_path: Path) -> None:
     verdict = hanging_story(tmp_path, hangs=False).judge()
     assert by_name(verdict)[HANGING] == "holds"
     assert verdict.outcome == "as-predicted", verdict.why
+
+
+def test_a_producer_that_began_no_transaction_exercises_nothing(tmp_path: Path) -> None:
+    story = hanging_story(tmp_path, hangs=False)
+    story.change(final_transactions=FinalTransactions(states={"ebbtide-1": "Empty", "ebbtide-2": None}))
+    assert by_name(story.judge())[HANGING] == "not-exercised"
+
+
+def test_without_the_metadata_timeline_nobody_is_accused(tmp_path: Path) -> None:
+    story = hanging_story(tmp_path)
+    assert by_name(story.judge(missing=("partitions",)))[HANGING] == "unknown"
 
 
 def test_a_run_without_transactions_has_no_such_clause(tmp_path: Path) -> None:
@@ -103,7 +114,7 @@ def test_a_kind_that_is_unknown_leaves_the_clause_unknown(tmp_path: Path) -> Non
 
 def test_a_record_from_before_the_kind_keeps_its_outcome(tmp_path: Path) -> None:
     story = hanging_story(tmp_path, hangs=False)
-    story.change(final_transactions=None)
+    story.change(final_transactions=None, final_consumer=9999)
     story.unknown = {"hanging-transaction": "nobody asked"}
     verdict = story.judge()
     assert HANGING not in by_name(verdict)

@@ -121,6 +121,10 @@ def _base() -> RecordBuilder:
             lambda: _base().transactions(one=None),
             "the coordinators had not ended every transaction after 0 s: one is not",
         ),
+        (
+            lambda: _base().transactions(one="CompleteAbort", still=False),
+            "the last stable offset of t-0 had not stood still for 5 s",
+        ),
     ],
 )
 def test_a_transaction_that_may_still_end_is_unknown_and_never_an_item(
