@@ -209,7 +209,8 @@ def write_manifest(record: Path, manifest: Manifest) -> None:
 
 def is_record(path: Path) -> bool:
     """Whether the path is the folder of a run record."""
-    return (path / MANIFEST).is_file()
+    # Unlike `Path.is_file`, this raises for no name, however long.
+    return os.path.isfile(path / MANIFEST)
 
 
 def records_of(folder: Path) -> list[Path]:
