@@ -210,7 +210,7 @@ def write_manifest(record: Path, manifest: Manifest) -> None:
 def is_record(path: Path) -> bool:
     """Whether the path is the folder of a run record."""
     # Unlike `Path.is_file`, this raises for no name, however long.
-    return os.path.isfile(path / MANIFEST)
+    return is_file(path / MANIFEST)
 
 
 def records_of(folder: Path) -> list[Path]:
