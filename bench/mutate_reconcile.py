@@ -138,7 +138,7 @@ MUTANTS: tuple[Mutant, ...] = (
     (commits, 'F.col("settled_ns") < F.col("asked_ns")', "F.lit(True)"),
     (commits, '(F.col("status") == "acked")', '(F.col("status") != "failed")'),
     (hanging_transaction, "ends.last_stable < ends.high_watermark", "ends.last_stable <= ends.high_watermark"),
-    (hanging_transaction, " and facts.final_transactions.why_open() is None", ""),
+    (hanging_transaction, " and why_unknown(facts) is None", ""),
     (hanging_transaction, 'F.min("value")', 'F.max("value")'),
     (hanging_transaction, 'F.col("consumer").alias("final_consumer")', 'F.lit(9999).alias("final_consumer")'),
     (hanging_transaction, 'F.col("offset").alias("last_stable"),', '(F.col("offset") + 1).alias("last_stable"),'),

@@ -166,7 +166,7 @@ class ZooKeeperCluster:
         (folder / "zookeeper").mkdir(parents=True)
         options = ["-Dzookeeper.admin.enableServer=false", "-Dzookeeper.clientPortAddress=127.0.0.1"]
         settings = {"zookeeper.connect": f"127.0.0.1:{zookeeper}", "listeners": f"PLAINTEXT://{self.address}"}
-        settings |= {"broker.id": "1", "log.dirs": str(folder / "data")}
+        settings |= {"broker.id": "1", "zookeeper.connection.timeout.ms": "60000", "log.dirs": str(folder / "data")}
         properties = folder / "server.properties"
         properties.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
         main = "org.apache.zookeeper.server.ZooKeeperServerMain"
