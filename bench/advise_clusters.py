@@ -100,7 +100,7 @@ def read(folder: Path) -> None:
     """Bring up and read each cluster, and advise about it.
 
     A snapshot that is there is not read again. What an earlier version of Ebbtide advised about it goes with
-    advice.json and lines/: remove them to advise anew.
+    advice.json and lines/: remove them to advise again.
     """
     for one in CLUSTERS:
         into = folder / one.name

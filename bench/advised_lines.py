@@ -73,7 +73,7 @@ def keys_with_results() -> set[str]:
 
 
 def merge_lines(stored: dict[str, MeasuredLine], new: Collection[MeasuredLine]) -> list[MeasuredLine]:
-    """Return the new lines; what was not run anew keeps its earlier result."""
+    """Return the new lines; a line that was not run again keeps its earlier result."""
     merged = []
     for line in new:
         before = stored.get(line.key)

@@ -167,7 +167,7 @@ def run(config: FinalReadConfig, _status: StatusFile, stop: Stop) -> ClientState
 
     Raises `WaitExpired` with the last attempt's reason, and `UsageError` when Kafka says that this user may not read.
     """
-    # One deadline for both waits, so that a slow broker in the first one is not answered for by killing this process.
+    # One deadline for both waits: the parent kills this process soon after it, and then no reason is left to show.
     deadline = time.monotonic() + config.transactions_s + config.timeout_s
     transactions = await_ended_transactions(config, stop) if config.transactional_ids else None
     left_s = min(config.timeout_s, max(1.0, deadline - time.monotonic()))

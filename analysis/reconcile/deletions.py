@@ -147,7 +147,7 @@ def _deletion(
     at: TopicPartition, move: LogStartMove, epochs: Sequence[_LeaderEpoch], losses: Sequence[BrokerLogLoss]
 ) -> Deletion:
     here = [number for number, epoch in enumerate(epochs) if epoch.number == move.leader_epoch]
-    # An epoch that begins twice is of a topic that was made anew: which one deleted is not known.
+    # An epoch that begins twice is of a topic that was created again: which of the two deleted is not known.
     number = here[0] if len(here) == 1 else None
     is_sure = number is not None and not _may_lack_records(at, move, epochs[number], losses)
     later = epochs[number + 1 :] if number is not None else []
@@ -167,7 +167,7 @@ def _may_lack_records(
 ) -> bool:
     """Whether a step may have taken records from the log of the epoch's leader before they were deleted.
 
-    Also a loss before the epoch counts: a disk that failed takes records until it is mended.
+    Also a loss before the epoch counts: a disk that failed takes records until it is replaced or writable again.
     """
     return any(
         one.broker == epoch.leader and one.fired_ns <= move.answered_ns and one.costs(at.topic, at.partition)

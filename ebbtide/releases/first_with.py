@@ -18,3 +18,6 @@ DESCRIBE_TOPIC_PARTITIONS = Version("3.8.0")
 
 CONTROLLERS_DESCRIBE_CONFIGS = Version("3.7.0")
 """The first whose controllers answer DescribeConfigs for themselves (KIP-919)."""
+
+TRANSACTION_VERIFICATION = Version("3.6.0")
+"""The first whose leaders ask the coordinator before they append a record of a transaction (KIP-890, part 1)."""

@@ -14,6 +14,7 @@ from analysis.judge.history.evidence import Evidence
 from ebbtide.record.log_losses import log_losses
 from ebbtide.record.manifest import Manifest
 from ebbtide.record.steps import StepEntry
+from ebbtide.releases.first_with import TRANSACTION_VERIFICATION
 
 if TYPE_CHECKING:
     from analysis.reconcile.model import HangingTransaction
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 VERIFICATION = "transaction.partition.verification.enable"
 """The broker property by which a leader asks the coordinator whether a transaction is open."""
 
-_VERIFIED_FROM = Version("3.6.0")
 _CLEAN_ROADS = ("isr", "elr", "reassignment")
 
 
@@ -68,7 +68,7 @@ def why_unverified(manifest: Manifest, properties: Mapping[str, str], steps: Seq
 
 def _has_verification(kafka: str) -> bool:
     try:
-        return Version(kafka) >= _VERIFIED_FROM
+        return Version(kafka) >= TRANSACTION_VERIFICATION
     except InvalidVersion:
         return False
 

@@ -20,7 +20,7 @@ def deletion_facts(record: Path, steps: Sequence[StepEntry] | None) -> Mapping[s
     """Count deleted offsets, and those of them that the final log has again.
 
     Without a final read of each such partition, what came back is not known and left out. So it is for a topic that
-    a step deleted: the log of a topic made anew begins at 0. What lies above the final HW came not back: nobody can
+    a step deleted: created again, its log begins at 0. What lies above the final HW did not come back: nobody can
     read it.
     """
     if steps is None:
@@ -34,7 +34,7 @@ def deletion_facts(record: Path, steps: Sequence[StepEntry] | None) -> Mapping[s
     ends = read_manifest(record).final_offsets
     if all(str(at) in ends and at.topic not in deleted for at in highest):
         counts["deleted-records-that-came-back"] = sum(
-            max(0, min(log_start, end.high_watermark) - end.log_start)
-            for log_start, end in ((log_start, ends[str(at)]) for at, log_start in highest.items())
+            max(0, min(log_start, ends[str(at)].high_watermark) - ends[str(at)].log_start)
+            for at, log_start in highest.items()
         )
     return counts

@@ -1,4 +1,4 @@
-"""The clause on hanging transactions: whom it accuses, and when it may not."""
+"""The clause on hanging transactions: when it is violated, and when it is unknown or not exercised."""
 
 from __future__ import annotations
 
