@@ -38,7 +38,9 @@ from bench.advised_lines import (
     tables,
     write,
 )
+from ebbtide.errors import EbbtideError, UsageError
 from ebbtide.waiting import wait_until
+from harness.nightly.shards import Shard, parse_shard
 
 EBBTIDE = (sys.executable, "-m", "ebbtide")
 RF_3 = {"orders": ([[1, 2, 3], [2, 3, 1]], {"min.insync.replicas": "2"})}
@@ -235,18 +237,24 @@ def plan(folder: Path) -> list[PlannedLine]:
     return chosen
 
 
-def lines_of_part(planned: Sequence[PlannedLine], part: str, done: Collection[str]) -> list[PlannedLine]:
-    """Return the lines of a part K/N that are not done.
+def part_of(text: str) -> Shard:
+    """Parse the value of `--part`. Raises `ArgumentTypeError` for anything but K/N."""
+    try:
+        return parse_shard(text)
+    except UsageError as error:
+        raise argparse.ArgumentTypeError(f"got {error.got}, allowed: {error.allowed}") from None
+
+
+def lines_of_part(planned: Sequence[PlannedLine], part: Shard, done: Collection[str]) -> list[PlannedLine]:
+    """Return the lines of a part that are not done.
 
     What is done is left out last, so that parts that start at different times are disjoint.
     """
-    number, _, count = part.partition("/")
-    return [line for line in planned[int(number) - 1 :: int(count)] if line.key not in done]
+    return [line for line in planned[part.number - 1 :: part.count] if line.key not in done]
 
 
-def run(folder: Path, minutes: float, part: str) -> None:
+def run(folder: Path, minutes: float, part: Shard) -> None:
     """Run the scenarios of a part until the time is over. Several parts may run at once."""
-    from ebbtide.errors import EbbtideError
     from ebbtide.scenario import catalogue
     from harness.runner.display import PlainDisplay
     from harness.runner.launch import LaunchOptions, prepare
@@ -358,7 +366,7 @@ def main() -> int:
     parser.add_argument("what", choices=["read", "run", "judge", "table", "page"])
     parser.add_argument("folder", type=Path)
     parser.add_argument("--minutes", type=float, default=7)
-    parser.add_argument("--part", default="1/1", metavar="K/N")
+    parser.add_argument("--part", type=part_of, default="1/1", metavar="K/N", help="for runs side by side")
     args = parser.parse_args()
     folder = args.folder.absolute()
     match args.what:
