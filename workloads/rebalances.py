@@ -63,6 +63,7 @@ class Membership:
 
     def apply(self) -> None:
         """Apply the rebalance events since the last call."""
+        event: Event | None = None
         for _ in range(len(self._listener.events)):
             event, at_ns, partitions = self._listener.events.popleft()
             if event == "assigned":
@@ -72,6 +73,11 @@ class Membership:
                     event=event, at_ns=at_ns, partitions=tuple(f"{one.topic}-{one.partition}" for one in partitions)
                 )
             )
+        if event == "revoked":
+            # The poll ended before the assignment came. kafka-python 3.0.12 forgets a rebalance that new metadata
+            # began once the group's leader has assigned by that metadata: need_rejoin() is false from then on, and
+            # no poll takes the answer to the SyncGroup.
+            self._consumer._coordinator.request_rejoin()
 
     def count_returned(self, count: int) -> None:
         """Count journalled records; when it is time, commit, leave and join again."""

@@ -126,6 +126,10 @@ class Member(Consumer):
         super().__init__()
         self.asked: list[str] = []
         self.listener: Any = None
+        self._coordinator = self
+
+    def request_rejoin(self) -> None:
+        self.asked.append("rejoin")
 
     def subscribe(self, topics: list[str], listener: Any) -> None:
         self.asked.append("subscribe")
@@ -174,6 +178,21 @@ def test_an_assignment_begins_a_session_of_what_was_assigned_once_it_is_applied(
         ("revoked", ("t-0",)),
         ("assigned", ("t-0", "t-1")),
     ]
+
+
+def test_a_member_asks_to_join_again_when_a_poll_ended_between_revoked_and_assigned() -> None:
+    membership, _, member, _ = _member()
+    member.listener.on_partitions_revoked(set())
+    member.listener.on_partitions_assigned({FIRST})
+    membership.apply()
+    assert member.asked == ["subscribe"], "the poll saw the whole rebalance"
+    member.listener.on_partitions_revoked({FIRST})
+    membership.apply()
+    assert member.asked == ["subscribe", "rejoin"]
+    membership.apply()
+    member.listener.on_partitions_assigned({FIRST})
+    membership.apply()
+    assert member.asked == ["subscribe", "rejoin"], "the client remembers it until it has joined"
 
 
 @pytest.mark.parametrize("silent", [False, True], ids=["committed", "no coordinator"])
