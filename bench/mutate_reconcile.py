@@ -142,6 +142,7 @@ MUTANTS: tuple[Mutant, ...] = (
     (hanging_transaction, 'F.min("value")', 'F.max("value")'),
     (hanging_transaction, 'F.col("consumer").alias("final_consumer")', 'F.lit(9999).alias("final_consumer")'),
     (hanging_transaction, 'F.col("offset").alias("last_stable"),', '(F.col("offset") + 1).alias("last_stable"),'),
+    (hanging_transaction, "still.get(name) != facts.final_offsets[name].last_stable", "False"),
     (damaged, "value IS NULL", "value IS NULL AND NOT final"),
 )
 

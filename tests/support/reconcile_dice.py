@@ -217,6 +217,21 @@ def _evidence(dice: Dice, builder: RecordBuilder) -> None:
         builder.led_by(dice.choice([-1, 1, 2, 3]), epoch=epoch, at_ns=dice.randint(1, 40))
 
 
+def _read_at_last_stable(dice: Dice, builder: RecordBuilder, offset: int, *, partition: int, isolation: str) -> None:
+    """Add records at a last stable offset: none, one or two of the final read, and those of other consumers."""
+    for consumer in (FINAL_CONSUMER, *dice.choice([(), (FINAL_CONSUMER,), (1,), (1, 2)])):
+        if dice.random() < 0.8:
+            final = consumer == FINAL_CONSUMER
+            builder.read(
+                dice.maybe(dice.randint(1, 6)),
+                at=offset,
+                consumer=consumer,
+                isolation=isolation if final else "read_uncommitted",
+                polled_ns=80 if final else 40,
+                partition=partition,
+            )
+
+
 def _commits(dice: Dice, builder: RecordBuilder) -> None:
     """Add commits of a group, and answers of coordinators, some of which led no more."""
     commits = {number: dice.randint(1, 3) for number in dice.numbers_between(1, 5)}
@@ -247,7 +262,10 @@ def run(dice: Dice) -> RecordBuilder:
     final_isolation = dice.choice(["read_uncommitted", "read_uncommitted", "read_committed"])
     builder.producer(1, idempotent=dice.random() < 0.5, transactional=transactions and dice.random() < 0.5)
     if dice.random() < 0.8:
-        builder.transactions(one=dice.choice(["CompleteCommit", "CompleteAbort", "Empty", "Ongoing", None]))
+        open_or_unknown = dice.choice(["Ongoing", "PrepareCommit", None])
+        state = open_or_unknown if dice.random() < 0.2 else dice.choice(["CompleteCommit", "CompleteAbort", "Empty"])
+        silent = ("b:9092",) if dice.random() < 0.1 else ()
+        builder.transactions(*silent, one=state, still=dice.random() < 0.5)
     builder.empty(*TABLES)
     for epoch, (broker, at_ns) in enumerate(COORDINATORS):
         builder.coordinated_by(broker, epoch=epoch, at_ns=at_ns)
@@ -270,6 +288,8 @@ def run(dice: Dice) -> RecordBuilder:
             builder.end(
                 partition=partition, log_start=log_start, high_watermark=high_watermark, last_stable=last_stable
             )
+            if last_stable is not None:
+                _read_at_last_stable(dice, builder, last_stable, partition=partition, isolation=final_isolation)
         _evidence(dice, builder)
         _elections(dice, builder)
         if dice.random() < 0.5:

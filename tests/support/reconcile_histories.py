@@ -35,11 +35,11 @@ class Setup:
     idempotent: bool = False
 
 
-PLAIN = Setup()
+PLAIN, TRANSACTIONS = Setup(), Setup(transactions=True)
 SETUPS = (
     PLAIN,
     Setup(idempotent=True),
-    Setup(transactions=True),
+    TRANSACTIONS,
     Setup(transactions=True, transactional=True),
     Setup(transactions=True, transactional=True, final_isolation="read_committed"),
     Setup(transactional=True, final_isolation="read_committed"),
@@ -142,8 +142,9 @@ def planted_histories(draw: st.DrawFn) -> tuple[History, ...]:
     for plant in PLANTERS:
         builder = RecordBuilder()
         planted = plant(healthy_history(builder), d.number(1, 20))
-        # Other topics' transactions change nothing about it.
-        setup = d.one_of(PLAIN, PLAIN, Setup(idempotent=True), Setup(transactions=True))
+        # Other topics' transactions change nothing about it, but its own may change other topics of its run.
+        own = any(row["txn"] is not None for row in builder.tables["sends"])
+        setup = TRANSACTIONS if own else d.one_of(PLAIN, PLAIN, Setup(idempotent=True), TRANSACTIONS)
         found.append(replace(_history(builder, setup), planted=planted))
     return tuple(found)
 
@@ -325,16 +326,18 @@ def _draw_replicas(d: Draws, b: RecordBuilder, setup: Setup) -> None:
 
 
 def _draw_ends(d: Draws, b: RecordBuilder, setup: Setup) -> None:
-    """Log starts that moved, and HWs and last stable offsets at the end."""
+    """Log starts that moved, HWs and last stable offsets at the end, and what was read at the latter."""
     for partition in (0, 1):
         high_watermark = d.one_of(2, 7, 100, 1000)
         last_stable = d.one_of(None, None, min(d.offset(), high_watermark))
-        b.end(
-            partition=partition,
-            log_start=d.one_of(0, 0, 2, 64, 130),
-            high_watermark=high_watermark,
-            last_stable=last_stable,
-        )
+        log_start = d.one_of(0, 0, 2, 64, 130)
+        b.end(partition=partition, log_start=log_start, high_watermark=high_watermark, last_stable=last_stable)
+        if last_stable is not None:
+            for consumer in d.one_of(
+                (), (FINAL_CONSUMER,), (FINAL_CONSUMER, FINAL_CONSUMER), (FINAL_CONSUMER, 1), (1,)
+            ):
+                isolation = setup.final_isolation if consumer == FINAL_CONSUMER else "read_uncommitted"
+                b.read(d.number(1, 6), at=last_stable, consumer=consumer, isolation=isolation, partition=partition)
 
 
 def _left_out(d: Draws, b: RecordBuilder, setup: Setup) -> None:

@@ -13,7 +13,10 @@ _OPEN = {"Ongoing", "PrepareCommit", "PrepareAbort", None}
 
 
 def hanging_items(tables: dict[str, list[Row]], manifest: Manifest) -> list[Item]:
-    """An item for each partition whose LSO is below its HW, once every coordinator has ended what it had."""
+    """An item for each partition whose LSO is below its HW, once every coordinator has ended what it had.
+
+    None of a run in which such an LSO had not stood still.
+    """
     asked = manifest.final_transactions
     if asked is None or asked.silent or _OPEN & set(asked.states.values()):
         return []
@@ -22,6 +25,8 @@ def hanging_items(tables: dict[str, list[Row]], manifest: Manifest) -> list[Item
         topic, _, number = name.rpartition("-")
         if end.last_stable is None or end.last_stable >= end.high_watermark:
             continue
+        if name not in asked.still or asked.still[name] != end.last_stable:
+            return []
         values = [
             row["value"]
             for row in tables["polls"]
