@@ -19,6 +19,7 @@ from pathlib import Path
 
 import msgspec
 
+from ebbtide.errors import HarnessError
 from ebbtide.java import Java
 from ebbtide.places import cache_dir
 
@@ -67,9 +68,12 @@ def _prune(folder: Path) -> None:
 def class_archive(java: Java, class_path: str, scratch: Path) -> ClassArchive:
     """Return the flags that make `java` map the archive for a class path, or write it into `scratch`.
 
-    No flags when the cache cannot be written.
+    No flags when there is no cache, or it cannot be written.
     """
-    folder = cache_dir() / "spark"
+    try:
+        folder = cache_dir() / "spark"
+    except HarnessError:
+        return ClassArchive()
     if any(character.isspace() or character in "\"'" for character in f"{folder}{scratch}"):
         return ClassArchive()
     key = hashlib.sha256(f"{java.executable.resolve()}\n{java.version}\n{class_path}".encode()).hexdigest()[:16]

@@ -17,6 +17,7 @@ from typing import IO, Any
 from pyspark import SparkConf
 from pyspark.java_gateway import launch_gateway
 
+from ebbtide.account import account_name
 from ebbtide.errors import HarnessError
 from ebbtide.java import Java
 from ebbtide.waiting import wait_until
@@ -27,6 +28,8 @@ _SETTINGS_OF_OTHERS = (
 )
 """The environment variables with settings that only Spark's scripts read."""
 _START_TIMEOUT_S = 600.0
+_USUAL_LINES = ("Setting default log level to", "To adjust logging level use")
+_LINES_MAX = 3
 _GATEWAY_SERVER = "org.apache.spark.api.python.PythonGatewayServer"
 _OPENED = (
     *("lang", "lang.invoke", "lang.reflect", "io", "net", "nio"),
@@ -107,6 +110,41 @@ def start_by_scripts(conf: SparkConf, stderr: IO[bytes]) -> Any:
     """Start a JVM by Spark's own scripts, and return its gateway."""
     options = {"stdout": subprocess.DEVNULL, "stderr": stderr, "start_new_session": True}
     return launch_gateway(conf, options)  # type: ignore[no-untyped-call]
+
+
+def give_hadoop_a_user(gateway: Any) -> None:
+    """Give Hadoop in the JVM a user if the host has no name for the user of this process.
+
+    Hadoop otherwise asks the host for the name, and fails, so that Spark reads no file. The name is
+    that of HADOOP_USER_NAME, else the number of the user.
+    """
+    if account_name() is None:
+        users = gateway.jvm.org.apache.hadoop.security.UserGroupInformation
+        users.setLoginUser(users.createRemoteUser(os.environ.get("HADOOP_USER_NAME") or str(os.geteuid())))
+
+
+def check_account_for_scripts() -> None:
+    """Raise `HarnessError` if Spark's scripts would fail because the host has no name for this user."""
+    if account_name() is None:
+        raise HarnessError(
+            "Spark's own scripts need a user with an entry in /etc/passwd",
+            where=f"user {os.geteuid()}",
+            got="no entry",
+            next=f"as root: echo 'ebbtide:x:{os.geteuid()}:{os.getegid()}::/tmp:/bin/sh' >> /etc/passwd    "
+            "(or use neither --master nor variables such as SPARK_CONF_DIR)",
+        )
+
+
+def what_failed(error: Exception, stderr: str) -> list[str]:
+    """Return the lines that say why Spark did not start: of the error, and of what the JVM printed."""
+    try:
+        lines = str(error).splitlines()
+    except Exception:  # the JVM of a Java error has ended
+        lines = [f"{type(error).__name__}: the Java process has ended"]
+    # py4j's first line names only the call; the Java exception follows it.
+    causes = [line.removeprefix(": ") for line in lines if line.startswith((": ", "Caused by: "))] or lines[:1]
+    printed = [line for line in stderr.splitlines() if not line.startswith(("\tat ", *_USUAL_LINES)) and line.strip()]
+    return [*causes[:_LINES_MAX], *printed[-_LINES_MAX:]]
 
 
 @contextmanager

@@ -24,11 +24,14 @@ from pyspark.sql import SparkSession
 
 from analysis.reconcile.class_archive import class_archive
 from analysis.reconcile.gateway import (
+    check_account_for_scripts,
     class_path,
     environment,
+    give_hadoop_a_user,
     has_settings_of_others,
     start_by_scripts,
     start_directly,
+    what_failed,
 )
 from analysis.reconcile.heap import heap_mib, out_of_memory_error
 from analysis.reconcile.parts import settings_for
@@ -194,6 +197,8 @@ class Jvm:
         self._heap_mib = heap_mib()
         self._gateway: Any = None
         is_direct = _is_local(master) and not jars and not has_settings_of_others(_spark_home())
+        if not is_direct:
+            check_account_for_scripts()
         variables = {
             "SPARK_HOME": str(_spark_home()),
             "JAVA_HOME": str(java.executable.resolve().parent.parent),
@@ -232,6 +237,7 @@ class Jvm:
                         if is_direct
                         else start_by_scripts(conf, stderr)
                     )
+                    give_hadoop_a_user(self._gateway)
                     return SparkSession(SparkContext(gateway=self._gateway, conf=conf))
 
                 self.spark = starter.submit(start).result()
@@ -240,12 +246,12 @@ class Jvm:
             self.close()
             raise
         except Exception as error:
-            last = said.read_text(errors="replace").strip().splitlines()[-3:]
+            cause = what_failed(error, said.read_text(errors="replace"))  # a JVM that has ended cannot say it
             self.close()
             raise HarnessError(
                 "Spark does not start",
                 where=f"master {master}, {java.executable} ({java.version})",
-                got="\n           ".join([_first_line(error), *last]),
+                got="\n           ".join(cause),
                 next="ebbtide analyze --help    (--master names another Spark master)",
             ) from (None if isinstance(error, PySparkException) else error)
 
@@ -322,17 +328,6 @@ def _spark_home() -> Path:
 def _class_path(*, is_direct: bool) -> str:
     """Return what distinguishes the class paths of JVMs that are started directly and by Spark's scripts."""
     return class_path(_spark_home()) if is_direct else str(_spark_home() / "jars")
-
-
-def _first_line(error: Exception) -> str:
-    """Return the first line of an error.
-
-    An error of a JVM that has exited since can no longer be read.
-    """
-    try:
-        return str(error).partition("\n")[0]
-    except Exception:
-        return f"{type(error).__name__}: the Java process has ended"
 
 
 def _is_local(master: str) -> bool:

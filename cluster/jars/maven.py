@@ -16,6 +16,7 @@ from pathlib import Path
 
 import msgspec
 
+from ebbtide.account import account_name, home_dir
 from ebbtide.errors import HarnessError
 from ebbtide.java import find_java
 from ebbtide.privileges import current_privileges
@@ -75,9 +76,11 @@ def copy_runtime_jars(
     if find_java() is None:
         raise HarnessError("no Java on this host; Maven and Kafka need it", next=INSTALL)
     environment = dict(os.environ)
-    # There the uid is root's, whose home Java would take.
-    if current_privileges() == "user namespace" and not re.search(r"\s", str(Path.home())):
-        environment["MAVEN_OPTS"] = f"-Duser.home={Path.home()} {environment.get('MAVEN_OPTS', '')}".rstrip()
+    # Java takes the home of /etc/passwd: in a user namespace root's, and `?` for a user without an entry.
+    if current_privileges() == "user namespace" or account_name() is None:
+        home = home_dir()
+        if not re.search(r"\s", str(home)):
+            environment["MAVEN_OPTS"] = f"-Duser.home={home} {environment.get('MAVEN_OPTS', '')}".rstrip()
     arguments = shlex.split(environment.pop("MAVEN_ARGS", ""))
     with scratch_folder(MAVEN) as scratch:
         pom = scratch / "pom.xml"

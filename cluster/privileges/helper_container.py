@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from cluster.host.processes import ProcessId, identify, is_alive
+from ebbtide.account import home_dir
 from ebbtide.command import module_command
 from ebbtide.errors import HarnessError, UsageError
 from ebbtide.places import cache_dir, state_dir
@@ -88,7 +89,7 @@ class Helper:
         the user's own folders (cache, state, Maven's) are handed to the user. Raises `HarnessError` when the
         container fails, `UsageError` for a folder that cannot be made.
         """
-        own = (*(folder.absolute() for folder in folders), cache_dir(), state_dir(), Path.home() / ".m2")
+        own = (*(folder.absolute() for folder in folders), cache_dir(), state_dir(), home_dir() / ".m2")
         for folder in own:
             try:
                 folder.parent.mkdir(parents=True, exist_ok=True)

@@ -11,18 +11,20 @@ signal and not two.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import select
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NoReturn
 
+from ebbtide.account import home_dir
 from ebbtide.command import module_command
-from ebbtide.errors import ExitCode
+from ebbtide.errors import ExitCode, HarnessError
 from ebbtide.privileges import PRIVILEGES_VARIABLE
 from ebbtide.signals import exit_code_of
 
@@ -81,7 +83,9 @@ def rerun(command: Sequence[str]) -> NoReturn:
     sys.stdout.flush()
     # A signal that comes before `main` awaits it would end this process with its own code.
     signal.pthread_sigmask(signal.SIG_BLOCK, _AWAITED)
-    environment: Mapping[str, str] = {**os.environ, PRIVILEGES_VARIABLE: "user namespace"}
+    environment = {**os.environ, PRIVILEGES_VARIABLE: "user namespace"}
+    with contextlib.suppress(HarnessError):  # without HOME, the home of root in there would be that of the host's root
+        environment.setdefault("HOME", str(home_dir()))
     os.execve(sys.executable, _command(command), environment)
 
 

@@ -32,6 +32,21 @@ def sockets_dir() -> Path:
     return state_dir() / "clusters"
 
 
+def make_sockets_dir() -> Path:
+    """Make the folder of control sockets and return it; raises `HarnessError` if it cannot be made."""
+    folder = sockets_dir()
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as error:
+        raise HarnessError(
+            "the folder of control sockets cannot be made",
+            where=str(folder),
+            got=error.strerror,
+            next="export XDG_STATE_HOME=/a/folder/that/you/may/write",
+        ) from None
+    return folder
+
+
 def log_of(name: str) -> Path:
     """Return the log of the daemon of the cluster `name`."""
     return sockets_dir() / f"{name}.log"
@@ -43,8 +58,7 @@ def open_control_socket(name: str) -> Iterator[socket.socket]:
 
     Raises `UsageError` when the name is taken.
     """
-    folder = sockets_dir()
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    folder = make_sockets_dir()
     path = folder / f"{name}{_SUFFIX}"
     _check_name_free(name)
     path.unlink(missing_ok=True)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from ebbtide.command import COMMAND
-from ebbtide.daemon.control import log_of, sockets_dir, status_of
+from ebbtide.daemon.control import log_of, make_sockets_dir, status_of
 from ebbtide.daemon.messages import ClusterStatus
 from ebbtide.errors import ExitCode, HarnessError
 from ebbtide.waiting import wait_until
@@ -52,7 +52,7 @@ class DaemonProcess:
         self, arguments: Sequence[str], name: str, *, tied: bool, command: Sequence[str] | None = None
     ) -> None:
         # Made as this user, so that a daemon that runs as root knows the user.
-        sockets_dir().mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_sockets_dir()
         self.name = name
         self.log = log_of(name)
         with self.log.open("wb") as log:

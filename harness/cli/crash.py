@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import os
 import platform
@@ -10,6 +11,7 @@ import tempfile
 import traceback
 from pathlib import Path
 
+from ebbtide.errors import HarnessError
 from ebbtide.places import state_dir
 from ebbtide.version import version_text
 
@@ -23,7 +25,10 @@ def write_crash_report(error: BaseException) -> str:
     summary = (
         f"internal error, a bug in ebbtide: {type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
     )
-    for folder in (state_dir() / "crashes", Path(tempfile.gettempdir())):
+    folders = [Path(tempfile.gettempdir())]
+    with contextlib.suppress(HarnessError):  # this user may have no home folder
+        folders.insert(0, state_dir() / "crashes")
+    for folder in folders:
         moment = datetime.datetime.now(datetime.UTC).strftime("%Y%m%dT%H%M%S%fZ")
         path = folder / f"ebbtide-crash-{moment}-{os.getpid()}.txt"
         try:

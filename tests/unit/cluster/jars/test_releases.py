@@ -117,6 +117,16 @@ def test_in_a_user_namespace_maven_works_in_the_users_home(home: Path, monkeypat
     assert (home / "options").read_text() == f"-Duser.home={home} -Xmx1g\n"
 
 
+def test_for_a_user_without_an_entry_in_etc_passwd_maven_works_in_the_home_that_HOME_names(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MAVEN_OPTS", "-Xmx1g")
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setattr(maven, "account_name", lambda: None)
+    fetch("4.3.1")
+    assert (home / "options").read_text() == f"-Duser.home={home} -Xmx1g\n"
+
+
 def test_progress_counts_the_jars_of_a_fetch_and_says_when_nothing_was_needed(home: Path) -> None:
     events: list[FetchEvent] = []
     fetch("4.3.1", events.append)

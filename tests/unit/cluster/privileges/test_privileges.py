@@ -386,3 +386,12 @@ def test_only_what_root_made_since_is_handed_over(tmp_path: Path) -> None:
     (runs / "later").touch()
     helper_inside.hand_over(runs, 65534, 65534, (runs / "later").stat().st_ctime_ns + 1)
     assert (runs / "later").stat().st_uid == 0
+
+
+def test_root_of_a_user_namespace_keeps_the_home_of_a_user_without_HOME(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HOME", raising=False)
+    started: list[Any] = []
+    monkeypatch.setattr(os, "execve", lambda *arguments: started.append(arguments))
+    monkeypatch.setattr(signal, "pthread_sigmask", lambda *_: None)
+    user_namespace.rerun(["true"])
+    assert started[0][2]["HOME"] == str(Path.home())

@@ -10,9 +10,10 @@ from daemon_up import Up
 from plain_steps import step_of, trigger_of
 from schedule_bench import Bench
 
-from ebbtide.daemon.control import ask, end, find_cluster
+from ebbtide.daemon.control import ask, end, find_cluster, open_control_socket
 from ebbtide.daemon.messages import CreateTopic, Fire
-from ebbtide.errors import ExitCode, UsageError
+from ebbtide.daemon.starting import DaemonProcess
+from ebbtide.errors import ExitCode, HarnessError, UsageError
 from ebbtide.scenario.model import TopicSpec
 from ebbtide.scenario.roles import CLIENTS
 from ebbtide.scenario.steps.table import StepKind
@@ -145,3 +146,13 @@ def test_what_lasts_is_known_node_by_node(tmp_path: Path, monkeypatch: pytest.Mo
     schedule.restore()
     # It does not run again, and no step keeps it from that: it died by itself.
     assert schedule.in_force == [("kill", 1)]
+
+
+def test_a_home_that_cannot_be_written_is_no_internal_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
+    with pytest.raises(HarnessError, match="the folder of control sockets cannot be made") as caught:
+        DaemonProcess(["cluster", "up"], "cluster-1", tied=True)
+    assert caught.value.where == str(tmp_path / "file" / "ebbtide" / "clusters")
+    with pytest.raises(HarnessError, match="the folder of control sockets cannot be made"), open_control_socket("a"):
+        pass
