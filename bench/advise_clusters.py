@@ -28,6 +28,7 @@ from typing import Any
 import msgspec
 from rich.console import Console
 
+from bench.advised_clusters import CLUSTERS, AdvisedCluster
 from bench.advised_lines import (
     LineRun,
     MeasuredLine,
@@ -43,59 +44,6 @@ from ebbtide.waiting import wait_until
 from harness.nightly.shards import Shard, parse_shard
 
 EBBTIDE = (sys.executable, "-m", "ebbtide")
-RF_3 = {"orders": ([[1, 2, 3], [2, 3, 1]], {"min.insync.replicas": "2"})}
-RF_5 = {"orders": ([[1, 2, 3, 4, 5]], {"min.insync.replicas": "3"})}
-MIXED = {
-    "one": ([[1], [2]], {"min.insync.replicas": "1"}),
-    "three": ([[1, 2, 3]], {"min.insync.replicas": "1"}),
-    "unclean": ([[1, 2, 3]], {"min.insync.replicas": "2", "unclean.leader.election.enable": "true"}),
-    "flushed": ([[1, 2, 3]], {"min.insync.replicas": "2", "flush.messages": "1"}),
-}
-ONE_AND_THREE = {name: MIXED[name] for name in ("one", "three")}
-ELR = "eligible.leader.replicas.version"
-
-
-class AdvisedCluster(msgspec.Struct, frozen=True, kw_only=True):
-    """A cluster to advise about; `dead` brokers are killed before."""
-
-    name: str
-    kafka: str
-    what: str
-    topics: dict[str, Any] = msgspec.field(default_factory=lambda: RF_3)
-    brokers: int = 3
-    features: dict[str, int] = {}
-    secure: bool = False
-    dead: tuple[int, ...] = ()
-
-
-CLUSTERS = (
-    AdvisedCluster(name="341", kafka="3.4.1", what="RF 3, min ISR 2"),
-    AdvisedCluster(name="341-mixed", kafka="3.4.1", what="RF 1; RF 3 with min ISR 1", topics=ONE_AND_THREE),
-    AdvisedCluster(name="391", kafka="3.9.1", what="RF 3, min ISR 2"),
-    AdvisedCluster(
-        name="391-mv8", kafka="3.9.1", what="metadata.version 8; RF 3, min ISR 2", features={"metadata.version": 8}
-    ),
-    AdvisedCluster(name="391-rf5", kafka="3.9.1", what="RF 5, min ISR 3", topics=RF_5, brokers=5),
-    AdvisedCluster(
-        name="391-mixed",
-        kafka="3.9.1",
-        what="RF 1; RF 3 with min ISR 1; unclean elections; flush.messages=1",
-        topics=MIXED,
-    ),
-    AdvisedCluster(name="391-below", kafka="3.9.1", what="RF 3, min ISR 2, two brokers down", dead=(2, 3)),
-    AdvisedCluster(name="402", kafka="4.0.2", what="ELR off; RF 3, min ISR 2"),
-    AdvisedCluster(name="402-elr", kafka="4.0.2", what="ELR on; RF 3, min ISR 2", features={ELR: 1}),
-    AdvisedCluster(name="431", kafka="4.3.1", what="RF 3, min ISR 2"),
-    AdvisedCluster(name="431-rf5", kafka="4.3.1", what="RF 5, min ISR 3", topics=RF_5, brokers=5),
-    AdvisedCluster(
-        name="431-mixed",
-        kafka="4.3.1",
-        what="RF 1; RF 3 with min ISR 1; unclean elections; flush.messages=1",
-        topics=MIXED,
-    ),
-    AdvisedCluster(name="431-secure", kafka="4.3.1", what="SASL and TLS; RF 3, min ISR 2", secure=True),
-    AdvisedCluster(name="431-below", kafka="4.3.1", what="RF 3, min ISR 2, two brokers down", dead=(2, 3)),
-)
 
 
 def read(folder: Path) -> None:
@@ -127,7 +75,7 @@ def _read_cluster(one: AdvisedCluster, into: Path) -> None:
     from live.foreign_cluster import foreign_cluster
 
     with foreign_cluster(
-        into / "nodes", one.kafka, brokers=one.brokers, secure=one.secure, features=one.features
+        into / "nodes", one.kafka, brokers=one.brokers, secure=one.secure, features=one.features, racks=one.racks
     ) as cluster:
         with cluster.connection_to(1) as connection:
             for name, (assignment, config) in one.topics.items():

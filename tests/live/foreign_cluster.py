@@ -31,7 +31,7 @@ class ForeignCluster:
 
     `properties` are added to those of every node. `secure`: every listener has TLS and SASL, with the users `node`
     (may do everything) and `watcher`; `client_properties` is the file of a user. `features`: the levels to format
-    with, where they are not the release's own.
+    with, where they are not the release's own. `racks`: the racks of brokers.
     """
 
     def __init__(
@@ -44,8 +44,10 @@ class ForeignCluster:
         properties: Mapping[str, str] | None = None,
         secure: bool = False,
         features: Mapping[str, int] | None = None,
+        racks: Mapping[int, str] | None = None,
     ) -> None:
         jars_of(kafka)
+        self._racks = dict(racks or {})
         self._features = dict(features or {})
         self.kafka = kafka
         self.folder = folder
@@ -215,6 +217,7 @@ class ForeignCluster:
                 if is_broker
                 else {}
             ),
+            **({"broker.rack": self._racks[node]} if node in self._racks else {}),
         }
 
 
