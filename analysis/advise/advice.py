@@ -69,11 +69,12 @@ def advise(
     today, after = _releases(snapshot, assumed)
     groups = groups_of(snapshot, pattern)
     if not groups and pattern != "*":
+        names = ", ".join(topic.name for topic in snapshot.topics[:3])
         raise UsageError(
-            "no topic fits the pattern",
+            "no topic fits the pattern" if names else "no topic is visible, so none fits the pattern",
             where="--topics",
             got=repr(pattern),
-            allowed=f"one of {len(snapshot.topics):,} topics, such as {', '.join(t.name for t in snapshot.topics[:3])}",
+            allowed=f"a pattern that fits a topic, such as {names}" if names else None,
         )
     cache: AnswerCache = {}
     desk = ModelDesk(today, states_max=states_max, known=cache)

@@ -283,6 +283,9 @@ def test_the_elr_cannot_be_assumed_on_a_release_without_it() -> None:
 def test_a_pattern_that_no_topic_fits_is_refused_with_some_names() -> None:
     with pytest.raises(UsageError, match="such as orders"):
         advise(cluster("3.9", topic("orders", 1, 1)), pattern="payments*")
+    with pytest.raises(UsageError, match="no topic is visible") as refused:
+        advise(cluster("3.9"), pattern="payments*")
+    assert "such as" not in str(refused.value)
 
 
 def test_rf_beyond_the_explorer_is_unknown() -> None:
