@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,27 +18,41 @@ _SHOWN_MAX = 10
 
 
 def check_folder(folder: Path) -> None:
-    """Raise `UsageError` unless the folder is empty, or can be made."""
+    """Raise `UsageError` unless the folder is empty, or can be made, as far as a check can see.
+
+    Makes nothing, so that a command which fails later leaves nothing.
+    """
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        found = next(folder.iterdir(), None)
+        found = next(folder.iterdir(), None) if os.path.lexists(folder) else None
+        existing = next(one for one in (folder.absolute(), *folder.absolute().parents) if os.path.lexists(one))
+        next(existing.iterdir(), None)  # says whether it is a folder
     except OSError as error:
-        raise UsageError(
-            "the folder cannot be made",
-            where="--scenario",
-            got=f"{folder}: {error.strerror}",
-            allowed="an empty folder",
-        ) from None
+        raise _cannot_be_made(folder, error.strerror) from None
     if found is not None:
         raise UsageError(
             "the folder is not empty", where="--scenario", got=str(found), allowed="an empty folder, or a new one"
         )
+    if not os.access(existing, os.W_OK | os.X_OK):
+        raise _cannot_be_made(folder, os.strerror(errno.EACCES))
+
+
+def _cannot_be_made(folder: Path, why: str | None) -> UsageError:
+    return UsageError(
+        "the folder cannot be made", where="--scenario", got=f"{folder}: {why}", allowed="an empty folder"
+    )
 
 
 def write_scenarios(folder: Path, advice: Advice) -> list[str]:
-    """Write a scenario for each line, and return what to say: how many, and the lines without one."""
+    """Write a scenario for each line, and return what to say: how many, and the lines without one.
+
+    Makes the folder. Raises `UsageError`.
+    """
     from analysis.advise.scenarios import prefix_of, scenarios_of
 
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise _cannot_be_made(folder, error.strerror) from None
     written: list[Path] = []
     missing: list[str] = []
     for one in advice.groups:

@@ -78,3 +78,21 @@ def test_scenarios_go_into_an_empty_folder_and_can_be_validated(
     files = sorted(folder.glob("*.toml"))
     assert f"scenarios: {len(files)} files" in said
     assert main(["validate", *map(str, files)]) == 0
+
+
+def test_a_bad_snapshot_leaves_no_folder_for_scenarios(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "cluster.json").write_text("{}")
+    assert main(["advise", str(tmp_path / "cluster.json"), "--scenario", str(tmp_path / "a" / "b")]) == 4
+    assert "not a snapshot of a cluster" in capsys.readouterr().err
+    assert sorted(tmp_path.iterdir()) == [tmp_path / "cluster.json"]
+
+
+@pytest.mark.parametrize("folder", ["cluster.json", "cluster.json/below", "x" * 300])
+def test_a_folder_for_scenarios_that_cannot_be_made_is_one_error(
+    folder: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "cluster.json").write_text("{}")
+    assert main(["advise", str(tmp_path / "cluster.json"), "--scenario", str(tmp_path / folder)]) == 4
+    said = capsys.readouterr().err
+    assert said.count("error:") == 1
+    assert "--scenario" in said or len(folder) > 255
