@@ -13,6 +13,9 @@ from typing import Any
 
 from ebbtide.shown_text import escape_controls
 
+SHOWN_MAX = 2_000
+"""How many characters an error shows of a place and of a wrong value."""
+
 COMMAND_LINE = "the command line"
 """The `file` of `Problems` that are mistakes in the typed command."""
 
@@ -85,7 +88,7 @@ class EbbtideError(Exception):
 
     def as_clause(self) -> str:
         """Return what is wrong, where and what was found, as a part of another message's line."""
-        found = "".join(f" ({text})" for text in (self.where, self.got) if text)
+        found = "".join(f" ({_shorten(text)})" for text in (self.where, self.got) if text)
         return escape_controls(" ".join(f"{self.what}{found}".split()))
 
     def in_one_line(self) -> str:
@@ -99,15 +102,26 @@ class EbbtideError(Exception):
         The leading `error:` is not part of it.
         """
         lines = [self.what]
+        where = None if self.where is None else _shorten(self.where)
         for label, text in (
-            ("where", self.where if self.line is None else f"{self.where} (line {self.line})"),
-            ("got", self.got),
+            ("where", where if where is None or self.line is None else f"{where} (line {self.line})"),
+            ("got", None if self.got is None else _shorten(self.got)),
             ("allowed", self.allowed),
             ("next", self.next),
         ):
             if text is not None:
                 lines.append(f"  {label + ':':<9}{text}")
         return escape_controls("\n".join(lines))
+
+
+def _shorten(text: str) -> str:
+    """Return the text without its middle if it is long.
+
+    A value in somebody else's file can have megabytes.
+    """
+    if len(text) <= SHOWN_MAX:
+        return text
+    return f"{text[: SHOWN_MAX // 2]} ... {text[-SHOWN_MAX // 4 :]} ({len(text):,} characters)"
 
 
 def error_in_one_line(error: Exception) -> str:
