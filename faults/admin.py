@@ -10,7 +10,7 @@ refusal leaves no record.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Protocol, get_args
 
 import msgspec
@@ -22,6 +22,7 @@ from cluster.kafka_api.admin_requests import (
     DeleteRecords,
     DeleteTopic,
     Elect,
+    MakeTopic,
     Reassign,
     SetConfig,
     SetFeature,
@@ -35,6 +36,7 @@ from ebbtide.scenario.roles import Role
 from ebbtide.scenario.steps.admin import (
     AddPartitionsStep,
     AdminStep,
+    CreateTopicStep,
     DeleteRecordsStep,
     DeleteTopicStep,
     ElectStep,
@@ -66,7 +68,7 @@ class Administer(Protocol):
 class AdminFaults:
     """The administrative steps of one run.
 
-    `deleted_topics`: the topics that a step asked to delete.
+    `deleted_topics`: the topics that a step asked to delete, and that no step made again.
     """
 
     def __init__(self, injector: Injector, administer: Administer) -> None:
@@ -85,15 +87,23 @@ class AdminFaults:
         def act() -> Effect:
             if isinstance(request, DeleteTopic):
                 self.deleted_topics.add(request.topic)
-            return carry_out(
+            effect = carry_out(
                 request,
                 ask=self._administer,
                 look=self._read_image,
                 expect_error=step.expect_error,
                 timeout_s=step.deadline_s,
+                running=self._running_brokers(),
             )
+            if isinstance(request, MakeTopic) and effect.effect_ns is not None and step.expect_error is None:
+                self.deleted_topics.discard(request.topic)
+            return effect
 
         return Plan(nodes=nodes, description=describe_request(request), act=act)
+
+    def _running_brokers(self) -> list[int]:
+        runtime = self._injector.runtime
+        return [node.id for node in runtime.nodes.values() if node.role == "broker" and runtime.pid(node.id)]
 
     def _read_image(self) -> MetadataImage:
         self._injector.poll()
@@ -107,12 +117,14 @@ def carry_out(
     look: Callable[[], MetadataImage],
     expect_error: str | None,
     timeout_s: float,
+    running: Collection[int] = (),
 ) -> Effect:
     """Send `request` and prove it by the metadata log.
 
-    `ask` sends it, and raises `HarnessError` when there is no answer. `look` reads the metadata log.
+    `ask` sends it, and raises `HarnessError` when there is no answer. `look` reads the metadata log. `running`: the
+    brokers that must know of a new topic, before all later records are surely of that topic.
     """
-    began = time.monotonic()
+    began, asked_ns = time.monotonic(), time.time_ns()
     before = _Before(request, look())
     answer: AdminAnswer | None = None
     no_answer = ""
@@ -125,6 +137,8 @@ def carry_out(
         figures |= {"answer": answer.error, **({"message": answer.message} if answer.message else {})}
         if answer.log_start is not None:
             figures["log_start"] = msgspec.to_builtins(answer.log_start)
+    if isinstance(request, MakeTopic | DeleteTopic):
+        figures |= {"asked_ns": asked_ns, "since": before.since}
     if expect_error is not None:
         if answer is None:
             return unproven_effect(no_answer, **figures)
@@ -144,6 +158,9 @@ def carry_out(
         record = wait_until(lambda: before.record(look()), awaited="the record in the metadata log", timeout_s=left_s)
     except WaitExpired as expired:
         return unproven_effect(no_answer or f"Kafka accepted, but {expired}", **figures)
+    if isinstance(request, MakeTopic) and answer is not None:
+        known_by = {broker for broker, topic_id in answer.topic_ids.items() if topic_id == record["topic_id"]}
+        figures |= {"known_ns": answer.topic_ids_ns, "unaware": sorted(set(running) - known_by)}
     return proven_effect(**figures, record=record)
 
 
@@ -164,14 +181,14 @@ class _Before:
     def __init__(self, request: AdminRequest, image: MetadataImage) -> None:
         self.description = describe_request(request)
         self._request = request
-        self._since = image.next_offset
+        self.since = image.next_offset
         self._was_set = isinstance(request, SetConfig) and (request.resource, request.config) in image.configs
         at = TopicPartition(request.topic, request.partition) if isinstance(request, Reassign | Elect) else None
         row = None if at is None else image.partitions.get(at)
         self._leader_epoch = -1 if row is None else row.leader_epoch
         self._moving = row is not None and bool(row.adding or row.removing)
         self._partitions = _partitions_of(image, request.topic) if isinstance(request, AddPartitions) else {}
-        self._existed = isinstance(request, DeleteTopic) and any(one.topic == request.topic for one in image.partitions)
+        self._topic_id = image.topic_id(request.topic) if isinstance(request, MakeTopic | DeleteTopic) else None
 
     def record(self, image: MetadataImage) -> dict[str, Any] | None:
         """Return what the request changed, from newer records; None while there is none."""
@@ -186,21 +203,23 @@ class _Before:
             case SetFeature(feature=feature, level=level):
                 return self._config(image, f"feature:{feature}", "level", str(level))
             case DeleteTopic(topic=topic):
-                gone = self._existed and all(one.topic != topic for one in image.partitions)
-                return {"partitions": []} if gone else None
+                gone = self._topic_id is not None and image.topic_id(topic) != self._topic_id
+                return {"partitions": [], "topic_id": self._topic_id} if gone else None
+            case MakeTopic(topic=topic):
+                return self._new_topic(image, topic)
             case AddPartitions(topic=topic, count=count):
                 return self._new_partitions(_partitions_of(image, topic), count)
             case DeleteRecords():
                 return None  # It leaves no record in the metadata log.
             case Unregister(broker=broker):
                 event = image.brokers.get(broker)
-                if event is None or event.event != "unregistered" or event.metadata_offset < self._since:
+                if event is None or event.event != "unregistered" or event.metadata_offset < self.since:
                     return None
                 return {"metadata_offset": event.metadata_offset, "event": event.event}
 
     def _partition(self, image: MetadataImage, request: Reassign | Elect) -> dict[str, Any] | None:
         row = image.partitions.get(TopicPartition(request.topic, request.partition))
-        if row is None or row.metadata_offset < self._since:
+        if row is None or row.metadata_offset < self.since:
             return None
         if isinstance(request, Elect):
             elected = row.leader >= 0 and row.leader_epoch > self._leader_epoch
@@ -221,6 +240,16 @@ class _Before:
             "removing": list(row.removing),
         }
 
+    def _new_topic(self, image: MetadataImage, topic: str) -> dict[str, Any] | None:
+        topic_id, rows = image.topic_id(topic), _partitions_of(image, topic)
+        if self._topic_id is not None or topic_id is None or not rows:
+            return None
+        return {
+            "topic_id": topic_id,
+            "metadata_offset": min(row.metadata_offset for row in rows.values()),
+            "replicas": {str(number): list(row.replicas) for number, row in sorted(rows.items())},
+        }
+
     def _new_partitions(self, now: Mapping[int, PartitionState], count: int) -> dict[str, Any] | None:
         added = {number: row for number, row in sorted(now.items()) if number not in self._partitions}
         if not self._partitions or not added or len(now) != count:
@@ -233,7 +262,7 @@ class _Before:
 
     def _config(self, image: MetadataImage, resource: str, name: str, value: str | None) -> dict[str, Any] | None:
         row = image.config_rows.get((resource, name))
-        if row is None or row.metadata_offset < self._since or row.value != value:
+        if row is None or row.metadata_offset < self.since or row.value != value:
             return None
         return {"metadata_offset": row.metadata_offset, "value": row.value}
 
@@ -259,6 +288,8 @@ def describe_request(request: AdminRequest) -> str:
             return f"set {feature} to level {level}"
         case DeleteTopic(topic=topic):
             return f"delete the topic {topic}"
+        case MakeTopic(topic=topic):
+            return f"create the topic {topic}"
         case AddPartitions(topic=topic, count=count):
             return f"give the topic {topic} {count} partitions"
         case DeleteRecords(topic=topic, partition=partition, before=before):
@@ -290,6 +321,8 @@ def request_of(step: StepSpec, view: View) -> tuple[AdminRequest, tuple[int, ...
             return SetFeature(feature=feature, level=level, downgrade=downgrade), ()
         case DeleteTopicStep(topic=topic):
             return DeleteTopic(topic=topic), ()
+        case CreateTopicStep(topic=topic):
+            return MakeTopic(topic=topic), ()
         case AddPartitionsStep(topic=topic, count=count):
             return AddPartitions(topic=topic, count=count), ()
         case DeleteRecordsStep(partition=partition, before=before):

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import msgspec
 
-from cluster.kafka_api.admin_requests import AdminAnswer, AdminRequest, DeleteRecords, SetConfig
+from cluster.kafka_api.admin_requests import AdminAnswer, AdminRequest, DeleteRecords, MakeTopic, SetConfig
 from cluster.runtime.base import StartClient
 from cluster.runtime.verifiable_tools import ToolCommand
 from ebbtide.errors import HarnessError
@@ -130,17 +130,7 @@ class Workload:
         config = TopicsConfig(
             endpoints=self._topic_maker.endpoints,
             bootstrap=self._bootstrap,
-            topics={
-                name: NewTopic(
-                    assignment=tuple(self._assignments[name]),
-                    config={
-                        "min.insync.replicas": str(spec.min_isr),
-                        **(OFFSETS_TOPIC_CONFIG if name == OFFSETS_TOPIC else {}),
-                        **spec.config,
-                    },
-                )
-                for name, spec in self._topics.items()
-            },
+            topics={name: self._new_topic(name) for name in self._topics},
             properties=self._properties,
             result=str(result),
             timeout_s=timeout_s,
@@ -149,6 +139,15 @@ class Workload:
         learnt = msgspec.json.decode(result.read_bytes(), type=TopicsResult)
         self._brokers = learnt.brokers
         return learnt.unknown
+
+    def _new_topic(self, name: str) -> NewTopic:
+        """Return a topic of the scenario as Kafka is asked for it."""
+        spec = self._topics[name]
+        own = OFFSETS_TOPIC_CONFIG if name == OFFSETS_TOPIC else {}
+        return NewTopic(
+            assignment=tuple(self._assignments[name]),
+            config={"min.insync.replicas": str(spec.min_isr), **own, **spec.config},
+        )
 
     def use_topics(self, brokers: Mapping[int, str]) -> None:
         """Use topics that exist already, on brokers with these addresses."""
@@ -226,9 +225,14 @@ class Workload:
     def administer(self, request: AdminRequest, timeout_s: float) -> AdminAnswer:
         """Send an administrative request to the cluster, from the client namespace.
 
-        Raises `HarnessError` that says why there is no answer.
+        A topic is created as the scenario's topics describe it. Raises `HarnessError` that says why there is no answer.
         """
         self._asked += 1
+        if isinstance(request, MakeTopic):
+            made = self._new_topic(request.topic) if request.topic in self._topics else NewTopic(assignment=())
+            request = MakeTopic(
+                topic=request.topic, assignment=made.assignment, config=made.config, brokers=self._brokers
+            )
         client = self._client(f"admin-{self._asked}", "admin")
         result = self._folder / f"{client.name}.answer.json"
         config = AdminConfig(

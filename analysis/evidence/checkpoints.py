@@ -15,6 +15,7 @@ from ebbtide.logs.checkpoint_file import HIGH_WATERMARKS, read_checkpoint
 from ebbtide.logs.segments import leo_of
 from ebbtide.record.files import RAW_DIR
 from ebbtide.record.manifest import Manifest
+from ebbtide.record.topic_lives import TopicLives, topic_id_in
 
 
 def write_checkpoints(record: Path) -> CheckpointsReport:
@@ -23,7 +24,7 @@ def write_checkpoints(record: Path) -> CheckpointsReport:
     `log_end_offset` is null where the replica's segments are not in raw/. `at_ns` is when the file
     was written, as far as its time is within the run, else the run's end.
     """
-    manifest = manifest_or_none(record)
+    manifest, lives = manifest_or_none(record), TopicLives.of_record(record)
     folders = node_folders(record, "broker")
     expected = set(manifest.topology.brokers) if manifest is not None else set()
     missing = [f"{RAW_DIR}/broker-{node}/{HIGH_WATERMARKS}" for node in sorted(expected - folders.keys())]
@@ -45,7 +46,8 @@ def write_checkpoints(record: Path) -> CheckpointsReport:
                     continue
                 replica = folder / str(partition)
                 end = leo_of(replica) if replica.is_dir() else None
-                table.add((*partition, broker, None, high_watermark, end, "checkpoint", None, at_ns))
+                topic = lives.of_id(partition.topic, topic_id_in(replica))
+                table.add((topic, partition.partition, broker, None, high_watermark, end, "checkpoint", None, at_ns))
         report = CheckpointsReport(rows=table.rows, missing=tuple(missing), problems=tuple(problems))
     save(record, "checkpoints", report)
     return report

@@ -17,6 +17,7 @@ from ebbtide.logs.scan import Damage, scan_file
 from ebbtide.logs.segments import INTERNAL_PREFIX, TopicPartition, partition_folders, segment_files
 from ebbtide.record.files import RAW_DIR
 from ebbtide.record.manifest import Manifest
+from ebbtide.record.topic_lives import TopicLives, topic_id_in
 
 ValueOf = Callable[[bytes | None], int | None]
 
@@ -29,14 +30,15 @@ def write_replicas(record: Path, value_of: ValueOf) -> ReplicasReport:
     and what is missing.
     """
     folders = node_folders(record, "broker")
-    manifest = manifest_or_none(record)
+    manifest, lives = manifest_or_none(record), TopicLives.of_record(record)
     logs = []
     with new_table_folder(record, "replicas") as whole:
         for broker, folder in folders.items():
             with new_table_file(whole / f"broker-{broker}.parquet", "replicas") as table:
                 for partition, replica in partition_folders(folder).items():
                     if is_of_run(partition, manifest):
-                        logs.append(_write_log(record, broker, partition, replica, value_of, table))
+                        named = partition._replace(topic=lives.of_id(partition.topic, topic_id_in(replica)))
+                        logs.append(_write_log(record, broker, named, replica, value_of, table))
     report = ReplicasReport(logs=tuple(logs), missing=_missing_logs(manifest, folders))
     save(record, "replicas", report)
     return report

@@ -23,8 +23,10 @@ from ebbtide.kraft.records import MetadataRecord
 from ebbtide.logs.segments import METADATA_FOLDER
 from ebbtide.record.files import RAW_DIR
 from ebbtide.record.rows import BrokerEvent, ConfigChange, PartitionState, Row
+from ebbtide.record.topic_lives import TopicLives
 
 _TABLES: dict[str, type[Row]] = {"partitions": PartitionState, "brokers": BrokerEvent, "configs": ConfigChange}
+_TOPIC = "topic:"
 
 
 class _Log(msgspec.Struct, frozen=True):
@@ -64,7 +66,7 @@ def write_timeline(record: Path) -> TimelineReport:
             logs=reports,
             missing=missing,
             skipped=dict(image.skipped),
-            rows=_write(record, rows),
+            rows=_write(record, rows, TopicLives.of_record(record)),
         )
     save(record, "timeline", report)
     return report
@@ -133,7 +135,9 @@ def _how_chosen(chosen: ControllerLog, logs: Sequence[ControllerLog], quorum: in
     return text
 
 
-def _write(record: Path, rows: Sequence[Row]) -> dict[str, int]:
+def _write(record: Path, rows: Sequence[Row], lives: TopicLives) -> dict[str, int]:
+    if lives.reused_names:
+        rows = [_with_topic(row, lives) for row in rows]
     written = {}
     for name, kind in _TABLES.items():
         with new_table(record, name) as table:
@@ -142,3 +146,13 @@ def _write(record: Path, rows: Sequence[Row]) -> dict[str, int]:
                     table.add(msgspec.structs.astuple(row))
             written[name] = table.rows
     return written
+
+
+def _with_topic(row: Row, lives: TopicLives) -> Row:
+    """Return the row with the name of the topic that it is about, of several that had one name."""
+    if isinstance(row, PartitionState):
+        return msgspec.structs.replace(row, topic=lives.at_offset(row.topic, row.metadata_offset))
+    if isinstance(row, ConfigChange) and row.resource.startswith(_TOPIC):
+        topic = lives.at_offset(row.resource.removeprefix(_TOPIC), row.metadata_offset)
+        return msgspec.structs.replace(row, resource=_TOPIC + topic)
+    return row

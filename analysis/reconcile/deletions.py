@@ -15,12 +15,17 @@ could be deleted. It *surely stood* only where no election lies between its ack 
   power, and registers again before it is fenced, keeps its epoch and uses offsets again.
 
 Where a record was deleted on purpose and did not surely stand, the kind `lost` is unknown.
+
+The steps `delete-topic` and `create-topic` delete all records of a topic. The tables name such a topic
+`u@1` (the module topic_lives of ebbtide.record), and its records are deleted on purpose by the same
+rule, in the last leader epoch that the topic had. A record of `u@?` went to one of several topics of
+that name, and the final read does not have it: it did not surely stand.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import reduce
 from pathlib import Path
 from typing import NamedTuple
@@ -36,10 +41,13 @@ from ebbtide.record.log_losses import BrokerLogLoss, log_losses
 from ebbtide.record.log_start import LogStartMove, log_start_moves
 from ebbtide.record.steps import read_steps, split_composed_steps
 from ebbtide.record.tables import TABLES
+from ebbtide.record.topic_lives import TopicLives, is_unknown, name_of, unknown_of
 from ebbtide.untrusted.parquet import read_rows
 
 _CLOCK_NS = 1_000_000
 """Kafka writes the times of metadata records in whole milliseconds."""
+_ALL = 2**63 - 1
+"""An offset and a time that are above all others."""
 
 
 class Deletion(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,11 +79,53 @@ def deletions_of(record: Path, partitions: Sequence[TableFile]) -> tuple[Deletio
     except EbbtideError:
         # A damaged steps.jsonl is reported where faults are judged; it proves nothing here.
         return ()
-    proven = list(log_start_moves(steps))
-    if not proven:
+    proven, lives = list(log_start_moves(steps)), TopicLives.of_steps(steps)
+    if not proven and not lives.reused_names:
         return ()
-    epochs = _leader_epochs(partitions, {at for at, _ in proven})
-    return tuple(_deletion(at, move, epochs.get(at, []), losses) for at, move in proven)
+    epochs = _leader_epochs(partitions, {at for at, _ in proven}, lives)
+    of_records = [_deletion(at, move, epochs.get(at, []), losses) for at, move in proven]
+    return (*of_records, *_deleted_topics(lives, epochs, losses))
+
+
+def _deleted_topics(
+    lives: TopicLives, epochs: Mapping[TopicPartition, Sequence[_LeaderEpoch]], losses: Sequence[BrokerLogLoss]
+) -> Iterator[Deletion]:
+    """Yield a deletion of all records of each topic that was deleted, and of each that may have been.
+
+    The last leader epoch in the metadata log decides what surely stood.
+    """
+    for name in sorted(lives.reused_names):
+        made = lives.recreations(name)
+        numbers = {at.partition for at in epochs if name_of(at.topic) == name}
+        for number, recreation in enumerate(made):
+            for partition in sorted(numbers):
+                at = TopicPartition(lives.numbered(name, number), partition)
+                last = epochs[at][-1].number if epochs.get(at) else None
+                move = LogStartMove(
+                    old=0,
+                    new=_ALL,
+                    leader_epoch=-1 if last is None else last,
+                    asked_ns=recreation.asked_ns,
+                    answered_ns=recreation.asked_ns,
+                )
+                yield _deletion(at, move, epochs.get(at, []), losses)
+        for partition in sorted(numbers):
+            yield Deletion(
+                topic=unknown_of(name),
+                partition=partition,
+                log_start=_ALL,
+                answered_ns=_ALL,
+                began_ns=None,
+                ended_ns=None,
+                is_first_epoch=False,
+            )
+
+
+def why_unsure(partitions: Iterable[str]) -> str:
+    """Say of records of these partitions, deleted on purpose, why they may have been lost before."""
+    if any(is_unknown(TopicPartition.parse(one).topic) for one in partitions):
+        return "were acked while a step deleted a topic and made it again, and no log says which of the two had them"
+    return "were deleted on purpose, and nothing says that no earlier election had lost them"
 
 
 def was_deleted(deletions: Mapping[int, Sequence[Deletion]], seen: Column | None = None) -> Column:
@@ -128,7 +178,7 @@ class _LeaderEpoch(NamedTuple):
 
 
 def _leader_epochs(
-    partitions: Sequence[TableFile], wanted: set[TopicPartition]
+    partitions: Sequence[TableFile], wanted: set[TopicPartition], lives: TopicLives
 ) -> Mapping[TopicPartition, list[_LeaderEpoch]]:
     """Return the leader epochs of each partition in the order of the metadata log."""
     columns = ["metadata_offset", "at_ns", "topic", "partition", "leader", "leader_epoch"]
@@ -137,8 +187,10 @@ def _leader_epochs(
         rows = read_rows([file.path], "partitions", schema=TABLES["partitions"], columns=columns)
         for row in rows.sort_by("metadata_offset").to_pylist():
             at = TopicPartition(row["topic"], row["partition"])
+            if at not in wanted and name_of(at.topic) not in lives.reused_names:
+                continue
             epochs = found[at]
-            if at in wanted and (not epochs or epochs[-1].number != row["leader_epoch"]):
+            if not epochs or epochs[-1].number != row["leader_epoch"]:
                 epochs.append(_LeaderEpoch(row["leader_epoch"], row["at_ns"], row["leader"]))
     return found
 
@@ -170,6 +222,6 @@ def _may_lack_records(
     Also a loss before the epoch counts: a disk that failed takes records until it is replaced or writable again.
     """
     return any(
-        one.broker == epoch.leader and one.fired_ns <= move.answered_ns and one.costs(at.topic, at.partition)
+        one.broker == epoch.leader and one.fired_ns <= move.answered_ns and one.costs(name_of(at.topic), at.partition)
         for one in losses
     )

@@ -15,9 +15,10 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from analysis.evidence.wholeness import OF_LOSSES, Gap
-from analysis.reconcile.deletions import Deletion
+from analysis.reconcile.deletions import Deletion, why_unsure
 from ebbtide.logs.segments import TopicPartition
 from ebbtide.record.manifest import FinalOffsets, FinalTransactions
+from ebbtide.record.topic_lives import is_deleted
 from ebbtide.record.verdict import Counts
 
 _LISTED_MAX = 5
@@ -210,7 +211,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
             return "there was no final read"
         acked = {f"{one.topic}-{one.partition}" for one in self.sends if one.status == "acked" and one.placed}
         named = acked | {f"{one.topic}-{one.partition}" for one in self.polls}
-        if uncovered := named - self.final_offsets.keys():
+        if uncovered := {one for one in named - self.final_offsets.keys() if not is_deleted(one)}:
             return f"the final read does not cover {short_list(uncovered)}"
         if self.unread:
             return f"polls has no row of the final read of {short_list(self.unread)}, whose log is not empty"
@@ -229,8 +230,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
         unsure = {f"{one.topic}-{one.partition}" for one in self.sends if one.status == "acked" and one.unsure}
         if self.clock_went_back:
             unsure |= {f"{one.topic}-{one.partition}" for one in self.deletions}
-        why = "were deleted on purpose, and nothing says that no earlier election had lost them"
-        return f"records of {short_list(unsure)} {why}" if unsure else None
+        return f"records of {short_list(unsure)} {why_unsure(unsure)}" if unsure else None
 
     def not_whole(self) -> str | None:
         """Say what the record lacks for finding anomalies; None when nothing."""

@@ -6,8 +6,9 @@ supports them (3.3 to 4.x).
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -31,13 +32,17 @@ from kafka.protocol.admin import (
 from kafka.protocol.api_message import ApiMessage
 
 import cluster.kafka_api.schemas
-from cluster.kafka_api.connection import EARLIEST, LATEST, BrokerConnection, OffsetAnswer
+from cluster.kafka_api.connection import EARLIEST, LATEST, BrokerConnection, OffsetAnswer, WireError
 from ebbtide.record.log_start import LogStartMove
+from ebbtide.waiting import WaitExpired, wait_until
 
 _TOPIC, _BROKER = 2, 4
 _SET, _DELETE = 0, 1
 _HIGH_WATERMARK = -1
 _UPGRADE, _SAFE_DOWNGRADE = 1, 2
+_LOOK_S = 1.0
+_AGREE_S = 5.0
+"""How long brokers may take to learn of a new topic; a broker that is cut off does not."""
 
 
 class UnregisterBrokerRequest(ApiMessage, load_json=cluster.kafka_api.schemas):  # type: ignore[call-arg, misc]
@@ -98,6 +103,18 @@ class DeleteTopic(msgspec.Struct, frozen=True, kw_only=True, tag="delete-topic")
     topic: str
 
 
+class MakeTopic(msgspec.Struct, frozen=True, kw_only=True, tag="create-topic"):
+    """Create a topic; without an `assignment` it has the partitions and replicas of Kafka's defaults.
+
+    `brokers`: those that are asked for the topic's id afterwards, by their ids.
+    """
+
+    topic: str
+    assignment: tuple[tuple[int, ...], ...] = ()
+    config: dict[str, str] = {}
+    brokers: dict[int, str] = {}
+
+
 class AddPartitions(msgspec.Struct, frozen=True, kw_only=True, tag="add-partitions"):
     """Give a topic `count` partitions in all; the controller chooses the replicas of the new ones."""
 
@@ -120,19 +137,25 @@ class Unregister(msgspec.Struct, frozen=True, kw_only=True, tag="unregister"):
     broker: int
 
 
-AdminRequest = Reassign | Elect | SetConfig | SetFeature | DeleteTopic | AddPartitions | DeleteRecords | Unregister
+AdminRequest = (
+    Reassign | Elect | SetConfig | SetFeature | DeleteTopic | MakeTopic | AddPartitions | DeleteRecords | Unregister
+)
 
 
 class AdminAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """Kafka's answer: the error's protocol name (`NONE` on success) and its message.
 
     `log_start`: how a request to delete records moved the leader's log start, where the leader said it.
+    `topic_ids`: the id that each broker gives a topic that was created; brokers that did not answer are left out.
+    `topic_ids_ns`: when the last of them was asked.
     """
 
     broker: str
     error: str
     message: str = ""
     log_start: LogStartMove | None = None
+    topic_ids: dict[int, str] = {}
+    topic_ids_ns: int | None = None
 
 
 def ask(connection: BrokerConnection, request: AdminRequest, timeout_s: float) -> AdminAnswer:
@@ -151,6 +174,8 @@ def ask(connection: BrokerConnection, request: AdminRequest, timeout_s: float) -
         case DeleteTopic():
             wish = DeleteTopicsRequest(topic_names=[request.topic], timeout_ms=timeout_ms)
             answers = list(connection.ask(wish, DeleteTopicsResponse, 3).responses)
+        case MakeTopic():
+            return _create_topic(connection, request, timeout_s)
         case AddPartitions():
             answers = _add_partitions(connection, request, timeout_ms)
         case DeleteRecords():
@@ -159,10 +184,47 @@ def ask(connection: BrokerConnection, request: AdminRequest, timeout_s: float) -
             wish = UnregisterBrokerRequest(broker_id=request.broker)
             answers = [connection.ask(wish, UnregisterBrokerResponse, 0)]
     wrong = next((one for one in answers if one.error_code != 0), answers[0])
-    # for_code has no protocol name for code 0.
-    error = "NONE" if wrong.error_code == 0 else str(for_code(wrong.error_code).message)
     message = getattr(wrong, "error_message", None) or ""
-    return AdminAnswer(broker=connection.address, error=error, message=message, log_start=moved)
+    return AdminAnswer(broker=connection.address, error=_error_name(wrong.error_code), message=message, log_start=moved)
+
+
+def _error_name(code: int) -> str:
+    # for_code has no protocol name for code 0.
+    return "NONE" if code == 0 else str(for_code(code).message)
+
+
+def _create_topic(connection: BrokerConnection, request: MakeTopic, timeout_s: float) -> AdminAnswer:
+    answer = connection.create_topic(request.topic, request.assignment, request.config)
+    error = _error_name(answer.error)
+    is_made = answer.error == 0
+    return AdminAnswer(
+        broker=connection.address,
+        error=error,
+        message=answer.message,
+        topic_ids=_ask_topic_ids(request.topic, request.brokers, timeout_s) if is_made else {},
+        topic_ids_ns=time.time_ns() if is_made else None,
+    )
+
+
+def _ask_topic_ids(topic: str, brokers: Mapping[int, str], timeout_s: float) -> dict[int, str]:
+    """Return the topic's id as each broker knows it, once all that answer name the same; at the latest after a while.
+
+    Brokers that do not answer, or do not know the topic, are left out.
+    """
+    ids: dict[int, str] = {}
+
+    def all_agree() -> bool:
+        ids.clear()
+        for broker, address in brokers.items():
+            one = BrokerConnection(address, connect_timeout_s=_LOOK_S, request_timeout_s=_LOOK_S)
+            with contextlib.suppress(WireError), one as connection:
+                if found := connection.topic_id(topic):
+                    ids[broker] = found
+        return len(ids) == len(brokers) and len(set(ids.values())) == 1
+
+    with contextlib.suppress(WaitExpired):
+        wait_until(all_agree, awaited="the topic's id", timeout_s=min(timeout_s / 2, _AGREE_S), poll_s=0.05)
+    return ids
 
 
 def _reassign(connection: BrokerConnection, request: Reassign, timeout_ms: int) -> list[Any]:

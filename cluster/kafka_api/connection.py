@@ -7,6 +7,7 @@ release supports (3.3 to 4.x).
 
 from __future__ import annotations
 
+import base64
 import socket
 import struct
 from collections.abc import Sequence
@@ -37,6 +38,8 @@ _API_VERSIONS_VERSION = 0
 _DESCRIBE_VERSION = 0
 _LIST_OFFSETS_VERSION = 5
 _METADATA_VERSION = 8
+_TOPIC_IDS_VERSION = 12
+_UNKNOWN_TOPIC = 3
 _CREATE_TOPICS_VERSION = 4
 _RESPONSE_BYTES_MAX = 16 << 20
 
@@ -194,6 +197,21 @@ class BrokerConnection:
                 for item in topic.partitions
             },
         )
+
+    def topic_id(self, topic: str) -> str | None:
+        """Return the topic's id as the broker knows it, as Kafka prints ids; None: it knows no such topic.
+
+        Sends Metadata v12. Raises `WireError`.
+        """
+        request = MetadataRequest(
+            topics=[MetadataRequest.MetadataRequestTopic(name=topic)],
+            allow_auto_topic_creation=False,
+            include_topic_authorized_operations=False,
+        )
+        (found,) = self.ask(request, MetadataResponse, _TOPIC_IDS_VERSION).topics
+        if found.error_code == _UNKNOWN_TOPIC:
+            return None
+        return base64.urlsafe_b64encode(found.topic_id.bytes).decode().rstrip("=")
 
     def api_keys(self) -> frozenset[int]:
         """Return the API keys that the broker supports. Raises `WireError`."""

@@ -41,6 +41,7 @@ from ebbtide.journal.frames import (
 )
 from ebbtide.journal.outcomes import UNRESOLVED
 from ebbtide.journal.spans import Spans
+from ebbtide.journal.topics import Columns, JournalTopics
 from ebbtide.record.clients import TxnOutcome, write_client_events
 from ebbtide.record.files import JOURNAL_DIR, new_file, own_folder
 from ebbtide.record.tables import COMMITS, DESCRIBED, POLLS, SENDS, WATERMARKS
@@ -48,6 +49,7 @@ from ebbtide.untrusted.values import decoding
 
 JOURNAL_SUFFIX = ".journal"
 ROW_GROUP_ROWS = 100_000
+_AGAIN = "remove this file, and analyze again: what it held is then unknown"
 
 _SCHEMAS = {"sends": SENDS, "polls": POLLS, "watermarks": WATERMARKS, "described": DESCRIBED, "commits": COMMITS}
 _TABLE_OF_NAME = {
@@ -58,8 +60,6 @@ _TABLE_OF_NAME = {
     "commits": "commits",
 }
 
-Columns = dict[str, list[object]]
-
 
 def convert_journals(record: Path) -> int:
     """Convert every journal of a run record into its table and remove it.
@@ -69,20 +69,25 @@ def convert_journals(record: Path) -> int:
     are not converted stay), `UsageError` when a journal is damaged, or one of the record's folders is a link.
     """
     folder = own_folder(record, JOURNAL_DIR)
-    torn_bytes = sum(_convert(record, path) for path in sorted(folder.glob(f"*{JOURNAL_SUFFIX}")))
+    topics = _topics_of(record)
+    torn_bytes = sum(_convert(record, path, topics) for path in sorted(folder.glob(f"*{JOURNAL_SUFFIX}")))
     # The clients' configurations and counters remain: they are scratch files, and not part of the record.
     shutil.rmtree(folder, ignore_errors=True)
     return torn_bytes
 
 
-def _convert(record: Path, path: Path) -> int:
+def _topics_of(record: Path) -> JournalTopics:
+    with decoding("the final read of the record", record, next=_AGAIN):
+        return JournalTopics.of_record(record)
+
+
+def _convert(record: Path, path: Path, topics: JournalTopics) -> int:
     """Convert one journal; returns how many bytes at its end are not a whole frame."""
-    again = "remove this file, and analyze again: what it held is then unknown"
-    with decoding("a journal of the record", path, next=again):
-        return _convert_whole(record, path)
+    with decoding("a journal of the record", path, next=_AGAIN):
+        return _convert_whole(record, path, topics)
 
 
-def _convert_whole(record: Path, path: Path) -> int:
+def _convert_whole(record: Path, path: Path, topics: JournalTopics) -> int:
     reader = JournalReader(path)
     table = reader.header.table if reader.header else _TABLE_OF_NAME.get(path.stem.split("-")[0], "")
     if table not in _SCHEMAS:
@@ -92,7 +97,7 @@ def _convert_whole(record: Path, path: Path) -> int:
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         with new_file(target) as file, pq.ParquetWriter(file, schema, compression="zstd") as writer:
-            for columns in _row_groups(_rows_of(table, reader), schema):
+            for columns in _row_groups(topics.named(table, _rows_of(table, reader)), schema):
                 writer.write_table(pa.table(columns, schema=schema), row_group_size=ROW_GROUP_ROWS)
         if table in ("sends", "polls"):
             # An empty file distinguishes a client without events from a record that has no events at all.

@@ -46,6 +46,10 @@ class MetadataImage:
         """The name of every topic by its id, as Kafka prints ids; also of topics that are deleted."""
         return MappingProxyType(self._state.topic_ids)
 
+    def topic_id(self, topic: str) -> str | None:
+        """Return the id of the topic that has this name now; None: there is none."""
+        return self._state.id_of_topic(topic)
+
     @property
     def brokers(self) -> Mapping[int, BrokerEvent]:
         """The newest registration event of every broker."""

@@ -46,6 +46,10 @@ class MetadataState:
         rule = _RULES.get(record.name)
         return () if rule is None else rule(self, record)
 
+    def id_of_topic(self, name: str) -> str | None:
+        """Return the id of the topic that has this name; the newest, should there be several."""
+        return next((topic_id for topic_id, other in reversed(self._topic_names.items()) if other == name), None)
+
     def apply_topic(self, record: MetadataRecord) -> Sequence[Row]:
         """Remember a topic's name by its id."""
         topic = record.as_type(m.TopicRecord)

@@ -188,6 +188,18 @@ _STEPS = (
         "such offsets that the final log has again",
         needs=("deleted-records",),
     ),
+    Fact("topics-recreated", "topics that a step made under the name of one that a step had deleted, with proof"),
+    Fact(
+        "records-of-deleted-topics-read",
+        "records of a deleted topic that the final read returned from the topic that has its name now",
+        needs=("topics-recreated",),
+    ),
+    Fact(
+        "replicas-of-deleted-topics-made",
+        "replicas that brokers made of a topic after it was deleted, as their logs say",
+        "KAFKA-19383",
+        needs=("topics-recreated",),
+    ),
     Fact("requests-refused", "administrative steps that met the error which they expected"),
     Fact(
         "faults-while-recovering",

@@ -13,7 +13,7 @@ from ebbtide.errors import UsageError
 from ebbtide.scenario.group_offsets import OFFSETS_TOPIC
 from ebbtide.scenario.parts import Parts, StepPart, TablePart
 from ebbtide.scenario.roles import ConfigResource, Role
-from ebbtide.scenario.steps.admin import AddPartitionsStep
+from ebbtide.scenario.steps.admin import AddPartitionsStep, CreateTopicStep, DeleteTopicStep
 from ebbtide.scenario.words import PartitionName
 from ebbtide.suggestions import bracketed_suggestion
 
@@ -22,12 +22,13 @@ class EarlierNames(msgspec.Struct, frozen=True):
     """What the steps before a step name: themselves, and partitions that they add.
 
     The names are not `complete` if that of one could not be read. `partition_counts`: the most partitions that the
-    steps give each topic.
+    steps give each topic. `deleted_topics`: those that they delete and do not make again.
     """
 
     known: frozenset[str] = frozenset()
     complete: bool = True
     partition_counts: Mapping[str, int] = {}
+    deleted_topics: frozenset[str] = frozenset()
 
     def with_step(self, step: StepPart) -> EarlierNames:
         """These names and that of one step more."""
@@ -36,7 +37,15 @@ class EarlierNames(msgspec.Struct, frozen=True):
         adds = step.may_be_a(AddPartitionsStep) and not step.has_value("expect_error")
         if adds and topic is not None and count is not None:
             counts = {**counts, topic: max(count, counts.get(topic, 0))}
-        return EarlierNames(known, self.complete and "name" not in step.unread, counts)
+        return EarlierNames(known, self.complete and "name" not in step.unread, counts, self._deleted_after(step))
+
+    def _deleted_after(self, step: StepPart) -> frozenset[str]:
+        topic = step.get("topic")
+        if topic is None or step.has_value("expect_error"):
+            return self.deleted_topics
+        if step.may_be_a(CreateTopicStep):
+            return self.deleted_topics - {topic}
+        return self.deleted_topics | {topic} if step.may_be_a(DeleteTopicStep) else self.deleted_topics
 
     def partitions_of(self, parts: Parts, topic: str) -> int:
         """How many partitions a topic has after these steps; 0 if its first number could not be read."""

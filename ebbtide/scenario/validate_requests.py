@@ -75,16 +75,6 @@ def validate_added_partitions(
             )
 
 
-def validate_deleted_topic(parts: Parts, where: str, *, topic: str) -> Iterator[UsageError]:
-    """A topic that clients use: what of its records is lost could not be judged."""
-    read = {name for one in parts.consumers or () if one is not None for name in one.elements("topics")}
-    written = {one.get("topic") for one in parts.producers or () if one is not None}
-    if topic in read | written | {OFFSETS_TOPIC}:
-        yield UsageError(
-            "a topic that clients use", where=where, got=repr(topic), allowed="one without producers and consumers"
-        )
-
-
 def _is_answer(kind: type, base: type) -> bool:
     """Whether it stands for an error code of the protocol."""
     return issubclass(kind, base) and (vars(kind).get("errno") or -1) > 0

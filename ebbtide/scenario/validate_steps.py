@@ -15,7 +15,7 @@ from ebbtide.scenario.references import (
     validate_topic_exists,
 )
 from ebbtide.scenario.roles import ConfigResource, Role
-from ebbtide.scenario.steps.admin import AddPartitionsStep, DeleteTopicStep
+from ebbtide.scenario.steps.admin import AddPartitionsStep, CreateTopicStep, DeleteTopicStep
 from ebbtide.scenario.steps.disk import SlowDiskStep
 from ebbtide.scenario.steps.network import BetweenStep, IsolateStep
 from ebbtide.scenario.steps.step import BaseStep
@@ -32,11 +32,11 @@ from ebbtide.scenario.validate_faults import (
 from ebbtide.scenario.validate_features import validate_feature_name
 from ebbtide.scenario.validate_requests import (
     validate_added_partitions,
-    validate_deleted_topic,
     validate_error_name,
     validate_late,
     validate_replicas,
 )
+from ebbtide.scenario.validate_topics import validate_created_topic, validate_deleted_topic
 from ebbtide.scenario.validate_triggers import validate_api, validate_trigger
 from ebbtide.scenario.words import PartitionName
 
@@ -108,7 +108,9 @@ def _own_rules(
     if issubclass(kind, BetweenStep):
         yield from validate_sides(step, where)
     elif issubclass(kind, DeleteTopicStep):
-        yield from step.check(validate_deleted_topic, parts, f"{where}.topic")
+        yield from step.check(validate_deleted_topic, parts, where, names)
+    elif issubclass(kind, CreateTopicStep):
+        yield from step.check(validate_created_topic, parts, where, names)
     elif issubclass(kind, AddPartitionsStep):
         yield from step.check(validate_added_partitions, parts, where, names)
     elif issubclass(kind, IsolateStep):

@@ -14,6 +14,7 @@ from ebbtide.releases.feature_levels import ELR_VERSION
 from ebbtide.scenario.roles import ConfigResource, Role
 from ebbtide.scenario.steps.admin import (
     AddPartitionsStep,
+    CreateTopicStep,
     DeleteRecordsStep,
     DeleteTopicStep,
     ElectStep,
@@ -142,6 +143,15 @@ def _delete_topic(world: World, _step: DeleteTopicStep) -> float:
     return 2.0
 
 
+def _propose_create_topic(world: World, random: Random) -> StepSpec | None:
+    return None if world.spare_topic else CreateTopicStep(**_common_fields(random), topic=SPARE_TOPIC)
+
+
+def _create_topic(world: World, _step: CreateTopicStep) -> float:
+    world.spare_topic = True
+    return 2.0
+
+
 def _propose_add_partitions(world: World, random: Random) -> StepSpec | None:
     if world.has_added_partitions:
         return None
@@ -249,6 +259,11 @@ REQUEST_KINDS: dict[StepKind, StepGenerator] = {
         propose=_propose_delete_topic,
         fit=_fit(lambda world, _step: world.spare_topic),
         apply=_delete_topic,
+    ),
+    "create-topic": StepGenerator(
+        propose=_propose_create_topic,
+        fit=_fit(lambda world, _step: not world.spare_topic),
+        apply=_create_topic,
     ),
     "add-partitions": StepGenerator(
         propose=_propose_add_partitions,

@@ -20,6 +20,7 @@ from ebbtide.record.manifest import LIST_RECORDS, Manifest, check_run_id, read_r
 from ebbtide.record.rows import PartitionState
 from ebbtide.record.steps import StepEntry, read_steps
 from ebbtide.record.tables import table_files
+from ebbtide.record.topic_lives import name_of
 from ebbtide.record.verdict import Verdict, read_verdict, unfinished_verdict
 from ebbtide.scenario.model import Scenario
 from ebbtide.scenario.parse import load
@@ -44,9 +45,15 @@ class LoadedRun(msgspec.Struct, frozen=True, kw_only=True):
 
         Partitions that did not exist yet are left out.
         """
+        by_name: dict[tuple[str, int], list[PartitionState]] = {}
+        for (topic, partition), states in self.timeline.partitions.items():
+            # Several topics may have had one name, one after the other.
+            name = name_of(topic)
+            earlier = [msgspec.structs.replace(state, topic=name) for state in states if state.at_ns <= at_ns]
+            by_name.setdefault((name, partition), []).extend(earlier)
         found = []
-        for (topic, _), states in sorted(self.timeline.partitions.items()):
-            before = [state for state in states if state.at_ns <= at_ns]
+        for (topic, _), before in sorted(by_name.items()):
+            before.sort(key=lambda state: state.metadata_offset)
             if topic in self.scenario.topics and before and not self._is_deleted(before, at_ns):
                 found.append(before[-1])
         return found

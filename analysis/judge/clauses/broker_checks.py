@@ -9,6 +9,7 @@ from analysis.judge.history.evidence import Evidence
 from ebbtide.record.log_losses import UNCLEAN_STEPS
 from ebbtide.record.rows import BrokerEvent
 from ebbtide.record.steps import StepEntry
+from ebbtide.record.topic_lives import deletion_times
 from ebbtide.scenario.steps.process import StopStep
 
 
@@ -57,18 +58,6 @@ def _returns(
         ]
         if since:
             yield event, since
-
-
-def deletion_times(steps: Sequence[StepEntry]) -> dict[str, int]:
-    """Return when each deleted topic was deleted, in ns.
-
-    The states of its partitions end without a row that says so.
-    """
-    return {
-        str(step.parameters.get("topic")): step.effect_ns
-        for step in steps
-        if step.step == "delete-topic" and step.effect_ns is not None
-    }
 
 
 def unclean_broker_leaves_isr_and_elr(evidence: Evidence, steps: Sequence[StepEntry] | None) -> Finding:

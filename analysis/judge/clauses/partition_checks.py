@@ -16,6 +16,7 @@ from analysis.spec.invariants import invariants_of
 from analysis.spec.partition import NOBODY, Cluster
 from analysis.spec.variants import VARIANTS
 from ebbtide.record.rows import PartitionState
+from ebbtide.record.topic_lives import is_deleted
 
 _TABLE = {rule.name: rule for variant in VARIANTS for rule in invariants_of(variant)}
 
@@ -71,7 +72,12 @@ def elr_only_below_min_isr(evidence: Evidence) -> Finding:
 
 
 def _elr_kept_after_change(evidence: Evidence, state: PartitionState) -> list[Row]:
-    """Return the min ISR change that leaves the last state with a forbidden ELR."""
+    """Return the min ISR change that leaves the last state with a forbidden ELR.
+
+    The deletion of a topic ends its configs too, and clears no ELR.
+    """
+    if is_deleted(state.topic):
+        return []
     following = [
         later
         for later in evidence.timeline.states(state.topic, state.partition)

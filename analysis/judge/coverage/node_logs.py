@@ -14,12 +14,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
-from analysis.judge.clauses.broker_checks import deletion_times, returns_from_a_stop
+from analysis.judge.clauses.broker_checks import returns_from_a_stop
 from analysis.judge.history.evidence import Evidence
 from analysis.judge.history.log_lines import UNREADABLE, lines_of, logs_of, time_ns
 from analysis.judge.history.timeline import MILLISECOND_NS
 from ebbtide.record.rows import BrokerEvent
 from ebbtide.record.steps import StepEntry
+from ebbtide.record.topic_lives import deletion_times
 
 _REJECTED = b"Rejecting AlterPartition request"
 """`ReplicationControlManager` logs this for each of its reasons (3.4.1, 3.9.1, 4.3.1, 4.4.0)."""

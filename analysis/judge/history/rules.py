@@ -18,6 +18,7 @@ from analysis.spec.variants import VARIANTS, protocol_for
 from ebbtide.errors import UsageError
 from ebbtide.record.manifest import Manifest
 from ebbtide.record.rows import PartitionState
+from ebbtide.record.topic_lives import name_of
 from ebbtide.releases.feature_levels import ELR_VERSION, METADATA_VERSION
 
 MIN_ISR = "min.insync.replicas"
@@ -189,7 +190,7 @@ class Rules:
         _, default = self._value_in_force("cluster", MIN_ISR, at)
         if default is not None:
             return int(default)
-        setup = self._manifest.topics.get(topic)
+        setup = self._manifest.topics.get(name_of(topic))
         return None if set_on_topic or setup is None else setup.min_isr
 
     def min_isr_changes(self, topic: str) -> list[int]:

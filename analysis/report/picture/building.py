@@ -21,8 +21,8 @@ from analysis.report.picture.nodes import lanes_of, step_details
 from analysis.report.picture.series import ObservedSeries, counts_of, log_ends_of, read_series
 from ebbtide.record.manifest import Manifest
 from ebbtide.record.steps import StepEntry, read_steps, split_composed_steps
+from ebbtide.record.topic_lives import deletion_times
 from ebbtide.record.verdict import Verdict
-from ebbtide.scenario.steps.admin import DeleteTopicStep
 from ebbtide.scenario.steps.table import HEALERS, KINDS
 
 PICTURED_MAX = 6
@@ -187,11 +187,8 @@ def _partition(
     series = source.series.get(key, ObservedSeries())
     elected = elections_by_offset(source.timeline, key)
     blames = blames_of(source.verdict, key)
-    deletions = [
-        step.effect_ns
-        for step in fired
-        if step.is_a(DeleteTopicStep) and step.parameters.get("topic") == key[0] and step.effect_ns is not None
-    ]
+    deleted_ns = deletion_times(fired).get(key[0])
+    deletions = [] if deleted_ns is None else [deleted_ns]
     name = f"{key[0]}-{key[1]}"
     return PartitionPicture(
         topic=key[0],

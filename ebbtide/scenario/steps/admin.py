@@ -100,9 +100,22 @@ class DeleteTopicStep(RequestStep, frozen=True, kw_only=True, tag="delete-topic"
 
     kind = _admin(
         does="deletes a topic (DeleteTopics)",
-        note="no client may use it",
+        note="no consumer may read it; producers may write to it only if a later `create-topic` makes it again",
         proof="the metadata log no longer has the topic's partitions",
-        weight=0.1,
+        weight=0.2,
+    )
+    shown = MappingProxyType({"topic": "a topic's name"})
+    topic: str
+
+
+class CreateTopicStep(RequestStep, frozen=True, kw_only=True, tag="create-topic"):
+    """Makes a topic again that an earlier step deleted."""
+
+    kind = _admin(
+        does="makes a deleted topic again, as `[topics]` describes it (CreateTopics)",
+        note="an earlier `delete-topic` must name the topic; it has a new topic id, and its offsets begin at 0",
+        proof="newer partition records of a topic of this name with another topic id",
+        weight=2.0,
     )
     shown = MappingProxyType({"topic": "a topic's name"})
     topic: str
@@ -156,6 +169,7 @@ AdminStep = (
     | SetConfigStep
     | SetFeatureStep
     | DeleteTopicStep
+    | CreateTopicStep
     | AddPartitionsStep
     | DeleteRecordsStep
     | UnregisterStep

@@ -14,6 +14,7 @@ from cluster.kafka_api.admin_requests import (
     DeleteRecords,
     DeleteTopic,
     Elect,
+    MakeTopic,
     Reassign,
     SetConfig,
     SetFeature,
@@ -75,7 +76,9 @@ def kafka(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Kafka:
 
 
 def carry_out(kafka: Kafka, request: AdminRequest, expect_error: str | None = None) -> Effect:
-    return admin.carry_out(request, ask=kafka.ask, look=kafka.look, expect_error=expect_error, timeout_s=0.05)
+    return admin.carry_out(
+        request, ask=kafka.ask, look=kafka.look, expect_error=expect_error, timeout_s=0.05, running=(1, 2)
+    )
 
 
 @pytest.mark.parametrize(
@@ -121,6 +124,24 @@ def test_added_partitions_are_proven_once_every_one_has_a_record(kafka: Kafka) -
     # Partition 1 was there when this request began.
     assert effect.proof["record"]["added"] == 1
     assert effect.proof["record"]["replicas"] == {"2": [2, 3, 1]}
+
+
+def test_a_topic_made_again_is_proven_by_its_new_id_and_by_the_brokers_that_know_it(kafka: Kafka) -> None:
+    request = MakeTopic(topic="t")
+    kafka.records = (build.topic("t", "V"), build.partition("V", 0, (1, 2, 3), 1))
+    # The topic exists all the time: nothing of it is made by this request.
+    assert carry_out(kafka, request).effect_ns is None
+    kafka.records = (build.remove_topic("T"), build.remove_topic("V"))
+    deleted = carry_out(kafka, DeleteTopic(topic="t"))
+    assert deleted.effect_ns is not None, deleted.why
+    kafka.records = (build.topic("t", "W"), build.partition("W", 0, (1, 2, 3), 1))
+    effect = carry_out(kafka, request)
+    assert effect.effect_ns is not None, effect.why
+    record = effect.proof["record"]
+    assert record["topic_id"] != deleted.proof["record"]["topic_id"]
+    assert effect.proof["since"] <= record["metadata_offset"]
+    # No broker said that it knows the topic.
+    assert (effect.proof["known_ns"], effect.proof["unaware"]) == (None, [1, 2])
 
 
 def test_a_topic_that_is_not_there_gets_no_partitions(kafka: Kafka) -> None:

@@ -162,6 +162,7 @@ INEFFECTIVE: dict[StepKind, tuple[StepSpec, ...]] = {
     "set-config": (step_of("set-config", resource="topic:t", config="x", value="1", deadline_s=0.1),),
     "set-feature": (step_of("set-feature", feature="group.version", level=1, deadline_s=0.1),),
     "delete-topic": (step_of("delete-topic", topic="t", deadline_s=0.1),),
+    "create-topic": (step_of("create-topic", topic="t", deadline_s=0.1),),
     "add-partitions": (step_of("add-partitions", topic="t", count=3, deadline_s=0.1),),
     "delete-records": (step_of("delete-records", partition="t-0", deadline_s=0.1),),
     "unregister": (step_of("unregister", target="broker(1)", deadline_s=0.1),),

@@ -17,6 +17,7 @@ from analysis.evidence.collect import write_checkpoints, write_replicas, write_t
 from ebbtide.logs.checkpoint_file import read_checkpoint
 from ebbtide.logs.segments import METADATA_FOLDER, leo_of, partition_folders
 from ebbtide.record.manifest import Manifest, Topology, write_manifest
+from ebbtide.record.steps import StepEntry, write_steps
 from ebbtide.record.tables import TABLES, table_files
 
 Rows = list[dict[str, object]]
@@ -312,3 +313,45 @@ def test_following_the_log_needs_neither_arrow_nor_spark() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def recreated(record: Path, *, since: int, topic_id: str) -> None:
+    """Note that a step made the topic t again."""
+    proof = {
+        "answer": "NONE",
+        "since": since,
+        "asked_ns": 1,
+        "known_ns": 2,
+        "unaware": [],
+        "record": {"topic_id": topic_id},
+    }
+    write_steps(record, [StepEntry(index=0, step="create-topic", parameters={"topic": "t"}, proof=proof)])
+
+
+def test_the_timeline_names_each_topic_that_had_the_same_name(record: Path) -> None:
+    manifest(record)
+    again = (build.remove_topic("T"), build.topic("t", "V"), build.partition("V", 0, (2, 1), leader=2))
+    metadata_log(
+        record,
+        100,
+        START,
+        build.metadata_batch(2, build.config(2, "t", "a", "b"), *again, build.config(2, "t", "a", "c")),
+    )
+    recreated(record, since=4, topic_id="V")
+    write_timeline(record)
+    assert [(row["topic"], row["leader"]) for row in rows(record, "partitions")] == [("t@1", 1), ("t", 2)]
+    changes = [(row["resource"], row["value"]) for row in rows(record, "configs")]
+    assert changes == [("topic:t@1", "b"), ("topic:t@1", None), ("topic:t", "c")]
+
+
+def test_a_replica_of_the_deleted_topic_is_not_one_of_the_new(record: Path) -> None:
+    manifest(record, brokers=2)
+    for broker, topic_id in ((1, "V"), (2, "T")):
+        folder = replica(record, broker, "t-0", build.plain_batch(0, b"7")).parent
+        (folder / "partition.metadata").write_text(f"version: 0\ntopic_id: {topic_id}", "utf-8")
+        (record / "raw" / f"broker-{broker}" / "replication-offset-checkpoint").write_text("0\n1\nt 0 1\n", "utf-8")
+    recreated(record, since=4, topic_id="V")
+    report = write_replicas(record, number)
+    assert [(log.broker, log.topic) for log in report.logs] == [(1, "t"), (2, "t@1")]
+    write_checkpoints(record)
+    assert [(row["broker"], row["topic"]) for row in rows(record, "watermarks")] == [(1, "t"), (2, "t@1")]

@@ -98,7 +98,7 @@ def test_a_later_step_adds_partitions_to_those_of_an_earlier_one(count: int) -> 
         (SET_CONFIG + 'resource = "broker:controller"\nvalue = "1"', "resource", "controller_properties"),
         ('step = "set-feature"\nfeature = "elr"\nlevel = 1', "feature", "unknown feature"),
         ('step = "set-feature"\nfeature = "group.version"\nlevel = -1', "level", "0 or more"),
-        ('step = "delete-topic"\ntopic = "t"', "topic", "a topic that clients use"),
+        ('step = "delete-topic"\ntopic = "t"', "topic", "a topic that producers write to"),
         ('step = "add-partitions"\ntopic = "t"\ncount = 1', "count", "2 to 100 (t has 1 at first)"),
         ('step = "add-partitions"\ntopic = "tt"\ncount = 2', "topic", "unknown topic"),
         ('step = "delete-records"\npartition = "t-0"\nbefore = 0', "before", "1 or more"),

@@ -146,6 +146,18 @@ def test_an_upgrade_goes_to_the_next_release_that_knows_every_level(
     assert upgrade_target(kafka, features) == target
 
 
+def test_the_spare_topic_is_made_again_only_after_it_was_deleted() -> None:
+    delete, create = step_of("delete-topic", topic="spare"), step_of("create-topic", topic="spare")
+
+    def kept(*slots: StepSpec) -> list[str]:
+        return [
+            one.step for one in with_steps(draw(1, kafka="4.3.1"), [*slots], Random(1)).steps if "topic" in one.step
+        ]
+
+    assert kept(create) == []
+    assert kept(create, delete, delete, create, create) == ["delete-topic", "create-topic"]
+
+
 def test_a_broker_is_not_upgraded_before_the_controllers() -> None:
     broker = step_of("upgrade", target="broker(1)", to="4.4.0")
     controllers = step_of("upgrade", target="controllers", to="4.4.0")

@@ -1,0 +1,80 @@
+"""Counts the topics that steps made again, and what the brokers and the new topics have of the old ones."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from analysis.judge.history.batches import batches
+from analysis.judge.history.log_lines import UNREADABLE, lines_of, logs_of, time_ns
+from ebbtide.record.manifest import read_manifest
+from ebbtide.record.steps import StepEntry
+from ebbtide.record.tables import table_files
+from ebbtide.record.topic_lives import TopicLives
+from ebbtide.scenario.steps.admin import DeleteTopicStep
+
+_MADE = re.compile(
+    rb"^(\S+) .*(?:Creating new|Expected) partition \S+ with topic id (\S+?)(?:\.$| to exist, but it was missing)"
+)
+"""`ReplicaManager.getOrCreatePartition` (3.9.1, 4.0.0, 4.3.1)."""
+
+
+def topic_facts(record: Path, steps: Sequence[StepEntry] | None) -> Mapping[str, int]:
+    """Count recreated topics, and records of a deleted topic that the final read returned from the new one.
+
+    Only records that certainly went to the deleted topic count. Without a final read of every such topic, how many
+    were read is not known and left out. The brokers' logs say which replicas they made of a topic after it was deleted.
+    """
+    if steps is None:
+        return {}
+    lives = TopicLives.of_steps(steps)
+    made = sum(one.topic_id is not None for name in lives.reused_names for one in lives.recreations(name))
+    counts = {"topics-recreated": made}
+    manifest = read_manifest(record)
+    revived = _made_of_deleted_topics(record, steps, manifest.topology.brokers)
+    if revived is not None:
+        counts["replicas-of-deleted-topics-made"] = revived
+    read = {name.rpartition("-")[0] for name in manifest.final_offsets}
+    if not lives.reused_names:
+        return counts | {"records-of-deleted-topics-read": 0}
+    if manifest.final_consumer is None or not lives.reused_names <= read:
+        return counts
+    counts["records-of-deleted-topics-read"] = sum(
+        _read_again(record, lives, name, manifest.final_consumer) for name in lives.reused_names
+    )
+    return counts
+
+
+def _made_of_deleted_topics(record: Path, steps: Sequence[StepEntry], brokers: Sequence[int]) -> int | None:
+    """Count the replicas that brokers made of a topic after it was deleted; None: a broker's log is missing."""
+    deleted = {}
+    for step in steps:
+        gone = step.proof.get("record")
+        if step.is_a(DeleteTopicStep) and step.effect_ns is not None and isinstance(gone, dict):
+            deleted[str(gone.get("topic_id")).encode()] = step.effect_ns
+    logs = logs_of(record, "broker", brokers)
+    if not deleted or not logs:
+        return None if deleted else 0
+    made = 0
+    try:
+        for match in (match for log in logs for line in lines_of(log) if (match := _MADE.match(line))):
+            made += match[2] in deleted and time_ns(match[1]) > deleted[match[2]]
+    except UNREADABLE:
+        return None
+    return made
+
+
+def _read_again(record: Path, lives: TopicLives, name: str, final_consumer: int) -> int:
+    deleted = [lives.numbered(name, number) for number in range(len(lives.recreations(name)))]
+    sent = _values(record, "sends", pc.field("topic").isin(deleted))
+    there = _values(record, "polls", (pc.field("topic") == name) & (pc.field("consumer") == final_consumer))
+    return int(pc.count_distinct(there.filter(pc.is_in(there, value_set=pc.unique(sent)))).as_py())
+
+
+def _values(record: Path, table: str, where: pc.Expression) -> pa.ChunkedArray:
+    found = [batch["value"] for batch in batches(record, table, ["value"], where)] if table_files(record, table) else []
+    return pa.chunked_array(found, pa.int64())

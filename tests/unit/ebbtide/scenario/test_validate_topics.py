@@ -1,0 +1,95 @@
+"""Steps that delete topics and make them again: what a scenario may ask for."""
+
+from __future__ import annotations
+
+import pytest
+
+from ebbtide.errors import Problems
+from ebbtide.scenario.parse import parse
+
+FILE = """
+name = "n"
+title = "t"
+kafka = ["4.3.1"]
+[topics.t]
+[topics.u]
+[[producers]]
+id = 1
+topic = "t"
+rate_per_s = 10
+{clients}
+"""
+DELETE = '[[steps]]\nstep = "delete-topic"\ntopic = "{0}"\n'
+CREATE = '[[steps]]\nstep = "create-topic"\ntopic = "{0}"\n'
+PRODUCER = '[[producers]]\nid = 2\ntopic = "u"\nrate_per_s = 10\n'
+CONSUMER = '[[consumers]]\nid = 1\ntopics = ["u"]\n'
+U_AGAIN = DELETE.format("u") + CREATE.format("u")
+
+
+def problems(steps: str, clients: str = "") -> dict[str, str]:
+    """What is wrong, by the place."""
+    try:
+        parse(FILE.format(clients=clients) + steps, file="f")
+    except Problems as refused:
+        return {str(one.where).partition(" (line")[0]: f"{one.what}: {one.got}" for one in refused.problems}
+    return {}
+
+
+@pytest.mark.parametrize("steps", [U_AGAIN, U_AGAIN * 2, DELETE.format("u"), DELETE.format("t") + CREATE.format("t")])
+def test_a_topic_may_be_deleted_and_made_again(steps: str) -> None:
+    assert problems(steps) == {}
+
+
+@pytest.mark.parametrize(
+    ("steps", "at", "what"),
+    [
+        (CREATE.format("u"), 0, "a topic of this name exists"),
+        (U_AGAIN + CREATE.format("u"), 2, "a topic of this name exists"),
+        (CREATE.format("nope"), 0, "unknown topic"),
+        (DELETE.format("u") * 2, 1, "an earlier step deleted the topic"),
+        (DELETE.format("t"), 0, "no later step makes again: t, to which producer 1 writes"),
+        (CREATE.format("u") + DELETE.format("u"), 0, "a topic of this name exists"),
+    ],
+)
+def test_a_topic_that_is_not_there_or_exists_is_one_error(steps: str, at: int, what: str) -> None:
+    found = problems(steps)
+    assert list(found) == [f"steps[{at}].topic"]
+    assert what in found[f"steps[{at}].topic"]
+
+
+def test_a_refusal_that_is_expected_changes_nothing() -> None:
+    exists = CREATE.format("u") + 'expect_error = "TOPIC_ALREADY_EXISTS"\n'
+    gone = DELETE.format("u") + 'expect_error = "UNKNOWN_TOPIC_OR_PARTITION"\n'
+    assert problems(exists + DELETE.format("u") + gone + CREATE.format("u")) == {}
+
+
+@pytest.mark.parametrize(
+    ("client", "what"),
+    [
+        (CONSUMER, "which consumer 1 reads"),
+        (PRODUCER + 'acks = "0"\n', "with acks = '0'"),
+        (PRODUCER + "idempotent = true\n", "with idempotent"),
+        (PRODUCER + "transactional = true\ntxn_records = 5\n", "with transactional"),
+        (PRODUCER + 'client = "java"\n', "with client = 'java'"),
+    ],
+)
+def test_clients_whose_records_could_not_be_judged_are_refused(client: str, what: str) -> None:
+    assert what in problems(U_AGAIN, client).get("steps[0].topic", "")
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        '[[steps]]\nstep = "add-partitions"\ntopic = "u"\ncount = 2\n',
+        '[[steps]]\nstep = "delete-records"\npartition = "u-0"\n',
+    ],
+)
+def test_a_topic_that_is_made_again_keeps_its_partitions_and_log_starts(step: str) -> None:
+    assert "keeps its partitions and records" in problems(U_AGAIN + step)["steps[1].topic"]
+
+
+def test_more_replicas_than_brokers_are_an_error_of_the_topic() -> None:
+    text = FILE.format(clients="").replace("[topics.u]", "[topics.u]\nreplication_factor = 4")
+    with pytest.raises(Problems) as refused:
+        parse(text + U_AGAIN, file="f")
+    assert [str(one.where).partition(" (line")[0] for one in refused.value.problems] == ["topics.u.replication_factor"]
