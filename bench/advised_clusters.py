@@ -14,6 +14,7 @@ MIXED = {
     "unclean": ([[1, 2, 3]], {"min.insync.replicas": "2", "unclean.leader.election.enable": "true"}),
     "flushed": ([[1, 2, 3]], {"min.insync.replicas": "2", "flush.messages": "1"}),
 }
+RF_2 = {"pairs": ([[1, 2]], {"min.insync.replicas": "1"})}
 ONE_AND_THREE = {name: MIXED[name] for name in ("one", "three")}
 RACKS = {1: "a", 2: "a", 3: "b", 4: "b"}
 TWO_RACKS = "RF 3, min ISR 2, four brokers in two racks"
@@ -49,6 +50,7 @@ CLUSTERS = (
         topics=MIXED,
     ),
     AdvisedCluster(name="391-below", kafka="3.9.1", what="RF 3, min ISR 2, two brokers down", dead=(2, 3)),
+    AdvisedCluster(name="391-rf2", kafka="3.9.1", what="RF 2, min ISR 1", topics=RF_2, brokers=2),
     AdvisedCluster(name="391-racks", kafka="3.9.1", what=TWO_RACKS, brokers=4, racks=RACKS),
     AdvisedCluster(name="402", kafka="4.0.2", what="ELR off; RF 3, min ISR 2"),
     AdvisedCluster(name="402-elr", kafka="4.0.2", what="ELR on; RF 3, min ISR 2", features={ELR: 1}),
@@ -62,5 +64,6 @@ CLUSTERS = (
     ),
     AdvisedCluster(name="431-secure", kafka="4.3.1", what="SASL and TLS; RF 3, min ISR 2", secure=True),
     AdvisedCluster(name="431-below", kafka="4.3.1", what="RF 3, min ISR 2, two brokers down", dead=(2, 3)),
+    AdvisedCluster(name="431-rf2", kafka="4.3.1", what="RF 2, min ISR 1", topics=RF_2, brokers=2),
     AdvisedCluster(name="431-racks", kafka="4.3.1", what=TWO_RACKS, brokers=4, racks=RACKS),
 )
