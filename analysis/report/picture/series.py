@@ -70,6 +70,8 @@ def read_series(record: Path, final_consumer: int | None) -> dict[TopicPartition
     }
 
 
+_BINS_MAX = 1_000_000
+"""More than a day."""
 _MEASURED = ["high_watermark", "log_end_offset", "source", "at_ns"]
 
 
@@ -119,10 +121,15 @@ def _binned(record: Path, table: str, time: str, only: Any, *, end: str | None =
 
 
 def counts_of(records: BinnedRecords, begin_ns: int, end_ns: int) -> RecordCounts | None:
-    """Return the counts of each 100 ms between two times; None if nothing was sent or read."""
+    """Return the counts of each 100 ms between two times; None if nothing was sent or read.
+
+    None also where a damaged record has times so far apart that the counts would fill the memory.
+    """
     if not records.acked and not records.consumed:
         return None
     bins = range(begin_ns // BIN_NS, end_ns // BIN_NS + 1)
+    if len(bins) > _BINS_MAX:
+        return None
     return RecordCounts(
         begin_ns=bins.start * BIN_NS,
         acked=tuple(records.acked.get(one, 0) for one in bins),

@@ -230,6 +230,16 @@ def test_records_are_counted_per_100_ms_and_the_final_read_is_not_consumption(tm
     assert counts.acked_end == (2, 3, 3, 4, 4)
 
 
+def test_a_damaged_record_with_a_time_of_long_ago_has_no_counts_instead_of_billions(tmp_path: Path) -> None:
+    record = RecordBuilder()
+    record.send(0, at=0, done_ns=1_700_000_000_000_000_000)
+    record.write(tmp_path / "run")
+    series = read_series(tmp_path / "run", record.final_consumer)["t", 0]
+    assert counts_of(series.records, 0, 1_700_000_000_000_000_000) is None
+    one_day_ns = 86_400 * 1_000_000_000
+    assert counts_of(series.records, 1_700_000_000_000_000_000 - one_day_ns, 1_700_000_000_000_000_000) is not None
+
+
 def test_log_ends_come_from_the_proof_of_a_power_loss_for_its_own_broker_only() -> None:
     logs = {"t-0": {"leo_before": 1000, "leo_after": 0}, "u-0": {"leo_before": 7, "leo_after": 7}}
     one = StepEntry(index=0, step="power-loss", nodes=(2,), fired_ns=5, effect_ns=6, proof={"logs": logs})
