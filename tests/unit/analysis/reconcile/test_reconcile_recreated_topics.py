@@ -95,12 +95,12 @@ def test_the_hw_of_the_new_topic_is_not_compared_with_that_of_the_deleted_one(
     assert sum(one.count for one in found.anomalies if one.kind == "hw-regression") == regressions
 
 
-@pytest.mark.parametrize(("fired_ns", "is_sure"), [(5, False), (10**16, True)])
+@pytest.mark.parametrize(("fired_ns", "leo_after", "is_sure"), [(5, 8, False), (5, 9, True), (10**16, 8, True)])
 def test_what_the_leader_of_the_deleted_topic_may_have_lost_before_surely_stood_at_no_time(
-    tmp_path: Path, fired_ns: int, is_sure: bool
+    tmp_path: Path, fired_ns: int, leo_after: int, is_sure: bool
 ) -> None:
     record = recreated().write(tmp_path / "run")
-    lost = {"t-0": {"leo_before": 9, "leo_after": 8}}
+    lost = {"t-0": {"leo_before": 9, "leo_after": leo_after}}
     loss = StepEntry(index=0, step="power-loss", nodes=(1,), fired_ns=fired_ns, proof={"logs": lost})
     write_steps(record, [loss, RECREATED])
     deleted, unknown = deletions_of(record, check_files(record)["partitions"])
