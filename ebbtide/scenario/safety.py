@@ -20,7 +20,9 @@ from ebbtide.scenario.validate_libraries import validate_client_safety
 from ebbtide.scenario.validate_properties import validate_outward_properties, validate_properties
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
-_TOPIC = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,64}")
+TOPIC_MAX = 64
+"""How many characters the name of a topic may have."""
+_TOPIC = re.compile(rf"(?!\.{{1,2}}$)[A-Za-z0-9._-]{{1,{TOPIC_MAX}}}")
 
 
 def check_name(name: str) -> None:
@@ -35,7 +37,7 @@ def validate_topic_name(name: str, where: str) -> Iterator[UsageError]:
     `.` and `..` are among these names, as in Kafka.
     """
     if not _TOPIC.fullmatch(name):
-        allowed = "1 to 64 of A-Z a-z 0-9 . _ -, but not . or .."
+        allowed = f"1 to {TOPIC_MAX} of A-Z a-z 0-9 . _ -, but not . or .."
         yield UsageError("not a topic name", where=where, got=repr(name), allowed=allowed)
 
 

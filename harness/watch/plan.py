@@ -18,11 +18,16 @@ from ebbtide.scenario.client_libraries import DEFAULT_LIBRARY
 from ebbtide.scenario.model import ConsumerSpec, Prediction, ProducerSpec, Scenario, TopicSpec
 from ebbtide.scenario.parse import load
 from ebbtide.scenario.parts import MAX_BROKERS
+from ebbtide.scenario.safety import TOPIC_MAX
 from harness.watch.probing import WatchedCluster
 
 RECORDS_S_MAX = 1_000.0
 BYTES_S_MAX = 256 * 1024.0
 """Over all producers of a watch."""
+
+RUN_DIGITS = 8
+"""How many random digits the names of a watch's topics have."""
+_NAME_MAX = TOPIC_MAX - len(PREFIX) - RUN_DIGITS - len("-")
 
 NAME = "watch"
 _TITLE = "A cluster that Ebbtide did not start"
@@ -113,6 +118,14 @@ def _problems_of(scenario: Scenario) -> Iterator[UsageError]:
             got=f"{len(scenario.steps)} steps",
             allowed="topics, producers, consumers and predictions",
         )
+    for name in scenario.topics:
+        if len(name) > _NAME_MAX:
+            yield UsageError(
+                "too long a topic name: the topic that a watch makes has a prefix",
+                where=f"topics.{name}",
+                got=f"{len(name)} characters",
+                allowed=f"up to {_NAME_MAX}",
+            )
     for index, producer in enumerate(scenario.producers):
         where = f"producers[{index}]"
         if producer.transactional:

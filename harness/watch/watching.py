@@ -54,7 +54,7 @@ from harness.runner.host import client_versions, host_facts, make_record
 from harness.watch.marks import MARKS, MarkReader
 from harness.watch.observer import MetadataObserver
 from harness.watch.own_topics import OwnTopics
-from harness.watch.plan import scenario_of
+from harness.watch.plan import RUN_DIGITS, scenario_of
 from harness.watch.probing import WatchedCluster, probe_cluster
 from harness.watch.replicas import read_replicas
 from workloads.config import FINAL_CONSUMER
@@ -102,7 +102,7 @@ class _Watch:
         self.cluster = cluster
         self.display = display
         started = datetime.now(UTC)
-        run = secrets.token_hex(4)
+        run = secrets.token_hex(RUN_DIGITS // 2)
         self.scenario = scenario_of(cluster, request.workload, run)
         self.run_id = f"{started:%Y%m%dT%H%M%S}-{self.scenario.name}-{cluster.kafka}-{run}"
         self.record = (request.runs / self.run_id).absolute()

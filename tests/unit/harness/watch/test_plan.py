@@ -9,7 +9,7 @@ import pytest
 from ebbtide.errors import Problems, UsageError
 from ebbtide.scenario.parse import parse
 from ebbtide.scenario.write import text_of
-from harness.watch.plan import read_workload, scenario_of
+from harness.watch.plan import RUN_DIGITS, read_workload, scenario_of
 from harness.watch.probing import WatchedCluster
 
 WORKLOAD = """
@@ -61,6 +61,16 @@ def test_topics_get_names_that_are_the_watchs_own(tmp_path: Path) -> None:
 def test_the_scenario_of_a_record_can_be_read_again(brokers: int) -> None:
     made = scenario_of(cluster_of(brokers), None, "ab12")
     assert parse(text_of(made), file="scenario.toml") == made
+
+
+def test_the_longest_topic_name_makes_a_scenario_that_can_be_read_again_and_a_longer_one_is_refused(
+    tmp_path: Path,
+) -> None:
+    workload = read_workload(written(tmp_path, WORKLOAD.replace("orders", "o" * 41)))
+    made = scenario_of(cluster_of(), workload, "0" * RUN_DIGITS)
+    assert parse(text_of(made), file="scenario.toml") == made
+    with pytest.raises(Problems, match="too long a topic name"):
+        read_workload(written(tmp_path, WORKLOAD.replace("orders", "o" * 42)))
 
 
 def test_retention_takes_no_record_of_a_watch(tmp_path: Path) -> None:
