@@ -14,6 +14,7 @@ import msgspec
 from cluster.runtime.verifiable_tools import ToolCommand
 from ebbtide.errors import UsageError
 from ebbtide.record.manifest import FinalOffsets, FinalTransactions
+from ebbtide.scenario.client_libraries import GroupProtocol
 from ebbtide.scenario.model import Isolation, NodeRole, OffsetReset
 
 FINAL_CONSUMER = 0
@@ -98,6 +99,7 @@ class ConsumerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     topics: dict[str, int]
     isolation: Isolation = "read_uncommitted"
     group: str | None = None
+    group_protocol: GroupProtocol = "classic"
     leave_every: int | None = None
     commit_every: int | None = None
     commits_journal: str | None = None

@@ -21,6 +21,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from kafka import KafkaConsumer, TopicPartition
 from kafka.errors import KafkaError, LogTruncationError, NoOffsetForPartitionError, OffsetOutOfRangeError
@@ -167,7 +168,11 @@ class Pace:
             self._allowed -= count
 
 
-def run(config: ConsumerConfig, status: StatusFile, stop: Stop) -> ClientState:
+OpenReader = Callable[[ConsumerConfig, Sequence[str]], Any]
+"""Opens the client library's consumer with these brokers. It has the methods of kafka-python's `KafkaConsumer`."""
+
+
+def run(config: ConsumerConfig, status: StatusFile, stop: Stop, open_reader: OpenReader) -> ClientState:
     """Read until stopped.
 
     Raises `JournalError`, `WaitExpired` when no broker answers at the start.
@@ -177,7 +182,7 @@ def run(config: ConsumerConfig, status: StatusFile, stop: Stop) -> ClientState:
     bootstrap = wait_for_brokers(config.endpoints, config.bootstrap, config.start_timeout_s, lambda: bool(stop))
     if not bootstrap:
         return ClientState.STOPPED
-    consumer = open_consumer(config.endpoints, bootstrap, f"ebbtide-consumer-{config.id}", consumer_settings(config))
+    consumer = open_reader(config, bootstrap)
 
     def write_event(event: ClientEvent) -> None:
         journal.write([pack_event(event)])
@@ -243,10 +248,14 @@ def _recover(tail: Tail, error: KafkaError) -> None:
         pause(_POLL_MS / 1000)
 
 
-def main(argv: Sequence[str]) -> int:
+def _open_kafka_python(config: ConsumerConfig, bootstrap: Sequence[str]) -> KafkaConsumer:
+    return open_consumer(config.endpoints, bootstrap, f"ebbtide-consumer-{config.id}", consumer_settings(config))
+
+
+def main(argv: Sequence[str], open_reader: OpenReader = _open_kafka_python) -> int:
     """Run one consumer until it is stopped."""
     config = read_config(Path(argv[0]), ConsumerConfig)
-    return run_client(config.endpoints, 0, lambda status, stop: run(config, status, stop))
+    return run_client(config.endpoints, 0, lambda status, stop: run(config, status, stop, open_reader))
 
 
 if __name__ == "__main__":

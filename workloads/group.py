@@ -26,6 +26,7 @@ from ebbtide.journal.convert import JOURNAL_SUFFIX
 from ebbtide.logs.segments import TopicPartition
 from ebbtide.record.files import JOURNAL_DIR, LOGS_DIR
 from ebbtide.record.manifest import ACKS, FinalOffsets, FinalTransactions
+from ebbtide.scenario.client_libraries import DEFAULT_GROUP_PROTOCOL
 from ebbtide.scenario.group_offsets import OFFSETS_TOPIC, OFFSETS_TOPIC_CONFIG
 from ebbtide.scenario.model import ConsumerSpec, ProducerSpec, TopicSpec
 from workloads.admin import AdminConfig
@@ -45,12 +46,11 @@ from workloads.config import (
     UnknownProperty,
 )
 from workloads.ended_transactions import ENDING_S, transactional_id
-from workloads.library_settings import PRODUCER_MODULES, producer_line
+from workloads.library_settings import CONSUMER_MODULES, PRODUCER_MODULES, consumer_line, producer_line
 from workloads.replica_logs import ReplicaLogsConfig
 from workloads.replica_question import ReplicaQuestion
 from workloads.sampler import partitions_of
 from workloads.send_account import COUNTERS
-from workloads.settings import consumer_settings, settings_line
 from workloads.status import ClientState
 
 START_TIMEOUT_S = 30.0
@@ -111,7 +111,9 @@ class Workload:
         self._producers = {
             spec.id: (spec, self._client(f"producer-{spec.id}", PRODUCER_MODULES[spec.library])) for spec in producers
         }
-        self._consumers = {spec.id: (spec, self._client(f"consumer-{spec.id}", "consumer")) for spec in consumers}
+        self._consumers = {
+            spec.id: (spec, self._client(f"consumer-{spec.id}", CONSUMER_MODULES[spec.library])) for spec in consumers
+        }
         self._sampler = self._client("sampler", "sampler")
         self._final = self._client(f"consumer-{FINAL_CONSUMER}", "final_read")
         self._topic_maker = self._client("topics", "topics")
@@ -176,7 +178,7 @@ class Workload:
             for spec, client in self._producers.values()
         }
         consumers = {
-            client.name: settings_line(consumer_settings(self._consumer_config(spec, client, START_TIMEOUT_S)))
+            client.name: consumer_line(spec.library, self._consumer_config(spec, client, START_TIMEOUT_S))
             for spec, client in self._consumers.values()
         }
         return producers | consumers
@@ -354,6 +356,7 @@ class Workload:
             topics={name: self._counts[name] if spec.group else self._topics[name].partitions for name in spec.topics},
             isolation=spec.isolation,
             group=spec.group,
+            group_protocol=spec.group_protocol or DEFAULT_GROUP_PROTOCOL,
             leave_every=spec.leave_every,
             commit_every=spec.commit_every,
             commits_journal=str(self._folder / f"commits-{spec.id}{JOURNAL_SUFFIX}") if spec.commit_every else None,

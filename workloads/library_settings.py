@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ebbtide.scenario.client_libraries import DEFAULT_LIBRARY, ClientLibrary
-from workloads.config import ProducerConfig
-from workloads.settings import MAX_REQUEST_BYTES, Setting, producer_settings, settings_line
+from ebbtide.scenario.client_libraries import DEFAULT_LIBRARY, ClientLibrary, ConsumerLibrary
+from workloads.config import ConsumerConfig, ProducerConfig
+from workloads.settings import MAX_REQUEST_BYTES, Setting, consumer_settings, producer_settings, settings_line
 
 _RETRIES_MAX = 2**31 - 1
 
@@ -36,6 +36,34 @@ def librdkafka_settings(config: ProducerConfig) -> dict[str, Setting]:
         "allow.auto.create.topics": False,
         **config.properties,
     }
+
+
+def librdkafka_consumer_settings(config: ConsumerConfig) -> dict[str, Setting]:
+    """Return the settings of librdkafka's consumer, without bootstrap and name.
+
+    They are those of `workloads.settings.consumer_settings`. librdkafka never resets a position itself. It takes no
+    session timeout with the protocol `consumer` (KIP-848): the brokers set it.
+    """
+    settings: dict[str, Setting] = {
+        # librdkafka requires one of every consumer. Without a group nothing is committed under it.
+        "group.id": config.group or f"ebbtide-consumer-{config.id}",
+        "enable.auto.commit": config.group is not None and config.commit_every is None,
+        "auto.commit.interval.ms": 1_000,
+        "auto.offset.reset": "error",
+        "isolation.level": config.isolation,
+        "check.crcs": False,
+        "fetch.wait.max.ms": 100,
+        "socket.timeout.ms": config.request_timeout_ms,
+        "topic.metadata.refresh.interval.ms": 1_000,
+        "reconnect.backoff.ms": 50,
+        "reconnect.backoff.max.ms": 500,
+        "allow.auto.create.topics": False,
+    }
+    if config.group is not None:
+        settings["group.protocol"] = config.group_protocol
+    if config.group_protocol == "classic":
+        settings |= {"session.timeout.ms": 6_000, "heartbeat.interval.ms": 1_000}
+    return settings
 
 
 def java_settings(config: ProducerConfig) -> dict[str, Setting]:
@@ -73,6 +101,20 @@ _SETTINGS: dict[ClientLibrary, Callable[[ProducerConfig], dict[str, Setting]]] =
     "librdkafka": librdkafka_settings,
     "java": java_settings,
 }
+
+
+CONSUMER_MODULES: dict[ConsumerLibrary, str] = {
+    "kafka-python": "consumer",
+    "librdkafka": "librdkafka_consumer",
+}
+"""The module of each library's consumer process."""
+
+
+def consumer_line(library: ConsumerLibrary, config: ConsumerConfig) -> str:
+    """Return a consumer's library and settings as one line for the manifest."""
+    if library == DEFAULT_LIBRARY:
+        return settings_line(consumer_settings(config))
+    return f"client={library}, {settings_line(librdkafka_consumer_settings(config))}"
 
 
 def producer_line(library: ClientLibrary, config: ProducerConfig) -> str:

@@ -42,6 +42,17 @@ _BY_CODE = {row.code: row for row in COMMIT_TABLE if row.code is not None}
 _BY_NAME = {row.name: row for row in COMMIT_TABLE}
 
 
+class LastCommitAnswer(Exception):
+    """The error that ended a commit of a client that may have sent it several times: librdkafka.
+
+    An earlier answer is not known, so the commit's outcome is not either.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        super().__init__(name)
+
+
 def outcome_of_commit(error: BaseException | None) -> Row:
     """Return the row of a commit's answer; None is success.
 
@@ -49,6 +60,8 @@ def outcome_of_commit(error: BaseException | None) -> Row:
     """
     if error is None:
         return _BY_CODE[0]
+    if isinstance(error, LastCommitAnswer):
+        return Row(name=error.name, code=None, outcome="unknown", why="An earlier attempt may have been appended.")
     code = getattr(error, "errno", None)
     known = _BY_CODE.get(code) if isinstance(code, int) and not isinstance(error, OSError) else None
     found = known or _BY_NAME.get(type(error).__name__)

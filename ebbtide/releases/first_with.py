@@ -21,3 +21,6 @@ CONTROLLERS_DESCRIBE_CONFIGS = Version("3.7.0")
 
 TRANSACTION_VERIFICATION = Version("3.6.0")
 """The first whose leaders ask the coordinator before they append a record of a transaction (KIP-890, part 1)."""
+
+CONSUMER_GROUPS = Version("4.0.0")
+"""The first whose new clusters have group.version 1, and with it the group protocol `consumer` (KIP-848)."""

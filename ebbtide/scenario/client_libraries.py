@@ -13,7 +13,14 @@ import msgspec
 ClientLibrary = Literal["kafka-python", "librdkafka", "java"]
 """`librdkafka` is used through confluent-kafka, `java` through Kafka's own VerifiableProducer."""
 
-DEFAULT_LIBRARY: ClientLibrary = "kafka-python"
+ConsumerLibrary = Literal["kafka-python", "librdkafka"]
+"""The libraries that can also read."""
+
+GroupProtocol = Literal["classic", "consumer"]
+"""How a group shares its partitions: `consumer` is that of KIP-848, in which the coordinator assigns them."""
+
+DEFAULT_LIBRARY: Literal["kafka-python"] = "kafka-python"
+DEFAULT_GROUP_PROTOCOL: GroupProtocol = "classic"
 OTHER_LIBRARIES: tuple[ClientLibrary, ...] = ("librdkafka", "java")
 
 

@@ -12,7 +12,7 @@ from typing import Literal, get_args
 
 import msgspec
 
-from ebbtide.scenario.client_libraries import DEFAULT_LIBRARY, ClientLibrary
+from ebbtide.scenario.client_libraries import DEFAULT_LIBRARY, ClientLibrary, ConsumerLibrary, GroupProtocol
 from ebbtide.scenario.steps.admin import AddPartitionsStep
 from ebbtide.scenario.steps.process import UpgradeStep
 from ebbtide.scenario.steps.step import StepSpec
@@ -141,7 +141,8 @@ class ConsumerSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     It is assigned to all partitions of its topics, or is a member of `group`. The member leaves its
     group after every `leave_every` records and joins it again. It commits after every `commit_every` records, and the
     record then has its commits; None: the client commits by itself, unrecorded. `auto_offset_reset` says where it
-    continues when its position is no longer in the log; `none` is as near as possible.
+    continues when its position is no longer in the log; `none` is as near as possible. `client`: the client library;
+    None means kafka-python. `group_protocol`: that of the group, None means classic.
     """
 
     id: int
@@ -152,6 +153,13 @@ class ConsumerSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     commit_every: int | None = None
     max_rate_per_s: float | None = None
     auto_offset_reset: OffsetReset = "none"
+    client: ConsumerLibrary | None = None
+    group_protocol: GroupProtocol | None = None
+
+    @property
+    def library(self) -> ConsumerLibrary:
+        """The client library of this consumer."""
+        return self.client or DEFAULT_LIBRARY
 
 
 class LossExpectation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 
 from ebbtide.errors import UsageError
 from ebbtide.scenario.group_offsets import OFFSETS_TOPIC
 from ebbtide.scenario.parts import Parts, TablePart
-from ebbtide.scenario.references import limit, limit_field, validate_topic_exists, without_offsets_topic
+from ebbtide.scenario.references import limit, limit_field, validate_topic_exists
+from ebbtide.scenario.validate_groups import validate_group_protocols, validate_member
 from ebbtide.scenario.validate_libraries import validate_library
 
 PAYLOAD_BYTES_MAX = 1_048_000
 """With its key and the batch around it, the largest record that brokers take by default (max.message.bytes)."""
 
-_GROUP = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _RANGES_OF_PRODUCERS = (
     ("count", 1, None),
     ("rate_per_s", 0.1, None),
@@ -52,12 +51,11 @@ def validate_clients(parts: Parts) -> Iterator[UsageError]:
                 if topic is not None:
                     yield from validate_topic_exists(parts, topic, f"{where}.topics[{at}]")
                     yield from _refuse_offsets_topic(topic, f"{where}.topics[{at}]")
-            yield from consumer.check(_validate_group, where)
-            yield from consumer.check(_validate_leaving, where)
-            yield from consumer.check(_validate_committing, parts, where)
+            yield from validate_member(consumer, parts, where)
             yield from limit_field(where, consumer, "leave_every", 1)
             yield from limit_field(where, consumer, "commit_every", 1)
             yield from limit_field(where, consumer, "max_rate_per_s", 1)
+    yield from validate_group_protocols(parts)
 
 
 def _validate_topic(parts: Parts, where: str, *, topic: str) -> Iterator[UsageError]:
@@ -101,36 +99,6 @@ def _validate_transactions(where: str, value: int | None, *, transactional: bool
             got=str(value).lower(),
             allowed="transactional = true beside it",
         )
-
-
-def _validate_group(where: str, *, group: str | None) -> Iterator[UsageError]:
-    if group is not None and not _GROUP.fullmatch(group):
-        yield UsageError(
-            "not a group name", where=f"{where}.group", got=repr(group), allowed="1 to 64 of A-Z a-z 0-9 . _ -"
-        )
-
-
-def _validate_leaving(where: str, *, leave_every: float | None, group: str | None) -> Iterator[UsageError]:
-    if leave_every is not None and group is None:
-        yield UsageError(
-            "only a member of a group can leave it",
-            where=f"{where}.leave_every",
-            got=str(leave_every),
-            allowed="group = 'NAME' beside it",
-        )
-
-
-def _validate_committing(
-    parts: Parts, where: str, *, commit_every: int | None, group: str | None
-) -> Iterator[UsageError]:
-    where = f"{where}.commit_every"
-    if commit_every is None:
-        return
-    if group is None:
-        allowed = "group = 'NAME' beside it"
-        yield UsageError("only a member of a group can commit", where=where, got=str(commit_every), allowed=allowed)
-    elif parts.topics and OFFSETS_TOPIC not in parts.topics:
-        yield without_offsets_topic(where, str(commit_every))
 
 
 def _validate_ids(kind: str, clients: Sequence[TablePart | None]) -> Iterator[UsageError]:

@@ -13,11 +13,12 @@ from ebbtide.scenario.model import Scenario
 def require_libraries(scenario: Scenario) -> None:
     """Raise `HarnessError` if a client library of the scenario is not installed."""
     users = [f"producers[{index}]" for index, one in enumerate(scenario.producers) if one.library == "librdkafka"]
+    users += [f"consumers[{index}]" for index, one in enumerate(scenario.consumers) if one.library == "librdkafka"]
     if users and find_spec("confluent_kafka") is None:
         raise HarnessError(
             "the scenario has librdkafka clients, and confluent-kafka is not installed",
             where=", ".join(users),
-            allowed="confluent-kafka 2.5 or newer, which contains librdkafka",
+            allowed="confluent-kafka 2.12 or newer, which contains librdkafka",
             next="pip install 'ebbtide[librdkafka]'    (in a checkout: .venv/bin/pip install -e '.[librdkafka]')",
         )
 

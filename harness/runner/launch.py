@@ -19,6 +19,7 @@ from ebbtide.scenario.model import Scenario
 from ebbtide.scenario.parts import Parts
 from ebbtide.scenario.steps.table import DISK_TROUBLES
 from ebbtide.scenario.validate_features import validate_features
+from ebbtide.scenario.validate_groups import validate_group_protocols
 from ebbtide.scenario.validate_upgrades import validate_upgrades
 from harness.runner.client_tools import require_libraries
 from harness.runner.gates import Gate
@@ -101,7 +102,7 @@ def check(options: LaunchOptions, scenario: Scenario, releases: Sequence[str]) -
     for release in releases:
         parse_version(release)
         validate_features(scenario.cluster.formed_on or release, scenario.cluster)
-        _refuse_impossible_upgrades(release, scenario)
+        _refuse_on_release(release, scenario)
     check_options(options.runtime, options.image, len({*releases, *scenario.other_releases}))
     # Before the host check: a host without volumes lacks only what these steps need.
     _refuse_without_volumes(options, scenario)
@@ -136,8 +137,10 @@ def prepare(
     )
 
 
-def _refuse_impossible_upgrades(kafka: str, scenario: Scenario) -> None:
-    problems = list(validate_upgrades(Parts.of(msgspec.structs.replace(scenario, kafka=(kafka,)))))
+def _refuse_on_release(kafka: str, scenario: Scenario) -> None:
+    """Raise the first problem of a scenario on a release that its file may not name."""
+    parts = Parts.of(msgspec.structs.replace(scenario, kafka=(kafka,)))
+    problems = [*validate_upgrades(parts), *validate_group_protocols(parts)]
     if problems:
         problems[0].where = f"{scenario.name} on Kafka {kafka}, {problems[0].where}"
         raise problems[0]

@@ -160,6 +160,13 @@ def _problems_of(scenario: Scenario) -> Iterator[UsageError]:
             allowed=f"up to {BYTES_S_MAX:,.0f}",
         )
     for index, consumer in enumerate(scenario.consumers):
+        if consumer.library != DEFAULT_LIBRARY:
+            yield UsageError(
+                "a watch reads with kafka-python only",
+                where=f"consumers[{index}].client",
+                got=consumer.library,
+                allowed=DEFAULT_LIBRARY,
+            )
         if consumer.group is not None:
             yield UsageError(
                 "a watch has no consumer groups: they write to a topic that is not its own",

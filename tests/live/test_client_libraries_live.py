@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import psutil
 import pyarrow.parquet as pq
@@ -16,9 +16,12 @@ from live.workloads_of_node import Make, make, start
 from cluster.runtime.verifiable_tools import ToolCommand, ensure_tools
 from ebbtide.errors import Disturbed
 from ebbtide.journal.convert import convert_journals
-from ebbtide.scenario.client_libraries import ClientLibrary
-from ebbtide.scenario.model import ProducerSpec
+from ebbtide.journal.file import JournalReader
+from ebbtide.journal.frames import POLLED, unpack_polled
+from ebbtide.scenario.client_libraries import ClientLibrary, GroupProtocol
+from ebbtide.scenario.model import ConsumerSpec, ProducerSpec
 from ebbtide.waiting import wait_until
+from workloads.commits import COMMITS_OF_A_CONSUMER
 from workloads.config import FINAL_CONSUMER
 
 __all__ = ["kafka_node", "make", "start"]
@@ -32,6 +35,13 @@ def tools_of(library: ClientLibrary) -> dict[int, ToolCommand]:
 def _rows(record: Path, file: str) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = pq.read_table(record / f"{file}.parquet").to_pylist()
     return rows
+
+
+def _returned(record: Path) -> set[tuple[int, int]]:
+    """The partitions and offsets that consumers 1 and 2 have returned so far."""
+    journals = [JournalReader(record / "journal" / f"consumer-{number}.journal") for number in (1, 2)]
+    frames = [payload for journal in journals for kind, payload in journal.frames() if kind == POLLED]
+    return {(one.partition, int(offset)) for one in map(unpack_polled, frames) for offset in one.offsets}
 
 
 @pytest.mark.parametrize("library", ["librdkafka", "java"])
@@ -89,3 +99,49 @@ def test_a_java_client_that_something_outside_killed_is_a_disturbance(make: Make
     os.kill(tool.pid, signal.SIGKILL)
     with pytest.raises(Disturbed, match="producer-1"):
         wait_until(lambda: workload.check(), awaited="the producer to end", timeout_s=20)
+
+
+@pytest.mark.parametrize("protocol", get_args(GroupProtocol))
+def test_members_that_read_with_librdkafka_share_their_commits_and_miss_nothing(
+    make: Make, protocol: GroupProtocol, tmp_path: Path
+) -> None:
+    topic = f"shared-{protocol}"
+    members = [
+        ConsumerSpec(
+            id=number,
+            topics=(topic,),
+            client="librdkafka",
+            group=topic,
+            group_protocol=protocol,
+            commit_every=100,
+            leave_every=None if number == 1 else 400,
+        )
+        for number in (1, 2)
+    ]
+    workload = make([ProducerSpec(id=1, topic=topic, count=3_000, rate_per_s=300)], members, partitions=2)
+    workload.start()
+    wait_until(
+        lambda: workload.check() or workload.are_producers_done(),
+        awaited="3,000 records",
+        timeout_s=60,
+        last_seen=lambda: str(workload.send_counts()),
+    )
+    ends = workload.final_read()
+    written = {(one, offset) for one in (0, 1) for offset in range(ends[f"{topic}-{one}"].high_watermark)}
+    wait_until(
+        lambda: written <= _returned(tmp_path),
+        awaited=f"{len(written)} records",
+        timeout_s=60,
+        last_seen=lambda: str(len(_returned(tmp_path))),
+        poll_s=0.5,
+    )
+    workload.stop()
+    convert_journals(tmp_path)
+    commits = [row for number in (1, 2) for row in _rows(tmp_path, f"commits/commits-{number}")]
+    served = [row for row in _rows(tmp_path, "commits/commits-served") if row["commit"] is not None]
+    assert {row["status"] for row in commits} <= {"acked", "unknown", "failed"}
+    assert {row["commit"] for row in commits if row["status"] == "acked"} >= {row["commit"] for row in served}
+    assert len({row["commit"] // COMMITS_OF_A_CONSUMER for row in served}) == 2
+    # Each member is assigned partitions again after the other left or came.
+    sessions = [row["session"] for row in _rows(tmp_path, "polls/consumer-1")]
+    assert len(set(sessions)) > 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pyarrow.parquet as pq
 import pytest
@@ -20,6 +20,7 @@ from ebbtide.journal.file import JournalReader
 from ebbtide.journal.frames import POLLED, PolledRecords, unpack_polled
 from ebbtide.journal.payload import value_at
 from ebbtide.scenario import catalogue
+from ebbtide.scenario.client_libraries import ConsumerLibrary
 from ebbtide.scenario.model import NODE_ROLES, ConsumerSpec, NodeRole, ProducerSpec
 from ebbtide.waiting import wait_until
 from workloads import group
@@ -218,21 +219,25 @@ def test_the_journals_of_killed_clients_are_a_record(make: Make, kafka_node: Sin
     assert _rows(tmp_path, "polls/consumer-1")
 
 
+@pytest.mark.parametrize("library", get_args(ConsumerLibrary))
 def test_a_tailing_consumer_outlives_a_truncation_in_a_new_session(
-    make: Make, kafka_node: SingleNode, tmp_path: Path
+    make: Make, kafka_node: SingleNode, library: ConsumerLibrary, tmp_path: Path
 ) -> None:
-    workload = make([ProducerSpec(id=1, topic="cut", rate_per_s=1_000)], [ConsumerSpec(id=1, topics=("cut",))])
+    topic = f"cut-{library}"
+    workload = make(
+        [ProducerSpec(id=1, topic=topic, rate_per_s=1_000)], [ConsumerSpec(id=1, topics=(topic,), client=library)]
+    )
     workload.start()
     wait_until(lambda: _polled_count(tmp_path) >= 3_000, awaited="3,000 polled", timeout_s=30)
     kafka_node.kill()
-    (log,) = (kafka_node.data_dir / "cut-0").glob("*.log")
+    (log,) = (kafka_node.data_dir / f"{topic}-0").glob("*.log")
     with log.open("r+b") as file:
         file.truncate(log.stat().st_size // 2)
     kafka_node.start()
     acked = workload.acked()
     wait_until(lambda: workload.acked() > acked + 500, awaited="the producer to go on", timeout_s=30)
     workload.stop_producers()
-    final = workload.final_read()["cut-0"].high_watermark
+    final = workload.final_read()[f"{topic}-0"].high_watermark
     workload.check()
     wait_until(
         lambda: _last_polled(tmp_path) == final - 1,

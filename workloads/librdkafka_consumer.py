@@ -1,0 +1,232 @@
+"""A tailing consumer process that reads with librdkafka, through confluent-kafka.
+
+`python -m ebbtide.command workloads.librdkafka_consumer CONFIG.json`, whose configuration is a
+`workloads.config.ConsumerConfig`.
+
+Positions, sessions, commits and reset policies are those of `workloads.consumer`, which sees librdkafka's consumer
+through `LibrdkafkaReader`. librdkafka itself never resets a position (`auto.offset.reset=error`): it reports the
+partition, and `workloads.consumer` moves the position and journals the move.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, NamedTuple
+
+import confluent_kafka as rdkafka
+from kafka import TopicPartition
+from kafka.errors import KafkaError, LogTruncationError, NoOffsetForPartitionError, OffsetOutOfRangeError
+from kafka.structs import OffsetAndMetadata
+
+from ebbtide.journal.commit_outcomes import LastCommitAnswer
+from workloads.config import ConsumerConfig
+from workloads.consumer import main
+from workloads.library_settings import librdkafka_consumer_settings
+from workloads.librdkafka_producer import name_of_error
+from workloads.rebalances import Listener
+
+_END_OF_LOG = re.compile(r"broker end offset is (\d+)")
+_MAX_RECORDS = 2_000
+
+
+class LibrdkafkaError(KafkaError):  # type: ignore[misc]
+    """What librdkafka cannot do now."""
+
+
+class Read(NamedTuple):
+    """A record that librdkafka returned, with the names of kafka-python's records."""
+
+    offset: int
+    leader_epoch: int
+    value: bytes | None
+
+
+class LibrdkafkaReader:
+    """librdkafka's consumer, with the methods of kafka-python's consumer that `workloads.consumer` calls.
+
+    librdkafka calls back in the middle of a poll. Records that came before a rebalance and records that came after it
+    are therefore returned by different polls, and the listener is told between them.
+    """
+
+    def __init__(self, config: ConsumerConfig, bootstrap: Sequence[str]) -> None:
+        own = {
+            "bootstrap.servers": ",".join(bootstrap),
+            "client.id": f"ebbtide-consumer-{config.id}",
+            "on_commit": self._note_commit,
+        }
+        self._consumer = rdkafka.Consumer({**librdkafka_consumer_settings(config), **own})
+        self._is_eager = config.group is not None and config.group_protocol == "classic"
+        self._next: dict[TopicPartition, int] = {}
+        self._rebalances: deque[Callable[[], None]] = deque()
+        self._held: deque[rdkafka.Message] = deque()
+        self._commits: dict[str, Callable[[object, Any], None]] = {}
+
+    def assign(self, partitions: Sequence[TopicPartition]) -> None:
+        """Read these partitions, each once its position is sought."""
+
+    def subscribe(self, *, topics: Sequence[str], listener: Listener) -> None:
+        """Join the group; `listener` is told of each rebalance."""
+
+        def on_assigned(_consumer: object, found: list[rdkafka.TopicPartition]) -> None:
+            self._rebalances.append(partial(self._gain, _own(found), listener))
+
+        def on_revoked(_consumer: object, found: list[rdkafka.TopicPartition]) -> None:
+            self._rebalances.append(partial(self._lose, _own(found), listener))
+
+        self._consumer.subscribe(list(topics), on_assign=on_assigned, on_revoke=on_revoked, on_lost=on_revoked)
+
+    def unsubscribe(self) -> None:
+        """Leave the group."""
+        self._consumer.unsubscribe()
+
+    def assignment(self) -> set[TopicPartition]:
+        """Return the partitions that this consumer reads."""
+        return set(_own(self._consumer.assignment()))
+
+    def beginning_offsets(self, partitions: Iterable[TopicPartition], timeout_ms: int) -> dict[TopicPartition, int]:
+        """Return the log starts. Raises `LibrdkafkaError`."""
+        return {one: self._ends_of(one, timeout_ms)[0] for one in partitions}
+
+    def end_offsets(self, partitions: Iterable[TopicPartition], timeout_ms: int) -> dict[TopicPartition, int]:
+        """Return the ends of what this consumer may read. Raises `LibrdkafkaError`."""
+        return {one: self._ends_of(one, timeout_ms)[1] for one in partitions}
+
+    def seek(self, partition: TopicPartition, offset: int) -> None:
+        """Continue this partition at `offset`. Raises `LibrdkafkaError`.
+
+        librdkafka no longer reads a partition whose position it reported, and refuses to seek there. So the partition
+        is assigned anew.
+        """
+        self._next[partition] = offset
+        self._held = deque(one for one in self._held if _place_of(one) != partition)
+        with _as_kafka_error():
+            if self._is_eager:
+                # Of all partitions, since this protocol assigns them together.
+                self._consumer.assign([_theirs(one, to) for one, to in self._next.items()])
+                return
+            if partition in self.assignment():
+                self._consumer.incremental_unassign([_theirs(partition)])
+            self._consumer.incremental_assign([_theirs(partition, offset)])
+
+    def poll(self, *, timeout_ms: int, max_records: int | None) -> dict[TopicPartition, list[Read]]:
+        """Return the records that came, by partition.
+
+        Raises kafka-python's error for a position that is not in the log, or `LibrdkafkaError`.
+        """
+        self._tell_of_rebalances()
+        returned: dict[TopicPartition, list[Read]] = {}
+        for _ in range(_MAX_RECORDS if max_records is None else max_records):
+            wait_s = 0.0 if returned else timeout_ms / 1000
+            message = self._held.popleft() if self._held else self._consumer.poll(wait_s)
+            if message is None:
+                break
+            if returned and (self._rebalances or message.error()):
+                self._held.append(message)
+                break
+            self._tell_of_rebalances()
+            if message.error():
+                raise self._error_of(message)
+            at, record = _place_of(message), _record_of(message)
+            returned.setdefault(at, []).append(record)
+            self._next[at] = record.offset + 1
+        if not returned:
+            self._tell_of_rebalances()
+        return returned
+
+    def commit(self, *, timeout_ms: int) -> None:
+        """Commit the positions; librdkafka limits the wait. Raises `LibrdkafkaError`."""
+        with _as_kafka_error():
+            self._consumer.commit(asynchronous=False)
+
+    def commit_async(
+        self, wanted: Mapping[TopicPartition, OffsetAndMetadata], callback: Callable[[object, Any], None]
+    ) -> None:
+        """Commit these positions, which have the same metadata; a later poll calls `callback` with the answer."""
+        offsets = [_theirs(one, to.offset, to.metadata) for one, to in wanted.items()]
+        self._commits[offsets[0].metadata or ""] = callback
+        try:
+            self._consumer.commit(offsets=offsets, asynchronous=True)
+        except rdkafka.KafkaException as error:
+            self._note_commit(error.args[0], offsets)
+
+    def _note_commit(self, error: rdkafka.KafkaError | None, offsets: list[rdkafka.TopicPartition]) -> None:
+        errors = [one for one in (error, *(offset.error for offset in offsets)) if one is not None]
+        callback = self._commits.pop(offsets[0].metadata or "", None) if offsets else None
+        # Without a callback: the client's own commit.
+        if callback is not None:
+            callback(None, LastCommitAnswer(name_of_error(errors[0])) if errors else None)
+
+    def _tell_of_rebalances(self) -> None:
+        while self._rebalances:
+            self._rebalances.popleft()()
+
+    def _gain(self, partitions: list[TopicPartition], listener: Listener) -> None:
+        self._next |= dict.fromkeys(partitions, rdkafka.OFFSET_STORED)
+        listener.on_partitions_assigned(partitions)
+
+    def _lose(self, partitions: list[TopicPartition], listener: Listener) -> None:
+        for one in partitions:
+            self._next.pop(one, None)
+        listener.on_partitions_revoked(partitions)
+
+    def _ends_of(self, partition: TopicPartition, timeout_ms: int) -> tuple[int, int]:
+        with _as_kafka_error():
+            ends = self._consumer.get_watermark_offsets(_theirs(partition), timeout=timeout_ms / 1000, cached=False)
+            if ends is None:
+                raise LibrdkafkaError("no answer in time")
+            return int(ends[0]), int(ends[1])
+
+    def _error_of(self, message: rdkafka.Message) -> KafkaError:
+        """Return kafka-python's error for the same state of a partition."""
+        error, at = message.error(), _place_of(message)
+        assert error is not None
+        if error.code() != rdkafka.KafkaError._AUTO_OFFSET_RESET:
+            return LibrdkafkaError(name_of_error(error))
+        text = str(error.str())
+        if "log truncation" in text:
+            # Only the text has the offset up to which the log agrees.
+            end = _END_OF_LOG.search(text)
+            return LogTruncationError({at: OffsetAndMetadata(int(end[1]), "", -1) if end else None})
+        offset = message.offset()
+        if offset is None or offset < 0:
+            offset = self._next.get(at, rdkafka.OFFSET_INVALID)
+        return OffsetOutOfRangeError({at: offset}) if offset >= 0 else NoOffsetForPartitionError([at])
+
+
+def _place_of(message: rdkafka.Message) -> TopicPartition:
+    return TopicPartition(message.topic(), message.partition())
+
+
+def _record_of(message: rdkafka.Message) -> Read:
+    offset, epoch = message.offset(), message.leader_epoch()
+    assert offset is not None
+    return Read(offset, -1 if epoch is None else epoch, message.value())
+
+
+def _theirs(at: TopicPartition, offset: int = rdkafka.OFFSET_INVALID, metadata: str = "") -> rdkafka.TopicPartition:
+    return rdkafka.TopicPartition(at.topic, at.partition, offset, metadata)
+
+
+def _own(partitions: Iterable[rdkafka.TopicPartition]) -> list[TopicPartition]:
+    return [TopicPartition(one.topic, one.partition) for one in partitions]
+
+
+@contextmanager
+def _as_kafka_error() -> Iterator[None]:
+    try:
+        yield
+    except rdkafka.KafkaException as error:
+        raise LibrdkafkaError(str(error.args[0])) from None
+
+
+if __name__ == "__main__":
+    code = main(sys.argv[1:], LibrdkafkaReader)
+    sys.stderr.flush()
+    # As kafka-python's consumer, it ends without leaving its group, and without another commit.
+    os._exit(code)
