@@ -24,10 +24,15 @@ clause = "x"
 
 
 def problems(
-    *steps: str, cluster: str = "", producer: str = "", prediction: str = "", strict: bool = False
+    *steps: str,
+    cluster: str = "",
+    producer: str = "",
+    prediction: str = "",
+    kafka: str = "4.3.1",
+    strict: bool = False,
 ) -> dict[str, str]:
     listed = "".join(f"[[steps]]\n{step}\n" for step in steps)
-    file = FILE.replace("count = 10", f"count = 10\n{producer}") + prediction
+    file = FILE.replace("4.3.1", kafka).replace("count = 10", f"count = 10\n{producer}") + prediction
     text = cluster + file.replace("{steps}", listed)
     try:
         parse(text, file="x.toml", strict=strict)

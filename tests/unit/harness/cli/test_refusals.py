@@ -32,6 +32,7 @@ from harness.shrink.shrinking import ShrinkResult
         (["run", "healthy", "--upgrade", "4.3.1:4.3.1"], "an upgrade to the same release"),
         (["run", "healthy", "--upgrade", "4.3.1:3.9.1"], "3.9.1 does not know a feature level of the cluster"),
         (["run", "rolling-upgrade", "--kafka", "4.3.1"], "an upgrade to the same release"),
+        (["run", "coordinator-kill-kip-848", "--kafka", "3.9.1"], "does not have the group protocol of KIP-848"),
         (["spec", "check", "--variant", "elr-43", "--admin-kinds", "move"], "without a budget"),
         (["spec", "find", "--variant", "elr-43", "--out", "/nowhere/x.toml"], "cannot be written there"),
         (
@@ -50,6 +51,7 @@ from harness.shrink.shrinking import ShrinkResult
         "an upgrade to the same release",
         "an upgrade that Kafka forbids",
         "a step that upgrades to the same release",
+        "a group protocol that the release does not have",
         "kinds without a budget",
         "a folder that is not there",
         "more brokers than a scenario has",

@@ -88,6 +88,11 @@ def test_retention_takes_no_record_of_a_watch(tmp_path: Path) -> None:
         ("rate_per_s = 50", "rate_per_s = 50\ntransactional = true\ntxn_records = 5", "a watch has no transactions"),
         ('topics = ["orders"]', 'topics = ["orders"]\ngroup = "g"', "a watch has no consumer groups"),
         (
+            'topics = ["orders"]',
+            'topics = ["orders"]\nclient = "librdkafka"',
+            "a watch reads with kafka-python only",
+        ),
+        (
             "[[consumers]]",
             '[[steps]]\nstep = "kill"\ntarget = "broker(1)"\ntrigger = { acked = 1 }\n[[consumers]]',
             "steps",
