@@ -35,7 +35,7 @@ from ebbtide.waiting import pause
 from workloads.commits import Committer
 from workloads.config import ConsumerConfig, read_config
 from workloads.process import Stop, run_client
-from workloads.reading import ReadPartition, journal_poll, open_consumer, wait_for_brokers
+from workloads.reading import ReadPartition, RejoiningConsumer, journal_poll, open_consumer, wait_for_brokers
 from workloads.rebalances import Membership
 from workloads.sampler import partitions_of
 from workloads.settings import consumer_settings
@@ -169,7 +169,7 @@ class Pace:
 
 
 OpenReader = Callable[[ConsumerConfig, Sequence[str]], Any]
-"""Opens the client library's consumer with these brokers. It has the methods of kafka-python's `KafkaConsumer`."""
+"""Opens the client library's consumer with these brokers. It has the methods of `RejoiningConsumer` that are used."""
 
 
 def run(config: ConsumerConfig, status: StatusFile, stop: Stop, open_reader: OpenReader) -> ClientState:
@@ -248,7 +248,7 @@ def _recover(tail: Tail, error: KafkaError) -> None:
         pause(_POLL_MS / 1000)
 
 
-def _open_kafka_python(config: ConsumerConfig, bootstrap: Sequence[str]) -> KafkaConsumer:
+def _open_kafka_python(config: ConsumerConfig, bootstrap: Sequence[str]) -> RejoiningConsumer:
     return open_consumer(config.endpoints, bootstrap, f"ebbtide-consumer-{config.id}", consumer_settings(config))
 
 

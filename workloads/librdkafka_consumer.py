@@ -85,6 +85,9 @@ class LibrdkafkaReader:
         """Leave the group."""
         self._consumer.unsubscribe()
 
+    def continue_rebalance(self) -> None:
+        """librdkafka continues a rebalance by itself."""
+
     def assignment(self) -> set[TopicPartition]:
         """Return the partitions that this consumer reads."""
         return set(_own(self._consumer.assignment()))

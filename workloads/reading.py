@@ -48,11 +48,25 @@ def wait_for_brokers(
     return [] if stop() else found
 
 
+class RejoiningConsumer(KafkaConsumer):  # type: ignore[misc]
+    """kafka-python's consumer, which does not forget a rebalance if it is asked to continue it.
+
+    kafka-python 3.0.12 forgets a rebalance that new metadata began once the group's leader has assigned by that
+    metadata: need_rejoin() is false from then on, and no poll takes the answer to the SyncGroup.
+    """
+
+    def continue_rebalance(self) -> None:
+        """Let the next poll join the group, unless it has joined by then."""
+        self._coordinator.request_rejoin()
+
+
 def open_consumer(
     endpoints: Endpoints, bootstrap: Sequence[str], name: str, settings: Mapping[str, Setting]
-) -> KafkaConsumer:
+) -> RejoiningConsumer:
     """Return kafka-python's consumer with the settings of `workloads.settings`."""
-    return KafkaConsumer(bootstrap_servers=list(bootstrap), client_id=name, **settings, **client_security(endpoints))
+    return RejoiningConsumer(
+        bootstrap_servers=list(bootstrap), client_id=name, **settings, **client_security(endpoints)
+    )
 
 
 class ReadPartition:

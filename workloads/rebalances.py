@@ -74,10 +74,8 @@ class Membership:
                 )
             )
         if event == "revoked":
-            # The poll ended before the assignment came. kafka-python 3.0.12 forgets a rebalance that new metadata
-            # began once the group's leader has assigned by that metadata: need_rejoin() is false from then on, and
-            # no poll takes the answer to the SyncGroup.
-            self._consumer._coordinator.request_rejoin()
+            # The poll ended before the assignment came.
+            self._consumer.continue_rebalance()
 
     def count_returned(self, count: int) -> None:
         """Count journalled records; when it is time, commit, leave and join again."""

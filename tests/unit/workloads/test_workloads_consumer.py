@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from kafka import ConsumerRebalanceListener, TopicPartition
+from kafka.coordinator.base import BaseCoordinator
 from kafka.errors import KafkaTimeoutError, LogTruncationError, NoOffsetForPartitionError, OffsetOutOfRangeError
 from kafka.structs import OffsetAndMetadata
 
@@ -14,6 +16,7 @@ from ebbtide.record.clients import ClientEvent
 from ebbtide.scenario.model import OffsetReset
 from workloads.config import ConsumerConfig, Endpoints
 from workloads.consumer import Pace, Tail
+from workloads.reading import RejoiningConsumer
 from workloads.rebalances import Membership
 
 START, END = 10, 50
@@ -126,9 +129,8 @@ class Member(Consumer):
         super().__init__()
         self.asked: list[str] = []
         self.listener: Any = None
-        self._coordinator = self
 
-    def request_rejoin(self) -> None:
+    def continue_rebalance(self) -> None:
         self.asked.append("rejoin")
 
     def subscribe(self, topics: list[str], listener: Any) -> None:
@@ -240,3 +242,11 @@ def test_without_an_answer_nothing_moves() -> None:
         tail.move_after(OffsetOutOfRangeError({FIRST: 99}))
     assert consumer.sought == []
     assert tail.lanes[FIRST].session == 1
+
+
+def test_kafka_python_joins_again_when_asked_to_continue_a_rebalance() -> None:
+    consumer, asked = object.__new__(RejoiningConsumer), list[str]()
+    consumer._coordinator = SimpleNamespace(request_rejoin=lambda: asked.append("rejoin"))
+    consumer.continue_rebalance()
+    assert asked == ["rejoin"]
+    assert callable(BaseCoordinator.request_rejoin)
