@@ -26,7 +26,11 @@ _PATIENCE_S = 10.0
 
 
 def number_of(metadata: str) -> int | None:
-    """Return the number of the commit that carries this metadata; None for a commit of another client."""
+    """Return the number of the commit that carries this metadata; None for a commit of another client.
+
+    confluent-kafka sends the byte that ends a text in C, too.
+    """
+    metadata = metadata.removesuffix("\0")
     return int(metadata) if metadata.isascii() and metadata.isdigit() and len(metadata) < 19 else None
 
 

@@ -201,9 +201,10 @@ def _policies(configs: DataFrame) -> DataFrame:
 
 
 def _commits(commits: DataFrame, flaw: Column) -> DataFrame:
+    shows_foreign_commit = F.col("commit").isNull() & F.col("offset").isNotNull()
     rows = commits.groupBy(*PARTITION, "group", "offsets_partition", "status", "broker").agg(
         F.count("*").alias("rows"),
-        F.max("asked_ns").alias("last_asked_ns"),
+        F.max(F.when(~shows_foreign_commit, F.col("asked_ns"))).alias("last_asked_ns"),
         F.max("done_ns").alias("last_done_ns"),
         flaw,
     )

@@ -96,8 +96,8 @@ def why_commits_unknown(facts: Facts) -> str | None:
 def why_unchecked(facts: Facts) -> str | None:
     """Return why it is not known that a group got back its newest acked commit; None: each was asked for.
 
-    The last leader of the group's partition must have been asked after the commit was acked, and must
-    have served its HW twice (the second one settles its answers).
+    The last leader of the group's partition must have been asked after the commit was acked, must have shown
+    nothing or a commit of this run, and must have served its HW twice (the second one settles its answers).
     """
     acked: dict[tuple[str, str, int, int], int] = {}
     for one in facts.commits:
@@ -114,7 +114,8 @@ def why_unchecked(facts: Facts) -> str | None:
             for one in facts.commits
         )
         if not was_asked:
-            return f"no coordinator was asked for {topic}-{partition} of the group {group} after its last acked commit"
+            place = f"{topic}-{partition} of the group {group}"
+            return f"no coordinator showed what it had for {place} after its last acked commit"
         is_settled = last is not None and any(
             (one.topic, one.partition, one.source) == (OFFSETS_TOPIC, offsets_partition, "list_offsets")
             and one.leader_epoch == last.leader_epoch

@@ -109,7 +109,8 @@ class EpochFacts(msgspec.Struct, frozen=True):
 class CommitFacts(msgspec.Struct, frozen=True):
     """Commits of one group with one status, or answers of one broker to it (`served`), on one partition.
 
-    `last_asked_ns`, `last_done_ns`: when the last one was sent, and when the last one was answered.
+    `last_asked_ns`, `last_done_ns`: when the last one was sent, and when the last one was answered. An answer that
+    shows a commit without the number of one of this run says nothing, and is no last one sent.
     """
 
     topic: str

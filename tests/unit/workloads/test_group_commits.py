@@ -87,7 +87,9 @@ def test_an_answer_without_an_error_is_acked() -> None:
     assert [(one.status, one.error) for one in journal if isinstance(one, CommitAnswer)] == [("acked", None)]
 
 
-@pytest.mark.parametrize(("metadata", "number"), [("42", 42), ("", None), ("x", None), ("9" * 19, None), ("-1", None)])
+@pytest.mark.parametrize(
+    ("metadata", "number"), [("42", 42), ("42\0", 42), ("", None), ("x", None), ("9" * 19, None), ("-1", None)]
+)
 def test_only_metadata_of_this_run_is_a_number(metadata: str, number: int | None) -> None:
     assert number_of(metadata) == number
 
