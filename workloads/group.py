@@ -50,7 +50,7 @@ from workloads.library_settings import CONSUMER_MODULES, PRODUCER_MODULES, consu
 from workloads.replica_logs import ReplicaLogsConfig
 from workloads.replica_question import ReplicaQuestion
 from workloads.sampler import partitions_of
-from workloads.send_account import COUNTERS
+from workloads.send_account import COUNTERS, SendCounts
 from workloads.status import ClientState
 
 START_TIMEOUT_S = 30.0
@@ -59,15 +59,6 @@ _OUTSTANDING_BYTES = 64 << 20
 """How many records and bytes a producer may have in flight: kafka-python 3 has no buffer limit of its own."""
 
 _STARTED = (ClientState.RUNNING, ClientState.DONE, ClientState.STOPPED)
-
-
-class SendCounts(msgspec.Struct, frozen=True, kw_only=True):
-    """Counts of sends: handed over, and of these acked, failed and unknown."""
-
-    handed: int = 0
-    acked: int = 0
-    failed: int = 0
-    unknown: int = 0
 
 
 class Workload:

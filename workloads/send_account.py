@@ -10,6 +10,8 @@ from abc import ABC, abstractmethod
 from array import array
 from typing import Generic, TypeVar
 
+import msgspec
+
 from ebbtide.journal.file import JournalWriter
 from ebbtide.journal.frames import (
     STATUSES,
@@ -26,6 +28,15 @@ from workloads.status import StatusFile
 
 COUNTERS = ("handed", "acked", "failed", "unknown")
 """The status slots of one partition, in this order; partition p starts at slot `len(COUNTERS) * p`."""
+
+
+class SendCounts(msgspec.Struct, frozen=True, kw_only=True):
+    """Counts of sends: handed over, and of these acked, failed and unknown."""
+
+    handed: int = 0
+    acked: int = 0
+    failed: int = 0
+    unknown: int = 0
 
 
 class SentPartition:

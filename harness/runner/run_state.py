@@ -12,7 +12,7 @@ from ebbtide.record.rows import PartitionState
 from ebbtide.record.steps import StepEntry
 from ebbtide.scenario.steps.table import HEALED_BY
 from harness.runner.triggers import Counters
-from workloads.group import SendCounts
+from workloads.send_account import SendCounts
 
 SHOW_EVERY_S = 0.25
 """The shortest time between two states that a display gets; a new phase is shown at once."""

@@ -25,6 +25,7 @@ from ebbtide.scenario.model import NODE_ROLES, ConsumerSpec, NodeRole, ProducerS
 from ebbtide.waiting import wait_until
 from workloads import group
 from workloads.config import FINAL_CONSUMER, NewTopic, ScenarioProperties
+from workloads.send_account import SendCounts
 from workloads.status import ClientState
 from workloads.topics import create_topics, unknown_properties
 
@@ -136,7 +137,7 @@ def test_what_the_leader_refuses_before_the_append_is_failed_and_not_there(make:
     )
     workload.start()
     wait_until(workload.are_producers_done, awaited="every record to be refused", timeout_s=20)
-    assert workload.send_counts() == group.SendCounts(handed=50, failed=50)
+    assert workload.send_counts() == SendCounts(handed=50, failed=50)
     assert workload.final_read()["refused-0"].high_watermark == 0
     workload.stop()
     convert_journals(tmp_path)

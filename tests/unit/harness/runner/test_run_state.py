@@ -16,7 +16,7 @@ from ebbtide.scenario import catalogue
 from harness.runner import session
 from harness.runner.draws import Draws
 from harness.runner.run_state import SHOW_EVERY_S, Awaited, step_states
-from workloads.group import SendCounts
+from workloads.send_account import SendCounts
 
 
 @pytest.mark.parametrize(
