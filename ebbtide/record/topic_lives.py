@@ -28,7 +28,8 @@ from ebbtide.scenario.steps.admin import CreateTopicStep, DeleteTopicStep
 
 _MARK = "@"
 _UNKNOWN = "?"
-_REFUSED_OTHERWISE = "NONE"
+_MAYBE_MADE = ("NONE", "REQUEST_TIMED_OUT", "NOT_CONTROLLER", "UNKNOWN")
+"""The answers to CreateTopics after which the topic may exist; all others are refusals."""
 
 
 class Recreation(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,7 +57,7 @@ class TopicLives:
     def of_steps(cls, steps: Iterable[StepEntry]) -> TopicLives:
         """The topics that the steps made, by their proofs.
 
-        A step without an answer counts, too: Kafka may have made the topic.
+        A step without an answer, or with an error that is no refusal, counts too: Kafka may have made the topic.
         """
         found: dict[str, list[Recreation]] = {}
         for step in steps:
@@ -162,7 +163,7 @@ def topic_id_in(folder: Path) -> str | None:
 
 def _recreation(step: StepEntry) -> Recreation | None:
     proof = step.proof
-    if not step.is_a(CreateTopicStep) or proof.get("answer", _REFUSED_OTHERWISE) != _REFUSED_OTHERWISE:
+    if not step.is_a(CreateTopicStep) or proof.get("answer", "NONE") not in _MAYBE_MADE:
         return None
     record: Any = proof.get("record")
     figures = {

@@ -94,6 +94,14 @@ def test_a_step_without_an_answer_may_have_made_the_topic_and_one_that_was_refus
     assert not TopicLives.of_steps([made(50, 100, 110, answer="TOPIC_ALREADY_EXISTS")]).reused_names
 
 
+@pytest.mark.parametrize("answer", ["REQUEST_TIMED_OUT", "NOT_CONTROLLER", "UNKNOWN"])
+def test_an_error_after_which_the_topic_may_exist_is_no_refusal(answer: str) -> None:
+    proof = {"since": 50, "asked_ns": 100, "answer": answer}
+    lives = TopicLives.of_steps([StepEntry(index=0, step="create-topic", parameters={"topic": "t"}, proof=proof)])
+    assert lives.at_time("t", 10, 99) == "t@1"
+    assert lives.at_time("t", 500, 510) == "t@?"
+
+
 def test_names_say_what_they_are() -> None:
     assert [name_of(one) for one in ("t", "t@1", "t@?")] == ["t", "t", "t"]
     assert [is_deleted(one) for one in ("t", "t@1", "t@?")] == [False, True, True]
