@@ -50,7 +50,10 @@ def topic_facts(record: Path, steps: Sequence[StepEntry] | None) -> Mapping[str,
 
 
 def _made_of_deleted_topics(record: Path, steps: Sequence[StepEntry], brokers: Sequence[int]) -> int | None:
-    """Count the replicas that brokers made of a topic after it was deleted; None: a broker's log is missing."""
+    """Count the replicas that brokers made of a topic after it was deleted.
+
+    None: a broker's log is missing, or no log has a line of any replica that was made.
+    """
     deleted = {}
     for step in steps:
         gone = step.proof.get("record")
@@ -59,13 +62,12 @@ def _made_of_deleted_topics(record: Path, steps: Sequence[StepEntry], brokers: S
     logs = logs_of(record, "broker", brokers)
     if not deleted or not logs:
         return None if deleted else 0
-    made = 0
     try:
-        for match in (match for log in logs for line in lines_of(log) if (match := _MADE.match(line))):
-            made += match[2] in deleted and time_ns(match[1]) > deleted[match[2]]
+        made = [match for log in logs for line in lines_of(log) if (match := _MADE.match(line))]
+        revived = sum(one[2] in deleted and time_ns(one[1]) > deleted[one[2]] for one in made)
     except UNREADABLE:
         return None
-    return made
+    return revived if made else None
 
 
 def _read_again(record: Path, lives: TopicLives, name: str, final_consumer: int) -> int:

@@ -67,5 +67,8 @@ def test_a_replica_of_the_deleted_topic_that_a_broker_made_later_is_counted(
     write_manifest(record, msgspec.structs.replace(builder.manifest(), topology=Topology(brokers=(3,))))
     assert REVIVED not in topic_facts(record, [DELETION, STEP])
     (record / "logs").mkdir()
+    # A release that logs other words would otherwise never have made one.
+    (record / "logs" / "broker-3.log").write_text(f"{AFTER} {LOADER} Made t-0 of A-_9.\n", "utf-8")
+    assert REVIVED not in topic_facts(record, [DELETION, STEP])
     (record / "logs" / "broker-3.log").write_text(line + "\n", "utf-8")
     assert topic_facts(record, [DELETION, STEP])[REVIVED] == revived
