@@ -1,7 +1,8 @@
 """A consumer's commits: each is journalled before it is sent, and its answer when it comes.
 
-A commit is one request, which the client does not send again, so that its answer decides it. The next commit waits for
-the answer. It carries a number as its metadata: what a coordinator serves later shows which commit it is.
+kafka-python sends a commit once, so that its answer decides it. librdkafka may send it again, so that only an ack does.
+The next commit waits for the answer. A commit carries a number as its metadata: what a coordinator serves later shows
+which commit it is.
 """
 
 from __future__ import annotations
