@@ -10,6 +10,7 @@ from packaging.version import Version
 
 from ebbtide.errors import UsageError
 from ebbtide.releases import first_with
+from ebbtide.releases.feature_levels import METADATA_VERSION, METADATA_VERSIONS
 from ebbtide.releases.known_releases import parse_version
 from ebbtide.scenario.client_libraries import ConsumerLibrary, GroupProtocol
 from ebbtide.scenario.group_offsets import OFFSETS_TOPIC
@@ -18,6 +19,8 @@ from ebbtide.scenario.references import without_offsets_topic
 
 _GROUP = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _GROUP_VERSION = "group.version"
+_FIRST_METADATA_VERSION = METADATA_VERSIONS["4.0-IV0"]
+"""The first that storage is formatted with group.version 1 for."""
 
 
 def validate_member(consumer: TablePart, parts: Parts, where: str) -> Iterator[UsageError]:
@@ -43,8 +46,12 @@ def validate_group_protocols(parts: Parts) -> Iterator[UsageError]:
             parse_version(kafka)
             if Version(kafka) < first_with.CONSUMER_GROUPS:
                 yield from _refuse_protocol(users, f"Kafka {kafka} does not have the group protocol of KIP-848")
-    if parts.cluster.elements("features", {}).get(_GROUP_VERSION) == 0:
+    features = parts.cluster.elements("features", {})
+    if features.get(_GROUP_VERSION) == 0:
         yield from _refuse_protocol(users, f"{_GROUP_VERSION} 0 switches the group protocol of KIP-848 off")
+    level = features.get(METADATA_VERSION)
+    if level is not None and level < _FIRST_METADATA_VERSION and _GROUP_VERSION not in features:
+        yield from _refuse_protocol(users, f"with {METADATA_VERSION} {level}, {_GROUP_VERSION} is 0 by default")
 
 
 def _refuse_protocol(users: list[int], what: str) -> Iterator[UsageError]:

@@ -58,13 +58,19 @@ def test_a_java_consumer_is_refused_with_the_libraries_that_can_read() -> None:
         ("3.9.1", "", "Kafka 3.9.1 does not have the group protocol of KIP-848"),
         ("4.3.1", '[cluster]\nformed_on = "3.9.1"\n', "Kafka 3.9.1 does not have the group protocol of KIP-848"),
         ("4.3.1", '[cluster.features]\n"group.version" = 0\n', "group.version 0 switches"),
+        ("4.3.1", '[cluster.features]\n"metadata.version" = 21\n', "with metadata.version 21, group.version is 0"),
     ],
-    ids=["release", "the release of an upgraded cluster", "feature level"],
+    ids=["release", "the release of an upgraded cluster", "feature level", "metadata version"],
 )
 def test_a_cluster_without_the_protocol_is_refused(kafka: str, cluster: str, what: str) -> None:
     problem = found(MEMBER + NEW, cluster=cluster, kafka=kafka)["consumers[0].group_protocol"]
     assert what in problem
     assert "Kafka 4.0.0 or newer" in problem
+
+
+@pytest.mark.parametrize("features", ['"metadata.version" = 22', '"metadata.version" = 21\n"group.version" = 1'])
+def test_a_cluster_whose_levels_have_the_protocol_is_valid(features: str) -> None:
+    assert found(MEMBER + NEW, cluster=f"[cluster.features]\n{features}\n") == {}
 
 
 def test_a_consumer_of_another_library_is_written_and_read_again() -> None:
