@@ -89,8 +89,8 @@ class LibrdkafkaReader:
         """librdkafka continues a rebalance by itself."""
 
     def assignment(self) -> set[TopicPartition]:
-        """Return the partitions that this consumer reads."""
-        return set(_own(self._consumer.assignment()))
+        """Return the partitions that this consumer reads, without those of which the listener is not told yet."""
+        return set(_own(self._consumer.assignment())) & self._next.keys()
 
     def beginning_offsets(self, partitions: Iterable[TopicPartition], timeout_ms: int) -> dict[TopicPartition, int]:
         """Return the log starts. Raises `LibrdkafkaError`."""

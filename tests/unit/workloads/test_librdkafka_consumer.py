@@ -162,6 +162,19 @@ def test_a_rebalance_in_the_middle_of_a_poll_parts_the_records(make: Make) -> No
     ]
 
 
+def test_a_partition_is_not_this_members_before_the_listener_is_told(make: Make) -> None:
+    reader, consumer = make("g", "consumer")
+    reader.subscribe(topics=["t"], listener=Listener())
+    consumer.coming.append(record(FIRST, 0))
+    consumer.rebalance(SECOND, gained=True)
+    consumer.assigned = {FIRST: 0, SECOND: 0}
+    assert offsets_of(reader.poll(timeout_ms=50, max_records=None)) == {FIRST: [0]}
+    # A commit now would have the position at which this member lost the partition before.
+    assert reader.assignment() == {FIRST}
+    reader.poll(timeout_ms=50, max_records=None)
+    assert reader.assignment() == {FIRST, SECOND}
+
+
 def test_a_rebalance_without_records_is_told_at_once(make: Make) -> None:
     reader, consumer = make("g")
     listener = Listener()
