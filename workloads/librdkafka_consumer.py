@@ -33,6 +33,8 @@ from workloads.rebalances import Listener
 
 _END_OF_LOG = re.compile(r"broker end offset is (\d+)")
 _MAX_RECORDS = 2_000
+_FATAL = "_FATAL"
+"""librdkafka's name for an error after which a client does nothing any more."""
 
 
 class LibrdkafkaError(KafkaError):  # type: ignore[misc]
@@ -50,6 +52,9 @@ class Read(NamedTuple):
 class LibrdkafkaReader:
     """librdkafka's consumer, with the methods of kafka-python's consumer that `workloads.consumer` calls.
 
+    A fatal error ends librdkafka's consumer, for example when the coordinator does not know the group any more. The
+    next poll opens another one, as an application must.
+
     librdkafka calls back in the middle of a poll. Records that came before a rebalance and records that came after it
     are therefore returned by different polls, and the listener is told between them.
     """
@@ -60,7 +65,11 @@ class LibrdkafkaReader:
             "client.id": f"ebbtide-consumer-{config.id}",
             "on_commit": self._note_commit,
         }
-        self._consumer = rdkafka.Consumer({**librdkafka_consumer_settings(config), **own})
+        self._open = partial(rdkafka.Consumer, {**librdkafka_consumer_settings(config), **own})
+        self._consumer = self._open()
+        self._is_dead = False
+        self._topics: list[str] = []
+        self._listener: Listener | None = None
         self._is_eager = config.group is not None and config.group_protocol == "classic"
         self._next: dict[TopicPartition, int] = {}
         self._rebalances: deque[Callable[[], None]] = deque()
@@ -73,13 +82,17 @@ class LibrdkafkaReader:
     def subscribe(self, *, topics: Sequence[str], listener: Listener) -> None:
         """Join the group; `listener` is told of each rebalance."""
 
+        self._topics, self._listener = list(topics), listener
+        self._join(listener)
+
+    def _join(self, listener: Listener) -> None:
         def on_assigned(_consumer: object, found: list[rdkafka.TopicPartition]) -> None:
             self._rebalances.append(partial(self._gain, _own(found), listener))
 
         def on_revoked(_consumer: object, found: list[rdkafka.TopicPartition]) -> None:
             self._rebalances.append(partial(self._lose, _own(found), listener))
 
-        self._consumer.subscribe(list(topics), on_assign=on_assigned, on_revoke=on_revoked, on_lost=on_revoked)
+        self._consumer.subscribe(self._topics, on_assign=on_assigned, on_revoke=on_revoked, on_lost=on_revoked)
 
     def unsubscribe(self) -> None:
         """Leave the group."""
@@ -122,6 +135,8 @@ class LibrdkafkaReader:
 
         Raises kafka-python's error for a position that is not in the log, or `LibrdkafkaError`.
         """
+        if self._is_dead:
+            self._reopen()
         self._tell_of_rebalances()
         returned: dict[TopicPartition, list[Read]] = {}
         for _ in range(_MAX_RECORDS if max_records is None else max_records):
@@ -165,6 +180,20 @@ class LibrdkafkaReader:
         if callback is not None:
             callback(None, LastCommitAnswer(name_of_error(errors[0])) if errors else None)
 
+    def _reopen(self) -> None:
+        """Open a new consumer in place of one that a fatal error ended."""
+        self._is_dead = False
+        self._tell_of_rebalances()
+        self._held.clear()
+        while self._commits:
+            self._commits.popitem()[1](None, LastCommitAnswer(_FATAL))
+        self._consumer = self._open()
+        if self._listener is None:
+            self._consumer.incremental_assign([_theirs(one, to) for one, to in self._next.items()])
+        else:
+            self._lose(list(self._next), self._listener)
+            self._join(self._listener)
+
     def _tell_of_rebalances(self) -> None:
         while self._rebalances:
             self._rebalances.popleft()()
@@ -190,6 +219,7 @@ class LibrdkafkaReader:
         error, at = message.error(), _place_of(message)
         assert error is not None
         if error.code() != rdkafka.KafkaError._AUTO_OFFSET_RESET:
+            self._is_dead = error.code() == rdkafka.KafkaError._FATAL
             return LibrdkafkaError(name_of_error(error))
         text = str(error.str())
         if "log truncation" in text:

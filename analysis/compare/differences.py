@@ -13,7 +13,7 @@ from analysis.report.summary import JudgedRun, summary_lines
 from analysis.report.words import offset_s
 from ebbtide.plurals import plural
 
-_SAME_IN_MEANING = ("record", "took", "guilty election", "elected from ELR", "without leader", "without ack")
+_SAME_IN_MEANING = ("record", "took", "timings", "guilty election", "elected from ELR", "without leader", "without ack")
 """Lines of the summary that differ from run to run without meaning anything: names, ids and times."""
 
 

@@ -261,6 +261,35 @@ def test_a_record_from_before_a_move_is_not_returned_after_it(make: Make) -> Non
     assert reader.poll(timeout_ms=50, max_records=None) == {}
 
 
+def test_a_consumer_that_a_fatal_error_ended_is_opened_again_as_a_new_member(make: Make) -> None:
+    reader, first = make("g", "consumer")
+    listener, answers = Listener(), list[Any]()
+    reader.subscribe(topics=["t"], listener=listener)
+    first.rebalance(FIRST, gained=True)
+    reader.poll(timeout_ms=50, max_records=None)
+    reader.commit_async({FIRST: OffsetAndMetadata(9, "1", -1)}, lambda _, answer: answers.append(answer))
+    first.coming.append(problem(FIRST, "group is gone", code=KafkaError._FATAL))
+    with pytest.raises(LibrdkafkaError, match="_FATAL"):
+        reader.poll(timeout_ms=50, max_records=None)
+    reader.poll(timeout_ms=50, max_records=None)
+    second: Any = reader._consumer
+    assert second is not first
+    second.rebalance(FIRST, gained=True)
+    second.coming.append(record(FIRST, 5))
+    assert offsets_of(reader.poll(timeout_ms=50, max_records=None)) == {FIRST: [5]}
+    assert [event for event, _, _ in listener.events] == ["assigned", "revoked", "assigned"]
+    assert [answer.name for answer in answers] == ["_FATAL"]
+
+
+def test_an_error_that_is_not_fatal_leaves_the_consumer_as_it_is(make: Make) -> None:
+    reader, consumer = make()
+    consumer.coming.append(problem(FIRST, "", code=KafkaError.UNKNOWN_TOPIC_OR_PART))
+    with pytest.raises(LibrdkafkaError):
+        reader.poll(timeout_ms=50, max_records=None)
+    reader.poll(timeout_ms=50, max_records=None)
+    assert reader._consumer is consumer
+
+
 def test_what_librdkafka_cannot_do_now_is_an_error_that_a_consumer_outlives(make: Make) -> None:
     reader, consumer = make()
     consumer.refusal = KafkaException(KafkaError(KafkaError._TIMED_OUT, "no answer"))
