@@ -191,7 +191,8 @@ class LibrdkafkaReader:
         if self._listener is None:
             self._consumer.incremental_assign([_theirs(one, to) for one, to in self._next.items()])
         else:
-            self._lose(list(self._next), self._listener)
+            if self._next:
+                self._lose(list(self._next), self._listener)
             self._join(self._listener)
 
     def _tell_of_rebalances(self) -> None:
