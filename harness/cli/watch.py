@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 from ebbtide.errors import ExitCode, UsageError
@@ -12,6 +13,7 @@ from harness.cli.command import Args, Command
 _EPILOG = """examples:
   ebbtide watch --bootstrap broker-1:9092 --controllers ctrl-1:9093,ctrl-2:9093 --for 30m
   ebbtide watch mark "drained node 3"      (while the watch goes on)
+  kubectl get events -o json | ebbtide watch mark --events -
   ebbtide watch end                        (the watch reads everything and judges now)
 
 no cluster of your own? compose/foreign.yaml of a checkout is one; its head has the commands, also to break it.
@@ -61,6 +63,14 @@ def command() -> Command:
     command.option(
         "--record", type=Path, metavar="RECORD", help="with mark or end: the record of the watch, if several go on"
     )
+    command.option(
+        "--events",
+        type=Path,
+        metavar="FILE",
+        completes=completing.complete_file,
+        help="with mark: what `kubectl get events -o json` prints; the events since the watch began become marks, with "
+        "their own times. - reads stdin",
+    )
     command.flag("--json", help="print the verdict as JSON")
     return command
 
@@ -68,8 +78,31 @@ def command() -> Command:
 def run(args: Args) -> ExitCode:
     """Watch and judge, or say something to a watch. Raises `EbbtideError`."""
     if args.words and args.words[0] in ("mark", "end"):
-        return _say(args)
+        return _pass_events_on(args) if args.events is not None else _say(args)
+    if args.events is not None:
+        raise UsageError("only `watch mark` takes events", where="--events", next="ebbtide watch mark --events FILE")
     return _watch(args)
+
+
+def _pass_events_on(args: Args) -> ExitCode:
+    from ebbtide.plurals import plural
+    from ebbtide.untrusted.files import read_file
+    from harness.watch.kube_events import notes_of
+    from harness.watch.marks import pass_on, watch_going_on
+
+    if list(args.words) != ["mark"]:
+        raise UsageError(
+            "events are marks of their own", where="--events", got=" ".join(args.words), allowed="mark --events FILE"
+        )
+    is_stdin = str(args.events) == "-"
+    content = sys.stdin.buffer.read() if is_stdin else read_file(args.events, what="the file of events")
+    notes = notes_of(content, "stdin" if is_stdin else str(args.events))
+    record = args.record or watch_going_on(args.runs)
+    count = pass_on(record, notes)
+    earlier = len(notes) - count
+    left_out = f"; {earlier:,} from before the watch left out" if earlier else ""
+    print(f"{plural(count, 'event')} noted in {record}{left_out}")
+    return ExitCode.AS_PREDICTED
 
 
 def _say(args: Args) -> ExitCode:

@@ -1,13 +1,14 @@
 """What people say to a watch that is going on: marks, and the word to end.
 
 `ebbtide watch mark TEXT` appends a line to a file in the record, and the watch makes a step of it. The time is that at
-which the command was typed.
+which the command was typed. `--events` appends a line for each Kubernetes event, with the time of the event.
 """
 
 from __future__ import annotations
 
 import os
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -25,23 +26,38 @@ MARK = "mark"
 
 
 class WatchNote(msgspec.Struct, frozen=True, kw_only=True):
-    """One line: a mark with its `text`, or without one the word to end the watch."""
+    """One line: a mark with its `text`, or without one the word to end the watch.
+
+    `by`: who said it; None: somebody, with the command.
+    """
 
     at_ns: int
     text: str | None = None
+    by: str | None = None
 
 
 def say(record: Path, text: str | None) -> None:
-    """Tell the watch of a record something. Raises `UsageError` where no watch goes on."""
+    """Tell the watch of a record something now. Raises `UsageError` where no watch goes on."""
+    pass_on(record, [WatchNote(at_ns=time.time_ns(), text=text)])
+
+
+def pass_on(record: Path, notes: Sequence[WatchNote]) -> int:
+    """Pass notes on to the watch of a record, except those from before it began; returns how many were passed on.
+
+    Raises `UsageError` where no watch goes on.
+    """
     if not is_going(record) or read_manifest(record).runtime != FOREIGN:
         raise UsageError("no watch goes on in this record", where=str(record), next="ebbtide runs")
-    line = msgspec.json.encode(WatchNote(at_ns=time.time_ns(), text=text)) + b"\n"
+    began_ns = read_manifest(record).start_ns or 0
+    of_the_watch = [one for one in notes if one.at_ns >= began_ns]
+    lines = b"".join(msgspec.json.encode(one) + b"\n" for one in of_the_watch)
     # One write with O_APPEND: several commands may speak at once.
     descriptor = os.open(record / MARKS, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
-        os.write(descriptor, line)
+        os.write(descriptor, lines)
     finally:
         os.close(descriptor)
+    return len(of_the_watch)
 
 
 def watch_going_on(runs: Path) -> Path:
@@ -67,6 +83,7 @@ class MarkReader:
     def __init__(self, record: Path) -> None:
         self._path = record / MARKS
         self._position = 0
+        self._known: set[WatchNote] = set()
         self.entries: list[StepEntry] = []
         """The marks so far, as entries of steps.jsonl."""
         self.is_ended = False
@@ -90,7 +107,9 @@ class MarkReader:
                 continue
             if note.text is None:
                 self.is_ended = True
-            elif len(self.entries) < MARKS_MAX:
+            elif note not in self._known and len(self.entries) < MARKS_MAX:
+                # The same event is in several lists that somebody passed on.
+                self._known.add(note)
                 self.entries.append(_entry(len(self.entries), note))
         return len(self.entries) > before
 
@@ -102,6 +121,6 @@ def _entry(index: int, note: WatchNote) -> StepEntry:
         whom=note.text,
         fired_ns=note.at_ns,
         effect_ns=note.at_ns,
-        proof={"probe": "ok", "said": "by `ebbtide watch mark`"},
+        proof={"probe": "ok", "said": f"by {note.by or '`ebbtide watch mark`'}"},
         parameters={"text": note.text},
     )
