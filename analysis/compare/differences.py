@@ -55,6 +55,12 @@ def election_rows(pictures: Sequence[RunPicture], partition: str) -> list[Compar
 def sentences_of(runs: Sequence[JudgedRun], pictures: Sequence[RunPicture], partition: str | None) -> list[str]:
     """Return what differs between the first run and each other one, a sentence each."""
     found = []
+    scenarios = dict.fromkeys(run.manifest.scenario or "-" for run in runs)
+    if len(scenarios) > 1:
+        found.append(
+            f"The runs are of different scenarios ({', '.join(scenarios)}), so a difference need not come from the "
+            "release."
+        )
     for other in range(1, len(runs)):
         found += _sentences(runs, pictures, partition, other)
     return found or ["Nothing differs but times."]

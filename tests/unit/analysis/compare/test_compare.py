@@ -67,6 +67,15 @@ def test_the_election_that_differs_is_said_in_a_sentence(pictures: tuple[RunPict
     )
 
 
+def test_runs_of_different_scenarios_say_so_first(pictures: tuple[RunPicture, ...]) -> None:
+    one, two = read_run_of(WITHOUT_ELR), read_run_of(WITH_ELR)
+    other = msgspec.structs.replace(two, manifest=msgspec.structs.replace(two.manifest, scenario="rack-power"))
+    assert sentences_of([one, other], pictures, "t-0")[0] == (
+        "The runs are of different scenarios (last-replica-standing, rack-power), "
+        "so a difference need not come from the release."
+    )
+
+
 def test_a_run_beside_itself_differs_in_nothing(pictures: tuple[RunPicture, ...]) -> None:
     run = read_run_of(WITHOUT_ELR)
     assert sentences_of([run, run], [pictures[0], pictures[0]], "t-0") == ["Nothing differs but times."]
