@@ -26,6 +26,10 @@ class RunRecord:
     ignored_properties: tuple[str, ...] = ()
     fidelity: float | None = None
 
+    def __repr__(self) -> str:
+        # pytest prints it, several times, where a test fails.
+        return f"RunRecord({str(self.path)!r}, {self.outcome}, lost={self.lost})"
+
     @property
     def outcome(self) -> str:
         """`as-predicted`, `contradicted` or `inconclusive`."""
