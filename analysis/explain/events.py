@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -100,9 +101,13 @@ def _reader(poll: Mapping[str, Any], final_consumer: int | None) -> str:
     return f"{who} ({poll['isolation']})"
 
 
-def _metadata_events(evidence: Evidence, subject: Subject, sent_ns: int) -> Iterator[LifeEvent]:
-    """Yield the changes of the partition and of its brokers' registrations since the record was sent."""
+def _metadata_events(evidence: Evidence, subject: Subject, sent_ns: int) -> list[LifeEvent]:
+    """Return the changes of the partition and of its brokers' registrations since the record was sent.
+
+    They are in the order of the log: many records of one batch have one time.
+    """
     at = subject.at
+    found: list[tuple[int, LifeEvent]] = []
     states = evidence.timeline.states(at.topic, at.partition)
     elections = {one.after.metadata_offset: one for one in elections_of(evidence.timeline, at.topic, at.partition)}
     first = evidence.timeline.state_at_time(at.topic, at.partition, sent_ns)
@@ -114,17 +119,20 @@ def _metadata_events(evidence: Evidence, subject: Subject, sent_ns: int) -> Iter
             sets = f"ISR {members(state.isr)}" + (f", ELR {members(state.elr)}" if state.elr else "")
             text = f"{note or 'the partition changes'}: {leader}, leader epoch {state.leader_epoch}, {sets}"
             place = f"partitions.parquet, metadata offset {state.metadata_offset:,}"
-            yield LifeEvent(at_ns=state.at_ns, kind="partition", text=text, place=place)
+            change = LifeEvent(at_ns=state.at_ns, kind="partition", text=text, place=place)
+            found.append((state.metadata_offset, change))
         before = state
     replicas = set(first.replicas) if first is not None else set()
     for event in evidence.timeline.brokers:
         if event.broker in replicas and event.at_ns > sent_ns and event.event in ("registered", "fenced"):
-            yield LifeEvent(
+            change = LifeEvent(
                 at_ns=event.at_ns,
                 kind="broker",
                 text=f"broker {event.broker} {'registers again' if event.event == 'registered' else 'is fenced'}",
                 place=f"brokers.parquet, metadata offset {event.metadata_offset:,}",
             )
+            found.append((event.metadata_offset, change))
+    return [change for _, change in sorted(found, key=itemgetter(0))]
 
 
 def _step_events(evidence: Evidence, subject: Subject, steps: Sequence[StepEntry]) -> Iterator[LifeEvent]:

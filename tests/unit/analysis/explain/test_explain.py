@@ -113,6 +113,16 @@ def test_the_events_are_in_the_order_of_time_and_each_has_a_place(lost: Path) ->
     assert "the HW is not above its offset any more: broker 1 serves 0, leader epoch 2" in texts
 
 
+def test_changes_of_one_time_are_in_the_order_of_the_metadata_log(tmp_path: Path) -> None:
+    story = healthy(tmp_path)
+    send(story, 1, at=1)
+    for broker in (3, 2):
+        story.broker(20, broker, "fenced")
+        story.state(20, isr=[one for one in (1, 2) if one < broker])
+    events = [one for one in life_of(finish(story), 1).events if one.kind in ("partition", "broker")]
+    assert [one.kind for one in events[-4:]] == ["broker", "partition", "broker", "partition"]
+
+
 def test_a_deposed_leader_that_goes_on_to_answer_is_named_once(tmp_path: Path) -> None:
     story = healthy(tmp_path)
     send(story, 5, at=5)
