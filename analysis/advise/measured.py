@@ -15,6 +15,8 @@ from ebbtide.scenario.measured_runs import measured_rows
 _SHOWN_MAX = 2
 _UNCOMMITTED = "uncommitted-at-failover"
 """The cause of records that never were committed, which acks=all would not have acked."""
+_CAUSE_TEXTS = {"unexplained": "against the protocol"}
+"""What a cause means where the reader has no page of causes beside him."""
 _RF, _MIN_ISR = 3, 2
 """The catalogue measures this configuration, but for scenarios that name another one."""
 
@@ -62,7 +64,7 @@ def range_of_losses(lost: set[str], acks: frozenset[str]) -> str:
             counts.setdefault(cause, []).append(int(count.replace(",", "")))
     ranges = [
         (f"{min(of):,} to {max(of):,}" if len(set(of)) > 1 else f"{of[0]:,}")
-        + f" {_acks_of_cause(cause, acks)} ({cause})"
+        + f" {_acks_of_cause(cause, acks)} ({_CAUSE_TEXTS.get(cause, cause)})"
         for cause, of in sorted(counts.items())
     ]
     if not ranges:

@@ -114,6 +114,7 @@ def test_what_was_measured_says_for_which_acks(on_39: Advice) -> None:
 def test_an_uncommitted_loss_of_producers_with_acks_all_alone_names_their_acks() -> None:
     lost = {"3 uncommitted-at-failover"}
     assert range_of_losses(lost, frozenset({"all"})) == "3 with acks=all (uncommitted-at-failover)"
+    assert range_of_losses({"5 unexplained"}, frozenset({"all"})) == "5 with acks=all (against the protocol)"
     assert "3 with acks=1 (" in range_of_losses(lost, frozenset({"1", "all"}))
 
 
