@@ -67,6 +67,7 @@ OTHER = (
     "analysis.reconcile.files._DIGITS_MAX",  # letters of a name
     "analysis.reconcile.files._SHOWN_MAX",
     "analysis.reconcile.narrowing.BLOCKS_MAX",  # with more of them all rows are looked at
+    "analysis.reconcile.gateway._LINES_MAX",  # lines of an error
     "analysis.reconcile.heap._HEAP_MIB_MAX",  # how Spark is set up
     "analysis.reconcile.session._INTERPRETED_ROWS_MAX",
     "analysis.reconcile.session._PARTS_MAX",
@@ -77,6 +78,7 @@ OTHER = (
     "analysis.report.drawing.layout._NAMED_ROWS_MAX",  # rows of labels in the picture
     "analysis.report.picture.building.PICTURED_MAX",  # what a picture shows
     "analysis.report.picture.building._AIM_MAX",
+    "analysis.report.picture.series._BINS_MAX",  # a curve over a longer time is not drawn
     "analysis.report.stories.STORIES_MAX",  # stories in a report, which says how many it leaves out
     "ebbtide.record.manifest._NAMED_MAX",  # names in an error
     "harness.nightly.followup.SHRINK_AT_MOST_S",  # time
