@@ -56,7 +56,7 @@ class LibrdkafkaReader:
     next poll opens another one, as an application must.
 
     librdkafka calls back in the middle of a poll. Records that came before a rebalance and records that came after it
-    are therefore returned by different polls, and the listener is told between them.
+    are therefore returned by different polls, and the listener is called between them.
     """
 
     def __init__(self, config: ConsumerConfig, bootstrap: Sequence[str]) -> None:
@@ -80,8 +80,7 @@ class LibrdkafkaReader:
         """Read these partitions, each once its position is sought."""
 
     def subscribe(self, *, topics: Sequence[str], listener: Listener) -> None:
-        """Join the group; `listener` is told of each rebalance."""
-
+        """Join the group; `listener` is called at each rebalance."""
         self._topics, self._listener = list(topics), listener
         self._join(listener)
 
@@ -102,7 +101,7 @@ class LibrdkafkaReader:
         """librdkafka continues a rebalance by itself."""
 
     def assignment(self) -> set[TopicPartition]:
-        """Return the partitions that this consumer reads, without those of which the listener is not told yet."""
+        """Return the partitions that this consumer reads and that the listener knows to be assigned."""
         return set(_own(self._consumer.assignment())) & self._next.keys()
 
     def beginning_offsets(self, partitions: Iterable[TopicPartition], timeout_ms: int) -> dict[TopicPartition, int]:
@@ -117,7 +116,7 @@ class LibrdkafkaReader:
         """Continue this partition at `offset`. Raises `LibrdkafkaError`.
 
         librdkafka no longer reads a partition whose position it reported, and refuses to seek there. So the partition
-        is assigned anew.
+        is assigned again.
         """
         self._next[partition] = offset
         self._held = deque(one for one in self._held if _place_of(one) != partition)
@@ -137,7 +136,7 @@ class LibrdkafkaReader:
         """
         if self._is_dead:
             self._reopen()
-        self._tell_of_rebalances()
+        self._apply_rebalances()
         returned: dict[TopicPartition, list[Read]] = {}
         for _ in range(_MAX_RECORDS if max_records is None else max_records):
             wait_s = 0.0 if returned else timeout_ms / 1000
@@ -147,14 +146,15 @@ class LibrdkafkaReader:
             if returned and (self._rebalances or message.error()):
                 self._held.append(message)
                 break
-            self._tell_of_rebalances()
-            if message.error():
-                raise self._error_of(message)
+            self._apply_rebalances()
+            if (error := message.error()) is not None:
+                self._is_dead = error.code() == rdkafka.KafkaError._FATAL
+                raise self._error_of(error, message)
             at, record = _place_of(message), _record_of(message)
             returned.setdefault(at, []).append(record)
             self._next[at] = record.offset + 1
         if not returned:
-            self._tell_of_rebalances()
+            self._apply_rebalances()
         return returned
 
     def commit(self, *, timeout_ms: int) -> None:
@@ -183,7 +183,7 @@ class LibrdkafkaReader:
     def _reopen(self) -> None:
         """Open a new consumer in place of one that a fatal error ended."""
         self._is_dead = False
-        self._tell_of_rebalances()
+        self._apply_rebalances()
         self._held.clear()
         while self._commits:
             self._commits.popitem()[1](None, LastCommitAnswer(_FATAL))
@@ -195,7 +195,7 @@ class LibrdkafkaReader:
                 self._lose(list(self._next), self._listener)
             self._join(self._listener)
 
-    def _tell_of_rebalances(self) -> None:
+    def _apply_rebalances(self) -> None:
         while self._rebalances:
             self._rebalances.popleft()()
 
@@ -215,14 +215,11 @@ class LibrdkafkaReader:
                 raise LibrdkafkaError("no answer in time")
             return int(ends[0]), int(ends[1])
 
-    def _error_of(self, message: rdkafka.Message) -> KafkaError:
+    def _error_of(self, error: rdkafka.KafkaError, message: rdkafka.Message) -> KafkaError:
         """Return kafka-python's error for the same state of a partition."""
-        error, at = message.error(), _place_of(message)
-        assert error is not None
         if error.code() != rdkafka.KafkaError._AUTO_OFFSET_RESET:
-            self._is_dead = error.code() == rdkafka.KafkaError._FATAL
             return LibrdkafkaError(name_of_error(error))
-        text = str(error.str())
+        at, text = _place_of(message), str(error.str())
         if "log truncation" in text:
             # Only the text has the offset up to which the log agrees.
             end = _END_OF_LOG.search(text)

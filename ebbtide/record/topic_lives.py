@@ -68,7 +68,7 @@ class TopicLives:
 
     @classmethod
     def of_record(cls, record: Path) -> TopicLives:
-        """The topics of a record; none are told apart where its steps cannot be read."""
+        """The topics of a record; where its steps cannot be read, each name counts as one topic."""
         try:
             return cls.of_steps(read_steps(record) or ())
         except EbbtideError:

@@ -11,7 +11,7 @@ import psutil
 import pyarrow.parquet as pq
 import pytest
 from live.single_node import VERSION, kafka_node
-from live.workloads_of_node import Make, make, start
+from live.workloads_of_node import Make, await_producers, make, start
 
 from cluster.runtime.verifiable_tools import ToolCommand, ensure_tools
 from ebbtide.errors import Disturbed
@@ -51,12 +51,7 @@ def test_every_acked_record_stands_at_the_offset_that_its_row_names(
     producer = ProducerSpec(id=1, topic=f"all-{library}", count=3_000, keys=5, client=library)
     workload = make([producer], partitions=2, tools=tools_of(library))
     workload.start()
-    wait_until(
-        lambda: workload.check() or workload.are_producers_done(),
-        awaited="3,000 records",
-        timeout_s=60,
-        last_seen=lambda: str(workload.send_counts()),
-    )
+    await_producers(workload)
     assert workload.send_counts().acked == 3_000
     workload.final_read()
     workload.stop()
@@ -120,12 +115,7 @@ def test_members_that_read_with_librdkafka_share_their_commits_and_miss_nothing(
     ]
     workload = make([ProducerSpec(id=1, topic=topic, count=3_000, rate_per_s=300)], members, partitions=2)
     workload.start()
-    wait_until(
-        lambda: workload.check() or workload.are_producers_done(),
-        awaited="3,000 records",
-        timeout_s=60,
-        last_seen=lambda: str(workload.send_counts()),
-    )
+    await_producers(workload)
     ends = workload.final_read()
     written = {(one, offset) for one in (0, 1) for offset in range(ends[f"{topic}-{one}"].high_watermark)}
     wait_until(

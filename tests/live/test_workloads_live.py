@@ -10,7 +10,7 @@ from typing import Any, get_args
 import pyarrow.parquet as pq
 import pytest
 from live.single_node import VERSION, SingleNode, kafka_node
-from live.workloads_of_node import Make, make, start
+from live.workloads_of_node import Make, await_producers, make, start
 
 from cluster.kafka_api.connection import LATEST, BrokerConnection
 from cluster.runtime.base import ClientProcess, StartClient
@@ -69,12 +69,7 @@ def test_a_hundred_thousand_records_at_full_speed_are_journalled_read_and_final(
         [ProducerSpec(id=1, topic="full", count=100_000)], [ConsumerSpec(id=1, topics=("full",))], partitions=2
     )
     workload.start()
-    wait_until(
-        lambda: workload.check() or workload.are_producers_done(),
-        awaited="100,000 records",
-        timeout_s=60,
-        last_seen=lambda: str(workload.send_counts()),
-    )
+    await_producers(workload)
     assert workload.send_counts().acked == workload.acked() == 100_000
     wait_until(
         lambda: [workload.high_watermark("full", number) for number in (0, 1)] == [50_000, 50_000],

@@ -14,9 +14,20 @@ from cluster.host.ledger import Ledger
 from cluster.runtime.base import StartClient
 from cluster.runtime.verifiable_tools import ToolCommand
 from ebbtide.scenario.model import ConsumerSpec, ProducerSpec, TopicSpec
+from ebbtide.waiting import wait_until
 from workloads.group import Workload
 
 Make = Callable[..., Workload]
+
+
+def await_producers(workload: Workload) -> None:
+    """Wait until every producer has handed over its count and knows every outcome."""
+    wait_until(
+        lambda: workload.check() or workload.are_producers_done(),
+        awaited="the outcome of every record",
+        timeout_s=60,
+        last_seen=lambda: str(workload.send_counts()),
+    )
 
 
 @pytest.fixture
