@@ -111,15 +111,15 @@ def engines(text: str) -> tuple[str, ...]:
 def _compare(args: argparse.Namespace) -> int:
     sizes: list[Size] = []
     wrong = False
-    maker = _maker()
+    made_by = maker()
     print(HEAD)
     for asked in dict.fromkeys(args.events or SIZES):
         with _temporary(args.folder) as scratch:
-            record, rows = kept_record(args.folder or scratch, asked, scratch, maker)
+            record, rows = kept_record(args.folder or scratch, asked, scratch, made_by)
             size = _measure_size(args, record, scratch, asked, rows)
         print("\n".join(size.table({"duckdb": args.memory})), flush=True)
         sizes.append(size)
-        mistakes = size.mistakes(maker.planted)
+        mistakes = size.mistakes(made_by.planted)
         for mistake in mistakes:
             print(f"error: {mistake}", file=sys.stderr)
         wrong |= bool(mistakes or size.failed_engines())
@@ -165,7 +165,8 @@ def kept_record(folder: Path, asked: int, scratch: Path, maker: Maker) -> tuple[
     return record, made.rows
 
 
-def _maker() -> Maker:
+def maker() -> Maker:
+    """Return the function that makes records, with its digest and what it plants."""
     # Not above: where there is no numpy the command says how to install it.
     from bench import made_record
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import tempfile
 from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
@@ -18,6 +19,7 @@ import msgspec
 from cluster.jars import maven
 from ebbtide import java
 from ebbtide.errors import EbbtideError, HarnessError
+from ebbtide.places import cache_dir
 from ebbtide.plurals import plural
 from ebbtide.privileges import current_privileges, sudo_command
 from ebbtide.scenario.steps.table import kinds_needing
@@ -246,6 +248,18 @@ def _user_namespaces() -> str:
     return "allowed"
 
 
+def _cache() -> str:
+    """Write in the cache folder, or in the nearest existing folder above it."""
+    folder = cache_dir()
+    existing = next(path for path in (folder, *folder.parents) if path.exists())
+    try:
+        with tempfile.TemporaryDirectory(prefix="ebbtide-doctor-", dir=existing):
+            pass
+    except OSError as error:
+        raise HarnessError(f"cannot write in {existing}: {error.strerror}") from None
+    return f"{folder} is writable"
+
+
 def _disk() -> str:
     here = Path.cwd()
     free = shutil.disk_usage(here).free
@@ -345,6 +359,13 @@ QUESTIONS: tuple[_Question, ...] = (
     ),
     _Question(name="java", look=_java, disables=(EVERY_RUN, "analyze"), remedy=java.INSTALL),
     _Question(name="maven", look=_maven, disables=("kafka fetch",), remedy=maven.INSTALL),
+    _Question(
+        name="cache folder",
+        look=_cache,
+        disables=("kafka fetch",),
+        remedy="export EBBTIDE_CACHE=FOLDER    (a folder that you may write in)",
+        needed=False,
+    ),
     _Question(
         name="disk space",
         look=_disk,

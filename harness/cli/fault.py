@@ -161,7 +161,7 @@ def _print_result(step: StepEntry, result: StepResult) -> None:
     lost = step.proof.get("lost_bytes")
     said: dict[StepResult, str] = {
         "never-fired": f"never fired: {step.why}",
-        "took-effect": "took effect" + (f", {lost} bytes lost" if lost is not None else ""),
+        "took-effect": "took effect" + (f", {lost:,} bytes lost" if lost is not None else ""),
         "armed": "armed, and takes effect at the first request that matches",
         "no-proof": f"NO PROOF that it took effect: {step.why}",
     }

@@ -74,7 +74,7 @@ def _print_answer(args: Args, variant: str, asked: Property, answer: Answer) -> 
     print(f"variant:   {args.variant}, RF {args.rf}, min.insync.replicas {args.min_isr}")
     print(f"bounds:    {bounds_in_words(bounds, recovers=VARIANTS[variant].recovers)}")
     print(
-        f"searched:  {found.states:,} distinct states of {found.moves:,}, depth {found.depth}, "
+        f"searched:  {found.states:,} distinct states of {found.moves:,}, all within {plural(found.depth, 'step')}, "
         f"{found.elapsed_s:.1f} s, {found.states_per_s:,.0f} states/s"
     )
     print(f"hashes:    the probability that two states were confused is below {max(found.omission, 1e-18):.0e}")

@@ -338,7 +338,7 @@ def _effect_text(step: StepSpec, whom: str, effect: Effect) -> str:
     if effect.effect_ns is None:
         return _no_proof_text(what, effect, optional=step.optional is True)
     lost = effect.proof.get("lost_bytes")
-    return f"{what}: took effect" + (f", {lost} bytes gone" if lost is not None else "")
+    return f"{what}: took effect" + (f", {lost:,} bytes lost" if lost is not None else "")
 
 
 def _no_proof_text(what: str, effect: Effect, *, optional: bool = False) -> str:

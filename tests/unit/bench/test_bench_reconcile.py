@@ -270,7 +270,7 @@ def make(record, asked):
     record.mkdir(parents=True)
     return asked
 
-reconcile._maker = lambda: reconcile.Maker(make=make, digest="a", planted={})
+reconcile.maker = lambda: reconcile.Maker(make=make, digest="a", planted={})
 reconcile.engine_command = lambda *_: ["sh", "-c", "sleep 600 & wait"]
 reconcile.end_as_a_shell_tells(lambda: reconcile.main(["200", "--engines", "duckdb", "--folder", sys.argv[1]]))
 """

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -132,6 +133,20 @@ def test_a_full_disk_and_a_small_memory_are_seen(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(doctor, "FREE_MEMORY_BYTES", 1 << 60)
     checks = {check.name: check for check in check_host() if check.name in ("disk space", "memory")}
     assert {check.status for check in checks.values()} == {"missing"}
+
+
+def test_a_cache_folder_that_nobody_can_write_in_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EBBTIDE_CACHE", "/proc/ebbtide")
+    check = next(check for check in check_host() if check.name == "cache folder")
+    assert (check.status, check.disables) == ("missing", ("kafka fetch",))
+    assert "cannot write in /proc" in check.detail
+
+
+def test_a_cache_folder_that_is_not_there_yet_is_not_made(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("EBBTIDE_CACHE", str(tmp_path / "home" / "cache"))
+    check = next(check for check in check_host() if check.name == "cache folder")
+    assert check.status == "ok"
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_more_clusters_at_once_than_the_memory_takes_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
