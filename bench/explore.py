@@ -28,6 +28,7 @@ from analysis.spec.explore.question import machine_for
 from analysis.spec.explore.search import BYTES_PER_STATE, SearchResult, search
 from analysis.spec.explore.side_by_side import search_side_by_side
 from analysis.spec.model.bounds import Bounds
+from bench.measured_on import measured_on
 
 TARGET_STATES_PER_S = 50_000
 TARGET_BYTES = 2 << 30
@@ -47,6 +48,7 @@ def main() -> int:
     args = parser.parse_args()
     states = args.states
     met = True
+    print(measured_on())
     for number, (name, bounds) in enumerate(QUESTIONS.items()):
         before = _peak_bytes()
         machine = machine_for("elr_43", bounds, PROPERTIES["committed"])

@@ -27,6 +27,7 @@ from typing import NoReturn
 
 import msgspec
 
+from bench.measured_on import measured_on
 from bench.reconcile_engines import ENGINES, EngineRun, measure, run_engine
 from bench.reconcile_table import GROWTH_HEAD, HEAD, Size, growths
 from ebbtide.signals import defer_signals, unwind_on_signals
@@ -112,7 +113,7 @@ def _compare(args: argparse.Namespace) -> int:
     sizes: list[Size] = []
     wrong = False
     made_by = maker()
-    print(HEAD)
+    print(f"{measured_on()}\n\n{HEAD}")
     for asked in dict.fromkeys(args.events or SIZES):
         with _temporary(args.folder) as scratch:
             record, rows = kept_record(args.folder or scratch, asked, scratch, made_by)

@@ -17,6 +17,7 @@ from statistics import median
 
 from analysis.reconcile import reconcile
 from analysis.reconcile.session import session
+from bench.measured_on import measured_on
 from bench.reconcile import events, kept_record, maker
 from bench.standalone_spark import standalone_cluster
 from ebbtide.record.manifest import read_manifest
@@ -46,7 +47,7 @@ def main() -> int:
                     print(f"{workers} workers: found {found}, planted {dict(made_by.planted)}", file=sys.stderr)
                     return 1
                 took_s[workers].append(seconds)
-    print(f"{rows:,} events\n\n| workers | time s (min to max) | times one worker |\n|---|---|---|")
+    print(f"{measured_on()}, {rows:,} events\n\n| workers | time s (min to max) | times one worker |\n|---|---|---|")
     for workers, times in took_s.items():
         ratios = [more / one for one, more in zip(took_s[1], times, strict=True)]
         print(f"| {workers} | {_spread(times, 1)} | {_spread(ratios, 2)} |")
