@@ -46,7 +46,7 @@ from workloads.config import (
     UnknownProperty,
 )
 from workloads.ended_transactions import ENDING_S, transactional_id
-from workloads.library_settings import CONSUMER_MODULES, PRODUCER_MODULES, consumer_line, producer_line
+from workloads.library_settings import CONSUMER_MODULES, consumer_line, producer_line, producer_module
 from workloads.replica_logs import ReplicaLogsConfig
 from workloads.replica_question import ReplicaQuestion
 from workloads.sampler import partitions_of
@@ -100,7 +100,7 @@ class Workload:
         self._assignments = assignments
         self._tools = tools or {}
         self._producers = {
-            spec.id: (spec, self._client(f"producer-{spec.id}", PRODUCER_MODULES[spec.library])) for spec in producers
+            spec.id: (spec, self._client(f"producer-{spec.id}", producer_module(spec))) for spec in producers
         }
         self._consumers = {
             spec.id: (spec, self._client(f"consumer-{spec.id}", CONSUMER_MODULES[spec.library])) for spec in consumers

@@ -18,7 +18,6 @@ from __future__ import annotations
 import os
 import re
 import select
-import signal
 import subprocess
 import sys
 import time
@@ -35,7 +34,7 @@ from ebbtide.journal.payload import value_at
 from ebbtide.properties_file import render
 from workloads.config import ProducerConfig
 from workloads.library_settings import java_settings, makes_one_attempt
-from workloads.process import Stop
+from workloads.process import Stop, end_as_child_did
 from workloads.sending import await_leaders, partition_of_key, run_producer
 from workloads.settings import format_value
 from workloads.single_sends import OpenPartition, SingleSends
@@ -204,9 +203,7 @@ def _end(tool: subprocess.Popen[bytes], sends: SingleSends, *, stopped: bool) ->
     sends.abandon()
     if code < 0:
         # The harness sees the signal as if it had hit this process: something outside of the run sent it.
-        if -code not in (signal.SIGKILL, signal.SIGSTOP):
-            signal.signal(-code, signal.SIG_DFL)
-        os.kill(os.getpid(), -code)
+        end_as_child_did(-code)
     if code != 0 or unanswered:
         raise HarnessError(
             "VerifiableProducer ended by itself", got=f"exit code {code}, {unanswered} records without an answer"

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ebbtide.scenario.client_libraries import DEFAULT_LIBRARY, ClientLibrary, ConsumerLibrary
+from ebbtide.scenario.model import ProducerSpec
 from workloads.config import ConsumerConfig, ProducerConfig
 from workloads.settings import MAX_REQUEST_BYTES, Setting, consumer_settings, producer_settings, settings_line
 
@@ -67,13 +68,14 @@ def librdkafka_consumer_settings(config: ConsumerConfig) -> dict[str, Setting]:
 
 
 def java_settings(config: ProducerConfig) -> dict[str, Setting]:
-    """Return the settings of Kafka's own producer, without bootstrap."""
-    return {
+    """Return the settings of Kafka's own producer, without bootstrap and serializers."""
+    idempotent = config.idempotent or config.transactional_id is not None
+    settings: dict[str, Setting] = {
         "client.id": f"ebbtide-producer-{config.id}",
         "acks": config.acks,
-        "enable.idempotence": config.idempotent,
+        "enable.idempotence": idempotent,
         "retries": _RETRIES_MAX,
-        "max.in.flight.requests.per.connection": 5 if config.idempotent else 1,
+        "max.in.flight.requests.per.connection": 5 if idempotent else 1,
         "linger.ms": config.linger_ms,
         "batch.size": 32_768,
         "max.request.size": MAX_REQUEST_BYTES,
@@ -85,16 +87,20 @@ def java_settings(config: ProducerConfig) -> dict[str, Setting]:
         "max.block.ms": 5_000,
         "reconnect.backoff.ms": 50,
         "reconnect.backoff.max.ms": 500,
-        **config.properties,
     }
+    if config.transactional_id is not None:
+        settings["transactional.id"] = config.transactional_id
+        settings["transaction.timeout.ms"] = config.delivery_timeout_ms + 5_000
+        # A commit waits that long for its answer. Less than `workloads.transactions` waits, so that the client answers.
+        settings["max.block.ms"] = config.delivery_timeout_ms
+    return settings | config.properties
 
 
-PRODUCER_MODULES: dict[ClientLibrary, str] = {
+_PRODUCER_MODULES: dict[ClientLibrary, str] = {
     "kafka-python": "producer",
     "librdkafka": "librdkafka_producer",
     "java": "java_producer",
 }
-"""The module of each library's producer process."""
 
 _SETTINGS: dict[ClientLibrary, Callable[[ProducerConfig], dict[str, Setting]]] = {
     "kafka-python": producer_settings,
@@ -108,6 +114,11 @@ CONSUMER_MODULES: dict[ConsumerLibrary, str] = {
     "librdkafka": "librdkafka_consumer",
 }
 """The module of each library's consumer process."""
+
+
+def producer_module(spec: ProducerSpec) -> str:
+    """Return the module of a producer's process."""
+    return "java_transactions" if spec.needs_remote_java else _PRODUCER_MODULES[spec.library]
 
 
 def consumer_line(library: ConsumerLibrary, config: ConsumerConfig) -> str:

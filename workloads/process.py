@@ -62,3 +62,10 @@ def run_client(endpoints: Endpoints, slots: int, body: Callable[[StatusFile, Sto
         status.set_state(ClientState.FAILED, f"{type(error).__name__}: {error}")
         raise
     return 0
+
+
+def end_as_child_did(number: int) -> None:
+    """End this process by the signal that ended its child."""
+    if number not in (signal.SIGKILL, signal.SIGSTOP):
+        signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)

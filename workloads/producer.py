@@ -33,19 +33,17 @@ from kafka.errors import KafkaTimeoutError
 from ebbtide.errors import HarnessError
 from ebbtide.journal.file import JournalHeader, JournalWriter
 from ebbtide.journal.payload import encoder, value_at
-from ebbtide.waiting import pause
 from workloads.attempts import AttemptWatch
 from workloads.config import ProducerConfig
+from workloads.incarnations import KafkaPythonIncarnation
 from workloads.process import Stop
 from workloads.reaching import client_security
 from workloads.sending import PacedSender, await_leaders, run_producer, send_all, send_order
 from workloads.sends import Sends
 from workloads.settings import producer_settings
 from workloads.status import ClientState, StatusFile
+from workloads.transaction_loop import send_transactions
 from workloads.transactions import Transactions
-
-_TXN_PAUSE_S = 0.005
-"""Between two checks of a transaction that is ending: half a dozen round trips of the clients' network."""
 
 _LOOK_S = 0.2
 """Between two looks at the partitions that the client knows."""
@@ -152,45 +150,21 @@ def run(config: ProducerConfig, status: StatusFile, stop: Stop) -> ClientState:
 
 
 def _run_transactions(config: ProducerConfig, sends: Sends, status: StatusFile, stop: Stop) -> ClientState:
-    """Produce in transactions, until done or stopped; returns the last state.
-
-    A stop ends the open transaction as it would have ended, with the records that it has.
-    """
+    """Produce in transactions, until done or stopped; returns the last state."""
     sending = RecordSender(config, None, sends)
 
-    def open_() -> KafkaProducer:
+    def open_() -> KafkaPythonIncarnation:
         producer = connect(config, stop)
         if producer is None:
             raise KafkaTimeoutError("the producer was stopped")
-        return producer
+        return KafkaPythonIncarnation(producer)
 
-    def use(producer: KafkaProducer) -> None:
-        sending.producer = producer
+    def use(incarnation: KafkaPythonIncarnation) -> None:
+        sends.watch(AttemptWatch(incarnation.producer))
+        sending.producer = incarnation.producer
         status.set_state(ClientState.RUNNING)
 
-    transactions = Transactions(config, sends, open_, use)
-    stop_at: float | None = None
-    while True:
-        finish = stop_at is not None or sending.is_exhausted
-        count = 0 if finish else min(sending.due_records(), transactions.room())
-        if count and transactions.begin():
-            before = sending.number
-            whole = sending.send_burst(count)
-            transactions.count_handed(sending.number - before, whole=whole)
-        else:
-            pause(_TXN_PAUSE_S)
-        now = time.monotonic()
-        if stop_at is None and stop:
-            stop_at = now + config.stop_timeout_s
-        sends.flush()
-        transactions.advance(finish=finish)
-        if sending.is_exhausted and transactions.is_idle:
-            sends.flush()
-            return ClientState.DONE
-        if stop_at is not None and (transactions.is_idle or now >= stop_at):
-            transactions.abandon()
-            sends.abandon()
-            return ClientState.STOPPED
+    return send_transactions(config, sends, sending, Transactions(config, sends, open_, use), stop)
 
 
 if __name__ == "__main__":

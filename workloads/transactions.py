@@ -1,6 +1,7 @@
 """The transactions of one producer, in sequence, each with a reliable outcome.
 
-kafka-python's transactional producer alone does not give one (3.0.12, `transaction_manager.py`, `sender.py`):
+The same decisions serve every client library (`workloads.incarnations`). kafka-python's transactional producer alone
+does not give a reliable outcome (3.0.12, `transaction_manager.py`, `sender.py`):
 
 - `commit_transaction` returns success although nothing was committed, when a batch that is sent meanwhile makes the
   client bump its producer epoch: the end of a transaction that "has not started" counts as done.
@@ -22,25 +23,22 @@ incarnation sends the other half and requests the commit as if nothing had happe
 
 from __future__ import annotations
 
-import contextlib
 import math
 import threading
 import time
 from collections.abc import Callable
 from enum import Enum, auto
-from typing import Any
+from typing import Any, Generic, TypeVar
 
-from kafka import KafkaProducer
-from kafka.errors import InvalidProducerEpochError, KafkaError, KafkaTimeoutError, ProducerFencedError
-from kafka.producer.transaction_manager import EndTxnHandler
+from kafka.errors import KafkaError, KafkaTimeoutError
 
 from ebbtide.errors import HarnessError
 from ebbtide.journal.payload import value_at
 from ebbtide.record.clients import ClientEvent, Event
 from ebbtide.waiting import WaitExpired, pause
-from workloads.attempts import AttemptWatch
 from workloads.config import ProducerConfig
-from workloads.sends import Sends
+from workloads.incarnations import Incarnation
+from workloads.send_account import SendAccount
 from workloads.txn_outcomes import (
     ABORTED,
     COMMITTED,
@@ -57,8 +55,6 @@ _AGAIN_S = 0.2
 """Seconds between two attempts to start an incarnation."""
 _ANSWER_S = 20.0
 """For the answer to a commit or an abort: longer than a move of the coordinator, a session and the loading."""
-
-_FENCINGS = (ProducerFencedError, InvalidProducerEpochError)
 
 
 class Call:
@@ -92,42 +88,7 @@ class Call:
             self.error = error
 
 
-class Incarnation:
-    """One KafkaProducer with the transactional id, and its state for later ones."""
-
-    def __init__(self, producer: KafkaProducer) -> None:
-        self.producer = producer
-        self._manager = producer._transaction_manager
-        self.commits_sent = 0
-        enqueue = self._manager._enqueue_request
-
-        def enqueue_and_count(handler: Any) -> None:
-            self.commits_sent += isinstance(handler, EndTxnHandler) and handler.request.committed
-            enqueue(handler)
-
-        self._manager._enqueue_request = enqueue_and_count
-
-    @property
-    def epoch(self) -> tuple[int, int]:
-        """Producer id and epoch."""
-        now = self._manager.producer_id_and_epoch
-        return now.producer_id, now.epoch
-
-    @property
-    def is_fenced(self) -> bool:
-        """Whether Kafka told it that a newer incarnation exists."""
-        return isinstance(self._manager.last_error, _FENCINGS)
-
-    @property
-    def last_error(self) -> str:
-        """The error that ended it, in the client's words; empty for none."""
-        return str(self._manager.last_error or "")
-
-    def discard(self) -> None:
-        """End it without waiting for an answer."""
-        with contextlib.suppress(KafkaError):
-            self.producer.close(timeout=0)
-        self.producer._sender.force_close()
+OneIncarnation = TypeVar("OneIncarnation", bound=Incarnation)
 
 
 class _Phase(Enum):
@@ -140,19 +101,19 @@ class _Phase(Enum):
     ABORTING = auto()
 
 
-class Transactions:
+class Transactions(Generic[OneIncarnation]):
     """Begins, fills and ends transactions.
 
-    The producer's one thread calls `room`, `count_handed` and `advance`. `open_` makes a KafkaProducer with the
-    transactional id; `use` is called with each producer that sends from now on.
+    The producer's one thread calls `room`, `count_handed` and `advance`. `open_` makes a client with the transactional
+    id; `use` is called with each incarnation that sends from now on.
     """
 
     def __init__(
         self,
         config: ProducerConfig,
-        sends: Sends,
-        open_: Callable[[], KafkaProducer],
-        use: Callable[[KafkaProducer], None],
+        sends: SendAccount[Any],
+        open_: Callable[[], OneIncarnation],
+        use: Callable[[OneIncarnation], None],
     ) -> None:
         self._config = config
         self._sends = sends
@@ -162,8 +123,8 @@ class Transactions:
         self._records = 0
         self._acked_before = 0
         self._epoch = (-1, -1)
-        self._incarnation: Incarnation | None = None
-        self._successor: Incarnation | None = None
+        self._incarnation: OneIncarnation | None = None
+        self._successor: OneIncarnation | None = None
         self._after: tuple[TxnRow, str] | None = None
         self._fenced = False
         self._state = _Phase.STARTING
@@ -189,7 +150,7 @@ class Transactions:
             return self._state is _Phase.OPEN
         assert self._incarnation is not None
         try:
-            self._incarnation.producer.begin_transaction()
+            self._incarnation.begin_transaction()
         except KafkaError as error:
             self._replace(None, str(error))
             return False
@@ -259,13 +220,13 @@ class Transactions:
         return max(1, whole // 2) if self._is_next_fenced and self._successor is None else whole
 
     def _start_successor(self) -> None:
-        """Open a producer and start its transactions, on another thread.
+        """Open a client and start its transactions, on another thread.
 
         Raises `KafkaError`.
         """
-        one = Incarnation(self._open())
+        one = self._open()
         try:
-            one.producer.init_transactions()
+            one.init_transactions()
         except KafkaError:
             one.discard()
             pause(_AGAIN_S)
@@ -292,21 +253,19 @@ class Transactions:
             self._sends.journal_event(ClientEvent(event=event, at_ns=time.time_ns(), txn=self._txn, why=old.last_error))
             Call(old.discard)
             self._fenced = False
-        self._sends.watch(AttemptWatch(self._incarnation.producer))
-        self._use(self._incarnation.producer)
+        self._use(self._incarnation)
         self._state = _Phase.IDLE
 
     def _request_end(self) -> None:
         """Commit or abort the transaction; every record of it has its answer."""
         assert self._incarnation is not None
-        producer = self._incarnation.producer
         whole = self._sends.acked_count - self._acked_before == self._records
         if self._successor is not None or (whole and not _is_turn_of(self._config.abort_every, self._number)):
             self._state = _Phase.COMMITTING
-            self._call = Call(producer.commit_transaction, _ANSWER_S)
+            self._call = Call(self._incarnation.commit_transaction, _ANSWER_S)
         elif whole or self._config.abort_unacked:
             self._state = _Phase.ABORTING
-            self._call = Call(producer.abort_transaction, _ANSWER_S)
+            self._call = Call(self._incarnation.abort_transaction, _ANSWER_S)
         else:
             self._replace(REPLACED, "not every record was acked")
 

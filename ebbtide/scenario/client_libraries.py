@@ -11,7 +11,8 @@ from typing import Literal
 import msgspec
 
 ClientLibrary = Literal["kafka-python", "librdkafka", "java"]
-"""`librdkafka` is used through confluent-kafka, `java` through Kafka's own VerifiableProducer."""
+"""`librdkafka` is used through confluent-kafka, `java` through Kafka's own VerifiableProducer, with transactions
+through a program of Ebbtide's."""
 
 ConsumerLibrary = Literal["kafka-python", "librdkafka"]
 """The libraries that can also read."""
@@ -29,13 +30,15 @@ class LibraryFacts(msgspec.Struct, frozen=True, kw_only=True):
 
     - `properties`: the settings that a scenario may set, by the library's own names.
     - `unsupported`: keys of a producer that the library's process cannot carry out, each with the reason.
+    - `supported_in_transactions`: those of them that a transactional producer can carry out.
     """
 
     properties: frozenset[str] = frozenset()
     unsupported: dict[str, str] = {}
+    supported_in_transactions: frozenset[str] = frozenset()
 
 
-_NO_TRANSACTIONS = "transactions are sent with kafka-python only"
+_NO_TRANSACTIONS = "transactions are sent with kafka-python and java only"
 _TRANSACTION_KEYS = ("transactional", "txn_records", "abort_every", "fence_every", "abort_unacked")
 
 LIBRARIES: dict[ClientLibrary, LibraryFacts] = {
@@ -73,7 +76,7 @@ LIBRARIES: dict[ClientLibrary, LibraryFacts] = {
                 "retry.backoff.ms",
             }
         ),
-        unsupported=dict.fromkeys(_TRANSACTION_KEYS, _NO_TRANSACTIONS)
-        | {"payload_bytes": "VerifiableProducer chooses the payload: the producer's id and a running number"},
+        unsupported={"payload_bytes": "VerifiableProducer chooses the payload: the producer's id and a running number"},
+        supported_in_transactions=frozenset({"payload_bytes"}),
     ),
 }

@@ -229,6 +229,20 @@ _CLIENTS = (
     ),
     Fact("transactions-lost-whole", "committed transactions of which all acked records are lost", "KIP-98"),
     Fact(
+        "markers-with-a-later-epoch",
+        "committed transactions whose marker in a replica's log has a later producer epoch than their records, as with "
+        "transaction.version 2; left out where the record lacks the logs",
+        "KIP-890, part 2",
+        ("transactions-committed",),
+    ),
+    Fact(
+        "markers-with-the-same-epoch",
+        "committed transactions whose marker has the producer epoch of their records, as before transaction.version 2; "
+        "left out where the record lacks the logs",
+        "KIP-98",
+        ("transactions-committed",),
+    ),
+    Fact(
         "hanging-transactions",
         "partitions whose last stable offset stayed below the HW after every transaction had ended",
         "KIP-890",

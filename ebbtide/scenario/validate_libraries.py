@@ -16,6 +16,10 @@ from ebbtide.scenario.parts import Parts, TablePart
 from ebbtide.scenario.references import put_at
 from ebbtide.suggestions import allowed_words
 
+_OF_IDEMPOTENT_JAVA = {
+    "retries": (1, 2**31 - 1, "1 or more"),
+    "max.in.flight.requests.per.connection": (1, 5, "1 to 5"),
+}
 _DEFAULTS = {field.name: field.default for field in msgspec.structs.fields(ProducerSpec)}
 
 
@@ -24,6 +28,7 @@ def validate_library(producer: TablePart, parts: Parts, where: str) -> Iterator[
     yield from producer.check(_validate_keys, producer, where)
     yield from producer.check(_validate_java_rate, f"{where}.rate_per_s")
     yield from producer.check(_validate_java_partitions, parts, f"{where}.keys")
+    yield from producer.check(_validate_idempotent_java, f"{where}.properties")
     yield from validate_client_safety(producer, where)
 
 
@@ -38,8 +43,10 @@ def validate_client_safety(producer: TablePart, where: str) -> Iterator[UsageErr
 
 def _validate_keys(producer: TablePart, where: str, *, client: ClientLibrary | None) -> Iterator[UsageError]:
     library = client or DEFAULT_LIBRARY
-    for key, why in LIBRARIES[library].unsupported.items():
-        if producer.has_value(key) and producer.get(key) != _DEFAULTS[key]:
+    facts = LIBRARIES[library]
+    able = facts.supported_in_transactions if producer.get("transactional", False) else frozenset()
+    for key, why in facts.unsupported.items():
+        if key not in able and producer.has_value(key) and producer.get(key) != _DEFAULTS[key]:
             yield UsageError(
                 f"a {library} producer cannot do this: {why}",
                 where=f"{where}.{key}",
@@ -48,25 +55,57 @@ def _validate_keys(producer: TablePart, where: str, *, client: ClientLibrary | N
             )
 
 
-def _validate_java_rate(where: str, *, client: ClientLibrary | None, rate_per_s: float | None) -> Iterator[UsageError]:
-    if client == "java" and rate_per_s is not None and (rate_per_s < 1 or rate_per_s != int(rate_per_s)):
+def _validate_java_rate(
+    where: str, *, client: ClientLibrary | None, transactional: bool, rate_per_s: float | None
+) -> Iterator[UsageError]:
+    if (
+        client == "java"
+        and not transactional
+        and rate_per_s is not None
+        and (rate_per_s < 1 or rate_per_s != int(rate_per_s))
+    ):
         yield UsageError(
-            "a java producer takes whole records per second", where=where, got=str(rate_per_s), allowed="1, 2, 3, ..."
+            "a java producer without transactions takes whole records per second",
+            where=where,
+            got=str(rate_per_s),
+            allowed="1, 2, 3, ...",
         )
 
 
 def _validate_java_partitions(
-    parts: Parts, where: str, *, client: ClientLibrary | None, topic: str, keys: int | None
+    parts: Parts, where: str, *, client: ClientLibrary | None, transactional: bool, topic: str, keys: int | None
 ) -> Iterator[UsageError]:
     spec = (parts.topics or {}).get(topic)
     partitions = 1 if spec is None else spec.get("partitions", 1)
-    if client == "java" and keys is None and partitions > 1:
+    if client == "java" and not transactional and keys is None and partitions > 1:
         yield UsageError(
-            "without keys, a java producer does not say which partition a failed record was for",
+            "without keys and transactions, a java producer does not say which partition a failed record was for",
             where=where,
             got=f"{partitions} partitions and no keys",
             allowed="keys = N, or a topic with one partition",
         )
+
+
+def _validate_idempotent_java(
+    where: str,
+    *,
+    client: ClientLibrary | None,
+    transactional: bool,
+    idempotent: bool,
+    properties: Mapping[str, str] | None,
+) -> Iterator[UsageError]:
+    """Report values that the Java client refuses in an idempotent or transactional producer."""
+    if client != "java" or not (transactional or idempotent):
+        return
+    for name, (lowest, highest, allowed) in _OF_IDEMPOTENT_JAVA.items():
+        value = (properties or {}).get(name)
+        if value is not None and value.isdecimal() and not lowest <= int(value) <= highest:
+            yield UsageError(
+                "the Java client refuses this in an idempotent or transactional producer",
+                where=f"{where}.{name}",
+                got=value,
+                allowed=allowed,
+            )
 
 
 def _validate_client_kafka(

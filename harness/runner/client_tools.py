@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from importlib.util import find_spec
 
-from cluster.runtime.verifiable_tools import ToolCommand, ensure_tools
+from cluster.runtime.verifiable_tools import ToolCommand, ensure_compiler, ensure_tools
 from ebbtide.errors import HarnessError
 from ebbtide.scenario.model import Scenario
 
@@ -28,12 +28,15 @@ def java_tools(scenario: Scenario, kafka: str, note: Callable[[str], None]) -> d
 
     The client is of the release that the producer names, else of `kafka`. Raises `EbbtideError`.
     """
-    tools: dict[str, ToolCommand] = {}
+    tools: dict[tuple[str, bool], ToolCommand] = {}
     found = {}
     for producer in scenario.producers:
         if producer.library == "java":
-            release = producer.client_kafka or kafka
-            if release not in tools:
-                tools[release] = ensure_tools(release, lambda event: note(f"Kafka {event.version}: {event.phase}"))
-            found[producer.id] = tools[release]
+            release, needs_compiler = producer.client_kafka or kafka, producer.needs_remote_java
+            if (release, needs_compiler) not in tools:
+                provide = ensure_compiler if needs_compiler else ensure_tools
+                tools[release, needs_compiler] = provide(
+                    release, lambda event: note(f"Kafka {event.version}: {event.phase}")
+                )
+            found[producer.id] = tools[release, needs_compiler]
     return found

@@ -12,12 +12,14 @@ import pyarrow.parquet as pq
 import pytest
 from live.single_node import VERSION, kafka_node
 from live.workloads_of_node import Make, await_producers, make, start
+from msgspec.structs import replace
 
-from cluster.runtime.verifiable_tools import ToolCommand, ensure_tools
+from cluster.runtime.verifiable_tools import ToolCommand, ensure_compiler, ensure_tools
 from ebbtide.errors import Disturbed
 from ebbtide.journal.convert import convert_journals
 from ebbtide.journal.file import JournalReader
 from ebbtide.journal.frames import POLLED, unpack_polled
+from ebbtide.record.clients import read_client_events
 from ebbtide.scenario.client_libraries import ClientLibrary, GroupProtocol
 from ebbtide.scenario.model import ConsumerSpec, ProducerSpec
 from ebbtide.waiting import wait_until
@@ -30,6 +32,12 @@ pytestmark = [pytest.mark.live, pytest.mark.beside]
 
 def tools_of(library: ClientLibrary) -> dict[int, ToolCommand]:
     return {1: ensure_tools(VERSION, lambda event: None)} if library == "java" else {}
+
+
+TRANSACTIONAL = ProducerSpec(
+    id=1, topic="transactions", count=400, client="java", transactional=True, txn_records=20, rate_per_s=200
+)
+"""A producer with Kafka's own Java client, in transactions of 20 records."""
 
 
 def _rows(record: Path, file: str) -> list[dict[str, Any]]:
@@ -81,6 +89,31 @@ def test_a_stopped_producer_has_an_outcome_for_every_record(make: Make, library:
     final = workload.final_read()[f"stopped-{library}-0"]
     assert counts.acked <= final.high_watermark <= counts.handed
     workload.stop()
+
+
+def test_java_transactions_stand_in_the_log_as_their_rows_say(make: Make, tmp_path: Path) -> None:
+    producer = replace(TRANSACTIONAL, abort_every=4, fence_every=6)
+    reader = ConsumerSpec(id=1, topics=("transactions",), isolation="read_committed")
+    workload = make([producer], [reader], partitions=2, tools={1: ensure_compiler(VERSION, lambda event: None)})
+    workload.start()
+    await_producers(workload)
+    ends = workload.final_read()
+    workload.stop()
+    assert convert_journals(tmp_path) == 0
+    sends = _rows(tmp_path, "sends/producer-1")
+    final = {
+        (row["partition"], row["offset"]): row["value"] for row in _rows(tmp_path, f"polls/consumer-{FINAL_CONSUMER}")
+    }
+    acked = {(row["partition"], row["offset"]): row["value"] for row in sends if row["status"] == "acked"}
+    assert acked.items() <= final.items()
+    outcomes = {row["txn"]: row["txn_outcome"] for row in sends}
+    assert len(outcomes) == 20
+    assert set(outcomes.values()) == {"committed", "aborted"}
+    committed = {row["value"] for row in sends if row["txn_outcome"] == "committed"}
+    assert {row["value"] for row in _rows(tmp_path, "polls/consumer-1")} <= committed
+    assert {one.last_stable for one in ends.values()} == {one.high_watermark for one in ends.values()}
+    events = (read_client_events(tmp_path) or {})["producer-1"]
+    assert sum(one.event == "fenced" for one in events) == 3
 
 
 def test_a_java_client_that_something_outside_killed_is_a_disturbance(make: Make) -> None:

@@ -13,6 +13,7 @@ from analysis.judge.coverage.deletion_facts import deletion_facts
 from analysis.judge.coverage.node_logs import clean_stop_facts, rejection_facts
 from analysis.judge.coverage.partition_facts import partition_facts, rare_facts
 from analysis.judge.coverage.topic_facts import topic_facts
+from analysis.judge.coverage.transaction_facts import transaction_facts
 from analysis.judge.coverage.wire_facts import wire_facts
 from analysis.judge.coverage.workload_facts import workload_facts
 from analysis.judge.history.elections import all_elections
@@ -90,6 +91,7 @@ def coverage(
     rejections = rejection_facts(evidence.record, controllers)
     facts.update(deletion_facts(evidence.record, steps))
     facts.update(topic_facts(evidence.record, steps))
+    facts.update(transaction_facts(evidence.record))
     return dict(facts) | dict(rare_facts(evidence, steps)) | dict(rejections) | dict(workload_facts(evidence.record))
 
 

@@ -16,8 +16,9 @@ from ebbtide.scenario.write import brief_text_of, text_of
 from harness.runner import client_tools
 from harness.runner.client_tools import require_libraries
 from workloads.config import Endpoints, ProducerConfig
-from workloads.library_settings import java_settings, librdkafka_settings, producer_line
+from workloads.library_settings import java_settings, librdkafka_settings, producer_line, producer_module
 from workloads.librdkafka_producer import name_of_error, open_producer
+from workloads.transactions import _ANSWER_S
 
 FILE = """
 name = "x"
@@ -65,6 +66,9 @@ def config_of(**settings: object) -> ProducerConfig:
         'client = "librdkafka"\nproperties = { "message.timeout.ms" = "9000" }',
         'client = "java"\nkeys = 3\nclient_kafka = "3.9.1"\nproperties = { retries = "0" }',
         'client = "kafka-python"',
+        'client = "java"\ntransactional = true\ntxn_records = 5\npayload_bytes = 500\nabort_every = 3\nfence_every = 4',
+        'client = "java"\ntransactional = true\ntxn_records = 5\nclient_kafka = "3.9.1"\nabort_unacked = true',
+        'client = "java"\nidempotent = true\nkeys = 2\nproperties = { retries = "1" }',
     ],
 )
 def test_what_a_library_can_do_is_valid(extra: str) -> None:
@@ -77,6 +81,21 @@ def test_what_a_library_can_do_is_valid(extra: str) -> None:
         ('client = "java"', "producers[0].keys"),
         ('client = "java"\nkeys = 2\npayload_bytes = 500', "producers[0].payload_bytes"),
         ('client = "librdkafka"\ntransactional = true\ntxn_records = 5', "producers[0].transactional"),
+        (
+            'client = "java"\ntransactional = true\ntxn_records = 5\nproperties = { retries = "0" }',
+            "producers[0].properties.retries",
+        ),
+        (
+            'client = "java"\nidempotent = true\nkeys = 2\n'
+            'properties = { "max.in.flight.requests.per.connection" = "6" }',
+            "producers[0].properties.max.in.flight.requests.per.connection",
+        ),
+        (
+            'client = "java"\ntransactional = true\ntxn_records = 5\nclient_kafka = "2.8.2"',
+            "producers[0].client_kafka",
+        ),
+        ('client = "java"\ntransactional = true', "producers[0].txn_records"),
+        ('client = "java"\nkeys = 2\nabort_every = 3', "producers[0].abort_every"),
         ('client_kafka = "3.9.1"', "producers[0].client_kafka"),
         ('client = "java"\nkeys = 2\nclient_kafka = "four"', "producers[0].client_kafka"),
         ('properties = { acks = "1" }', "producers[0].properties"),
@@ -94,6 +113,11 @@ def test_what_a_library_can_do_is_valid(extra: str) -> None:
 )
 def test_what_a_library_cannot_do_is_refused_at_its_key(extra: str, where: str) -> None:
     assert where in problems_of(extra)
+
+
+def test_a_transactional_java_producer_takes_any_rate_and_names_its_partitions_itself() -> None:
+    text = FILE.replace("rate_per_s = 10", "rate_per_s = 0.5") + 'client = "java"\ntransactional = true\n'
+    assert parse(text + "txn_records = 2\n", file="x.toml").producers[0].needs_remote_java
 
 
 def test_a_java_producer_takes_whole_records_per_second() -> None:
@@ -143,6 +167,19 @@ def test_a_setting_with_an_impossible_value_is_one_clear_error() -> None:
     with pytest.raises(HarnessError, match="librdkafka refuses") as caught:
         open_producer(config_of(properties={"message.timeout.ms": "soon"}), ["localhost:1"])
     assert "message.timeout.ms" in str(caught.value.got)
+
+
+def test_a_transactional_java_client_answers_before_the_producer_stops_waiting() -> None:
+    java = java_settings(config_of(transactional_id="x"))
+    assert java["transactional.id"] == "x"
+    assert java["enable.idempotence"] is True
+    assert int(str(java["max.block.ms"])) < 1_000 * _ANSWER_S < 1 + int(str(java["transaction.timeout.ms"]))
+
+
+@pytest.mark.parametrize(("transactional", "module"), [(True, "java_transactions"), (False, "java_producer")])
+def test_only_transactions_need_ebbtides_own_java_program(transactional: bool, module: str) -> None:
+    (spec,) = scenario_of(client="java", transactional=transactional).producers
+    assert producer_module(spec) == module
 
 
 def test_the_libraries_have_the_same_limits() -> None:

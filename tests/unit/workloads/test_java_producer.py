@@ -16,7 +16,7 @@ from ebbtide.errors import HarnessError
 from ebbtide.journal.convert import convert_journals
 from ebbtide.journal.payload import value_at, value_of
 from ebbtide.record.files import JOURNAL_DIR
-from workloads import java_producer
+from workloads import java_producer, process
 from workloads.config import Endpoints, ProducerConfig
 from workloads.java_producer import name_of_exception, run
 from workloads.process import Stop
@@ -127,7 +127,7 @@ def test_a_tool_that_something_outside_killed_ends_its_process_in_the_same_way(
     tool: Tool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sent: list[int] = []
-    monkeypatch.setattr(java_producer.os, "kill", lambda pid, number: sent.append(number))
+    monkeypatch.setattr(process.os, "kill", lambda pid, number: sent.append(number))
     with pytest.raises(HarnessError, match="exit code -9"):
         tool.run([STARTED, acked(0, 0)], end="kill -9 $$")
     assert sent == [signal.SIGKILL]

@@ -9,7 +9,7 @@ from kafka.errors import KafkaError
 from kafka.producer.sender import Sender
 from kafka.producer.transaction_manager import ProducerIdAndEpoch, TransactionManager, TransactionState
 
-from workloads.transactions import Incarnation
+from workloads.incarnations import KafkaPythonIncarnation
 
 
 def _manager(epoch: int = 3) -> TransactionManager:
@@ -31,12 +31,12 @@ def test_kafka_python_reports_a_commit_that_never_was_after_its_epoch_moved() ->
     with pytest.raises(KafkaError, match="Invalid transition"):
         manager.next_request_handler(has_incomplete_batches=False)
     assert result.succeeded
-    assert Incarnation(SimpleNamespace(_transaction_manager=manager)).epoch == (7, 4)
+    assert KafkaPythonIncarnation(SimpleNamespace(_transaction_manager=manager)).epoch == (7, 4)
 
 
 def test_each_writing_of_the_commit_is_counted_on_the_real_transaction_manager() -> None:
     manager = _manager()
-    incarnation = Incarnation(SimpleNamespace(_transaction_manager=manager))
+    incarnation = KafkaPythonIncarnation(SimpleNamespace(_transaction_manager=manager))
     manager.begin_transaction()
     manager._transaction_started = True
     manager.begin_commit()
@@ -48,7 +48,7 @@ def test_each_writing_of_the_commit_is_counted_on_the_real_transaction_manager()
 
 def test_an_abort_is_not_counted_as_a_commit() -> None:
     manager = _manager()
-    incarnation = Incarnation(SimpleNamespace(_transaction_manager=manager))
+    incarnation = KafkaPythonIncarnation(SimpleNamespace(_transaction_manager=manager))
     manager.begin_transaction()
     manager.begin_abort()
     assert incarnation.commits_sent == 0

@@ -33,7 +33,9 @@ from ebbtide.record.files import JOURNAL_DIR
 from ebbtide.record.tables import table_files
 from ebbtide.waiting import wait_until
 from workloads import transactions
+from workloads.attempts import AttemptWatch
 from workloads.config import Endpoints, ProducerConfig
+from workloads.incarnations import KafkaPythonIncarnation
 from workloads.producer import RecordSender
 from workloads.send_account import COUNTERS
 from workloads.sends import Sends
@@ -171,14 +173,15 @@ class Run:
         ]
         return sorted(found)
 
-    def _open(self) -> Any:
+    def _open(self) -> KafkaPythonIncarnation:
         producer = Producer(len(self.producers))
         self.prepare(producer)
         self.producers.append(producer)
-        return producer
+        return KafkaPythonIncarnation(producer)
 
-    def _use(self, producer: Any) -> None:
-        self.sending.producer = producer
+    def _use(self, incarnation: KafkaPythonIncarnation) -> None:
+        self.sends.watch(AttemptWatch(incarnation.producer))
+        self.sending.producer = incarnation.producer
 
 
 @pytest.fixture
@@ -363,7 +366,7 @@ def test_a_transaction_without_an_end_is_unknown_after_a_kill(run: Run) -> None:
 class Unwatchable(Run):
     """A producer that cannot even be made."""
 
-    def _open(self) -> Any:
+    def _open(self) -> KafkaPythonIncarnation:
         raise HarnessError("this kafka-python cannot be watched")
 
 

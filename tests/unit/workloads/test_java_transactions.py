@@ -1,0 +1,213 @@
+"""The process around Kafka's own transactional producers: what it asks of them, and what each answer comes to.
+
+The Java program here is a Python script that answers as RemoteProducer.java does; tests/live runs the real one.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from checkout import ROOT
+
+from cluster.runtime.verifiable_tools import ToolCommand
+from ebbtide.errors import HarnessError
+from ebbtide.journal.convert import convert_journals
+from ebbtide.journal.payload import value_at
+from ebbtide.record.clients import read_client_events
+from ebbtide.record.files import JOURNAL_DIR
+from workloads import java_transactions, process
+from workloads.config import Endpoints, ProducerConfig
+from workloads.java_transactions import run
+from workloads.process import Stop
+from workloads.send_account import COUNTERS
+from workloads.status import ClientState, StatusFile
+
+_PROGRAM = """#!{python}
+import json, os, sys, time
+told = json.load(open({told!r}))
+asked = open({asked!r}, "a", buffering=1)
+offset = 0
+print("[warning][cds] the JVM itself warns of something", flush=True)
+for line in sys.stdin:
+    words = line.split()
+    if words[0] != "send":
+        asked.write(" ".join(words[1:]) + "\\n")
+        if " ".join(words[1:]) == told["dies_at"]:
+            os.kill(os.getpid(), told["signal"]) if told["signal"] else sys.exit(3)
+        error, cause = told["calls"].get(" ".join(words[1:]), ("", ""))
+        print(json.dumps({{"call": int(words[0]), "error": error, "cause": cause, "message": "m"}},
+                         separators=(",", ":")), flush=True)
+        continue
+    error = told["sends"].get(words[2] + "-" + words[3], "")
+    at = -1 if error else offset
+    offset += not error
+    print(json.dumps({{"partition": int(words[2]), "sequence": int(words[3]), "offset": at, "at_ns": time.time_ns(),
+                      "error": error}}, separators=(",", ":")), flush=True)
+"""
+_ERRORS = "org.apache.kafka.common.errors."
+
+
+class Java:
+    """A producer process whose Java program answers as a test says."""
+
+    def __init__(self, record: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        (record / JOURNAL_DIR).mkdir()
+        self.record = record
+        self.stop = Stop(str(record / "stop"))
+        monkeypatch.setattr(java_transactions, "await_leaders", lambda config, stop: ("localhost:1",))
+
+    def run(
+        self,
+        *,
+        calls: dict[str, tuple[str, str]] | None = None,
+        sends: dict[str, str] | None = None,
+        dies_at: str = "",
+        signal: int = 0,
+        **settings: object,
+    ) -> ClientState:
+        """Run it. `calls` has the exceptions of calls ("0 commit"), `sends` of records ("PARTITION-SEQUENCE")."""
+        told = self.record / "told.json"
+        told.write_text(json.dumps({"calls": calls or {}, "sends": sends or {}, "dies_at": dies_at, "signal": signal}))
+        script = self.record / "java"
+        script.write_text(_PROGRAM.format(python=sys.executable, told=str(told), asked=str(self.record / "asked")))
+        script.chmod(0o755)
+        config = ProducerConfig(
+            endpoints=Endpoints(status=str(self.record / "status"), stop=str(self.record / "stop")),
+            journal=str(self.record / JOURNAL_DIR / "producer-1.journal"),
+            run_id="run",
+            bootstrap=("localhost:1",),
+            id=1,
+            topic="t",
+            stop_timeout_s=0.3,
+            transactional_id="ebbtide-1",
+            java=ToolCommand(kafka="4.3.1", executable=str(script), options=(), class_path=("x.jar",)),
+            **{"txn_records": 2, "count": 4, **settings},  # type: ignore[arg-type]
+        )
+        return run(config, StatusFile.create(self.record / "status", len(COUNTERS)), self.stop)
+
+    def asked(self) -> list[str]:
+        return (self.record / "asked").read_text().splitlines()
+
+    def rows(self) -> list[tuple[int, str, int | None, str | None]]:
+        """Number, status, offset and transaction's outcome of each record."""
+        convert_journals(self.record)
+        rows = pq.read_table(self.record / "sends").to_pylist()
+        first = value_at(1, 0)
+        return sorted((row["value"] - first, row["status"], row["offset"], row["txn_outcome"]) for row in rows)
+
+    def endings(self) -> list[str]:
+        """How each transaction ended: the name of its row in the table of outcomes."""
+        events = (read_client_events(self.record) or {})["producer-1"]
+        return [one.why.split()[0] for one in events if one.event == "transaction"]
+
+
+@pytest.fixture
+def java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Java:
+    return Java(tmp_path, monkeypatch)
+
+
+def test_each_transaction_is_committed_and_each_record_has_its_offset(java: Java) -> None:
+    assert java.run() == ClientState.DONE
+    assert java.asked() == ["0 open", "0 init", "0 begin", "0 commit", "0 begin", "0 commit"]
+    assert java.rows() == [(number, "acked", number, "committed") for number in range(4)]
+    assert java.endings() == ["COMMITTED", "COMMITTED"]
+
+
+def test_what_the_jvm_itself_prints_is_in_the_clients_log(java: Java, capsys: pytest.CaptureFixture[str]) -> None:
+    assert java.run() == ClientState.DONE
+    assert "[warning][cds]" in capsys.readouterr().err
+
+
+def test_an_aborted_transaction_is_no_committed_one(java: Java) -> None:
+    assert java.run(abort_every=2) == ClientState.DONE
+    assert [row[3] for row in java.rows()] == ["committed", "committed", "aborted", "aborted"]
+
+
+def test_a_commit_without_an_answer_is_unknown_and_a_new_incarnation_takes_over(java: Java) -> None:
+    assert java.run(calls={"0 commit": (_ERRORS + "TimeoutException", "")}) == ClientState.DONE
+    assert [row[3] for row in java.rows()] == ["unknown", "unknown", "committed", "committed"]
+    assert java.endings() == ["IN_DOUBT", "COMMITTED"]
+    assert "1 init" in java.asked()
+
+
+def test_a_commit_that_is_refused_as_fenced_is_in_doubt_because_java_may_have_sent_it_before(java: Java) -> None:
+    java.run(calls={"0 commit": (_ERRORS + "ProducerFencedException", "")})
+    java.rows()
+    assert java.endings()[0] == "IN_DOUBT"
+
+
+def test_a_fenced_incarnation_is_one_even_if_only_the_cause_says_so(java: Java) -> None:
+    java.run(calls={"0 commit": ("org.apache.kafka.common.KafkaException", _ERRORS + "InvalidProducerEpochException")})
+    java.rows()
+    events = (read_client_events(java.record) or {})["producer-1"]
+    assert [one.event for one in events if one.event != "transaction"] == ["fenced"]
+
+
+def test_a_record_without_an_answer_is_unknown_and_its_transaction_is_never_committed(java: Java) -> None:
+    assert java.run(sends={"0-1": _ERRORS + "TimeoutException"}) == ClientState.DONE
+    assert java.rows()[:2] == [(0, "acked", 0, "aborted"), (1, "unknown", None, "aborted")]
+    assert "0 commit" not in java.asked()
+
+
+def test_a_transaction_of_which_a_record_failed_gets_no_more_records(java: Java) -> None:
+    java.run(sends={"0-0": _ERRORS + "TimeoutException"}, abort_unacked=True, txn_records=50, count=60, rate_per_s=100)
+    first, *_ = [row[3] for row in java.rows()]
+    aborted = [row for row in java.rows() if row[3] == "aborted"]
+    assert first == "aborted"
+    assert len(aborted) < 50
+    assert java.asked().count("0 abort") == 1
+
+
+def test_the_same_incarnation_goes_on_after_an_abort_if_the_scenario_wants_it(java: Java) -> None:
+    java.run(sends={"0-1": _ERRORS + "TimeoutException"}, abort_unacked=True)
+    assert java.asked() == ["0 open", "0 init", "0 begin", "0 abort", "0 begin", "0 commit"]
+    assert [row[3] for row in java.rows()] == ["aborted", "aborted", "committed", "committed"]
+
+
+def test_a_successor_takes_over_in_the_middle_of_a_transaction_that_is_to_be_fenced(java: Java) -> None:
+    java.run(fence_every=2, calls={"0 commit": ("", "")})
+    asked = java.asked()
+    assert asked.index("1 init") > asked.index("0 begin")
+    assert asked.index("1 init") < len(asked) - 1 - asked[::-1].index("0 commit")
+
+
+def test_a_setting_that_the_client_does_not_take_is_one_clear_error(java: Java) -> None:
+    with pytest.raises(HarnessError, match="does not start with these settings") as caught:
+        java.run(calls={"0 open": ("org.apache.kafka.common.config.ConfigException", "")})
+    assert "ConfigException: m" in str(caught.value.got)
+
+
+def test_a_program_that_ends_by_itself_is_an_error_and_what_it_did_is_journalled(java: Java) -> None:
+    with pytest.raises(HarnessError, match="ended by itself") as caught:
+        java.run(dies_at="0 commit")
+    assert caught.value.got == "exit code 3"
+    assert [row[1] for row in java.rows()] == ["acked", "acked"]
+    assert {row[3] for row in java.rows()} == {"unknown"}
+
+
+def test_a_program_that_something_outside_killed_ends_its_process_in_the_same_way(
+    java: Java, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent: list[int] = []
+    monkeypatch.setattr(process.os, "kill", lambda pid, number: sent.append(number))
+    with pytest.raises(HarnessError, match="exit code -9"):
+        java.run(dies_at="0 commit", signal=int(signal.SIGKILL))
+    assert sent == [signal.SIGKILL]
+
+
+def test_a_stopped_producer_ends_the_open_transaction_first(java: Java) -> None:
+    (java.record / "stop").touch()
+    assert java.run(count=None, rate_per_s=1_000, txn_records=1_000) == ClientState.STOPPED
+
+
+def test_the_program_has_only_what_its_compiler_can_read() -> None:
+    """Janino knows no lambda, no method reference and no `var`."""
+    text = (ROOT / "workloads" / "RemoteProducer.java").read_text()
+    assert "->" not in text
+    assert "::" not in text
+    assert "var " not in text
