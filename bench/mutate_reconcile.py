@@ -6,8 +6,12 @@ modules; with `lost-3`, the third of that module.
 A mutant is a module with one change of its text, which replaces the module in this process; no file is changed. The
 tests must notice that it finds other items than were planted, or other items than the reference checker finds in
 random histories, or that it says something else about an item: whether it was committed, its drop of the HW, its group
-of duplicates. A mutant that nobody notices has survived. A mutant that Spark cannot plan is broken, and shows nothing
-about the tests. With either the exit code is 1. The original modules must agree first.
+of duplicates, whether the answers that show it are settled. A mutant that nobody notices has survived. A mutant that
+Spark cannot plan is broken, and shows nothing about the tests. With either the exit code is 1. The original modules
+must agree first.
+
+An end of Spark is no finding of a test. The session starts again and the mutant runs once more; if Spark ends again,
+the bench ends with an error.
 """
 
 from __future__ import annotations
@@ -17,7 +21,7 @@ import random
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
 
@@ -49,8 +53,9 @@ from analysis.reconcile import (
     unseen,
     vanished,
 )
-from analysis.reconcile.session import session
-from ebbtide.signals import unwind_on_signals
+from ebbtide.errors import HarnessError
+from ebbtide.signals import is_interrupt, unwind_on_signals
+from harness.cli.judging import JudgingSession
 
 HISTORIES = 5
 """How many random histories each mutant is tested with."""
@@ -129,6 +134,7 @@ MUTANTS: tuple[Mutant, ...] = (
     (commit_back, 'F.col("settled") & F.col("before.settled")', 'F.col("settled")'),
     (commit_back, "made.acked AND ", ""),
     (commit_back, "made.done_ns < before.made.asked_ns", "made.asked_ns < before.made.asked_ns"),
+    (commit_back, 'F.col("settled") & F.col("before.settled")', 'F.col("before.settled")'),
     (commits, '        & (F.col("broker") == F.col("leader"))\n', ""),
     (commits, '        & (F.col("since_ns") <= F.col("asked_ns"))\n', ""),
     (commits, 'F.col("until_ns").isNull() | (F.col("done_ns")', 'F.col("until_ns").isNull() | (F.col("asked_ns")'),
@@ -146,6 +152,13 @@ MUTANTS: tuple[Mutant, ...] = (
     (damaged, "value IS NULL", "value IS NULL AND NOT final"),
 )
 
+ONLY_NARROWED = frozenset({'F.struct("rows", "xor", "sum")'})
+"""What only a narrowed reconciliation runs: with --whole no test can see a change of it, so it is not mutated."""
+
+
+class SparkEnded(HarnessError):
+    """Spark answers no more, so that nothing is known of the mutant."""
+
 
 class Suite:
     """Planted histories and so many random ones, and what must be found in them.
@@ -156,11 +169,12 @@ class Suite:
     def __init__(self, folder: Path, histories: int = HISTORIES, *, narrowed: bool = True) -> None:
         from reconcile_dice import Dice, run
         from reconcile_oracle import anomalies, committed_lost
+        from reconcile_oracle_commits import commits_gone_back
         from reconcile_oracle_groups import groups
-        from reconcile_planted import planted_run
+        from reconcile_planted import planted_run, run_with_commits_of_what_nobody_read
 
         self._narrowed = narrowed
-        planted = [planted_run(random.Random(seed)) for seed in range(2)]
+        planted = [*(planted_run(random.Random(seed)) for seed in range(2)), run_with_commits_of_what_nobody_read()]
         self._planted = [{topic: kinds for topic, kinds in found.items() if kinds} for _, found in planted]
         drawn = [run(Dice(seed)) for seed in range(histories)]
         self._drawn = [anomalies(builder.tables, builder.manifest()) for builder in drawn]
@@ -168,17 +182,24 @@ class Suite:
             groups(items, builder.tables, builder.manifest()) for items, builder in zip(self._drawn, drawn, strict=True)
         ]
         self._committed = [len(committed_lost(builder.tables, builder.manifest())) for builder in drawn]
+        self._gone_back = [commits_gone_back(builder.tables, builder.manifest()) for builder in drawn]
         builders = [builder for builder, _ in planted] + drawn
         self._records = [
             (builder.write(folder / str(number)), builder.manifest()) for number, builder in enumerate(builders)
         ]
 
+    @property
+    def records(self) -> list[Path]:
+        """The folders of the histories."""
+        return [record for record, _ in self._records]
+
     def differs(self, spark: SparkSession) -> str | None:
         """Return what shows that something is wrong; None if all is as expected.
 
-        Raises `AnalysisException` if Spark cannot plan the query.
+        Raises `AnalysisException` if Spark cannot plan the query, and `SparkEnded` if it ended meanwhile.
         """
         from reconcile_oracle import unnamed_drops
+        from reconcile_oracle_commits import gone_back_of
         from reconcile_oracle_groups import groups_of
         from reconcile_planted import by_topic
 
@@ -189,12 +210,17 @@ class Suite:
             except AnalysisException:
                 raise
             except Exception as error:
+                if is_interrupt(error):
+                    raise
+                if has_spark_ended(spark, error):
+                    raise SparkEnded("Spark ended", got=type(error).__name__) from error
                 return f"throws {type(error).__name__}"
             if [by_topic(one) for one in found[: len(self._planted)]] != self._planted:
                 return "planted"
             first = len(self._planted)
-            drawn = zip(self._records[first:], found[first:], self._drawn, self._committed, self._groups, strict=True)
-            for (record, _), told, expected, committed, grouped in drawn:
+            expectations = zip(self._drawn, self._committed, self._groups, self._gone_back, strict=True)
+            drawn = zip(self._records[first:], found[first:], expectations, strict=True)
+            for (record, _), told, (expected, committed, grouped, gone_back) in drawn:
                 rows = pq.read_table(record / "anomalies").to_pylist()
                 items = [(row["kind"], row["topic"], row["partition"], row["offset"], row["value"]) for row in rows]
                 if sorted(items, key=repr) != expected:
@@ -205,7 +231,17 @@ class Suite:
                     return "groups of duplicates"
                 if unnamed_drops(rows, told.regressions):
                     return "drops of the HW"
+                if gone_back_of(told) != gone_back:
+                    return "commits that went back"
         return None
+
+
+def has_spark_ended(spark: SparkSession, error: Exception) -> bool:
+    """Return whether a call failed because Spark ended or its memory ran out, not because of what it was asked."""
+    try:
+        return "OutOfMemoryError" in str(error) or spark.range(1).count() != 1
+    except Exception:
+        return True
 
 
 def mutants_by_name(mutants: Sequence[Mutant] = MUTANTS) -> dict[str, Mutant]:
@@ -261,14 +297,51 @@ def main(argv: Sequence[str] | None = None) -> int:
         if (times := Path(module.__file__ or "").read_text().count(before)) != 1:
             print(f"{name}: {before!r} stands {times} times in {module.__name__}, not once", file=sys.stderr)
             return 1
+    if args.whole:
+        mutants = dict(_without_narrowed(mutants))
     # The tests' helpers are no package: pytest finds them in this folder.
     sys.path.insert(0, "tests/support")
-    with unwind_on_signals(), tempfile.TemporaryDirectory() as folder, session() as spark:
-        return _run(Suite(Path(folder), args.histories, narrowed=not args.whole), spark, mutants)
+    with unwind_on_signals(), tempfile.TemporaryDirectory() as folder, JudgingSession.keep():
+        assert JudgingSession.kept is not None
+        try:
+            suite = Suite(Path(folder), args.histories, narrowed=not args.whole)
+            return _run(suite, JudgingSession.kept, mutants)
+        except SparkEnded as error:
+            print(f"error: {error.render()}", file=sys.stderr)
+            return 1
 
 
-def _run(suite: Suite, spark: SparkSession, mutants: dict[str, Mutant]) -> int:
-    if (wrong := suite.differs(spark)) is not None:
+def _without_narrowed(mutants: dict[str, Mutant]) -> Iterator[tuple[str, Mutant]]:
+    """Yield the mutants without those that --whole cannot see; say which these are."""
+    for name, mutant in mutants.items():
+        if mutant[1] in ONLY_NARROWED:
+            print(f"{'not run with --whole':<28} {name}: only a narrowed reconciliation runs it", flush=True)
+        else:
+            yield name, mutant
+
+
+def _differs(suite: Suite, session: JudgingSession, name: str) -> str | None:
+    """Return what differs, as `Suite.differs`; once more in a new session if Spark ends meanwhile.
+
+    Raises `SparkEnded` if it ends again.
+    """
+    for is_last in (False, True):
+        try:
+            return suite.differs(session.spark_for(suite.records))
+        except SparkEnded as error:
+            session.close()
+            if is_last:
+                raise SparkEnded(f"Spark ended twice with {name}", got=error.got, next="dmesg; free -m") from error
+            print(
+                f"Spark ended with {name}, which says nothing about the tests: once more", file=sys.stderr, flush=True
+            )
+        finally:
+            session.collect_garbage()
+    raise AssertionError
+
+
+def _run(suite: Suite, session: JudgingSession, mutants: dict[str, Mutant]) -> int:
+    if (wrong := _differs(suite, session, "the checkers as they are")) is not None:
         print(f"the checkers do not agree with the reference as they are: {wrong}")
         return 1
     not_caught = []
@@ -277,12 +350,13 @@ def _run(suite: Suite, spark: SparkSession, mutants: dict[str, Mutant]) -> int:
         text = path.read_text()
         exec(compile(text.replace(before, after), str(path), "exec"), module.__dict__)
         try:
-            caught = suite.differs(spark)
+            caught = _differs(suite, session, name)
             became = f"caught by {caught}" if caught else "SURVIVED"
         except AnalysisException as error:
             # A name that is no column any more, say: every test would see that.
             caught, became = None, f"BROKEN, {error.getCondition() or 'no plan'}"
-        exec(compile(text, str(path), "exec"), module.__dict__)
+        finally:
+            exec(compile(text, str(path), "exec"), module.__dict__)
         if caught is None:
             not_caught.append(name)
         print(f"{became:<28} {name}: {before.strip()}", flush=True)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import pairwise
 from typing import Any
 
+from analysis.reconcile.model import Reconciliation
 from ebbtide.record.manifest import Manifest
 
 Row = dict[str, Any]
 Item = tuple[str, str, int, int | None, int | None]
+GoneBack = Counter[tuple[str, int, str, bool]]
+"""By (topic, partition, group, settled)."""
 
 OFFSETS_TOPIC = "__consumer_offsets"
 
@@ -19,8 +23,30 @@ def lost_commit_items(tables: dict[str, list[Row]], manifest: Manifest) -> list[
     for key in {_register(row) for row in tables.get("commits", [])}:
         rows = [row for row in tables["commits"] if _register(row) == key]
         if f"{key[1]}-{key[2]}" in manifest.final_offsets:
-            items += _lost(rows, tables) + _back(rows, tables)
+            items += _lost(rows, tables) + [item for item, _ in _back(rows, tables)]
     return items
+
+
+def commits_gone_back(tables: dict[str, list[Row]], manifest: Manifest) -> GoneBack:
+    """How many commits went back, by whether both answers are settled."""
+    keys = {_register(row) for row in tables.get("commits", [])}
+    return Counter(
+        (topic, partition, group, settled)
+        for group, topic, partition in keys
+        if f"{topic}-{partition}" in manifest.final_offsets
+        for _, settled in _back(
+            [row for row in tables["commits"] if _register(row) == (group, topic, partition)], tables
+        )
+    )
+
+
+def gone_back_of(reconciliation: Reconciliation) -> GoneBack:
+    """The same as the judge gets it."""
+    found: GoneBack = Counter()
+    for one in reconciliation.commits:
+        if one.kind == "commit-back":
+            found[one.topic, one.partition, one.group, one.settled] += one.count
+    return found
 
 
 def _register(row: Row) -> tuple[str, str, int]:
@@ -100,7 +126,8 @@ def _lost(rows: list[Row], tables: dict[str, list[Row]]) -> list[Item]:
     return [("commit-lost", row["topic"], row["partition"], row["offset"], None) for row in lost.values()]
 
 
-def _back(rows: list[Row], tables: dict[str, list[Row]]) -> list[Item]:
+def _back(rows: list[Row], tables: dict[str, list[Row]]) -> list[tuple[Item, bool]]:
+    """Every commit that went back, and whether both answers are settled."""
     answers = sorted(
         _counting_answers(rows, tables),
         key=lambda row: (row["asked_ns"], row["done_ns"], -1 if row["commit"] is None else row["commit"]),
@@ -110,5 +137,6 @@ def _back(rows: list[Row], tables: dict[str, list[Row]]) -> list[Item]:
         shown = [row for row in _writes(rows) if row["commit"] == before["commit"]]
         in_turn = before["done_ns"] < after["asked_ns"]
         if shown and in_turn and _shows_older(after, shown[0], rows):
-            items.append(("commit-back", before["topic"], before["partition"], before["offset"], None))
+            item = ("commit-back", before["topic"], before["partition"], before["offset"], None)
+            items.append((item, _is_settled(before, tables) and _is_settled(after, tables)))
     return items

@@ -13,10 +13,11 @@ from records import RecordBuilder
 from analysis.reconcile.model import Reconciliation
 
 Planted = dict[str, int]
-"""Items by kind."""
+"""Items by kind; those of commit-back that are not settled also apart."""
 
 COORDINATORS = ((1, 0), (2, 30), (1, 45))
 """The brokers that coordinate every group of a run, and since when."""
+NOT_SETTLED = "commit-back that is not settled"
 _HEALTHY = 70
 """Records before what is planted: more than a block of offsets, so that some blocks agree and some do not."""
 
@@ -76,6 +77,10 @@ def _add_healthy_commits(b: RecordBuilder) -> None:
     answer("not yet coordinator", None, 27, 28, broker=2)
     commit("no more coordinator", 1, 10, 12)
     answer("no more coordinator", None, 29, 31)
+    commit("applied late", 1, 100, 110, status="unknown")
+    commit("applied late", 2, 120, 130)
+    answer("applied late", 2, 140, 150)
+    answer("applied late", 1, 160, 170)
 
 
 def _plant_lost(b: RecordBuilder, n: int) -> Planted:
@@ -177,6 +182,21 @@ def _plant_fallen_commits(b: RecordBuilder, n: int) -> Planted:
     return {"commit-back": n}
 
 
+def _plant_commits_gone_back_before_all_was_settled(b: RecordBuilder, n: int) -> Planted:
+    """One of the two answers comes before its coordinator has shown its HW: the first one, or the second one."""
+    for number in range(n):
+        group, at_ns = f"g{number}", 10 * (number % 2)
+        b.commit(1, 10, group=group, asked_ns=at_ns, done_ns=at_ns + 1)
+        b.commit(2, 20, group=group, asked_ns=at_ns + 2, done_ns=None, status="unknown")
+        if number % 2:
+            b.answer(2, 20, group=group, asked_ns=20, done_ns=21)
+            b.answer(1, 10, group=group, asked_ns=31, done_ns=32, broker=2)
+        else:
+            b.answer(2, 20, group=group, asked_ns=4, done_ns=5)
+            b.answer(1, 10, group=group, asked_ns=20, done_ns=21)
+    return {"commit-back": n, NOT_SETTLED: n}
+
+
 def _plant_hanging_transactions(b: RecordBuilder, n: int) -> Planted:
     """An open transaction at the end of each of some partitions; on others the LSO is the HW, or nobody read above."""
     for number in range(n):
@@ -205,15 +225,20 @@ PLANTERS: tuple[Callable[[RecordBuilder, int], Planted], ...] = (
     _plant_damaged,
     _plant_lost_commits,
     _plant_fallen_commits,
+    _plant_commits_gone_back_before_all_was_settled,
     _plant_hanging_transactions,
 )
 
 
-def planted_run(dice: random.Random) -> tuple[RecordBuilder, dict[str, Planted]]:
-    """A run with a topic a planter, and what must be found on each topic."""
-    builder = RecordBuilder().transactions(one="CompleteAbort", other="Empty")
+def _coordinated(builder: RecordBuilder) -> RecordBuilder:
     for epoch, (broker, at_ns) in enumerate(COORDINATORS):
         builder.coordinated_by(broker, epoch=epoch, at_ns=at_ns)
+    return builder
+
+
+def planted_run(dice: random.Random) -> tuple[RecordBuilder, dict[str, Planted]]:
+    """A run with a topic a planter, and what must be found on each topic."""
+    builder = _coordinated(RecordBuilder().transactions(one="CompleteAbort", other="Empty"))
     expected = {}
     for number, plant in enumerate(PLANTERS):
         topic = f"{number}{plant.__name__.strip('<>')}"
@@ -222,9 +247,23 @@ def planted_run(dice: random.Random) -> tuple[RecordBuilder, dict[str, Planted]]
     return builder, expected
 
 
+def run_with_commits_of_what_nobody_read() -> tuple[RecordBuilder, dict[str, Planted]]:
+    """A run with a lost commit of a partition that the final read leaves out, and no item.
+
+    Nothing is held against Kafka there: the topic, and its commits with it, may have been deleted.
+    """
+    builder = healthy_history(_coordinated(RecordBuilder()).on("unread"))
+    builder.commit(1, 10, group="gone", partition=9).answer(None, None, group="gone", partition=9)
+    return builder, {}
+
+
 def by_topic(found: Reconciliation) -> dict[str, Planted]:
     counts: dict[str, Planted] = {}
     for one in found.anomalies:
         of_topic = counts.setdefault(one.topic, {})
         of_topic[one.kind] = of_topic.get(one.kind, 0) + one.count
+    for group in found.commits:
+        if not group.settled:
+            of_topic = counts[group.topic]
+            of_topic[NOT_SETTLED] = of_topic.get(NOT_SETTLED, 0) + group.count
     return counts

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
-from contextlib import nullcontext
 from pathlib import Path
 from typing import cast
 
@@ -12,8 +12,10 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 from analysis.reconcile import reconciling
-from bench import mutate_reconcile
-from bench.mutate_reconcile import MUTANTS, Suite, _run, main, mutants_by_name, select_mutants
+from bench.mutate_reconcile import MUTANTS, ONLY_NARROWED, Suite, _run, main, mutants_by_name, select_mutants
+from harness.cli.judging import JudgingSession
+
+ROOT = Path(__file__).parents[3]
 
 
 def test_all_run_unless_some_are_named() -> None:
@@ -41,11 +43,22 @@ def test_a_name_that_none_has_is_refused_with_those_that_there_are(
     assert "hw_regression, inconsistent_offset, lost, " in said
 
 
+class FakeSession:
+    """A session without Spark."""
+
+    def spark_for(self, records: list[Path]) -> None:
+        """Start nothing."""
+
+    def collect_garbage(self) -> None:
+        """Collect nothing."""
+
+
 class UnplannableSuite(Suite):
     """Spark can plan the modules as they are, and no mutant."""
 
     def __init__(self) -> None:
         self._asked = 0
+        self._records = []
 
     def differs(self, spark: SparkSession) -> str | None:
         self._asked += 1
@@ -55,7 +68,8 @@ class UnplannableSuite(Suite):
 
 
 def test_a_mutant_that_spark_cannot_plan_is_broken_and_not_caught(capsys: pytest.CaptureFixture[str]) -> None:
-    assert _run(UnplannableSuite(), cast("SparkSession", None), select_mutants(["lost-1"])) == 1
+    session = cast("JudgingSession", FakeSession())
+    assert _run(UnplannableSuite(), session, select_mutants(["lost-1"])) == 1
     first, *_, last = capsys.readouterr().out.splitlines()
     assert first.startswith("BROKEN")
     assert last == "once more: python -m bench.mutate_reconcile lost-1"
@@ -72,9 +86,60 @@ def test_what_a_mutant_changes_stands_in_its_module_once(name: str) -> None:
 def test_a_spoilt_checker_is_caught_by_few_histories(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    # Of this process, which the benchmark takes for its own.
-    monkeypatch.setattr(mutate_reconcile, "session", lambda: nullcontext(spark))
+    # The session of this process goes on, which the benchmark takes for its own.
     monkeypatch.setattr(reconciling, "is_small", reconciling.is_small)
     monkeypatch.setattr(sys, "path", list(sys.path))
     assert main(["damaged-1", "--histories", "1", "--whole"]) == 0
     assert capsys.readouterr().out.splitlines()[-1] == "1 of 1 mutants caught"
+
+
+def test_what_only_a_narrowed_reconciliation_runs_is_not_mutated_without_one() -> None:
+    named = {name for name, mutant in mutants_by_name().items() if mutant[1] in ONLY_NARROWED}
+    assert named == {"replica_divergence-2"}
+
+
+_DYING = """
+import os, signal, sys
+from analysis.reconcile.session import Jvm
+from bench import mutate_reconcile
+
+dies_at = {int(number) for number in sys.argv[1].split(",")}
+calls = 0
+whole = mutate_reconcile.reconcile_all
+
+def dying(spark, records):
+    global calls
+    calls += 1
+    if calls in dies_at:
+        os.kill(Jvm.running._gateway.proc.pid, signal.SIGKILL)
+    return whole(spark, records)
+
+mutate_reconcile.reconcile_all = dying
+sys.exit(mutate_reconcile.main(["damaged-1", "replica_divergence-2", "--histories", "1", "--whole"]))
+"""
+
+
+def _with_spark_dying_at(calls: str) -> subprocess.CompletedProcess[str]:
+    """Run the bench in a process of its own; its first call of the reconciliation is that without a mutant."""
+    words = [sys.executable, "-c", _DYING, calls]
+    return subprocess.run(words, capture_output=True, text=True, timeout=600, check=False, cwd=ROOT)
+
+
+@pytest.mark.spark
+def test_a_mutant_with_which_spark_ended_runs_once_more_and_does_not_count_as_caught_by_that() -> None:
+    done = _with_spark_dying_at("2")
+    assert done.returncode == 0, done.stderr
+    assert "Spark ended with damaged-1, which says nothing about the tests: once more" in done.stderr
+    assert done.stdout.splitlines() == [
+        "not run with --whole         replica_divergence-2: only a narrowed reconciliation runs it",
+        "caught by random histories   damaged-1: value IS NULL",
+        "1 of 1 mutants caught",
+    ]
+
+
+@pytest.mark.spark
+def test_the_bench_ends_with_an_error_if_spark_ends_twice_with_a_mutant() -> None:
+    done = _with_spark_dying_at("2,3")
+    assert done.returncode == 1
+    assert "caught" not in done.stdout
+    assert "error: Spark ended twice with damaged-1" in done.stderr

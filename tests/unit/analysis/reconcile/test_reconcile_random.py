@@ -11,6 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 from reconcile_dice import Dice, run
 from reconcile_oracle import Item, anomalies, committed_lost, unnamed_drops
+from reconcile_oracle_commits import commits_gone_back, gone_back_of
 from reconcile_oracle_groups import groups, groups_of
 from records import RecordBuilder
 
@@ -38,7 +39,7 @@ def test_spark_and_plain_python_agree(
     found = reconcile_all(
         spark, [(record, builder.manifest()) for record, builder in zip(records, builders, strict=True)]
     )
-    kinds, judged_by = set(), set()
+    kinds, judged_by, gone_back = set(), set(), set()
     for record, builder, reconciliation in zip(records, builders, found, strict=True):
         stored = sorted((_item(row) for row in pq.read_table(record / "anomalies").to_pylist()), key=repr)
         assert stored == anomalies(builder.tables, builder.manifest())
@@ -48,8 +49,11 @@ def test_spark_and_plain_python_agree(
         assert not unnamed_drops(pq.read_table(record / "anomalies").to_pylist(), reconciliation.regressions)
         committed = [one for one in reconciliation.lost if one.committed]
         assert sum(one.count for one in committed) == len(committed_lost(builder.tables, builder.manifest()))
+        assert gone_back_of(reconciliation) == commits_gone_back(builder.tables, builder.manifest())
+        gone_back |= {settled for *_, settled in gone_back_of(reconciliation)}
         kinds |= {item[0] for item in stored}
     assert kinds == KINDS
+    assert gone_back == {False, True}
     assert len(judged_by) == 8, "a group of duplicates that no history has"
 
 
