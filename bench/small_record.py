@@ -3,7 +3,9 @@
 Each round judges a copy of the record with `ebbtide analyze`, from the prompt to the verdict. With `--vs`, the other
 command (the `ebbtide` of another checkout) judges another copy in the same round, and the ratios compare runs of one
 round. The CPU seconds are user and system, of all processes together. The first round is not counted: it may write the
-class archive. At last the record is judged `--warm` times in one session of this checkout.
+class archive. With `--bare`, each round also starts a PySpark session of its own with default settings, which
+aggregates some numbers and stops. At last the record is judged `--warm` times, one by one, in one session of this
+checkout; of many judgements it prints every hundredth, and the medians of those since the one before.
 
 Exit code 1 if the commands write different verdicts, or a command fails.
 """
@@ -18,7 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -27,6 +29,17 @@ import msgspec
 import psutil
 
 from ebbtide.errors import ExitCode
+
+JUDGED = frozenset({ExitCode.AS_PREDICTED, ExitCode.CONTRADICTED, ExitCode.INCONCLUSIVE})
+FEW, EVERY = 5, 100
+"""Each of the first few judgements in one session is printed, and then every so many."""
+BARE = """
+from pyspark.sql import SparkSession, functions as F
+spark = SparkSession.builder.getOrCreate()
+spark.range(4000).groupBy((F.col("id") % 10).alias("key")).agg(F.count("*"), F.sum("id")).collect()
+spark.stop()
+"""
+"""What anybody's smallest use of PySpark does."""
 
 
 class Cost(msgspec.Struct, frozen=True):
@@ -44,14 +57,23 @@ def main() -> int:
     parser.add_argument("--warm", type=int, default=5)
     parser.add_argument("--command", default=f"{sys.executable} -P -m ebbtide")
     parser.add_argument("--vs", metavar="COMMAND")
+    parser.add_argument("--bare", action="store_true")
     args = parser.parse_args()
     commands = [args.command, *([args.vs] if args.vs else [])]
     with tempfile.TemporaryDirectory(prefix="ebbtide-bench-") as folder:
         copies = [Path(shutil.copytree(args.record, Path(folder, str(at), args.record.name))) for at in range(2)]
         costs: list[list[Cost]] = [[] for _ in commands]
+        bare: list[Cost] = []
         for number in range(args.rounds + 1):
+            if args.bare:
+                cost = _run([sys.executable, "-c", BARE], {ExitCode.AS_PREDICTED})
+                if cost is None:
+                    print("failed: bare PySpark", file=sys.stderr)
+                    return 1
+                if number:
+                    bare.append(cost)
             for at, command in enumerate(commands):
-                cost = _judge([*shlex.split(command), "analyze", str(copies[at])])
+                cost = _run([*shlex.split(command), "analyze", str(copies[at])], JUDGED)
                 if cost is None:
                     print(f"failed: {command}", file=sys.stderr)
                     return 1
@@ -60,7 +82,7 @@ def main() -> int:
             if len(commands) > 1 and (why := _difference(*(copy / "verdict.json" for copy in copies))):
                 print(f"the verdicts differ: {why}", file=sys.stderr)
                 return 1
-        _print_cold(commands, costs)
+        _print_cold(commands, costs, bare)
         if args.warm:
             _print_warm(copies[0], args.warm)
     return 0
@@ -78,39 +100,58 @@ def _difference(one: Path, other: Path) -> str:
     return ", ".join(found)
 
 
-def _judge(command: Sequence[str]) -> Cost | None:
-    """Return what a command cost; None if it failed to judge."""
+def _run(command: Sequence[str], expected: Collection[int]) -> Cost | None:
+    """Return what a command cost; None if it ended with another exit code."""
     began = time.monotonic()
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, start_new_session=True) as process:
+    quiet = subprocess.DEVNULL
+    with subprocess.Popen(command, stdout=quiet, start_new_session=True) as process:
         _, status, used = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode not in (ExitCode.AS_PREDICTED, ExitCode.CONTRADICTED, ExitCode.INCONCLUSIVE):
+    if process.returncode not in expected:
         return None
     return Cost(time.monotonic() - began, used.ru_utime + used.ru_stime)
 
 
-def _print_cold(commands: Sequence[str], costs: Sequence[Sequence[Cost]]) -> None:
+def _print_cold(commands: Sequence[str], costs: Sequence[Sequence[Cost]], bare: Sequence[Cost]) -> None:
     print("| command | wall s | CPU s |\n|---|---|---|")
-    for command, of_command in zip(commands, costs, strict=True):
+    for command, of_command in [*zip(commands, costs, strict=True), *([("bare PySpark", bare)] if bare else [])]:
         print(f"| {command} | {_spread([c.wall_s for c in of_command])} | {_spread([c.cpu_s for c in of_command])} |")
     if len(costs) > 1:
-        pairs = list(zip(*costs, strict=True))
-        wall, cpu = [a.wall_s / b.wall_s for a, b in pairs], [a.cpu_s / b.cpu_s for a, b in pairs]
-        print(f"| ratio, round by round | {_spread(wall)} | {_spread(cpu)} |")
+        _print_ratio("ratio, round by round", costs[0], costs[1])
+    if bare:
+        _print_ratio("ratio to bare PySpark, round by round", costs[0], bare)
+
+
+def _print_ratio(title: str, ours: Sequence[Cost], others: Sequence[Cost]) -> None:
+    pairs = list(zip(ours, others, strict=True))
+    wall, cpu = [a.wall_s / b.wall_s for a, b in pairs], [a.cpu_s / b.cpu_s for a, b in pairs]
+    print(f"| {title} | {_spread(wall)} | {_spread(cpu)} |")
 
 
 def _print_warm(record: Path, rounds: int) -> None:
-    from analysis.judging.one_record import judge
-    from analysis.reconcile.session import session
+    from harness.cli.judging import open_judge
 
-    with session() as spark:
-        processes = [psutil.Process(), *psutil.Process().children(recursive=True)]
-        for number in range(rounds):
+    wall: list[float] = []
+    cpu: list[float] = []
+    with open_judge([record]) as judge:
+        for number in range(1, rounds + 1):
+            processes = [psutil.Process(), *psutil.Process().children(recursive=True)]
             began, before = time.monotonic(), _cpu_s(processes)
-            judge(record, spark)
-            wall_s, cpu_s = time.monotonic() - began, _cpu_s(processes) - before
-            mib = sum(one.memory_info().rss for one in processes) >> 20
-            print(f"in one session, {number + 1}: {wall_s:.2f} s, {cpu_s:.2f} CPU s, {mib} MiB")
+            judge(record)
+            wall.append(time.monotonic() - began)
+            cpu.append(_cpu_s([psutil.Process(), *psutil.Process().children(recursive=True)]) - before)
+            if number <= FEW or number % EVERY == 0:
+                java, python = _mib()
+                shown = f"{median(wall):.2f} s, {median(cpu):.2f} CPU s"
+                print(f"in one session, {number}: {shown}, Java {java} MiB, Python {python} MiB", flush=True)
+                wall, cpu = [], []
+
+
+def _mib() -> tuple[int, int]:
+    """Return the memory of the Java process, and that of this one."""
+    children = psutil.Process().children(recursive=True)
+    java = sum(one.memory_info().rss for one in children if one.name() == "java")
+    return java >> 20, psutil.Process().memory_info().rss >> 20
 
 
 def _cpu_s(processes: Sequence[psutil.Process]) -> float:

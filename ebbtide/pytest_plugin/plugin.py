@@ -50,6 +50,13 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[PLUGIN] = Plugin(config, read_settings(config))
 
 
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """End what the session kept."""
+    plugin = config.stash.get(PLUGIN, None)
+    if plugin is not None:
+        plugin.runner.end_session()
+
+
 def pytest_report_header(config: pytest.Config) -> str:
     """Print release and seed, so that a session can be repeated."""
     from importlib.metadata import version

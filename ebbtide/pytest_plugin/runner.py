@@ -15,9 +15,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from ebbtide.command import COMMAND
 from ebbtide.pytest_plugin.chaos import Chaos
+from ebbtide.pytest_plugin.command_failed import CommandFailed as CommandFailed
 from ebbtide.pytest_plugin.kafka_cluster import KafkaCluster
 from ebbtide.pytest_plugin.run_record import RunRecord, read_record
 from ebbtide.pytest_plugin.settings import Settings
+from ebbtide.pytest_plugin.warm_judge import WarmJudge
 from ebbtide.scratch import PYTEST, scratch_folder
 
 if TYPE_CHECKING:
@@ -31,21 +33,6 @@ _DEFAULTS: Mapping[str, Any] = {
     "consumers": [{"id": 1, "topics": ["t"]}],
 }
 """The scenario of a chaos test without a marker: one partition, an acks=all producer, a consumer."""
-
-
-class CommandFailed(Exception):
-    """The command failed; the message is the end of its output.
-
-    With `mistake` the test asked for something wrong, and the message says what is right.
-    """
-
-    def __init__(self, message: str, *, mistake: bool = False) -> None:
-        super().__init__(message)
-        self.mistake = mistake
-
-    def full_message(self) -> str:
-        """Return the message; it says so if the harness failed."""
-        return str(self) if self.mistake else f"the harness failed: {self}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,12 +87,16 @@ class Runner(Protocol):
     def close(self, lease: Lease) -> None:
         """Stop a cluster at once and undo everything; does nothing if it has stopped."""
 
+    def end_session(self) -> None:
+        """End what the runner keeps for the whole session; the next call starts it again."""
+
 
 class CommandRunner:
     """A `Runner` that starts the command line `command`."""
 
     def __init__(self, command: Sequence[str] = COMMAND) -> None:
         self._command = tuple(command)
+        self._judge = WarmJudge(self._command)
 
     def abilities(self) -> Sequence[Ability]:
         """Call `ebbtide doctor --json`."""
@@ -127,7 +118,7 @@ class CommandRunner:
     def run_scenario(
         self, scenario: str, kafka: str, settings: Settings, *, keep: bool
     ) -> tuple[RunRecord, Lease | None]:
-        """Call `ebbtide run`."""
+        """Call `ebbtide run`, and judge its record in the session's judging process."""
         import json
 
         words = ["run", scenario, "--kafka", kafka, "--seed", str(settings.seed), "--json", *_common_options(settings)]
@@ -141,11 +132,12 @@ class CommandRunner:
                 with errors_as_failed():
                     self.close(lease)
                 raise
-        done = _run_to_end([*self._command, *words])
+        self._judge.begin()
+        done = _run_to_end([*self._command, *words, "--no-judge"])
         lines = done.stdout.splitlines()
         if done.returncode > 2 or not lines:
             raise self._command_error(done)
-        return _read_judged(settings.runs / json.loads(lines[-1])["run_id"]), None
+        return self._judged(settings.runs / json.loads(lines[-1])["run_id"]), None
 
     def replay(self, record: Path, settings: Settings) -> RunRecord:
         """Call `ebbtide replay`."""
@@ -172,6 +164,7 @@ class CommandRunner:
 
         scenario = parse(scenario_text(parts, kafka, expected), file="the chaos marker", to_run=True)
         lease = Lease(name=_new_name(), tied=not keep)
+        self._judge.begin()
         with scratch_folder(PYTEST) as folder:
             file = folder / "chaos.toml"
             file.write_text(text_of(scenario))
@@ -182,7 +175,7 @@ class CommandRunner:
         return Chaos(status, tuple(scenario.topics), self._command), lease
 
     def judge_chaos(self, chaos: Chaos, lease: Lease) -> RunRecord:
-        """Call `ebbtide cluster down` and `ebbtide analyze`."""
+        """Call `ebbtide cluster down`, and judge its record in the session's judging process."""
         from ebbtide.daemon.control import end
         from ebbtide.errors import EbbtideError
 
@@ -197,16 +190,21 @@ class CommandRunner:
                 code = lease.process.wait()
             if code != 0:
                 raise CommandFailed(f"exit code {code}\n" + lease.process.log.read_text(errors="replace")[-2000:])
-        done = _run_to_end([*self._command, "analyze", str(chaos.record), "--json"])
-        if done.returncode > 2:
-            raise self._command_error(done)
-        return _read_judged(chaos.record)
+        return self._judged(chaos.record)
 
     def close(self, lease: Lease) -> None:
         """Send SIGTERM to the cluster's daemon."""
         if lease.process is not None:
             lease.process.terminate()
             lease.process.forget_log()
+
+    def end_session(self) -> None:
+        """End the judging process."""
+        self._judge.close()
+
+    def _judged(self, record: Path) -> RunRecord:
+        self._judge.judge(record.absolute())
+        return _read_judged(record)
 
     def _await_cluster(self, words: Sequence[str], lease: Lease) -> ClusterStatus:
         from ebbtide.daemon.starting import DaemonProcess

@@ -41,11 +41,12 @@ class Plugin:
         self.kept_by_workers: list[str] = []
         self.turn = ClusterTurn(config, settings.runs)
         self._abilities: Sequence[Ability] | None = None
+        self._command_runner = CommandRunner(settings.command)
 
     @property
     def runner(self) -> Runner:
         """The runner of the command, unless a test of the plugin replaced it."""
-        return self._config.stash.get(RUNNER, None) or CommandRunner(self.settings.command)
+        return self._config.stash.get(RUNNER, None) or self._command_runner
 
     @property
     def keeps_next_cluster(self) -> bool:

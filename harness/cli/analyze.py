@@ -14,9 +14,10 @@ from urllib.parse import unquote, urlsplit
 from ebbtide.errors import EbbtideError, ExitCode, UsageError
 from ebbtide.untrusted.files import path_from
 from harness.cli import completing
+from harness.cli.analyze_stdin import STDIN, judge_from_stdin
 from harness.cli.command import Args, Command
-from harness.cli.crash import write_crash_report
 from harness.cli.output import print_json
+from harness.cli.record_error import print_error
 from harness.cli.run_arguments import without_files_beside
 
 if TYPE_CHECKING:
@@ -45,7 +46,9 @@ def command() -> Command:
         metavar="RUN",
         completes=completing.complete_record,
         help="a run record, e.g. runs/<run_id>, or a folder of records, e.g. runs. Addresses of a Hadoop file system "
-        "work too, e.g. hdfs://namenode/runs; $HADOOP_CONF_DIR and $SPARK_CONF_DIR apply",
+        "work too, e.g. hdfs://namenode/runs; $HADOOP_CONF_DIR and $SPARK_CONF_DIR apply. With `-` alone, paths come "
+        "on stdin, one a line. Each record is judged as its path comes, all in one Spark session, with one line of "
+        "JSON as the answer",
     )
     command.flag("--json", help="print each verdict.json as one line instead of a table")
     command.option(
@@ -62,6 +65,12 @@ def run(args: Args) -> ExitCode:
     if args.master is not None and not _MASTER.fullmatch(args.master):
         allowed = "local[N], spark://HOST:PORT, yarn or k8s://..."
         raise UsageError("not a Spark master", where="--master", got=repr(args.master), allowed=allowed)
+    if STDIN in args.runs:
+        if len(args.runs) > 1 or args.master is not None:
+            raise UsageError(
+                "paths on stdin come alone", where="RUN", got=" ".join(args.runs), allowed=f"`{STDIN}` without --master"
+            )
+        return judge_from_stdin()
     places = [path_or_address(text) for text in args.runs]
     paths = without_files_beside([place for place in places if isinstance(place, Path)])
     found = [record for path in paths for record in records_in(path)]
@@ -204,20 +213,6 @@ def _remote_records(store: RemoteStore, addresses: Iterable[str], codes: set[Exi
         except EbbtideError as error:
             codes.add(print_error(address, error))
     return found
-
-
-def print_error(record: str, error: EbbtideError) -> ExitCode:
-    """Print why a record cannot be judged, and for a bug where its traceback is."""
-    from analysis.judging.many_records import Bug
-    from ebbtide.record.manifest import NoRecord
-
-    if isinstance(error, NoRecord):
-        error.allowed = "a run record (a folder with a manifest.json), or a folder of run records"
-    named = error.where is not None and error.where.startswith(record)
-    print(f"error: {'' if named else f'{record}: '}{error.render()}", file=sys.stderr)
-    if isinstance(error, Bug):
-        print(write_crash_report(error.error), file=sys.stderr)
-    return error.exit_code
 
 
 def _print_summary(runs: list[JudgedRun]) -> None:

@@ -100,6 +100,7 @@ def json_outputs() -> tuple[JsonOutput, ...]:
     from cluster.images.find import BuiltImage
     from ebbtide.daemon.messages import ClusterStatus
     from ebbtide.record.rows import PartitionState
+    from harness.cli.analyze_stdin import AnalyzedRecord
     from harness.cli.cluster_outputs import DownOutput, FaultOutput
     from harness.cli.compare_output import CompareOutput
     from harness.cli.image import RemovedImage
@@ -113,6 +114,7 @@ def json_outputs() -> tuple[JsonOutput, ...]:
     line: Shape = "one object a line"
     rows: tuple[tuple[str, tuple[str, ...], Shape, Any], ...] = (
         ("verdict", ("run", "analyze", "watch"), line, Verdict),
+        ("analyze-stdin", ("analyze -",), line, AnalyzedRecord),
         ("nightly", ("nightly",), line, NightOutput),
         ("report", ("report",), "one object", SiteOutput),
         ("replay", ("replay",), "one object", ReplayOutput),

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 JudgeTogether: TypeAlias = "Callable[[Sequence[Path]], dict[Path, Verdict | EbbtideError]]"
 """Returns each record with its verdict, or with the error that kept it from being judged."""
 
+COLLECTED_AFTER = 16
+"""After so many records that are judged one by one, the Java process collects its garbage."""
 _DYING_S = 2.0
 """How long a Java process with which a call failed may take to end."""
 
@@ -39,6 +41,7 @@ class JudgingSession:
         self._jvm: Jvm | None = None
         self._spark: SparkSession | None = None
         self._is_quick = True
+        self._judged = 0
 
     @classmethod
     @contextlib.contextmanager
@@ -91,6 +94,12 @@ class JudgingSession:
             with contextlib.suppress(Exception):
                 jvm.System.gc()
 
+    def note_judged(self) -> None:
+        """Count a record that was judged by itself, and collect garbage now and then."""
+        self._judged += 1
+        if self._judged % COLLECTED_AFTER == 0:
+            self.collect_garbage()
+
     def close(self) -> None:
         """End the session; the next record starts another one."""
         stack, self._stack = self._stack, contextlib.ExitStack()
@@ -110,7 +119,9 @@ def open_judge(records: Sequence[Path]) -> Iterator[Callable[[Path], Verdict]]:
     with _session() as session:
 
         def judge_one(record: Path) -> Verdict:
-            return _judge_again_if_ended(record, records, session)
+            verdict = _judge_again_if_ended(record, records, session)
+            session.note_judged()
+            return verdict
 
         yield judge_one
 
@@ -126,7 +137,7 @@ def judging_together(on_error: Callable[[str, EbbtideError], object] | None = No
     with _session() as session:
 
         def judge_all(records: Sequence[Path]) -> dict[Path, Verdict | EbbtideError]:
-            from harness.cli.analyze import print_error
+            from harness.cli.record_error import print_error
 
             ends = _judge_all(records, session) if records else {}
             for record, end in ends.items():

@@ -59,6 +59,10 @@ def command() -> Command:
     command.option("--seed", type=int, help="the seed of all random choices (default: a new one)")
     command.flag("--json", help="print each verdict.json as one line; progress goes to stderr")
     command.flag(
+        "--no-judge",
+        help="only record the runs; `ebbtide analyze` judges them. The exit code is then 2, as nothing is known yet",
+    )
+    command.flag(
         "--keep-cluster",
         help="keep the cluster running after the run, until Ctrl-C or `ebbtide cluster down`",
     )
@@ -110,6 +114,8 @@ def run(args: Args) -> ExitCode:
             got=f"releases {', '.join(releases)}",
             next=f"--keep-cluster --kafka {releases[-1]}",
         )
+    if args.keep_cluster and args.no_judge:
+        raise UsageError("a kept cluster is judged when its run is over", where="--no-judge", next="leave it out")
     if args.name is not None and not args.keep_cluster:
         raise UsageError("only a kept cluster has a name", where="--name", got=args.name, next="--keep-cluster")
     jobs = _jobs_of(args)
@@ -118,7 +124,7 @@ def run(args: Args) -> ExitCode:
     seed, drive = seed_or_new(args.seed), _drive_for(args.witness)
     if kept_as is not None:
         return _run_and_keep(runs, name=kept_as, seed=seed, as_json=args.json, drive=drive)
-    return run_and_judge(runs, seed=seed, as_json=args.json, drive=drive, jobs=jobs)
+    return run_and_judge(runs, seed=seed, as_json=args.json, drive=drive, jobs=jobs, judges=not args.no_judge)
 
 
 def _jobs_of(args: Args) -> int:

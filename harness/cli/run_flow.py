@@ -16,7 +16,6 @@ import msgspec
 from ebbtide.errors import EbbtideError, ExitCode
 
 if TYPE_CHECKING:
-    from analysis.early_session import EarlySession
     from ebbtide.record.verdict import Verdict
     from ebbtide.scenario.model import Scenario
     from harness.runner.display import Display
@@ -92,36 +91,47 @@ def run_and_judge(
     show: Callable[[Verdict], object] | None = None,
     drive: Drive | None = None,
     jobs: int = 1,
+    judges: bool = True,
 ) -> ExitCode:
     """Run release by release, judge all records, and return the worst outcome.
 
     `show` is called with each verdict, instead of printing it as JSON. With several `jobs` so many releases run at
-    once, and there is no `drive`.
+    once, and there is no `drive`. Without `judges` the records stay as they are, which is inconclusive.
     """
     from analysis.early_session import EarlySession
+    from ebbtide.record.verdict import unfinished_verdict
     from ebbtide.shown_console import PlainTextConsole
     from harness.cli.analyze import judge_all
     from harness.cli.compare import print_comparison
+    from harness.cli.output import print_json
     from harness.runner.live_view import display_for
 
     with EarlySession() as spark:
+        begin_spark = spark.begin if judges else lambda: None
         with display_for(PlainTextConsole(stderr=as_json)) as display:
             requests = runs.requests(display, seed)
             if jobs > 1 and len(requests) > 1:
-                records = _run_at_once(requests, display, jobs, spark)
+                records = _run_at_once(requests, display, jobs, begin_spark)
             else:
-                records = _run_all(requests, display, drive, spark)
-            display.note("judging")
+                records = _run_all(requests, display, drive, begin_spark)
+            display.note("judging" if judges else f"not judged; next: ebbtide analyze {shlex.join(map(str, records))}")
+        if not judges:
+            if as_json:
+                for record in records:
+                    print_json(unfinished_verdict(record.name))
+            return ExitCode.INCONCLUSIVE
         code = judge_all(records, as_json=as_json, show=show, early=spark)
         if len(records) > 1 and not as_json:
             print_comparison(records)
         return code
 
 
-def _run_all(requests: Sequence[RunRequest], display: Display, drive: Drive | None, spark: EarlySession) -> list[Path]:
+def _run_all(
+    requests: Sequence[RunRequest], display: Display, drive: Drive | None, begin_spark: Callable[[], None]
+) -> list[Path]:
     """Run release by release, and return the records.
 
-    Spark starts while the last cluster stops.
+    Spark starts when the last cluster has settled: from then on no delay of the cluster matters.
     """
     from harness.runner.run import run_scenario
     from harness.runner.session import Session
@@ -129,16 +139,18 @@ def _run_all(requests: Sequence[RunRequest], display: Display, drive: Drive | No
     records: list[Path] = []
     with report_unfinished_records("recorded, but not judged; next", lambda: records, display.note):
         for request in requests:
-            ending = spark.begin if request is requests[-1] else lambda: None
-            records.append(run_scenario(request, display, drive or Session.carry_out, ending=ending))
+            settled = begin_spark if request is requests[-1] else lambda: None
+            records.append(run_scenario(request, display, drive or Session.carry_out, settled=settled))
     return records
 
 
-def _run_at_once(requests: Sequence[RunRequest], display: Display, jobs: int, spark: EarlySession) -> list[Path]:
+def _run_at_once(
+    requests: Sequence[RunRequest], display: Display, jobs: int, begin_spark: Callable[[], None]
+) -> list[Path]:
     """Run `jobs` releases at once, each in a process of its own, and return the records in the order of `requests`.
 
     Their output goes to a file among the records. A release that fails does not end the others; its error is raised
-    when all have ended. Spark starts when the last cluster has stopped: its cores belong to the clusters.
+    when all have ended. Spark starts when a cluster has stopped and no other one follows: its core is free then.
     """
     from harness.runner.side_by_side import run_side_by_side
 
@@ -156,7 +168,9 @@ def _run_at_once(requests: Sequence[RunRequest], display: Display, jobs: int, sp
         report_unfinished_records("recorded, but not judged; next", recorded, display.note),
         contextlib.closing(run_side_by_side(enumerate(requests), at_once=jobs, log=log)) as ends,
     ):
-        for at, end in ends:
+        for number, (at, end) in enumerate(ends, 1):
+            if len(requests) - number < jobs:
+                begin_spark()
             if isinstance(end, Path):
                 records[at] = end
                 display.note(f"Kafka {requests[at].kafka}: recorded in {end}")
@@ -165,7 +179,6 @@ def _run_at_once(requests: Sequence[RunRequest], display: Display, jobs: int, sp
                 display.note(f"Kafka {requests[at].kafka}: failed: {end.what}")
         if failures:
             raise failures[0]
-    spark.begin()
     return recorded()
 
 

@@ -40,7 +40,10 @@ class End(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Ending:
-    """Ends one run. `watch` polls the cluster, and `time_phase` measures a phase."""
+    """Ends one run.
+
+    `watch` polls the cluster, `time_phase` measures a phase, and `settled` is called when the cluster has settled.
+    """
 
     def __init__(
         self,
@@ -53,6 +56,7 @@ class Ending:
         display: Display,
         watch: Callable[[], None],
         time_phase: Callable[[str], contextlib.AbstractContextManager[None]],
+        settled: Callable[[], None] = lambda: None,
     ) -> None:
         self._scenario = scenario
         self._runtime = runtime
@@ -62,12 +66,14 @@ class Ending:
         self._display = display
         self._watch = watch
         self._time_phase = time_phase
+        self._settled = settled
 
     def carry_out(self) -> End:
         """Heal, settle and read everything. Raises `HarnessError` if a client or a node failed by itself."""
         with self._time_phase("settle"):
             self._schedule.restore()
             why = self._settle()
+        self._settled()
         with self._time_phase("producers"):
             self._end_producers()
         if why is not None:

@@ -99,20 +99,20 @@ def run_scenario(
     display: Display,
     drive: Callable[[Session], None] = Session.carry_out,
     hold: Callable[[ClusterAfterRun], None] | None = None,
-    ending: Callable[[], None] = lambda: None,
+    settled: Callable[[], None] = lambda: None,
 ) -> Path:
     """Run a scenario; returns the folder of its record, which is not yet judged.
 
     - `drive` takes the session from `open` to `finish`.
     - `hold` gets the cluster when the record is complete; the cluster ends when `hold` returns.
-    - `ending` is called when the live part is over.
+    - `settled` is called when the cluster has settled after the last step, or could not: no fault is left then.
 
     Raises `HarnessError` if the harness or its host failed, and `UsageError` for a setting that Kafka refuses. The
     record keeps that failure, and can be judged as far as it goes. Raises `UsageError` before anything is made for a
     scenario that could write outside the record.
     """
     run = _Run(request, display)
-    run.carry_out(drive, hold, ending)
+    run.carry_out(drive, hold, settled)
     return run.record
 
 
@@ -134,7 +134,7 @@ class _Run:
         self,
         drive: Callable[[Session], None],
         hold: Callable[[ClusterAfterRun], None] | None,
-        ending: Callable[[], None],
+        settled: Callable[[], None],
     ) -> None:
         require_libraries(self.scenario)
         if isinstance(self.request.runtime, LocalChoice):
@@ -164,6 +164,7 @@ class _Run:
                 self.request.gates,
                 allow_unknown_properties=self.request.allow_unknown_properties,
                 tools=tools,
+                settled=settled,
             )
             self._amend(clients=self.manifest.clients | session.client_settings)
             ended = False
@@ -175,7 +176,6 @@ class _Run:
                         self.display.note(str(error))
                         session.end, hold = End(disturbed=str(error)), None
                     ended = True
-                    ending()
                 finally:
                     # A run that was cut short is evidence too, so its files are copied before the nodes are removed.
                     with contextlib.nullcontext() if ended else contextlib.suppress(EbbtideError, OSError):

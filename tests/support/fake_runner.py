@@ -199,6 +199,9 @@ class FakeRunner:
         if lease.name in self.open:
             self.open.remove(lease.name)
 
+    def end_session(self) -> None:
+        """Nothing is kept."""
+
     def _lease(self, keep: bool) -> Lease:
         lease = Lease(name=f"pytest-{os.urandom(3).hex()}", tied=not keep)
         lease.process = FakeProcess()  # type: ignore[assignment]

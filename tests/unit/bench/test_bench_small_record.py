@@ -61,6 +61,11 @@ def test_verdicts_differ_in_what_both_commands_know(tmp_path: Path, one: str, ot
 @pytest.mark.spark
 def test_a_record_is_judged_again_in_one_session(tmp_path: Path) -> None:
     one = _command(tmp_path, "one", "as-predicted")
-    done = run_bench("small_record", str(SAVED), "--rounds", "1", "--warm", "1", "--command", one)
+    done = run_bench("small_record", str(SAVED), "--rounds", "1", "--warm", "1", "--command", one, "--bare")
     assert_ended_well(done)
     assert "in one session, 1: " in done.stdout
+    assert [line.split("|")[1].strip() for line in done.stdout.splitlines()[2:5]] == [
+        one,
+        "bare PySpark",
+        "ratio to bare PySpark, round by round",
+    ]

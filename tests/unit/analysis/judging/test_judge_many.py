@@ -14,7 +14,7 @@ from ebbtide.errors import ExitCode, UsageError
 from ebbtide.record.manifest import Manifest
 from ebbtide.record.sums import write_sums
 from ebbtide.record.verdict import Counts, Verdict
-from harness.cli import analyze, crash
+from harness.cli import crash, record_error
 
 VERDICT = Verdict(run_id="r", outcome="inconclusive", why=[], counts=Counts(sends=0, acked=0, polls=0))
 
@@ -41,7 +41,7 @@ def test_a_bug_that_one_record_brings_out_stops_no_other(
     (_, good), (_, bad), (_, better) = many.judge_many(records, None)  # type: ignore[arg-type]
     assert good is better is VERDICT
     assert isinstance(bad, many.Bug)
-    assert analyze.print_error(str(records[1]), bad) == ExitCode.HARNESS_FAILED
+    assert record_error.print_error(str(records[1]), bad) == ExitCode.HARNESS_FAILED
     told = capsys.readouterr().err
     assert str(records[1]) in told
     (traceback,) = (tmp_path / "state" / "crashes").iterdir()

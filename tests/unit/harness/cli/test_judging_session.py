@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from ebbtide.record.verdict import VERDICT
@@ -110,3 +111,64 @@ print(json.dumps([judge(*records), judge(records[0]), errors]))
     assert next_ends == {"one": "inconclusive"}
     whole = json.loads((records[0] / VERDICT).read_text())
     assert whole["counts"] == json.loads((records[1] / VERDICT).read_text())["counts"]
+
+
+_COLLECTING = """
+collected = []
+JudgingSession.collect_garbage = lambda self: collected.append(self._judged)
+import harness.cli.judging as judging
+judging._judge_again_if_ended = lambda record, records, session: record
+with open_judge(records) as judge_one:
+    for _ in range(40):
+        judge_one(records[0])
+print(json.dumps(collected))
+"""
+
+
+def test_records_judged_one_by_one_have_their_garbage_collected_now_and_then(records: list[Path]) -> None:
+    assert ran(_COLLECTING, records) == [16, 32]
+
+
+def test_records_whose_paths_come_on_stdin_share_a_java_process_and_outlive_it(records: list[Path]) -> None:
+    words = [sys.executable, "-P", "-m", "ebbtide", "analyze", "-"]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(words, cwd=ROOT, stdin=pipe, stdout=pipe, stderr=pipe, text=True) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+
+        def ask(record: Path) -> Any:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            process.stdin.write(f"{record}\n")
+            process.stdin.flush()
+            return json.loads(process.stdout.readline())
+
+        def java() -> psutil.Process:
+            (found,) = (one for one in psutil.Process(process.pid).children() if one.name() == "java")
+            return found
+
+        expected = {"outcome": "inconclusive", "exit_code": 2, "failure": None}
+        assert ask(records[0]) == {"record": str(records[0]), **expected}
+        first = java()
+        assert ask(records[1]) == {"record": str(records[1]), **expected}
+        assert java() == first
+        missing = ask(records[0].parent / "none")
+        assert (missing["outcome"], missing["exit_code"]) == (None, 4)
+        assert "none" in missing["failure"]
+        first.kill()
+        assert ask(records[2]) == {"record": str(records[2]), **expected}
+        assert java() != first
+        process.stdin.close()
+        assert process.wait(300) == 4
+    verdicts = {(record / VERDICT).read_bytes() for record in records}
+    assert len(verdicts) == 1
+    one = ran("print(json.dumps(judge(records[0])))", records)
+    assert one == {"one": "inconclusive"}
+    assert {(records[0] / VERDICT).read_bytes()} == verdicts, "the verdict is that of any other judgement"
+
+
+def test_paths_on_stdin_come_alone() -> None:
+    words = [sys.executable, "-P", "-m", "ebbtide", "analyze", "-", "runs"]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 4
+    assert "paths on stdin come alone" in done.stderr

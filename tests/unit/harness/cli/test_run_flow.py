@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -37,7 +38,7 @@ class World:
             )
         )
 
-    def run(self, request: Any, display: Any, drive: object, *, ending: Callable[[], None]) -> Path:
+    def run(self, request: Any, display: Any, drive: object, *, settled: Callable[[], None]) -> Path:
         if request.kafka in self.failing:
             raise HarnessError("a node ended by itself")
         self.done.append(f"run {request.kafka} with seed {request.seed}")
@@ -80,6 +81,23 @@ def test_everything_is_checked_then_prepared_then_run_then_judged(world: World) 
         "run 4.3.1 with seed 7",
         "judge runs/3.9.1 runs/4.3.1",
     ]
+
+
+def test_records_that_are_not_to_be_judged_are_named_and_prove_nothing(
+    world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*RUN, "--no-judge"]) == ExitCode.INCONCLUSIVE
+    assert world.done[-1] == "run 4.3.1 with seed 7", "nothing is judged"
+    assert "not judged; next: ebbtide analyze runs/3.9.1 runs/4.3.1\n" in capsys.readouterr().out
+    assert main([*RUN, "--no-judge", "--json"]) == ExitCode.INCONCLUSIVE
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [(one["run_id"], one["outcome"]) for one in lines] == [("3.9.1", "inconclusive"), ("4.3.1", "inconclusive")]
+
+
+def test_a_kept_cluster_is_always_judged(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    code = main(["run", "healthy", "--kafka", "4.3.1", "--keep-cluster", "--no-judge"])
+    assert code == ExitCode.USAGE
+    assert "a kept cluster is judged when its run is over" in capsys.readouterr().err
 
 
 def test_a_random_schedule_runs_in_the_same_order(world: World) -> None:
