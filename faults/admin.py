@@ -28,8 +28,10 @@ from cluster.kafka_api.admin_requests import (
     SetFeature,
     Unregister,
 )
+from cluster.kafka_api.voter_requests import AddVoter, RemoveVoter
 from ebbtide.errors import HarnessError
 from ebbtide.kraft.image import MetadataImage
+from ebbtide.kraft.voters import VoterSet
 from ebbtide.logs.segments import TopicPartition
 from ebbtide.record.rows import PartitionState
 from ebbtide.scenario.roles import Role
@@ -45,11 +47,13 @@ from ebbtide.scenario.steps.admin import (
     SetConfigStep,
     SetFeatureStep,
     UnregisterStep,
+    VoterStep,
 )
 from ebbtide.scenario.steps.step import StepSpec
 from ebbtide.waiting import WaitExpired, wait_until
 from faults.base import Effect, proven_effect, unproven_effect
 from faults.injector import Family, Injector, Plan, View
+from faults.voters import voter_request, voters_record
 
 _ACCEPTED = "NONE"
 _UNANSWERED_WAIT_S = 2.0
@@ -82,7 +86,8 @@ class AdminFaults:
         return Family(plans=dict.fromkeys(get_args(AdminStep), self._plan))
 
     def _plan(self, step: RequestStep) -> Plan:
-        request, nodes = request_of(step, self._injector.view)
+        runtime, view = self._injector.runtime, self._injector.view
+        request, nodes = voter_request(step, runtime, view) if isinstance(step, VoterStep) else request_of(step, view)
 
         def act() -> Effect:
             if isinstance(request, DeleteTopic):
@@ -94,6 +99,7 @@ class AdminFaults:
                 expect_error=step.expect_error,
                 timeout_s=step.deadline_s,
                 running=self._running_brokers(),
+                voters=lambda: view.committed_voters,
             )
             if isinstance(request, MakeTopic) and effect.effect_ns is not None and step.expect_error is None:
                 self.deleted_topics.discard(request.topic)
@@ -118,11 +124,13 @@ def carry_out(
     expect_error: str | None,
     timeout_s: float,
     running: Collection[int] = (),
+    voters: Callable[[], VoterSet | None] = lambda: None,
 ) -> Effect:
     """Send `request` and prove it by the metadata log.
 
     `ask` sends it, and raises `HarnessError` when there is no answer. `look` reads the metadata log. `running`: the
-    brokers that must know of a new topic, before all later records are surely of that topic.
+    brokers that must know of a new topic, before all later records are surely of that topic. `voters`: the newest
+    voters that are committed.
     """
     began, asked_ns = time.monotonic(), time.time_ns()
     before = _Before(request, look())
@@ -154,8 +162,15 @@ def carry_out(
         why = no_answer if answer is None else _why_log_start_proves_nothing(request, answer)
         return proven_effect(**figures) if why is None else unproven_effect(why, **figures)
     left_s = _UNANSWERED_WAIT_S if answer is None else max(_RECORD_WAIT_MIN_S, timeout_s - (time.monotonic() - began))
+
+    def proof() -> dict[str, Any] | None:
+        image = look()
+        if isinstance(request, AddVoter | RemoveVoter):
+            return voters_record(request, voters(), before.since)
+        return before.record(image)
+
     try:
-        record = wait_until(lambda: before.record(look()), awaited="the record in the metadata log", timeout_s=left_s)
+        record = wait_until(proof, awaited="the record in the metadata log", timeout_s=left_s)
     except WaitExpired as expired:
         return unproven_effect(no_answer or f"Kafka accepted, but {expired}", **figures)
     if isinstance(request, MakeTopic) and answer is not None:
@@ -209,8 +224,8 @@ class _Before:
                 return self._new_topic(image, topic)
             case AddPartitions(topic=topic, count=count):
                 return self._new_partitions(_partitions_of(image, topic), count)
-            case DeleteRecords():
-                return None  # It leaves no record in the metadata log.
+            case DeleteRecords() | AddVoter() | RemoveVoter():
+                return None  # The first leaves no record in the metadata log, the others none of the image.
             case Unregister(broker=broker):
                 event = image.brokers.get(broker)
                 if event is None or event.event != "unregistered" or event.metadata_offset < self.since:
@@ -296,6 +311,10 @@ def describe_request(request: AdminRequest) -> str:
             return f"delete the records of {topic}-{partition} below {'the HW' if before is None else before}"
         case Unregister(broker=broker):
             return f"unregister broker {broker}"
+        case AddVoter(voter=voter, directory=directory):
+            return f"add controller {voter} with directory {directory} to the voters"
+        case RemoveVoter(voter=voter, directory=directory):
+            return f"remove controller {voter} with directory {directory} from the voters"
 
 
 def request_of(step: StepSpec, view: View) -> tuple[AdminRequest, tuple[int, ...]]:

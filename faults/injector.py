@@ -14,6 +14,7 @@ import msgspec
 
 from cluster.runtime.base import Runtime
 from ebbtide.kraft.image import MetadataImage, describe
+from ebbtide.kraft.voters import VoterSet
 from ebbtide.scenario.roles import CLIENTS, ConfigResource, Role
 from ebbtide.scenario.steps.step import StepSpec, target_of
 from ebbtide.scenario.steps.table import KINDS, NEEDS_A_SOUND_VOLUME, StepKind
@@ -30,6 +31,10 @@ class View(Protocol):
     @property
     def image(self) -> MetadataImage:
         """The newest metadata."""
+
+    @property
+    def committed_voters(self) -> VoterSet | None:
+        """The newest voters of a dynamic quorum, if a majority of them has their record."""
 
     def resolve(self, role: Role) -> tuple[int, ...]:
         """Return the nodes that a role resolves to now."""

@@ -307,6 +307,8 @@ def nodes_to_intercept(steps: Iterable[StepSpec], nodes: Mapping[int, NodeInfo])
                     who = named.get(str(role.argument), everyone)
                 case "clients":
                     who = frozenset({CLIENTS})
+                case "controller" if role.controller is not None:
+                    who = frozenset({role.controller})
                 case "controller" | "controllers":
                     who = everyone - brokers - {CLIENTS}
                 case "broker":

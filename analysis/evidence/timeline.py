@@ -1,7 +1,8 @@
 """Writes partitions, brokers and configs from the controllers' metadata logs.
 
 Which log is used: a batch counts as agreed when a majority of the controllers holds it (same
-offset, epoch and checksum), and everything before it with it, by Raft's log matching. The log that
+offset, epoch and checksum), and everything before it with it, by Raft's log matching. In a dynamic
+quorum it is a majority of the voters that rule over the batch (`ebbtide.kraft.voters`). The log that
 is agreed on furthest is used. Among several, it is the log that starts earliest, then the one with
 the newest epoch, then the longest. Where every controller's log is there and whole, what is behind
 the agreed part was never committed and is left out. Where a log is missing, nothing says what was
@@ -20,6 +21,8 @@ from analysis.evidence.table_file import new_table
 from ebbtide.kraft.follower import FollowedItem, LogGap, MetadataFollower
 from ebbtide.kraft.image import MetadataImage
 from ebbtide.kraft.records import MetadataRecord
+from ebbtide.kraft.voters import ruling_set, voter_sets_in
+from ebbtide.logs.meta_properties import directory_id_in
 from ebbtide.logs.segments import METADATA_FOLDER
 from ebbtide.record.files import RAW_DIR
 from ebbtide.record.rows import BrokerEvent, ConfigChange, PartitionState, Row
@@ -79,12 +82,18 @@ def _read_logs(folders: Mapping[int, Path], majority: int) -> list[_Log]:
         read[node] = (follower, follower.poll())
     held = {node: {batch.identity for batch in follower.batches} for node, (follower, _) in read.items()}
     starts = {node: follower.batches[0].base_offset for node, (follower, _) in read.items() if follower.batches}
+    directories = {node: directory_id_in(folder) for node, folder in folders.items()}
     logs = []
     for node, (follower, items) in read.items():
-        agreed = 0
+        agreed, sets = 0, voter_sets_in(items)
         for batch in follower.batches:
-            holders = sum(batch.identity in held[other] or batch.base_offset < starts[other] for other in starts)
-            if holders < majority:
+            holders = {
+                other: directories[other]
+                for other in starts
+                if batch.identity in held[other] or batch.base_offset < starts[other]
+            }
+            voters = ruling_set(sets, batch.next_offset)
+            if len(holders) < majority if voters is None else voters.majority_of(holders) is None:
                 break
             agreed = batch.next_offset
         report = ControllerLog(

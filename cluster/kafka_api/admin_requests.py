@@ -33,6 +33,7 @@ from kafka.protocol.api_message import ApiMessage
 
 import cluster.kafka_api.schemas
 from cluster.kafka_api.connection import EARLIEST, LATEST, BrokerConnection, OffsetAnswer, WireError
+from cluster.kafka_api.voter_requests import AddVoter, RemoveVoter, ask_voters
 from ebbtide.record.log_start import LogStartMove
 from ebbtide.waiting import WaitExpired, wait_until
 
@@ -138,7 +139,17 @@ class Unregister(msgspec.Struct, frozen=True, kw_only=True, tag="unregister"):
 
 
 AdminRequest = (
-    Reassign | Elect | SetConfig | SetFeature | DeleteTopic | MakeTopic | AddPartitions | DeleteRecords | Unregister
+    Reassign
+    | Elect
+    | SetConfig
+    | SetFeature
+    | DeleteTopic
+    | MakeTopic
+    | AddPartitions
+    | DeleteRecords
+    | Unregister
+    | AddVoter
+    | RemoveVoter
 )
 
 
@@ -183,6 +194,8 @@ def ask(connection: BrokerConnection, request: AdminRequest, timeout_s: float) -
         case Unregister():
             wish = UnregisterBrokerRequest(broker_id=request.broker)
             answers = [connection.ask(wish, UnregisterBrokerResponse, 0)]
+        case AddVoter() | RemoveVoter():
+            answers = [ask_voters(connection, request, timeout_ms)]
     wrong = next((one for one in answers if one.error_code != 0), answers[0])
     message = getattr(wrong, "error_message", None) or ""
     return AdminAnswer(broker=connection.address, error=_error_name(wrong.error_code), message=message, log_start=moved)

@@ -42,6 +42,7 @@ from cluster.runtime.truncate import cut_to_recovery_points
 from cluster.wire.tap import Taps
 from ebbtide.errors import EbbtideError, HarnessError
 from ebbtide.kraft.quorum import QuorumLogs
+from ebbtide.logs.meta_properties import cluster_id_in
 from ebbtide.logs.segments import METADATA_FOLDER, partition_folders
 from ebbtide.namespaces import call_in_namespace
 from ebbtide.properties_file import render
@@ -89,6 +90,7 @@ class HostRuntime(ABC):
         self._volumes: dict[int, Volume] = {}
         self._processes: dict[int, NodeProcess] = {}
         self._started_ns: dict[int, int] = {}
+        self._replaced: set[int] = set()
         self._quorum = QuorumLogs(
             {
                 node.id: self.data_dir(node.id) / METADATA_FOLDER
@@ -217,13 +219,14 @@ class HostRuntime(ABC):
         if self.pid(node_id) is not None:
             self.kill(node_id)
         data = self.data_dir(node_id)
-        cluster_id_before = storage.cluster_id_in(data)
+        cluster_id_before = cluster_id_in(data)
         logs = losses_of_a_whole_disk(data)
         if node_id in self._volumes:
             self._volumes[node_id].replace()
         else:
             shutil.rmtree(data)
         data.mkdir()
+        self._replaced.add(node_id)
         self._format([node_id])
         if node_id in self._volumes:
             self._volumes[node_id].sync()
@@ -232,7 +235,7 @@ class HostRuntime(ABC):
             logs=logs,
             left=tuple(name for name in map(str, partition_folders(data)) if name != METADATA_FOLDER),
             cluster_id_before=cluster_id_before,
-            cluster_id=storage.cluster_id_in(data),
+            cluster_id=cluster_id_in(data),
         )
 
     def volume(self, node_id: int) -> Volume:
@@ -346,9 +349,10 @@ class HostRuntime(ABC):
         )
 
     def _format_program(self, node: NodeInfo) -> JavaProgram:
-        cluster = storage.cluster_id(self._ledger.run_id)
+        run_id = self._ledger.run_id
         file, features = str(self._properties_file(node)), self._plan.spec.features
-        arguments = storage.format_arguments(self.releases[node.id], cluster, file, features)
+        quorum = self._plan.quorum_arguments(node, run_id, is_first_disk=node.id not in self._replaced)
+        arguments = storage.format_arguments(self.releases[node.id], storage.cluster_id(run_id), file, features, quorum)
         return JavaProgram(main=storage.TOOL, arguments=tuple(arguments), heap_mb=TOOL_HEAP_MB)
 
     def _why_not_ready(self, node_ids: Sequence[int]) -> list[str]:

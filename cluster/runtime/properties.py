@@ -13,9 +13,11 @@ from pathlib import Path
 import msgspec
 
 from cluster.runtime.base import NodeInfo
+from cluster.runtime.storage import directory_id
 from ebbtide.errors import UsageError
 from ebbtide.scenario.model import ClusterSpec
 from ebbtide.scenario.owned_properties import HARNESS_OWNED, leads_out
+from ebbtide.scenario.roles import FIRST_CONTROLLER
 
 BROKER_PORT = 9092
 CONTROLLER_PORT = 9093
@@ -23,10 +25,6 @@ PUBLISHED_PORT = 9094
 """The listener of a broker that clients on the host are led to."""
 
 _REFUSAL = re.compile(r"Invalid value .* for configuration (?P<name>[^\s:]+): (?P<why>.+)")
-
-
-FIRST_CONTROLLER = 100
-"""Controllers are 100, 101, ... and brokers 1, 2, ...: the id shows the role."""
 
 
 class ClusterPlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,11 +38,34 @@ class ClusterPlan(msgspec.Struct, frozen=True, kw_only=True):
     published: Mapping[int, str] = {}
 
     @property
-    def voters(self) -> str:
-        """controller.quorum.voters: a static quorum, which every release supports."""
-        return ",".join(
-            f"{node.id}@{node.address}:{CONTROLLER_PORT}" for node in self.nodes.values() if node.role == "controller"
-        )
+    def controllers(self) -> tuple[NodeInfo, ...]:
+        """The controllers, voters or not."""
+        return tuple(node for node in self.nodes.values() if node.role == "controller")
+
+    def quorum_property(self) -> tuple[str, str]:
+        """Return the property by which a node finds the quorum, and its value.
+
+        A static quorum, which every release supports, is all in it. A dynamic one is in the metadata log (KIP-853).
+        """
+        if self.spec.has_dynamic_quorum:
+            servers = ",".join(f"{node.address}:{CONTROLLER_PORT}" for node in self.controllers)
+            return "controller.quorum.bootstrap.servers", servers
+        voters = ",".join(f"{node.id}@{node.address}:{CONTROLLER_PORT}" for node in self.controllers)
+        return "controller.quorum.voters", voters
+
+    def quorum_arguments(self, node: NodeInfo, run_id: str, *, is_first_disk: bool) -> tuple[str, ...]:
+        """Return StorageTool's arguments that say who votes first in a dynamic quorum: the ids, addresses and disks.
+
+        A node that joins later, or with another disk, learns the voters from the quorum, and Kafka gives its disk a
+        directory id.
+        """
+        if not self.spec.has_dynamic_quorum:
+            return ()
+        first = self.controllers[: self.spec.first_voters]
+        if node not in first or not is_first_disk:
+            return ("--no-initial-controllers",)
+        voters = (f"{one.id}@{one.address}:{CONTROLLER_PORT}:{directory_id(run_id, one.id)}" for one in first)
+        return ("--initial-controllers", ",".join(voters))
 
 
 def plan_cluster(spec: ClusterSpec, address_of: Callable[[int], str]) -> ClusterPlan:
@@ -102,10 +123,11 @@ def refused_value_error(spec: ClusterSpec, node: NodeInfo, log: str) -> UsageErr
 def _common_properties(plan: ClusterPlan, node: NodeInfo, data_dir: Path) -> dict[str, str]:
     brokers = sum(1 for other in plan.nodes.values() if other.role == "broker")
     internal_replicas = min(3, brokers)
+    quorum, members = plan.quorum_property()
     return {
         "process.roles": node.role,
         "node.id": str(node.id),
-        "controller.quorum.voters": plan.voters,
+        quorum: members,
         "controller.listener.names": "CONTROLLER",
         "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
         "log.dirs": str(data_dir),

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Mapping
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 
 from ebbtide.releases.feature_levels import (
     METADATA_VERSION,
@@ -22,9 +21,18 @@ def cluster_id(run_id: str) -> str:
 
     It is the same for every node.
     """
+    return _id_of(run_id)
+
+
+def directory_id(run_id: str, node_id: int) -> str:
+    """Return the directory id of the first disk of a controller that is a voter from the start."""
+    return _id_of(f"{run_id}/{node_id}")
+
+
+def _id_of(seed: str) -> str:
     salt = 0
     while True:
-        digest = hashlib.md5(f"{run_id}/{salt}".encode(), usedforsecurity=False).digest()
+        digest = hashlib.md5(f"{seed}/{salt}".encode(), usedforsecurity=False).digest()
         text = base64.urlsafe_b64encode(digest).decode().rstrip("=")
         # StorageTool would read a leading dash as an option.
         if not text.startswith("-"):
@@ -32,14 +40,16 @@ def cluster_id(run_id: str) -> str:
         salt += 1
 
 
-def format_arguments(kafka: str, cluster: str, properties_file: str, features: Mapping[str, int]) -> list[str]:
+def format_arguments(
+    kafka: str, cluster: str, properties_file: str, features: Mapping[str, int], quorum: Sequence[str] = ()
+) -> list[str]:
     """Return StorageTool's arguments for release `kafka` and the levels `features`.
 
-    A level of 0 of a feature that the release does not have is the default anyway, and is left out. Raises
-    `UsageError` for a metadata version that the release does not know.
+    A level of 0 of a feature that the release does not have is the default anyway, and is left out. `quorum`: the
+    arguments that a dynamic quorum needs. Raises `UsageError` for a metadata version that the release does not know.
     """
     known = levels_of(kafka)
-    words = ["format", "--cluster-id", cluster, "--config", properties_file]
+    words = ["format", "--cluster-id", cluster, "--config", properties_file, *quorum]
     for name, level in sorted(features.items()):
         if level == 0 and known is not None and name not in known:
             continue
@@ -48,12 +58,3 @@ def format_arguments(kafka: str, cluster: str, properties_file: str, features: M
         else:
             words += ["--feature", f"{name}={level}"]
     return words
-
-
-def cluster_id_in(data_dir: Path) -> str | None:
-    """Return the cluster id in a log directory's meta.properties, or None."""
-    try:
-        lines = (data_dir / "meta.properties").read_text("utf-8").splitlines()
-    except OSError:
-        return None
-    return next((line.removeprefix("cluster.id=") for line in lines if line.startswith("cluster.id=")), None)

@@ -10,8 +10,11 @@ the batch to the leader. That question is proven by the order of what is seen:
 
 The leader may answer a question with a batch before it has flushed it: its one thread appends every batch that waits,
 answers, and then flushes them together. So a batch that a follower had while the leader's log had nothing behind it was
-the last of its round, and the leader flushed it before it appended what follows. In a quorum of one controller,
-nothing is said: there, no follower's question tells a look at the middle of a write from the end of one.
+the last of its round, and the leader flushed it before it appended what follows. In a quorum of one voter, nothing
+is said: there, no follower's question tells a look at the middle of a write from the end of one.
+
+In a dynamic quorum the majority is one of the voters that rule over the batch (`ebbtide.kraft.voters`), each with the
+disk that votes. Observers count for nothing.
 
 A batch that a majority has acknowledged is committed if no newer epoch is seen anywhere: then that majority took it
 from the leader of its own epoch, and every later leader has it. A batch of an older epoch may be on a majority and
@@ -23,14 +26,19 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from operator import attrgetter
+from types import MappingProxyType
 
 import msgspec
 
 from ebbtide.kraft.follower import BatchId
+from ebbtide.kraft.voters import VoterSet, ruling_set
 
 
-class CommittedBatch(msgspec.Struct, frozen=True, kw_only=True):
-    """A batch that a majority of the controllers had acknowledged at `at_ns`; with it, every batch before it."""
+class CommittedBatch(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A batch that a majority of the voters had acknowledged at `at_ns`; with it, every batch before it.
+
+    `controllers` are the voters that had.
+    """
 
     base_offset: int
     next_offset: int
@@ -38,6 +46,8 @@ class CommittedBatch(msgspec.Struct, frozen=True, kw_only=True):
     crc: int
     at_ns: int
     controllers: tuple[int, ...]
+    voters: tuple[int, ...] | None = None
+    """The voters that rule over the batch in a dynamic quorum; None: every controller votes."""
 
     @property
     def identity(self) -> tuple[int, int, int]:
@@ -48,10 +58,13 @@ class CommittedBatch(msgspec.Struct, frozen=True, kw_only=True):
 class CommitWatch:
     """Notes each newest committed batch, from the batches that each controller's log has."""
 
-    def __init__(self, controllers: int) -> None:
+    def __init__(self, controllers: int, *, is_dynamic: bool = False) -> None:
+        """Without `is_dynamic` every controller votes."""
         self.committed: list[CommittedBatch] = []
         self._controllers = controllers
-        self._majority = controllers // 2 + 1
+        self._is_dynamic = is_dynamic
+        self._directories: dict[int, str] = {}
+        """The directory id of the disk that each controller has, as far as it is known."""
         self._last: dict[int, BatchId] = {}
         """The newest batch of each log at the last look."""
         self._quiet: dict[int, BatchId] = {}
@@ -59,10 +72,23 @@ class CommitWatch:
         self._acknowledged: dict[int, BatchId] = {}
         self._epoch = -1
 
-    def observe(self, logs: Mapping[int, Sequence[BatchId]], now_ns: int) -> None:
-        """Look at the logs of all controllers, as they are now."""
+    def observe(
+        self,
+        logs: Mapping[int, Sequence[BatchId]],
+        now_ns: int,
+        voter_sets: Mapping[int, Sequence[VoterSet]] = MappingProxyType({}),
+        directories: Mapping[int, str] = MappingProxyType({}),
+    ) -> None:
+        """Look at the logs of all controllers, as they are now.
+
+        `voter_sets` are those in each log, oldest first; `directories` the directory ids of the disks that can be read.
+        """
         if self._controllers < 2:
             return
+        for controller, directory in directories.items():
+            if self._directories.get(controller, directory) != directory:
+                self._forget(controller)
+            self._directories[controller] = directory
         newest = {one: log[-1] for one, log in logs.items() if log}
         self._epoch = max([self._epoch, *(one.epoch for one in newest.values())])
         for controller, log in logs.items():
@@ -75,28 +101,48 @@ class CommitWatch:
             if batch.next_offset >= end and has_batch(logs.get(one, ()), batch)
         }
         self._last = newest
-        self._note_committed(logs, now_ns)
+        self._note_committed(logs, now_ns, voter_sets)
 
-    def _note_committed(self, logs: Mapping[int, Sequence[BatchId]], now_ns: int) -> None:
-        acknowledged = sorted(self._acknowledged.values(), key=attrgetter("base_offset"), reverse=True)
-        if len(acknowledged) < self._majority:
-            return
-        batch = acknowledged[self._majority - 1]
+    def _note_committed(
+        self, logs: Mapping[int, Sequence[BatchId]], now_ns: int, voter_sets: Mapping[int, Sequence[VoterSet]]
+    ) -> None:
+        """Note the newest batch that a majority of its voters has acknowledged, unless it is noted."""
+        newest_first = sorted(self._acknowledged.items(), key=lambda one: one[1].base_offset, reverse=True)
         last = self.committed[-1] if self.committed else None
-        if batch.epoch != self._epoch or (last is not None and batch.base_offset <= last.base_offset):
-            return
-        having = tuple(one for one in sorted(self._acknowledged) if self._has_acknowledged(one, logs[one], batch))
-        if len(having) >= self._majority:
-            self.committed.append(
-                CommittedBatch(
-                    base_offset=batch.base_offset,
-                    next_offset=batch.next_offset,
-                    epoch=batch.epoch,
-                    crc=batch.crc,
-                    at_ns=now_ns,
-                    controllers=having,
+        for controller, batch in newest_first:
+            if last is not None and batch.base_offset <= last.base_offset:
+                return
+            if batch.epoch != self._epoch:
+                continue
+            having = tuple(one for one in sorted(self._acknowledged) if self._has_acknowledged(one, logs[one], batch))
+            voters: tuple[int, ...] | None = None
+            if self._is_dynamic:
+                ruling = ruling_set(voter_sets.get(controller, ()), batch.next_offset)
+                if ruling is None or len(ruling.voters) < 2:
+                    continue
+                voters = tuple(sorted(ruling.voters))
+                having = tuple(one for one in having if self._directories.get(one) == ruling.voters.get(one, ""))
+                is_committed = ruling.is_majority(having)
+            else:
+                is_committed = len(having) > self._controllers // 2
+            if is_committed:
+                self.committed.append(
+                    CommittedBatch(
+                        base_offset=batch.base_offset,
+                        next_offset=batch.next_offset,
+                        epoch=batch.epoch,
+                        crc=batch.crc,
+                        at_ns=now_ns,
+                        controllers=having,
+                        voters=voters,
+                    )
                 )
-            )
+                return
+
+    def _forget(self, controller: int) -> None:
+        """Drop what a controller had on another disk."""
+        for kept in (self._acknowledged, self._quiet, self._last):
+            kept.pop(controller, None)
 
     def _look_at(self, controller: int, log: Sequence[BatchId]) -> None:
         for kept in (self._acknowledged, self._quiet):

@@ -13,6 +13,7 @@ from types import MappingProxyType
 from ebbtide.kraft.follower import FollowedItem, LogGap, LogTruncated, SnapshotStarted
 from ebbtide.kraft.records import MetadataRecord
 from ebbtide.kraft.state import MetadataState
+from ebbtide.kraft.voters import VoterSet
 from ebbtide.logs.segments import TopicPartition
 from ebbtide.record.rows import BrokerEvent, ConfigChange, PartitionState, Row
 
@@ -86,6 +87,11 @@ class MetadataImage:
         return self._state.controller
 
     @property
+    def voter_sets(self) -> Sequence[VoterSet]:
+        """Every set of voters that a record said so far, oldest first; none in a static quorum."""
+        return self._state.voter_sets
+
+    @property
     def skipped(self) -> Mapping[str, int]:
         """Records that were not replayed and missing offsets, counted by reason."""
         return MappingProxyType(self._state.skipped)
@@ -116,6 +122,7 @@ class MetadataImage:
                 self._state.skipped.update(self._before_snapshot.skipped)
                 self._state.controller = self._before_snapshot.controller
                 self._state.topic_ids.update(self._before_snapshot.topic_ids)
+                self._state.voter_sets += self._before_snapshot.voter_sets
                 self._transaction = None
                 return ()
             case LogGap():

@@ -17,6 +17,7 @@ import msgspec
 
 from ebbtide.kraft import messages as m
 from ebbtide.kraft.records import MetadataRecord
+from ebbtide.kraft.voters import VoterSet, voter_set_of
 from ebbtide.logs.segments import TopicPartition
 from ebbtide.record.rows import BrokerEvent, ConfigChange, PartitionState, Row
 from ebbtide.releases.feature_levels import METADATA_VERSION
@@ -36,6 +37,8 @@ class MetadataState:
         self.topic_ids: dict[str, str] = {}
         """The name of every topic by its id, also of deleted topics."""
         self.skipped: Counter[str] = Counter()
+        self.voter_sets: list[VoterSet] = []
+        """The voters of a dynamic quorum, oldest first; also those before a snapshot."""
         self._topic_names: dict[str, str] = {}
 
     def replay(self, record: MetadataRecord) -> Sequence[Row]:
@@ -190,6 +193,11 @@ class MetadataState:
         """Set kraft.version, the only feature whose level is a control record (KIP-853)."""
         return [self._set_config(record, "feature:kraft.version", "level", str(record.as_type(m.KRaftVersion).level))]
 
+    def apply_voters(self, record: MetadataRecord) -> Sequence[Row]:
+        """Set the voters of a dynamic quorum."""
+        self.voter_sets.append(voter_set_of(record))
+        return ()
+
     def apply_leader_change(self, record: MetadataRecord) -> Sequence[Row]:
         """Set the active controller."""
         self.controller = record.as_type(m.LeaderChange).leader_id
@@ -269,6 +277,7 @@ _RULES: dict[str, Callable[[MetadataState, MetadataRecord], Sequence[Row]]] = {
     "ConfigRecord": MetadataState.apply_config,
     "FeatureLevelRecord": MetadataState.apply_feature_level,
     "KRaftVersionRecord": MetadataState.apply_kraft_version,
+    "VotersRecord": MetadataState.apply_voters,
     "LeaderChangeMessage": MetadataState.apply_leader_change,
 }
 

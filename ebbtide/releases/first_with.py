@@ -22,5 +22,8 @@ CONTROLLERS_DESCRIBE_CONFIGS = Version("3.7.0")
 TRANSACTION_VERIFICATION = Version("3.6.0")
 """The first whose leaders ask the coordinator before they append a record of a transaction (KIP-890, part 1)."""
 
+DYNAMIC_QUORUM = Version("3.9.0")
+"""The first whose controllers can be added to the quorum and removed from it (KIP-853)."""
+
 CONSUMER_GROUPS = Version("4.0.0")
 """The first whose new clusters have group.version 1, and with it the group protocol `consumer` (KIP-848)."""

@@ -108,6 +108,8 @@ _TIMELINE = (
         "KAFKA-15021",
         needs=("isr-shrinks",),
     ),
+    Fact("voters-added", "controllers that a step made voters of a dynamic quorum", "KIP-853"),
+    Fact("voters-removed", "voters of a dynamic quorum that a step made observers", "KIP-853"),
     Fact("controller-failovers", "controllers that wrote a partition's state after another one had", "KIP-595"),
     Fact("brokers-fenced", "records that fence a broker", "KIP-966, Controller behaviors 2"),
     Fact(

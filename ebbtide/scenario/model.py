@@ -38,6 +38,8 @@ AllowedCause = Literal[
 WriteBack = Literal["held", "kernel"]
 """Who decides when dirty pages are written: nobody until the run ends, or the kernel by its own settings."""
 FileSystem = Literal["ext4", "xfs"]
+Quorum = Literal["static", "dynamic"]
+"""How the controllers know who votes: by a property of every node, or by records of the metadata log (KIP-853)."""
 
 NodeRole = Literal["broker", "controller"]
 NODE_ROLES: tuple[NodeRole, ...] = get_args(NodeRole)
@@ -51,7 +53,8 @@ class ClusterSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     with, e.g. `{"eligible.leader.replicas.version": 0}`. `write_back` and `file_system` are of the
     nodes' volumes; None means held and ext4. `formed_on` is an earlier release: it formats the cluster, whose
     nodes are then moved to the run's release, one after the other, before there are topics. Feature levels
-    stay those of `formed_on`, as they do in Kafka.
+    stay those of `formed_on`, as they do in Kafka. `quorum` None means static. `initial_voters`: how many controllers
+    of a dynamic quorum, the first ones, vote from the start; None means all. The others are observers.
     """
 
     controllers: int = 1
@@ -64,6 +67,18 @@ class ClusterSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     write_back: WriteBack | None = None
     file_system: FileSystem | None = None
     formed_on: str | None = None
+    quorum: Quorum | None = None
+    initial_voters: int | None = None
+
+    @property
+    def has_dynamic_quorum(self) -> bool:
+        """Whether records of the metadata log say who votes (kraft.version 1)."""
+        return self.quorum == "dynamic"
+
+    @property
+    def first_voters(self) -> int:
+        """How many controllers vote from the start."""
+        return self.controllers if self.initial_voters is None else self.initial_voters
 
     def properties_of(self, role: NodeRole) -> dict[str, str]:
         """The properties that the scenario sets for nodes of this role."""

@@ -10,6 +10,7 @@ HARNESS_OWNED = frozenset(
         "process.roles",
         "node.id",
         "controller.quorum.voters",
+        "controller.quorum.bootstrap.servers",
         "controller.listener.names",
         "listeners",
         "listener.security.protocol.map",

@@ -12,7 +12,7 @@ import msgspec
 from ebbtide.errors import UsageError
 from ebbtide.scenario.group_offsets import OFFSETS_TOPIC
 from ebbtide.scenario.parts import Parts, StepPart, TablePart
-from ebbtide.scenario.roles import ConfigResource, Role
+from ebbtide.scenario.roles import FIRST_CONTROLLER, ConfigResource, Role
 from ebbtide.scenario.steps.admin import AddPartitionsStep, CreateTopicStep, DeleteTopicStep
 from ebbtide.scenario.words import PartitionName
 from ebbtide.suggestions import bracketed_suggestion
@@ -121,6 +121,10 @@ def validate_role(parts: Parts, role: Role, where: str, names: EarlierNames, *, 
         yield from validate_partition(parts, role.partition, where, names)
     elif role.broker is not None:
         yield from limit(where, role.broker, 1, parts.brokers)
+    elif role.controller is not None:
+        if parts.cluster is not None and "controllers" not in parts.cluster.unread:
+            last = FIRST_CONTROLLER + max(1, parts.cluster.get("controllers", 1)) - 1
+            yield from limit(where, role.controller, FIRST_CONTROLLER, last, why="cluster.controllers")
     elif role.kind == "step" and role.argument not in names.known and names.complete:
         allowed = ", ".join(sorted(names.known)) or "none: no earlier step has a name"
         yield UsageError("no earlier step of that name", where=where, got=repr(role.argument), allowed=allowed)

@@ -32,13 +32,19 @@ ROLE_FORMS = (
     *(f"{kind}(TOPIC-PARTITION)" for kind in PARTITION_ROLES),
     "coordinator(GROUP)",
     "broker(ID)",
+    "controller(ID)",
     "step(NAME)",
     *PLAIN_ROLES,
 )
 
+FIRST_CONTROLLER = 100
+"""Controllers are 100, 101, ... and brokers 1, 2, ...: the id shows the role."""
+
 CLIENTS = 0
 """The node id that stands for the clients, in their network namespace, where nodes are counted."""
 
+_NODES_BY_ID = ("broker", "controller")
+"""Roles of the node whose id stands in brackets; `controller` without brackets is the active one."""
 _NO_BROKERS = ("controller", "controllers", "clients", "step")
 
 # Not isr with elr: a replica of the ISR is in no ELR (KIP-966), so the two can be cut from each other.
@@ -61,12 +67,12 @@ _FORM = re.compile(r"([a-z-]+)(?:\(([^()]+)\))?")
 class Role(ParsedText):
     """A parsed role; `argument` is the text in its brackets.
 
-    The text is a partition, group, broker id or step name. `partition` and `broker` are the parsed
-    argument; None if the role does not name a partition or broker. A coordinator's partition is that
+    The text is a partition, group, node id or step name. `partition`, `broker` and `controller` are the parsed
+    argument; None if the role does not name a partition, broker or controller. A coordinator's partition is that
     of its group in `__consumer_offsets`.
     """
 
-    __slots__ = ("argument", "broker", "kind", "partition")
+    __slots__ = ("argument", "broker", "controller", "kind", "partition")
     shown = "a role, e.g. 'leader(t-0)'"
 
     def __init__(self, text: str) -> None:
@@ -74,12 +80,14 @@ class Role(ParsedText):
         super().__init__(text)
         match = _FORM.fullmatch(text.strip())
         kind, argument = (match[1], match[2]) if match else (text, None)
-        wants_argument = (*PARTITION_ROLES, "coordinator", "broker", "step")
+        wants_argument = (*PARTITION_ROLES, "coordinator", *_NODES_BY_ID, "step")
         known = kind in PLAIN_ROLES if argument is None else kind in wants_argument
         self.kind: str = kind
         self.argument: str | None = argument
-        self.broker = whole_number(str(argument)) if kind == "broker" else None
-        if not known or (kind == "broker" and self.broker is None):
+        number = whole_number(str(argument)) if kind in _NODES_BY_ID and argument is not None else None
+        self.broker = number if kind == "broker" else None
+        self.controller = number if kind == "controller" else None
+        if not known or (kind in _NODES_BY_ID and argument is not None and number is None):
             forms = {form.split("(")[0]: form for form in ROLE_FORMS}
             near = bracketed_suggestion(kind, forms, shown=forms)
             raise UsageError("unknown role", got=repr(text), allowed=", ".join(ROLE_FORMS) + near)

@@ -24,6 +24,7 @@ from ebbtide.scenario.validate_clients import validate_clients
 from ebbtide.scenario.validate_features import validate_feature_name, validate_features
 from ebbtide.scenario.validate_order import validate_order
 from ebbtide.scenario.validate_properties import validate_properties
+from ebbtide.scenario.validate_quorum import validate_quorum, validate_voter_steps
 from ebbtide.scenario.validate_steps import validate_step
 from ebbtide.scenario.validate_triggers import validate_held
 from ebbtide.scenario.validate_upgrades import validate_upgrades
@@ -57,7 +58,7 @@ def _header(parts: Parts) -> Iterator[UsageError]:
 
 
 def _cluster(cluster: TablePart, releases: tuple[str, ...]) -> Iterator[UsageError]:
-    yield from cluster.check(_quorum)
+    yield from validate_quorum(cluster, releases)
     yield from validate_properties(cluster)
     features = cluster.elements("features", {})
     yield from _levels(features)
@@ -68,11 +69,6 @@ def _cluster(cluster: TablePart, releases: tuple[str, ...]) -> Iterator[UsageErr
     yield from limit_field("cluster", cluster, "brokers", 1, MAX_BROKERS)
     yield from limit_field("cluster", cluster, "session_timeout_s", 1, 60)
     yield from limit_field("cluster", cluster, "replica_lag_max_s", 1, 60)
-
-
-def _quorum(*, controllers: int) -> Iterator[UsageError]:
-    if controllers not in (1, 3):
-        yield UsageError("not a quorum size", where="cluster.controllers", got=str(controllers), allowed="1 or 3")
 
 
 def _levels(features: Mapping[str, int]) -> Iterator[UsageError]:
@@ -186,6 +182,7 @@ def _steps(parts: Parts) -> Iterator[UsageError]:
         names = names.with_step(step)
     one_controller = parts.cluster is not None and parts.cluster.get("controllers") == 1
     yield from validate_order(steps, one_controller=one_controller)
+    yield from validate_voter_steps(parts)
 
 
 def _predictions(parts: Parts) -> Iterator[UsageError]:

@@ -212,7 +212,7 @@ def _target_key(
         return None
     if role.kind == "step":
         return named.get(str(role.argument))
-    if role.kind in fixed:
+    if role.kind in fixed or role.controller is not None:
         return _TargetKey(role.kind, role.argument)
     return _TargetKey(role.kind, f"{role.argument} at step {index}")
 

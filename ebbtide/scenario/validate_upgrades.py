@@ -18,7 +18,7 @@ from ebbtide.releases.known_releases import parse_version
 from ebbtide.scenario.model import ClusterSpec
 from ebbtide.scenario.parts import Parts, StepPart
 from ebbtide.scenario.references import put_at
-from ebbtide.scenario.roles import Role
+from ebbtide.scenario.roles import FIRST_CONTROLLER, Role
 from ebbtide.scenario.steps.admin import SetFeatureStep
 from ebbtide.scenario.steps.process import UpgradeStep
 from ebbtide.scenario.validate_features import FEATURES, has_level
@@ -59,7 +59,7 @@ class _Nodes:
 
     def __init__(self, kafka: str, controllers: int, brokers: int, features: Mapping[str, int]) -> None:
         newest = {name: levels[-1] for name, levels in (levels_of(kafka) or {}).items()}
-        self.controllers = [f"controller-{100 + one}" for one in range(controllers)]
+        self.controllers = [f"controller-{FIRST_CONTROLLER + one}" for one in range(controllers)]
         self.brokers = [f"broker-{one}" for one in range(1, brokers + 1)]
         self.releases = {name: {kafka} for name in (*self.controllers, *self.brokers)}
         self.levels = {name: {level} for name, level in {**newest, **features}.items()}
@@ -71,6 +71,9 @@ class _Nodes:
                 return self.brokers, True
             case "controllers":
                 return self.controllers, True
+            case "controller" if role is not None and role.controller is not None:
+                name = f"controller-{role.controller}"
+                return ([name], True) if name in self.releases else ((), True)
             case "controller":
                 return self.controllers, len(self.controllers) == 1
             case "broker":

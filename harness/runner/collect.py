@@ -11,6 +11,7 @@ from cluster.runtime.base import Runtime
 from ebbtide.journal.convert import convert_journals
 from ebbtide.journal.payload import value_of
 from ebbtide.logs.checkpoint_file import HIGH_WATERMARKS, RECOVERY_POINTS
+from ebbtide.logs.meta_properties import META_PROPERTIES
 from ebbtide.logs.segments import METADATA_FOLDER, partition_folders
 from ebbtide.record.files import RAW_DIR
 
@@ -19,7 +20,7 @@ RAW_LIMIT_BYTES = 512 * 1024 * 1024
 
 _METADATA_FILES = ("*.log", "*.checkpoint", "leader-epoch-checkpoint")
 _REPLICA_FILES = ("*.log", "leader-epoch-checkpoint", "partition.metadata")
-_BROKER_FILES = (HIGH_WATERMARKS, RECOVERY_POINTS, "meta.properties")
+_BROKER_FILES = (HIGH_WATERMARKS, RECOVERY_POINTS, META_PROPERTIES)
 
 
 def collect_raw(runtime: Runtime, topics: Iterable[str], record: Path) -> tuple[str, ...]:
@@ -36,6 +37,7 @@ def collect_raw(runtime: Runtime, topics: Iterable[str], record: Path) -> tuple[
             # The live mirror may hold the tail of a deposed leader; the final log on disk replaces it.
             shutil.rmtree(target / METADATA_FOLDER, ignore_errors=True)
             _copy(data / METADATA_FOLDER, target / METADATA_FOLDER, _METADATA_FILES)
+            _copy(data, target, (META_PROPERTIES,))
             continue
         _copy(data, target, _BROKER_FILES)
         for partition, log in partition_folders(data).items():

@@ -20,6 +20,7 @@ from ebbtide.scenario.parts import Parts
 from ebbtide.scenario.steps.table import DISK_TROUBLES
 from ebbtide.scenario.validate_features import validate_features
 from ebbtide.scenario.validate_groups import validate_group_protocols
+from ebbtide.scenario.validate_quorum import validate_quorum_on
 from ebbtide.scenario.validate_upgrades import validate_upgrades
 from harness.runner.client_tools import require_libraries
 from harness.runner.gates import Gate
@@ -102,6 +103,7 @@ def check(options: LaunchOptions, scenario: Scenario, releases: Sequence[str]) -
     for release in releases:
         parse_version(release)
         validate_features(scenario.cluster.formed_on or release, scenario.cluster)
+        validate_quorum_on(release, scenario.cluster)
         _refuse_on_release(release, scenario)
     check_options(options.runtime, options.image, len({*releases, *scenario.other_releases}))
     # Before the host check: a host without volumes lacks only what these steps need.

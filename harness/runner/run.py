@@ -24,7 +24,6 @@ from cluster.host.writeback import write_back_settings
 from cluster.runtime.base import PowerLossMethod, Runtime
 from cluster.runtime.choose import Choice, LocalChoice, open_runtime
 from cluster.runtime.jvm import ensure_class_archive, installation_of
-from cluster.runtime.properties import FIRST_CONTROLLER
 from ebbtide.errors import Disturbed, EbbtideError, HarnessError
 from ebbtide.record.files import QUORUM_FILE, mark_going, write_atomically
 from ebbtide.record.manifest import (
@@ -42,6 +41,7 @@ from ebbtide.record.verdict import unfinished_verdict, write_verdict
 from ebbtide.releases.known_releases import parse_version
 from ebbtide.scenario.client_libraries import DEFAULT_LIBRARY
 from ebbtide.scenario.model import ClusterSpec, ProducerSpec, Scenario
+from ebbtide.scenario.roles import FIRST_CONTROLLER
 from ebbtide.scenario.safety import refuse_unsafe
 from ebbtide.scenario.write import SCENARIO, text_of
 from ebbtide.signals import is_interrupt

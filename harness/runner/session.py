@@ -72,6 +72,7 @@ class Session:
             {node.id: record / RAW_DIR / node.name / METADATA_FOLDER for node in controllers},
             self._brokers,
             log_end=lambda broker, at: log_end(runtime.data_dir(broker) / str(at)),
+            has_dynamic_quorum=scenario.cluster.has_dynamic_quorum,
         )
         given = properties_to_check(scenario, runtime.nodes.values())
         self._unasked = given.unasked

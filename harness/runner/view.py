@@ -13,6 +13,7 @@ from ebbtide.kraft.commits import CommittedBatch
 from ebbtide.kraft.image import MetadataImage, describe
 from ebbtide.kraft.kip_elr import kip_elr
 from ebbtide.kraft.quorum import QuorumLogs
+from ebbtide.kraft.voters import VoterSet
 from ebbtide.logs.segments import LogEnd, TopicPartition
 from ebbtide.record.rows import PartitionState
 from ebbtide.scenario.roles import CLIENTS, ConfigResource, Role
@@ -32,14 +33,15 @@ class ClusterView:
         brokers: tuple[int, ...],
         *,
         log_end: Callable[[int, TopicPartition], LogEnd] | None = None,
+        has_dynamic_quorum: bool = False,
     ) -> None:
         """`logs` has the metadata log of each controller id; `mirrors` keeps read bytes.
 
         `log_end` reads where a partition's log ends on the volume of a broker. Without it no
-        `longest-log` resolves.
+        `longest-log` resolves. `has_dynamic_quorum`: records of the logs say who votes.
         """
         self._log_end = log_end
-        self._quorum = QuorumLogs(logs, mirrors)
+        self._quorum = QuorumLogs(logs, mirrors, is_dynamic=has_dynamic_quorum)
         self._controllers = tuple(logs)
         self._brokers = brokers
         self._last_leader: dict[TopicPartition, int] = {}
@@ -54,6 +56,11 @@ class ClusterView:
     def committed(self) -> list[CommittedBatch]:
         """What a majority of the controllers was seen to have acknowledged, oldest first."""
         return self._quorum.committed
+
+    @property
+    def committed_voters(self) -> VoterSet | None:
+        """The newest voters of a dynamic quorum, if a majority of them has their record."""
+        return self._quorum.committed_voters
 
     @property
     def brokers(self) -> tuple[int, ...]:
@@ -122,6 +129,8 @@ class ClusterView:
                 return self._brokers
             case "controllers":
                 return self._controllers
+            case "controller" if role.controller is not None:
+                return (role.controller,)
             case "controller":
                 active = self.image.controller
                 return () if active is None else (active,)

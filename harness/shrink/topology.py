@@ -57,8 +57,8 @@ def without_consumers(scenario: Scenario) -> Scenario | None:
 
 
 def one_controller(scenario: Scenario) -> Scenario | None:
-    """Reduce the quorum to one controller."""
-    if scenario.cluster.controllers == 1:
+    """Reduce the quorum to one controller; steps that change a dynamic quorum need more."""
+    if scenario.cluster.controllers == 1 or scenario.cluster.has_dynamic_quorum:
         return None
     return _with_cluster(scenario, controllers=1)
 
@@ -74,6 +74,8 @@ def without_extras(scenario: Scenario) -> Scenario | None:
         write_back=scenario.cluster.write_back,
         file_system=scenario.cluster.file_system,
         formed_on=scenario.cluster.formed_on,
+        quorum=scenario.cluster.quorum,
+        initial_voters=scenario.cluster.initial_voters,
     )
     topics = {name: msgspec.structs.replace(topic, config={}) for name, topic in scenario.topics.items()}
     producers = tuple(

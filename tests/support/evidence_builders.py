@@ -95,6 +95,16 @@ def leader_change(base_offset: int, leader: int, epoch: int = 1) -> bytes:
     return batch(base_offset, [(struct.pack(">hh", 0, 2), value, ())], epoch=epoch, flags=0x20)
 
 
+def voters(base_offset: int, directories: dict[int, str], epoch: int = 1) -> bytes:
+    """Return a batch with a VotersRecord; the directory ids are those of `uuid`."""
+    listed = b"".join(
+        struct.pack(">i", node) + uuid(directory) + uvarint(1) + struct.pack(">hh", 0, 1) + b"\0\0"
+        for node, directory in directories.items()
+    )
+    value = struct.pack(">h", 0) + uvarint(len(directories) + 1) + listed + b"\0"
+    return batch(base_offset, [(struct.pack(">hh", 0, 6), value, ())], epoch=epoch, flags=0x20)
+
+
 def snapshot(*messages: bytes, timestamp_ms: int) -> bytes:
     header = struct.pack(">hq", 0, timestamp_ms) + b"\0"
     footer = struct.pack(">h", 0) + b"\0"

@@ -1,8 +1,8 @@
-"""Checks that the controllers' metadata log kept every record that a majority of the controllers had acknowledged."""
+"""Checks that the controllers' metadata log kept every record that a majority of the voters had acknowledged."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -12,6 +12,8 @@ from analysis.judge.clauses.findings import Finding, Row, finding, unknown_findi
 from ebbtide.errors import UsageError
 from ebbtide.kraft.commits import CommittedBatch, has_batch
 from ebbtide.kraft.follower import MetadataFollower
+from ebbtide.kraft.voters import VoterSet, voter_sets_in
+from ebbtide.logs.meta_properties import directory_id_in
 from ebbtide.logs.segments import METADATA_FOLDER
 from ebbtide.record.files import QUORUM_FILE, RAW_DIR
 from ebbtide.record.manifest import Manifest
@@ -27,12 +29,16 @@ _DAMAGES_DISK = LOSES_RECORDS - LOSES_POWER
 def metadata_log_keeps_what_it_committed(
     record: Path, manifest: Manifest, steps: Sequence[StepEntry] | None
 ) -> Finding:
-    """No record of the metadata log is missing in the end that a majority of the controllers had acknowledged.
+    """No record of the metadata log is missing in the end that a majority of the voters had acknowledged.
+
+    All controllers of a static quorum vote. In a dynamic quorum, the newest record of voters before a batch says who
+    voted on it, and quorum.jsonl lists only what a majority of those acknowledged.
 
     A controller must flush a record before it acknowledges it (KIP-595), so a power loss is no excuse.
     By Raft's log matching, one batch stands for all before it. The final log is the most advanced log of a controller
-    in raw/, which must have the logs of a majority: a minority may lack what was committed. If a step replaced or
-    damaged the disk of a controller that had the batch, a missing batch is unknown.
+    in raw/, which must have the logs of a majority of the voters that this log names last: a minority may lack what
+    was committed. If a step replaced or damaged the disk of a controller that had the batch, a missing batch is
+    unknown.
     """
     if not is_file(record / QUORUM_FILE):
         return unknown_finding(f"there is no {QUORUM_FILE}")
@@ -40,11 +46,12 @@ def metadata_log_keeps_what_it_committed(
     if not is_raw_whole(record):
         return unknown_finding(f"{RAW_DIR}/ is not as the run left it")
     controllers = manifest.topology.controllers
-    logs = dict(_logs(record, controllers))
-    if len(logs) <= len(controllers) // 2:
-        return unknown_finding(f"{RAW_DIR}/ has no metadata logs of a majority of the controllers")
+    logs = list(_logs(record, controllers))
     # By epoch and then by offset, as in an election.
-    controller, log = max(logs.items(), key=lambda one: (one[1].batches[-1].epoch, one[1].next_offset))
+    newest = max(logs, key=lambda one: (one[1].batches[-1].epoch, one[1].next_offset), default=None)
+    if newest is None or not _has_majority(record, [one for one, *_ in logs], controllers, newest[2]):
+        return unknown_finding(f"{RAW_DIR}/ has no metadata logs of a majority of the controllers that vote")
+    controller, log, _ = newest
     if steps is None:
         return unknown_finding("steps.jsonl is missing: a step may have replaced a controller's disk")
     damaged = {node for step in steps if step.step in _DAMAGES_DISK for node in step.nodes}
@@ -75,13 +82,24 @@ def _committed_batches(record: Path) -> list[CommittedBatch]:
         raise UsageError(f"{QUORUM_FILE} is damaged", where=str(record / QUORUM_FILE), got=str(error)) from None
 
 
-def _logs(record: Path, controllers: Sequence[int]) -> Iterator[tuple[int, MetadataFollower]]:
-    """Yield each controller that has a log in raw/, and the log."""
+def _logs(record: Path, controllers: Sequence[int]) -> Iterator[tuple[int, MetadataFollower, Sequence[VoterSet]]]:
+    """Yield each controller that has a log in raw/, the log, and the voters that its records name."""
     for controller in controllers:
-        log = MetadataFollower(record / RAW_DIR / f"controller-{controller}" / METADATA_FOLDER)
-        log.poll()
+        log = MetadataFollower(_folder(record, controller) / METADATA_FOLDER)
+        sets = voter_sets_in(log.poll())
         if log.batches:
-            yield controller, log
+            yield controller, log, sets
+
+
+def _has_majority(record: Path, logs: Collection[int], controllers: Sequence[int], sets: Sequence[VoterSet]) -> bool:
+    """Whether the logs are those of a majority of the newest voters; without such a record all controllers vote."""
+    if not sets:
+        return len(logs) > len(controllers) // 2
+    return sets[-1].majority_of({node: directory_id_in(_folder(record, node)) for node in logs}) is not None
+
+
+def _folder(record: Path, controller: int) -> Path:
+    return record / RAW_DIR / f"controller-{controller}"
 
 
 def _takes_down_a_controller(step: StepEntry, manifest: Manifest) -> bool:

@@ -19,7 +19,7 @@ from analysis.judge.coverage.workload_facts import workload_facts
 from analysis.judge.history.elections import all_elections
 from analysis.judge.history.evidence import Evidence
 from ebbtide.record.steps import StepEntry
-from ebbtide.scenario.steps.admin import AddPartitionsStep
+from ebbtide.scenario.steps.admin import AddPartitionsStep, AddVoterStep, RemoveVoterStep, VoterStep
 from ebbtide.scenario.steps.network import LimitBandwidthStep, PartitionStep
 from ebbtide.scenario.steps.table import KINDS
 
@@ -80,6 +80,8 @@ def coverage(
     facts["one-way-cuts"] = sum(_is_one_way(step) for step in took_effect)
     facts["links-limited"] = sum(step.is_a(LimitBandwidthStep) for step in took_effect)
     facts["partitions-added"] = sum(_added_partitions(step) for step in took_effect)
+    facts["voters-added"] = sum(_changed_voters(step, AddVoterStep) for step in took_effect)
+    facts["voters-removed"] = sum(_changed_voters(step, RemoveVoterStep) for step in took_effect)
     facts["requests-duplicated"] = sum(step.proof.get("answered_twice", 0) for step in took_effect)
     lost = [step.proof.get("lost_bytes") for step in took_effect]
     facts["lost-bytes"] = sum(one for one in lost if isinstance(one, int))
@@ -99,6 +101,11 @@ def _added_partitions(step: StepEntry) -> int:
     record = step.proof.get("record")
     added = record.get("added") if isinstance(record, dict) and step.is_a(AddPartitionsStep) else None
     return added if isinstance(added, int) else 0
+
+
+def _changed_voters(step: StepEntry, kind: type[VoterStep]) -> bool:
+    """Return whether a step of this kind changed the voters; one that expects a refusal does not."""
+    return step.is_a(kind) and isinstance(step.proof.get("record"), dict)
 
 
 def _is_one_way(step: StepEntry) -> bool:

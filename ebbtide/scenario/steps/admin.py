@@ -163,6 +163,36 @@ class UnregisterStep(RequestStep, frozen=True, kw_only=True, tag="unregister"):
     target: Role
 
 
+class VoterStep(RequestStep, frozen=True, kw_only=True):
+    """A change of the controllers that vote, in a dynamic quorum (KIP-853)."""
+
+    shown = MappingProxyType({"target": "one controller, e.g. 'controller(101)' or 'controller'"})
+    target: Role
+
+
+class AddVoterStep(VoterStep, frozen=True, kw_only=True, tag="add-voter"):
+    """Makes a controller a voter, with the disk that it has now."""
+
+    kind = _admin(
+        does="makes a controller a voter, with the disk that it has now (AddRaftVoter)",
+        note="needs `quorum = 'dynamic'`; Kafka answers once the controller has caught up and the new voters are "
+        "committed",
+        proof="the newest VotersRecord has the controller and its disk, and a majority of these voters has the record",
+        needs_process=True,
+    )
+
+
+class RemoveVoterStep(VoterStep, frozen=True, kw_only=True, tag="remove-voter"):
+    """Makes a voter an observer."""
+
+    kind = _admin(
+        does="makes a voter an observer (RemoveRaftVoter)",
+        note="needs `quorum = 'dynamic'`; the controller may be down, and continues if it runs. Asks for the directory "
+        "id that the metadata log has of it",
+        proof="the newest VotersRecord lacks the controller, and a majority of these voters has the record",
+    )
+
+
 AdminStep = (
     ReassignStep
     | ElectStep
@@ -173,4 +203,6 @@ AdminStep = (
     | AddPartitionsStep
     | DeleteRecordsStep
     | UnregisterStep
+    | AddVoterStep
+    | RemoveVoterStep
 )

@@ -50,6 +50,7 @@ class Inert:
         self._told: list[tuple[int, WireEvent]] = []
         self.releases = NodeReleases(self.nodes, "3.9.1")
         build.write_log(folder / "t-0", build.plain_batch(0, b"one"))
+        (folder / "meta.properties").write_text("cluster.id=C\ndirectory.id=D\n")
 
     def pid(self, node_id: int) -> int | None:
         return None if node_id == 2 else self._pid

@@ -94,6 +94,29 @@ def test_what_no_majority_holds_is_left_out_where_every_log_is_there(record: Pat
     assert "controller 100 alone has offsets from 3 on" in report.how
 
 
+@pytest.mark.parametrize(
+    ("voters", "agreed"),
+    [
+        ({100: "D100", 101: "D101", 102: "D102"}, 4),
+        ({100: "D100", 101: "D101"}, 3),  # controller 102 only observes
+        ({100: "D100", 101: "D101", 102: "other"}, 3),  # with this disk it only observes
+        ({100: "D100"}, 4),
+    ],
+)
+def test_in_a_dynamic_quorum_a_majority_is_one_of_the_disks_that_vote(
+    record: Path, voters: dict[int, str], agreed: int
+) -> None:
+    manifest(record, controllers=3)
+    start = [build.voters(0, voters), build.metadata_batch(1, build.topic("t", "T"), build.feature("x", 1))]
+    tail = build.metadata_batch(3, build.feature("x", 2))
+    for controller, batches in {100: [*start, tail], 101: start, 102: [*start, tail]}.items():
+        metadata_log(record, controller, *batches)
+        identity = f"directory.id={f'D{controller}'.ljust(22, 'A')}\n"
+        (record / "raw" / f"controller-{controller}" / "meta.properties").write_text(identity)
+    report = write_timeline(record)
+    assert report.end_offset == agreed, report.how
+
+
 def test_a_whole_log_is_used_where_a_majority_cannot_be_known(record: Path) -> None:
     manifest(record, controllers=3)
     metadata_log(record, 100, START, election_batch(2, 2), election_batch(3, 1))

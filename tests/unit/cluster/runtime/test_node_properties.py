@@ -9,7 +9,7 @@ import pytest
 
 from cluster.host.bridge import address_of
 from cluster.runtime.properties import plan_cluster, properties_of, refused_value_error
-from cluster.runtime.storage import cluster_id, format_arguments
+from cluster.runtime.storage import cluster_id, directory_id, format_arguments
 from ebbtide.errors import UsageError
 from ebbtide.releases.feature_levels import levels_of
 from ebbtide.releases.known_releases import KNOWN, KnownRelease
@@ -34,7 +34,7 @@ def test_ids_distinguish_controllers_from_brokers() -> None:
         "broker-1",
         "broker-2",
     ]
-    assert plan.voters == "100@10.99.0.100:9093,101@10.99.0.101:9093,102@10.99.0.102:9093"
+    assert plan.quorum_property()[1] == "100@10.99.0.100:9093,101@10.99.0.101:9093,102@10.99.0.102:9093"
 
 
 def test_a_published_broker_has_a_listener_that_advertises_the_address_on_the_host() -> None:
@@ -215,3 +215,25 @@ def test_a_cluster_id_is_never_taken_for_an_option() -> None:
     ids = {cluster_id(f"run-{number}") for number in range(500)}
     assert len(ids) == 500
     assert all(len(text) == 22 and not text.startswith("-") for text in ids)
+
+
+def test_a_dynamic_quorum_is_found_by_its_addresses_and_formatted_with_its_first_voters() -> None:
+    spec = ClusterSpec(controllers=3, quorum="dynamic", initial_voters=2)
+    plan = plan_cluster(spec, lambda id: f"10.99.0.{id}")
+    properties = properties_of(plan, plan.nodes[1], Path("/data"))
+    assert "controller.quorum.voters" not in properties
+    servers = "10.99.0.100:9093,10.99.0.101:9093,10.99.0.102:9093"
+    assert properties["controller.quorum.bootstrap.servers"] == servers
+    first = f"100@10.99.0.100:9093:{directory_id('r', 100)},101@10.99.0.101:9093:{directory_id('r', 101)}"
+    joins = ("--no-initial-controllers",)
+    assert plan.quorum_arguments(plan.nodes[100], "r", is_first_disk=True) == ("--initial-controllers", first)
+    assert plan.quorum_arguments(plan.nodes[100], "r", is_first_disk=False) == joins
+    assert plan.quorum_arguments(plan.nodes[102], "r", is_first_disk=True) == joins
+    assert plan.quorum_arguments(plan.nodes[1], "r", is_first_disk=True) == joins
+
+
+def test_a_static_quorum_is_formatted_as_every_release_does() -> None:
+    plan = plan_cluster(ClusterSpec(controllers=3), lambda id: f"10.99.0.{id}")
+    assert plan.quorum_arguments(plan.nodes[100], "r", is_first_disk=True) == ()
+    words = format_arguments("3.9.1", "C", "f.properties", {}, ("--initial-controllers", "x"))
+    assert words == ["format", "--cluster-id", "C", "--config", "f.properties", "--initial-controllers", "x"]

@@ -124,7 +124,7 @@ def test_a_later_step_adds_partitions_to_those_of_an_earlier_one(count: int) -> 
         ),
         ('step = "unregister"\ntarget = "controller"', "target", "only a broker"),
         ('step = "kill"\ntarget = "broker(9)"', "target", "1 to 3"),
-        ('step = "kill"\ntarget = "controller(2)"', "target", "unknown role"),
+        ('step = "kill"\ntarget = "controllers(2)"', "target", "unknown role"),
         ('step = "isolate"\ntarget = "broker(1)"\nfrom = ["broker(1)"]', "from", "cut from itself"),
         ('step = "partition"\nfrom = ["leader(t-0)"]\nto = ["leader(t-0)"]', "from", "cut from itself"),
         (

@@ -124,3 +124,45 @@ def test_a_damaged_file_of_batches_is_no_violation(tmp_path: Path) -> None:
     story = quorum(tmp_path, *[(4, 2)] * 3)
     (tmp_path / QUORUM_FILE).write_bytes(b"{}\n")
     assert by_name(story.judge())[CLAUSE] == "unknown"
+
+
+OLD, NEW = {100: "D100", 101: "D101", 102: "D102"}, {100: "D100", 101: "D101"}
+
+
+def dynamic_quorum(record: Path, ends: dict[int, int], disks: dict[int, str] = OLD) -> Story:
+    """Three voters, two of them behind offset 4; both had all batches up to `NEWEST`, then lost power."""
+    story = quorum(record)
+    lines = [
+        msgspec.json.decode(line) | {"voters": [100, 101]} for line in (record / QUORUM_FILE).read_bytes().splitlines()
+    ]
+    (record / QUORUM_FILE).write_bytes(b"".join(msgspec.json.encode(one) + b"\n" for one in lines[5:]))
+    plain = [build.metadata_batch(at, build.feature("metadata.version", 7)) for at in range(NEWEST + 1)]
+    batches = [build.voters(0, OLD), *plain[1:4], build.voters(4, NEW), *plain[5:]]
+    for controller, end in ends.items():
+        node = record / RAW_DIR / f"controller-{controller}"
+        build.write_log(node / METADATA_FOLDER, *batches[:end])
+        (node / "meta.properties").write_text(f"directory.id={disks[controller].ljust(22, 'A')}\n")
+    return story
+
+
+@pytest.mark.parametrize(
+    ("ends", "status"),
+    [
+        ({100: 10, 101: 5}, "holds"),
+        ({100: 10, 101: 5, 102: 3}, "holds"),
+        ({100: 9, 101: 9}, "violated"),
+        ({100: 9, 101: 9, 102: 10}, "holds"),  # an observer has it from a leader
+        ({100: 9}, "unknown"),
+        ({100: 9, 102: 9}, "unknown"),  # two of three controllers, and one of two voters
+        ({100: 3, 102: 3}, "violated"),  # the newest voters of these logs are three
+    ],
+)
+def test_the_final_logs_are_those_of_a_majority_of_the_last_voters(
+    tmp_path: Path, ends: dict[int, int], status: str
+) -> None:
+    assert by_name(dynamic_quorum(tmp_path, ends).judge())[CLAUSE] == status
+
+
+def test_the_log_on_a_disk_that_does_not_vote_is_no_part_of_a_majority(tmp_path: Path) -> None:
+    story = dynamic_quorum(tmp_path, {100: 9, 101: 9}, {100: "D100", 101: "new"})
+    assert by_name(story.judge())[CLAUSE] == "unknown"

@@ -1,0 +1,204 @@
+"""Validates the quorum of a cluster, and the steps that change who votes in it (KIP-853).
+
+The voters are followed through the schedule as far as the file alone says who they are. An error is a step that Kafka
+refuses whatever the roles before it stood for.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+
+from packaging.version import Version
+
+from ebbtide.errors import UsageError
+from ebbtide.releases import first_with
+from ebbtide.releases.feature_levels import METADATA_VERSION, METADATA_VERSIONS
+from ebbtide.releases.known_releases import parse_version
+from ebbtide.scenario.model import ClusterSpec, Quorum
+from ebbtide.scenario.parts import Parts, StepPart, TablePart
+from ebbtide.scenario.references import limit
+from ebbtide.scenario.roles import FIRST_CONTROLLER, Role
+from ebbtide.scenario.steps.admin import AddVoterStep, VoterStep
+from ebbtide.scenario.triggers import tag_of
+
+_STATIC_SIZES = (1, 3)
+_DYNAMIC_MAX = 3
+"""As many controllers as a small machine carries beside its brokers."""
+
+_OLDEST_METADATA_VERSION = "3.9-IV0"
+"""kraft.version 1 depends on it (`KRaftVersion.dependencies`)."""
+
+
+def validate_quorum(cluster: TablePart, releases: Sequence[str]) -> Iterator[UsageError]:
+    """Report a number of controllers or voters that no cluster has, and releases that cannot form such a quorum."""
+    yield from cluster.check(_size)
+    yield from cluster.check(_initial_voters)
+    yield from cluster.check(_releases, releases)
+
+
+def validate_quorum_on(kafka: str, cluster: ClusterSpec) -> None:
+    """Raise `UsageError` if a run on release `kafka` cannot form the cluster's quorum."""
+    former = cluster.formed_on or kafka
+    if cluster.has_dynamic_quorum and Version(former) < first_with.DYNAMIC_QUORUM:
+        raise _too_old([former])
+    level = cluster.features.get(METADATA_VERSION)
+    oldest = METADATA_VERSIONS[_OLDEST_METADATA_VERSION]
+    if cluster.has_dynamic_quorum and level is not None and level < oldest:
+        raise UsageError(
+            "a metadata.version without dynamic quorums",
+            where="cluster.features, or --feature",
+            got=f"{METADATA_VERSION} = {level} with quorum = 'dynamic'",
+            allowed=f"{METADATA_VERSION} {oldest} ({_OLDEST_METADATA_VERSION}) or more",
+            next="name another level, or leave `quorum` out of [cluster]",
+        )
+
+
+def _size(*, controllers: int, quorum: Quorum | None) -> Iterator[UsageError]:
+    where = "cluster.controllers"
+    if quorum == "dynamic":
+        yield from limit(where, controllers, 1, _DYNAMIC_MAX)
+    elif controllers not in _STATIC_SIZES:
+        yield UsageError("not a quorum size", where=where, got=str(controllers), allowed="1 or 3")
+
+
+def _initial_voters(*, controllers: int, quorum: Quorum | None, initial_voters: int | None) -> Iterator[UsageError]:
+    where = "cluster.initial_voters"
+    if initial_voters is None:
+        return
+    if quorum != "dynamic":
+        yield UsageError(
+            "all controllers of a static quorum vote",
+            where=where,
+            got=str(initial_voters),
+            allowed="no initial_voters, or quorum = 'dynamic'",
+        )
+    else:
+        yield from limit(where, initial_voters, 1, max(1, controllers), why="the number of controllers")
+
+
+def _releases(
+    releases: Sequence[str], *, quorum: Quorum | None, formed_on: str | None, features: dict[str, int]
+) -> Iterator[UsageError]:
+    formers = []
+    for kafka in releases if formed_on is None else (formed_on,):
+        with contextlib.suppress(UsageError):
+            parse_version(kafka)
+            formers.append(kafka)
+    old = [one for one in formers if quorum == "dynamic" and Version(one) < first_with.DYNAMIC_QUORUM]
+    if old:
+        yield _too_old(old)
+        return
+    for kafka in formers[:1]:
+        try:
+            validate_quorum_on(kafka, ClusterSpec(quorum=quorum, features=features))
+        except UsageError as error:
+            yield error
+
+
+def _too_old(releases: Sequence[str]) -> UsageError:
+    return UsageError(
+        "these releases have no dynamic quorum" if len(releases) > 1 else "this release has no dynamic quorum",
+        where="cluster.quorum",
+        got=f"quorum = 'dynamic' on Kafka {', '.join(releases)}",
+        allowed=f"Kafka {first_with.DYNAMIC_QUORUM} or later",
+        next="name such a release, as in --kafka 3.9.1, or leave `quorum` out of [cluster]",
+    )
+
+
+def validate_voter_steps(parts: Parts) -> Iterator[UsageError]:
+    """Report steps that add or remove voters where Kafka surely refuses."""
+    steps = [(f"steps[{at}]", step) for at, step in enumerate(parts.steps or ())]
+    if parts.cluster is None:
+        return
+    if not parts.cluster.may_be("quorum", "dynamic"):
+        for where, step in steps:
+            if step.type is not None and issubclass(step.type, VoterStep):
+                yield UsageError(
+                    "the voters of a static quorum cannot change",
+                    where=f"{where}.step",
+                    got=tag_of(step.type),
+                    allowed="quorum = 'dynamic' in [cluster]",
+                )
+        return
+    yield from parts.cluster.check(_follow, steps)
+
+
+def _follow(
+    steps: Sequence[tuple[str, StepPart]], *, controllers: int, initial_voters: int | None
+) -> Iterator[UsageError]:
+    voters = _Voters(controllers, controllers if initial_voters is None else initial_voters)
+    for where, step in steps:
+        if step.type is None and step.may_be_a(VoterStep):
+            return
+        if step.type is not None and issubclass(step.type, VoterStep):
+            yield from step.check(_change, voters, step, where)
+        role = step.get("target")
+        if isinstance(role, Role) and step.name is not None:
+            voters.named[step.name] = voters.id_of(role)
+
+
+class _Voters:
+    """The controllers that surely vote, and those that surely do not; `most`: how many can vote at most."""
+
+    def __init__(self, controllers: int, first: int) -> None:
+        ids = range(FIRST_CONTROLLER, FIRST_CONTROLLER + controllers)
+        self.sure, self.observers = set(ids[:first]), set(ids[first:])
+        self.most = first
+        self.named: dict[str, int | None] = {}
+
+    def id_of(self, role: Role) -> int | None:
+        """Return the controller that the role surely stands for."""
+        return self.named.get(str(role.argument)) if role.kind == "step" else role.controller
+
+    def add(self, node: int | None, *, surely: bool) -> None:
+        """Make a node a voter; an unknown one may be any."""
+        self.most += 1
+        self.observers -= self.observers if node is None else {node}
+        if surely and node is not None:
+            self.sure.add(node)
+
+    def remove(self, node: int | None, *, surely: bool) -> None:
+        """Make a node an observer; an unknown one may be any."""
+        self.sure -= self.sure if node is None else {node}
+        if surely:
+            self.most -= 1
+            self.observers |= set() if node is None else {node}
+
+
+def _change(
+    voters: _Voters, step: StepPart, where: str, *, target: Role, expect_error: str | None, optional: bool | None
+) -> Iterator[UsageError]:
+    if target.kind not in ("controller", "step"):
+        yield UsageError(
+            "not one controller",
+            where=f"{where}.target",
+            got=repr(target),
+            allowed="'controller(ID)', 'controller' or 'step(NAME)'",
+        )
+        return
+    if expect_error is not None:
+        return
+    node, is_active = voters.id_of(target), target.kind == "controller" and target.controller is None
+    problem = _why_refused_add if step.type is AddVoterStep else _why_refused_remove
+    if (error := problem(voters, node, is_active=is_active)) is not None:
+        what, allowed = error
+        yield UsageError(what, where=f"{where}.target", got=repr(target), allowed=allowed)
+    change = voters.add if step.type is AddVoterStep else voters.remove
+    change(node, surely=not optional)
+
+
+def _why_refused_add(voters: _Voters, node: int | None, *, is_active: bool) -> tuple[str, str] | None:
+    if is_active or node in voters.sure:
+        allowed = "a controller that an earlier `remove-voter` removes, or one beyond cluster.initial_voters"
+        return "an add-voter of a controller that is a voter already", f"{allowed}; or expect_error = 'DUPLICATE_VOTER'"
+    return None
+
+
+def _why_refused_remove(voters: _Voters, node: int | None, *, is_active: bool) -> tuple[str, str] | None:
+    if node in voters.observers:
+        allowed = "a voter, or expect_error = 'VOTER_NOT_FOUND'"
+        return "a remove-voter of a controller that is no voter", allowed
+    if voters.most <= 1 and (is_active or node in voters.sure):
+        return "a remove-voter of the last voter", "one of several voters, e.g. after an `add-voter`"
+    return None
