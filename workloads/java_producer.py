@@ -128,7 +128,7 @@ def run(config: ProducerConfig, status: StatusFile, stop: Stop) -> ClientState:
         return ClientState.STOPPED
     settings = Path(config.endpoints.status).with_suffix(".properties")
     settings.write_text(render({name: format_value(value) for name, value in java_settings(config).items()}))
-    command = ["setpriv", "--pdeathsig", "KILL", "--", *_command(config, config.java, settings, bootstrap)]
+    command = ["setpriv", "--pdeathsig", "KILL", "--", *command_of(config, config.java, settings, bootstrap)]
     with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE) as tool:
         try:
             return _follow(config, tool, sends, status, stop)
@@ -136,7 +136,8 @@ def run(config: ProducerConfig, status: StatusFile, stop: Stop) -> ClientState:
             tool.kill()
 
 
-def _command(config: ProducerConfig, java: ToolCommand, settings: Path, bootstrap: Sequence[str]) -> list[str]:
+def command_of(config: ProducerConfig, java: ToolCommand, settings: Path, bootstrap: Sequence[str]) -> list[str]:
+    """Return the tool's command; `settings` is the file with those of its producer."""
     words = [java.executable, *java.options, "-cp", os.pathsep.join(java.class_path), _MAIN]
     words += ["--bootstrap-server", ",".join(bootstrap), "--topic", config.topic, "--acks", str(config.acks)]
     words += ["--value-prefix", str(config.id), "--producer.config", str(settings)]

@@ -28,7 +28,10 @@ def command() -> Command:
         help="run records, two or more",
     )
     command.option(
-        "--out", type=Path, metavar="FILE.html", help="the page (default: compare-RUN_ID.html beside the last record)"
+        "--out",
+        type=Path,
+        metavar="FILE.html",
+        help="the page, which replaces an older one (default: compare-RUN_ID.html beside the last record)",
     )
     command.flag("--json", help="print the page's path, and what differs, as one JSON object")
     return command

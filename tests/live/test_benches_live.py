@@ -17,9 +17,17 @@ def test_the_wire_proxy_is_measured_and_a_missed_target_ends_with_one() -> None:
 
 
 @pytest.mark.beside
-def test_a_producer_with_a_journal_is_measured_beside_a_bare_one() -> None:
-    options = ("--rounds", "1", "--count", "2000", "--min-ratio", "0.01")
-    assert_ended_well(run_bench("journal_cost", *options))
+def test_the_producer_of_each_library_is_measured_beside_the_bare_library() -> None:
+    done = run_bench("journal_cost", "--rounds", "1", "--count", "2000", "--min-ratio", "0.01")
+    assert_ended_well(done)
+    assert [line for line in done.stdout.splitlines() if " " not in line] == ["kafka-python", "librdkafka", "java"]
+
+
+@pytest.mark.beside
+def test_a_library_that_the_bench_does_not_know_is_refused() -> None:
+    done = run_bench("journal_cost", "--clients", "sarama")
+    assert done.returncode == 2
+    assert "no client library is called 'sarama': there are kafka-python, librdkafka, java" in done.stderr
 
 
 @pytest.mark.slow
