@@ -175,6 +175,8 @@ def _send(
     sending, numbers = JavaSender(config, remote, sends), itertools.count()
 
     def use(incarnation: JavaIncarnation) -> None:
+        if sending.incarnation is None:
+            sending.start_pace()
         sending.incarnation = incarnation
         status.set_state(ClientState.RUNNING)
 

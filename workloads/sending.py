@@ -83,6 +83,10 @@ class PacedSender(ABC):
         The records after the refused one were not handed over.
         """
 
+    def start_pace(self) -> None:
+        """Let records be due from now on: a client that took long to start has nothing to catch up."""
+        self._due_from, self._due_number = time.monotonic(), self.number
+
     @property
     def is_exhausted(self) -> bool:
         """Whether `count` records were handed over."""
@@ -100,7 +104,7 @@ class PacedSender(ABC):
             now = time.monotonic()
             if room <= 0:
                 # Records that could not be sent in time are not caught up.
-                self._due_from, self._due_number = now, self.number
+                self.start_pace()
             scheduled = self._due_number + int((now - self._due_from) * self._config.rate_per_s)
             due = min(due, scheduled - self.number)
         return max(0, due)

@@ -32,6 +32,7 @@ import json, os, sys, time
 told = json.load(open({told!r}))
 asked = open({asked!r}, "a", buffering=1)
 offset = 0
+time.sleep(told["starts_s"])
 print("[warning][cds] the JVM itself warns of something", flush=True)
 for line in sys.stdin:
     words = line.split()
@@ -68,11 +69,13 @@ class Java:
         sends: dict[str, str] | None = None,
         dies_at: str = "",
         signal: int = 0,
+        starts_s: float = 0.0,
         **settings: object,
     ) -> ClientState:
         """Run it. `calls` has the exceptions of calls ("0 commit"), `sends` of records ("PARTITION-SEQUENCE")."""
         told = self.record / "told.json"
-        told.write_text(json.dumps({"calls": calls or {}, "sends": sends or {}, "dies_at": dies_at, "signal": signal}))
+        answers = {"calls": calls or {}, "sends": sends or {}}
+        told.write_text(json.dumps({**answers, "dies_at": dies_at, "signal": signal, "starts_s": starts_s}))
         script = self.record / "java"
         script.write_text(_PROGRAM.format(python=sys.executable, told=str(told), asked=str(self.record / "asked")))
         script.chmod(0o755)
@@ -116,6 +119,13 @@ def test_each_transaction_is_committed_and_each_record_has_its_offset(java: Java
     assert java.asked() == ["0 open", "0 init", "0 begin", "0 commit", "0 begin", "0 commit"]
     assert java.rows() == [(number, "acked", number, "committed") for number in range(4)]
     assert java.endings() == ["COMMITTED", "COMMITTED"]
+
+
+def test_the_rate_counts_from_the_start_of_the_client(java: Java) -> None:
+    java.run(starts_s=1.0, rate_per_s=10, count=4)
+    convert_journals(java.record)
+    sent = sorted(row["sent_ns"] for row in pq.read_table(java.record / "sends").to_pylist())
+    assert sent[-1] - sent[0] > 0.2e9
 
 
 def test_what_the_jvm_itself_prints_is_in_the_clients_log(java: Java, capsys: pytest.CaptureFixture[str]) -> None:
