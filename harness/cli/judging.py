@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 JudgeTogether: TypeAlias = "Callable[[Sequence[Path]], dict[Path, Verdict | EbbtideError]]"
 """Returns each record with its verdict, or with the error that kept it from being judged."""
 
-COLLECTED_AFTER = 16
-"""After so many records that are judged one by one, the Java process collects its garbage."""
 _DYING_S = 2.0
 """How long a Java process with which a call failed may take to end."""
 
@@ -41,7 +39,6 @@ class JudgingSession:
         self._jvm: Jvm | None = None
         self._spark: SparkSession | None = None
         self._is_quick = True
-        self._judged = 0
 
     @classmethod
     @contextlib.contextmanager
@@ -94,12 +91,6 @@ class JudgingSession:
             with contextlib.suppress(Exception):
                 jvm.System.gc()
 
-    def note_judged(self) -> None:
-        """Count a record that was judged by itself, and collect garbage now and then."""
-        self._judged += 1
-        if self._judged % COLLECTED_AFTER == 0:
-            self.collect_garbage()
-
     def close(self) -> None:
         """End the session; the next record starts another one."""
         stack, self._stack = self._stack, contextlib.ExitStack()
@@ -117,11 +108,15 @@ def open_judge(records: Sequence[Path]) -> Iterator[Callable[[Path], Verdict]]:
     `records` are all records that will be judged; they set the size of the session.
     """
     with _session() as session:
+        is_first = True
 
         def judge_one(record: Path) -> Verdict:
-            verdict = _judge_again_if_ended(record, records, session)
-            session.note_judged()
-            return verdict
+            nonlocal is_first
+            if not is_first:
+                # That of the record before. After only some records, the heap has grown meanwhile and stays so.
+                session.collect_garbage()
+            is_first = False
+            return _judge_again_if_ended(record, records, session)
 
         yield judge_one
 
