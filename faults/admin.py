@@ -1,6 +1,7 @@
 """Administrative steps: proven by the record that each leaves in the metadata log.
 
-Only deleted records leave none there: the leader's log start proves them.
+Two requests leave none there. The leader's log start proves deleted records, and the broker itself a replica that
+moves.
 
 Kafka's answer alone is no proof: it may come before anything was written, or be missing although everything was.
 The log is therefore read until the record is there. Where a scenario expects a refusal, the answer is the proof: a
@@ -28,6 +29,7 @@ from cluster.kafka_api.admin_requests import (
     SetFeature,
     Unregister,
 )
+from cluster.kafka_api.log_dirs import MoveReplica
 from cluster.kafka_api.voter_requests import AddVoter, RemoveVoter
 from ebbtide.errors import HarnessError
 from ebbtide.kraft.image import MetadataImage
@@ -42,6 +44,7 @@ from ebbtide.scenario.steps.admin import (
     DeleteRecordsStep,
     DeleteTopicStep,
     ElectStep,
+    MoveReplicaStep,
     ReassignStep,
     RequestStep,
     SetConfigStep,
@@ -53,6 +56,7 @@ from ebbtide.scenario.steps.step import StepSpec
 from ebbtide.waiting import WaitExpired, wait_until
 from faults.base import Effect, proven_effect, unproven_effect
 from faults.injector import Family, Injector, Plan, View
+from faults.replica_moves import plan_move
 from faults.voters import voter_request, voters_record
 
 _ACCEPTED = "NONE"
@@ -83,7 +87,10 @@ class AdminFaults:
     @property
     def family(self) -> Family:
         """How each kind is carried out."""
-        return Family(plans=dict.fromkeys(get_args(AdminStep), self._plan))
+        return Family(plans={**dict.fromkeys(get_args(AdminStep), self._plan), MoveReplicaStep: self._plan_move})
+
+    def _plan_move(self, step: MoveReplicaStep) -> Plan:
+        return plan_move(step, self._injector, self._administer)
 
     def _plan(self, step: RequestStep) -> Plan:
         runtime, view = self._injector.runtime, self._injector.view
@@ -224,8 +231,8 @@ class _Before:
                 return self._new_topic(image, topic)
             case AddPartitions(topic=topic, count=count):
                 return self._new_partitions(_partitions_of(image, topic), count)
-            case DeleteRecords() | AddVoter() | RemoveVoter():
-                return None  # The first leaves no record in the metadata log, the others none of the image.
+            case DeleteRecords() | MoveReplica() | AddVoter() | RemoveVoter():
+                return None  # The first two leave no record in the metadata log, the others none of the image.
             case Unregister(broker=broker):
                 event = image.brokers.get(broker)
                 if event is None or event.event != "unregistered" or event.metadata_offset < self.since:
@@ -315,6 +322,8 @@ def describe_request(request: AdminRequest) -> str:
             return f"add controller {voter} with directory {directory} to the voters"
         case RemoveVoter(voter=voter, directory=directory):
             return f"remove controller {voter} with directory {directory} from the voters"
+        case MoveReplica(topic=topic, partition=partition, broker=broker, path=path):
+            return f"move {topic}-{partition} on broker {broker} to {path}"
 
 
 def request_of(step: StepSpec, view: View) -> tuple[AdminRequest, tuple[int, ...]]:

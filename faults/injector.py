@@ -96,10 +96,10 @@ class Injector:
 
     def plan(self, step: StepSpec) -> Plan:
         """Resolve the step's roles. Raises `RoleUnresolved`."""
-        return self._plans.get(type(step), self._plan_on_each)(step)
+        return self._plans.get(type(step), self.plan_on_each)(step)
 
-    def inject(self, kind: StepKind, node: int) -> Effect:
-        """Act on one node, and remember what is broken."""
+    def inject(self, kind: StepKind, node: int, act: Callable[[int], Effect] | None = None) -> Effect:
+        """Act on one node, by `act` if the step says more than its kind, and remember what is broken."""
         if kind in NEEDS_A_SOUND_VOLUME and (already := self.refuse_if_troubled(node)):
             return already
         one = KINDS[kind]
@@ -108,7 +108,7 @@ class Injector:
             self.down.add(node)
         if one.takes_down:
             self.paused.discard(node)
-        return self._on_a_node[kind](node)
+        return (act or self._on_a_node[kind])(node)
 
     def inject_each(self, kind: StepKind, nodes: tuple[int, ...]) -> Effect:
         """Act on several nodes, one after the other."""
@@ -166,5 +166,6 @@ class Injector:
 
         wait_until(is_over, awaited="the period to pass", timeout_s=seconds + 5.0)
 
-    def _plan_on_each(self, step: StepSpec) -> Plan:
+    def plan_on_each(self, step: StepSpec) -> Plan:
+        """Return a plan that carries out the step's kind on each node of its target."""
         return self.plan_on_target(step, lambda nodes: self.inject_each(step.step, nodes))

@@ -10,7 +10,7 @@ import msgspec
 from cluster.kafka_api.admin_requests import AdminAnswer, AdminRequest
 from cluster.kafka_api.replica_log import ReplicaAnswers, ReplicaLogInfo
 from cluster.runtime.base import Runtime
-from ebbtide.logs.segments import TopicPartition, log_end
+from ebbtide.logs.segments import TopicPartition, log_end, replica_folder
 from ebbtide.record.rows import PartitionState
 from ebbtide.scenario.steps.recovery import Strategy
 
@@ -88,8 +88,8 @@ def shown_reply(reply: LogReply | None, error: str, volume: dict[str, int] | Non
 
 def log_on_volume(runtime: Runtime, broker: int, at: TopicPartition) -> dict[str, int] | None:
     """Return where the log ends on the broker's volume; None if the volume cannot be read."""
-    folder = runtime.data_dir(broker) / str(at)
     try:
+        folder = replica_folder(runtime.data_dirs(broker), at)
         if not folder.is_dir():
             return None
         end = log_end(folder)

@@ -9,6 +9,7 @@ left alone: a controller fsyncs it before it answers.
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
@@ -16,7 +17,7 @@ import msgspec
 from cluster.runtime.base import Runtime
 from cluster.runtime.log_losses import LogCopies, common_prefix
 from ebbtide.logs.scan import Damage, scan_file
-from ebbtide.logs.segments import METADATA_FOLDER, partition_folders, segment_files
+from ebbtide.logs.segments import METADATA_FOLDER, TopicPartition, partition_folders, segment_files
 from faults.base import Effect, unproven_effect
 from faults.power import proof_of_power_loss
 
@@ -45,13 +46,13 @@ def torn_write(runtime: Runtime, node_id: int) -> Effect:
     pid = runtime.pid(node_id)
     if pid is not None:
         runtime.kill(node_id)
-    data = runtime.data_dir(node_id)
+    data_dirs = runtime.data_dirs(node_id)
     # Beside the volume: files on the volume would be lost.
-    aside = data.parent.with_name(f"{data.parent.name}.torn")
-    before = LogCopies(data, aside)
+    aside = data_dirs[0].parent.with_name(f"{data_dirs[0].parent.name}.torn")
+    before = LogCopies(data_dirs, aside)
     try:
         loss = runtime.lose_power(node_id)
-        torn = _tear_each(aside, data)
+        torn = _tear_each(aside, before.folders)
         logs = before.compare()
     finally:
         before.release()
@@ -70,14 +71,14 @@ def _without_probe(figures: dict[str, object]) -> dict[str, object]:
     return {key: value for key, value in figures.items() if key != "probe"}
 
 
-def _tear_each(before: Path, data: Path) -> dict[str, TornPage]:
-    """Tear every log of `data` that is shorter than its copy in `before`.
+def _tear_each(before: Path, folders: Mapping[TopicPartition, Path]) -> dict[str, TornPage]:
+    """Tear every log of `folders` that is shorter than its copy in `before`.
 
     Keyed `topic-partition`.
     """
     torn = {}
     for partition, kept in partition_folders(before).items():
-        page = _tear(kept, data / kept.name) if kept.name != METADATA_FOLDER else None
+        page = _tear(kept, folders[partition]) if kept.name != METADATA_FOLDER else None
         if page is not None:
             torn[str(partition)] = page
     return torn

@@ -19,6 +19,7 @@ from pathlib import Path
 import msgspec
 
 from cluster.kafka_api.admin_requests import AdminAnswer, AdminRequest, DeleteRecords, MakeTopic, SetConfig
+from cluster.kafka_api.log_dirs import MoveReplica
 from cluster.runtime.base import StartClient
 from cluster.runtime.verifiable_tools import ToolCommand
 from ebbtide.errors import HarnessError
@@ -307,10 +308,13 @@ class Workload:
     def _brokers_for(self, request: AdminRequest) -> tuple[str, ...]:
         """Return the brokers to which a request may be sent.
 
-        Any broker accepts it. Only a broker's own configs go to that broker, and deleted records to the leader.
+        Any broker accepts it. Only a broker's own configs and replicas go to that broker, and deleted records to the
+        leader.
         """
         if isinstance(request, DeleteRecords):
             return (self._brokers[request.leader],)
+        if isinstance(request, MoveReplica):
+            return (self._brokers[request.broker],)
         kind, _, name = request.resource.partition(":") if isinstance(request, SetConfig) else ("", "", "")
         return (self._brokers[int(name)],) if kind == "broker" else self._bootstrap
 

@@ -12,8 +12,8 @@ from analysis.evidence.replicas import is_of_run
 from analysis.evidence.report import CheckpointsReport, manifest_or_none, node_folders, save
 from analysis.evidence.table_file import new_table_part
 from ebbtide.logs.checkpoint_file import HIGH_WATERMARKS, read_checkpoint
-from ebbtide.logs.segments import leo_of
-from ebbtide.record.files import RAW_DIR
+from ebbtide.logs.segments import TopicPartition, leo_of, partition_folders, replica_folder
+from ebbtide.record.files import RAW_DIR, raw_log_dirs
 from ebbtide.record.manifest import Manifest
 from ebbtide.record.topic_lives import TopicLives, topic_id_in
 
@@ -22,7 +22,8 @@ def write_checkpoints(record: Path) -> CheckpointsReport:
     """Write `watermarks/checkpoint.parquet`: one row a replica of each broker in raw/.
 
     `log_end_offset` is null where the replica's segments are not in raw/. `at_ns` is when the file
-    was written, as far as its time is within the run, else the run's end.
+    was written, as far as its time is within the run, else the run's end. Each log directory of a
+    broker has a file of its own.
     """
     manifest, lives = manifest_or_none(record), TopicLives.of_record(record)
     folders = node_folders(record, "broker")
@@ -31,23 +32,33 @@ def write_checkpoints(record: Path) -> CheckpointsReport:
     problems = []
     with new_table_part(record, "watermarks", "checkpoint") as table:
         for broker, folder in folders.items():
-            path = folder / HIGH_WATERMARKS
-            if not path.is_file():
-                missing.append(f"{RAW_DIR}/broker-{broker}/{HIGH_WATERMARKS}")
-                continue
-            try:
-                marks = read_checkpoint(path)
-            except ValueError as error:
-                problems.append(f"{RAW_DIR}/broker-{broker}/{HIGH_WATERMARKS}: {error}")
-                continue
-            at_ns = _written_ns(path, manifest)
-            for partition, high_watermark in marks.items():
-                if not is_of_run(partition, manifest):
+            log_dirs = raw_log_dirs(folder)
+            seen: set[TopicPartition] = set()
+            for log_dir in log_dirs:
+                path = log_dir / HIGH_WATERMARKS
+                name = str(path.relative_to(record))
+                if not path.is_file():
+                    missing.append(name)
                     continue
-                replica = folder / str(partition)
-                end = leo_of(replica) if replica.is_dir() else None
-                topic = lives.of_id(partition.topic, topic_id_in(replica))
-                table.add((topic, partition.partition, broker, None, high_watermark, end, "checkpoint", None, at_ns))
+                if len(log_dirs) > 1 and path.stat().st_size == 0 and not partition_folders(log_dir):
+                    continue
+                try:
+                    marks = read_checkpoint(path)
+                except ValueError as error:
+                    problems.append(f"{name}: {error}")
+                    continue
+                at_ns = _written_ns(path, manifest)
+                for partition, high_watermark in marks.items():
+                    replica = replica_folder(log_dirs, partition)
+                    # The checkpoint of a directory may name a replica that has left it since.
+                    elsewhere = replica.is_dir() and replica.parent != log_dir
+                    if elsewhere or partition in seen or not is_of_run(partition, manifest):
+                        continue
+                    seen.add(partition)
+                    end = leo_of(replica) if replica.is_dir() else None
+                    topic = lives.of_id(partition.topic, topic_id_in(replica))
+                    row = (topic, partition.partition, broker, None, high_watermark, end, "checkpoint", None, at_ns)
+                    table.add(row)
         report = CheckpointsReport(rows=table.rows, missing=tuple(missing), problems=tuple(problems))
     save(record, "checkpoints", report)
     return report

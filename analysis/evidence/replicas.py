@@ -15,7 +15,7 @@ from ebbtide.logs.batches import Batch, Record
 from ebbtide.logs.codecs import UndecodableError
 from ebbtide.logs.scan import Damage, scan_file
 from ebbtide.logs.segments import INTERNAL_PREFIX, TopicPartition, partition_folders, segment_files
-from ebbtide.record.files import RAW_DIR
+from ebbtide.record.files import RAW_DIR, raw_log_dirs
 from ebbtide.record.manifest import Manifest
 from ebbtide.record.topic_lives import TopicLives, topic_id_in
 
@@ -35,7 +35,7 @@ def write_replicas(record: Path, value_of: ValueOf) -> ReplicasReport:
     with new_table_folder(record, "replicas") as whole:
         for broker, folder in folders.items():
             with new_table_file(whole / f"broker-{broker}.parquet", "replicas") as table:
-                for partition, replica in partition_folders(folder).items():
+                for partition, replica in partition_folders(*raw_log_dirs(folder)).items():
                     if is_of_run(partition, manifest):
                         named = partition._replace(topic=lives.of_id(partition.topic, topic_id_in(replica)))
                         logs.append(_write_log(record, broker, named, replica, value_of, table))

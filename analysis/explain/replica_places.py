@@ -11,8 +11,8 @@ from analysis.explain.subject import Subject
 from analysis.explain.table_rows import TableRow, find_rows
 from analysis.judge.history.epochs import Epochs
 from ebbtide.logs.scan import Damage, scan_file
-from ebbtide.logs.segments import segment_files
-from ebbtide.record.files import RAW_DIR
+from ebbtide.logs.segments import TopicPartition, replica_folder, segment_files
+from ebbtide.record.files import RAW_DIR, raw_log_dirs
 from ebbtide.record.tables import table_files
 
 
@@ -105,7 +105,8 @@ def segment_place(record: Path, broker: int, partition: str, offset: int) -> str
 
     None: raw/ does not have it, for instance because the log was too large to be kept.
     """
-    folder = record / RAW_DIR / f"broker-{broker}" / partition
+    folders = raw_log_dirs(record / RAW_DIR / f"broker-{broker}")
+    folder = replica_folder(folders, TopicPartition.parse(partition))
     below = [path for base, path in segment_files(folder).items() if base <= offset]
     for item in scan_file(below[-1]) if below else ():
         if not isinstance(item, Damage) and item.base_offset <= offset <= item.last_offset:

@@ -33,6 +33,7 @@ from kafka.protocol.api_message import ApiMessage
 
 import cluster.kafka_api.schemas
 from cluster.kafka_api.connection import EARLIEST, LATEST, BrokerConnection, OffsetAnswer, WireError
+from cluster.kafka_api.log_dirs import MoveReplica, ReplicaMove, move_replica
 from cluster.kafka_api.voter_requests import AddVoter, RemoveVoter, ask_voters
 from ebbtide.record.log_start import LogStartMove
 from ebbtide.waiting import WaitExpired, wait_until
@@ -150,6 +151,7 @@ AdminRequest = (
     | Unregister
     | AddVoter
     | RemoveVoter
+    | MoveReplica
 )
 
 
@@ -158,7 +160,7 @@ class AdminAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
     `log_start`: how a request to delete records moved the leader's log start, where the leader said it.
     `topic_ids`: the id that each broker gives a topic that was created; brokers that did not answer are left out.
-    `topic_ids_ns`: when the last of them was asked.
+    `topic_ids_ns`: when the last of them was asked. `replica_move`: where the replica of a request to move it was seen.
     """
 
     broker: str
@@ -167,6 +169,7 @@ class AdminAnswer(msgspec.Struct, frozen=True, kw_only=True):
     log_start: LogStartMove | None = None
     topic_ids: dict[int, str] = {}
     topic_ids_ns: int | None = None
+    replica_move: ReplicaMove | None = None
 
 
 def ask(connection: BrokerConnection, request: AdminRequest, timeout_s: float) -> AdminAnswer:
@@ -196,6 +199,9 @@ def ask(connection: BrokerConnection, request: AdminRequest, timeout_s: float) -
             answers = [connection.ask(wish, UnregisterBrokerResponse, 0)]
         case AddVoter() | RemoveVoter():
             answers = [ask_voters(connection, request, timeout_ms)]
+        case MoveReplica():
+            code, move = move_replica(connection, request, timeout_s)
+            return AdminAnswer(broker=connection.address, error=_error_name(code), replica_move=move)
     wrong = next((one for one in answers if one.error_code != 0), answers[0])
     message = getattr(wrong, "error_message", None) or ""
     return AdminAnswer(broker=connection.address, error=_error_name(wrong.error_code), message=message, log_start=moved)

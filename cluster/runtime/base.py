@@ -216,29 +216,32 @@ class Runtime(Protocol):
     def lose_power(self, node_id: int) -> PowerLoss:
         """Send SIGKILL, then lose all that the node did not fsync; the node stays down."""
 
-    def replace_disk(self, node_id: int) -> DiskReplacement:
-        """Send SIGKILL, then format a new, empty disk; the node stays down.
+    def replace_disk(self, node_id: int, directory: int | None = None) -> DiskReplacement:
+        """Send SIGKILL, then format new, empty disks; the node stays down.
 
-        It is formatted for the same cluster.
+        They are formatted for the same cluster. `directory`: only the disk of this log directory.
         """
 
-    def volume(self, node_id: int) -> Volume:
-        """Return the node's volume.
+    def volume(self, node_id: int, directory: int) -> Volume:
+        """Return the volume of one of the node's log directories, which count from 1.
 
-        Raises `HarnessError` where nodes have no volumes (power loss by truncate).
+        Raises `HarnessError` where nodes have no volumes (power loss by truncate), or not this directory.
         """
 
-    def slow_down(self, node_id: int, delay_s: float, period_s: float) -> Pulses:
-        """Freeze the node's volume for `delay_s` of every `period_s`.
+    def slow_down(self, node_id: int, delay_s: float, period_s: float, directory: int) -> Pulses:
+        """Freeze the volume of one log directory for `delay_s` of every `period_s`.
 
         Raises `HarnessError` as `volume` does.
         """
 
-    def data_dir(self, node_id: int) -> Path:
-        """Return the node's log.dirs folder as this process sees it.
+    def data_dirs(self, node_id: int) -> tuple[Path, ...]:
+        """Return the node's log.dirs as this process sees them.
 
-        Partition folders lie directly in it.
+        Partition folders lie directly in them.
         """
+
+    def data_dir(self, node_id: int) -> Path:
+        """Return the first of the node's log.dirs, which also holds the metadata log."""
 
     def log_file(self, node_id: int) -> Path:
         """Return the node's own log, which restarts append to."""

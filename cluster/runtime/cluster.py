@@ -26,8 +26,8 @@ from cluster.host.volumes import Volume
 from cluster.host.writeback_watch import WriteBackWatch, settle_write_back
 from cluster.runtime import storage
 from cluster.runtime.base import DiskReplacement, NodeInfo, PowerLoss, PowerLossMethod
+from cluster.runtime.disks import NodeDisks
 from cluster.runtime.jvm import SERVER, TOOL_HEAP_MB, JavaProgram, end_error, tail_of
-from cluster.runtime.log_losses import LogCopies, losses_of_a_whole_disk
 from cluster.runtime.node_process import NodeProcess
 from cluster.runtime.properties import (
     BROKER_PORT,
@@ -38,12 +38,10 @@ from cluster.runtime.properties import (
     refused_value_error,
 )
 from cluster.runtime.releases import NodeReleases
-from cluster.runtime.truncate import cut_to_recovery_points
 from cluster.wire.tap import Taps
 from ebbtide.errors import EbbtideError, HarnessError
 from ebbtide.kraft.quorum import QuorumLogs
-from ebbtide.logs.meta_properties import cluster_id_in
-from ebbtide.logs.segments import METADATA_FOLDER, partition_folders
+from ebbtide.logs.segments import METADATA_FOLDER
 from ebbtide.namespaces import call_in_namespace
 from ebbtide.properties_file import render
 from ebbtide.record.files import LOGS_DIR
@@ -87,7 +85,7 @@ class HostRuntime(ABC):
         self._write_back_watch: WriteBackWatch | None = None
         self.warning: str | None = None
         self._client_namespace = Path()
-        self._volumes: dict[int, Volume] = {}
+        self._disks = NodeDisks(self._cluster, self.nodes, spec, ledger)
         self._processes: dict[int, NodeProcess] = {}
         self._started_ns: dict[int, int] = {}
         self._replaced: set[int] = set()
@@ -116,19 +114,18 @@ class HostRuntime(ABC):
         self._make_node_places()
         if self.power_loss_method == "fs-shutdown":
             self._write_back_watch, self.warning = settle_write_back(self._ledger, hold=self._hold_write_back)
-            self._make_volumes()
+            self._disks.make_volumes()
         self._lay_out()
         # StorageTool does not fsync. A machine that loses power was formatted long before.
-        for volume in self._volumes.values():
-            volume.sync()
+        self._disks.sync()
 
     def _lay_out(self) -> None:
-        """Make every node's data folder and properties, and format."""
+        """Make every node's log directories and properties, and format."""
         for node in self.nodes.values():
-            self.data_dir(node.id).mkdir(parents=True)
+            data_dirs = self._disks.make_data_dirs(node.id)
             properties = self._properties_file(node)
             properties.parent.mkdir(exist_ok=True)
-            properties.write_text(render(properties_of(self._plan, node, self.data_dir(node.id))), "ascii")
+            properties.write_text(render(properties_of(self._plan, node, data_dirs)), "ascii")
         self._format(tuple(self.nodes))
 
     def start(self, node_ids: Sequence[int]) -> None:
@@ -137,8 +134,7 @@ class HostRuntime(ABC):
             if self.pid(node_id) is not None:
                 raise HarnessError(f"{self.nodes[node_id].name} runs already", got=f"pid {self.pid(node_id)}")
         for node_id in node_ids:
-            if node_id in self._volumes:
-                self._volumes[node_id].write_unsynced()
+            self._disks.write_unsynced(node_id)
             self._started_ns[node_id] = self.releases.note_start(node_id)
         self._start_servers(node_ids)
 
@@ -184,77 +180,40 @@ class HostRuntime(ABC):
         """Send SIGKILL, then lose all that the node did not fsync; the node stays down."""
         if self.pid(node_id) is not None:
             self.kill(node_id)
-        before = LogCopies(self.data_dir(node_id), self._cluster / "before" / self.nodes[node_id].name)
-        try:
-            if self.power_loss_method == "fs-shutdown":
-                volume = self._volumes[node_id]
-                # The kernel has long written back what was unsynced at the start of the node.
-                if at_the_cut := self._write_back == "kernel":
-                    volume.write_unsynced(at_the_cut=True)
-                unsynced_there = volume.has_unsynced(at_the_cut=at_the_cut)
-                change = self._write_back_watch.look() if self._write_back_watch is not None else None
-                volume_down = volume.shut_down()
-                volume.unmount()
-                volume.mount()
-                unsynced_gone = not volume.has_unsynced(at_the_cut=at_the_cut)
-            else:
-                cut_to_recovery_points(self.data_dir(node_id))
-                volume_down = unsynced_there = unsynced_gone = True
-                change = None
-            logs = before.compare()
-        finally:
-            before.release()
-        return PowerLoss(
-            method=self.power_loss_method,
-            volume_down=volume_down,
-            unsynced_there=unsynced_there,
-            unsynced_gone=unsynced_gone,
-            write_back_change=change,
-            lost_bytes=sum(log.lost_bytes for log in logs.values()),
-            logs=logs,
+        watch = self._write_back_watch
+        return self._disks.lose_power(
+            node_id,
+            self.power_loss_method,
+            # The kernel has long written back what was unsynced at the start of the node.
+            at_the_cut=self._write_back == "kernel",
+            look=lambda: watch.look() if watch is not None else None,
         )
 
-    def replace_disk(self, node_id: int) -> DiskReplacement:
-        """Send SIGKILL, then format a new, empty disk; the node stays down."""
+    def replace_disk(self, node_id: int, directory: int | None = None) -> DiskReplacement:
+        """Send SIGKILL, then format new, empty disks; the node stays down."""
         if self.pid(node_id) is not None:
             self.kill(node_id)
-        data = self.data_dir(node_id)
-        cluster_id_before = cluster_id_in(data)
-        logs = losses_of_a_whole_disk(data)
-        if node_id in self._volumes:
-            self._volumes[node_id].replace()
-        else:
-            shutil.rmtree(data)
-        data.mkdir()
-        self._replaced.add(node_id)
-        self._format([node_id])
-        if node_id in self._volumes:
-            self._volumes[node_id].sync()
-        return DiskReplacement(
-            lost_bytes=sum(log.lost_bytes for log in logs.values()),
-            logs=logs,
-            left=tuple(name for name in map(str, partition_folders(data)) if name != METADATA_FOLDER),
-            cluster_id_before=cluster_id_before,
-            cluster_id=cluster_id_in(data),
-        )
+        if directory in (None, 1):
+            self._replaced.add(node_id)
+        return self._disks.replace(node_id, directory, lambda: self._format([node_id]))
 
-    def volume(self, node_id: int) -> Volume:
-        """Return the node's volume; raises `HarnessError` where nodes have none."""
-        if node_id not in self._volumes:
-            raise HarnessError(
-                f"{self.nodes[node_id].name} has no volume of its own", next="run without --power-loss truncate"
-            )
-        return self._volumes[node_id]
+    def volume(self, node_id: int, directory: int) -> Volume:
+        """Return the volume of a log directory; raises `HarnessError` where nodes have none."""
+        return self._disks.volume(node_id, directory)
 
-    def slow_down(self, node_id: int, delay_s: float, period_s: float) -> Pulses:
-        """Freeze the node's volume for `delay_s` of every `period_s`."""
-        slowness = Slowness.of(self.volume(node_id))
+    def slow_down(self, node_id: int, delay_s: float, period_s: float, directory: int) -> Pulses:
+        """Freeze the volume of one log directory for `delay_s` of every `period_s`."""
+        slowness = Slowness.of(self.volume(node_id, directory))
         self._ledger.record(slowness)
         return Pulses(slowness, delay_s, period_s)
 
+    def data_dirs(self, node_id: int) -> tuple[Path, ...]:
+        """Return the node's log.dirs, in order."""
+        return self._disks.data_dirs(node_id)
+
     def data_dir(self, node_id: int) -> Path:
-        """Return the log.dirs folder, below the mount point (Kafka refuses `lost+found`)."""
-        return self._volume_folder(self.nodes[node_id]) / "kafka"
+        """Return the first of the log.dirs, which also holds the metadata log."""
+        return self._disks.data_dirs(node_id)[0]
 
     def log_file(self, node_id: int) -> Path:
         """Return the node's own log; `close` compresses it to `<name>.log.gz`."""
@@ -309,9 +268,6 @@ class HostRuntime(ABC):
     def _cluster(self) -> Path:
         return self._folder / "cluster"
 
-    def _volume_folder(self, node: NodeInfo) -> Path:
-        return self._cluster / "data" / node.name
-
     def _properties_file(self, node: NodeInfo) -> Path:
         return self._cluster / "properties" / f"{node.name}.properties"
 
@@ -319,17 +275,6 @@ class HostRuntime(ABC):
         if self.pid(node_id) is None:
             raise HarnessError(f"{self.nodes[node_id].name} is down", next="start it first")
         return self._processes[node_id]
-
-    def _make_volumes(self) -> None:
-        for node in self.nodes.values():
-            volume = Volume.at(
-                self._cluster / "volumes" / f"{node.name}.img",
-                self._volume_folder(node),
-                self._plan.spec.file_system or "ext4",
-            )
-            volume.create()
-            self._volumes[node.id] = volume = volume.with_identity()
-            self._ledger.make(volume, volume.mount)
 
     def _format(self, node_ids: Sequence[int]) -> None:
         ended = {node_id: tool.wait(FORMAT_TIMEOUT_S) for node_id, tool in self._start_formatting(node_ids).items()}
@@ -353,6 +298,8 @@ class HostRuntime(ABC):
         file, features = str(self._properties_file(node)), self._plan.spec.features
         quorum = self._plan.quorum_arguments(node, run_id, is_first_disk=node.id not in self._replaced)
         arguments = storage.format_arguments(self.releases[node.id], storage.cluster_id(run_id), file, features, quorum)
+        # A disk is replaced beside others that stay.
+        arguments += ["--ignore-formatted"] if len(self.data_dirs(node.id)) > 1 else []
         return JavaProgram(main=storage.TOOL, arguments=tuple(arguments), heap_mb=TOOL_HEAP_MB)
 
     def _why_not_ready(self, node_ids: Sequence[int]) -> list[str]:

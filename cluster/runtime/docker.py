@@ -109,7 +109,7 @@ class DockerRuntime(HostRuntime):
                         self.releases[node_id],
                         {"format": self._format_program(node), "run": self._server_program(node)},
                         log=self.log_file(node_id),
-                        folders=[self._volume_folder(node), self._properties_file(node), logs],
+                        folders=[*self._disks.folders(node_id), self._properties_file(node), logs],
                     )
                 )
             for one in made:
@@ -120,7 +120,8 @@ class DockerRuntime(HostRuntime):
             starting = {node_id: several.submit(self._containers[node_id].start) for node_id in node_ids}
         started = {node_id: self._containers[node_id].adopt(start.result()) for node_id, start in starting.items()}
         for node_id, process in started.items():
-            self._containers[node_id].check_sees(self.data_dir(node_id), process.pid)
+            for data_dir in self.data_dirs(node_id):
+                self._containers[node_id].check_sees(data_dir, process.pid)
             if task == "run":
                 self.network.attach(node_id, _namespace_of(process))
         if task == "run":

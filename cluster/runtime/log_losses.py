@@ -8,6 +8,7 @@ byte by byte. A log's loss is everything from its first byte that differs.
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 from cluster.runtime.base import LogLoss
@@ -17,12 +18,13 @@ _BLOCK = 1 << 20
 
 
 class LogCopies:
-    """Copies of the segments of `data_dir`, kept in `aside` until `release`."""
+    """Copies of the segments of `data_dirs`, kept in `aside` until `release`."""
 
-    def __init__(self, data_dir: Path, aside: Path) -> None:
-        self._data_dir = data_dir
+    def __init__(self, data_dirs: Sequence[Path], aside: Path) -> None:
         self._aside = aside
-        for partition, folder in partition_folders(data_dir).items():
+        self.folders = partition_folders(*data_dirs)
+        """The folder of each log that was copied."""
+        for partition, folder in self.folders.items():
             kept = aside / str(partition)
             kept.mkdir(parents=True)
             for segment in segment_files(folder).values():
@@ -32,7 +34,7 @@ class LogCopies:
     def compare(self) -> dict[str, LogLoss]:
         """Compare each log's copy with the log now; returns losses by `topic-partition`."""
         return {
-            str(partition): _compare(before, self._data_dir / str(partition))
+            str(partition): _compare(before, self.folders[partition])
             for partition, before in partition_folders(self._aside).items()
         }
 
@@ -41,13 +43,13 @@ class LogCopies:
         shutil.rmtree(self._aside, ignore_errors=True)
 
 
-def losses_of_a_whole_disk(data_dir: Path) -> dict[str, LogLoss]:
-    """Return the loss of each log on a disk that will be replaced: all of it.
+def losses_of_whole_disks(data_dirs: Sequence[Path]) -> dict[str, LogLoss]:
+    """Return the loss of each log on disks that will be replaced: all of it.
 
     Keyed `topic-partition`.
     """
     losses = {}
-    for partition, folder in partition_folders(data_dir).items():
+    for partition, folder in partition_folders(*data_dirs).items():
         size_bytes = sum(segment.stat().st_size for segment in segment_files(folder).values())
         losses[str(partition)] = LogLoss(
             bytes_before=size_bytes, bytes_after=0, lost_bytes=size_bytes, leo_before=leo_of(folder), leo_after=0

@@ -7,7 +7,7 @@ everything else that decides what survives a power loss stays as Kafka ships it,
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -82,7 +82,7 @@ def plan_cluster(spec: ClusterSpec, address_of: Callable[[int], str]) -> Cluster
     return ClusterPlan(spec=spec, nodes={node.id: node for node in nodes})
 
 
-def properties_of(plan: ClusterPlan, node: NodeInfo, data_dir: Path) -> dict[str, str]:
+def properties_of(plan: ClusterPlan, node: NodeInfo, data_dirs: Sequence[Path]) -> dict[str, str]:
     """Return all properties of `node`.
 
     Raises `UsageError` when the scenario sets a property that belongs to the harness.
@@ -97,7 +97,7 @@ def properties_of(plan: ClusterPlan, node: NodeInfo, data_dir: Path) -> dict[str
             got=", ".join(owned),
             next="leave the property out: the harness needs it for the node's network and volume",
         )
-    generated = _common_properties(plan, node, data_dir) | (
+    generated = _common_properties(plan, node, data_dirs) | (
         _broker_properties(plan, node) if broker else _controller_properties(plan, node)
     )
     return generated | wished
@@ -120,7 +120,7 @@ def refused_value_error(spec: ClusterSpec, node: NodeInfo, log: str) -> UsageErr
     return None
 
 
-def _common_properties(plan: ClusterPlan, node: NodeInfo, data_dir: Path) -> dict[str, str]:
+def _common_properties(plan: ClusterPlan, node: NodeInfo, data_dirs: Sequence[Path]) -> dict[str, str]:
     brokers = sum(1 for other in plan.nodes.values() if other.role == "broker")
     internal_replicas = min(3, brokers)
     quorum, members = plan.quorum_property()
@@ -130,7 +130,8 @@ def _common_properties(plan: ClusterPlan, node: NodeInfo, data_dir: Path) -> dic
         quorum: members,
         "controller.listener.names": "CONTROLLER",
         "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
-        "log.dirs": str(data_dir),
+        # The metadata log is in the first one.
+        "log.dirs": ",".join(map(str, data_dirs)),
         # A handful of partitions and clients; each idle thread costs start-up time on a small machine.
         "num.network.threads": "2",
         "num.io.threads": "4",

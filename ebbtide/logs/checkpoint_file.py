@@ -5,9 +5,10 @@ The file has a version, a count, then `topic partition offset` lines.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
-from ebbtide.logs.segments import TopicPartition
+from ebbtide.logs.segments import TopicPartition, partition_folders
 from ebbtide.untrusted.files import UnreadableFile, read_text
 
 HIGH_WATERMARKS = "replication-offset-checkpoint"
@@ -36,3 +37,20 @@ def read_checkpoint(path: Path) -> dict[TopicPartition, int]:
         topic, partition, offset = line.split()
         offsets[TopicPartition(topic, int(partition))] = int(offset)
     return offsets
+
+
+def read_high_watermarks(data_dirs: Sequence[Path]) -> dict[TopicPartition, int]:
+    """Return the checkpointed HW of every replica of a node.
+
+    Each log directory has a checkpoint of its own, which counts for the replicas in that directory: a replica may have
+    left it since. Raises `ValueError` as `read_checkpoint` does.
+    """
+    if len(data_dirs) == 1:
+        return read_checkpoint(data_dirs[0] / HIGH_WATERMARKS)
+    found = {}
+    for data_dir in data_dirs:
+        # A directory without replicas has an empty checkpoint.
+        if there := partition_folders(data_dir).keys():
+            marks = read_checkpoint(data_dir / HIGH_WATERMARKS)
+            found.update({at: mark for at, mark in marks.items() if at in there})
+    return found

@@ -7,6 +7,7 @@ offset, 20 digits>.log`. Folders that are being deleted, moved or are stray have
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -53,18 +54,38 @@ def segment_files(folder: Path) -> dict[int, Path]:
     return {int(match[1]): path for match, path in sorted(found, key=lambda pair: pair[1].name)}
 
 
-def partition_folders(data_dir: Path) -> dict[TopicPartition, Path]:
-    """Return the replicas in a log directory, in order.
+def partition_folders(*data_dirs: Path) -> dict[TopicPartition, Path]:
+    """Return the replicas in the log directories of a node, in order.
 
-    Empty when the directory is missing.
+    A directory that is missing has none. A replica is in one directory; if it is in two, the first one counts.
     """
-    if not data_dir.is_dir():
-        return {}
-    found = {}
-    for path in data_dir.iterdir():
-        if _PARTITION.fullmatch(path.name) and path.is_dir():
-            found[TopicPartition.parse(path.name)] = path
+    found: dict[TopicPartition, Path] = {}
+    for data_dir in data_dirs:
+        for path in data_dir.iterdir() if data_dir.is_dir() else ():
+            if _PARTITION.fullmatch(path.name) and path.is_dir():
+                found.setdefault(TopicPartition.parse(path.name), path)
     return dict(sorted(found.items()))
+
+
+def replica_folder(data_dirs: Sequence[Path], at: TopicPartition) -> Path:
+    """Return the folder of a partition's replica on a node; one that does not exist if the node has no replica."""
+    folders = [data_dir / str(at) for data_dir in data_dirs]
+    return next((folder for folder in folders if folder.is_dir()), folders[0])
+
+
+def log_dir_of(data_dirs: Sequence[Path], at: TopicPartition) -> int | None:
+    """Return the number of the log directory, from 1 on, that has a partition's replica.
+
+    None: none has it, or it is being moved to another one (a folder with the suffix `-future`). Raises `OSError`.
+    """
+    moved = re.compile(re.escape(str(at)) + r"\.[0-9a-f]+-future")
+    found = []
+    for number, data_dir in enumerate(data_dirs, 1):
+        names = {path.name for path in data_dir.iterdir()}
+        if any(map(moved.fullmatch, names)):
+            return None
+        found += [number] if str(at) in names else []
+    return found[0] if len(found) == 1 else None
 
 
 class LogEnd(NamedTuple):

@@ -24,6 +24,9 @@ from ebbtide.locks import is_held
 RAW_DIR = "raw"
 """Folder of a record: metadata logs, replica segments and checkpoints as they were on the nodes' disks."""
 
+MORE_LOG_DIRS = "dirs"
+"""Folder of a broker in RAW_DIR: a folder `N` for each log directory but the first, from 2 on."""
+
 JOURNAL_DIR = "journal"
 """Folder of a record: the clients' journals; removed once they have become tables."""
 
@@ -46,6 +49,12 @@ RUN_ID_ALLOWED = "1 to 128 of A-Z a-z 0-9 . _ -, a letter or a digit first"
 
 RUN_ID_PATTERN = "[A-Za-z0-9][A-Za-z0-9._-]{0,127}"
 _RUN_ID = re.compile(RUN_ID_PATTERN)
+
+
+def raw_log_dirs(folder: Path) -> tuple[Path, ...]:
+    """Return the log directories of a broker's folder in RAW_DIR, in order; the folder itself is the first."""
+    more = [path for path in (folder / MORE_LOG_DIRS).glob("*") if path.name.isdecimal() and path.is_dir()]
+    return (folder, *sorted(more, key=lambda path: int(path.name)))
 
 
 def is_run_id(text: str) -> bool:

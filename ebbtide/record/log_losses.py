@@ -19,13 +19,18 @@ UNCLEAN_STEPS = LOSES_RECORDS | {kind for kind in TAKES_DOWN if not KINDS[kind].
 """Steps after which a broker returns without a clean-shutdown file."""
 
 
+HOLDS = "holds"
+"""Key of the proof of a step on one log directory: the logs that were in it."""
+
+
 class BrokerLogLoss(msgspec.Struct, frozen=True, kw_only=True):
     """One broker's log went back between `fired_ns` and `done_ns`.
 
     `starts` and `ends` hold, per `topic-partition`, the measured log end offset before and
     afterwards. `whole` holds the partitions whose log was measured to have lost nothing;
     `lost_bytes` is the figure of the whole volume. If none of them is there, how much was lost is
-    not known. `proven` false: the step fired and its effect was not shown.
+    not known. `proven` false: the step fired and its effect was not shown. `only` are the logs of the log
+    directory that the step named: the others lost nothing. None: it named none.
     """
 
     broker: int
@@ -37,6 +42,7 @@ class BrokerLogLoss(msgspec.Struct, frozen=True, kw_only=True):
     starts: dict[str, int] = {}
     ends: dict[str, int] = {}
     whole: frozenset[str] = frozenset()
+    only: frozenset[str] | None = None
 
     def costs(self, topic: str, partition: int) -> bool:
         """Return whether the partition's log may have lost any record.
@@ -46,6 +52,8 @@ class BrokerLogLoss(msgspec.Struct, frozen=True, kw_only=True):
         name = f"{topic}-{partition}"
         if name in self.ends:
             return name not in self.whole
+        if self.only is not None and name not in self.only:
+            return False
         return self.wiped or self.lost_bytes is None or self.lost_bytes > 0
 
     def can_reach(self, topic: str, partition: int, offset: int) -> bool:
@@ -79,6 +87,7 @@ def log_losses(steps: list[StepEntry]) -> tuple[BrokerLogLoss, ...]:
                     starts=_offsets(proof.get("logs"), "leo_before"),
                     ends=_offsets(proof.get("logs"), "leo_after"),
                     whole=_whole_logs(proof.get("logs")),
+                    only=_names(proof.get(HOLDS)),
                 )
             )
     return tuple(sorted(found, key=lambda loss: loss.fired_ns))
@@ -89,6 +98,10 @@ def _proof_of(step: StepEntry, node: int) -> Mapping[str, Any]:
     nodes = step.proof.get("nodes")
     own = nodes.get(str(node)) if isinstance(nodes, dict) else None
     return own if isinstance(own, dict) else step.proof
+
+
+def _names(value: object) -> frozenset[str] | None:
+    return frozenset(map(str, value)) if isinstance(value, list) else None
 
 
 def _integer(value: object) -> int | None:

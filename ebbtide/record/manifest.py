@@ -153,6 +153,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     - `write_back` says under which write-back of dirty pages power was lost: held by the harness, or by the kernel's
       own settings, which `host` then has. Null: not known, or power was lost by `truncate`, which takes all the same.
     - `file_system` is that of the nodes' volumes; null: not known, or the nodes had no volumes.
+    - `log_dirs`: how many log directories each broker had; null: one.
     - `replay_of` is the run id of the record whose schedule was run again.
     - `topic_ids` has the name of each topic by its id, as Kafka prints ids. Empty: not known.
     - `kafka` is the release on which the topics were made. `releases` has, by node id and oldest first, each release
@@ -173,6 +174,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     runtime: str = ""
     power_loss_method: str | None = None
     write_back: WriteBack | None = None
+    log_dirs: int | None = None
     file_system: FileSystem | None = None
     topology: Topology = Topology()
     topics: dict[str, TopicSetup] = {}

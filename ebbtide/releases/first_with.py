@@ -19,6 +19,9 @@ DESCRIBE_TOPIC_PARTITIONS = Version("3.8.0")
 CONTROLLERS_DESCRIBE_CONFIGS = Version("3.7.0")
 """The first whose controllers answer DescribeConfigs for themselves (KIP-919)."""
 
+SEVERAL_LOG_DIRS = Version("3.7.0")
+"""The first whose KRaft brokers go on without a log directory that failed (KIP-858): early access until 3.8."""
+
 TRANSACTION_VERIFICATION = Version("3.6.0")
 """The first whose leaders ask the coordinator before they append a record of a transaction (KIP-890, part 1)."""
 

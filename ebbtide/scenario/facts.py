@@ -36,6 +36,7 @@ ACTION_CLAUSES: Mapping[str, str] = {
     "clear-elr": "KIP-966, Other behaviors 2",
     "elr-feature": "KIP-966, Compatibility: ELR",
     "assign-directory": "KIP-858",
+    "directory-offline": "KIP-858",
     "create": "KIP-631",
 }
 """The clause that each action stands on; where a release departs from it, docs/kips.md says how."""

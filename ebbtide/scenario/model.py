@@ -55,6 +55,7 @@ class ClusterSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     nodes are then moved to the run's release, one after the other, before there are topics. Feature levels
     stay those of `formed_on`, as they do in Kafka. `quorum` None means static. `initial_voters`: how many controllers
     of a dynamic quorum, the first ones, vote from the start; None means all. The others are observers.
+    `log_dirs`: how many log directories each broker has, each on a volume of its own (KIP-858); None means one.
     """
 
     controllers: int = 1
@@ -69,6 +70,7 @@ class ClusterSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     formed_on: str | None = None
     quorum: Quorum | None = None
     initial_voters: int | None = None
+    log_dirs: int | None = None
 
     @property
     def has_dynamic_quorum(self) -> bool:
@@ -79,6 +81,10 @@ class ClusterSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     def first_voters(self) -> int:
         """How many controllers vote from the start."""
         return self.controllers if self.initial_voters is None else self.initial_voters
+
+    def log_dirs_of(self, role: NodeRole) -> int:
+        """How many log directories a node of this role has; controllers have one."""
+        return (self.log_dirs or 1) if role == "broker" else 1
 
     def properties_of(self, role: NodeRole) -> dict[str, str]:
         """The properties that the scenario sets for nodes of this role."""

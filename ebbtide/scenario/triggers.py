@@ -106,6 +106,13 @@ class ReassignedTrigger(OfPartitions, frozen=True, kw_only=True, tag="reassigned
     """No reassignment is under way: no replica is being added or removed."""
 
 
+class DirectoryTrigger(OfPartitions, frozen=True, kw_only=True, tag="in_directory"):
+    """The replica on `broker` is in log directory `directory`, and is not being moved."""
+
+    broker: Role
+    directory: int
+
+
 class RecoveryTrigger(OfPartitions, frozen=True, kw_only=True, tag="recovery_state"):
     """The leader recovery state (KIP-704) is `state`."""
 
@@ -163,6 +170,7 @@ _Any = (
     | ReplicasTrigger
     | ReassignedTrigger
     | RecoveryTrigger
+    | DirectoryTrigger
     | ConfigTrigger
     | BrokerTrigger
     | HeldTrigger

@@ -21,6 +21,7 @@ from ebbtide.scenario.safety import check_name, validate_topic_name
 from ebbtide.scenario.steps.disk import ReadOnlyStep
 from ebbtide.scenario.triggers import HeldTrigger
 from ebbtide.scenario.validate_clients import validate_clients
+from ebbtide.scenario.validate_directories import validate_log_dirs
 from ebbtide.scenario.validate_features import validate_feature_name, validate_features
 from ebbtide.scenario.validate_order import validate_order
 from ebbtide.scenario.validate_properties import validate_properties
@@ -39,6 +40,7 @@ def validate(parts: Parts) -> Iterator[UsageError]:
     yield from _header(parts)
     if parts.cluster is not None:
         yield from _cluster(parts.cluster, parts.kafka or ())
+    yield from validate_log_dirs(parts)
     if parts.settle_s is not None:
         yield from limit("settle_s", parts.settle_s, 1)
     yield from _topics(parts)

@@ -15,11 +15,12 @@ from ebbtide.scenario.references import (
     validate_topic_exists,
 )
 from ebbtide.scenario.roles import ConfigResource, Role
-from ebbtide.scenario.steps.admin import AddPartitionsStep, CreateTopicStep, DeleteTopicStep
-from ebbtide.scenario.steps.disk import SlowDiskStep
+from ebbtide.scenario.steps.admin import AddPartitionsStep, CreateTopicStep, DeleteTopicStep, MoveReplicaStep
+from ebbtide.scenario.steps.disk import DirectoryStep, SlowDiskStep
 from ebbtide.scenario.steps.network import BetweenStep, IsolateStep
 from ebbtide.scenario.steps.step import BaseStep
 from ebbtide.scenario.steps.wire import HoldRequestStep
+from ebbtide.scenario.validate_directories import validate_directory_step, validate_owner
 from ebbtide.scenario.validate_faults import (
     validate_broker,
     validate_either,
@@ -117,6 +118,11 @@ def _own_rules(
         yield from step.check(validate_isolation, where)
     elif issubclass(kind, HoldRequestStep):
         yield from step.check(validate_late, where)
-    elif issubclass(kind, SlowDiskStep):
-        yield from step.check(validate_slow_delay, where)
-        yield from step.check(validate_slowness, where)
+    elif issubclass(kind, DirectoryStep):
+        yield from step.check(validate_directory_step, parts, where)
+        yield from step.check(validate_owner, where)
+        if issubclass(kind, SlowDiskStep):
+            yield from step.check(validate_slow_delay, where)
+            yield from step.check(validate_slowness, where)
+    elif issubclass(kind, MoveReplicaStep):
+        yield from step.check(validate_directory_step, parts, where)

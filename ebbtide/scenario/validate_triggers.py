@@ -21,6 +21,7 @@ from ebbtide.scenario.triggers import (
     AckedTrigger,
     BrokerTrigger,
     ConfigTrigger,
+    DirectoryTrigger,
     ElrTrigger,
     HeldTrigger,
     IsrTrigger,
@@ -29,6 +30,7 @@ from ebbtide.scenario.triggers import (
     ReplicasTrigger,
     tag_of,
 )
+from ebbtide.scenario.validate_directories import validate_directory
 from ebbtide.scenario.validate_faults import validate_broker
 from ebbtide.scenario.words import PartitionName
 from ebbtide.suggestions import bracketed_suggestion
@@ -79,6 +81,13 @@ def _broker(parts: Parts, names: EarlierNames, where: str, *, broker: Role) -> I
     yield from _validate_broker(parts, names, broker, f"{where}.broker")
 
 
+def _in_directory(
+    parts: Parts, names: EarlierNames, where: str, *, broker: Role, directory: int
+) -> Iterator[UsageError]:
+    yield from _validate_broker(parts, names, broker, f"{where}.broker")
+    yield from validate_directory(parts, directory, f"{where}.directory")
+
+
 def _held(parts: Parts, names: EarlierNames, where: str, *, node: Role) -> Iterator[UsageError]:
     yield from validate_role(parts, node, f"{where}.node", names, clients=True)
 
@@ -92,6 +101,7 @@ _RULES: Mapping[type, Callable[..., Iterator[UsageError]]] = {
     LeaderTrigger: _leader,
     ElrTrigger: _broker,
     BrokerTrigger: _broker,
+    DirectoryTrigger: _in_directory,
     HeldTrigger: _held,
     ConfigTrigger: _config,
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from ebbtide.journal.payload import value_of
 from ebbtide.logs.checkpoint_file import HIGH_WATERMARKS, RECOVERY_POINTS
 from ebbtide.logs.meta_properties import META_PROPERTIES
 from ebbtide.logs.segments import METADATA_FOLDER, partition_folders
-from ebbtide.record.files import RAW_DIR
+from ebbtide.record.files import MORE_LOG_DIRS, RAW_DIR
 
 RAW_LIMIT_BYTES = 512 * 1024 * 1024
 """A replica with larger segments is left out of raw/; the manifest names it."""
@@ -26,27 +27,37 @@ _BROKER_FILES = (HIGH_WATERMARKS, RECOVERY_POINTS, META_PROPERTIES)
 def collect_raw(runtime: Runtime, topics: Iterable[str], record: Path) -> tuple[str, ...]:
     """Copy metadata logs, replica segments and checkpoints.
 
-    Returns the `broker-N/topic-P` that it left out because they are too large.
+    Returns the `broker-N/topic-P` that it left out because they are too large, or in two log directories.
     """
     raw = record / RAW_DIR
     wanted = set(topics)
     omitted = []
     for node in runtime.nodes.values():
-        data, target = runtime.data_dir(node.id), raw / node.name
+        target = raw / node.name
         if node.role == "controller":
             # The live mirror may hold the tail of a deposed leader; the final log on disk replaces it.
             shutil.rmtree(target / METADATA_FOLDER, ignore_errors=True)
+            data = runtime.data_dir(node.id)
             _copy(data / METADATA_FOLDER, target / METADATA_FOLDER, _METADATA_FILES)
             _copy(data, target, (META_PROPERTIES,))
             continue
-        _copy(data, target, _BROKER_FILES)
-        for partition, log in partition_folders(data).items():
-            if partition.topic in wanted:
-                if sum(segment.stat().st_size for segment in log.glob("*.log")) > RAW_LIMIT_BYTES:
-                    omitted.append(f"{node.name}/{log.name}")
-                else:
-                    _copy(log, target / log.name, _REPLICA_FILES)
-    return tuple(omitted)
+        data_dirs = runtime.data_dirs(node.id)
+        copies = Counter(name for data in data_dirs for name in partition_folders(data))
+        for number, data in enumerate(data_dirs, 1):
+            folder = target if number == 1 else target / MORE_LOG_DIRS / str(number)
+            _copy(data, folder, _BROKER_FILES)
+            for partition, log in partition_folders(data).items():
+                if partition.topic in wanted:
+                    # Two copies: the broker does not start with both, and nothing says which one is the replica.
+                    if copies[partition] > 1 or _size_of(log) > RAW_LIMIT_BYTES:
+                        omitted.append(f"{node.name}/{log.name}")
+                    else:
+                        _copy(log, folder / log.name, _REPLICA_FILES)
+    return tuple(dict.fromkeys(omitted))
+
+
+def _size_of(log: Path) -> int:
+    return sum(segment.stat().st_size for segment in log.glob("*.log"))
 
 
 def _copy(source: Path, target: Path, patterns: tuple[str, ...]) -> None:

@@ -11,7 +11,7 @@ import msgspec
 from cluster.runtime.base import Runtime
 from ebbtide.errors import HarnessError
 from ebbtide.kraft.image import describe
-from ebbtide.logs.checkpoint_file import HIGH_WATERMARKS, read_checkpoint
+from ebbtide.logs.checkpoint_file import read_high_watermarks
 from ebbtide.logs.segments import TopicPartition
 from ebbtide.record.manifest import FinalOffsets, FinalTransactions
 from ebbtide.record.rows import PartitionState
@@ -154,7 +154,7 @@ class Ending:
 
         def behind() -> list[str]:
             nodes = {node for node, _ in wanted}
-            written = {node: read_checkpoint(self._runtime.data_dir(node) / HIGH_WATERMARKS) for node in nodes}
+            written = {node: read_high_watermarks(self._runtime.data_dirs(node)) for node in nodes}
             return [
                 f"{partition} on broker {node} is at {written[node].get(partition)}, not {high_watermark}"
                 for (node, partition), high_watermark in wanted.items()

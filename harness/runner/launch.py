@@ -18,6 +18,7 @@ from ebbtide.releases.known_releases import parse_version
 from ebbtide.scenario.model import Scenario
 from ebbtide.scenario.parts import Parts
 from ebbtide.scenario.steps.table import DISK_TROUBLES
+from ebbtide.scenario.validate_directories import validate_log_dirs
 from ebbtide.scenario.validate_features import validate_features
 from ebbtide.scenario.validate_groups import validate_group_protocols
 from ebbtide.scenario.validate_quorum import validate_quorum_on
@@ -142,7 +143,7 @@ def prepare(
 def _refuse_on_release(kafka: str, scenario: Scenario) -> None:
     """Raise the first problem of a scenario on a release that its file may not name."""
     parts = Parts.of(msgspec.structs.replace(scenario, kafka=(kafka,)))
-    problems = [*validate_upgrades(parts), *validate_group_protocols(parts)]
+    problems = [*validate_upgrades(parts), *validate_group_protocols(parts), *validate_log_dirs(parts)]
     if problems:
         problems[0].where = f"{scenario.name} on Kafka {kafka}, {problems[0].where}"
         raise problems[0]

@@ -313,6 +313,7 @@ class _Run:
             power_loss_method=self.request.power_loss_method,
             write_back=("held" if self.request.hold_write_back else "kernel") if has_volumes else None,
             file_system=(cluster.file_system or "ext4") if has_volumes else None,
+            log_dirs=cluster.log_dirs,
             topology=Topology(
                 controllers=tuple(range(FIRST_CONTROLLER, FIRST_CONTROLLER + cluster.controllers)),
                 brokers=tuple(range(1, cluster.brokers + 1)),

@@ -12,7 +12,7 @@ import msgspec
 from cluster.runtime.base import Runtime
 from cluster.runtime.verifiable_tools import ToolCommand
 from ebbtide.kraft.image import describe
-from ebbtide.logs.segments import METADATA_FOLDER, log_end
+from ebbtide.logs.segments import METADATA_FOLDER, log_dir_of, log_end, replica_folder
 from ebbtide.record.files import RAW_DIR, write_atomically
 from ebbtide.record.steps import StepEntry
 from ebbtide.scenario.model import Scenario
@@ -71,7 +71,8 @@ class Session:
             {node.id: runtime.data_dir(node.id) / METADATA_FOLDER for node in controllers},
             {node.id: record / RAW_DIR / node.name / METADATA_FOLDER for node in controllers},
             self._brokers,
-            log_end=lambda broker, at: log_end(runtime.data_dir(broker) / str(at)),
+            log_end=lambda broker, at: log_end(replica_folder(runtime.data_dirs(broker), at)),
+            log_dir=lambda broker, at: log_dir_of(runtime.data_dirs(broker), at),
             has_dynamic_quorum=scenario.cluster.has_dynamic_quorum,
         )
         given = properties_to_check(scenario, runtime.nodes.values())

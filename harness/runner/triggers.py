@@ -19,6 +19,7 @@ from ebbtide.scenario.triggers import (
     AfterTrigger,
     BrokerTrigger,
     ConfigTrigger,
+    DirectoryTrigger,
     ElrTrigger,
     EpochTrigger,
     HeldTrigger,
@@ -103,6 +104,12 @@ class TriggerWatch:
             high_watermark = self._counters.high_watermark(*partition.at)
             fired = high_watermark is not None and high_watermark >= trigger.offset
             return Observation(fired=fired, what=f"HW {high_watermark} of {partition}")
+        if isinstance(trigger, DirectoryTrigger):
+            places = {broker: self._view.log_dir(broker, partition.at) for broker in self._view.resolve(trigger.broker)}
+            told = ", ".join(f"{place or 'in none, or moving'} on broker {one}" for one, place in places.items())
+            return Observation(
+                fired=set(places.values()) == {trigger.directory}, what=f"log directory of {partition}: {told}"
+            )
         state = self._view.partition(partition.at)
         if state is None:
             return Observation(fired=False, what=f"{partition} does not exist yet")

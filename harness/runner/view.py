@@ -34,13 +34,16 @@ class ClusterView:
         *,
         log_end: Callable[[int, TopicPartition], LogEnd] | None = None,
         has_dynamic_quorum: bool = False,
+        log_dir: Callable[[int, TopicPartition], int | None] | None = None,
     ) -> None:
         """`logs` has the metadata log of each controller id; `mirrors` keeps read bytes.
 
         `log_end` reads where a partition's log ends on the volume of a broker. Without it no
-        `longest-log` resolves. `has_dynamic_quorum`: records of the logs say who votes.
+        `longest-log` resolves. `log_dir` reads which log directory of a broker has a partition's replica.
+        `has_dynamic_quorum`: records of the logs say who votes.
         """
         self._log_end = log_end
+        self._log_dir = log_dir
         self._quorum = QuorumLogs(logs, mirrors, is_dynamic=has_dynamic_quorum)
         self._controllers = tuple(logs)
         self._brokers = brokers
@@ -84,6 +87,16 @@ class ClusterView:
     def partition(self, at: TopicPartition) -> PartitionState | None:
         """The newest state of a partition; None before it exists."""
         return self.image.partitions.get(at)
+
+    def log_dir(self, broker: int, at: TopicPartition) -> int | None:
+        """Return the number of the broker's log directory that has the replica.
+
+        None: none has it, it is being moved, or the disks cannot be read.
+        """
+        try:
+            return None if self._log_dir is None else self._log_dir(broker, at)
+        except OSError:
+            return None
 
     def remember(self, step_name: str, nodes: tuple[int, ...]) -> None:
         """Keep the nodes that a named step acted on, for `step(NAME)`."""

@@ -136,7 +136,7 @@ class Bench:
         for family in (process, disk):
             for kind in family.INJECT:
                 monkeypatch.setitem(family.INJECT, kind, self._inject(kind))
-        monkeypatch.setattr(disk, "Trouble", lambda _runtime, _node: MendOnce(self.done))
+        monkeypatch.setattr(disk, "Trouble", lambda _runtime, _node, _directory: MendOnce(self.done))
         for kind in disk.TROUBLES:
             monkeypatch.setitem(disk.TROUBLES, kind, lambda _trouble: proven_effect())
         monkeypatch.setattr(network, "partition", self._partition)

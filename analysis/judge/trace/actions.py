@@ -116,12 +116,17 @@ def _alteration_name(before: Partition, after: Partition) -> str:
 
 
 def actions_of_timers(
-    protocol: Protocol, partition: Partition, cluster: Cluster, touched_disks: frozenset[int] | None
+    protocol: Protocol,
+    partition: Partition,
+    cluster: Cluster,
+    touched_disks: frozenset[int] | None,
+    *,
+    several_dirs: bool,
 ) -> Iterator[PossibleAction]:
     """Yield the effects of the controller's periodic work and of directory reports.
 
-    A broker reports which directory a replica is in. A broker with one directory has cause to do so
-    only after its disk was replaced.
+    A broker reports which directory a replica is in, and which directory failed. A broker with one
+    directory has cause to do so only after its disk was replaced, and ends when it fails.
     """
     balanced, swept = protocol.balance(partition, cluster), protocol.sweep(partition, cluster)
     yield PossibleAction("preferred-election", "the controller's balancing", balanced.partition)
@@ -131,6 +136,10 @@ def actions_of_timers(
             continue
         found = protocol.assign_directory(partition, cluster, broker)
         yield PossibleAction("assign-directory", f"broker {broker}", found.partition)
+        if not several_dirs:
+            continue
+        failed = protocol.directory_offline(partition, cluster, broker)
+        yield PossibleAction("directory-offline", f"a log directory of broker {broker}", failed.partition)
 
 
 def actions_of_operators(

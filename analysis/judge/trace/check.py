@@ -53,6 +53,7 @@ def check_timeline(
     statics: Mapping[str, str] | None = None,
     asked: tuple[Request, ...] | None = None,
     touched_disks: frozenset[int] | None = None,
+    several_dirs: bool = False,
 ) -> TimelineTrace:
     """Check every transition of the timeline against the protocol of the release.
 
@@ -61,12 +62,13 @@ def check_timeline(
     controllers' own properties; None: not known. `asked` are the requests that operators made,
     which leave no record of their own; None: not known. `touched_disks` are the brokers whose log
     directory a step replaced or made fail; None: not known. The tables do not hold directories, so
-    an unexplained transition of their partitions is undecided.
+    an unexplained transition of their partitions is undecided. `several_dirs`: brokers have several
+    log directories, so that one of them can fail alone.
     """
     lacking = timeline.missing & {"partitions", "brokers"}
     if lacking:
         return TimelineTrace(refused=f"{' and '.join(sorted(lacking))}.parquet is missing")
-    checker = _Checker(timeline, ControllerKnowledge(timeline, rules, statics), asked, touched_disks)
+    checker = _Checker(timeline, ControllerKnowledge(timeline, rules, statics), asked, touched_disks, several_dirs)
     try:
         results = [checker.check(before, after) for before, after in _transitions(timeline)]
         omitted = list(checker.omissions())
@@ -107,11 +109,13 @@ class _Checker:
         world: ControllerKnowledge,
         asked: tuple[Request, ...] | None,
         touched_disks: frozenset[int] | None,
+        several_dirs: bool,
     ) -> None:
         self._timeline = timeline
         self._world = world
         self._asked = asked
         self._touched = touched_disks
+        self._several_dirs = several_dirs
         self._causes = _events_by_offset(timeline)
         self._configs = [
             change
@@ -244,7 +248,7 @@ class _Checker:
         cluster = self._world.cluster(after.topic, after.metadata_offset, unclean)
         isrs = every_isr(partition) if every else likely_isrs(partition, seen)
         yield from actions_of_the_leader(protocol, partition, cluster, isrs)
-        yield from actions_of_timers(protocol, partition, cluster, self._touched)
+        yield from actions_of_timers(protocol, partition, cluster, self._touched, several_dirs=self._several_dirs)
         asked = None if self._asked is None else [one for one in self._asked if one.may_have_made(after)]
         yield from actions_of_operators(protocol, partition, cluster, seen, asked)
 

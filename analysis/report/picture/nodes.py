@@ -102,6 +102,8 @@ def _conditions(node: int, steps: Iterable[StepEntry], topology: Topology, zero_
         if found is None:
             continue
         state, text = found
+        if (directory := step.parameters.get("directory")) is not None:
+            text = f"{text} (log directory {directory})"
         begins_ns = step.effect_ns if step.step in WIRE_KINDS else step.fired_ns
         if begins_ns is None:
             continue

@@ -193,6 +193,22 @@ class RemoveVoterStep(VoterStep, frozen=True, kw_only=True, tag="remove-voter"):
     )
 
 
+class MoveReplicaStep(RequestStep, frozen=True, kw_only=True, tag="move-replica"):
+    """Moves a replica to another log directory of its broker."""
+
+    kind = _admin(
+        does="moves a replica to another log directory of its broker (AlterReplicaLogDirs)",
+        note="does not wait until the replica is there: the trigger `in_directory` does; needs `log_dirs`",
+        proof="DescribeLogDirs: the replica was in another directory, and is now in this one, or its future replica is",
+        only_brokers="only a broker has several log directories",
+        counted=("replicas-moved", "brokers on which a replica began to move to another log directory"),
+    )
+    shown = MappingProxyType({"directory": "the log directory to move it to, from 1 on"})
+    partition: PartitionName
+    target: Role
+    directory: int
+
+
 AdminStep = (
     ReassignStep
     | ElectStep
@@ -205,4 +221,5 @@ AdminStep = (
     | UnregisterStep
     | AddVoterStep
     | RemoveVoterStep
+    | MoveReplicaStep
 )

@@ -11,13 +11,22 @@ from ebbtide.scenario.words import Duration
 
 _disk = partial(Kind, family="disk", undone="ledger entry `volume`: unmounted, its loop device freed")
 _loss = partial(_disk, healed_by="start", requires="loop mounts, ext4, a write-back hold; else `truncate`")
+_ALL = MappingProxyType({"directory": "all log directories of the node"})
 _trouble = partial(
     _disk,
+    unset=_ALL,
     healed_by="mend-disk",
     host=("loop mounts",),
     requires="loop mounts",
     not_where="user namespace, `--power-loss truncate`",
 )
+
+
+class DirectoryStep(TargetStep, frozen=True, kw_only=True):
+    """A step on the volume of one log directory of its nodes, or on those of all."""
+
+    shown = MappingProxyType({"directory": "one log directory of brokers with several `log_dirs`, from 1 on"})
+    directory: int | None = None
 
 
 class PowerLossStep(TargetStep, frozen=True, kw_only=True, tag="power-loss"):
@@ -46,13 +55,14 @@ class TornWriteStep(TargetStep, frozen=True, kw_only=True, tag="torn-write"):
     )
 
 
-class WipeDiskStep(TargetStep, frozen=True, kw_only=True, tag="wipe-disk"):
+class WipeDiskStep(DirectoryStep, frozen=True, kw_only=True, tag="wipe-disk"):
     """Replaces a node's disk by an empty one."""
 
     kind = _loss(
         does="SIGKILL, then a new file system, formatted by Kafka's own tool for the same cluster: a replaced disk",
         proof="the pid no longer exists, no partition's folder is on the disk, its cluster id is the old one",
         loses="all",
+        unset=_ALL,
         changes_directory=True,
         counted=("disks-replaced", "disks replaced by empty ones"),
         spends=("kills", "disks"),
@@ -60,7 +70,7 @@ class WipeDiskStep(TargetStep, frozen=True, kw_only=True, tag="wipe-disk"):
     )
 
 
-class FillDiskStep(TargetStep, frozen=True, kw_only=True, tag="fill-disk"):
+class FillDiskStep(DirectoryStep, frozen=True, kw_only=True, tag="fill-disk"):
     """Leaves no byte on a volume."""
 
     kind = _trouble(
@@ -73,7 +83,7 @@ class FillDiskStep(TargetStep, frozen=True, kw_only=True, tag="fill-disk"):
     )
 
 
-class ReadOnlyStep(TargetStep, frozen=True, kw_only=True, tag="read-only"):
+class ReadOnlyStep(DirectoryStep, frozen=True, kw_only=True, tag="read-only"):
     """Lets a volume take no more writes."""
 
     kind = _trouble(
@@ -87,7 +97,7 @@ class ReadOnlyStep(TargetStep, frozen=True, kw_only=True, tag="read-only"):
     )
 
 
-class FailDiskStep(TargetStep, frozen=True, kw_only=True, tag="fail-disk"):
+class FailDiskStep(DirectoryStep, frozen=True, kw_only=True, tag="fail-disk"):
     """Lets a volume die under its node."""
 
     kind = _trouble(
@@ -101,7 +111,7 @@ class FailDiskStep(TargetStep, frozen=True, kw_only=True, tag="fail-disk"):
     )
 
 
-class SlowDiskStep(TargetStep, frozen=True, kw_only=True, tag="slow-disk"):
+class SlowDiskStep(DirectoryStep, frozen=True, kw_only=True, tag="slow-disk"):
     """Freezes a volume for `delay` of every `period`."""
 
     kind = _trouble(
@@ -127,6 +137,7 @@ class MendDiskStep(TargetStep, frozen=True, kw_only=True, tag="mend-disk"):
 
     kind = _disk(
         does="frees, thaws or mounts the volume anew",
+        note="kills a broker that goes on without a log directory, because only a start opens it again",
         proof="a write is taken",
         undone=None,
         may_leave_down=True,

@@ -129,7 +129,7 @@ def test_every_printable_character_of_ascii_is_writable() -> None:
 def test_a_node_gets_its_folder_whatever_the_folder_is_called() -> None:
     plan = plan_cluster(ClusterSpec(), address_of)
     folder = Path("/records/jürgen/my runs\\1")
-    assert parse(render(properties_of(plan, plan.nodes[1], folder)))["log.dirs"] == str(folder)
+    assert parse(render(properties_of(plan, plan.nodes[1], [folder])))["log.dirs"] == str(folder)
 
 
 def test_the_node_that_the_class_archive_is_made_from_gets_all_of_its_properties(tmp_path: Path) -> None:

@@ -80,14 +80,14 @@ class FakeRuntime:
         self.signals: list[str] = []
         self.new = DiskReplacement(lost_bytes=9, logs={"t-0": LOG}, left=(), cluster_id_before="C", cluster_id="C")
 
-    def volume(self, node_id: int) -> FakeVolume:
+    def volume(self, node_id: int, directory: int) -> FakeVolume:
         return self.volume_
 
-    def slow_down(self, node_id: int, delay_s: float, period_s: float) -> FakePulses:
+    def slow_down(self, node_id: int, delay_s: float, period_s: float, directory: int) -> FakePulses:
         return self.pulses
 
-    def data_dir(self, node_id: int) -> Path:
-        return self.folder
+    def data_dirs(self, node_id: int) -> tuple[Path, ...]:
+        return (self.folder,)
 
     def pid(self, node_id: int) -> int | None:
         return 1 << 30 if self.running else None
@@ -102,7 +102,7 @@ class FakeRuntime:
         self.running = False
         self.signals.append("kill")
 
-    def replace_disk(self, node_id: int) -> DiskReplacement:
+    def replace_disk(self, node_id: int, directory: int | None = None) -> DiskReplacement:
         return self.new
 
 

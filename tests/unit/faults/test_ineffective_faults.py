@@ -82,17 +82,20 @@ class Inert:
             logs={"t-0": LEFT},
         )
 
-    def replace_disk(self, node_id: int) -> DiskReplacement:
+    def replace_disk(self, node_id: int, directory: int | None = None) -> DiskReplacement:
         return DiskReplacement(lost_bytes=0, logs={}, left=("t-0",), cluster_id_before="C", cluster_id="C")
 
     def data_dir(self, node_id: int) -> Path:
         return Path(self.folder)
 
-    def volume(self, node_id: int) -> Inert:
+    def data_dirs(self, node_id: int) -> tuple[Path, ...]:
+        return (self.data_dir(node_id),)
+
+    def volume(self, node_id: int, directory: int) -> Inert:
         self._asked = node_id
         return self
 
-    def slow_down(self, node_id: int, delay_s: float, period_s: float) -> Inert:
+    def slow_down(self, node_id: int, delay_s: float, period_s: float, directory: int) -> Inert:
         return self
 
     def wait_frozen(self, within_s: float) -> bool:
@@ -166,6 +169,7 @@ INEFFECTIVE: dict[StepKind, tuple[StepSpec, ...]] = {
     "create-topic": (step_of("create-topic", topic="t", deadline_s=0.1),),
     "add-partitions": (step_of("add-partitions", topic="t", count=3, deadline_s=0.1),),
     "delete-records": (step_of("delete-records", partition="t-0", deadline_s=0.1),),
+    "move-replica": (step_of("move-replica", partition="t-0", target="broker(1)", directory=1, deadline_s=0.1),),
     "unregister": (step_of("unregister", target="broker(1)", deadline_s=0.1),),
     "hold-request": (HOLD,),
     "delay-request": (step_of("delay-request", target="broker(1)", api="Fetch", delay=Duration("1ms")),),

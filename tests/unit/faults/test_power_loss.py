@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from unittest.mock import Mock
 
 import evidence_builders as build
 import pytest
@@ -11,8 +12,10 @@ import pytest
 from cluster.host.volumes import Volume
 from cluster.runtime.base import NodeInfo, PowerLossMethod
 from cluster.runtime.cluster import HostRuntime
+from cluster.runtime.disks import NodeDisks
 from cluster.runtime.node_process import NodeProcess
 from cluster.runtime.releases import NodeReleases
+from ebbtide.scenario.model import ClusterSpec
 from faults import disk
 
 NODE = NodeInfo(id=1, role="broker", name="broker-1", address="")
@@ -43,8 +46,10 @@ class OneNode(HostRuntime):
         self._write_back_watch = None
         self._folder = folder
         self._processes, self._started_ns = {}, {}
+        self._disks = NodeDisks(self._cluster, self.nodes, ClusterSpec(), Mock())
         build.write_log(self.data_dir(1) / "t-0", build.plain_batch(0, b"one"))
-        self._volumes = {1: Lossy(image="", folder=str(self._volume_folder(NODE)))} if method == "fs-shutdown" else {}
+        if method == "fs-shutdown":
+            self._disks._volumes[1] = [Lossy(image="", folder=str(self._disks.folders(1)[0]))]
 
     def require_release(self, kafka: str) -> None: ...
 

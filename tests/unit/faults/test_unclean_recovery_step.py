@@ -110,6 +110,9 @@ class Kafka:
 
     def close(self) -> None: ...
 
+    def data_dirs(self, broker: int) -> tuple[Path, ...]:
+        return (self.data_dir(broker),)
+
     def data_dir(self, broker: int) -> Path:
         folder = self._folder / f"broker-{broker}"
         if broker in self.volumes:

@@ -46,7 +46,7 @@ def data_dir(tmp_path: Path) -> Path:
 
 
 def _losses_after(data_dir: Path, change: object) -> dict[str, LogLoss]:
-    before = LogCopies(data_dir, data_dir.parent / "aside")
+    before = LogCopies([data_dir], data_dir.parent / "aside")
     assert callable(change)
     change()
     return before.compare()
@@ -88,7 +88,7 @@ def test_a_log_that_vanished_lost_everything(data_dir: Path) -> None:
 
 def test_the_copies_are_released(data_dir: Path) -> None:
     _log(data_dir)
-    before = LogCopies(data_dir, data_dir.parent / "aside")
+    before = LogCopies([data_dir], data_dir.parent / "aside")
     before.release()
     assert not (data_dir.parent / "aside").exists()
 

@@ -22,7 +22,7 @@ from harness.runner.property_check import PropertyCheck, properties_to_check
 
 def _properties(spec: ClusterSpec, node_id: int) -> dict[str, str]:
     plan = plan_cluster(spec, address_of)
-    return properties_of(plan, plan.nodes[node_id], Path("/volume/kafka"))
+    return properties_of(plan, plan.nodes[node_id], [Path("/volume/kafka")])
 
 
 def test_ids_distinguish_controllers_from_brokers() -> None:
@@ -39,13 +39,13 @@ def test_ids_distinguish_controllers_from_brokers() -> None:
 
 def test_a_published_broker_has_a_listener_that_advertises_the_address_on_the_host() -> None:
     plan = msgspec.structs.replace(plan_cluster(ClusterSpec(brokers=2), address_of), published={1: "127.0.0.1:19092"})
-    found = properties_of(plan, plan.nodes[1], Path("/volume/kafka"))
+    found = properties_of(plan, plan.nodes[1], [Path("/volume/kafka")])
     assert found["listeners"] == "PLAINTEXT://10.99.0.1:9092,PUBLISHED://10.99.0.1:9094"
     assert found["advertised.listeners"] == "PLAINTEXT://10.99.0.1:9092,PUBLISHED://127.0.0.1:19092"
     assert found["inter.broker.listener.name"] == "PLAINTEXT"
     assert "PUBLISHED:PLAINTEXT" in found["listener.security.protocol.map"]
     for node in (2, 100):
-        others = properties_of(plan, plan.nodes[node], Path("/volume/kafka"))
+        others = properties_of(plan, plan.nodes[node], [Path("/volume/kafka")])
         assert not any("PUBLISHED" in value for value in others.values())
 
 
@@ -220,7 +220,7 @@ def test_a_cluster_id_is_never_taken_for_an_option() -> None:
 def test_a_dynamic_quorum_is_found_by_its_addresses_and_formatted_with_its_first_voters() -> None:
     spec = ClusterSpec(controllers=3, quorum="dynamic", initial_voters=2)
     plan = plan_cluster(spec, lambda id: f"10.99.0.{id}")
-    properties = properties_of(plan, plan.nodes[1], Path("/data"))
+    properties = properties_of(plan, plan.nodes[1], [Path("/data")])
     assert "controller.quorum.voters" not in properties
     servers = "10.99.0.100:9093,10.99.0.101:9093,10.99.0.102:9093"
     assert properties["controller.quorum.bootstrap.servers"] == servers

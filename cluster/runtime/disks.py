@@ -1,0 +1,166 @@
+"""The nodes' log directories, and the volume that each of them has of its own.
+
+A node has one log directory, a broker may have several (KIP-858). The first one also holds the metadata log. By
+truncate nobody has volumes: the directories are then folders of the host.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from cluster.host.ledger import Ledger
+from cluster.host.volumes import Volume
+from cluster.runtime.base import DiskReplacement, NodeInfo, PowerLoss, PowerLossMethod
+from cluster.runtime.log_losses import LogCopies, losses_of_whole_disks
+from cluster.runtime.truncate import cut_to_recovery_points
+from ebbtide.errors import HarnessError
+from ebbtide.logs.meta_properties import cluster_id_in
+from ebbtide.logs.segments import METADATA_FOLDER, partition_folders
+from ebbtide.scenario.model import ClusterSpec
+
+
+class NodeDisks:
+    """The disks of every node below `folder`; directories count from 1."""
+
+    def __init__(self, folder: Path, nodes: Mapping[int, NodeInfo], spec: ClusterSpec, ledger: Ledger) -> None:
+        self._folder = folder
+        self._nodes = nodes
+        self._spec = spec
+        self._ledger = ledger
+        self._volumes: dict[int, list[Volume]] = {}
+
+    def folders(self, node_id: int) -> tuple[Path, ...]:
+        """Return where each volume of the node is mounted."""
+        return tuple(self._folder / "data" / name for name in self._names(node_id))
+
+    def data_dirs(self, node_id: int) -> tuple[Path, ...]:
+        """Return the log.dirs, below the mount points (Kafka refuses `lost+found`)."""
+        return tuple(folder / "kafka" for folder in self.folders(node_id))
+
+    def make_volumes(self) -> None:
+        """Make and mount the volumes. Raises `HarnessError`."""
+        for node_id in self._nodes:
+            for name, folder in zip(self._names(node_id), self.folders(node_id), strict=True):
+                image = self._folder / "volumes" / f"{name}.img"
+                volume = Volume.at(image, folder, self._spec.file_system or "ext4")
+                volume.create()
+                volume = volume.with_identity()
+                self._volumes.setdefault(node_id, []).append(volume)
+                self._ledger.make(volume, volume.mount)
+
+    def make_data_dirs(self, node_id: int) -> tuple[Path, ...]:
+        """Make the node's log.dirs, which are empty, and return them."""
+        data_dirs = self.data_dirs(node_id)
+        for data in data_dirs:
+            data.mkdir(parents=True)
+        return data_dirs
+
+    def sync(self) -> None:
+        """Write all dirty pages of all volumes. Raises `OSError`."""
+        for volumes in self._volumes.values():
+            for volume in volumes:
+                volume.sync()
+
+    def write_unsynced(self, node_id: int) -> None:
+        """Write the file to each volume that a power loss must take."""
+        for volume in self._volumes.get(node_id, ()):
+            volume.write_unsynced()
+
+    def volume(self, node_id: int, directory: int) -> Volume:
+        """Return the volume of one directory; raises `HarnessError` where nodes have none."""
+        self.check_directory(node_id, directory)
+        if node_id not in self._volumes:
+            raise HarnessError(
+                f"{self._nodes[node_id].name} has no volume of its own", next="run without --power-loss truncate"
+            )
+        return self._volumes[node_id][directory - 1]
+
+    def check_directory(self, node_id: int, directory: int) -> None:
+        """Raise `HarnessError` if the node has no log directory of this number."""
+        count = len(self._names(node_id))
+        if not 1 <= directory <= count:
+            name = self._nodes[node_id].name
+            raise HarnessError(
+                f"{name} has no log directory {directory}", got=str(directory), allowed=f"1 to {count}, see log_dirs"
+            )
+
+    def lose_power(
+        self, node_id: int, method: PowerLossMethod, *, at_the_cut: bool, look: Callable[[], str | None]
+    ) -> PowerLoss:
+        """Lose all that a dead node did not fsync, on all its disks at once.
+
+        `at_the_cut`: the unsynced file is written right before. `look` returns what changed in the write-back hold.
+        """
+        data_dirs = self.data_dirs(node_id)
+        before = LogCopies(data_dirs, self._folder / "before" / self._nodes[node_id].name)
+        unsynced_there = volume_down = unsynced_gone = True
+        change = None
+        try:
+            if method == "fs-shutdown":
+                volumes = self._volumes[node_id]
+                if at_the_cut:
+                    for volume in volumes:
+                        volume.write_unsynced(at_the_cut=True)
+                unsynced_there = all(volume.has_unsynced(at_the_cut=at_the_cut) for volume in volumes)
+                change = look()
+                down = [volume.shut_down() for volume in volumes]
+                volume_down = all(down)
+                for volume in volumes:
+                    volume.unmount()
+                    volume.mount()
+                unsynced_gone = not any(volume.has_unsynced(at_the_cut=at_the_cut) for volume in volumes)
+            else:
+                for data in data_dirs:
+                    cut_to_recovery_points(data)
+            logs = before.compare()
+        finally:
+            before.release()
+        return PowerLoss(
+            method=method,
+            volume_down=volume_down,
+            unsynced_there=unsynced_there,
+            unsynced_gone=unsynced_gone,
+            write_back_change=change,
+            lost_bytes=sum(log.lost_bytes for log in logs.values()),
+            logs=logs,
+        )
+
+    def replace(self, node_id: int, directory: int | None, format_disks: Callable[[], None]) -> DiskReplacement:
+        """Replace all disks of a dead node, or that of one directory.
+
+        `format_disks` lets Kafka format what is empty.
+        """
+        if directory is not None:
+            self.check_directory(node_id, directory)
+        chosen = [at for at in range(len(self._names(node_id))) if directory in (None, at + 1)]
+        data_dirs = [self.data_dirs(node_id)[at] for at in chosen]
+        cluster_id_before = cluster_id_in(data_dirs[0])
+        logs = losses_of_whole_disks(data_dirs)
+        for at, data in zip(chosen, data_dirs, strict=True):
+            if node_id in self._volumes:
+                self._volumes[node_id][at].replace()
+            else:
+                shutil.rmtree(data)
+            data.mkdir()
+        format_disks()
+        for at in chosen if node_id in self._volumes else ():
+            self._volumes[node_id][at].sync()
+        return DiskReplacement(
+            lost_bytes=sum(log.lost_bytes for log in logs.values()),
+            logs=logs,
+            left=_partitions_in(data_dirs),
+            cluster_id_before=cluster_id_before,
+            cluster_id=cluster_id_in(data_dirs[0]),
+        )
+
+    def _names(self, node_id: int) -> tuple[str, ...]:
+        """Return the name of each volume; the first is the node's own, as it always was."""
+        node = self._nodes[node_id]
+        more = range(2, self._spec.log_dirs_of(node.role) + 1)
+        return (node.name, *(f"{node.name}-dir-{directory}" for directory in more))
+
+
+def _partitions_in(data_dirs: Sequence[Path]) -> tuple[str, ...]:
+    return tuple(name for name in map(str, partition_folders(*data_dirs)) if name != METADATA_FOLDER)

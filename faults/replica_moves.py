@@ -1,0 +1,69 @@
+"""Moves of replicas between the log directories of their broker, proven by the broker's own answer.
+
+A move leaves no record in the metadata log before it has ended. DescribeLogDirs shows it: the replica was elsewhere,
+and is now in the directory, or a future replica is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from cluster.kafka_api.admin_requests import AdminAnswer, AdminRequest
+from cluster.kafka_api.log_dirs import MoveReplica, ReplicaMove
+from ebbtide.errors import HarnessError
+from ebbtide.scenario.steps.admin import MoveReplicaStep
+from faults.base import Effect, proven_effect, unproven_effect
+from faults.injector import Injector, Plan
+
+_ACCEPTED = "NONE"
+
+
+def plan_move(step: MoveReplicaStep, injector: Injector, ask: Callable[[AdminRequest, float], AdminAnswer]) -> Plan:
+    """Return the plan of a step; `ask` sends its request. Raises `RoleUnresolved`."""
+    broker = injector.view.resolve_one(step.target)
+    data_dirs = injector.runtime.data_dirs(broker)
+    words = f"move {step.partition} on broker {broker} to log directory {step.directory}"
+
+    def act() -> Effect:
+        if step.directory > len(data_dirs):
+            return unproven_effect(f"broker {broker} has {len(data_dirs)} log directories", request=words)
+        topic, number = step.partition.at
+        path = str(data_dirs[step.directory - 1])
+        request = MoveReplica(topic=topic, partition=number, broker=broker, path=path)
+        try:
+            answer = ask(request, step.deadline_s)
+        except HarnessError as error:
+            return unproven_effect(f"Kafka did not answer: {error.render()}", request=words)
+        return effect_of_move(answer, data_dirs, step, words)
+
+    return Plan(nodes=(broker,), description=words, act=act)
+
+
+def effect_of_move(answer: AdminAnswer, data_dirs: Sequence[Path], step: MoveReplicaStep, words: str) -> Effect:
+    """Return the effect that an answer proves; log directories are numbers in its figures."""
+    numbers: dict[str | None, int] = {str(path): at for at, path in enumerate(data_dirs, 1)}
+    moved = answer.replica_move or ReplicaMove()
+    was = numbers.get(moved.before.current)
+    figures: dict[str, Any] = {
+        "request": words,
+        "answer": answer.error,
+        "directory_before": was,
+        "directory": numbers.get(moved.after.current),
+        "future": numbers.get(moved.after.future),
+    }
+    if step.expect_error is not None:
+        if answer.error != step.expect_error:
+            why = f"Kafka answered {answer.error} instead of the expected {step.expect_error}"
+            return unproven_effect(why, **figures)
+        return proven_effect(**figures)
+    if answer.error != _ACCEPTED:
+        return unproven_effect(f"Kafka refused: {answer.error}", **figures)
+    if was is None:
+        return unproven_effect("the broker has no replica of the partition in a directory that is online", **figures)
+    if was == step.directory:
+        return unproven_effect(f"the replica was in log directory {was} already", **figures)
+    if step.directory not in (figures["directory"], figures["future"]):
+        return unproven_effect("Kafka accepted, but no future replica is in the directory", **figures)
+    return proven_effect(**figures)
