@@ -18,10 +18,10 @@ import msgspec
 
 from analysis.evidence.report import ControllerLog, TimelineReport, manifest_or_none, node_folders, save
 from analysis.evidence.table_file import new_table
-from ebbtide.kraft.follower import FollowedItem, LogGap, MetadataFollower
+from ebbtide.kraft.follower import BatchId, FollowedItem, LogGap, MetadataFollower
 from ebbtide.kraft.image import MetadataImage
 from ebbtide.kraft.records import MetadataRecord
-from ebbtide.kraft.voters import ruling_set, voter_sets_in
+from ebbtide.kraft.voters import VoterSet, ruling_set, voter_sets_in
 from ebbtide.logs.meta_properties import directory_id_in
 from ebbtide.logs.segments import METADATA_FOLDER
 from ebbtide.record.files import RAW_DIR
@@ -83,19 +83,21 @@ def _read_logs(folders: Mapping[int, Path], majority: int) -> list[_Log]:
     held = {node: {batch.identity for batch in follower.batches} for node, (follower, _) in read.items()}
     starts = {node: follower.batches[0].base_offset for node, (follower, _) in read.items() if follower.batches}
     directories = {node: directory_id_in(folder) for node, folder in folders.items()}
+
+    def is_agreed(batch: BatchId, sets: Sequence[VoterSet]) -> bool:
+        holders = {
+            other: directories[other]
+            for other in starts
+            if batch.identity in held[other] or batch.base_offset < starts[other]
+        }
+        voters = ruling_set(sets, batch.next_offset)
+        return len(holders) >= majority if voters is None else voters.majority_of(holders) is not None
+
     logs = []
     for node, (follower, items) in read.items():
-        agreed, sets = 0, voter_sets_in(items)
-        for batch in follower.batches:
-            holders = {
-                other: directories[other]
-                for other in starts
-                if batch.identity in held[other] or batch.base_offset < starts[other]
-            }
-            voters = ruling_set(sets, batch.next_offset)
-            if len(holders) < majority if voters is None else voters.majority_of(holders) is None:
-                break
-            agreed = batch.next_offset
+        sets = voter_sets_in(items)
+        # Not the first that is not agreed on: a disk that voted on an old batch may have been replaced since.
+        agreed = next((batch.next_offset for batch in reversed(follower.batches) if is_agreed(batch, sets)), 0)
         report = ControllerLog(
             controller=node,
             start_offset=starts.get(node, follower.next_offset),

@@ -111,10 +111,26 @@ def test_in_a_dynamic_quorum_a_majority_is_one_of_the_disks_that_vote(
     tail = build.metadata_batch(3, build.feature("x", 2))
     for controller, batches in {100: [*start, tail], 101: start, 102: [*start, tail]}.items():
         metadata_log(record, controller, *batches)
-        identity = f"directory.id={f'D{controller}'.ljust(22, 'A')}\n"
-        (record / "raw" / f"controller-{controller}" / "meta.properties").write_text(identity)
+        _give_disk(record, controller, f"D{controller}")
     report = write_timeline(record)
     assert report.end_offset == agreed, report.how
+
+
+def test_what_voters_agreed_on_stays_agreed_when_most_of_their_disks_were_replaced_since(record: Path) -> None:
+    manifest(record, controllers=3)
+    first, last = {100: "D100", 101: "D101", 102: "D102"}, {100: "D100", 101: "new", 102: "new"}
+    sets = [first, {100: "D100", 102: "D102"}, {**first, 101: "new"}, {100: "D100", 101: "new"}, last]
+    batches = [build.voters(at, voters) for at, voters in enumerate(sets)]
+    for controller, disk in last.items():
+        metadata_log(record, controller, *batches)
+        _give_disk(record, controller, disk)
+    report = write_timeline(record)
+    assert report.end_offset == len(batches), report.how
+
+
+def _give_disk(record: Path, controller: int, disk: str) -> None:
+    identity = f"directory.id={disk.ljust(22, 'A')}\n"
+    (record / "raw" / f"controller-{controller}" / "meta.properties").write_text(identity)
 
 
 def test_a_whole_log_is_used_where_a_majority_cannot_be_known(record: Path) -> None:
