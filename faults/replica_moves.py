@@ -64,6 +64,8 @@ def effect_of_move(answer: AdminAnswer, data_dirs: Sequence[Path], step: MoveRep
         return unproven_effect("the broker has no replica of the partition in a directory that is online", **figures)
     if was == step.directory:
         return unproven_effect(f"the replica was in log directory {was} already", **figures)
+    if numbers.get(moved.before.future) == step.directory:
+        return unproven_effect("the replica was on its way to the directory already", **figures)
     if step.directory not in (figures["directory"], figures["future"]):
         return unproven_effect("Kafka accepted, but no future replica is in the directory", **figures)
     return proven_effect(**figures)

@@ -19,11 +19,19 @@ ONE, TWO = map(str, DIRS)
 
 
 def effect(
-    before: str | None, after: str | None, future: str | None = None, *, error: str = "NONE", expect: str | None = None
+    before: str | None,
+    after: str | None,
+    future: str | None = None,
+    *,
+    future_before: str | None = None,
+    error: str = "NONE",
+    expect: str | None = None,
 ) -> Effect:
     """The effect of a move to directory 2."""
     step = MoveReplicaStep(partition=PartitionName("t-0"), target=Role("broker(1)"), directory=2, expect_error=expect)
-    move = ReplicaMove(before=ReplicaPaths(current=before), after=ReplicaPaths(current=after, future=future))
+    move = ReplicaMove(
+        before=ReplicaPaths(current=before, future=future_before), after=ReplicaPaths(current=after, future=future)
+    )
     return effect_of_move(AdminAnswer(broker="b", error=error, replica_move=move), DIRS, step, "move it")
 
 
@@ -36,6 +44,11 @@ def test_a_replica_that_is_there_or_on_its_way_has_moved(after: str, future: str
 
 def test_a_replica_that_was_there_already_did_not_move() -> None:
     assert effect(TWO, TWO).why == "the replica was in log directory 2 already"
+
+
+def test_a_replica_that_an_earlier_step_moves_there_proves_nothing() -> None:
+    moving = effect(ONE, ONE, TWO, future_before=TWO)
+    assert moving.why == "the replica was on its way to the directory already"
 
 
 def test_a_broker_that_accepts_and_copies_nothing_proves_nothing() -> None:
