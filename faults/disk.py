@@ -89,7 +89,6 @@ class Trouble:
     def __init__(self, runtime: Runtime, node_id: int, directory: int | None = None) -> None:
         self._runtime = runtime
         self._node_id = node_id
-        self._directory = directory
         self._data_dirs = runtime.data_dirs(node_id)
         self._chosen = [at for at in range(1, len(self._data_dirs) + 1) if directory in (None, at)]
         self._volumes = [runtime.volume(node_id, at) for at in self._chosen]
@@ -122,7 +121,9 @@ class Trouble:
         Proven when the volume was frozen and an fsynced write that began later took that long. An ordinary write may
         take as long on a busy host, and is no proof.
         """
-        self._pulses = [self._runtime.slow_down(self._node_id, delay_s, period_s, at) for at in self._chosen]
+        for at in self._chosen:
+            # One by one: if a later volume cannot be slowed down, `mend` still ends the earlier ones.
+            self._pulses.append(self._runtime.slow_down(self._node_id, delay_s, period_s, at))
         pairs = zip(self._pulses, self._volumes, strict=True)
         effects = [self._measure(pulses, volume, delay_s, period_s) for pulses, volume in pairs]
         return next((effect for effect in effects if effect.effect_ns is None), effects[-1])
@@ -208,12 +209,12 @@ class Trouble:
         return _refusal_effect((odd or refusals)[0], expected, **self._held, **figures)
 
 
-INJECT: dict[StepKind, Callable[..., Effect]] = {
+INJECT: dict[StepKind, Callable[[Runtime, int], Effect]] = {
     "power-loss": power_loss,
     "torn-write": torn_write,
     "wipe-disk": wipe_disk,
 }
-"""The acts on one node, which is down afterwards, by its runtime, its id and, for some, the log directory."""
+"""The acts on one node, which is down afterwards."""
 TROUBLES: dict[StepKind, Callable[[Trouble], Effect]] = {
     "fill-disk": Trouble.fill,
     "read-only": Trouble.set_read_only,
@@ -250,8 +251,8 @@ class DiskFaults:
         """Return what each log of the node had lost when its volume was last mended."""
         return self._lost.get(node, {})
 
-    def _inject(self, kind: StepKind, node: int, *directory: int) -> Effect:
-        return INJECT[kind](self._runtime, node, *directory)
+    def _inject(self, kind: StepKind, node: int) -> Effect:
+        return INJECT[kind](self._runtime, node)
 
     def _make_trouble(self, kind: StepKind, node: int, directory: int | None = None) -> Effect:
         return self._trouble(node, TROUBLES[kind], directory)
@@ -260,13 +261,18 @@ class DiskFaults:
         word, directory = step.step, step.directory
         if directory is None:
             return self._injector.plan_on_each(step)
-        carry_out = self._inject if word in INJECT else self._make_trouble
 
         def on_one(node: int) -> Effect:
-            return self._refuse_without(node, directory) or carry_out(word, node, directory)
+            if isinstance(step, WipeDiskStep):
+                return wipe_disk(self._runtime, node, directory)
+            return self._make_trouble(word, node, directory)
 
         def act(nodes: tuple[int, ...]) -> Effect:
-            return merge_effects(nodes, [self._injector.inject(word, node, on_one) for node in nodes])
+            # Refused first: `inject` notes that the node goes down.
+            done = [
+                self._refuse_without(node, directory) or self._injector.inject(word, node, on_one) for node in nodes
+            ]
+            return merge_effects(nodes, done)
 
         return self._injector.plan_on_target(step, act)
 

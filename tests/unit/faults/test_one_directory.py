@@ -11,8 +11,9 @@ import evidence_builders as build
 import pytest
 
 from cluster.runtime.base import DiskReplacement
+from ebbtide.errors import HarnessError
 from ebbtide.scenario.roles import Role
-from ebbtide.scenario.steps.disk import FailDiskStep, SlowDiskStep
+from ebbtide.scenario.steps.disk import FailDiskStep, SlowDiskStep, WipeDiskStep
 from ebbtide.scenario.words import Duration
 from faults import disk
 from faults.injector import Injector
@@ -124,6 +125,22 @@ def test_a_broker_whose_full_directory_is_mended_must_start_again(runtime: Any) 
     assert not runtime.running
 
 
+def test_a_volume_that_cannot_be_slowed_down_leaves_no_other_slow(runtime: Any) -> None:
+    ended: list[int] = []
+
+    def slow_down(node_id: int, delay_s: float, period_s: float, directory: int) -> Any:
+        if directory == 2:
+            raise HarnessError("no process for it")
+        return SimpleNamespace(end=lambda: ended.append(directory))
+
+    runtime.slow_down = slow_down
+    trouble = disk.Trouble(runtime, 1)
+    with pytest.raises(HarnessError):
+        trouble.slow(0.1, 1.0)
+    trouble.mend()
+    assert ended == [1]
+
+
 def test_a_replaced_disk_is_that_of_the_directory(runtime: Any) -> None:
     runtime.pid = lambda node_id: None
     effect = disk.wipe_disk(runtime, 1, 2)
@@ -143,6 +160,10 @@ def test_a_step_with_a_directory_acts_on_it(runtime: Any) -> None:
     missing = injector.plan(SlowDiskStep(target=Role("broker(1)"), directory=3, delay=Duration("1s"), period=TWO_S))
     injector.troubled.clear()
     assert missing.act().why == "broker-1 has no log directory 3, but 2"  # type: ignore[union-attr]
+    injector.down.clear()
+    unwiped = injector.plan(WipeDiskStep(target=Role("broker(1)"), directory=3)).act()
+    assert unwiped.why == "broker-1 has no log directory 3, but 2"  # type: ignore[union-attr]
+    assert injector.down == set(), "a broker that nothing touched is not expected to end"
     injector.troubled.add(1)
     again = injector.plan(FailDiskStep(target=Role("broker(1)"), directory=1)).act()
     assert "mend-disk first" in str(again.why)  # type: ignore[union-attr]
