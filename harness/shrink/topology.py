@@ -76,6 +76,7 @@ def without_extras(scenario: Scenario) -> Scenario | None:
         formed_on=scenario.cluster.formed_on,
         quorum=scenario.cluster.quorum,
         initial_voters=scenario.cluster.initial_voters,
+        log_dirs=scenario.cluster.log_dirs,
     )
     topics = {name: msgspec.structs.replace(topic, config={}) for name, topic in scenario.topics.items()}
     producers = tuple(
