@@ -106,9 +106,9 @@ class TriggerWatch:
             return Observation(fired=fired, what=f"HW {high_watermark} of {partition}")
         if isinstance(trigger, DirectoryTrigger):
             places = {broker: self._view.log_dir(broker, partition.at) for broker in self._view.resolve(trigger.broker)}
-            told = ", ".join(f"{place or 'in none, or moving'} on broker {one}" for one, place in places.items())
+            found = ", ".join(f"{place or 'in none, or moving'} on broker {one}" for one, place in places.items())
             return Observation(
-                fired=set(places.values()) == {trigger.directory}, what=f"log directory of {partition}: {told}"
+                fired=set(places.values()) == {trigger.directory}, what=f"log directory of {partition}: {found}"
             )
         state = self._view.partition(partition.at)
         if state is None:
