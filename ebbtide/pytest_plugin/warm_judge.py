@@ -9,13 +9,13 @@ from __future__ import annotations
 import contextlib
 import os
 import subprocess
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from ebbtide.command import COMMAND
 from ebbtide.pytest_plugin.command_failed import CommandFailed
+from ebbtide.scratch import PYTEST, scratch_folder
 
 _NICER_BY = 5
 """Clusters are first to get a core: their delays would show in the records."""
@@ -38,17 +38,16 @@ class WarmJudge:
         if self._process is not None and self._process.poll() is None:
             return
         self.close()
-        descriptor, path = tempfile.mkstemp(prefix="ebbtide-judging-")
-        self._files.callback(os.unlink, path)
-        self._files.callback(os.close, descriptor)
-        self._log = Path(path)
+        # `ebbtide clean` finds the folder if this process is killed.
+        self._log = self._files.enter_context(scratch_folder(PYTEST)) / "judging.log"
+        log = self._files.enter_context(self._log.open("wb"))
         try:
             # In a session of its own, so that Ctrl-C reaches only pytest, which then ends it.
             self._process = subprocess.Popen(
                 [*self._command, "analyze", "-"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
-                stderr=descriptor,
+                stderr=log,
                 text=True,
                 start_new_session=True,
             )
@@ -73,8 +72,10 @@ class WarmJudge:
 
     def close(self) -> None:
         """End the process, and wait for its end. Does nothing if there is none."""
-        process, self._process = self._process, None
-        if process is not None:
+        process, self._process, self._log = self._process, None, None
+        with self._files:
+            if process is None:
+                return
             for pipe in (process.stdin, process.stdout):
                 # Closing flushes a question that it may not read any more.
                 with contextlib.suppress(OSError):
@@ -86,8 +87,6 @@ class WarmJudge:
                 process.kill()
                 process.wait()
                 raise
-        self._files.close()
-        self._log = None
 
     def _ask(self, record: Path) -> dict[str, Any] | None:
         """Return the answer to a question; None if the process ended meanwhile."""

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from ebbtide.pytest_plugin import warm_judge
 from ebbtide.pytest_plugin.command_failed import CommandFailed
 from ebbtide.pytest_plugin.warm_judge import WarmJudge
 
@@ -82,6 +85,17 @@ def test_a_record_with_which_it_ends_twice_fails_with_its_last_words(judge: Warm
 def test_a_record_that_cannot_be_judged_fails_with_the_error_of_the_command(judge: WarmJudge, tmp_path: Path) -> None:
     with pytest.raises(CommandFailed, match=r"analyze .*none: exit code 4\nerror: no record"):
         judge.judge(tmp_path / "none")
+
+
+def test_a_process_that_does_not_end_leaves_no_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(warm_judge, "_CLOSE_TIMEOUT_S", 0.1)
+    made = WarmJudge([sys.executable, "-c", "import signal; signal.pause()"])
+    made.begin()
+    assert len(list(tmp_path.iterdir())) == 1
+    with pytest.raises(subprocess.TimeoutExpired):
+        made.close()
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_command_that_does_not_exist_fails() -> None:
