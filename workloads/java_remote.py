@@ -155,8 +155,8 @@ class RemoteProducers:
         decode_record = msgspec.json.Decoder(RecordAnswer).decode
         try:
             for line in self._process.stdout:
-                if not line.startswith(b"{"):
-                    # What the JVM itself warns of shares the output.
+                if not (line.startswith(b"{") and line.endswith(b"}\n")):
+                    # What the JVM itself warns of shares the output; a program that was killed leaves a torn line.
                     sys.stderr.write(line.decode(errors="replace"))
                     continue
                 if not line.startswith(b'{"call"'):

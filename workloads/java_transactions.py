@@ -55,6 +55,8 @@ class JavaIncarnation:
         try:
             remote.call(number, "open")
         except JavaCallError as error:
+            if not error.names:
+                raise  # The process has ended, which says nothing about the settings: `check` says how it ended.
             raise HarnessError(
                 "the Java client does not start with these settings", got=str(error), next="correct the `properties`"
             ) from None

@@ -9,6 +9,7 @@ import json
 import signal
 import sys
 from pathlib import Path
+from typing import cast
 
 import pyarrow.parquet as pq
 import pytest
@@ -22,29 +23,31 @@ from ebbtide.record.clients import read_client_events
 from ebbtide.record.files import JOURNAL_DIR
 from workloads import java_transactions, process
 from workloads.config import Endpoints, ProducerConfig
-from workloads.java_transactions import run
+from workloads.java_remote import JavaCallError, RemoteProducers
+from workloads.java_transactions import JavaIncarnation, run
 from workloads.process import Stop
 from workloads.send_account import COUNTERS
 from workloads.status import ClientState, StatusFile
 
 _PROGRAM = """#!{python}
 import json, os, sys, time
-told = json.load(open({told!r}))
+answers = json.load(open({answers!r}))
 asked = open({asked!r}, "a", buffering=1)
 offset = 0
-time.sleep(told["starts_s"])
+time.sleep(answers["starts_s"])
 print("[warning][cds] the JVM itself warns of something", flush=True)
 for line in sys.stdin:
     words = line.split()
     if words[0] != "send":
         asked.write(" ".join(words[1:]) + "\\n")
-        if " ".join(words[1:]) == told["dies_at"]:
-            os.kill(os.getpid(), told["signal"]) if told["signal"] else sys.exit(3)
-        error, cause = told["calls"].get(" ".join(words[1:]), ("", ""))
+        if " ".join(words[1:]) == answers["dies_at"]:
+            print('{{"call":1,"err', end="", flush=True)
+            os.kill(os.getpid(), answers["signal"]) if answers["signal"] else sys.exit(3)
+        error, cause = answers["calls"].get(" ".join(words[1:]), ("", ""))
         print(json.dumps({{"call": int(words[0]), "error": error, "cause": cause, "message": "m"}},
                          separators=(",", ":")), flush=True)
         continue
-    error = told["sends"].get(words[2] + "-" + words[3], "")
+    error = answers["sends"].get(words[2] + "-" + words[3], "")
     at = -1 if error else offset
     offset += not error
     print(json.dumps({{"partition": int(words[2]), "sequence": int(words[3]), "offset": at, "at_ns": time.time_ns(),
@@ -73,11 +76,11 @@ class Java:
         **settings: object,
     ) -> ClientState:
         """Run it. `calls` has the exceptions of calls ("0 commit"), `sends` of records ("PARTITION-SEQUENCE")."""
-        told = self.record / "told.json"
+        file = self.record / "answers.json"
         answers = {"calls": calls or {}, "sends": sends or {}}
-        told.write_text(json.dumps({**answers, "dies_at": dies_at, "signal": signal, "starts_s": starts_s}))
+        file.write_text(json.dumps({**answers, "dies_at": dies_at, "signal": signal, "starts_s": starts_s}))
         script = self.record / "java"
-        script.write_text(_PROGRAM.format(python=sys.executable, told=str(told), asked=str(self.record / "asked")))
+        script.write_text(_PROGRAM.format(python=sys.executable, answers=str(file), asked=str(self.record / "asked")))
         script.chmod(0o755)
         config = ProducerConfig(
             endpoints=Endpoints(status=str(self.record / "status"), stop=str(self.record / "stop")),
@@ -198,6 +201,15 @@ def test_a_program_that_ends_by_itself_is_an_error_and_what_it_did_is_journalled
     assert caught.value.got == "exit code 3"
     assert [row[1] for row in java.rows()] == ["acked", "acked"]
     assert {row[3] for row in java.rows()} == {"unknown"}
+
+
+def test_a_client_whose_program_has_ended_is_no_wrong_setting() -> None:
+    class Ended:
+        def call(self, incarnation: int, what: str) -> None:
+            raise JavaCallError("the process of the Java client has ended")
+
+    with pytest.raises(JavaCallError):
+        JavaIncarnation(cast(RemoteProducers, Ended()), 0)
 
 
 def test_a_program_that_something_outside_killed_ends_its_process_in_the_same_way(
