@@ -103,8 +103,7 @@ def _difference(one: Path, other: Path) -> str:
 def _run(command: Sequence[str], expected: Collection[int]) -> Cost | None:
     """Return what a command cost; None if it ended with another exit code."""
     began = time.monotonic()
-    quiet = subprocess.DEVNULL
-    with subprocess.Popen(command, stdout=quiet, start_new_session=True) as process:
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, start_new_session=True) as process:
         _, status, used = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode not in expected:

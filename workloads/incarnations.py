@@ -20,7 +20,8 @@ class Incarnation(Protocol):
     """One client with the transactional id. Its calls raise `KafkaError`; all but `begin_transaction` may wait long.
 
     - `commits_sent` is how often a commit was sent since it was last set to 0; always 0 for a client that does not say.
-    - `epoch` is producer id and epoch as far as a change of it means that a commit may have been asked of nobody.
+    - `epoch` is producer id and epoch. If it moves, the client may report a commit that it never requested. A client
+      that cannot do so always returns the same.
     - `is_fenced`: Kafka said that a newer incarnation exists. `last_error` is in the client's words, empty for none.
     """
 

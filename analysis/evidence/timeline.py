@@ -133,7 +133,7 @@ def _how_chosen(chosen: ControllerLog, logs: Sequence[ControllerLog], quorum: in
     agreed, end = chosen.agreed_end_offset, chosen.end_offset
     text = f"the log of controller {chosen.controller}"
     if intact:
-        text += f", which a majority of {quorum} holds up to offset {agreed}"
+        text += f", which a majority of the voters holds up to offset {agreed}"
         if end > agreed:
             text += f"; offsets {agreed} to {end - 1} are on no majority and left out"
     else:

@@ -1,7 +1,7 @@
 """The nodes' log directories, and the volume that each of them has of its own.
 
-A node has one log directory, a broker may have several (KIP-858). The first one also holds the metadata log. By
-truncate nobody has volumes: the directories are then folders of the host.
+A controller has one log directory, a broker may have several (KIP-858). The first one also holds the metadata log.
+Where power is lost by `truncate`, nodes have no volumes: the directories are folders of the host.
 """
 
 from __future__ import annotations

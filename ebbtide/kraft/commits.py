@@ -121,11 +121,11 @@ class CommitWatch:
                 if ruling is None or len(ruling.voters) < 2:
                     continue
                 voters = tuple(sorted(ruling.voters))
-                having = tuple(one for one in having if self._directories.get(one) == ruling.voters.get(one, ""))
-                is_committed = ruling.is_majority(having)
+                # A disk whose id was never read proves no vote.
+                majority = ruling.majority_of({one: self._directories.get(one, "") for one in having})
             else:
-                is_committed = len(having) > self._controllers // 2
-            if is_committed:
+                majority = having if len(having) > self._controllers // 2 else None
+            if majority is not None:
                 self.committed.append(
                     CommittedBatch(
                         base_offset=batch.base_offset,
@@ -133,7 +133,7 @@ class CommitWatch:
                         epoch=batch.epoch,
                         crc=batch.crc,
                         at_ns=now_ns,
-                        controllers=having,
+                        controllers=majority,
                         voters=voters,
                     )
                 )

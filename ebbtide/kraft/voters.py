@@ -9,7 +9,7 @@ neighbours, and what a majority of the ruling set acknowledged stays.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -31,16 +31,8 @@ class VoterSet(msgspec.Struct, frozen=True, kw_only=True):
 
         Each comes with the directory id of its disk, None if that is not known: then it counts as the voter's.
         """
-        those = tuple(one for one in sorted(having) if self.is_voter(one, having[one]))
-        return those if self.is_majority(those) else None
-
-    def is_voter(self, node: int, directory: str | None) -> bool:
-        """Whether a controller with this disk votes."""
-        return node in self.voters and directory in (None, self.voters[node])
-
-    def is_majority(self, those: Collection[int]) -> bool:
-        """Whether these voters are a majority of the set."""
-        return len(those) > len(self.voters) // 2
+        found = tuple(one for one in sorted(having) if one in self.voters and having[one] in (None, self.voters[one]))
+        return found if len(found) > len(self.voters) // 2 else None
 
 
 class _Voter(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

@@ -62,7 +62,7 @@ class WarmJudge:
         try:
             answer = self._ask(record) or self._ask(record)
         except BaseException:
-            # Whoever was interrupted would read the answer as that to the next question.
+            # After an interrupt, the answer would be read as that to the next question.
             self._end_at_once()
             raise
         if answer is None:

@@ -16,10 +16,11 @@ from ebbtide.scenario.parts import Parts, TablePart
 from ebbtide.scenario.references import put_at
 from ebbtide.suggestions import allowed_words
 
-_OF_IDEMPOTENT_JAVA = {
+_IDEMPOTENT_JAVA_BOUNDS = {
     "retries": (1, 2**31 - 1, "1 or more"),
     "max.in.flight.requests.per.connection": (1, 5, "1 to 5"),
 }
+"""The lowest and the highest value that the Java client takes, and both in words."""
 _DEFAULTS = {field.name: field.default for field in msgspec.structs.fields(ProducerSpec)}
 
 
@@ -97,7 +98,7 @@ def _validate_idempotent_java(
     """Report values that the Java client refuses in an idempotent or transactional producer."""
     if client != "java" or not (transactional or idempotent):
         return
-    for name, (lowest, highest, allowed) in _OF_IDEMPOTENT_JAVA.items():
+    for name, (lowest, highest, allowed) in _IDEMPOTENT_JAVA_BOUNDS.items():
         value = (properties or {}).get(name)
         if value is not None and value.isdecimal() and not lowest <= int(value) <= highest:
             yield UsageError(

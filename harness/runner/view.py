@@ -57,7 +57,7 @@ class ClusterView:
 
     @property
     def committed(self) -> list[CommittedBatch]:
-        """What a majority of the controllers was seen to have acknowledged, oldest first."""
+        """What a majority of the voters was seen to have acknowledged, oldest first."""
         return self._quorum.committed
 
     @property
