@@ -23,18 +23,19 @@ A power loss leaves the directory and its id.
 def trace_of(evidence: Evidence, manifest: Manifest, steps: Sequence[StepEntry] | None) -> TimelineTrace:
     """Check the run's metadata log against the model of its releases."""
     touched = {node for step in steps or () if step.step in _TOUCH_DIRECTORIES for node in step.nodes}
-    brokers = set(manifest.topology.brokers)
-    several_dirs = (manifest.log_dirs or 1) > 1
-    if several_dirs:
-        # Each broker reports where it put a new replica, and which directory failed.
+    brokers = frozenset(manifest.topology.brokers)
+    failing: frozenset[int] = frozenset()
+    if (manifest.log_dirs or 1) > 1:
+        # Each broker reports where it put a new replica. Only one whose disk a step touched reports that one failed.
+        failing = brokers & touched
         touched |= brokers
     return check_timeline(
         evidence.timeline,
         evidence.rules,
         statics=evidence.statics,
         asked=evidence.asked,
-        touched_disks=frozenset(touched & brokers) if steps is not None else None,
-        several_dirs=several_dirs,
+        touched_disks=brokers & touched if steps is not None else None,
+        failing_disks=failing,
     )
 
 

@@ -121,12 +121,13 @@ def actions_of_timers(
     cluster: Cluster,
     touched_disks: frozenset[int] | None,
     *,
-    several_dirs: bool,
+    failing_disks: frozenset[int],
 ) -> Iterator[PossibleAction]:
     """Yield the effects of the controller's periodic work and of directory reports.
 
     A broker reports which directory a replica is in, and which directory failed. A broker with one
-    directory has cause to do so only after its disk was replaced, and ends when it fails.
+    directory has cause to do so only after its disk was replaced, and ends when it fails. The
+    `failing_disks` are those of brokers that go on.
     """
     balanced, swept = protocol.balance(partition, cluster), protocol.sweep(partition, cluster)
     yield PossibleAction("preferred-election", "the controller's balancing", balanced.partition)
@@ -136,10 +137,9 @@ def actions_of_timers(
             continue
         found = protocol.assign_directory(partition, cluster, broker)
         yield PossibleAction("assign-directory", f"broker {broker}", found.partition)
-        if not several_dirs:
-            continue
-        failed = protocol.directory_offline(partition, cluster, broker)
-        yield PossibleAction("directory-offline", f"a log directory of broker {broker}", failed.partition)
+        if broker in failing_disks:
+            failed = protocol.directory_offline(partition, cluster, broker)
+            yield PossibleAction("directory-offline", f"a log directory of broker {broker}", failed.partition)
 
 
 def actions_of_operators(

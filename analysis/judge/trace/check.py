@@ -53,7 +53,7 @@ def check_timeline(
     statics: Mapping[str, str] | None = None,
     asked: tuple[Request, ...] | None = None,
     touched_disks: frozenset[int] | None = None,
-    several_dirs: bool = False,
+    failing_disks: frozenset[int] = frozenset(),
 ) -> TimelineTrace:
     """Check every transition of the timeline against the protocol of the release.
 
@@ -62,13 +62,13 @@ def check_timeline(
     controllers' own properties; None: not known. `asked` are the requests that operators made,
     which leave no record of their own; None: not known. `touched_disks` are the brokers whose log
     directory a step replaced or made fail; None: not known. The tables do not hold directories, so
-    an unexplained transition of their partitions is undecided. `several_dirs`: brokers have several
-    log directories, so that one of them can fail alone.
+    an unexplained transition of their partitions is undecided. `failing_disks` are the brokers of which
+    a step may have made one of several log directories fail.
     """
     lacking = timeline.missing & {"partitions", "brokers"}
     if lacking:
         return TimelineTrace(refused=f"{' and '.join(sorted(lacking))}.parquet is missing")
-    checker = _Checker(timeline, ControllerKnowledge(timeline, rules, statics), asked, touched_disks, several_dirs)
+    checker = _Checker(timeline, ControllerKnowledge(timeline, rules, statics), asked, touched_disks, failing_disks)
     try:
         results = [checker.check(before, after) for before, after in _transitions(timeline)]
         omitted = list(checker.omissions())
@@ -109,13 +109,13 @@ class _Checker:
         world: ControllerKnowledge,
         asked: tuple[Request, ...] | None,
         touched_disks: frozenset[int] | None,
-        several_dirs: bool,
+        failing_disks: frozenset[int],
     ) -> None:
         self._timeline = timeline
         self._world = world
         self._asked = asked
         self._touched = touched_disks
-        self._several_dirs = several_dirs
+        self._failing = failing_disks
         self._causes = _events_by_offset(timeline)
         self._configs = [
             change
@@ -248,7 +248,7 @@ class _Checker:
         cluster = self._world.cluster(after.topic, after.metadata_offset, unclean)
         isrs = every_isr(partition) if every else likely_isrs(partition, seen)
         yield from actions_of_the_leader(protocol, partition, cluster, isrs)
-        yield from actions_of_timers(protocol, partition, cluster, self._touched, several_dirs=self._several_dirs)
+        yield from actions_of_timers(protocol, partition, cluster, self._touched, failing_disks=self._failing)
         asked = None if self._asked is None else [one for one in self._asked if one.may_have_made(after)]
         yield from actions_of_operators(protocol, partition, cluster, seen, asked)
 

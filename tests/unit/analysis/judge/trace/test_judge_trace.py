@@ -168,15 +168,15 @@ def test_the_elr_that_a_completed_reassignment_leaves_counts_the_replicas_before
     assert by_name(story.judge())["elr-only-below-min-isr"] == "violated"
 
 
-def directory_fails(record: Path, log_dirs: int | None) -> Story:
-    """Broker 1 leads and its log directory fails: broker 2 leads, and nobody is fenced."""
+def directory_fails(record: Path, log_dirs: int | None, *, failed: int = 1) -> Story:
+    """Broker 1 leads and a step makes a log directory of `failed` fail: broker 2 leads, and nobody is fenced."""
     story = Story(record)
     for broker in (1, 2, 3):
         story.broker(0, broker)
         story.broker(1, broker, "unfenced")
     story.config(2, "topic:t", "min.insync.replicas", "2")
     story.state(3)
-    story.step(5, "fail-disk", 1)
+    story.step(5, "fail-disk", failed)
     story.state(6, leader=2, isr=[2, 3])
     story.manifest = msgspec.structs.replace(story.manifest, log_dirs=log_dirs)
     story.predict('loss = { committed = "none" }')
@@ -188,6 +188,11 @@ def test_a_log_directory_that_fails_alone_is_an_action_of_kip_858(tmp_path: Path
     verdict = directory_fails(tmp_path, log_dirs=2).judge()
     assert by_name(verdict)[TRANSITIONS] == "holds"
     assert verdict.coverage["action-directory-offline"] == 1
+
+
+def test_a_log_directory_that_no_step_touched_explains_nothing(tmp_path: Path) -> None:
+    verdict = directory_fails(tmp_path, log_dirs=2, failed=3).judge()
+    assert by_name(verdict)[TRANSITIONS] == "unknown"
 
 
 def test_a_broker_with_one_log_directory_cannot_lose_it_and_go_on(tmp_path: Path) -> None:
