@@ -77,7 +77,8 @@ class JavaIncarnation:
 
     def begin_transaction(self) -> None:
         """Begin a transaction; no request is sent."""
-        self.has_failed_send = False
+        # A fenced client begins no more: what an earlier transaction met, such as an old epoch, was no fencing.
+        self.is_fenced = self.has_failed_send = False
         self._call("begin")
 
     def commit_transaction(self) -> None:

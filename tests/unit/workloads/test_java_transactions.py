@@ -161,6 +161,14 @@ def test_a_fenced_incarnation_is_one_even_if_only_the_cause_says_so(java: Java) 
     assert [one.event for one in events if one.event != "transaction"] == ["fenced"]
 
 
+def test_an_old_epoch_that_an_aborted_transaction_met_fences_no_later_one(java: Java) -> None:
+    refused = {"0-1": _ERRORS + "InvalidProducerEpochException"}
+    java.run(sends=refused, abort_unacked=True, calls={"0 commit": (_ERRORS + "TimeoutException", "")})
+    java.rows()
+    events = (read_client_events(java.record) or {})["producer-1"]
+    assert [one.event for one in events if one.event != "transaction"] == ["replaced"]
+
+
 def test_a_record_without_an_answer_is_unknown_and_its_transaction_is_never_committed(java: Java) -> None:
     assert java.run(sends={"0-1": _ERRORS + "TimeoutException"}) == ClientState.DONE
     assert java.rows()[:2] == [(0, "acked", 0, "aborted"), (1, "unknown", None, "aborted")]
