@@ -89,10 +89,9 @@ class Java:
             bootstrap=("localhost:1",),
             id=1,
             topic="t",
-            stop_timeout_s=0.3,
             transactional_id="ebbtide-1",
             java=ToolCommand(kafka="4.3.1", executable=str(script), options=(), class_path=("x.jar",)),
-            **{"txn_records": 2, "count": 4, **settings},  # type: ignore[arg-type]
+            **{"txn_records": 2, "count": 4, "stop_timeout_s": 0.3, **settings},  # type: ignore[arg-type]
         )
         return run(config, StatusFile.create(self.record / "status", len(COUNTERS)), self.stop)
 
@@ -231,8 +230,14 @@ def test_a_program_that_something_outside_killed_ends_its_process_in_the_same_wa
 
 
 def test_a_stopped_producer_ends_the_open_transaction_first(java: Java) -> None:
-    (java.record / "stop").touch()
-    assert java.run(count=None, rate_per_s=1_000, txn_records=1_000) == ClientState.STOPPED
+    class OnceBegun(Stop):
+        def __bool__(self) -> bool:
+            return (java.record / "asked").exists() and "0 begin" in java.asked()
+
+    java.stop = OnceBegun(str(java.record / "stop"))
+    assert java.run(count=None, rate_per_s=1_000, txn_records=100_000, stop_timeout_s=30) == ClientState.STOPPED
+    assert {row[3] for row in java.rows()} == {"committed"}
+    assert java.endings() == ["COMMITTED"]
 
 
 def test_the_program_has_only_what_its_compiler_can_read() -> None:
