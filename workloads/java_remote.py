@@ -27,6 +27,8 @@ from workloads.process import end_as_child_did
 _SOURCE = Path(__file__).with_name("RemoteProducer.java")
 _COMPILER = "org.codehaus.janino.SimpleCompiler"
 _ENDED = "the process of the Java client has ended"
+_END_S = 10.0
+"""How long the end of a process that closed its output is awaited."""
 
 
 class JavaCallError(KafkaError):  # type: ignore[misc]
@@ -124,7 +126,10 @@ class RemoteProducers:
         """
         if not self._has_ended:
             return
-        code = self._process.wait()
+        try:
+            code = self._process.wait(_END_S)
+        except subprocess.TimeoutExpired:
+            raise HarnessError("the process of the Java client closed its output and did not end") from None
         if code < 0:
             end_as_child_did(-code)
         raise HarnessError(

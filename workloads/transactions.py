@@ -224,7 +224,11 @@ class Transactions(Generic[OneIncarnation]):
 
         Raises `KafkaError`.
         """
-        one = self._open()
+        try:
+            one = self._open()
+        except HarnessError:
+            pause(_AGAIN_S)
+            raise
         try:
             one.init_transactions()
         except KafkaError:

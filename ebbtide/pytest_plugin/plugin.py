@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from ebbtide.pytest_plugin.command_failed import CommandFailed
 from ebbtide.pytest_plugin.judgement import failure_message, one_line_summary, report_properties, where_to_look
 from ebbtide.pytest_plugin.markers import (
     MARKER_LINES,
@@ -23,7 +24,6 @@ from ebbtide.pytest_plugin.markers import (
     scenario_in,
     scenario_of,
 )
-from ebbtide.pytest_plugin.runner import CommandFailed
 from ebbtide.pytest_plugin.session import WORKER_KEPT, JudgedTest, Plugin, call_or_fail, uses_clusters
 from ebbtide.pytest_plugin.settings import WORKER_SEED, add_options, read_settings
 from ebbtide.pytest_plugin.watching import Watch, start_watch

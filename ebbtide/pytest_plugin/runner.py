@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from ebbtide.command import COMMAND
 from ebbtide.pytest_plugin.chaos import Chaos
-from ebbtide.pytest_plugin.command_failed import CommandFailed as CommandFailed
+from ebbtide.pytest_plugin.command_failed import CommandFailed
 from ebbtide.pytest_plugin.kafka_cluster import KafkaCluster
 from ebbtide.pytest_plugin.run_record import RunRecord, read_record
 from ebbtide.pytest_plugin.settings import Settings

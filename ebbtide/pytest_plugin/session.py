@@ -8,8 +8,9 @@ from typing import TypeVar
 
 import pytest
 
+from ebbtide.pytest_plugin.command_failed import CommandFailed
 from ebbtide.pytest_plugin.run_record import RunRecord
-from ebbtide.pytest_plugin.runner import Ability, CommandFailed, CommandRunner, Lease, Runner, errors_as_failed
+from ebbtide.pytest_plugin.runner import Ability, CommandRunner, Lease, Runner, errors_as_failed
 from ebbtide.pytest_plugin.settings import Settings
 from ebbtide.pytest_plugin.turns import ClusterTurn
 

@@ -83,10 +83,12 @@ class WarmJudge:
                     pipe.close()
             try:
                 process.wait(_CLOSE_TIMEOUT_S)
-            except BaseException:
+            except BaseException as error:
                 process.kill()
                 process.wait()
-                raise
+                # One that does not end has judged all the same: every answer was read before.
+                if not isinstance(error, subprocess.TimeoutExpired):
+                    raise
 
     def _ask(self, record: Path) -> dict[str, Any] | None:
         """Return the answer to a question; None if the process ended meanwhile."""
@@ -101,7 +103,10 @@ class WarmJudge:
             self._process.stdin.flush()
             line = self._process.stdout.readline()
             if line.endswith("\n"):
-                found: dict[str, Any] = json.loads(line)
+                try:
+                    found: dict[str, Any] = json.loads(line)
+                except ValueError:
+                    raise CommandFailed(f"the judging process answered with {line!r}\n{self._tail()}") from None
                 return found
         self._process.wait()
         return None

@@ -13,8 +13,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from ebbtide.command import COMMAND
+from ebbtide.pytest_plugin.command_failed import CommandFailed
 from ebbtide.pytest_plugin.run_record import RunRecord, read_record
-from ebbtide.pytest_plugin.runner import CommandFailed
 from ebbtide.scratch import PYTEST, scratch_folder
 
 START_TIMEOUT_S = 120.0

@@ -48,7 +48,7 @@ def validate_directory(parts: Parts, directory: int | None, where: str) -> Itera
     count = parts.cluster.get("log_dirs") or 1
     if count == 1:
         yield UsageError(
-            "brokers with one log directory",
+            "brokers have only one log directory",
             where=where,
             got=str(directory),
             allowed="no such key, or log_dirs = 2 or 3 in [cluster]",

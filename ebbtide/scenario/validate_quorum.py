@@ -89,9 +89,10 @@ def _releases(
     if old:
         yield _too_old(old)
         return
-    for kafka in formers[:1]:
+    if formers:
+        # What else it says is the same on all releases that have dynamic quorums.
         try:
-            validate_quorum_on(kafka, ClusterSpec(quorum=quorum, features=features))
+            validate_quorum_on(formers[0], ClusterSpec(quorum=quorum, features=features))
         except UsageError as error:
             yield error
 

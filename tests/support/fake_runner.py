@@ -19,9 +19,10 @@ import msgspec
 from ebbtide.daemon.messages import ClusterStatus, NodeStatus
 from ebbtide.errors import UsageError
 from ebbtide.pytest_plugin.chaos import Chaos
+from ebbtide.pytest_plugin.command_failed import CommandFailed
 from ebbtide.pytest_plugin.kafka_cluster import KafkaCluster
 from ebbtide.pytest_plugin.run_record import RunRecord, read_record
-from ebbtide.pytest_plugin.runner import Ability, CommandFailed, Lease, scenario_text
+from ebbtide.pytest_plugin.runner import Ability, Lease, scenario_text
 from ebbtide.pytest_plugin.settings import Settings
 from ebbtide.record.manifest import read_manifest
 from ebbtide.record.steps import StepEntry

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from ebbtide.errors import UsageError
+from ebbtide.pytest_plugin.command_failed import CommandFailed
 from ebbtide.pytest_plugin.kafka_cluster import Unproven
-from ebbtide.pytest_plugin.runner import CommandFailed, Runner
+from ebbtide.pytest_plugin.runner import Runner
 from ebbtide.pytest_plugin.settings import Settings
 from ebbtide.record.manifest import read_manifest
 

@@ -95,7 +95,8 @@ def _has_majority(record: Path, logs: Collection[int], controllers: Sequence[int
     """Whether the logs are those of a majority of the newest voters; without such a record all controllers vote."""
     if not sets:
         return len(logs) > len(controllers) // 2
-    return sets[-1].majority_of({node: directory_id_in(_folder(record, node)) for node in logs}) is not None
+    # A disk whose id is not known proves no vote.
+    return sets[-1].majority_of({node: directory_id_in(_folder(record, node)) or "" for node in logs}) is not None
 
 
 def _folder(record: Path, controller: int) -> Path:

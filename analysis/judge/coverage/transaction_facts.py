@@ -44,7 +44,7 @@ def transaction_facts(record: Path) -> Mapping[str, int]:
     """Count committed transactions by the epoch of their marker.
 
     A transaction counts once, and only if a replica's log has its record and its marker. Without the replicas' logs
-    the facts are left out.
+    the facts are left out. So is a fact of 0 if a transaction does not count: it may be the one that the fact asks for.
     """
     if not table_files(record, "sends"):
         return {}
@@ -59,7 +59,8 @@ def transaction_facts(record: Path) -> Mapping[str, int]:
             if tuple(place) == one.place and (is_later := _is_later(replica, value, one.offset)) is not None:
                 counted[one.txn] = counted.get(one.txn, False) or is_later
     found.update(LATER if is_later else SAME for is_later in counted.values())
-    return found
+    is_whole = counted.keys() == {one.txn for one in last.values()}
+    return {name: count for name, count in found.items() if count or is_whole}
 
 
 def _last_records(record: Path) -> dict[int, _LastRecord]:

@@ -15,7 +15,8 @@ from ebbtide.daemon.messages import ClusterStatus, Refusal, Reply
 from ebbtide.errors import UsageError
 from ebbtide.pytest_plugin import runner as runners
 from ebbtide.pytest_plugin.chaos import Chaos
-from ebbtide.pytest_plugin.runner import CommandFailed, CommandRunner, Lease
+from ebbtide.pytest_plugin.command_failed import CommandFailed
+from ebbtide.pytest_plugin.runner import CommandRunner, Lease
 from ebbtide.pytest_plugin.settings import Settings
 from ebbtide.waiting import WaitExpired
 

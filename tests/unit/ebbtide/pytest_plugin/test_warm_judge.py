@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -93,9 +92,16 @@ def test_a_process_that_does_not_end_leaves_no_file(monkeypatch: pytest.MonkeyPa
     made = WarmJudge([sys.executable, "-c", "import signal; signal.pause()"])
     made.begin()
     assert len(list(tmp_path.iterdir())) == 1
-    with pytest.raises(subprocess.TimeoutExpired):
-        made.close()
+    made.close()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_an_answer_that_is_no_json_fails_with_the_answer(tmp_path: Path) -> None:
+    script = tmp_path / "stand_in.py"
+    script.write_text("input(); print('oops', flush=True); input()")
+    judge = WarmJudge([sys.executable, str(script)])
+    with pytest.raises(CommandFailed, match="oops"):
+        judge.judge(tmp_path / "one")
 
 
 def test_a_command_that_does_not_exist_fails() -> None:

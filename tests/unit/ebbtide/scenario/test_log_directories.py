@@ -69,7 +69,7 @@ def test_a_metadata_version_without_assignments_is_refused() -> None:
 def test_a_directory_that_brokers_do_not_have_is_reported_at_its_key(steps: str, where: str) -> None:
     assert problems(steps.format("broker(1)", 3)) == {f"steps[0].{where}": "out of range: 3"}
     alone = problems(steps.format("broker(1)", 1), cluster="brokers = 3")
-    assert alone == {f"steps[0].{where}": "brokers with one log directory: 1"}
+    assert alone == {f"steps[0].{where}": "brokers have only one log directory: 1"}
 
 
 @pytest.mark.parametrize("steps", [FAIL, MOVE])

@@ -71,19 +71,26 @@ def test_the_first_marker_of_the_same_producer_after_the_last_record_counts(tmp_
 def test_another_record_at_the_offset_proves_nothing(tmp_path: Path) -> None:
     record = _committed(1, txn=1, at=0)
     _log(record, 9, at=0, marker_epoch=RECORD_EPOCH + 1)
-    assert _facts(record, tmp_path) == (0, 0)
+    assert _facts(record, tmp_path) == (None, None)
 
 
 def test_a_record_at_another_offset_proves_nothing(tmp_path: Path) -> None:
     record = _committed(1, txn=1, at=0)
     _log(record, 1, at=3, marker_epoch=RECORD_EPOCH + 1)
-    assert _facts(record, tmp_path) == (0, 0)
+    assert _facts(record, tmp_path) == (None, None)
 
 
-def test_a_transaction_without_a_marker_counts_as_neither(tmp_path: Path) -> None:
+def test_a_transaction_without_a_marker_leaves_out_what_would_be_nought(tmp_path: Path) -> None:
     record = _committed(1, txn=1, at=0)
     _log(record, 1, at=0, marker_epoch=None)
-    assert _facts(record, tmp_path) == (0, 0)
+    assert _facts(record, tmp_path) == (None, None)
+
+
+def test_a_transaction_that_does_not_count_leaves_the_other_count_out(tmp_path: Path) -> None:
+    record = _committed(1, txn=1, at=0)
+    _log(record, 1, at=0, marker_epoch=RECORD_EPOCH + 1)
+    record.send(2, at=5, txn=2, txn_outcome="committed")
+    assert _facts(record, tmp_path) == (1, None)
 
 
 def test_only_acked_records_of_committed_transactions_count(tmp_path: Path) -> None:
