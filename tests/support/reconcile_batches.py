@@ -19,9 +19,9 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 from reconcile_histories import History, Row, Setup
 from reconcile_oracle import Item, anomalies, committed_lost, unnamed_drops
-from reconcile_oracle_commits import OFFSETS_TOPIC
+from reconcile_oracle_commits import OFFSETS_TOPIC, GoneBack, commits_gone_back, gone_back_of
 from reconcile_oracle_groups import groups, groups_of
-from reconcile_planted import COORDINATORS
+from reconcile_planted import COORDINATORS, by_topic
 from records import FINAL_CONSUMER, RecordBuilder
 
 from analysis.reconcile import reconcile_all
@@ -156,8 +156,10 @@ def _compare_run(
     wrong = None
     if sorted(items, key=repr) != expected:
         wrong = f"only Spark finds: {_more(items, expected)}\nonly plain Python finds: {_more(expected, items)}"
-    elif history.planted is not None and kinds != history.planted:
-        wrong = f"planted: {history.planted}, found: {dict(kinds)}"
+    elif history.planted is not None and (seen := by_topic(found).get(topic, {})) != history.planted:
+        wrong = f"planted: {history.planted}, found: {seen}"
+    elif (back := _of_topic(gone_back_of(found), topic)) != (expected_back := commits_gone_back(tables, manifest)):
+        wrong = f"commits that went back, by whether the answers are settled: {back}, not {expected_back}"
     elif committed != was_committed:
         wrong = f"lost, and committed by one of the two only: {_original_values(committed ^ was_committed)}"
     elif (grouped := groups_of(found, [topic])) != (expected_groups := groups(items, tables, manifest)):
@@ -165,6 +167,10 @@ def _compare_run(
     elif drops := unnamed_drops(stored, found.regressions):
         wrong = f"drops of the HW that are not named: {drops}"
     return Comparison(kinds=frozenset(kinds), wrong=wrong)
+
+
+def _of_topic(found: GoneBack, topic: str) -> GoneBack:
+    return Counter({key: count for key, count in found.items() if key[0] == topic})
 
 
 def _more(items: Sequence[Item], others: Sequence[Item]) -> list[str]:
