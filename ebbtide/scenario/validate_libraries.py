@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from functools import partial
 
@@ -21,6 +22,8 @@ _IDEMPOTENT_JAVA_BOUNDS = {
     "max.in.flight.requests.per.connection": (1, 5, "1 to 5"),
 }
 """The lowest and the highest value that the Java client takes, and both in words."""
+_FLAGS = frozenset({"enable.gapless.guarantee"})
+_WHOLE_NUMBER = re.compile(r"-?[0-9]{1,18}")
 _DEFAULTS = {field.name: field.default for field in msgspec.structs.fields(ProducerSpec)}
 
 
@@ -29,6 +32,7 @@ def validate_library(producer: TablePart, parts: Parts, where: str) -> Iterator[
     yield from producer.check(_validate_keys, producer, where)
     yield from producer.check(_validate_java_rate, f"{where}.rate_per_s")
     yield from producer.check(_validate_java_partitions, parts, f"{where}.keys")
+    yield from producer.check(_validate_values, f"{where}.properties")
     yield from producer.check(_validate_idempotent_java, f"{where}.properties")
     yield from validate_client_safety(producer, where)
 
@@ -48,11 +52,12 @@ def _validate_keys(producer: TablePart, where: str, *, client: ClientLibrary | N
     able = facts.supported_in_transactions if producer.get("transactional", False) else frozenset()
     for key, why in facts.unsupported.items():
         if key not in able and producer.has_value(key) and producer.get(key) != _DEFAULTS[key]:
+            others = [repr(name) for name, other in LIBRARIES.items() if key not in other.unsupported]
             yield UsageError(
                 f"a {library} producer cannot do this: {why}",
                 where=f"{where}.{key}",
                 got=str(producer.get(key)),
-                allowed=f"a producer without {key}, or client = '{DEFAULT_LIBRARY}'",
+                allowed=f"a producer without {key}, or client = {' or '.join(others)}",
             )
 
 
@@ -87,6 +92,24 @@ def _validate_java_partitions(
         )
 
 
+def _validate_values(
+    where: str, *, client: ClientLibrary | None, properties: Mapping[str, str] | None
+) -> Iterator[UsageError]:
+    """Report values of another type than the library's setting has: all but one are whole numbers."""
+    known = LIBRARIES[client or DEFAULT_LIBRARY].properties
+    for name, value in (properties or {}).items():
+        if name not in known or not is_writable(value):
+            continue
+        is_flag = name in _FLAGS
+        if not (value in ("true", "false") if is_flag else _WHOLE_NUMBER.fullmatch(value)):
+            yield UsageError(
+                "not a value of this setting",
+                where=f"{where}.{name}",
+                got=repr(value),
+                allowed="true or false" if is_flag else "a whole number, such as 30000",
+            )
+
+
 def _validate_idempotent_java(
     where: str,
     *,
@@ -100,7 +123,7 @@ def _validate_idempotent_java(
         return
     for name, (lowest, highest, allowed) in _IDEMPOTENT_JAVA_BOUNDS.items():
         value = (properties or {}).get(name)
-        if value is not None and value.isdecimal() and not lowest <= int(value) <= highest:
+        if value is not None and _WHOLE_NUMBER.fullmatch(value) and not lowest <= int(value) <= highest:
             yield UsageError(
                 "the Java client refuses this in an idempotent or transactional producer",
                 where=f"{where}.{name}",

@@ -59,7 +59,9 @@ def _size(*, controllers: int, quorum: Quorum | None) -> Iterator[UsageError]:
     if quorum == "dynamic":
         yield from limit(where, controllers, 1, _DYNAMIC_MAX)
     elif controllers not in _STATIC_SIZES:
-        yield UsageError("not a quorum size", where=where, got=str(controllers), allowed="1 or 3")
+        yield UsageError(
+            "not a quorum size", where=where, got=str(controllers), allowed="1 or 3, or 2 with quorum = 'dynamic'"
+        )
 
 
 def _initial_voters(*, controllers: int, quorum: Quorum | None, initial_voters: int | None) -> Iterator[UsageError]:

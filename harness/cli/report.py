@@ -42,11 +42,18 @@ def command() -> Command:
 
 def run(args: Args) -> ExitCode:
     """Write the site, and print its first page. Raises `UsageError`."""
+    from ebbtide.record.manifest import is_record
     from harness.nightly.store import Store
     from harness.site.model import site_of
     from harness.site.writing import write_site
 
     for folder in args.stores:
+        if is_record(folder):
+            raise UsageError(
+                "this is a run record, not a store of nights; its report is report.html",
+                where=str(folder),
+                next=f"ebbtide analyze {shlex.quote(str(folder))}",
+            )
         if not (folder / "history.jsonl").is_file():
             raise UsageError(
                 "not a store of nights: history.jsonl is missing",

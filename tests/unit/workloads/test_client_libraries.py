@@ -108,11 +108,29 @@ def test_what_a_library_can_do_is_valid(extra: str) -> None:
             'client = "java"\nkeys = 2\nproperties = { retries = "0\\nx=1" }',
             "producers[0].properties.retries",
         ),
+        ('client = "java"\nkeys = 2\nproperties = { retries = "many" }', "producers[0].properties.retries"),
+        (
+            'client = "java"\nidempotent = true\nkeys = 2\nproperties = { retries = "-1" }',
+            "producers[0].properties.retries",
+        ),
+        (
+            'client = "librdkafka"\nproperties = { "message.timeout.ms" = "30s" }',
+            "producers[0].properties.message.timeout.ms",
+        ),
+        (
+            'client = "librdkafka"\nproperties = { "enable.gapless.guarantee" = "1" }',
+            "producers[0].properties.enable.gapless.guarantee",
+        ),
         ('client = "sarama"', "producers[0].client"),
     ],
 )
 def test_what_a_library_cannot_do_is_refused_at_its_key(extra: str, where: str) -> None:
     assert where in problems_of(extra)
+
+
+def test_every_library_that_can_do_it_is_named() -> None:
+    with pytest.raises(Problems, match="or client = 'kafka-python' or 'java'"):
+        parse(FILE + 'client = "librdkafka"\ntransactional = true\ntxn_records = 5', file="x.toml")
 
 
 def test_a_transactional_java_producer_takes_any_rate_and_names_its_partitions_itself() -> None:

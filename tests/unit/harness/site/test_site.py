@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 from nights import job
+from records import RecordBuilder
 
 from ebbtide.errors import UsageError
 from ebbtide.record.files import write_atomically
@@ -148,6 +149,14 @@ def test_the_command_writes_the_site_into_the_store(tmp_path: Path, capsys: pyte
     store_of(tmp_path, finished(FIRST, "as-predicted"))
     assert main(["report", str(tmp_path)]) == 0
     assert capsys.readouterr().out == f"site: {tmp_path}/site/index.html\n"
+
+
+def test_a_run_record_has_its_report_already(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    RecordBuilder().write(tmp_path)
+    assert main(["report", str(tmp_path)]) == 4
+    shown = capsys.readouterr().err
+    assert "this is a run record, not a store of nights; its report is report.html" in shown
+    assert f"ebbtide analyze {tmp_path}" in shown
 
 
 def test_a_folder_that_is_no_store_and_two_stores_without_a_folder_are_refused(
