@@ -25,6 +25,9 @@ prints a script, and `cluster exec` runs your command.
 Each output has a [JSON Schema](https://json-schema.org). Its keys stay within a major version of
 Ebbtide, and new keys may be added. Unknown values are null, or their keys are missing.
 
+`ebbtide analyze -` judges records whose paths come on stdin, one a line, in one Spark session, and answers
+each line at once. `ebbtide run --no-judge` only records: such a process, or another host, judges later.
+
 | verbs | prints | schema |
 |---|---|---|
 """
