@@ -54,7 +54,7 @@ docs:
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 bench: setup-dev
-	@for name in $(BENCHES); do echo "bench.$$name"; $(BIN)/python -m bench.$$name || exit; done
+	@code=0; for name in $(BENCHES); do echo "bench.$$name"; $(BIN)/python -m bench.$$name || code=1; done; exit $$code
 
 clean-host:
 	@tools/bootstrap
