@@ -169,15 +169,10 @@ def carry_out(
         why = no_answer if answer is None else _why_log_start_proves_nothing(request, answer)
         return proven_effect(**figures) if why is None else unproven_effect(why, **figures)
     left_s = _UNANSWERED_WAIT_S if answer is None else max(_RECORD_WAIT_MIN_S, timeout_s - (time.monotonic() - began))
-
-    def proof() -> dict[str, Any] | None:
-        image = look()
-        if isinstance(request, AddVoter | RemoveVoter):
-            return voters_record(request, voters(), before.since)
-        return before.record(image)
-
     try:
-        record = wait_until(proof, awaited="the record in the metadata log", timeout_s=left_s)
+        record = wait_until(
+            lambda: before.record(look(), voters()), awaited="the record in the metadata log", timeout_s=left_s
+        )
     except WaitExpired as expired:
         return unproven_effect(no_answer or f"Kafka accepted, but {expired}", **figures)
     if isinstance(request, MakeTopic) and answer is not None:
@@ -212,8 +207,11 @@ class _Before:
         self._partitions = _partitions_of(image, request.topic) if isinstance(request, AddPartitions) else {}
         self._topic_id = image.topic_id(request.topic) if isinstance(request, MakeTopic | DeleteTopic) else None
 
-    def record(self, image: MetadataImage) -> dict[str, Any] | None:
-        """Return what the request changed, from newer records; None while there is none."""
+    def record(self, image: MetadataImage, voters: VoterSet | None) -> dict[str, Any] | None:
+        """Return what the request changed, from newer records; None while there is none.
+
+        `voters` are the newest that are committed: no image shows that.
+        """
         match self._request:
             case Reassign() | Elect():
                 return self._partition(image, self._request)
@@ -231,8 +229,10 @@ class _Before:
                 return self._new_topic(image, topic)
             case AddPartitions(topic=topic, count=count):
                 return self._new_partitions(_partitions_of(image, topic), count)
-            case DeleteRecords() | MoveReplica() | AddVoter() | RemoveVoter():
-                return None  # The first two leave no record in the metadata log, the others none of the image.
+            case DeleteRecords() | MoveReplica():
+                return None  # Neither leaves a record in the metadata log.
+            case AddVoter() | RemoveVoter():
+                return voters_record(self._request, voters, self.since)
             case Unregister(broker=broker):
                 event = image.brokers.get(broker)
                 if event is None or event.event != "unregistered" or event.metadata_offset < self.since:
