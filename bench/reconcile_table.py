@@ -130,9 +130,9 @@ def growths(sizes: Sequence[Size]) -> list[Growth]:
     return found
 
 
-def spread(numbers: Sequence[float]) -> str:
+def spread(numbers: Sequence[float], digits: int = 1) -> str:
     """The median, and between which."""
-    return f"{median(numbers):.1f} ({min(numbers):.1f} to {max(numbers):.1f})"
+    return f"{median(numbers):.{digits}f} ({min(numbers):.{digits}f} to {max(numbers):.{digits}f})"
 
 
 def _growth(engine: str, smaller: Size, larger: Size) -> Growth:

@@ -28,6 +28,7 @@ from typing import Any
 import msgspec
 import psutil
 
+from bench.reconcile_table import spread
 from ebbtide.errors import ExitCode
 
 JUDGED = frozenset({ExitCode.AS_PREDICTED, ExitCode.CONTRADICTED, ExitCode.INCONCLUSIVE})
@@ -114,7 +115,7 @@ def _run(command: Sequence[str], expected: Collection[int]) -> Cost | None:
 def _print_cold(commands: Sequence[str], costs: Sequence[Sequence[Cost]], bare: Sequence[Cost]) -> None:
     print("| command | wall s | CPU s |\n|---|---|---|")
     for command, of_command in [*zip(commands, costs, strict=True), *([("bare PySpark", bare)] if bare else [])]:
-        print(f"| {command} | {_spread([c.wall_s for c in of_command])} | {_spread([c.cpu_s for c in of_command])} |")
+        _print_row(command, [cost.wall_s for cost in of_command], [cost.cpu_s for cost in of_command])
     if len(costs) > 1:
         _print_ratio("ratio, round by round", costs[0], costs[1])
     if bare:
@@ -123,8 +124,11 @@ def _print_cold(commands: Sequence[str], costs: Sequence[Sequence[Cost]], bare: 
 
 def _print_ratio(title: str, ours: Sequence[Cost], others: Sequence[Cost]) -> None:
     pairs = list(zip(ours, others, strict=True))
-    wall, cpu = [a.wall_s / b.wall_s for a, b in pairs], [a.cpu_s / b.cpu_s for a, b in pairs]
-    print(f"| {title} | {_spread(wall)} | {_spread(cpu)} |")
+    _print_row(title, [a.wall_s / b.wall_s for a, b in pairs], [a.cpu_s / b.cpu_s for a, b in pairs])
+
+
+def _print_row(title: str, wall: Sequence[float], cpu: Sequence[float]) -> None:
+    print(f"| {title} | {spread(wall, 2)} | {spread(cpu, 2)} |")
 
 
 def _print_warm(record: Path, rounds: int) -> None:
@@ -155,10 +159,6 @@ def _mib() -> tuple[int, int]:
 
 def _cpu_s(processes: Sequence[psutil.Process]) -> float:
     return float(sum(one.cpu_times().user + one.cpu_times().system for one in processes))
-
-
-def _spread(values: Sequence[float]) -> str:
-    return f"{median(values):.2f} ({min(values):.2f} to {max(values):.2f})"
 
 
 if __name__ == "__main__":

@@ -13,12 +13,12 @@ import tempfile
 import time
 from collections import Counter
 from pathlib import Path
-from statistics import median
 
 from analysis.reconcile import reconcile
 from analysis.reconcile.session import session
 from bench.measured_on import measured_on
 from bench.reconcile import events, kept_record, maker
+from bench.reconcile_table import spread
 from bench.standalone_spark import standalone_cluster
 from ebbtide.record.manifest import read_manifest
 from ebbtide.signals import unwind_on_signals
@@ -50,7 +50,7 @@ def main() -> int:
     print(f"{measured_on()}, {rows:,} events\n\n| workers | time s (min to max) | times one worker |\n|---|---|---|")
     for workers, times in took_s.items():
         ratios = [more / one for one, more in zip(took_s[1], times, strict=True)]
-        print(f"| {workers} | {_spread(times, 1)} | {_spread(ratios, 2)} |")
+        print(f"| {workers} | {spread(times)} | {spread(ratios, 2)} |")
     return 0
 
 
@@ -63,10 +63,6 @@ def _reconcile(record: Path, rows: int, folder: Path, workers: int) -> tuple[flo
         for one in reconciled.anomalies:
             found[one.kind] += one.count
         return time.monotonic() - began, dict(found)
-
-
-def _spread(values: list[float], digits: int) -> str:
-    return f"{median(values):.{digits}f} ({min(values):.{digits}f} to {max(values):.{digits}f})"
 
 
 if __name__ == "__main__":
