@@ -154,7 +154,7 @@ class Trouble:
 
         A node that still runs on a failed volume is killed first. So is a broker with several log directories: it may
         have taken the directory offline, and opens it again only when it starts. Proven when a write is accepted. The
-        logs lost nothing where the volume was only full. A volume that was read-only or failed is mounted anew and
+        logs lost nothing where the volume was only full. A volume that was read-only or failed is mounted again and
         holds what had been fsynced.
         """
         if self._pulses:
@@ -312,7 +312,7 @@ class DiskFaults:
         if self._runtime.pid(node) is not None:
             self._injector.down.discard(node)
         else:
-            # A paused node was killed to mount its volume anew.
+            # A paused node was killed to mount its volume again.
             self._injector.paused.discard(node)
         return effect
 

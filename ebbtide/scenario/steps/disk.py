@@ -136,7 +136,7 @@ class MendDiskStep(TargetStep, frozen=True, kw_only=True, tag="mend-disk"):
     """Makes a volume whole again."""
 
     kind = _disk(
-        does="frees, thaws or mounts the volume anew",
+        does="frees, thaws or mounts the volume again",
         note="kills a broker that goes on without a log directory, because only a start opens it again",
         proof="a write is taken",
         undone=None,
