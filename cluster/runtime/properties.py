@@ -158,6 +158,7 @@ def _common_properties(plan: ClusterPlan, node: NodeInfo, data_dirs: Sequence[Pa
 def _broker_properties(plan: ClusterPlan, node: NodeInfo) -> dict[str, str]:
     lag_max_ms = round(plan.spec.replica_lag_max_s * 1000)
     return {
+        **_lone_controller_properties(plan),
         **_listeners(node, plan.published.get(node.id)),
         "inter.broker.listener.name": "PLAINTEXT",
         "broker.heartbeat.interval.ms": str(_heartbeat_ms(plan)),
@@ -170,6 +171,15 @@ def _broker_properties(plan: ClusterPlan, node: NodeInfo) -> dict[str, str]:
         # A consumer group with one member need not wait for others to join.
         "group.initial.rebalance.delay.ms": "0",
     }
+
+
+def _lone_controller_properties(plan: ClusterPlan) -> dict[str, str]:
+    """Return what keeps a broker from taking a whole core while it is cut from the only controller.
+
+    After this timeout (2 s by default) it looks for another controller, which is not there. A broker of 4.x does so
+    without a pause, until the cut heals.
+    """
+    return {"controller.quorum.fetch.timeout.ms": "60000"} if len(plan.controllers) == 1 else {}
 
 
 def _listeners(node: NodeInfo, published: str | None) -> dict[str, str]:

@@ -59,6 +59,13 @@ def test_the_session_timeout_stands_where_it_counts() -> None:
     assert "broker.session.timeout.ms" not in _properties(ClusterSpec(), 1)
 
 
+def test_a_broker_looks_for_another_controller_early_only_if_there_is_one() -> None:
+    name = "controller.quorum.fetch.timeout.ms"
+    assert _properties(ClusterSpec(controllers=1), 1)[name] == "60000"
+    assert name not in _properties(ClusterSpec(controllers=3), 1)
+    assert name not in _properties(ClusterSpec(controllers=1), 100)
+
+
 def test_nothing_that_decides_what_a_power_loss_takes_is_set() -> None:
     for node in (1, 100):
         names = _properties(ClusterSpec(), node)
