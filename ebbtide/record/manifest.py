@@ -16,7 +16,6 @@ import msgspec
 from ebbtide.errors import UsageError
 from ebbtide.record.contents import check_contents
 from ebbtide.record.files import RUN_ID_ALLOWED, check_ended, is_going, is_run_id, write_atomically
-from ebbtide.record.tables import RECORD_VERSION
 from ebbtide.scenario.model import Acks, FileSystem, WriteBack
 from ebbtide.untrusted.files import is_file, is_folder, read_file
 from ebbtide.untrusted.values import decode_json
@@ -33,6 +32,9 @@ LIST_RECORDS = "ebbtide runs    (lists the records under ./runs)"
 class NoRecord(UsageError):
     """The path does not hold a record."""
 
+
+RECORD_VERSION = 1
+"""The version of the record format that this Ebbtide writes, and the newest that it reads."""
 
 _NAMED_MAX = 5
 """How many records of a folder an error names."""

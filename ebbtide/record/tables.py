@@ -14,8 +14,6 @@ import pyarrow as pa
 from ebbtide.errors import UsageError
 from ebbtide.untrusted.files import is_file, is_folder
 
-RECORD_VERSION = 1
-
 
 def _schema(text: str) -> pa.Schema:
     """Build a schema from `name type` lines; a type that ends in `?` is nullable."""

@@ -15,8 +15,7 @@ import msgspec
 
 from ebbtide.errors import ExitCode, UsageError
 from ebbtide.record.files import write_atomically
-from ebbtide.record.manifest import Manifest
-from ebbtide.record.tables import RECORD_VERSION
+from ebbtide.record.manifest import RECORD_VERSION, Manifest
 from ebbtide.scenario.model import AllowedCause, WriteBack
 from ebbtide.untrusted.files import UnreadableFile, read_file
 from ebbtide.untrusted.values import decode_json
