@@ -41,6 +41,7 @@ METADATA_VERSIONS: dict[str, int] = {
 
 METADATA_VERSION = "metadata.version"
 ELR_VERSION = "eligible.leader.replicas.version"
+KRAFT_VERSION = "kraft.version"
 
 _FIRST_WITH_FEATURE_OPTION = Version("3.9.0")
 """From this release on StorageTool has --feature. Before, the metadata version is given by name."""
@@ -50,8 +51,8 @@ _3_3_IV0, _3_3_IV3 = 4, 7
 """The oldest metadata versions that StorageTool formats with, before 4.0 and from 4.0 on."""
 
 # A static quorum, as `properties_of` sets it up, is kraft.version 0.
-_IN_3_9 = {"kraft.version": 0, "transaction.version": 0}
-_IN_4_0 = {"kraft.version": 0, "transaction.version": 2, "group.version": 1, ELR_VERSION: 1}
+_IN_3_9 = {KRAFT_VERSION: 0, "transaction.version": 0}
+_IN_4_0 = {KRAFT_VERSION: 0, "transaction.version": 2, "group.version": 1, ELR_VERSION: 1}
 _NEWEST: Mapping[tuple[int, int], Mapping[str, int]] = {
     (3, 3): {METADATA_VERSION: 7},
     (3, 4): {METADATA_VERSION: 8},

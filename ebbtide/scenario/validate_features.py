@@ -8,10 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import msgspec
+from packaging.version import Version
 
 from ebbtide.errors import UsageError
+from ebbtide.releases import first_with
 from ebbtide.releases.feature_levels import (
     ELR_VERSION,
+    KRAFT_VERSION,
     METADATA_VERSION,
     levels_of,
     metadata_version_name,
@@ -23,16 +26,13 @@ from ebbtide.suggestions import bracketed_suggestion
 FEATURES = (
     METADATA_VERSION,
     ELR_VERSION,
-    "kraft.version",
+    KRAFT_VERSION,
     "transaction.version",
     "group.version",
     "share.version",
     "streams.version",
 )
 """The features that Kafka finalises, from its `Feature` enum, `MetadataVersion` and `KRaftVersion`."""
-
-_UPGRADED_ONLY = "kraft.version"
-"""A cluster with a static quorum is formatted with level 0 of it, and may be brought to others afterwards."""
 
 _UNSTABLE = "unstable.feature.versions.enable"
 _ABSENT = range(1)
@@ -66,8 +66,9 @@ def has_level(kafka: str, name: str, level: int, cluster: ClusterSpec) -> bool:
 
     The cluster is set up like this one. The answer holds as far as is known.
     """
-    if name == _UPGRADED_ONLY:
-        return True
+    if name == KRAFT_VERSION:
+        # A static quorum is formatted with level 0, and may come to others afterwards.
+        return level == 0 or Version(kafka) >= first_with.DYNAMIC_QUORUM
     try:
         validate_features(kafka, msgspec.structs.replace(cluster, features={name: level}))
     except UsageError:

@@ -4,7 +4,7 @@ A role resolves when its step fires, so the file seldom says which node it means
 every node that the role can mean:
 
 - a heal when nothing is cut;
-- a start of a node that nothing can have stopped;
+- a start of a node that nothing can have stopped, or whose volume takes no writes;
 - a kill of a node that is certainly down.
 """
 
@@ -169,6 +169,13 @@ def _impossible(
     if of.needs_process and any(one.takes_down for one in on_node):
         yield UsageError(
             f"a {word} of a node that is down", where=f"{where}.target", got=repr(target), allowed="start it first"
+        )
+    if of.starts and any(one.volume == "dead" for one in on_node):
+        yield UsageError(
+            f"a {word} of a node with a volume that takes no writes",
+            where=f"{where}.target",
+            got=repr(target),
+            allowed="mend-disk first",
         )
     if of.needs_awake and any(one.pauses for one in on_node):
         yield UsageError(

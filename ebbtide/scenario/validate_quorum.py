@@ -139,6 +139,8 @@ def _follow(
         role = step.get("target")
         if isinstance(role, Role) and step.name is not None:
             voters.named[step.name] = voters.id_of(role)
+            if not voters.may_be_one(role):
+                voters.no_controllers.add(step.name)
 
 
 class _Voters:
@@ -149,6 +151,14 @@ class _Voters:
         self.sure, self.observers = set(ids[:first]), set(ids[first:])
         self.most = first
         self.named: dict[str, int | None] = {}
+        self.no_controllers: set[str] = set()
+        """Steps that surely act on something else than one controller."""
+
+    def may_be_one(self, role: Role) -> bool:
+        """Whether the role may stand for one controller."""
+        if role.kind == "step":
+            return role.argument not in self.no_controllers
+        return role.kind == "controller"
 
     def id_of(self, role: Role) -> int | None:
         """Return the controller that the role surely stands for."""
@@ -172,11 +182,12 @@ class _Voters:
 def _change(
     voters: _Voters, step: StepPart, where: str, *, target: Role, expect_error: str | None, optional: bool | None
 ) -> Iterator[UsageError]:
-    if target.kind not in ("controller", "step"):
+    if not voters.may_be_one(target):
+        named = ", a step on other nodes" if target.kind == "step" else ""
         yield UsageError(
             "not one controller",
             where=f"{where}.target",
-            got=repr(target),
+            got=f"{target!r}{named}",
             allowed="'controller(ID)', 'controller' or 'step(NAME)'",
         )
         return

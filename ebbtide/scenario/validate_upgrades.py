@@ -13,9 +13,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 
 from ebbtide.errors import UsageError
-from ebbtide.releases.feature_levels import levels_of
+from ebbtide.releases import first_with
+from ebbtide.releases.feature_levels import KRAFT_VERSION, levels_of
 from ebbtide.releases.known_releases import parse_version
-from ebbtide.scenario.model import ClusterSpec
+from ebbtide.scenario.model import ClusterSpec, Quorum
 from ebbtide.scenario.parts import Parts, StepPart
 from ebbtide.scenario.references import put_at
 from ebbtide.scenario.roles import FIRST_CONTROLLER, Role
@@ -23,6 +24,8 @@ from ebbtide.scenario.steps.admin import SetFeatureStep
 from ebbtide.scenario.steps.process import UpgradeStep
 from ebbtide.scenario.validate_features import FEATURES, has_level
 
+_DYNAMIC = {KRAFT_VERSION: 1}
+"""The level that a dynamic quorum is formed with."""
 _OFF = range(1)
 """The levels of a feature that a release does not have."""
 
@@ -90,6 +93,7 @@ def _follow(
     *,
     controllers: int,
     brokers: int,
+    quorum: Quorum | None,
     features: Mapping[str, int],
     controller_properties: Mapping[str, str],
     broker_properties: Mapping[str, str],
@@ -98,7 +102,8 @@ def _follow(
     if formed_on is not None and not _is_release(formed_on):
         return
     cluster = ClusterSpec(controller_properties=dict(controller_properties), broker_properties=dict(broker_properties))
-    nodes = _Nodes(formed_on or kafka, controllers, brokers, features)
+    levels = {**features, **(_DYNAMIC if quorum == "dynamic" else {})}
+    nodes = _Nodes(formed_on or kafka, controllers, brokers, levels)
     if formed_on is not None:
         yield from _move(nodes, cluster, nodes.releases, kafka, "cluster.formed_on", formed_on)
         nodes.releases = {name: {kafka} for name in nodes.releases}
@@ -180,5 +185,7 @@ def _knows_any(kafka: str, feature: str, levels: Collection[int], cluster: Clust
 
 
 def _allowed_levels(kafka: str, feature: str) -> str:
+    if feature == KRAFT_VERSION:
+        return f"Kafka {first_with.DYNAMIC_QUORUM} or later for a dynamic quorum"
     levels = (levels_of(kafka) or {}).get(feature, _OFF)
     return f"{feature} {levels[0]} to {levels[-1]}"

@@ -79,3 +79,13 @@ def test_controllers_have_no_second_directory(steps: str) -> None:
 
 def test_a_fault_without_a_directory_covers_all_of_them() -> None:
     assert problems('[[steps]]\nstep = "fail-disk"\ntarget = "broker(1)"\n') == {}
+
+
+@pytest.mark.parametrize("directory", [1, 2])
+def test_a_broker_with_a_failed_directory_cannot_start_before_mend_disk(directory: int) -> None:
+    start = '[[steps]]\nstep = "start"\ntarget = "broker(1)"\n'
+    mend = '[[steps]]\nstep = "mend-disk"\ntarget = "broker(1)"\n'
+    failed = FAIL.format("broker(1)", directory)
+    refusal = {"steps[1].target": "a start of a node with a volume that takes no writes: 'broker(1)'"}
+    assert problems(failed + start) == refusal
+    assert problems(failed + mend + start) == {}

@@ -104,3 +104,23 @@ def test_a_step_that_names_roles_takes_them_beside_one_that_names_a_release() ->
     hold = 'step = "hold-request"\ntarget = "broker(1)"\napi = "Fetch"\nto = ["broker(2)"]\noptional = true'
     assert found(hold, upgrade("4.3.1")) == {}
     assert "steps[0].to" in found(upgrade("4.3.1").replace('"4.3.1"', "4"))
+
+
+DYNAMIC = 'controllers = 3\nquorum = "dynamic"'
+LOWER = RAISE + "20"
+
+
+def test_a_dynamic_quorum_has_no_way_back_to_a_release_before_3_9() -> None:
+    # A lower metadata.version opens the way back to a static quorum only.
+    assert found(LOWER, upgrade("3.8.1")) == {}
+    refused = found(LOWER, upgrade("3.8.1"), cluster=DYNAMIC)
+    assert list(refused) == ["steps[1].to"]
+    assert "kraft.version = 1" in refused["steps[1].to"]
+    assert "Kafka 3.9.0 or later for a dynamic quorum" in refused["steps[1].to"]
+    assert found(LOWER, upgrade("3.8.1", more="expect_refusal = true"), cluster=DYNAMIC) == {}
+    assert found(upgrade("4.3.1", "controllers"), cluster=DYNAMIC) == {}
+
+
+def test_a_cluster_with_a_dynamic_quorum_is_not_formed_for_a_release_before_3_9() -> None:
+    refused = found(kafka="3.8.1", cluster=DYNAMIC + '\nformed_on = "3.9.1"')
+    assert "kraft.version = 1" in refused["cluster.formed_on"]

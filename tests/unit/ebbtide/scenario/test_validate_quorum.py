@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from test_scenario_futile import problems
 
@@ -158,3 +160,19 @@ def test_the_voters_of_a_static_quorum_cannot_change(quorum: str) -> None:
 
 def test_a_controller_that_the_cluster_lacks_is_out_of_range() -> None:
     assert "100 to 102" in found(remove("controller(103)"))["steps[0].target"]
+
+
+@pytest.mark.parametrize("change", [add, remove])
+def test_a_step_that_acted_on_other_nodes_names_no_controller(change: Callable[[str], str]) -> None:
+    for target in ("broker(1)", "brokers", "controllers", "leader(t-0)"):
+        killed = f'name = "down"\nstep = "pause"\ntarget = "{target}"'
+        refused = found(killed, change("step(down)"))
+        assert list(refused) == ["steps[1].target"], target
+        assert "not one controller" in refused["steps[1].target"]
+    again = 'name = "again"\nstep = "resume"\ntarget = "step(down)"'
+    assert list(found(killed, again, change("step(again)"))) == ["steps[2].target"]
+
+
+def test_a_step_that_acted_on_one_controller_names_it() -> None:
+    paused = 'name = "down"\nstep = "pause"\ntarget = "controller"'
+    assert found(paused, remove("step(down)")) == {}
