@@ -188,6 +188,8 @@ class Runtime(Protocol):
     def wait_ready(self, node_ids: Sequence[int], timeout_s: float) -> None:
         """Wait until each process answers and each broker is registered anew and unfenced.
 
+        Controllers of a dynamic quorum are ready once one of them is active and the first voters are committed.
+
         Raises `HarnessError` with the end of its log when a process died, `UsageError` when it died because of a
         property in the scenario, `WaitExpired` otherwise.
         """

@@ -45,6 +45,7 @@ from ebbtide.logs.segments import METADATA_FOLDER
 from ebbtide.namespaces import call_in_namespace
 from ebbtide.properties_file import render
 from ebbtide.record.files import LOGS_DIR
+from ebbtide.releases.feature_levels import METADATA_VERSION
 from ebbtide.scenario.model import ClusterSpec
 from ebbtide.scenario.roles import CLIENTS
 from ebbtide.signals import defer_signals
@@ -82,6 +83,7 @@ class HostRuntime(ABC):
         self._hold_write_back = hold_write_back
         self._host_ports: HostPorts | None = None
         self._write_back = spec.write_back
+        self._has_dynamic_quorum = spec.has_dynamic_quorum
         self._write_back_watch: WriteBackWatch | None = None
         self.warning: str | None = None
         self._client_namespace = Path()
@@ -305,7 +307,8 @@ class HostRuntime(ABC):
     def _why_not_ready(self, node_ids: Sequence[int]) -> list[str]:
         """Return a sentence for each node that is not ready; raises if one died."""
         lacking = []
-        brokers = self._quorum.poll().brokers
+        image = self._quorum.poll()
+        brokers = image.brokers
         for node_id in node_ids:
             node = self.nodes[node_id]
             if self.pid(node_id) is None:
@@ -316,7 +319,9 @@ class HostRuntime(ABC):
                     f"{node.name} does not answer on its port, its log ends: {tail_of(self.log_file(node_id), 1)}"
                 )
             elif node.role == "controller":
-                continue
+                # A controller writes the level once it is active: a majority then has the voters' record before it.
+                if self._has_dynamic_quorum and METADATA_VERSION not in image.features:
+                    lacking.append(f"{node.name} answers, and no controller is active yet")
             # The metadata log has milliseconds.
             elif event is None or event.at_ns < self._started_ns[node_id] - 1_000_000:
                 lacking.append(f"{node.name} is not registered")

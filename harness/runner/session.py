@@ -171,12 +171,24 @@ class Session:
             if self.runtime.warning is not None:
                 self._display.note(self.runtime.warning)
         with self.time_phase("start cluster"):
-            self.runtime.start(tuple(self.runtime.nodes))
-            self.runtime.wait_ready(tuple(self.runtime.nodes), START_TIMEOUT_S)
+            for group in self._start_order():
+                self.runtime.start(group)
+                self.runtime.wait_ready(group, START_TIMEOUT_S)
         if formed_on is not None:
             with self.time_phase("upgrade"):
                 roll_to(self._scenario.kafka[0], self._schedule.plan, self._display.note, START_TIMEOUT_S)
         self.join()
+
+    def _start_order(self) -> tuple[tuple[int, ...], ...]:
+        """Return the nodes that start together, group by group.
+
+        In a dynamic quorum the controllers start first. A broker that fetched the record of the first voters before it
+        was committed, and truncated it, never finds a controller again (docs/findings/truncated-voters.md).
+        """
+        everyone = tuple(self.runtime.nodes)
+        if not self._scenario.cluster.has_dynamic_quorum:
+            return (everyone,)
+        return tuple(node for node in everyone if node not in self._brokers), self._brokers
 
     def join(self) -> None:
         """Start the clients on a cluster that is up.
