@@ -102,7 +102,7 @@ def _step(value: Mapping[str, Any], where: str) -> Iterator[UsageError]:
         if key == "step":
             continue
         if key not in fields:
-            yield _unknown_key(key, where, ("step", *fields))
+            yield _unknown_key(key, where, {"step", *own}) if known else _unknown_key_of_any_step(key, where)
         elif key not in own and is_set(element):
             yield UsageError(f"{word} has no {key}", where=_at(where, key), allowed=", ".join(sorted(own)))
         else:
@@ -154,6 +154,12 @@ def _at(where: str, key: str) -> str:
 def _unknown_key(key: str, where: str, known: Collection[str]) -> UsageError:
     names = sorted(known)
     return UsageError("unknown key", where=_at(where, key), allowed=", ".join(names) + bracketed_suggestion(key, names))
+
+
+def _unknown_key_of_any_step(key: str, where: str) -> UsageError:
+    """Report a key that no kind of step has, where the kind is not known; all kinds together have many keys."""
+    allowed = f"{allowed_words(key, sorted(_every_field()))}, see docs/scenario-steps.md"
+    return UsageError("unknown key", where=_at(where, key), allowed=allowed)
 
 
 def _without_none(kind: inspect.Type) -> inspect.Type:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ebbtide.errors import EbbtideError, Problems, UsageError
+from ebbtide.scenario.examples import example_with
 from ebbtide.scenario.line_numbers import LineFinder
 from ebbtide.scenario.model import Scenario
 from ebbtide.scenario.parts import Parts, read_parts
@@ -21,7 +22,6 @@ from ebbtide.scenario.validate_usefulness import validate_usefulness
 from ebbtide.untrusted.files import UnreadableFile, is_file, read_text
 from ebbtide.untrusted.values import decode_toml
 
-_EXAMPLE = "ebbtide scenarios show healthy"
 _CATALOGUE = "ebbtide scenarios    (lists the catalogue; `scenarios show NAME` prints a file)"
 
 
@@ -35,19 +35,25 @@ def load(
 ) -> Scenario:
     """Read and check a scenario file; `strict`, `to_run` and `defaults` as in `parse`.
 
-    `next` is what to type after fixing it: by default the help of the kind of step that is wrong, or a shipped file to
-    compare with. Raises `Problems` with every problem of the file, or `UsageError` when it cannot be read.
+    `next` is what to type after fixing it: by default the help of the kind of step that is wrong, or a shipped file
+    that uses the key which is wrong. Raises `Problems` with every problem of the file, or `UsageError` when it cannot
+    be read.
     """
     try:
         # Editors on Windows begin it with a byte order mark.
         text = read_text(path, what="the scenario file")
     except UnreadableFile as error:
-        error.add_next((next or _EXAMPLE) if is_file(path) else _CATALOGUE)
+        error.add_next((next or _show_example(None)) if is_file(path) else _CATALOGUE)
         raise
     try:
         return parse(text, file=str(path), next=next, strict=strict, to_run=to_run, defaults=defaults)
     except Problems as found:
-        raise Problems(str(path), [*found.problems], next=found.next or _EXAMPLE) from None
+        shown = found.next or _show_example(str(getattr(found.problems[0], "where", None)))
+        raise Problems(str(path), [*found.problems], next=shown) from None
+
+
+def _show_example(where: str | None) -> str:
+    return f"ebbtide scenarios show {example_with(where)}"
 
 
 def _line_at_fault(text: str, error: ValueError) -> str:

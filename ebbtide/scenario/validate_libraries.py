@@ -15,7 +15,7 @@ from ebbtide.scenario.client_libraries import DEFAULT_LIBRARY, LIBRARIES, Client
 from ebbtide.scenario.model import ProducerSpec
 from ebbtide.scenario.parts import Parts, TablePart
 from ebbtide.scenario.references import put_at
-from ebbtide.suggestions import allowed_words
+from ebbtide.suggestions import bracketed_suggestion
 
 _IDEMPOTENT_JAVA_BOUNDS = {
     "retries": (1, 2**31 - 1, "1 or more"),
@@ -151,7 +151,8 @@ def _validate_settings(
     known = sorted(LIBRARIES[library].properties)
     for name, value in (properties or {}).items():
         if name not in known:
-            allowed = allowed_words(name, known) if known else "none; Ebbtide sets all of them"
+            listed = ", ".join(known) + bracketed_suggestion(name, known)
+            allowed = listed if known else "none; Ebbtide sets all of them"
             yield UsageError(
                 f"not a setting of {library} that a scenario can set", where=where, got=repr(name), allowed=allowed
             )

@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import os
 import stat
+import sys
 from pathlib import Path
 
 from ebbtide.errors import UsageError
@@ -84,10 +85,12 @@ def read_file(path: Path, *, what: str = "the file", bytes_max: int = BYTES_MAX)
             content = file.read(bytes_max + 1)
         except OSError as error:
             raise _unreadable(path, what, error.strerror or str(error)) from None
-    if len(content) > bytes_max:
-        got, allowed = f"more than {bytes_max:,} bytes", f"up to {bytes_max:,} bytes"
-        raise UnreadableFile(f"{what} is too large", where=str(path), got=got, allowed=allowed)
-    return content
+    return _checked_size(content, str(path), what, bytes_max)
+
+
+def read_stdin(*, what: str) -> bytes:
+    """Return what comes on stdin, at most `BYTES_MAX` bytes. Raises `UnreadableFile` for more, which may never end."""
+    return _checked_size(sys.stdin.buffer.read(BYTES_MAX + 1), "stdin", what, BYTES_MAX)
 
 
 def read_text(path: Path, *, what: str = "the file", bytes_max: int = SMALL_BYTES_MAX) -> str:
@@ -117,6 +120,13 @@ def is_folder(path: Path) -> bool:
 def special_kind(mode: int) -> str | None:
     """Return what a thing with this `st_mode` is, in words; None for a regular file."""
     return next((name for is_kind, name in _KINDS if is_kind(mode)), None if stat.S_ISREG(mode) else "not a file")
+
+
+def _checked_size(content: bytes, where: str, what: str, bytes_max: int) -> bytes:
+    if len(content) > bytes_max:
+        got, allowed = f"more than {bytes_max:,} bytes", f"up to {bytes_max:,} bytes"
+        raise UnreadableFile(f"{what} is too large", where=where, got=got, allowed=allowed)
+    return content
 
 
 def _check_kind(found: os.stat_result, path: Path, what: str) -> None:

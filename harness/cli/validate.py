@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -11,13 +12,22 @@ from ebbtide.errors import EbbtideError, ExitCode, Problems
 from ebbtide.plurals import plural
 from harness.cli.command import Args, Command
 
+if TYPE_CHECKING:
+    from ebbtide.scenario.model import Scenario
+
 
 def command() -> Command:
     """Declare the verb's arguments."""
     command = Command(
         "Check scenario files, and print every problem. Exit code 0: all files are valid, 4: at least one is not."
     )
-    command.argument("files", many=True, metavar="FILE", type=Path, help="a scenario file (.toml)")
+    command.argument(
+        "files",
+        many=True,
+        metavar="FILE",
+        type=Path,
+        help="a scenario file (.toml), or a name from `ebbtide scenarios`",
+    )
     command.flag("--json", help="print one JSON object for each file, one a line")
     return command
 
@@ -46,12 +56,10 @@ class CheckedFile(msgspec.Struct, frozen=True, kw_only=True):
 
 def run(args: Args) -> ExitCode:
     """Check each file, even after an invalid one."""
-    from ebbtide.scenario.parse import load
-
     code = ExitCode.AS_PREDICTED
     for file in args.files:
         try:
-            scenario = load(file, strict=True)
+            scenario = _load(file)
         except EbbtideError as error:
             code = ExitCode.USAGE
             if args.json:
@@ -67,6 +75,18 @@ def run(args: Args) -> ExitCode:
             many = plural(len(scenario.steps), "step")
             print(f"{file}: ok, {scenario.name}: {many} on Kafka {', '.join(scenario.kafka)}")
     return code
+
+
+def _load(file: Path) -> Scenario:
+    """Read a file, or the shipped scenario of this name. Raises `EbbtideError`."""
+    from ebbtide.scenario import catalogue
+    from ebbtide.scenario.parse import load, parse
+    from ebbtide.untrusted.files import is_file
+
+    name = str(file)
+    if name in catalogue.names() and not is_file(file):
+        return parse(catalogue.text_of(name), file=f"{name}.toml", strict=True)
+    return load(file, strict=True)
 
 
 def _problem(error: EbbtideError) -> Problem:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 from ebbtide.errors import ExitCode, UsageError
@@ -86,7 +85,7 @@ def run(args: Args) -> ExitCode:
 
 def _pass_events_on(args: Args) -> ExitCode:
     from ebbtide.plurals import plural
-    from ebbtide.untrusted.files import read_file
+    from ebbtide.untrusted.files import read_file, read_stdin
     from harness.watch.kube_events import notes_of
     from harness.watch.marks import pass_on, watch_going_on
 
@@ -95,7 +94,7 @@ def _pass_events_on(args: Args) -> ExitCode:
             "events are marks of their own", where="--events", got=" ".join(args.words), allowed="mark --events FILE"
         )
     is_stdin = str(args.events) == "-"
-    content = sys.stdin.buffer.read() if is_stdin else read_file(args.events, what="the file of events")
+    content = read_stdin(what="the input") if is_stdin else read_file(args.events, what="the file of events")
     notes = notes_of(content, "stdin" if is_stdin else str(args.events))
     record = args.record or watch_going_on(args.runs)
     count = pass_on(record, notes)

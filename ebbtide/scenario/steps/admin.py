@@ -19,10 +19,15 @@ _admin = partial(
 )
 
 
+def _refusal(example: str, /, **shown: str) -> MappingProxyType[str, str]:
+    """Return the words for `expect_error`, with a refusal that Kafka may answer, and those for other keys."""
+    return MappingProxyType({"expect_error": f"the refusal that you expect, e.g. '{example}'", **shown})
+
+
 class RequestStep(BaseStep, frozen=True, kw_only=True):
     """A request to Kafka; `expect_error`: the refusal that you expect."""
 
-    shown = MappingProxyType({"expect_error": "the refusal that you expect, e.g. 'ELECTION_NOT_NEEDED'"})
+    shown = _refusal("ELECTION_NOT_NEEDED")
     expect_error: str | None = None
 
 
@@ -37,8 +42,10 @@ class ReassignStep(RequestStep, frozen=True, kw_only=True, tag="reassign"):
         either=("replicas", "cancel"),
         weight=0.8,
     )
-    shown = MappingProxyType(
-        {"replicas": "roles, the preferred leader first", "cancel": "end the reassignment instead"}
+    shown = _refusal(
+        "NO_REASSIGNMENT_IN_PROGRESS",
+        replicas="roles, the preferred leader first",
+        cancel="end the reassignment instead",
     )
     partition: PartitionName
     replicas: tuple[Role, ...] = ()
@@ -67,12 +74,11 @@ class SetConfigStep(RequestStep, frozen=True, kw_only=True, tag="set-config"):
         either=("value", "delete"),
         weight=0.8,
     )
-    shown = MappingProxyType(
-        {
-            "config": "a config's name, e.g. 'min.insync.replicas'",
-            "value": "what to set it to",
-            "delete": "take it back to what it is by default",
-        }
+    shown = _refusal(
+        "INVALID_CONFIG",
+        config="a config's name, e.g. 'min.insync.replicas'",
+        value="what to set it to",
+        delete="take it back to what it is by default",
     )
     resource: ConfigResource
     config: str
@@ -90,7 +96,7 @@ class SetFeatureStep(RequestStep, frozen=True, kw_only=True, tag="set-feature"):
         proof="a newer feature level record",
         weight=0.3,
     )
-    shown = MappingProxyType({"feature": "a feature's name", "level": "a whole number, 0 or more"})
+    shown = _refusal("INVALID_UPDATE_VERSION", feature="a feature's name", level="a whole number, 0 or more")
     feature: str
     level: int
 
@@ -104,7 +110,7 @@ class DeleteTopicStep(RequestStep, frozen=True, kw_only=True, tag="delete-topic"
         proof="the metadata log no longer has the topic's partitions",
         weight=0.2,
     )
-    shown = MappingProxyType({"topic": "a topic's name"})
+    shown = _refusal("UNKNOWN_TOPIC_OR_PARTITION", topic="a topic's name")
     topic: str
 
 
@@ -117,7 +123,7 @@ class CreateTopicStep(RequestStep, frozen=True, kw_only=True, tag="create-topic"
         proof="newer partition records of a topic of this name with another topic id",
         weight=2.0,
     )
-    shown = MappingProxyType({"topic": "a topic's name"})
+    shown = _refusal("TOPIC_ALREADY_EXISTS", topic="a topic's name")
     topic: str
 
 
@@ -131,7 +137,7 @@ class AddPartitionsStep(RequestStep, frozen=True, kw_only=True, tag="add-partiti
         proof="newer partition records of all new partitions",
         weight=0.3,
     )
-    shown = MappingProxyType({"topic": "a topic's name", "count": "how many partitions it then has"})
+    shown = _refusal("INVALID_PARTITIONS", topic="a topic's name", count="how many partitions it then has")
     topic: str
     count: int
 
@@ -146,7 +152,7 @@ class DeleteRecordsStep(RequestStep, frozen=True, kw_only=True, tag="delete-reco
         proof="the leader's log start before and after, asked for with ListOffsets",
         weight=0.8,
     )
-    shown = MappingProxyType({"before": "the first offset to keep"})
+    shown = _refusal("OFFSET_OUT_OF_RANGE", before="the first offset to keep")
     partition: PartitionName
     before: int | None = None
 
@@ -160,6 +166,7 @@ class UnregisterStep(RequestStep, frozen=True, kw_only=True, tag="unregister"):
         only_brokers="only a broker can be unregistered",
         weight=0.3,
     )
+    shown = _refusal("BROKER_ID_NOT_REGISTERED")
     target: Role
 
 
@@ -180,6 +187,7 @@ class AddVoterStep(VoterStep, frozen=True, kw_only=True, tag="add-voter"):
         proof="the newest VotersRecord has the controller and its disk, and a majority of these voters has the record",
         needs_process=True,
     )
+    shown = _refusal("DUPLICATE_VOTER")
 
 
 class RemoveVoterStep(VoterStep, frozen=True, kw_only=True, tag="remove-voter"):
@@ -191,6 +199,7 @@ class RemoveVoterStep(VoterStep, frozen=True, kw_only=True, tag="remove-voter"):
         "id that the metadata log has of it",
         proof="the newest VotersRecord lacks the controller, and a majority of these voters has the record",
     )
+    shown = _refusal("VOTER_NOT_FOUND")
 
 
 class MoveReplicaStep(RequestStep, frozen=True, kw_only=True, tag="move-replica"):
@@ -203,7 +212,7 @@ class MoveReplicaStep(RequestStep, frozen=True, kw_only=True, tag="move-replica"
         only_brokers="only a broker has several log directories",
         counted=("replicas-moved", "brokers on which a replica began to move to another log directory"),
     )
-    shown = MappingProxyType({"directory": "the log directory to move it to, from 1 on"})
+    shown = _refusal("KAFKA_STORAGE_ERROR", directory="the log directory to move it to, from 1 on")
     partition: PartitionName
     target: Role
     directory: int

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from ebbtide.errors import ExitCode
 from ebbtide.scenario.plain_values import STEP_KEYS
 from ebbtide.scenario.steps.keys import SHOWN, keys_of
 from ebbtide.scenario.steps.table import KINDS, StepKind
+from ebbtide.scenario.validate_requests import validate_error_name
 from harness.cli.main import main
 
 
@@ -45,3 +48,12 @@ def test_values_that_are_not_toml_are_named_by_their_options_as_typed(capsys: py
     for option, typed, key in (("--deadline-s", "soon", "deadline_s"), ("--trigger", "isr = x", "trigger")):
         assert f"where:   {option}\n     got:     {typed!r}\n     allowed: {SHOWN['kill'][key]}\n" in told
     assert "next:    ebbtide fault kill --help" in told
+
+
+def test_each_request_shows_a_refusal_that_kafka_has() -> None:
+    shown = {kind: words["expect_error"] for kind, words in SHOWN.items() if "expect_error" in words}
+    examples = {kind: re.findall(r"'([A-Z_]+)'", text)[0] for kind, text in shown.items()}
+    for name in examples.values():
+        assert list(validate_error_name(name, "expect_error")) == []
+    assert (examples["add-voter"], examples["remove-voter"]) == ("DUPLICATE_VOTER", "VOTER_NOT_FOUND")
+    assert examples["elect"] == "ELECTION_NOT_NEEDED"

@@ -14,6 +14,7 @@ import pytest
 from ebbtide.errors import UsageError
 from ebbtide.record.files import mark_going
 from ebbtide.record.manifest import FOREIGN, Manifest, write_manifest
+from ebbtide.untrusted import files
 from harness.cli.main import main
 from harness.watch.kube_events import notes_of
 from harness.watch.marks import MARKS, TEXT_MAX, MarkReader
@@ -116,3 +117,15 @@ def test_events_can_come_through_a_pipe(record: Path, monkeypatch: pytest.Monkey
 def test_events_without_a_place_are_one_error(words: list[str], what: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["watch", *words]) == 4
     assert what in capsys.readouterr().err
+
+
+def test_an_input_without_an_end_is_refused(
+    record: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(files, "BYTES_MAX", 10)
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(listed(event()))))
+    with mark_going(record):
+        assert main(["watch", "mark", "--events", "-", "--record", str(record)]) == 4
+    told = capsys.readouterr().err
+    assert "the input is too large" in told
+    assert "where:   stdin" in told

@@ -1,0 +1,49 @@
+"""Finds a shipped scenario to compare a wrong file with: one that uses the key that is wrong."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from importlib import resources
+from typing import Any
+
+from ebbtide.suggestions import nearest_words
+from ebbtide.untrusted.values import decode_toml
+
+_USUAL = "healthy"
+"""The plainest one, for whatever it uses."""
+
+_KEY = re.compile(r"(?:(cluster)|(topics)\.[^.\[]+|(producers|consumers|predictions)\[\d+\])\.(\w+)")
+"""A place in a file: a table, and a key in it."""
+
+
+def example_with(where: str | None) -> str:
+    """Return the name of a scenario that uses the key at a place; for other places, of the plainest one.
+
+    Of several the shortest file is taken. A misspelled key is taken for the nearest that a scenario uses.
+    """
+    found = _KEY.match(where or "")
+    if found is None:
+        return _USUAL
+    table, key = found[1] or found[2] or found[3], found[4]
+    by_key: dict[str, str] = {}
+    for name, text in _shortest_first():
+        for used in _keys_in(decode_toml(text), table):
+            by_key.setdefault(used, name)
+    near = [key] if key in by_key else nearest_words(key, sorted(by_key), most=1)
+    return by_key[near[0]] if near else _USUAL
+
+
+def _shortest_first() -> Iterator[tuple[str, str]]:
+    """Yield each shipped scenario and its text: the plainest one, then the shortest files first."""
+    folder = resources.files("ebbtide") / "scenarios"
+    files = [one for one in folder.iterdir() if one.name.endswith(".toml")]
+    texts = {one.name.removesuffix(".toml"): one.read_text("utf-8") for one in files}
+    yield from sorted(texts.items(), key=lambda one: (one[0] != _USUAL, len(one[1]), one[0]))
+
+
+def _keys_in(scenario: Mapping[str, Any], table: str) -> set[str]:
+    """Return every key that tables of this name have in a scenario."""
+    value = scenario.get(table, {})
+    tables = value if isinstance(value, list) else value.values() if table == "topics" else [value]
+    return {key for one in tables for key in one}

@@ -1,0 +1,53 @@
+"""An error of a file suggests a shipped scenario that uses the key which is wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ebbtide.errors import ExitCode
+from ebbtide.scenario import catalogue
+from ebbtide.scenario.examples import example_with
+from harness.cli.main import main
+
+
+@pytest.mark.parametrize(
+    ("where", "key"),
+    [
+        ("cluster.log_dirs", "log_dirs"),
+        ("cluster.log_dir", "log_dirs"),
+        ("cluster.quorum", "quorum"),
+        ("cluster.features, or --feature", "features"),
+        ("producers[1].client", "client"),
+        ("producers[0].properties.retries", "properties"),
+        ("consumers[0].group_protocol", "group_protocol"),
+        ("topics.t.assignment", "assignment"),
+    ],
+)
+def test_the_suggested_scenario_uses_the_key(where: str, key: str) -> None:
+    text = catalogue.text_of(example_with(where))
+    assert f"\n{key} = " in text or f".{key}]\n" in text, text
+
+
+@pytest.mark.parametrize("where", [None, "name", "cluster", "producers[0].acks", "steps[0].step"])
+def test_for_any_other_place_it_is_the_plainest_one(where: str | None) -> None:
+    assert example_with(where) == "healthy"
+
+
+def test_the_first_mistake_of_a_file_chooses_the_scenario(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "wrong.toml"
+    file.write_text(catalogue.text_of("healthy").replace("[topics.t]", "[cluster]\nlog_dirs = 9\n[topics.t]"))
+    assert main(["validate", str(file)]) == ExitCode.USAGE
+    assert f"next:    ebbtide scenarios show {example_with('cluster.log_dirs')}\n" in capsys.readouterr().err
+
+
+def test_validate_takes_the_name_of_a_shipped_scenario(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["validate", "healthy"]) == ExitCode.AS_PREDICTED
+    assert "healthy: ok, healthy: 1 step" in capsys.readouterr().out
+    # A file of this name comes first.
+    (tmp_path / "healthy").write_text("name = 3")
+    assert main(["validate", "healthy"]) == ExitCode.USAGE
