@@ -274,7 +274,7 @@ class DiskFaults:
             ]
             return merge_effects(nodes, done)
 
-        return self._injector.plan_on_target(step, act)
+        return self._injector.plan_on_target(step, act, part=f"log directory {directory}")
 
     def _trouble(self, node: int, act: Callable[[Trouble], Effect], directory: int | None) -> Effect:
         trouble = Trouble(self._runtime, node, directory)
@@ -294,7 +294,8 @@ class DiskFaults:
             ]
             return merge_effects(nodes, done)
 
-        return self._injector.plan_on_target(step, slow)
+        part = None if step.directory is None else f"log directory {step.directory}"
+        return self._injector.plan_on_target(step, slow, part=part)
 
     def _refuse_without(self, node: int, directory: int | None) -> Effect | None:
         """Return the refusal to touch a log directory that the node, such as a controller, does not have."""

@@ -114,13 +114,16 @@ class Injector:
         """Act on several nodes, one after the other."""
         return merge_effects(nodes, [self.inject(kind, node) for node in nodes])
 
-    def plan_on_target(self, step: StepSpec, act: Callable[[tuple[int, ...]], Effect]) -> Plan:
-        """Return a plan that does `act` to the nodes of the step's target.
+    def plan_on_target(
+        self, step: StepSpec, act: Callable[[tuple[int, ...]], Effect], *, part: str | None = None
+    ) -> Plan:
+        """Return a plan that does `act` to the nodes of the step's target, or to a `part` of each.
 
         Without a target it acts on all brokers.
         """
         nodes = self.view.resolve(target_of(step) or Role("brokers"))
-        return Plan(nodes=nodes, description=self.node_names(nodes), act=lambda: act(nodes))
+        description = ", ".join(filter(None, (self.node_names(nodes), part)))
+        return Plan(nodes=nodes, description=description, act=lambda: act(nodes))
 
     def refuse_if_troubled(self, node: int) -> Effect | None:
         """Return the refusal to touch a volume in trouble; None if the volume is sound."""

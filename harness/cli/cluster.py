@@ -93,7 +93,24 @@ def _add_up(command: Command) -> None:
         help="the release (default: the scenario's first, or the newest that Ebbtide knows)",
     )
     command.option("--brokers", type=int, metavar="N", help="number of brokers, 1 to 6 (default: 3)")
-    command.option("--controllers", type=int, metavar="N", help="number of controllers, 1 or 3 (default: 1)")
+    command.option(
+        "--controllers",
+        type=int,
+        metavar="N",
+        help="number of controllers, 1 or 3, or 2 with --quorum dynamic (default: 1)",
+    )
+    command.option(
+        "--quorum",
+        choices=("static", "dynamic"),
+        help="how the controllers know who votes. In a dynamic quorum (KIP-853, Kafka 3.9 or later), add-voter and "
+        "remove-voter change that (default: static)",
+    )
+    command.option(
+        "--log-dirs",
+        type=int,
+        metavar="N",
+        help="log directories of each broker, each on a volume of its own, 1 to 3 (default: 1)",
+    )
     command.option("--name", metavar="NAME", help="the cluster's name (default: cluster-1, cluster-2, ...)")
     command.option("--seed", type=int, help="the seed of all random choices (default: a new one)")
     command.option(
@@ -204,6 +221,7 @@ def _scenario(args: Args) -> Scenario:
     from ebbtide.scenario import catalogue
     from ebbtide.scenario.model import ClusterSpec
     from ebbtide.scenario.parts import MAX_BROKERS
+    from ebbtide.scenario.validate_directories import MAX_LOG_DIRS
     from harness.daemon.plain_scenario import plain_scenario
 
     if (name := named_cluster(args)) is not None:
@@ -221,13 +239,18 @@ def _scenario(args: Args) -> Scenario:
         raise UsageError("a cluster without a scenario has no run after which to keep it", where="--keep-cluster")
     if args.scenario is not None:
         found = catalogue.find(args.scenario)
-        for option, said in (("brokers", found.cluster.brokers), ("controllers", found.cluster.controllers)):
+        for option, what, has in (
+            ("brokers", "the number of brokers", found.cluster.brokers),
+            ("controllers", "the number of controllers", found.cluster.controllers),
+            ("quorum", "the kind of quorum", found.cluster.quorum or "static"),
+            ("log_dirs", "the number of log directories", found.cluster.log_dirs or 1),
+        ):
             if (got := getattr(args, option)) is not None:
                 raise UsageError(
-                    f"the scenario sets the number of {option}",
-                    where=f"--{option}",
+                    f"the scenario sets {what}",
+                    where=f"--{option.replace('_', '-')}",
                     got=str(got),
-                    allowed=f"{said}, as in {args.scenario}",
+                    allowed=f"{has}, as in {args.scenario}",
                     next=f"ebbtide cluster up {shlex.quote(args.scenario)}",
                 )
         kafka = found.kafka[0] if args.kafka is None else release_of(args.kafka)
@@ -237,11 +260,18 @@ def _scenario(args: Args) -> Scenario:
     controllers = 1 if args.controllers is None else args.controllers
     if not 1 <= brokers <= MAX_BROKERS:
         raise UsageError("out of range", where="--brokers", got=str(brokers), allowed=f"1 to {MAX_BROKERS}")
-    if controllers not in (1, 3):
+    possible = (1, 2, 3) if args.quorum == "dynamic" else (1, 3)
+    if controllers not in possible:
         raise UsageError(
-            "not a possible number of controllers", where="--controllers", got=str(controllers), allowed="1 or 3"
+            "not a possible number of controllers",
+            where="--controllers",
+            got=str(controllers),
+            allowed="1 to 3" if 2 in possible else "1 or 3, or 2 with --quorum dynamic",
         )
-    return plain_scenario(kafka, ClusterSpec(brokers=brokers, controllers=controllers))
+    if args.log_dirs is not None and not 1 <= args.log_dirs <= MAX_LOG_DIRS:
+        raise UsageError("out of range", where="--log-dirs", got=str(args.log_dirs), allowed=f"1 to {MAX_LOG_DIRS}")
+    cluster = ClusterSpec(brokers=brokers, controllers=controllers, quorum=args.quorum, log_dirs=args.log_dirs)
+    return plain_scenario(kafka, cluster)
 
 
 def _status(name: str | None, *, as_json: bool) -> ExitCode:

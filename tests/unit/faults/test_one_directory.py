@@ -155,9 +155,11 @@ def test_a_step_with_a_directory_acts_on_it(runtime: Any) -> None:
     injector.add(disk.DiskFaults(injector).family)
     plan = injector.plan(FailDiskStep(target=Role("broker(1)"), directory=2))
     effect = plan.act()
+    assert plan.description == "broker-1, log directory 2"
     assert effect.proof["directory"] == 2  # type: ignore[union-attr]
     assert (injector.troubled, injector.down) == ({1}, {1})
     missing = injector.plan(SlowDiskStep(target=Role("broker(1)"), directory=3, delay=Duration("1s"), period=TWO_S))
+    assert missing.description == "broker-1, log directory 3"
     injector.troubled.clear()
     assert missing.act().why == "broker-1 has no log directory 3, but 2"  # type: ignore[union-attr]
     injector.down.clear()
