@@ -15,7 +15,7 @@ from cluster.runtime.verifiable_tools import ToolCommand
 from ebbtide.errors import UsageError
 from ebbtide.record.manifest import FinalOffsets, FinalTransactions
 from ebbtide.scenario.client_libraries import GroupProtocol
-from ebbtide.scenario.model import Isolation, NodeRole, OffsetReset
+from ebbtide.scenario.model import CopiedOffsets, Isolation, NodeRole, OffsetReset
 
 FINAL_CONSUMER = 0
 """The id under which the final read is journalled; scenario consumers count from 1, so that it is free."""
@@ -34,6 +34,15 @@ class Endpoints(msgspec.Struct, frozen=True, kw_only=True):
     command_config: str | None = None
 
 
+class CopySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a copier reads: a topic, as a member of `group`; `journal` gets its copies."""
+
+    topic: str
+    group: str
+    offsets: CopiedOffsets
+    journal: str
+
+
 class ProducerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The configuration of one producer process.
 
@@ -45,6 +54,7 @@ class ProducerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     - `stop_timeout_s` is how long a stopping producer waits for answers before it reports the rest as unknown.
     - With a `transactional_id` it sends transactions of `txn_records`; see `workloads.transactions`.
     - `properties` are settings of the scenario by the client library's names; `java` is for a Java producer.
+    - With `copies` it sends a record for each that it reads, and nothing else.
     """
 
     endpoints: Endpoints
@@ -68,6 +78,7 @@ class ProducerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     abort_every: int | None = None
     fence_every: int | None = None
     abort_unacked: bool = False
+    copies: CopySettings | None = None
     properties: dict[str, str] = {}
     java: ToolCommand | None = None
     max_outstanding: int = 10_000

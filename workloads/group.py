@@ -47,7 +47,8 @@ from workloads.config import (
     UnknownProperty,
 )
 from workloads.ended_transactions import ENDING_S, transactional_id
-from workloads.library_settings import CONSUMER_MODULES, consumer_line, producer_line, producer_module
+from workloads.group_offsets import groups_to_ask
+from workloads.library_settings import CONSUMER_MODULES, consumer_line, copy_settings, producer_line, producer_module
 from workloads.replica_logs import ReplicaLogsConfig
 from workloads.replica_question import ReplicaQuestion
 from workloads.sampler import partitions_of
@@ -326,10 +327,8 @@ class Workload:
         return str(self._folder / f"{client.name}{JOURNAL_SUFFIX}")
 
     def _sampler_config(self) -> SamplerConfig:
-        groups: dict[str, tuple[str, ...]] = {}
-        for spec, _ in self._consumers.values():
-            if spec.group is not None and spec.commit_every is not None:
-                groups[spec.group] = tuple(dict.fromkeys((*groups.get(spec.group, ()), *spec.topics)))
+        producers, consumers = self._producers.values(), self._consumers.values()
+        groups = groups_to_ask([spec for spec, _ in producers], [spec for spec, _ in consumers])
         return SamplerConfig(
             endpoints=self._sampler.endpoints,
             journal=self._journal(self._sampler),
@@ -385,6 +384,7 @@ class Workload:
             abort_every=spec.abort_every,
             fence_every=spec.fence_every,
             abort_unacked=spec.abort_unacked,
+            copies=copy_settings(spec, self._folder),
             max_outstanding=max(1, min(_OUTSTANDING, _OUTSTANDING_BYTES // spec.payload_bytes)),
             start_timeout_s=timeout_s,
         )

@@ -11,15 +11,29 @@ import contextlib
 import threading
 import time
 from collections import deque
+from collections.abc import Iterable
 
 from cluster.kafka_api.connection import WireError
 from cluster.kafka_api.group_offsets import committed_offsets
 from ebbtide.journal.commits import ServedOffset
 from ebbtide.logs.segments import TopicPartition
 from ebbtide.scenario.group_offsets import OFFSETS_PARTITION
+from ebbtide.scenario.model import ConsumerSpec, ProducerSpec
 from workloads.commits import number_of
 from workloads.config import SamplerConfig
 from workloads.reaching import connection_to
+
+
+def groups_to_ask(producers: Iterable[ProducerSpec], consumers: Iterable[ConsumerSpec]) -> dict[str, tuple[str, ...]]:
+    """Return the groups whose offsets the record needs, and their topics: those of copiers, and with `commit_every`."""
+    groups: dict[str, tuple[str, ...]] = {}
+    for copier in producers:
+        if copier.group and copier.copies:
+            groups[copier.group] = (*groups.get(copier.group, ()), copier.copies)
+    for member in consumers:
+        if member.group and member.commit_every is not None:
+            groups[member.group] = (*groups.get(member.group, ()), *member.topics)
+    return {group: tuple(dict.fromkeys(topics)) for group, topics in groups.items()}
 
 
 class BrokerOffsetReader(threading.Thread):

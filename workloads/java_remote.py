@@ -31,6 +31,12 @@ _END_S = 10.0
 """How long the end of a process that closed its output is awaited."""
 
 
+def program_command(java: ToolCommand, source: Path, arguments: list[str]) -> list[str]:
+    """Return the command that compiles a program of Ebbtide's and starts it; it dies with this process."""
+    words = [java.executable, *java.options, "-cp", os.pathsep.join(java.class_path), _COMPILER]
+    return ["setpriv", "--pdeathsig", "KILL", "--", *words, str(source), source.stem, *arguments]
+
+
 class JavaCallError(KafkaError):  # type: ignore[misc]
     """A call of a Java producer raised an exception; `names` are those of its class and of its cause's."""
 
@@ -73,9 +79,7 @@ class RemoteProducers:
     """
 
     def __init__(self, java: ToolCommand, settings: Path, topic: str) -> None:
-        words = [java.executable, *java.options, "-cp", os.pathsep.join(java.class_path), _COMPILER]
-        words += [str(_SOURCE), _SOURCE.stem, str(settings), topic]
-        command = ["setpriv", "--pdeathsig", "KILL", "--", *words]
+        command = program_command(java, _SOURCE, [str(settings), topic])
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         self._lock = threading.Lock()
         self._numbers = itertools.count(1)

@@ -7,10 +7,12 @@ They say what `workloads.settings` says to kafka-python, so that the libraries c
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
+from ebbtide.journal.convert import JOURNAL_SUFFIX
 from ebbtide.scenario.client_libraries import DEFAULT_LIBRARY, ClientLibrary, ConsumerLibrary
 from ebbtide.scenario.model import ProducerSpec
-from workloads.config import ConsumerConfig, ProducerConfig
+from workloads.config import ConsumerConfig, CopySettings, ProducerConfig
 from workloads.settings import MAX_REQUEST_BYTES, Setting, consumer_settings, producer_settings, settings_line
 
 _RETRIES_MAX = 2**31 - 1
@@ -96,6 +98,38 @@ def java_settings(config: ProducerConfig) -> dict[str, Setting]:
     return settings | config.properties
 
 
+def copy_settings(spec: ProducerSpec, folder: Path) -> CopySettings | None:
+    """Return what a copier reads, with its journal in `folder`; None for a producer that is no copier."""
+    if spec.copies is None or spec.group is None:
+        return None
+    journal = str(folder / f"copies-{spec.id}{JOURNAL_SUFFIX}")
+    return CopySettings(topic=spec.copies, group=spec.group, offsets=spec.copied_offsets, journal=journal)
+
+
+def java_copier_settings(config: ProducerConfig, copies: CopySettings) -> dict[str, Setting]:
+    """Return the settings of a copier's consumer, without bootstrap and deserializers.
+
+    The records of one poll are one transaction.
+    """
+    return {
+        "client.id": f"ebbtide-producer-{config.id}",
+        "group.id": copies.group,
+        "enable.auto.commit": False,
+        "auto.offset.reset": "earliest",
+        "isolation.level": "read_committed",
+        "max.poll.records": config.txn_records,
+        "session.timeout.ms": 6_000,
+        "heartbeat.interval.ms": 1_000,
+        "request.timeout.ms": config.request_timeout_ms,
+        "default.api.timeout.ms": config.request_timeout_ms,
+        "retry.backoff.ms": config.retry_backoff_ms,
+        "metadata.max.age.ms": 1_000,
+        "reconnect.backoff.ms": 50,
+        "reconnect.backoff.max.ms": 500,
+        "allow.auto.create.topics": False,
+    }
+
+
 _PRODUCER_MODULES: dict[ClientLibrary, str] = {
     "kafka-python": "producer",
     "librdkafka": "librdkafka_producer",
@@ -118,6 +152,8 @@ CONSUMER_MODULES: dict[ConsumerLibrary, str] = {
 
 def producer_module(spec: ProducerSpec) -> str:
     """Return the module of a producer's process."""
+    if spec.copies is not None:
+        return "java_copier"
     return "java_transactions" if spec.needs_remote_java else _PRODUCER_MODULES[spec.library]
 
 

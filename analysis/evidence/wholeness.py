@@ -271,6 +271,11 @@ def _gaps_by_scenario(record: Path, manifest: Manifest) -> Iterator[Gap]:
         for name in (f"commits/commits-{one.id}.parquet", "commits/commits-served.parquet"):
             if one.commit_every is not None and not is_file(record / name):
                 yield Gap("commits", name, f"{name} is missing, but scenario.toml says that consumer {one.id} commits")
+    for copier in scenario.producers:
+        for table, name in (("copies", f"copies-{copier.id}"), ("commits", "commits-served")):
+            if copier.copies is not None and not is_file(record / table / f"{name}.parquet"):
+                what = f"{table}/{name}.parquet"
+                yield Gap(table, what, f"{what} is missing, but scenario.toml says that producer {copier.id} copies")
     if manifest.final_consumer is not None:
         deleted = {step.topic for step in scenario.steps if isinstance(step, DeleteTopicStep)}
         for topic, setup in scenario.topics.items():

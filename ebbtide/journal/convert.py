@@ -1,4 +1,4 @@
-"""Converts journals into the tables sends, polls, watermarks, described and commits.
+"""Converts journals into the tables sends, polls, watermarks, described, commits and copies.
 
 It also writes clients/. It works on whatever a run left behind, also after a killed harness. A table appears whole or
 not at all, its journal is removed only after that, and converting again changes nothing. The bytes of a torn tail are
@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 
 from ebbtide.errors import HarnessError
 from ebbtide.journal.commits import Commit, CommitAnswer, unpack_commits
+from ebbtide.journal.copies import unpack_copies
 from ebbtide.journal.descriptions import unpack_described
 from ebbtide.journal.file import JournalHeader, JournalReader
 from ebbtide.journal.frames import (
@@ -44,20 +45,28 @@ from ebbtide.journal.spans import Spans
 from ebbtide.journal.topics import Columns, JournalTopics
 from ebbtide.record.clients import TxnOutcome, write_client_events
 from ebbtide.record.files import JOURNAL_DIR, new_file, own_folder
-from ebbtide.record.tables import COMMITS, DESCRIBED, POLLS, SENDS, WATERMARKS
+from ebbtide.record.tables import COMMITS, COPIES, DESCRIBED, POLLS, SENDS, WATERMARKS
 from ebbtide.untrusted.values import decoding
 
 JOURNAL_SUFFIX = ".journal"
 ROW_GROUP_ROWS = 100_000
 _AGAIN = "remove this file, and analyze again: what it held is then unknown"
 
-_SCHEMAS = {"sends": SENDS, "polls": POLLS, "watermarks": WATERMARKS, "described": DESCRIBED, "commits": COMMITS}
+_SCHEMAS = {
+    "sends": SENDS,
+    "polls": POLLS,
+    "watermarks": WATERMARKS,
+    "described": DESCRIBED,
+    "commits": COMMITS,
+    "copies": COPIES,
+}
 _TABLE_OF_NAME = {
     "producer": "sends",
     "consumer": "polls",
     "sampler": "watermarks",
     "describer": "described",
     "commits": "commits",
+    "copies": "copies",
 }
 
 
@@ -124,6 +133,7 @@ def _rows_of(table: str, reader: JournalReader) -> Iterator[Columns]:
         "watermarks": _rows_of_watermarks,
         "described": _rows_of_described,
         "commits": _rows_of_commits,
+        "copies": _rows_of_copies,
     }
     return convert[table](reader.header, reader)
 
@@ -307,6 +317,21 @@ def _rows_of_commits(header: JournalHeader, reader: JournalReader) -> Iterator[C
             for name, column in columns.items():
                 column.append(row[name])
         yield columns
+
+
+def _rows_of_copies(header: JournalHeader, reader: JournalReader) -> Iterator[Columns]:
+    for kind, payload in reader.frames():
+        copies = unpack_copies(kind, payload)
+        yield {
+            "group": [header.group or ""] * len(copies),
+            "topic": [header.topics[0]] * len(copies),
+            "partition": [one.partition for one in copies],
+            "offset": [one.offset for one in copies],
+            "copied_to": [header.topics[1]] * len(copies),
+            "producer": [header.id] * len(copies),
+            "value": [one.value for one in copies],
+            "sent_ns": [one.at_ns for one in copies],
+        }
 
 
 def _nullable(numbers: Iterable[int]) -> list[object]:

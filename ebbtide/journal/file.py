@@ -54,6 +54,7 @@ class JournalHeader(msgspec.Struct, frozen=True, kw_only=True):
     topics: tuple[str, ...]
     acks: int | None = None
     isolation: str | None = None
+    group: str | None = None
 
 
 def frame(kind: int, payload: bytes) -> bytes:

@@ -46,13 +46,18 @@ def value_at(producer: int, number: int) -> int:
     return producer << PRODUCER_SHIFT | number
 
 
+def payload_start(run_id: str, producer: int, payload_bytes: int) -> bytes:
+    """Return what every payload of a producer begins with: all before `sequence`."""
+    length = max(payload_bytes, PAYLOAD_BYTES_MIN)
+    return _HEAD.pack(MAGIC, run_hash(run_id), producer).ljust(length - _NUMBERS.size - _CRC.size, b".")
+
+
 def encoder(run_id: str, producer: int, payload_bytes: int) -> Callable[[int, int], bytes]:
     """Return a function `(sequence, value) -> payload` for one producer.
 
     Payloads are `payload_bytes` long, or `PAYLOAD_BYTES_MIN` where that is more.
     """
-    length = max(payload_bytes, PAYLOAD_BYTES_MIN)
-    start = _HEAD.pack(MAGIC, run_hash(run_id), producer).ljust(length - _NUMBERS.size - _CRC.size, b".")
+    start = payload_start(run_id, producer, payload_bytes)
     start_crc = zlib.crc32(start)
     pack = struct.Struct(f"<{len(start)}sqqI").pack
     pack_numbers, crc32 = _NUMBERS.pack, zlib.crc32

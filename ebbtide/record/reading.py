@@ -83,6 +83,10 @@ class RecordedRun(msgspec.Struct, frozen=True, kw_only=True):
         """Return one row per partition of a group's commit, and per answer of a coordinator."""
         return self._table("commits")
 
+    def copies(self) -> pa.Table:
+        """Return one row per record that a copier sent, with the place of the record that it copied."""
+        return self._table("copies")
+
     def partitions(self) -> pa.Table:
         """Return one row per state of a partition, from the metadata log."""
         return self._table("partitions")

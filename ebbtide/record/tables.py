@@ -159,6 +159,21 @@ done_ns int64?
 has no offset (`offset` null too), or one that no journal has.
 """
 
+COPIES = _schema("""
+group string
+topic string
+partition int32
+offset int64
+copied_to string
+producer int32
+value int64
+sent_ns int64
+""")
+"""A record that a copier sent to the topic `copied_to`, and the one that it copied: its topic, partition and offset.
+
+The copier `producer` had read that record as a member of `group`. The outcome of `value` is in sends.
+"""
+
 ANOMALY_SCHEMA = _schema("""
 kind string?
 topic string?
@@ -187,6 +202,7 @@ TABLES: dict[str, pa.Schema] = {
     "configs": CONFIGS,
     "replicas": REPLICAS,
     "commits": COMMITS,
+    "copies": COPIES,
 }
 
 

@@ -22,6 +22,8 @@ Isolation = Literal["read_uncommitted", "read_committed"]
 Expected = Literal["none", "some", "any"]
 """Whether a run must show none, must show some, or may show either."""
 Compression = Literal["none", "gzip", "snappy", "lz4", "zstd"]
+CopiedOffsets = Literal["in-transaction", "after-transaction"]
+"""When a copier commits its group's offsets: with the records that it sends, or on their own after these."""
 OffsetReset = Literal["none", "earliest", "latest"]
 AllowedCause = Literal[
     "unclean-election",
@@ -127,6 +129,8 @@ class ProducerSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
       `fence_every`-th a second incarnation takes over while the first continues; Kafka must refuse the first.
       `abort_unacked`: a transaction of which a record was not acked is aborted, and the same incarnation continues;
       else a new one takes over.
+    - `copies`: it reads this topic as a member of `group`, and sends one record for each record that it reads. The
+      transaction of at most `txn_records` also commits the group's offsets, or they are committed after it (`offsets`).
     - `client`: the client library; None means kafka-python. `client_kafka`: the release of a Java client, None that
       of the cluster. `properties`: settings of the library, by its own names.
     """
@@ -146,6 +150,9 @@ class ProducerSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     abort_every: int | None = None
     fence_every: int | None = None
     abort_unacked: bool = False
+    copies: str | None = None
+    group: str | None = None
+    offsets: CopiedOffsets | None = None
     client: ClientLibrary | None = None
     client_kafka: str | None = None
     properties: dict[str, str] | None = None
@@ -154,6 +161,11 @@ class ProducerSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     def library(self) -> ClientLibrary:
         """The client library of this producer."""
         return self.client or DEFAULT_LIBRARY
+
+    @property
+    def copied_offsets(self) -> CopiedOffsets:
+        """When a copier commits its group's offsets."""
+        return self.offsets or "in-transaction"
 
     @property
     def needs_remote_java(self) -> bool:

@@ -133,12 +133,12 @@ def validate_role(parts: Parts, role: Role, where: str, names: EarlierNames, *, 
 
 
 def _validate_coordinator(parts: Parts, group: str, where: str) -> Iterator[UsageError]:
-    """A group that no consumer of the scenario is in, or whose topic the scenario does not have."""
-    consumers = parts.consumers or ()
-    groups = sorted({str(one.get("group")) for one in consumers if one is not None and one.get("group") is not None})
-    are_read = None not in consumers and all("group" not in one.unread for one in consumers if one is not None)
-    if group not in groups and parts.consumers is not None and are_read:
-        allowed = ", ".join(groups) + bracketed_suggestion(group, groups) if groups else "none: no consumer has a group"
+    """A group that no client of the scenario is in, or whose topic the scenario does not have."""
+    members = [*(parts.consumers or ()), *(parts.producers or ())]
+    groups = sorted({str(one.get("group")) for one in members if one is not None and one.get("group") is not None})
+    are_read = None not in members and all("group" not in one.unread for one in members if one is not None)
+    if group not in groups and parts.consumers is not None and parts.producers is not None and are_read:
+        allowed = ", ".join(groups) + bracketed_suggestion(group, groups) if groups else "none: no client has a group"
         yield UsageError("no group of that name", where=where, got=repr(group), allowed=allowed)
     elif parts.topics and OFFSETS_TOPIC not in parts.topics:
         yield without_offsets_topic(where, f"coordinator({group})")

@@ -8,6 +8,7 @@ from ebbtide.errors import UsageError
 from ebbtide.scenario.group_offsets import OFFSETS_TOPIC
 from ebbtide.scenario.parts import Parts, TablePart
 from ebbtide.scenario.references import limit, limit_field, validate_topic_exists
+from ebbtide.scenario.validate_copiers import validate_copier
 from ebbtide.scenario.validate_groups import validate_group_protocols, validate_member
 from ebbtide.scenario.validate_libraries import validate_library
 
@@ -38,6 +39,7 @@ def validate_clients(parts: Parts) -> Iterator[UsageError]:
             yield from producer.check(_validate_topic, parts, where)
             yield from producer.check(_validate_sending, where)
             yield from _validate_guarantees(producer, where)
+            yield from validate_copier(producer, parts, where)
             yield from validate_library(producer, parts, where)
             yield from producer.check(_validate_transaction_size, where)
             for key in _OF_TRANSACTIONS:
@@ -68,8 +70,10 @@ def _refuse_offsets_topic(topic: str, where: str) -> Iterator[UsageError]:
         yield UsageError("Kafka's own topic", where=where, got=repr(topic), allowed="a topic of the scenario's clients")
 
 
-def _validate_sending(where: str, *, count: int | None, rate_per_s: float | None) -> Iterator[UsageError]:
-    if count is None and rate_per_s is None:
+def _validate_sending(
+    where: str, *, count: int | None, rate_per_s: float | None, copies: str | None
+) -> Iterator[UsageError]:
+    if count is None and rate_per_s is None and copies is None:
         yield UsageError("neither count nor rate", where=f"{where}.count", allowed="count, rate_per_s, or both")
 
 

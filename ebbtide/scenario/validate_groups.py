@@ -79,11 +79,15 @@ def _validate_protocol(
         )
 
 
+def validate_group_name(where: str, group: str) -> Iterator[UsageError]:
+    """Report a group name that Ebbtide does not use."""
+    if not _GROUP.fullmatch(group):
+        yield UsageError("not a group name", where=where, got=repr(group), allowed="1 to 64 of A-Z a-z 0-9 . _ -")
+
+
 def _validate_group(where: str, *, group: str | None) -> Iterator[UsageError]:
-    if group is not None and not _GROUP.fullmatch(group):
-        yield UsageError(
-            "not a group name", where=f"{where}.group", got=repr(group), allowed="1 to 64 of A-Z a-z 0-9 . _ -"
-        )
+    if group is not None:
+        yield from validate_group_name(f"{where}.group", group)
 
 
 def _validate_leaving(where: str, *, leave_every: float | None, group: str | None) -> Iterator[UsageError]:
