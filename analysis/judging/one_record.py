@@ -27,14 +27,15 @@ from analysis.judge.causes.blame import (
 from analysis.judge.causes.lost_commits import attributed_commits
 from analysis.judge.causes.vanished import READ, attributed_vanishings
 from analysis.judge.clauses.api_check import compare_answers
+from analysis.judge.clauses.copy_checks import copied_offsets
 from analysis.judge.clauses.hw_check import LeaderContact
-from analysis.judge.clauses.invariants import COMMITS, HANGING, WITNESS, Case, CheckedClause, check_all
+from analysis.judge.clauses.invariants import COMMITS, COPIES, HANGING, WITNESS, Case, CheckedClause, check_all
 from analysis.judge.clauses.outcome_checks import AttributedAnomaly
 from analysis.judge.clauses.trace_check import seen_actions, trace_of
 from analysis.judge.clauses.transaction_checks import why_unverified
 from analysis.judge.coverage.client_facts import client_facts
 from analysis.judge.coverage.counting import coverage
-from analysis.judge.coverage.workload_facts import count_acks_0_sends
+from analysis.judge.coverage.workload_facts import FACTS_OF_KINDS, count_acks_0_sends, count_copies
 from analysis.judge.foreign import without_accusations, without_unproven_violations
 from analysis.judge.history.elections import all_elections
 from analysis.judge.history.loading import load_evidence
@@ -168,6 +169,8 @@ def verdict_of(record: Path, manifest: Manifest, reconciliation: Reconciliation)
         checked += check_all(case, [COMMITS])
     if not _asked_no_coordinator(manifest) and any(one.transactional for one in manifest.producers.values()):
         checked += without_unproven_violations(check_all(case, [HANGING]), manifest)
+    if table_files(record, "copies"):
+        checked += without_unproven_violations(check_all(case, [COPIES]), manifest)
     kinds = counts_by_kind(reconciliation.anomalies)
     facts = _facts(case, checked, kinds, manifest.topic_ids)
     unavailable = time_without_service(case.evidence, manifest, case.gaps)
@@ -246,6 +249,9 @@ def _case(
         duplicates=reconciliation.duplicates,
         aborted_reads=reconciliation.aborted_reads,
         hanging=reconciliation.hanging,
+        copies=reconciliation.copies,
+        copies_sent=count_copies(record),
+        copied_offsets=copied_offsets(scenario),
         why_unverified=why_unverified(
             manifest, scenario.cluster.broker_properties if scenario is not None else {}, steps or []
         ),
@@ -295,10 +301,10 @@ def _facts(
     if TRANSITIONS not in threw:
         facts |= seen_actions(case.trace())
     facts |= client_facts(case.record, case.evidence, contact)
-    if "vanished" not in case.unknown_kinds:
-        facts["records-read-then-gone"] = kinds.get("vanished", 0)
-    if "hanging-transaction" not in case.unknown_kinds:
-        facts["hanging-transactions"] = kinds.get("hanging-transaction", 0)
+    facts["copies-sent"] = case.copies_sent
+    for fact, kind in FACTS_OF_KINDS.items():
+        if kind not in case.unknown_kinds:
+            facts[fact] = kinds.get(kind, 0)
     if API_AGREES not in threw and (compared := case.answers()) is not None:
         facts |= compared.facts
     return facts

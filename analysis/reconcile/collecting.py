@@ -17,6 +17,7 @@ from analysis.reconcile.blocks import PARTITION
 from analysis.reconcile.checks import flaw_number, misfit_error, refuse_count, refuse_flaw
 from analysis.reconcile.clock import has_gone_back
 from analysis.reconcile.commits import unsafe_property
+from analysis.reconcile.copy_facts import CopyFacts
 from analysis.reconcile.damaged_logs import damaged_logs, unread_replicas
 from analysis.reconcile.facts import (
     CheckpointFacts,
@@ -39,6 +40,7 @@ _SHAPES: dict[str, type[msgspec.Struct]] = {
     "epochs": EpochFacts,
     "policies": PolicyFacts,
     "commits": CommitFacts,
+    "copies": CopyFacts,
 }
 _TABLES = {
     "sends": "sends",
@@ -48,8 +50,9 @@ _TABLES = {
     "epochs": "partitions",
     "policies": "configs",
     "commits": "commits",
+    "copies": "copies",
 }
-_COUNTED = ("sends", "polls", "served", "commits")
+_COUNTED = ("sends", "polls", "served", "commits", "copies")
 """Sections that count every row of their table."""
 
 
@@ -74,6 +77,8 @@ def collect_facts(
         sections.append(_policies(tables.configs))
     if tables.commits is not None:
         sections.append(_commits(tables.commits, flaw_number(tables, "commits")))
+    if tables.copies is not None:
+        sections.append(_copies(tables.copies, flaw_number(tables, "copies")))
     found: list[dict[str, list[Any]]] = [{name: [] for name in _SHAPES} for _ in runs]
     if sections:
         for section, run, row in reduce(DataFrame.union, sections).collect():
@@ -209,6 +214,11 @@ def _commits(commits: DataFrame, flaw: Column) -> DataFrame:
         flaw,
     )
     return _section("commits", rows)
+
+
+def _copies(copies: DataFrame, flaw: Column) -> DataFrame:
+    rows = copies.groupBy(*PARTITION, "group", "copied_to").agg(F.count("*").alias("rows"), flaw)
+    return _section("copies", rows)
 
 
 def _section(name: str, rows: DataFrame) -> DataFrame:

@@ -1,7 +1,6 @@
 """Holds what is known of a run before any record is looked at.
 
-That is what the manifest says, and facts by partition. There are as many facts as partitions,
-leader elections, brokers and HW regressions, never as many as records.
+That is what the manifest says, and facts by partition: never as many as there are records.
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from analysis.evidence.wholeness import OF_LOSSES, Gap
+from analysis.reconcile.copy_facts import CopyFacts
 from analysis.reconcile.deletions import Deletion, why_unsure
 from ebbtide.logs.segments import TopicPartition
 from ebbtide.record.manifest import FinalOffsets, FinalTransactions
@@ -175,6 +175,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     deletions: tuple[Deletion, ...] = ()
     unread_replicas: tuple[str, ...] = ()
     commits: list[CommitFacts] = []
+    copies: list[CopyFacts] = []
     unsafe_property: str | None = None
 
     @property

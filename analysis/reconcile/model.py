@@ -119,6 +119,20 @@ class HangingTransaction(msgspec.Struct, frozen=True, kw_only=True):
     first: dict[str, Any]
 
 
+class WrongCopies(msgspec.Struct, frozen=True, kw_only=True):
+    """All inputs of one partition with an item of one kind about copiers, for one group.
+
+    `first` is the one at the lowest offset, as anomalies/ has it.
+    """
+
+    kind: str
+    group: str
+    topic: str
+    partition: int
+    count: int
+    first: dict[str, Any]
+
+
 class CommitItem(msgspec.Struct, frozen=True, kw_only=True):
     """One item of a kind of lost commits, as anomalies/ has it.
 
@@ -161,7 +175,8 @@ class Reconciliation(msgspec.Struct, frozen=True, kw_only=True):
 
     `unknown` says, per kind, why it could not be judged, or not everywhere: what was found of it is
     certain, what was not found proves nothing. `anomalies` have examples, which are only shown.
-    `lost`, `regressions`, `vanished`, `duplicates`, `aborted_reads`, `hanging` and `commits` stand for every item.
+    `lost`, `regressions`, `vanished`, `duplicates`, `aborted_reads`, `hanging`, `commits` and `copies` stand for every
+    item.
     `gaps`: the parts of the record that are not as the run left them. `acked_commits`: rows of commits
     that were acked. `unchecked_commits` says why it is not known that each group got back its newest one.
     """
@@ -177,5 +192,6 @@ class Reconciliation(msgspec.Struct, frozen=True, kw_only=True):
     aborted_reads: list[AbortedReads] = []
     hanging: list[HangingTransaction] = []
     commits: list[LostCommits] = []
+    copies: list[WrongCopies] = []
     acked_commits: int = 0
     unchecked_commits: str | None = None

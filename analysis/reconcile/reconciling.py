@@ -21,12 +21,14 @@ from analysis.reconcile import (
     aborted_read,
     commit_back,
     commit_lost,
+    copied_twice,
     damaged,
     dirty_order,
     duplicate,
     hanging_transaction,
     hw_regression,
     inconsistent_offset,
+    input_skipped,
     lost,
     poll_back,
     poll_skip,
@@ -69,6 +71,8 @@ KINDS = (
     commit_lost,
     commit_back,
     hanging_transaction,
+    copied_twice,
+    input_skipped,
 )
 
 
@@ -141,7 +145,12 @@ def _reconcile_runs(
     blocks = compare_blocks(sends, polls, partitions, facts)
     seen = readable_blocks(blocks, tables, facts) if blocks is not None else None
     inverted = dirty_order.inversions(tables)
-    hanging = hanging_transaction.items(spark, tables, runs=facts)
+    # These look at rows that are in no anomaly of their own, so they need all of them.
+    of_whole = [
+        hanging_transaction.items(spark, tables, runs=facts),
+        copied_twice.items(tables),
+        input_skipped.items(spark, tables, facts),
+    ]
     possible, narrowed = ruling_out.EVERYTHING, None
     if is_small(rows):
         possible = ruling_out.possible_kinds(spark, tables, blocks, inverted, facts)
@@ -157,7 +166,7 @@ def _reconcile_runs(
         sessions = session_ranges(polls, seen, tables.polls)
     stage("comparing records")
     with contextlib.nullcontext() if narrowed is None else plans_for(spark, narrowed.rows):
-        found = [hanging, unseen.items(facts, seen, sessions), poll_skip.items(tables, facts, seen)]
+        found = [*of_whole, unseen.items(facts, seen, sessions), poll_skip.items(tables, facts, seen)]
         found += _items(spark, tables, inverted, partitions, facts, possible)
         summaries = [AnomalySummary() for _ in runs]
         items = None
@@ -180,6 +189,7 @@ def _reconcile_runs(
             aborted_reads=summary.aborted_reads,
             hanging=summary.hanging,
             commits=summary.commits,
+            copies=summary.copies,
             acked_commits=sum(each.rows for each in one.commits if each.status == "acked"),
             unchecked_commits=why_unchecked(one),
         )

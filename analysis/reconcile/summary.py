@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import reduce
 from typing import Any, NamedTuple, TypeVar
 
@@ -13,9 +14,11 @@ from analysis.reconcile import (
     aborted_read,
     commit_back,
     commit_lost,
+    copied_twice,
     duplicate,
     hanging_transaction,
     hw_regression,
+    input_skipped,
     lost,
     replica_divergence,
     vanished,
@@ -28,13 +31,14 @@ from analysis.reconcile.model import (
     LostCommits,
     LostRange,
     VanishedRange,
+    WrongCopies,
 )
 from ebbtide.record.verdict import AnomalyCount
 
 EXAMPLES_MAX = 20
 """How many items of a kind and partition are shown; nothing is decided from them."""
 
-_G = TypeVar("_G", Duplicates, AbortedReads, HangingTransaction)
+_G = TypeVar("_G", Duplicates, AbortedReads, HangingTransaction, WrongCopies)
 
 _PARTITION = ["run", "topic", "partition"]
 _KIND = ["kind", "topic", "partition"]
@@ -59,6 +63,7 @@ class AnomalySummary(msgspec.Struct, frozen=True, kw_only=True):
     aborted_reads: list[AbortedReads] = []
     hanging: list[HangingTransaction] = []
     commits: list[LostCommits] = []
+    copies: list[WrongCopies] = []
 
 
 class _Example(msgspec.Struct, frozen=True):
@@ -87,8 +92,10 @@ _SECTIONS: dict[str, type[msgspec.Struct]] = {
     "aborted": AbortedReads,
     "hanging": HangingTransaction,
     "commits": LostCommits,
+    "copies": WrongCopies,
 }
 _VANISHED = (vanished.KIND, replica_divergence.KIND)
+_COPIES = (copied_twice.KIND, input_skipped.KIND)
 _COMMITS = (commit_lost.KIND, commit_back.KIND)
 
 
@@ -113,13 +120,17 @@ def summarize(items: DataFrame, runs: int) -> list[AnomalySummary]:
     if not kinds.isdisjoint(_VANISHED):
         sections["vanished"] = _vanished_ranges(items)
     if duplicate.KIND in kinds:
-        sections["duplicate"] = _with_first(items, duplicate.KIND, "idempotent", "twice_in_final_log", "unreadable")
+        sections["duplicate"] = _with_first(
+            items, duplicate.KIND, by=("idempotent", "twice_in_final_log", "unreadable")
+        )
     if aborted_read.KIND in kinds:
         sections["aborted"] = _with_first(items, aborted_read.KIND)
     if hanging_transaction.KIND in kinds:
         sections["hanging"] = _with_first(items, hanging_transaction.KIND)
     if not kinds.isdisjoint(_COMMITS):
         sections["commits"] = _lost_commits(items)
+    if not kinds.isdisjoint(_COPIES):
+        sections["copies"] = _with_first(items, *_COPIES, by=("kind", "group"))
     union = reduce(
         DataFrame.union,
         [
@@ -141,6 +152,9 @@ def summarize(items: DataFrame, runs: int) -> list[AnomalySummary]:
             duplicates=sorted(map(_as_shown, one["duplicate"]), key=_place),
             aborted_reads=sorted(map(_as_shown, one["aborted"]), key=_place),
             hanging=sorted(map(_as_shown, one["hanging"]), key=lambda one: (one.topic, one.partition)),
+            copies=sorted(
+                map(_as_shown, one["copies"]), key=lambda one: (one.topic, one.partition, one.group, one.kind)
+            ),
             commits=sorted(one["commits"], key=lambda one: (one.topic, one.partition, one.group, one.first.at_ns)),
         )
         for of_run, one in zip(counts, found, strict=True)
@@ -197,11 +211,11 @@ def _drops(items: DataFrame) -> DataFrame:
     )
 
 
-def _with_first(items: DataFrame, kind: str, *by: str) -> DataFrame:
-    """Group all items of a kind with an offset and a value, by partition and `by`."""
+def _with_first(items: DataFrame, *kinds: str, by: Sequence[str] = ()) -> DataFrame:
+    """Group all items of some kinds with an offset and a value, by partition and `by`."""
     first = F.min(F.struct("offset", "value", "details"))
     return (
-        items.where(F.col("kind") == kind)
+        items.where(F.col("kind").isin(*kinds))
         .groupBy(*_PARTITION, *by)
         .agg(F.count("*").alias("count"), first.alias("first"))
     )

@@ -113,10 +113,11 @@ class RecordTables(msgspec.Struct, frozen=True, kw_only=True):
     configs: DataFrame | None
     replicas: DataFrame | None
     commits: DataFrame | None = None
+    copies: DataFrame | None = None
     untold: Mapping[str, frozenset[str]] = {}
 
 
-_READ = ("sends", "polls", "watermarks", "partitions", "configs", "replicas", "commits")
+_READ = ("sends", "polls", "watermarks", "partitions", "configs", "replicas", "commits", "copies")
 
 
 def load(spark: SparkSession, runs: Sequence[RunFiles]) -> RecordTables:

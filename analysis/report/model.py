@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from analysis.judge.clauses.invariants import CLAUSES, COMMITS
+from analysis.judge.clauses.invariants import CLAUSES, COMMITS, COPIES
 from analysis.judge.history.timeline import Timeline, TopicPartition, load_timeline
 from analysis.report import words
 from analysis.report.drawing.layout import draw
@@ -174,7 +174,7 @@ def build(
     start_ns = manifest.start_ns if manifest.start_ns is not None else _first_ns(timeline)
     chosen = partitions_by_blame(timeline, verdict)
     picture = picture_of(read_source(record, manifest, verdict, steps=steps, timeline=timeline))
-    texts = {clause.name: clause.text for clause in (*CLAUSES, COMMITS)}
+    texts = {clause.name: clause.text for clause in (*CLAUSES, COMMITS, COPIES)}
     return ReportModel(
         run_id=verdict.run_id,
         scenario=manifest.scenario or "no scenario",

@@ -43,6 +43,8 @@ KINDS = (
     "commit-lost",
     "commit-back",
     "hanging-transaction",
+    "copied-twice",
+    "input-skipped",
 )
 """The kinds of anomaly, as in `analysis.reconcile`, whose import needs Spark."""
 

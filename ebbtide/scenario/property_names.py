@@ -26,6 +26,7 @@ METADATA_KEPT = "metadata-log-keeps-what-it-committed"
 WITNESS_AGREES = "witness-agrees"
 COMMITS_KEPT = "no-acked-commit-lost-unless-allowed"
 NO_HANGING_TRANSACTION = "no-hanging-transaction"
+EXACTLY_ONCE = "exactly-once-copies"
 
 PROPERTY_NAMES = (
     NO_COMMITTED_LOSS,
@@ -49,5 +50,6 @@ PROPERTY_NAMES = (
 )
 """The properties of every verdict."""
 
-SOMETIMES_CHECKED = (WITNESS_AGREES, COMMITS_KEPT, NO_HANGING_TRANSACTION)
-"""Only where the run had a witness, where the record has groups' commits, and where a producer was transactional."""
+SOMETIMES_CHECKED = (WITNESS_AGREES, COMMITS_KEPT, NO_HANGING_TRANSACTION, EXACTLY_ONCE)
+"""Only where the run had a witness, where the record has groups' commits, where a producer was transactional, and where
+a copier was."""

@@ -127,6 +127,8 @@ def _run(setup: Setup, histories: Sequence[History]) -> RecordBuilder:
 def _rename_topic(row: Row, topic: str, base: int) -> Row:
     if "resource" in row:
         return {**row, "resource": f"topic:{topic}"}
+    if "copied_to" in row:
+        row = {**row, "copied_to": topic}
     if row.get("value") is None:
         return {**row, "topic": topic}
     return {**row, "topic": topic, "value": row["value"] + base}

@@ -252,6 +252,14 @@ def _commits(dice: Dice, builder: RecordBuilder) -> None:
         )
 
 
+def _copies(dice: Dice, builder: RecordBuilder) -> None:
+    """Add copies of inputs, of which some are read."""
+    for value in dice.numbers_between(1, 6):
+        builder.copy(
+            value, of=dice.randint(0, 3), group=dice.choice(["g", "g", "h"]), partition=dice.choice([0, 0, 0, 1])
+        )
+
+
 def run(dice: Dice) -> RecordBuilder:
     """One run, with a history a topic."""
     builder = RecordBuilder(
@@ -296,6 +304,8 @@ def run(dice: Dice) -> RecordBuilder:
             _acked_alone(dice, builder)
         if dice.random() < 0.5:
             _commits(dice, builder)
+        if dice.random() < 0.5:
+            _copies(dice, builder)
         if dice.random() < 0.1:
             builder.not_in_final_read()
     return builder.in_order()

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 from hypothesis import strategies as st
 from hypothesis.vendor.pretty import RepresentationPrinter
+from reconcile_history_copies import draw_copies
 from reconcile_planted import PLANTERS, Planted, healthy_history
 from records import FINAL_CONSUMER, RecordBuilder
 
@@ -346,10 +347,6 @@ def _left_out(d: Draws, b: RecordBuilder, setup: Setup) -> None:
         b.not_in_final_read(partition=partition)
 
 
-def _draw_compaction(d: Draws, b: RecordBuilder, setup: Setup) -> None:
-    b.compacted()
-
-
 def _draw_commits(d: Draws, b: RecordBuilder, setup: Setup) -> None:
     """Draw commits of few groups, and answers of three coordinators in turn, some of which led no more.
 
@@ -394,7 +391,8 @@ PARTS: dict[Part, int] = {
     _draw_replicas: 15,
     _draw_ends: 50,
     _left_out: 10,
-    _draw_compaction: 7,
+    lambda d, b, setup: b.compacted(): 7,
     _draw_commits: 50,
+    draw_copies: 40,
 }
 """How many of a hundred histories have each."""

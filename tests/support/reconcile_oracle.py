@@ -8,6 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 from reconcile_oracle_commits import lost_commit_items
+from reconcile_oracle_copies import wrong_copies
 from reconcile_oracle_run import clock_went_back, compacted_topics, has_transactions
 from reconcile_oracle_transactions import hanging_items
 
@@ -36,6 +37,7 @@ def anomalies(tables: dict[str, list[Row]], manifest: Manifest) -> list[Item]:
         *_damaged_items(tables),
         *lost_commit_items(tables, manifest),
         *hanging_items(tables, manifest),
+        *wrong_copies(tables, manifest),
     ]
     return sorted(items, key=repr)
 

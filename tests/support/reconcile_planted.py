@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from typing import Any
 
 from records import RecordBuilder
 
@@ -208,6 +209,63 @@ def _plant_hanging_transactions(b: RecordBuilder, n: int) -> Planted:
     return {"hanging-transaction": n}
 
 
+def _copied(b: RecordBuilder, value: int, *, of: int, outcome: str = "committed", **columns: Any) -> None:
+    """A copy in a transaction with this outcome, at an offset of partition 9 that is its value."""
+    b.copy(value, of=of, **columns).send(value, at=value, partition=9, txn=1, txn_outcome=outcome)
+
+
+def _shown(b: RecordBuilder, *values: int, partition: int = 9) -> None:
+    for value in values:
+        columns = {"partition": partition, "isolation": "read_committed"}
+        b.final(value, at=value, partition=partition).read(value, at=value, consumer=3, session=value, **columns)
+
+
+def _plant_inputs_copied_twice(b: RecordBuilder, n: int) -> Planted:
+    """Inputs with two copies; others have a second one that is aborted, in doubt, or of another group."""
+    _shown(b, _HEALTHY - 1, partition=0)
+    for number in range(n + 3):
+        _copied(b, 100 + number, of=number)
+        _shown(b, 100 + number)
+    for number in range(n):
+        _copied(b, 200 + number, of=number, outcome="unknown" if number % 2 else "committed")
+        if number % 2:
+            _shown(b, 200 + number)
+        else:
+            b.final(200 + number, at=200 + number, partition=9)
+    _copied(b, 300, of=n, outcome="aborted")
+    _copied(b, 301, of=n + 1, outcome="unknown")
+    b.final(300, 301, at=300, partition=9)
+    _copied(b, 302, of=n + 2, group="others")
+    b.copy(302, of=n + 2, group="others")
+    _shown(b, 302)
+    b.answer(None, n + 3, group="copiers").answer(None, 0, group="others")
+    return {"copied-twice": n}
+
+
+def _plant_skipped_inputs(b: RecordBuilder, n: int) -> Planted:
+    """Inputs without a copy, with one that is aborted, and with one that is in no log; then some that are copied."""
+    for number in range(n):
+        if number % 3:
+            outcome = "aborted" if number % 3 == 1 else "committed"
+            b.copy(200 + number, of=number)
+            b.send(200 + number, at=None, status="unknown", partition=9, txn=1, txn_outcome=outcome)
+        if number % 3 == 1:
+            b.final(200 + number, at=200 + number, partition=9)
+    _copied(b, 300, of=n, outcome="unknown")
+    b.final(300, at=300, partition=9)
+    _copied(b, 301, of=n + 1)
+    _shown(b, 301)
+    b.send(400, at=400, partition=3, txn=2, txn_outcome="aborted").final(400, at=400, partition=3)
+    _copied(b, 302, of=401, partition=3)
+    b.acked(401, at=401, partition=3)
+    _shown(b, 401, partition=3)
+    _shown(b, 302)
+    _shown(b, _HEALTHY - 1, partition=0)
+    b.answer(None, n + 2, group="copiers").answer(None, 1, group="copiers")
+    b.answer(None, 402, group="copiers", partition=3)
+    return {"input-skipped": n}
+
+
 PLANTERS: tuple[Callable[[RecordBuilder, int], Planted], ...] = (
     lambda b, n: {},
     _plant_lost,
@@ -227,6 +285,8 @@ PLANTERS: tuple[Callable[[RecordBuilder, int], Planted], ...] = (
     _plant_fallen_commits,
     _plant_commits_gone_back_before_all_was_settled,
     _plant_hanging_transactions,
+    _plant_inputs_copied_twice,
+    _plant_skipped_inputs,
 )
 
 

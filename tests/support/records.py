@@ -212,6 +212,18 @@ class RecordBuilder:
             **{"status": "served", "consumer": None, "broker": broker, **columns},
         )
 
+    def copy(self, value: int, *, of: int, group: str = "copiers", **columns: Any) -> Self:
+        """One copy of the input at offset `of`, to the same topic."""
+        row = {
+            "group": group,
+            "offset": of,
+            "copied_to": self._topic,
+            "producer": 1,
+            "value": value,
+            "sent_ns": self._tick(),
+        }
+        return self._add("copies", row, columns)
+
     def compacted(self, topic: str | None = None) -> Self:
         """The cleanup policy of the topic, or of another, is compaction."""
         row = {

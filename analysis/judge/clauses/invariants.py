@@ -5,7 +5,7 @@ A check that throws leaves its clause unknown; the clause never passes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +17,7 @@ from analysis.judge.clauses import partition_checks as states
 from analysis.judge.clauses.api_check import ComparedAnswers, api_agrees_with_log
 from analysis.judge.clauses.broker_checks import no_join_with_an_old_broker_epoch, unclean_broker_leaves_isr_and_elr
 from analysis.judge.clauses.client_checks import no_aborted_read, no_duplicate_of_an_idempotent_producer
+from analysis.judge.clauses.copy_checks import exactly_once_copies
 from analysis.judge.clauses.findings import Finding, unknown_finding
 from analysis.judge.clauses.hw_check import hw_frozen_below_min_isr
 from analysis.judge.clauses.outcome_checks import (
@@ -37,11 +38,13 @@ from ebbtide.record.manifest import Manifest
 from ebbtide.record.properties import CHECKER_FAILED
 from ebbtide.record.steps import StepEntry
 from ebbtide.record.verdict import PropertyResult
+from ebbtide.scenario.model import CopiedOffsets
 from ebbtide.scenario.property_names import (
     API_AGREES,
     COMMITS_KEPT,
     ELECTION_RECOVERING,
     ELR_BELOW_MIN_ISR,
+    EXACTLY_ONCE,
     HW_FROZEN,
     ISR_ELR_DISJOINT,
     LEADER_EPOCH,
@@ -62,7 +65,7 @@ from ebbtide.scenario.property_names import (
 )
 
 if TYPE_CHECKING:
-    from analysis.reconcile.model import AbortedReads, Duplicates, HangingTransaction
+    from analysis.reconcile.model import AbortedReads, Duplicates, HangingTransaction, WrongCopies
 
 LOST_COMMITS = ("commit-lost", "commit-back")
 EVIDENCE_ROWS_MAX = 20
@@ -92,6 +95,9 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     aborted_reads: Sequence[AbortedReads] = ()
     hanging: Sequence[HangingTransaction] = ()
     why_unverified: str | None = None
+    copies: Sequence[WrongCopies] = ()
+    copies_sent: int = 0
+    copied_offsets: Mapping[str, CopiedOffsets] | None = None
     commits: Sequence[AttributedAnomaly] = ()
     acked: int = 0
     acked_commits: int = 0
@@ -274,6 +280,23 @@ HANGING = _clause(
     parts=OF_LOSSES,
 )
 """Checked only where a producer was transactional."""
+
+
+COPIES = _clause(
+    EXACTLY_ONCE,
+    "KIP-98",
+    exactly_once_copies,
+    lambda case: exactly_once_copies(
+        case.copies,
+        sent=case.copies_sent,
+        offsets=case.copied_offsets,
+        why_lossy=why_lossy(case.evidence, case.steps),
+        unknown_kinds=case.unknown_kinds,
+    ),
+    timeline=False,
+    parts=(*OF_LOSSES, "copies", "commits"),
+)
+"""Checked only where the record has copies."""
 
 
 class CheckedClause(msgspec.Struct, frozen=True, kw_only=True):

@@ -21,6 +21,14 @@ from ebbtide.record.manifest import ACKS_SPELLED, read_manifest
 from ebbtide.record.tables import table_files
 from ebbtide.scenario.client_libraries import OTHER_LIBRARIES
 
+FACTS_OF_KINDS = {
+    "records-read-then-gone": "vanished",
+    "hanging-transactions": "hanging-transaction",
+    "inputs-copied-twice": "copied-twice",
+    "inputs-skipped": "input-skipped",
+}
+"""The facts that count the anomalies of one kind, left out where that kind is unknown."""
+
 _RESETS = {"truncation": "truncations-detected", "out-of-range": "offsets-out-of-range"}
 _OF_EVENTS = (
     "transactions-committed",
@@ -103,6 +111,13 @@ def count_acks_0_sends(record: Path) -> int:
     if not table_files(record, "sends"):
         return 0
     return sum(batch.num_rows for batch in batches(record, "sends", ["acks"], _is_acked_with(0)))
+
+
+def count_copies(record: Path) -> int:
+    """Count the records that copiers sent."""
+    if not table_files(record, "copies"):
+        return 0
+    return sum(batch.num_rows for batch in batches(record, "copies", ["value"]))
 
 
 def _is_acked_with(acks: int) -> pc.Expression:

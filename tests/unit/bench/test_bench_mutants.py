@@ -40,7 +40,7 @@ def test_a_name_that_none_has_is_refused_with_those_that_there_are(
     assert ended.value.code == 2
     said = capsys.readouterr().err.splitlines()[-1]
     assert f"is called {name!r}: there are " in said
-    assert "hw_regression, inconsistent_offset, lost, " in said
+    assert "hw_regression, inconsistent_offset, input_skipped, lost, " in said
 
 
 class FakeSession:

@@ -47,6 +47,7 @@ SHOWN = (
     "analysis.judge.outcome.deciding._SHOWN_MAX",
     "analysis.judge.trace.check._NEAREST_MAX",
     "analysis.judge.clauses.witness_check._ROWS_MAX",
+    "analysis.reconcile.copied_twice._SHOWN_MAX",
     "analysis.reconcile.crowds.LISTED",
     "analysis.reconcile.facts._LISTED_MAX",
     "analysis.reconcile.summary.EXAMPLES_MAX",

@@ -1,0 +1,54 @@
+"""copied-twice: an input has two committed copies, which a read_committed consumer reads.
+
+The rule: one item an input of which two copies or more of one group's copiers are visible (the module copies).
+
+The data: copies, the sends of the copiers, and polls.
+
+Why it is sound: a copier journals a copy before it sends it, and each copy has a value of its own. So two values that a
+read_committed consumer got are two records. Both are of committed transactions, and both name the same input.
+
+When it cannot tell: as the module copies says. An item is certain all the same.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from analysis.reconcile import copies
+from analysis.reconcile.facts import Facts
+from analysis.reconcile.items import item
+from analysis.reconcile.tables import RecordTables
+
+KIND = "copied-twice"
+_SHOWN_MAX = 10
+
+
+def why_unknown(facts: Facts) -> str | None:
+    """Return why nothing, or not everything, could be judged."""
+    return copies.why_copies_unknown(facts)
+
+
+def items(tables: RecordTables) -> DataFrame | None:
+    """Return one row for each item; None if there are no copies."""
+    sent = copies.copies_of(tables)
+    if sent is None:
+        return None
+    twice = (
+        sent.where("visible")
+        .groupBy(*copies.INPUT)
+        .agg(
+            F.count_distinct("value").alias("copies"),
+            F.array_sort(F.collect_set("value")).alias("values"),
+            F.min("copied_to").alias("copied_to"),
+        )
+        .where("copies > 1")
+    )
+    details = {
+        "group": F.col("group"),
+        "copied_to": F.col("copied_to"),
+        "copies": F.col("copies"),
+        "values": F.slice("values", 1, _SHOWN_MAX),
+    }
+    row = item(KIND, offset=F.col("offset"), value=F.element_at("values", 1), details=details, group=F.col("group"))
+    return twice.select(row.alias("item")).select("item.*")

@@ -1,0 +1,74 @@
+"""What the two kinds about copiers share: which copy of an input counts, and which partitions can be judged.
+
+A copier reads a topic in a group, and sends one record, a copy, for each record that it reads, an input. An input is
+copied at most once if the offsets of the group are committed with the copies.
+
+A copy is *visible* if a read_committed consumer got it, or if its transaction is committed and the final read got it.
+A copy of an aborted transaction never is: where it is read all the same, that is an aborted-read. A copy that is in
+the final log, and whose transaction ended nobody knows how, *may be* visible.
+
+When it cannot tell, for both kinds: where no read_committed consumer got to the end of the topic that is copied to, so
+that copies in doubt stay in doubt. A record without the table says nothing of copies, and there is nothing to judge.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from analysis.reconcile.facts import Facts
+from analysis.reconcile.tables import RecordTables
+
+INPUT = ["run", "group", "topic", "partition", "offset"]
+"""What an input is, for one group."""
+
+
+def why_copies_unknown(facts: Facts) -> str | None:
+    """Return why nothing, or not everything, could be judged; None also where nothing was copied."""
+    if gap := next((one for one in facts.gaps if one.part == "copies"), None):
+        return gap.why
+    if not facts.copies:
+        return None
+    if lacking := facts.missing_or_empty("sends", "polls") or facts.without_final_read():
+        return lacking
+    for topic in sorted({one.copied_to for one in facts.copies}):
+        ends = {one.partition: one.last_offset for one in facts.polls if one.topic == topic and one.final}
+        for one in facts.polls:
+            if one.topic == topic and one.read_committed and one.last_offset >= ends.get(one.partition, -1):
+                ends.pop(one.partition, None)
+        if ends:
+            return f"no read_committed consumer read {topic}-{min(ends)} to its end, so copies in doubt may be visible"
+    return None
+
+
+def copies_of(tables: RecordTables) -> DataFrame | None:
+    """Return the copies, one row each: `visible`, and `may_be_visible`; None if there are none.
+
+    They are read from whole tables: rows that are no anomaly of their own say what became of a copy.
+    """
+    if tables.copies is None or tables.polls is None or tables.sends is None:
+        return None
+    copies = tables.copies.select(*INPUT, "copied_to", "producer", "value").distinct()
+    of_copies = F.broadcast(copies.select("run", "value").distinct())
+    sent = (
+        tables.sends.join(of_copies, ["run", "value"], "left_semi")
+        .groupBy("run", "value")
+        .agg(
+            F.max(F.coalesce(F.col("txn_outcome") == "aborted", F.lit(False))).alias("aborted"),
+            F.max(F.coalesce(F.col("txn_outcome") == "committed", F.lit(False))).alias("committed"),
+        )
+    )
+    got = (
+        tables.polls.join(of_copies, ["run", "value"], "left_semi")
+        .groupBy("run", "value")
+        .agg(F.max(F.col("isolation") == "read_committed").alias("shown"), F.max("final").alias("standing"))
+    )
+    known = copies.join(sent, ["run", "value"], "left").join(got, ["run", "value"], "left")
+    flags = {name: F.coalesce(name, F.lit(False)) for name in ("aborted", "committed", "shown", "standing")}
+    known = known.withColumns(flags)
+    return known.withColumns(
+        {
+            "visible": F.expr("NOT aborted AND (shown OR (committed AND standing))"),
+            "may_be_visible": F.expr("NOT aborted AND (shown OR standing)"),
+        }
+    )

@@ -1,0 +1,116 @@
+"""input-skipped: a group has committed an offset beyond an input that has no committed copy.
+
+The rule: one item a record of the final log that is below an offset which a coordinator served for a copiers' group,
+and of which no copy is visible, nor may be (the module copies).
+
+The data: the final read, copies, the sends of the copiers and of their inputs, polls, and the offsets that coordinators
+served (commits).
+
+Why it is sound: a copier of a group that has committed offset N has read all inputs below N, or another copier of the
+group has. All of them were committed before the offset, or with it. The final read, which comes after every transaction
+has ended, gets every record that is not lost. An input whose own transaction is not known to be committed may rightly
+be skipped.
+
+When it cannot tell: as the module copies says. Where the run is not complete, a copy may have no row, and the final
+read may have stopped anywhere. Where records of either topic may be deleted or compacted, or no coordinator showed an
+offset of a group that copied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from analysis.reconcile import copies
+from analysis.reconcile.copy_facts import CopyFacts
+from analysis.reconcile.facts import Facts
+from analysis.reconcile.items import item
+from analysis.reconcile.tables import RecordTables
+
+KIND = "input-skipped"
+
+_PLACE = copies.INPUT[:-1]
+_PLACES = pa.schema(
+    [
+        pa.field("run", pa.int32()),
+        pa.field("group", pa.string()),
+        pa.field("topic", pa.string()),
+        pa.field("partition", pa.int32()),
+    ]
+)
+
+
+def why_unknown(facts: Facts) -> str | None:
+    """Return why nothing, or not everything, could be judged."""
+    if why := copies.why_copies_unknown(facts):
+        return why
+    if not facts.copies:
+        return None
+    if not facts.complete:
+        return "the run is not complete: a copy may have no row, and the final read may have stopped anywhere"
+    return next((why for one in facts.copies if (why := _why_not_judged(facts, one)) is not None), None)
+
+
+def _why_not_judged(facts: Facts, one: CopyFacts) -> str | None:
+    """Return why inputs of one partition cannot be judged."""
+    at = f"{one.topic}-{one.partition}"
+    if at not in facts.final_offsets or at in facts.unread:
+        return f"the final read does not cover {at}"
+    moved = {each.topic for each in facts.compacted} | {each.topic for each in facts.deletions}
+    for topic in (one.topic, one.copied_to):
+        begun = [name for name, ends in facts.final_offsets.items() if _is_of(name, topic) and ends.log_start > 0]
+        if topic in moved or begun:
+            return f"records of {topic} may be deleted, or compacted, without a loss"
+    if unread := sorted(name for name in facts.unread if _is_of(name, one.copied_to)):
+        return f"the final read does not cover {unread[0]}"
+    asked = {(each.group, each.topic, each.partition) for each in facts.commits if each.status == "served"}
+    if (one.group, one.topic, one.partition) not in asked:
+        return f"no coordinator was asked what the group {one.group} has committed for {at}"
+    return None
+
+
+def _is_of(name: str, topic: str) -> bool:
+    return name.rpartition("-")[0] == topic
+
+
+def items(spark: SparkSession, tables: RecordTables, runs: Sequence[Facts]) -> DataFrame | None:
+    """Return one row for each item; None if nothing can be judged."""
+    sent = copies.copies_of(tables)
+    judged = [
+        {"run": facts.run, "group": group, "topic": topic, "partition": partition}
+        for facts in runs
+        if facts.complete and facts.final_consumer is not None
+        for group, topic, partition in sorted(
+            {(one.group, one.topic, one.partition) for one in facts.copies}
+            - {(one.group, one.topic, one.partition) for one in facts.copies if _why_not_judged(facts, one)}
+        )
+    ]
+    if sent is None or tables.commits is None or tables.polls is None or tables.sends is None or not judged:
+        return None
+    places = F.broadcast(spark.createDataFrame(pa.Table.from_pylist(judged, schema=_PLACES)))
+    committed = (
+        tables.commits.where("status = 'served' AND offset IS NOT NULL")
+        .join(places, _PLACE, "left_semi")
+        .groupBy(*_PLACE)
+        .agg(F.max("offset").alias("committed"))
+    )
+    inputs = (
+        tables.polls.where("final AND value IS NOT NULL")
+        .join(F.broadcast(committed), ["run", "topic", "partition"])
+        .where("offset < committed")
+        .select(*copies.INPUT, "value", "committed")
+    )
+    hidden = tables.sends.where("(txn IS NOT NULL OR txn_outcome IS NOT NULL) AND NOT txn_outcome <=> 'committed'")
+    copied = sent.where("may_be_visible").select(*copies.INPUT)
+    skipped = (
+        inputs.join(hidden.select("run", "value"), ["run", "value"], "left_anti")
+        .join(copied, copies.INPUT, "left_anti")
+        .groupBy(*copies.INPUT)
+        .agg(F.min("value").alias("value"), F.min("committed").alias("committed"))
+    )
+    details = {"group": F.col("group"), "committed": F.col("committed")}
+    row = item(KIND, offset=F.col("offset"), value=F.col("value"), details=details, group=F.col("group"))
+    return skipped.select(row.alias("item")).select("item.*")
