@@ -15,6 +15,7 @@ from analysis.spec.explore.properties import PROPERTIES
 from analysis.spec.explore.question import Answer, ask, machine_for
 from analysis.spec.explore.search import SearchResult, search
 from analysis.spec.explore.share import serve
+from analysis.spec.explore.shared_memory import NUMBER, Hashes, SharedMemory
 from analysis.spec.explore.side_by_side import search_side_by_side
 from analysis.spec.model.bounds import Bounds
 from analysis.spec.model.words import State
@@ -135,8 +136,31 @@ def test_a_process_that_ends_early_ends_the_search_with_one_error(end: Callable[
 def test_a_process_ends_when_its_coordinator_is_gone() -> None:
     ours, theirs = side_by_side._FORK.Pipe()
     machine = machine_for("elr_43", Bounds(power_losses=1), PROPERTIES["committed"])
-    process = side_by_side._FORK.Process(target=serve, args=(machine, None, 0, 1, theirs, [ours]), daemon=True)
+    memory = SharedMemory(1)
+    process = side_by_side._FORK.Process(target=serve, args=(machine, None, memory, 0, 1, theirs, [ours]), daemon=True)
     process.start()
     ours.close()
     process.join(10)
+    memory.close()
     assert process.exitcode == 0
+
+
+@pytest.mark.parametrize("remembered", [0, 100, 1500])
+def test_hashes_that_no_process_remembers_are_in_the_table(remembered: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(side_by_side, "REMEMBERED", remembered)
+    monkeypatch.setattr(side_by_side, "WINDOW", 50)
+    question = ("elr_43", "committed", {"power_losses": 2, "records": 2})
+    assert answers_of(3, *question) == answers_of(1, *question)
+
+
+def test_a_table_of_hashes_that_grows_keeps_what_every_process_added() -> None:
+    memory = SharedMemory(3)
+    tables = [Hashes(memory.hashes, at, 3) for at in range(3)]
+    marks = [hash((number, "mark")) for number in range(400)]
+    for slots, added in ((256, marks[:120]), (1024, marks)):
+        memory.hashes[slots // 1024].resize(slots * NUMBER)
+        for table in tables:
+            table.resize(slots)
+            table.add(added)
+        assert all(table.known_of(marks) == added for table in tables)
+    memory.close()

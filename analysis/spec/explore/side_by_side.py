@@ -21,17 +21,28 @@ import time
 from array import array
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
+from itertools import zip_longest
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkProcess
 from typing import TypeVar
 
 from analysis.spec.explore.search import LIMIT_STRIDE, MOVE_BITS, Check, Ending, Paths, SearchResult
-from analysis.spec.explore.share import Expand, Expanded, Incoming, Kept, MovesTo, Numbering, Request, serve
-from analysis.spec.model.machine import Machine
+from analysis.spec.explore.share import Expand, Expanded, Keep, Kept, MovesTo, Place, Request, serve
+from analysis.spec.explore.shared_memory import NUMBER, SharedMemory, numbers_in
+from analysis.spec.model.machine import Machine, canonical
 from ebbtide.errors import HarnessError
 
-WINDOW = 1 << 14
+WINDOW = 1 << 12
 """States in a window for each process."""
+
+PIECES = 4
+"""A process takes a window in so many pieces, and the pieces of all processes alternate.
+
+Fewer pieces take more unequal times. More pieces have more successors in common, which both processes find.
+"""
+
+REMEMBERED = 1 << 20
+"""The most hashes that a process remembers by itself; with more, all go to the shared table."""
 
 _FORK = multiprocessing.get_context("fork")
 _END_S = 5.0
@@ -56,17 +67,18 @@ def search_side_by_side(
     """
     ends: list[Connection] = []
     processes: list[ForkProcess] = []
+    memory = SharedMemory(jobs)
     try:
         for at in range(jobs):
             ours, theirs = _FORK.Pipe()
             ends.append(ours)
             # A process closes the ends that it inherits. Otherwise no process would see that the
             # coordinator is gone.
-            process = _FORK.Process(target=serve, args=(machine, check, at, jobs, theirs, [*ends]), daemon=True)
+            process = _FORK.Process(target=serve, args=(machine, check, memory, at, jobs, theirs, [*ends]), daemon=True)
             process.start()
             processes.append(process)
             theirs.close()
-        return _Coordinator(machine, ends, accept, max_states, max_time_s).search()
+        return _Coordinator(machine, ends, memory, accept, max_states, max_time_s).search()
     except (EOFError, ConnectionError) as error:
         ended = wait([one.sentinel for one in processes], timeout=_END_S)
         for process in processes:
@@ -89,6 +101,7 @@ def search_side_by_side(
         for process in processes:
             process.kill()
             process.join()
+        memory.close()
 
 
 class _Coordinator:
@@ -98,11 +111,16 @@ class _Coordinator:
         self,
         machine: Machine,
         ends: Sequence[Connection],
+        memory: SharedMemory,
         accept: Callable[[tuple[int, ...]], bool] | None,
         max_states: int | None,
         max_time_s: float | None,
     ) -> None:
         self._ends = ends
+        self._memory = memory
+        self._slots = 0
+        # Which file of its pair is in use.
+        self._table = self._level = 0
         self._accept = accept
         self._max_states = max_states
         self._max_time_s = max_time_s
@@ -111,6 +129,9 @@ class _Coordinator:
         self._paths = Paths()
         self._moved = 0
         self._depth = 0
+        first = machine.initial_state()
+        start = array("Q", canonical(first[0], first[1], first[2:]))
+        memory.levels[0].write(memoryview(start).cast("B"), 0)
 
     def search(self) -> SearchResult:
         first, end, step = 0, 1, WINDOW * len(self._ends)
@@ -118,27 +139,28 @@ class _Coordinator:
             if self._max_steps is not None and self._depth >= self._max_steps:
                 return self._result("steps", end, self._moved)
             for start in range(first, end, step):
-                result = self._search_window(first, start, min(start + step, end))
+                result = self._search_window(range(first, end), start, min(start + step, end))
                 if result is not None:
                     return result
+            self._memory.levels[self._level].resize(0)
+            self._level = 1 - self._level
             first, end = end, len(self._paths)
             self._depth += 1
         return self._result("exhausted", end, self._moved)
 
-    def _search_window(self, first: int, start: int, stop: int) -> SearchResult | None:
-        """Expand the states from `start` to before `stop`; return the result if the search ends.
-
-        Their level begins at `first`.
-        """
-        known = len(self._paths)
-        expanded = self._ask([Expand(stop, is_new_level=start == first)] * len(self._ends), Expanded)
-        exchanged = [Incoming([one.outgoing[at] for one in expanded]) for at in range(len(self._ends))]
-        kept = self._ask(exchanged, Kept)
-        found = array("Q")
-        for one in kept:
-            found.frombytes(one.keys)
-        keys = array("Q", sorted(found))
-        full = self._full_at(first, start, stop, keys)
+    def _search_window(self, level: range, start: int, stop: int) -> SearchResult | None:
+        """Expand the states of `level` from `start` to before `stop`; return the result if the search ends."""
+        known, jobs = len(self._paths), len(self._ends)
+        piece = -(-(stop - start) // (PIECES * jobs))
+        expanded = self._ask([Expand(self._level, level.start, start, stop, piece)] * jobs, Expanded)
+        found = [one.found for one in expanded]
+        slots = self._slots_for(known + sum(found)) if max(one.remembered for one in expanded) > REMEMBERED else 0
+        kept = self._ask([Keep(found, slots)] * jobs, Kept)
+        if slots > self._slots:
+            self._memory.hashes[1 - self._table].resize(0)
+            self._table, self._slots = 1 - self._table, slots
+        keys = self._place(kept, known - level.stop)
+        full = self._full_at(level.start, start, stop, keys)
         bad = {key for one in expanded for key in one.lost} | {key for one in kept for key in one.refused}
         for key in sorted(bad):
             if full is not None and key >> MOVE_BITS > full:
@@ -148,13 +170,32 @@ class _Coordinator:
                 return self._result("violated", known + bisect_left(keys, key), self._moves_to(key >> MOVE_BITS), path)
         if full is not None:
             return self._result("states", known + _count_to(keys, full), self._moves_to(full))
-        for end in self._ends:
-            end.send(Numbering(known, keys.tobytes()))
         self._paths.extend(keys)
         self._moved += sum(one.moves for one in expanded)
         if self._max_time_s is not None and time.monotonic() - self._begun > self._max_time_s:
             return self._result("time", len(self._paths), self._moved)
         return None
+
+    def _slots_for(self, hashes: int) -> int:
+        """Return how many slots the table of hashes needs, and provide them."""
+        slots = self._slots or 1
+        while slots < hashes * 2:
+            slots *= 2
+        if slots > self._slots:
+            self._memory.hashes[self._table].resize(slots * NUMBER)
+        return slots
+
+    def _place(self, kept: list[Kept], base: int) -> array[int]:
+        """Have the states that were kept written into the next level, from place `base` on; return their keys."""
+        places: list[list[int]] = [[] for _ in kept]
+        at = base
+        for turn in zip_longest(*(one.counts for one in kept)):
+            for mine, count in zip(places, turn, strict=True):
+                if count is not None:
+                    mine.append(at)
+                    at += count
+        self._ask([Place(one, base) for one in places], bool)
+        return numbers_in(self._memory.keys.read((at - base) * NUMBER, 0))
 
     def _full_at(self, first: int, start: int, stop: int, keys: array[int]) -> int | None:
         """Return the state at which `search` sees that there are `max_states`; None: at none."""
