@@ -6,7 +6,8 @@ core. Targets: 50,000 distinct states a second, and a million states in less tha
 missed. A search of fewer states (`--states`) needs other targets, because the start of the search counts too.
 
 With `--jobs N` each search runs a second time, in N processes. The bench prints how much sooner that one ends on the
-clock, and the proportional set size of all processes together, and fails if the results differ.
+clock, and the memory of all processes together, and fails if the results differ. That memory is the proportional set
+size of each process, and the files that the processes share.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import resource
 import sys
 import time
 from multiprocessing.connection import Connection
+from pathlib import Path
 
 import msgspec
 import psutil
@@ -32,6 +34,8 @@ from bench.measured_on import measured_on
 
 TARGET_STATES_PER_S = 50_000
 TARGET_BYTES = 2 << 30
+_SHARED = "/memfd:"
+"""How the paths of files in memory begin."""
 QUESTIONS = {
     "RF 3, min ISR 2": Bounds(records=4, power_losses=1, stops=2),
     "RF 5, min ISR 3": Bounds(rf=5, min_isr=3, records=2, power_losses=2),
@@ -95,9 +99,21 @@ def _watch(searcher: int, end: Connection) -> None:
         total = 0
         with contextlib.suppress(psutil.Error):
             for one in (psutil.Process(searcher), *psutil.Process(searcher).children()):
-                total += one.memory_full_info().pss if one.pid != os.getpid() else 0
+                maps = one.memory_maps() if one.pid != os.getpid() else []
+                total += sum(part.pss for part in maps if not part.path.startswith(_SHARED))
+            total += _shared_bytes(searcher)
         peak = max(peak, total)
     end.send(peak)
+
+
+def _shared_bytes(searcher: int) -> int:
+    """Return what the files take that the processes share, whether or not a process maps them."""
+    total = 0
+    for descriptor in Path(f"/proc/{searcher}/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):
+            if str(descriptor.readlink()).startswith(_SHARED):
+                total += descriptor.stat().st_blocks * 512
+    return total
 
 
 def _peak_bytes() -> int:

@@ -32,11 +32,12 @@ class Expand(NamedTuple):
 class Keep(NamedTuple):
     """Keep of the new states those that no other process found by a lower key.
 
-    `found` says how many each process found. Unless `slots` is 0, all hashes go to the table, which then has so many
-    slots.
+    `found` says how many each process found, and `plans` are those that each process made. Unless `slots` is 0, all
+    hashes go to the table, which then has so many slots.
     """
 
     found: list[int]
+    plans: list[bytes]
     slots: int
 
 
@@ -62,13 +63,15 @@ Request = Expand | Keep | Place | MovesTo
 class Expanded(NamedTuple):
     """The answer to `Expand`: how many states are new, how many hashes are in this process's own memory.
 
-    Also keys of moves that lose records, and the number of all moves.
+    Also keys of moves that lose records, the number of all moves, and what the machine learned for all other states
+    with the same control bits.
     """
 
     found: int
     remembered: int
     lost: list[int]
     moves: int
+    plans: bytes
 
 
 class Kept(NamedTuple):
@@ -123,6 +126,7 @@ class Share:
         # Hashes of states that any process found, until they go to the table. A table in C is quicker than `Hashes`.
         self._seen = {hash(start) or 1}
         self._level = 0
+        self._plans = 0
         # Of the window: the pieces of this process, the moves of each of their states, and what is new in key order.
         self._pieces: list[range] = []
         self._moves: array[int] = array("Q")
@@ -164,7 +168,8 @@ class Share:
         mine = self._memory.found[self._at]
         mine.write(memoryview(array("q", keys)).cast("B"), 0)
         mine.write(memoryview(self._sorted).cast("B"), len(keys) * NUMBER)
-        return Expanded(len(keys), len(seen), lost_keys, sum(counts))
+        plans = self._machine.plans_from(self._plans)
+        return Expanded(len(keys), len(seen), lost_keys, sum(counts), plans)
 
     def _states_at(self, numbers: range, first: int) -> Iterator[tuple[int, ...]]:
         bytes_each = self._width * NUMBER
@@ -173,6 +178,8 @@ class Share:
 
     def keep(self, request: Keep) -> Kept:
         """Drop the new states that another process found by a lower key, and check the others."""
+        for other, plans in enumerate(request.plans):
+            self._plans = self._machine.learn_plans(plans if other != self._at else b"")
         keys = self._keys
         beaten: set[int] = set()
         for other, count in enumerate(request.found):

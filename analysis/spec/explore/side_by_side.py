@@ -1,13 +1,17 @@
 """Searches as `search` does, in several processes, and returns the same result.
 
-Each state belongs to the process that its hash names (`Share`). The processes go through a level
-window by window. In each window:
+The waiting states are in memory that all processes share, in the order of their numbers. The processes go
+through a level window by window. In each window:
 
-1. Each process expands its own states of the window. It keeps new states that belong to it, and
-   sends the others to their owners.
-2. An owner keeps each new state once, with the lowest of the keys by which it was found.
-3. The keys of all processes, sorted, number the new states. A search in one process finds them in
-   that order.
+1. The window is cut into pieces, which the processes take in turn. Each process expands its pieces and
+   keeps what is new to it, in the order of the keys.
+2. The processes exchange the hashes and keys of what is new. A state that several found stays with the
+   process that has the lowest key. They also exchange what can happen under control bits that were new.
+3. Each process writes its new states to their places in the next level. Their keys number them there.
+   A search in one process finds them in that order.
+
+Each process remembers the hashes of all states, because Python's sets are quick. Once there are more than
+`REMEMBERED`, all go to a table that the processes share, and the sets begin again.
 
 So states, moves and paths do not depend on the number of processes. Where a limit or a violation
 ends the search within a window, what a search in one process would not have reached is not counted.
@@ -155,7 +159,7 @@ class _Coordinator:
         expanded = self._ask([Expand(self._level, level.start, start, stop, piece)] * jobs, Expanded)
         found = [one.found for one in expanded]
         slots = self._slots_for(known + sum(found)) if max(one.remembered for one in expanded) > REMEMBERED else 0
-        kept = self._ask([Keep(found, slots)] * jobs, Kept)
+        kept = self._ask([Keep(found, [one.plans for one in expanded], slots)] * jobs, Kept)
         if slots > self._slots:
             self._memory.hashes[1 - self._table].resize(0)
             self._table, self._slots = 1 - self._table, slots
