@@ -253,11 +253,13 @@ def _commits(dice: Dice, builder: RecordBuilder) -> None:
 
 
 def _copies(dice: Dice, builder: RecordBuilder) -> None:
-    """Add copies of inputs, of which some are read."""
+    """Add copies of inputs, of which some are read, and offsets of their groups."""
     for value in dice.numbers_between(1, 6):
         builder.copy(
             value, of=dice.randint(0, 3), group=dice.choice(["g", "g", "h"]), partition=dice.choice([0, 0, 0, 1])
         )
+    for group in ("g", "h"):
+        builder.answer(None, dice.randint(1, 4), group=group, partition=dice.choice([0, 0, 0, 1]))
 
 
 def run(dice: Dice) -> RecordBuilder:

@@ -255,7 +255,8 @@ def _plant_skipped_inputs(b: RecordBuilder, n: int) -> Planted:
     b.final(300, at=300, partition=9)
     _copied(b, 301, of=n + 1)
     _shown(b, 301)
-    b.send(400, at=400, partition=3, txn=2, txn_outcome="aborted").final(400, at=400, partition=3)
+    for value, outcome in ((399, "unknown"), (400, "aborted")):
+        b.send(value, at=value, partition=3, txn=2, txn_outcome=outcome).final(value, at=value, partition=3)
     _copied(b, 302, of=401, partition=3)
     b.acked(401, at=401, partition=3)
     _shown(b, 401, partition=3)
@@ -263,7 +264,9 @@ def _plant_skipped_inputs(b: RecordBuilder, n: int) -> Planted:
     _shown(b, _HEALTHY - 1, partition=0)
     b.answer(None, n + 2, group="copiers").answer(None, 1, group="copiers")
     b.answer(None, 402, group="copiers", partition=3)
-    return {"input-skipped": n}
+    # A record that is in the final log no more is no input.
+    b.read(398, at=398, consumer=5, partition=3)
+    return {"input-skipped": n, "vanished": 1}
 
 
 PLANTERS: tuple[Callable[[RecordBuilder, int], Planted], ...] = (
