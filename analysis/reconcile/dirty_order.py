@@ -48,7 +48,11 @@ def inversions(tables: RecordTables) -> DataFrame | None:
     """
     if tables.sends is None or tables.polls is None:
         return None
-    acked = tables.sends.where("status = 'acked' AND offset IS NOT NULL")
+    return decreases(tables.sends.where("status = 'acked' AND offset IS NOT NULL"))
+
+
+def decreases(acked: DataFrame) -> DataFrame:
+    """Return those of some acked sends whose offset is below that of the value before."""
     in_order = Window.partitionBy(*PARTITION, "producer").orderBy("sequence", "offset", "value")
     before = F.lag(F.struct("offset", "value", "sequence")).over(in_order)
     return (

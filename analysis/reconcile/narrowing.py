@@ -144,10 +144,14 @@ def suspect_values(tables: RecordTables, offsets: DataFrame | None) -> DataFrame
         )
         parts.append(polls.select("run", "values", *columns(**{name: F.col(name) for name in names[4:]})))
     whole = union(parts).groupBy("run", "values")
-    merged = whole.agg(*(F.max(name).alias(name) for name in names))
+    return suspicious(whole.agg(*(F.max(name).alias(name) for name in names)), F.col("differ").isNotNull())
+
+
+def suspicious(blocks: DataFrame, *others: Column) -> DataFrame:
+    """Return those blocks of values that stand twice or never should have been read, or are `others`."""
     twice = (F.col("acks") > F.bit_count("acks_mask")) | (F.col("finals") > F.bit_count("finals_mask"))
     forbidden = (F.col("failed").bitwiseAND(F.col("read")) != 0) | (
         F.col("hidden").bitwiseAND(F.col("read_committed")) != 0
     )
-    suspect = [twice, forbidden, F.col("differ").isNotNull()]
-    return merged.where(reduce(Column.__or__, (F.coalesce(one, F.lit(False)) for one in suspect))).select(*_VALUES)
+    suspect = [F.coalesce(one, F.lit(False)) for one in (twice, forbidden, *others)]
+    return blocks.where(reduce(Column.__or__, suspect)).select(*_VALUES)

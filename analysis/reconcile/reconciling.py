@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Sequence, Set
+from contextlib import ExitStack
 from functools import reduce
 from pathlib import Path
 
@@ -45,8 +46,11 @@ from analysis.reconcile.final_log_rows import session_ranges
 from analysis.reconcile.history import leader_logs, suspicious_history
 from analysis.reconcile.keeping import FrameKeeper
 from analysis.reconcile.model import Reconciliation
-from analysis.reconcile.narrowing import narrow
+from analysis.reconcile.narrowing import NarrowedTables, narrow
 from analysis.reconcile.parts import parts
+from analysis.reconcile.row_batches import UnsuitedRows
+from analysis.reconcile.row_narrowing import narrow_rows
+from analysis.reconcile.row_pass import RowPass, summed_rows
 from analysis.reconcile.session import fits_one_part, is_small, plans_for
 from analysis.reconcile.store import check_writable, store
 from analysis.reconcile.summary import AnomalySummary, summarize
@@ -54,6 +58,7 @@ from analysis.reconcile.tables import RecordTables, RunFiles, load, run_files
 from analysis.remote.record import NO_COPIES, Copies, RemoteRecord
 from ebbtide.errors import UsageError
 from ebbtide.record.manifest import Manifest
+from ebbtide.scratch import SPARK, scratch_folder
 
 KINDS = (
     lost,
@@ -121,9 +126,16 @@ def reconcile_runs(
     """
     try:
         rows = sum(sum(run.rows.values()) for run in runs)
-        one_part = is_small(rows) and fits_one_part(rows)
-        with FrameKeeper(spark) as kept, plans_for(spark, rows, one_part=one_part):
-            return _reconcile_runs(spark, runs, kept, stage)
+        with ExitStack() as until_done:
+            row_pass = None
+            if not is_small(rows):
+                stage("summing up")
+                row_pass = summed_rows(spark, runs, until_done.enter_context(scratch_folder(SPARK)))
+            planned = rows if row_pass is None else row_pass.sums
+            one_part = is_small(planned) and fits_one_part(planned)
+            kept = until_done.enter_context(FrameKeeper(spark))
+            until_done.enter_context(plans_for(spark, planned, one_part=one_part))
+            return _reconcile_runs(spark, runs, kept, row_pass, stage)
     except (Py4JJavaError, PySparkException) as error:
         # To Spark, a file system that went away looks like a damaged file.
         for run in runs:
@@ -133,18 +145,27 @@ def reconcile_runs(
 
 
 def _reconcile_runs(
-    spark: SparkSession, runs: Sequence[RunFiles], kept: FrameKeeper, stage: Callable[[str], None]
+    spark: SparkSession,
+    runs: Sequence[RunFiles],
+    kept: FrameKeeper,
+    row_pass: RowPass | None,
+    stage: Callable[[str], None],
 ) -> list[Reconciliation]:
+    """Reconcile several runs; `row_pass` has summed up their sends and polls, None: Spark does."""
     stage("summing up")
     tables = load(spark, runs)
-    deletions = {number: run.deletions for number, run in enumerate(runs)}
-    sends, polls = kept.keep(send_blocks(tables, deletions)), kept.keep(poll_blocks(tables))
+    if row_pass is not None:
+        sends, polls = kept.keep(row_pass.send_blocks()), kept.keep(row_pass.poll_blocks())
+    else:
+        deletions = {number: run.deletions for number, run in enumerate(runs)}
+        sends, polls = kept.keep(send_blocks(tables, deletions)), kept.keep(poll_blocks(tables))
     facts = collect_facts(tables, sends, polls, runs)
     rows = sum(sum(run.rows.values()) for run in runs)
     partitions = partition_facts(spark, facts)
     blocks = compare_blocks(sends, polls, partitions, facts)
     seen = readable_blocks(blocks, tables, facts) if blocks is not None else None
-    inverted = dirty_order.inversions(tables)
+    in_order = row_pass.sends_in_order() if row_pass is not None and tables.polls is not None else None
+    inverted = dirty_order.inversions(tables) if in_order is None else dirty_order.decreases(in_order)
     # These look at rows that are in no anomaly of their own, so they need all of them.
     of_whole = [
         hanging_transaction.items(spark, tables, runs=facts),
@@ -157,15 +178,17 @@ def _reconcile_runs(
     else:
         stage("comparing blocks")
         blocks, seen, inverted = kept.keep(blocks), kept.keep(seen), kept.keep(inverted)
-        differing = _differing_blocks(spark, tables, blocks, inverted, facts)
-        narrowed = narrow(tables, differing, kept) if differing is not None else None
+        differing = _differing_blocks(spark, tables, blocks, inverted, facts, row_pass)
+        narrowed = _narrow(tables, differing, kept, row_pass) if differing is not None else None
         if narrowed is not None:
             tables = narrowed.tables
     sessions = None
     if polls is not None and seen is not None and tables.polls is not None and ruling_out.UNSEEN in possible:
         sessions = session_ranges(polls, seen, tables.polls)
     stage("comparing records")
-    with contextlib.nullcontext() if narrowed is None else plans_for(spark, narrowed.rows):
+    left = rows if narrowed is None else narrowed.rows
+    one_part = narrowed is not None and row_pass is not None and fits_one_part(left)
+    with contextlib.nullcontext() if is_small(rows) else plans_for(spark, left, one_part=one_part):
         found = [*of_whole, unseen.items(facts, seen, sessions), poll_skip.items(tables, facts, seen)]
         found += _items(spark, tables, inverted, partitions, facts, possible)
         summaries = [AnomalySummary() for _ in runs]
@@ -203,6 +226,7 @@ def _differing_blocks(
     blocks: DataFrame | None,
     inverted: DataFrame | None,
     runs: Sequence[Facts],
+    row_pass: RowPass | None,
 ) -> DataFrame | None:
     """Return the blocks of offsets with rows that must be looked at one by one.
 
@@ -211,10 +235,30 @@ def _differing_blocks(
     found = [
         blocks.where("NOT agree").select(*BLOCK) if blocks is not None else None,
         dirty_order.blocks_before(inverted) if inverted is not None else None,
-        replica_divergence.differing_blocks(spark, tables, runs),
+        _differing_replicas(spark, tables, runs, row_pass),
     ]
     some = [one for one in found if one is not None]
     return reduce(DataFrame.union, some) if some else None
+
+
+def _differing_replicas(
+    spark: SparkSession, tables: RecordTables, runs: Sequence[Facts], row_pass: RowPass | None
+) -> DataFrame | None:
+    checkpoints = replica_divergence.checkpoints_of(runs)
+    if row_pass is not None and checkpoints:
+        with contextlib.suppress(UnsuitedRows):
+            sums = row_pass.replica_sums(checkpoints)
+            return None if sums is None else replica_divergence.differing(sums)
+    return replica_divergence.differing_blocks(spark, tables, runs)
+
+
+def _narrow(
+    tables: RecordTables, differing: DataFrame, kept: FrameKeeper, row_pass: RowPass | None
+) -> NarrowedTables | None:
+    if row_pass is not None:
+        with contextlib.suppress(UnsuitedRows):
+            return narrow_rows(tables, differing, row_pass)
+    return narrow(tables, differing, kept)
 
 
 def _items(

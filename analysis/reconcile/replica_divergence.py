@@ -66,15 +66,30 @@ def differing_blocks(spark: SparkSession, tables: RecordTables, runs: Sequence[F
     if committed is None:
         return None
     hashed = F.xxhash64("offset", "value", "leader_epoch")
+    blocks = committed.groupBy(*PARTITION, block_of("offset").alias("block"), "broker")
+    return differing(
+        blocks.agg(F.count("*").alias("rows"), F.bit_xor(hashed).alias("xor"), sum_of(hashed).alias("sum"))
+    )
+
+
+def differing(replicas: DataFrame) -> DataFrame:
+    """Return the blocks of offsets that are not the same in all replicas; `replicas` has one row for each of both."""
     summary = F.struct("rows", "xor", "sum")
     return (
-        committed.groupBy(*PARTITION, block_of("offset").alias("block"), "broker")
-        .agg(F.count("*").alias("rows"), F.bit_xor(hashed).alias("xor"), sum_of(hashed).alias("sum"))
-        .groupBy(*BLOCK)
+        replicas.groupBy(*BLOCK)
         .agg(F.min(summary).alias("least"), F.max(summary).alias("most"), F.bool_or(F.isnull("sum")).alias("overflown"))
         .where("least <> most OR overflown")
         .select(*BLOCK)
     )
+
+
+def checkpoints_of(runs: Sequence[Facts]) -> dict[tuple[int, str, int, int], int]:
+    """Return each replica's last checkpointed HW, by (run, topic, partition, broker)."""
+    return {
+        (facts.run, one.topic, one.partition, one.broker): one.high_watermark
+        for facts in runs
+        for one in facts.checkpoints
+    }
 
 
 def _committed_rows(spark: SparkSession, tables: RecordTables, runs: Sequence[Facts]) -> DataFrame | None:

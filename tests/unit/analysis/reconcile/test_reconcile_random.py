@@ -15,7 +15,7 @@ from reconcile_oracle_commits import commits_gone_back, gone_back_of
 from reconcile_oracle_groups import groups, groups_of
 from records import RecordBuilder
 
-from analysis.reconcile import crowds, reconcile_all, reconciling
+from analysis.reconcile import crowds, reconcile_all, reconciling, row_batches
 from ebbtide.record.tables import TABLES
 
 pytestmark = pytest.mark.spark
@@ -25,15 +25,23 @@ RUNS = 50
 KINDS = {kind.KIND for kind in reconciling.KINDS}
 
 
-@pytest.mark.parametrize("narrows", [False, True], ids=["all rows at once", "only what differs"])
+@pytest.mark.parametrize(
+    ("narrows", "batch_rows"),
+    [(False, None), (True, None), (True, 5), (True, 1 << 18)],
+    ids=["all rows at once", "Spark narrows", "NumPy sums up a few rows", "NumPy sums up many rows"],
+)
 def test_spark_and_plain_python_agree(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, narrows: bool
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, narrows: bool, batch_rows: int | None
 ) -> None:
     if narrows:
         monkeypatch.setattr(reconciling, "is_small", lambda _: False)
+        if batch_rows is None:
+            monkeypatch.setattr(reconciling, "summed_rows", lambda *_: None)
+        else:
+            monkeypatch.setattr(row_batches, "BATCH_ROWS", batch_rows)
     # Most offsets with two values then have more than are listed: what is left out must not decide anything.
     monkeypatch.setattr(crowds, "LISTED", 1)
-    dice = Dice(966 + narrows)
+    dice = Dice(966 + narrows + (batch_rows or 0))
     builders = [run(dice) for _ in range(RUNS // 2)]
     records = [builder.write(tmp_path / f"run-{number}") for number, builder in enumerate(builders)]
     found = reconcile_all(
