@@ -6,7 +6,7 @@ each of its lines as it comes.
 
 The records of one poll are one transaction, with the group's offsets in it (KIP-447). After an error the copier aborts,
 and goes back to where its group is. If the abort fails, or a commit has no answer, it opens both clients again, as an
-application that restarts.
+application that restarts. If the program does not end within `stop_timeout_s` after a stop, it is killed.
 """
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ def _follow(
     status: StatusFile,
     stop: Stop,
 ) -> ClientState:
-    """Journal the program's lines until it ends, or until `stop_timeout_s` after a stop."""
+    """Journal the program's lines until it ends; `stop_timeout_s` after a stop it is killed."""
     assert program.stdout is not None
     assert program.stdin is not None
     out = program.stdout.fileno()
@@ -187,7 +187,10 @@ def _follow(
         if stop_at is None and stop:
             stop_at = now + config.stop_timeout_s
             program.stdin.close()
-        if read == b"" or (stop_at is not None and now >= stop_at):
+        elif stop_at is not None and now >= stop_at:
+            # What it has printed is still read: each line may stand for a copy in the log.
+            program.kill()
+        if read == b"":
             break
     sends.abandon()
     if stop_at is not None:

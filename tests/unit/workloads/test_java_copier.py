@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import signal
 import struct
+import time
 import zlib
 from pathlib import Path
 from typing import Any
@@ -53,7 +54,13 @@ class Copier:
         self.stop = Stop(str(record / "stop"))
         monkeypatch.setattr(java_copier, "await_leaders", lambda config, stop: ("localhost:1",))
 
-    def run(self, *lines: dict[str, Any] | str, end: str = _UNTIL_STOPPED, stopped: bool = True) -> ClientState:
+    def run(
+        self,
+        *lines: dict[str, Any] | str,
+        end: str = _UNTIL_STOPPED,
+        stopped: bool = True,
+        stop_timeout_s: float = 5.0,
+    ) -> ClientState:
         printed = [line if isinstance(line, str) else json.dumps(line, separators=(",", ":")) for line in lines]
         (self.record / "printed").write_text("".join(f"{line}\n" for line in printed))
         program = self.record / "java"
@@ -75,7 +82,7 @@ class Copier:
             copies=CopySettings(
                 topic="in", group="copiers", offsets="in-transaction", journal=str(journal / "copies-2.journal")
             ),
-            stop_timeout_s=5.0,
+            stop_timeout_s=stop_timeout_s,
         )
         status = StatusFile.create(Path(config.endpoints.status), len(COUNTERS))
         return run(config, status, self.stop)
@@ -122,6 +129,30 @@ def test_each_copy_has_its_input_its_outcome_and_its_transaction(copier: Copier)
         (0, "committed", 2, ""),
         (1, "aborted", 1, "TIMEOUT"),
     ]
+
+
+class _StopWhenPrinted(Stop):
+    """Comes once the program has printed all that it prints, which the pipe holds."""
+
+    def __bool__(self) -> bool:
+        deadline = time.monotonic() + 30
+        while not super().__bool__():
+            assert time.monotonic() < deadline, "the program printed nothing"
+            time.sleep(0.01)
+        return True
+
+
+def test_all_that_a_program_printed_before_it_is_killed_is_journalled(
+    copier: Copier, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(java_copier, "_READ_BYTES", 1000)
+    copier.stop = _StopWhenPrinted(str(copier.record / "stop"))
+    copies = [_copy(number, of=number) for number in range(500)]
+    end = f"touch {copier.record}/stop\nexec sleep 60\n"
+    state = copier.run({"begun": 0}, *copies, end=end, stopped=False, stop_timeout_s=0.0)
+    convert_journals(copier.record)
+    assert state == ClientState.STOPPED
+    assert len(copier.rows("copies")) == len(copier.rows("sends")) == 500
 
 
 def test_a_transaction_without_an_end_is_unknown(copier: Copier) -> None:
