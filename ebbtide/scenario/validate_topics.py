@@ -28,15 +28,20 @@ def validate_deleted_topic(
             got=repr(topic),
             allowed="a `create-topic` step between the two, or expect_error = 'UNKNOWN_TOPIC_OR_PARTITION'",
         )
-    readers = [one.get("id") for one in parts.consumers or () if one is not None and topic in one.elements("topics")]
+    consumers, producers = (
+        [one for one in each or () if one is not None] for each in (parts.consumers, parts.producers)
+    )
+    readers = [f"consumer {one.get('id')}" for one in consumers if topic in one.elements("topics")]
+    # The place of an input does not say from which of two topics of one name it is.
+    readers += [f"copier {one.get('id')}" for one in producers if one.get("copies") == topic]
     if readers:
         yield UsageError(
-            "a topic that consumers read",
+            "a topic that consumers or copiers read",
             where=at,
-            got=f"{topic}, which consumer {readers[0]} reads",
-            allowed="a topic without consumers; the final read reads it",
+            got=f"{topic}, which {readers[0]} reads",
+            allowed="a topic without consumers and copiers; the final read reads it",
         )
-    writers = [one for one in parts.producers or () if one is not None and one.get("topic") == topic]
+    writers = [one for one in producers if one.get("topic") == topic]
     if writers and not _is_made_again(parts, topic):
         yield UsageError(
             "a topic that producers write to, and that no later step makes again",

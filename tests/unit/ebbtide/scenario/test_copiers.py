@@ -88,6 +88,15 @@ def test_a_group_of_consumers_is_not_shared_with_copiers() -> None:
     assert (at, "a group of consumers" in problem) == ("producers[1].group", True)
 
 
+def test_a_topic_that_a_copier_reads_is_not_deleted() -> None:
+    step = 'step = "delete-topic"\ntrigger = { acked = 1 }\ntopic = "v"'
+    more = f"[topics.v]\n{OFFSETS}"
+    assert found(more=more, steps=step) == {}
+    problem = found('copies = "t"', 'copies = "v"', more=more, steps=step)["steps[0].topic"]
+    assert "a topic that consumers or copiers read" in problem
+    assert "which copier 2 reads" in problem
+
+
 def test_a_copier_says_how_the_offsets_are_replicated() -> None:
     ((at, problem),) = found(more="").items()
     assert at == "producers[1].group"
