@@ -45,7 +45,7 @@ OF_LOSSES = frozenset(
 )
 """The parts in which losses, HW regressions and their causes are found."""
 
-OF_PREDICTIONS = OF_LOSSES | {CLIENTS_DIR, "described", "commits"}
+OF_PREDICTIONS = OF_LOSSES | {CLIENTS_DIR, "described", "commits", "copies"}
 """The parts of losses, and the parts that coverage facts are counted from.
 
 A prediction speaks of both.

@@ -169,7 +169,7 @@ def verdict_of(record: Path, manifest: Manifest, reconciliation: Reconciliation)
         checked += check_all(case, [COMMITS])
     if not _asked_no_coordinator(manifest) and any(one.transactional for one in manifest.producers.values()):
         checked += without_unproven_violations(check_all(case, [HANGING]), manifest)
-    if table_files(record, "copies"):
+    if case.copied_offsets or table_files(record, "copies"):
         checked += without_unproven_violations(check_all(case, [COPIES]), manifest)
     kinds = counts_by_kind(reconciliation.anomalies)
     facts = _facts(case, checked, kinds, manifest.topic_ids)
@@ -301,7 +301,7 @@ def _facts(
     if TRANSITIONS not in threw:
         facts |= seen_actions(case.trace())
     facts |= client_facts(case.record, case.evidence, contact)
-    facts["copies-sent"] = case.copies_sent
+    facts["copies-sent"] = sum(case.copies_sent.values())
     for fact, kind in FACTS_OF_KINDS.items():
         if kind not in case.unknown_kinds:
             facts[fact] = kinds.get(kind, 0)

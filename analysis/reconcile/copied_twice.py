@@ -1,11 +1,11 @@
-"""copied-twice: an input has two committed copies, which a read_committed consumer reads.
+"""copied-twice: an input has two committed copies or more.
 
 The rule: one item an input of which two copies or more of one group's copiers are visible (the module copies).
 
 The data: copies, the sends of the copiers, and polls.
 
-Why it is sound: a copier journals a copy before it sends it, and each copy has a value of its own. So two values that a
-read_committed consumer got are two records. Both are of committed transactions, and both name the same input.
+Why it is sound: each copy has a value of its own, and its row names its input. So two visible values are two records of
+committed transactions, and both are copies of the same input.
 
 When it cannot tell: as the module copies says. An item is certain all the same.
 """

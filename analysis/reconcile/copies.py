@@ -7,8 +7,9 @@ A copy is *visible* if a read_committed consumer got it, or if its transaction i
 A copy of an aborted transaction never is: where it is read all the same, that is an aborted-read. A copy that is in
 the final log, and whose transaction ended nobody knows how, *may be* visible.
 
-When it cannot tell, for both kinds: where no read_committed consumer got to the end of the topic that is copied to, so
-that copies in doubt stay in doubt. A record without the table says nothing of copies, and there is nothing to judge.
+When it cannot tell, for both kinds: where the run is not complete, since a copy may have no row. Where no
+read_committed consumer got to the end of the topic that is copied to, so that copies in doubt stay in doubt. A record
+without the table says nothing of copies, and there is nothing to judge.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ def why_copies_unknown(facts: Facts) -> str | None:
         return gap.why
     if not facts.copies:
         return None
+    if not facts.complete:
+        return "the run is not complete: a copy may have no row, and the final read may have stopped anywhere"
     if lacking := facts.missing_or_empty("sends", "polls") or facts.without_final_read():
         return lacking
     for topic in sorted({one.copied_to for one in facts.copies}):

@@ -11,9 +11,8 @@ group has. All of them were committed before the offset, or with it. The final r
 has ended, gets every record that is not lost. An input whose own transaction is not known to be committed may rightly
 be skipped.
 
-When it cannot tell: as the module copies says. Where the run is not complete, a copy may have no row, and the final
-read may have stopped anywhere. Where records of either topic may be deleted or compacted, or no coordinator showed an
-offset of a group that copied.
+When it cannot tell: as the module copies says. Also where records of either topic may be deleted or compacted, and
+where no coordinator was asked for the offset of a group that copied.
 """
 
 from __future__ import annotations
@@ -49,8 +48,6 @@ def why_unknown(facts: Facts) -> str | None:
         return why
     if not facts.copies:
         return None
-    if not facts.complete:
-        return "the run is not complete: a copy may have no row, and the final read may have stopped anywhere"
     return next((why for one in facts.copies if (why := _why_not_judged(facts, one)) is not None), None)
 
 

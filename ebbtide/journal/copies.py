@@ -1,7 +1,7 @@
 """The journal of a copier: which record of the topic that it reads became which record that it sent.
 
-A copy is journalled before the send, so every send in the record has its copy. The outcome of the send, and that of its
-transaction, are in `sends/`.
+A copy is journalled before its send is, so every send in the record has its copy. The outcome of the send, and that of
+its transaction, are in `sends/`.
 """
 
 from __future__ import annotations

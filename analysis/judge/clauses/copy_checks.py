@@ -17,16 +17,16 @@ WRONG_COPIES = ("copied-twice", "input-skipped")
 def exactly_once_copies(
     copies: Sequence[WrongCopies],
     *,
-    sent: int,
+    sent: Mapping[str, int],
     offsets: Mapping[str, CopiedOffsets] | None,
     why_lossy: str | None,
     unknown_kinds: Mapping[str, str],
 ) -> Finding:
     """KIP-98: offsets that a transaction commits are committed if and only if its records are.
 
-    So each input below a committed offset has one committed copy. `offsets` says when each group's copiers commit, None
-    that nobody knows. A group that commits after its transactions was promised nothing. `why_lossy`: a log of the run
-    lost records, perhaps a copy, an offset, or what the coordinator knew of a transaction.
+    So each input below a committed offset has one committed copy. `sent` counts the copies of each group. `offsets`
+    says when its copiers commit; None: nobody knows. A group that commits after its transactions was promised nothing.
+    `why_lossy`: a log lost records, perhaps a copy, an offset, or what the coordinator knew of a transaction.
     """
     if offsets is None:
         return Finding(status="unknown", evidence=({"why": "scenario.toml cannot be read: how copiers commit"},))
@@ -39,7 +39,7 @@ def exactly_once_copies(
     if why_lossy is not None:
         rows, unknown = [], [row | {"why": why_lossy} for row in rows]
     unknown += [{"why": why} for why in sorted({unknown_kinds[kind] for kind in WRONG_COPIES if kind in unknown_kinds})]
-    return finding(exercised=sent, violations=rows, unknown=unknown)
+    return finding(exercised=sum(sent.get(group, 0) for group in promised), violations=rows, unknown=unknown)
 
 
 def copied_offsets(scenario: Scenario | None) -> dict[str, CopiedOffsets] | None:

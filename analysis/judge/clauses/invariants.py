@@ -96,7 +96,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     hanging: Sequence[HangingTransaction] = ()
     why_unverified: str | None = None
     copies: Sequence[WrongCopies] = ()
-    copies_sent: int = 0
+    copies_sent: Mapping[str, int] = {}
     copied_offsets: Mapping[str, CopiedOffsets] | None = None
     commits: Sequence[AttributedAnomaly] = ()
     acked: int = 0
@@ -296,7 +296,7 @@ COPIES = _clause(
     timeline=False,
     parts=(*OF_LOSSES, "copies", "commits"),
 )
-"""Checked only where the record has copies."""
+"""Checked only where the run had copiers."""
 
 
 class CheckedClause(msgspec.Struct, frozen=True, kw_only=True):

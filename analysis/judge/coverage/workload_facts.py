@@ -113,11 +113,13 @@ def count_acks_0_sends(record: Path) -> int:
     return sum(batch.num_rows for batch in batches(record, "sends", ["acks"], _is_acked_with(0)))
 
 
-def count_copies(record: Path) -> int:
-    """Count the records that copiers sent."""
-    if not table_files(record, "copies"):
-        return 0
-    return sum(batch.num_rows for batch in batches(record, "copies", ["value"]))
+def count_copies(record: Path) -> Counter[str]:
+    """Count the records that copiers sent, by group; empty without copies."""
+    counts: Counter[str] = Counter()
+    if table_files(record, "copies"):
+        for batch in batches(record, "copies", ["group"]):
+            counts.update(batch.column("group").to_pylist())
+    return counts
 
 
 def _is_acked_with(acks: int) -> pc.Expression:

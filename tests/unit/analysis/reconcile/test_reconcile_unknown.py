@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 from records import RecordBuilder
 
 from analysis.reconcile import reconcile
+from analysis.reconcile.copy_facts import CopyFacts
 from analysis.reconcile.deletions import Deletion
 from analysis.reconcile.facts import CheckpointFacts, CompactedFacts, Facts, Peak, PollFacts, SendFacts, ServedFacts
 from analysis.reconcile.reconciling import KINDS
@@ -83,6 +84,10 @@ def test_a_whole_record_leaves_nothing_unknown() -> None:
         (facts(rows=rows(partitions=0, brokers=0, configs=0)), set()),
         (facts(final_consumer=None), OF_FINAL_READ),
         (facts(complete=False), {"lost", "vanished", "unseen", "poll-skip"}),
+        (
+            facts(complete=False, copies=[CopyFacts("t", 0, "copiers", "t", 1)]),
+            {"lost", "vanished", "unseen", "poll-skip", "copied-twice", "input-skipped"},
+        ),
         (facts(compacted=[CompactedFacts("t")]), {"lost", "vanished"}),
         (facts(polls=[PollFacts("t", 0, final, 2, 0, False) for final in (True, False)]), {"poll-skip", "poll-back"}),
         (facts(final_offsets={}), OF_FINAL_READ),

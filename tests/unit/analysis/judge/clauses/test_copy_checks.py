@@ -21,13 +21,13 @@ SKIPPED = WrongCopies(kind="input-skipped", group="copiers", topic="in", partiti
 def check(
     *copies: WrongCopies,
     offsets: Mapping[str, CopiedOffsets] | None = None,
-    sent: int = 100,
+    sent: Mapping[str, int] | None = None,
     why_lossy: str | None = None,
     unknown_kinds: Mapping[str, str] | None = None,
 ) -> Finding:
     return exactly_once_copies(
         copies,
-        sent=sent,
+        sent={"copiers": 100, "others": 100} if sent is None else sent,
         offsets={"copiers": "in-transaction"} if offsets is None else offsets,
         why_lossy=why_lossy,
         unknown_kinds=unknown_kinds or {},
@@ -47,7 +47,8 @@ def test_one_copy_of_each_input_is_what_was_promised() -> None:
 
 
 def test_a_copier_that_copied_nothing_exercises_nothing() -> None:
-    assert check(sent=0).status == "not-exercised"
+    assert check(sent={}).status == "not-exercised"
+    assert check(sent={"others": 100}).status == "not-exercised"
 
 
 def test_offsets_outside_of_the_transaction_promise_nothing() -> None:
@@ -78,7 +79,9 @@ def test_a_kind_that_is_unknown_leaves_the_clause_unknown(kind: str) -> None:
 
 
 def test_without_a_scenario_nobody_knows_what_was_promised() -> None:
-    found = exactly_once_copies([TWICE], sent=1, offsets=copied_offsets(None), why_lossy=None, unknown_kinds={})
+    found = exactly_once_copies(
+        [TWICE], sent={"copiers": 1}, offsets=copied_offsets(None), why_lossy=None, unknown_kinds={}
+    )
     assert found.status == "unknown"
 
 
