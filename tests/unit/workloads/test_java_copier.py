@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import signal
 import struct
-import time
 import zlib
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ from ebbtide.journal.convert import convert_journals
 from ebbtide.journal.payload import payload_start, value_at, value_of
 from ebbtide.record.clients import read_client_events
 from ebbtide.record.files import JOURNAL_DIR
+from ebbtide.waiting import wait_until
 from workloads import java_copier, process
 from workloads.config import CopySettings, Endpoints, ProducerConfig
 from workloads.java_copier import run
@@ -134,19 +134,19 @@ def test_each_copy_has_its_input_its_outcome_and_its_transaction(copier: Copier)
 class _StopWhenPrinted(Stop):
     """Comes once the program has printed all that it prints, which the pipe holds."""
 
+    def __init__(self, file: Path) -> None:
+        super().__init__(str(file))
+        self.path = file
+
     def __bool__(self) -> bool:
-        deadline = time.monotonic() + 30
-        while not super().__bool__():
-            assert time.monotonic() < deadline, "the program printed nothing"
-            time.sleep(0.01)
-        return True
+        return wait_until(lambda: self.path.exists() or None, awaited="the program has printed all", timeout_s=30)
 
 
 def test_all_that_a_program_printed_before_it_is_killed_is_journalled(
     copier: Copier, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(java_copier, "_READ_BYTES", 1000)
-    copier.stop = _StopWhenPrinted(str(copier.record / "stop"))
+    copier.stop = _StopWhenPrinted(copier.record / "stop")
     copies = [_copy(number, of=number) for number in range(500)]
     end = f"touch {copier.record}/stop\nexec sleep 60\n"
     state = copier.run({"begun": 0}, *copies, end=end, stopped=False, stop_timeout_s=0.0)
