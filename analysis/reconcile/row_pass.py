@@ -73,7 +73,8 @@ class ScratchTables:
         with self._lock:
             if name not in self._waiting:
                 return None
-            self._write(name)
+            if self._waiting[name]:
+                self._write(name)
             self._writers[name].close()
             return str(self._folder / name)
 

@@ -37,6 +37,16 @@ def rows_of(table: str, rows: list[dict[str, Any]]) -> Rows:
     return Rows(batch, table, RowGroup(0, file, 0, None, None))
 
 
+@pytest.mark.parametrize("counts", [(0,), (3, 4), (1 << 16,), (1, 1 << 16), (1 << 16, 1)])
+def test_a_scratch_table_has_all_rows_wherever_they_fill_a_row_group(tmp_path: Path, counts: tuple[int, ...]) -> None:
+    scratch = row_pass.ScratchTables(tmp_path)
+    for count in counts:
+        scratch.add("numbers", pa.table({"number": np.arange(count)}))
+    path = scratch.finish("numbers")
+    assert path is not None
+    assert pq.read_table(path).num_rows == scratch.rows == sum(counts)
+
+
 def sends_of(builder: RecordBuilder) -> list[dict[str, Any]]:
     return [{"topic": "t", "partition": 0, **row} for row in builder.tables["sends"]]
 
