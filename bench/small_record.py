@@ -54,7 +54,7 @@ def main() -> int:
     """Measure, print a table, and return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("record", type=Path)
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=5, help="counted rounds (default 5); 0: only --warm")
     parser.add_argument("--warm", type=int, default=5)
     parser.add_argument("--command", default=f"{sys.executable} -P -m ebbtide")
     parser.add_argument("--vs", metavar="COMMAND")
@@ -83,7 +83,8 @@ def main() -> int:
             if len(commands) > 1 and (why := _difference(*(copy / "verdict.json" for copy in copies))):
                 print(f"the verdicts differ: {why}", file=sys.stderr)
                 return 1
-        _print_cold(commands, costs, bare)
+        if args.rounds:
+            _print_cold(commands, costs, bare)
         if args.warm:
             _print_warm(copies[0], args.warm)
     return 0
