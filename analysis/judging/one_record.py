@@ -294,9 +294,7 @@ def _facts(
     how many anomalies of each kind there are. `topic_ids`: the topics' names by their ids.
     """
     threw = {one.found.name for one in checked if one.threw}
-    contact = LeaderContact(
-        steps=tuple(case.steps or ()), controllers=case.controllers, session_s=case.session_timeout_s
-    )
+    contact = LeaderContact.of(case.evidence, case.steps or (), case.controllers, case.session_timeout_s)
     facts = coverage(case.evidence, case.steps, case.controllers, topic_ids)
     if TRANSITIONS not in threw:
         facts |= seen_actions(case.trace())

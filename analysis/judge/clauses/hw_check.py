@@ -9,7 +9,8 @@ A leader that lost touch with the controller does not know. Three rules allow fo
 - The controller fences such a leader at most one session later. So nothing counts within a session
   (and a second) before a leader was removed, unless a step stopped it.
 - While a step cut the leader off from a controller, nothing counts within a session after the
-  shrink.
+  shrink. The same holds if a broker was fenced within a session of the shrink and no step explains
+  that: the host is too busy, and the leader may be late too.
 - A step that keeps the metadata log from a leader whose heartbeats pass has no such bound, nor has
   a step on a controller. What it may have hidden counts as known one session after the step ended.
 """
@@ -25,6 +26,7 @@ import pyarrow.compute as pc
 from analysis.judge.clauses.findings import Finding, Row, finding, unknown_finding
 from analysis.judge.history.batches import batches
 from analysis.judge.history.evidence import Evidence
+from analysis.judge.history.fencings import end_of, unexplained_fencings
 from ebbtide.record.rows import PartitionState
 from ebbtide.record.steps import StepEntry
 from ebbtide.record.tables import table_files
@@ -37,7 +39,6 @@ LEARNS_WITHIN_NS = 500_000_000
 _STOPPING = frozenset(kind for kind in TAKES_DOWN if KINDS[kind].loses != "all")
 _SLOW = frozenset(kind for kind, one in KINDS.items() if one.volume == "slow")
 _CUTS = CUT_KINDS - {"limit-bandwidth"}
-_END_BY_THEMSELVES = frozenset(kind for kind, one in KINDS.items() if one.ends_itself)
 _STOP_A_CONTROLLER = TAKES_DOWN | DISK_TROUBLES | {"pause", "restart", "rolling", "upgrade"}
 """Steps on a controller that may delay commits, and brokers' discovery of the leader."""
 _WIRE = frozenset(kind for kind, one in KINDS.items() if one.withholds)
@@ -66,12 +67,23 @@ class Interval(msgspec.Struct, frozen=True, kw_only=True):
 class LeaderContact(msgspec.Struct, frozen=True, kw_only=True):
     """Decides when a leader was surely in touch with the controller.
 
-    `session_s` is the broker session timeout.
+    `session_ns` is the broker session timeout and a second more. `busy_ns`: when the controller fenced a broker
+    that no step kept from it.
     """
 
     steps: tuple[StepEntry, ...] = ()
     controllers: tuple[int, ...] = ()
-    session_s: float
+    session_ns: int
+    busy_ns: tuple[int, ...] = ()
+
+    @classmethod
+    def of(
+        cls, evidence: Evidence, steps: Sequence[StepEntry], controllers: Sequence[int], session_s: float
+    ) -> LeaderContact:
+        """Return the contact that a run's steps and fencings left."""
+        session_ns = int((session_s + 1) * 1e9)
+        busy = unexplained_fencings(evidence.timeline.brokers, steps, controllers, session_ns)
+        return cls(steps=tuple(steps), controllers=tuple(controllers), session_ns=session_ns, busy_ns=tuple(busy))
 
     def known_part(self, interval: Interval, end_ns: int | None, *, removed: bool) -> list[Interval]:
         """Return the parts of an interval in which its leader surely knew of it.
@@ -79,9 +91,11 @@ class LeaderContact(msgspec.Struct, frozen=True, kw_only=True):
         The interval ended at `end_ns`. `removed`: it ended because the controller removed the
         leader, perhaps long after the leader lost touch.
         """
-        session_ns = self._session_ns
+        session_ns = self.session_ns
         cut_off = any(self._can_cut_off(step, interval, end_ns) for step in self.steps)
-        start_ns = self._record_read_ns(interval, interval.start_ns + (session_ns if cut_off else LEARNS_WITHIN_NS))
+        busy = any(abs(at_ns - interval.start_ns) <= session_ns for at_ns in self.busy_ns)
+        learns_within_ns = session_ns if cut_off or busy else LEARNS_WITHIN_NS
+        start_ns = self._record_read_ns(interval, interval.start_ns + learns_within_ns)
         if start_ns is None:
             return []
         if end_ns is not None and removed:
@@ -98,10 +112,6 @@ class LeaderContact(msgspec.Struct, frozen=True, kw_only=True):
             return []
         return [msgspec.structs.replace(interval, start_ns=start_ns, end_ns=end_ns)]
 
-    @property
-    def _session_ns(self) -> int:
-        return int((self.session_s + 1) * 1e9)
-
     def _record_read_ns(self, interval: Interval, by_ns: int) -> int | None:
         """Return when the leader had surely read the record; None: at no known time.
 
@@ -111,10 +121,10 @@ class LeaderContact(msgspec.Struct, frozen=True, kw_only=True):
         for step in sorted(hiding, key=lambda one: one.fired_ns or 0):
             if (step.fired_ns or 0) > by_ns:
                 break
-            ended_ns = _end_ns(step)
+            ended_ns = end_of(step)
             if ended_ns is None:
                 return None
-            by_ns = max(by_ns, ended_ns + self._session_ns)
+            by_ns = max(by_ns, ended_ns + self.session_ns)
         return by_ns
 
     def _can_hide(self, step: StepEntry, leader: int) -> bool:
@@ -145,15 +155,10 @@ class LeaderContact(msgspec.Struct, frozen=True, kw_only=True):
         """Return whether the step may have cut the leader off from a controller."""
         if step.step not in _CUTS | {"pause"} or step.fired_ns is None:
             return False
-        ended_ns = _end_ns(step)
+        ended_ns = end_of(step)
         after = end_ns is not None and step.fired_ns >= end_ns
         before = ended_ns is not None and ended_ns < interval.start_ns
         return not after and not before and self._is_between(step, {interval.leader})
-
-
-def _end_ns(step: StepEntry) -> int | None:
-    """Return when the effect of the step was over; None: never, or at no known time."""
-    return step.effect_ns if step.step in _END_BY_THEMSELVES else step.healed_ns
 
 
 def hw_frozen_below_min_isr(
@@ -165,7 +170,7 @@ def hw_frozen_below_min_isr(
     where the ISR is the one persisted by the controller. In every release from 3.7 on, with ELR or
     without.
     """
-    contact = LeaderContact(steps=tuple(steps or ()), controllers=tuple(controllers), session_s=session_s)
+    contact = LeaderContact.of(evidence, steps or (), controllers, session_s)
     in_force = {
         one: evidence.rules.hw_waits_for_min_isr(one.leader, one.start_ns) for one in intervals_below(evidence, contact)
     }

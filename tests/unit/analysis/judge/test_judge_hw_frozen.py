@@ -208,3 +208,31 @@ def test_a_partition_with_more_replicas_than_the_first_is_held_to_its_own_count(
     for row in story.tables["watermarks"]:
         row["partition"] = 1
     assert status(story) == "violated"
+
+
+def test_a_fencing_that_no_step_explains_shows_that_the_leader_may_be_late(tmp_path: Path) -> None:
+    story = story_of_raise(tmp_path)
+    story.broker(4, 3, "fenced")
+    assert status(story) == "not-exercised"
+
+
+@pytest.mark.parametrize(("step", "node"), [("kill", 3), ("pause", 100), ("hold-request", 3)])
+def test_a_fencing_that_a_step_explains_excuses_nothing(tmp_path: Path, step: str, node: int) -> None:
+    story = story_of_raise(tmp_path, controllers=(100, 101))
+    fault(story, step, node, at_s=-8, until_s=-7)
+    story.broker(0.5, 3, "fenced")
+    assert status(story) == "violated"
+
+
+@pytest.mark.parametrize("step", ["kill", "start", "heal"])
+def test_a_step_that_ended_long_before_or_stops_no_heartbeats_explains_no_fencing(tmp_path: Path, step: str) -> None:
+    story = story_of_raise(tmp_path)
+    fault(story, step, 3, at_s=-30, until_s=-20)
+    story.broker(4, 3, "fenced")
+    assert status(story) == "not-exercised"
+
+
+def test_a_fencing_long_before_the_shrink_excuses_nothing(tmp_path: Path) -> None:
+    story = story_of_raise(tmp_path)
+    story.broker(-20, 3, "fenced")
+    assert status(story) == "violated"
