@@ -140,6 +140,7 @@ def _sends(blocks: DataFrame) -> DataFrame:
 def _polls(blocks: DataFrame) -> DataFrame:
     rows = blocks.groupBy(*PARTITION, "final", "read_committed").agg(
         F.sum("all.rows").alias("rows"),
+        F.min("first").alias("first_offset"),
         F.max("last").alias("last_offset"),
         *(F.sum(name).alias(name) for name in ("damaged", "back", "jumped", "chained")),
         F.max("flaw").alias("flaw"),

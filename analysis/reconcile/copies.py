@@ -8,8 +8,8 @@ A copy of an aborted transaction never is: where it is read all the same, that i
 the final log, and whose transaction ended nobody knows how, *may be* visible.
 
 When it cannot tell, for both kinds: where the run is not complete, since a copy may have no row. Where no
-read_committed consumer got to the end of the topic that is copied to, so that copies in doubt stay in doubt. A record
-without the table says nothing of copies, and there is nothing to judge.
+read_committed consumer read the topic that is copied to from where the final read began to its end, so that copies in
+doubt stay in doubt. A record without the table says nothing of copies, and there is nothing to judge.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from analysis.reconcile.facts import Facts
+from analysis.reconcile.facts import Facts, PollFacts
 from analysis.reconcile.tables import RecordTables
 
 INPUT = ["run", "group", "topic", "partition", "offset"]
@@ -35,13 +35,19 @@ def why_copies_unknown(facts: Facts) -> str | None:
     if lacking := facts.missing_or_empty("sends", "polls") or facts.without_final_read():
         return lacking
     for topic in sorted({one.copied_to for one in facts.copies}):
-        ends = {one.partition: one.last_offset for one in facts.polls if one.topic == topic and one.final}
-        for one in facts.polls:
-            if one.topic == topic and one.read_committed and one.last_offset >= ends.get(one.partition, -1):
-                ends.pop(one.partition, None)
-        if ends:
-            return f"no read_committed consumer read {topic}-{min(ends)} to its end, so copies in doubt may be visible"
+        polls = [one for one in facts.polls if one.topic == topic]
+        whole = {one.partition: one for one in polls if one.final}
+        for one in polls:
+            final = whole.get(one.partition)
+            if final and one.read_committed and _spans(one, final):
+                del whole[one.partition]
+        if whole:
+            return f"no read_committed consumer read all of {topic}-{min(whole)}, so copies in doubt may be visible"
     return None
+
+
+def _spans(read: PollFacts, final: PollFacts) -> bool:
+    return read.first_offset <= final.first_offset and final.last_offset <= read.last_offset
 
 
 def copies_of(tables: RecordTables) -> DataFrame | None:

@@ -27,10 +27,9 @@ _LISTED_MAX = 5
 class SendFacts(msgspec.Struct, frozen=True):
     """Sends of one status: `placed` of them have an offset.
 
-    `aborted` belong to an aborted transaction, `in_txn` to any. `first_offset` is the lowest of the
-    offsets that no step deleted on purpose, null where there is none. `unsure` were deleted on purpose
-    and may have been lost before (the module deletions). `unplaced` were acked by a broker (not with acks=0) and have
-    no offset.
+    `aborted` belong to an aborted transaction, `in_txn` to any. `first_offset` is the lowest of the offsets that no
+    step deleted on purpose, null where there is none. `unsure` were deleted on purpose and may have been lost before
+    (the module deletions). `unplaced` were acked by a broker (not with acks=0) and have no offset.
     """
 
     topic: str
@@ -55,6 +54,7 @@ class PollFacts(msgspec.Struct, frozen=True):
     partition: int
     final: bool
     rows: int
+    first_offset: int
     last_offset: int
     read_committed: bool
     damaged: int = 0

@@ -165,8 +165,16 @@ def test_copies_in_doubt_that_no_read_committed_consumer_reached_are_unknown(
 ) -> None:
     builder = _copy(_base(), 13, of=1, outcome="unknown").answer(None, 2, group="copiers")
     judged = reconcile(spark, builder.write(tmp_path / "run"), builder.manifest())
-    assert judged.unknown[TWICE].startswith("no read_committed consumer read t-1 to its end")
+    assert judged.unknown[TWICE].startswith("no read_committed consumer read all of t-1")
     assert not [one for one in judged.copies if one.kind == TWICE]
+
+
+def test_copies_in_doubt_before_the_first_that_a_read_committed_consumer_got_are_unknown(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    builder = _copy(_base(), 11, of=1, outcome="unknown").answer(None, 2, group="copiers")
+    judged = reconcile(spark, builder.write(tmp_path / "run"), builder.manifest())
+    assert judged.unknown[TWICE].startswith("no read_committed consumer read all of t-1")
 
 
 def test_a_record_without_copies_has_nothing_to_judge(spark: SparkSession, tmp_path: Path) -> None:
