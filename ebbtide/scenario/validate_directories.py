@@ -20,7 +20,8 @@ from ebbtide.scenario.validate_faults import validate_broker
 MAX_LOG_DIRS = 3
 """Each is a volume of its own, for every broker."""
 
-_ASSIGNED_SINCE = "3.7-IV2"
+ASSIGNED_SINCE = "3.7-IV2"
+"""The first metadata.version that assigns replicas to log directories."""
 
 
 def validate_log_dirs(parts: Parts) -> Iterator[UsageError]:
@@ -86,11 +87,11 @@ def _releases_without(count: int, releases: Sequence[tuple[str, str]]) -> Iterat
 
 
 def _level_without(count: int, features: Mapping[str, int]) -> Iterator[UsageError]:
-    level, needed = features.get(METADATA_VERSION), METADATA_VERSIONS[_ASSIGNED_SINCE]
+    level, needed = features.get(METADATA_VERSION), METADATA_VERSIONS[ASSIGNED_SINCE]
     if level is not None and level < needed:
         yield UsageError(
             "a metadata.version without directory assignments (KIP-858)",
             where="cluster.log_dirs",
             got=f"{count}, with metadata.version = {level}",
-            allowed=f"metadata.version {needed} ({_ASSIGNED_SINCE}) and newer, or log_dirs = 1",
+            allowed=f"metadata.version {needed} ({ASSIGNED_SINCE}) and newer, or log_dirs = 1",
         )

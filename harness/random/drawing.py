@@ -24,6 +24,8 @@ from ebbtide.scenario.model import (
 from ebbtide.scenario.steps.admin import DeleteTopicStep
 from ebbtide.scenario.steps.step import StepSpec
 from ebbtide.scenario.steps.table import HEALED_BY, StepKind
+from harness.random.directories import draw_log_dirs
+from harness.random.quorum import draw_quorum, first_voters
 from harness.random.replication import healthy_replication
 from harness.random.requests import SPARE_TOPIC, TOPIC
 from harness.random.schedule import build_steps
@@ -32,6 +34,8 @@ from harness.random.world import World, healthy_world
 
 STEPS = 12
 STEPS_MAX = 200
+_SHARE_OF_DYNAMIC_QUORUMS = 0.15
+_SHARE_OF_SEVERAL_DIRECTORIES = 0.2
 _ISOLATIONS: tuple[Isolation, ...] = ("read_uncommitted", "read_uncommitted", "read_committed")
 _PREDICTIONS = (
     Prediction(
@@ -90,6 +94,8 @@ def world_of(setting: Scenario, without: Collection[StepKind] = ()) -> World:
         replication,
         release=setting.kafka[0],
         upgrade_to=upgrade_target(setting.kafka[0], setting.cluster.features),
+        log_dirs=setting.cluster.log_dirs or 1,
+        voters=first_voters(setting.cluster),
         without=frozenset(without) | {kind for kind, healer in HEALED_BY.items() if healer in without},
     )
 
@@ -98,17 +104,23 @@ def _draw_setting(random: Random, seed: int, kafka: str, features: Mapping[str, 
     brokers = 3 if random.random() < 0.85 else 4
     partitions = random.choice((1, 1, 2))
     assignment = tuple(tuple(random.sample(range(1, brokers + 1), 3)) for _ in range(partitions))
+    quorum = draw_quorum(random, kafka, features) if random.random() < _SHARE_OF_DYNAMIC_QUORUMS else None
+    log_dirs = draw_log_dirs(random, kafka, features) if random.random() < _SHARE_OF_SEVERAL_DIRECTORIES else None
+    controllers = 1 if random.random() < 0.9 else 3
     return Scenario(
         name=f"random-{seed}",
         title=f"A random schedule, drawn from seed {seed}",
         description=f"Everything is drawn from seed {seed}. The run is checked against the protocol's rules.",
         kafka=(str(parse_version(kafka)),),
         cluster=ClusterSpec(
-            controllers=1 if random.random() < 0.9 else 3,
+            controllers=controllers if quorum is None else quorum.controllers,
             brokers=brokers,
             features=dict(features),
             session_timeout_s=random.choice((2.0, 3.0)),
             replica_lag_max_s=random.choice((2.0, 4.0)),
+            quorum=None if quorum is None else quorum.quorum,
+            initial_voters=None if quorum is None else quorum.initial_voters,
+            log_dirs=log_dirs,
         ),
         topics={
             TOPIC: TopicSpec(

@@ -10,6 +10,7 @@ from ebbtide.scenario.steps.process import RestartStep, ResumeStep, RollingStep,
 from ebbtide.scenario.steps.step import StepSpec, TargetStep
 from ebbtide.scenario.steps.table import KINDS, TAKES_DOWN, StepKind
 from ebbtide.scenario.triggers import BrokerTrigger
+from harness.random.directories import draw_directory, fit_directory
 from harness.random.kind import (
     Fit,
     Propose,
@@ -55,7 +56,9 @@ def _propose(kind: StepKind) -> Propose:
         if random.random() < _SHARE_OF_CONTROLLERS and _can_act_on_controller(world, kind):
             return step_on(kind, _CONTROLLER, trigger)
         broker = draw_broker(world, random, [one for one in world.brokers if _can_act_on(world, kind, one)])
-        return None if broker is None else step_on(kind, Role.of_broker(broker), trigger)
+        if broker is None:
+            return None
+        return step_on(kind, Role.of_broker(broker), trigger, **draw_directory(kind, world, random))
 
     return propose
 
@@ -69,7 +72,7 @@ def _fit(kind: StepKind) -> Fit:
             return named if _can_act_on_controller(world, kind) else None
         if who not in world.brokers or not _can_act_on(world, kind, who):
             return None
-        return step
+        return fit_directory(world, step)
 
     return fit
 

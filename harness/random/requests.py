@@ -39,14 +39,14 @@ _BEFORE = 50
 """An offset that each partition has when the first drawn step fires."""
 
 
-def _common_fields(random: Random) -> dict[str, Any]:
+def common_fields(random: Random) -> dict[str, Any]:
     """Return the fields of every request."""
     return {"trigger": draw_delay(random), "deadline_s": _DEADLINE_S, "optional": True}
 
 
 def _propose_reassign(world: World, random: Random) -> StepSpec | None:
     name, partition = draw_partition(world, random)
-    step = ReassignStep(**_common_fields(random), partition=PartitionName(name))
+    step = ReassignStep(**common_fields(random), partition=PartitionName(name))
     if world.moving and random.random() < 0.4:
         return step.replace(cancel=True)
     count = len(final_replicas(partition))
@@ -69,7 +69,7 @@ def _reassign(world: World, step: ReassignStep) -> float:
 def _propose_elect(world: World, random: Random) -> StepSpec | None:
     name, partition = draw_partition(world, random)
     unclean = partition.leader == NO_LEADER and random.random() < 0.5
-    common = _common_fields(random)
+    common = common_fields(random)
     return ElectStep(**common, partition=PartitionName(name), type="unclean" if unclean else "preferred")
 
 
@@ -78,7 +78,7 @@ def _propose_recover(world: World, random: Random) -> StepSpec | None:
     if not leaderless:
         return None
     return RecoverStep(
-        **_common_fields(random),
+        **common_fields(random),
         partition=PartitionName(random.choice(leaderless)),
         strategy=random.choice(("balanced", "proactive", "proactive", "manual")),
         timeout=Duration("2s"),
@@ -96,7 +96,7 @@ def _recover(world: World, step: RecoverStep) -> float:
 
 
 def _propose_set_config(world: World, random: Random) -> StepSpec | None:
-    common = _common_fields(random)
+    common = common_fields(random)
     topic = ConfigResource(f"topic:{TOPIC}")
     if random.random() < 0.2:
         value = random.choice(("true", "false"))
@@ -125,7 +125,7 @@ def _set_config(world: World, step: SetConfigStep) -> float:
 def _propose_set_feature(world: World, random: Random) -> StepSpec | None:
     if not world.replication.protocol.has_elr:
         return None
-    return SetFeatureStep(**_common_fields(random), feature=ELR_VERSION, level=int(not world.replication.cluster.elr))
+    return SetFeatureStep(**common_fields(random), feature=ELR_VERSION, level=int(not world.replication.cluster.elr))
 
 
 def _set_feature(world: World, step: SetFeatureStep) -> float:
@@ -135,7 +135,7 @@ def _set_feature(world: World, step: SetFeatureStep) -> float:
 
 
 def _propose_delete_topic(world: World, random: Random) -> StepSpec | None:
-    return DeleteTopicStep(**_common_fields(random), topic=SPARE_TOPIC) if world.spare_topic else None
+    return DeleteTopicStep(**common_fields(random), topic=SPARE_TOPIC) if world.spare_topic else None
 
 
 def _delete_topic(world: World, _step: DeleteTopicStep) -> float:
@@ -144,7 +144,7 @@ def _delete_topic(world: World, _step: DeleteTopicStep) -> float:
 
 
 def _propose_create_topic(world: World, random: Random) -> StepSpec | None:
-    return None if world.spare_topic else CreateTopicStep(**_common_fields(random), topic=SPARE_TOPIC)
+    return None if world.spare_topic else CreateTopicStep(**common_fields(random), topic=SPARE_TOPIC)
 
 
 def _create_topic(world: World, _step: CreateTopicStep) -> float:
@@ -155,7 +155,7 @@ def _create_topic(world: World, _step: CreateTopicStep) -> float:
 def _propose_add_partitions(world: World, random: Random) -> StepSpec | None:
     if world.has_added_partitions:
         return None
-    return AddPartitionsStep(**_common_fields(random), topic=TOPIC, count=len(world.partitions) + random.choice((1, 2)))
+    return AddPartitionsStep(**common_fields(random), topic=TOPIC, count=len(world.partitions) + random.choice((1, 2)))
 
 
 def _add_partitions(world: World, _step: AddPartitionsStep) -> float:
@@ -168,7 +168,7 @@ def _propose_delete_records(world: World, random: Random) -> StepSpec | None:
     if not never_moved:
         return None
     before = random.choice((None, _BEFORE))
-    common = _common_fields(random)
+    common = common_fields(random)
     name = random.choice(never_moved)
     # A second request up to there, or one after all were deleted, would delete nothing.
     before = None if name in world.deleted_from else before
@@ -196,7 +196,7 @@ def _has_first_leader(world: World, partition: PartitionName) -> bool:
 
 def _propose_unregister(world: World, random: Random) -> StepSpec | None:
     down = _unregistrable_brokers(world)
-    return UnregisterStep(**_common_fields(random), target=Role.of_broker(random.choice(down))) if down else None
+    return UnregisterStep(**common_fields(random), target=Role.of_broker(random.choice(down))) if down else None
 
 
 def _unregistrable_brokers(world: World) -> list[int]:
@@ -214,7 +214,9 @@ def _unregister(world: World, step: UnregisterStep) -> float:
     return 2.0
 
 
-def _fit(allowed: Callable[[World, Any], bool]) -> Fit:
+def fit_request(allowed: Callable[[World, Any], bool]) -> Fit:
+    """Return what fits a request that is allowed: it is optional, and its trigger is a time."""
+
     def fit(world: World, step: StepSpec) -> StepSpec | None:
         if not allowed(world, step):
             return None
@@ -246,38 +248,38 @@ def _elect(world: World, step: ElectStep) -> float:
 
 
 REQUEST_KINDS: dict[StepKind, StepGenerator] = {
-    "reassign": StepGenerator(propose=_propose_reassign, fit=_fit(_has_known_replicas), apply=_reassign),
-    "elect": StepGenerator(propose=_propose_elect, fit=_fit(_has_known_replicas), apply=_elect),
-    "recover": StepGenerator(propose=_propose_recover, fit=_fit(_has_known_replicas), apply=_recover),
-    "set-config": StepGenerator(propose=_propose_set_config, fit=_fit(_is_always_valid), apply=_set_config),
+    "reassign": StepGenerator(propose=_propose_reassign, fit=fit_request(_has_known_replicas), apply=_reassign),
+    "elect": StepGenerator(propose=_propose_elect, fit=fit_request(_has_known_replicas), apply=_elect),
+    "recover": StepGenerator(propose=_propose_recover, fit=fit_request(_has_known_replicas), apply=_recover),
+    "set-config": StepGenerator(propose=_propose_set_config, fit=fit_request(_is_always_valid), apply=_set_config),
     "set-feature": StepGenerator(
         propose=_propose_set_feature,
-        fit=_fit(_switches_elr),
+        fit=fit_request(_switches_elr),
         apply=_set_feature,
     ),
     "delete-topic": StepGenerator(
         propose=_propose_delete_topic,
-        fit=_fit(lambda world, _step: world.spare_topic),
+        fit=fit_request(lambda world, _step: world.spare_topic),
         apply=_delete_topic,
     ),
     "create-topic": StepGenerator(
         propose=_propose_create_topic,
-        fit=_fit(lambda world, _step: not world.spare_topic),
+        fit=fit_request(lambda world, _step: not world.spare_topic),
         apply=_create_topic,
     ),
     "add-partitions": StepGenerator(
         propose=_propose_add_partitions,
-        fit=_fit(lambda world, step: not world.has_added_partitions and step.count > len(world.partitions)),
+        fit=fit_request(lambda world, step: not world.has_added_partitions and step.count > len(world.partitions)),
         apply=_add_partitions,
     ),
     "delete-records": StepGenerator(
         propose=_propose_delete_records,
-        fit=_fit(_can_delete_records),
+        fit=fit_request(_can_delete_records),
         apply=_delete_records,
     ),
     "unregister": StepGenerator(
         propose=_propose_unregister,
-        fit=_fit(lambda world, step: world.id_of(step.target) in _unregistrable_brokers(world)),
+        fit=fit_request(lambda world, step: world.id_of(step.target) in _unregistrable_brokers(world)),
         apply=_unregister,
     ),
 }

@@ -6,9 +6,11 @@
 from __future__ import annotations
 
 from ebbtide.scenario.steps.table import StepKind
+from harness.random.directories import MOVE_REPLICA
 from harness.random.kind import StepGenerator
 from harness.random.links import LINK_KINDS
 from harness.random.nodes import NODE_KINDS
+from harness.random.quorum import QUORUM_KINDS
 from harness.random.requests import REQUEST_KINDS
 from harness.random.upgrades import UPGRADE
 from harness.random.volumes import VOLUME_KINDS
@@ -21,6 +23,8 @@ GENERATORS: dict[StepKind, StepGenerator] = {
     **LINK_KINDS,
     **RULE_KINDS,
     **REQUEST_KINDS,
+    **QUORUM_KINDS,
+    "move-replica": MOVE_REPLICA,
     "upgrade": UPGRADE,
     "wait": WAIT,
 }

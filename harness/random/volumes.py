@@ -9,6 +9,7 @@ from ebbtide.scenario.steps.disk import MendDiskStep
 from ebbtide.scenario.steps.step import StepSpec, TargetStep
 from ebbtide.scenario.steps.table import DISK_TROUBLES, KINDS, STARTERS, StepKind
 from ebbtide.scenario.triggers import after
+from harness.random.directories import draw_directory, fit_directory
 from harness.random.kind import (
     Fit,
     Propose,
@@ -32,7 +33,8 @@ def _propose(kind: StepKind) -> Propose:
         if broker is None:
             return None
         trigger = draw_delay(random)
-        return step_on(kind, Role.of_broker(broker), trigger, **draw_durations(kind, random))
+        directory = draw_directory(kind, world, random)
+        return step_on(kind, Role.of_broker(broker), trigger, **directory, **draw_durations(kind, random))
 
     return propose
 
@@ -40,7 +42,9 @@ def _propose(kind: StepKind) -> Propose:
 def _fit(world: World, step: TargetStep) -> StepSpec | None:
     """Return the step; None if its repair needs a start and starts are excluded."""
     healable = step.kind.volume != "dead" or STARTERS.isdisjoint(world.without)
-    return with_time_trigger(step) if healable and world.id_of(step.target) in _healthy_brokers(world) else None
+    if not healable or world.id_of(step.target) not in _healthy_brokers(world):
+        return None
+    return fit_directory(world, with_time_trigger(step))
 
 
 def _apply_trouble(world: World, step: TargetStep) -> float:
@@ -77,11 +81,12 @@ def _fit_mend(world: World, step: MendDiskStep) -> StepSpec | None:
 def _mend(world: World, step: MendDiskStep) -> float:
     """Repair a volume, and update the state of its broker.
 
-    After a dead volume the broker is down. After a full volume its state is not known.
+    After a dead volume the broker is down. After a full volume its state is not known, unless the repair ends a broker
+    that may go on without one of several log directories.
     """
     broker = world.brokers[world.id_of(step.target) or 0]
     if broker.sick == "full":
-        broker.process = "unsure"
+        broker.process = "unsure" if world.log_dirs == 1 else "down"
     elif broker.sick == "dead":
         broker.process = "down"
     broker.sick = None

@@ -43,6 +43,20 @@ class Broker:
 
 
 @dataclass
+class Voters:
+    """The controllers of a dynamic quorum. Kafka may refuse each change, so that few are certain to vote or not to.
+
+    `likely` is a guess: who votes if Kafka made every change. `most` is how many can vote at most.
+    """
+
+    controllers: frozenset[int]
+    sure: set[int]
+    observers: set[int]
+    likely: set[int]
+    most: int
+
+
+@dataclass
 class World:
     """The cluster after the steps so far."""
 
@@ -61,6 +75,10 @@ class World:
     """The release that nodes may be moved to; None: there is none."""
     upgraded: set[int] = field(default_factory=set)
     """The nodes that run `upgrade_to`."""
+    log_dirs: int = 1
+    """How many log directories each broker has."""
+    voters: Voters | None = None
+    """Who votes in a dynamic quorum; None: the quorum is static."""
     controller: Literal["up", "down", "paused"] = "up"
     controller_step: str | None = None
     """The step whose target is the controller that is down or paused."""
@@ -157,7 +175,16 @@ def healthy_world(
     without: frozenset[str] = frozenset(),
     release: str = "",
     upgrade_to: str | None = None,
+    log_dirs: int = 1,
+    voters: Voters | None = None,
 ) -> World:
     """Return the world of a healthy cluster."""
-    brokers = {broker: Broker() for broker in sorted(replication.cluster.registered)}
-    return World(brokers=brokers, replication=replication, without=without, release=release, upgrade_to=upgrade_to)
+    return World(
+        brokers={broker: Broker() for broker in sorted(replication.cluster.registered)},
+        replication=replication,
+        without=without,
+        release=release,
+        upgrade_to=upgrade_to,
+        log_dirs=log_dirs,
+        voters=voters,
+    )

@@ -10,6 +10,7 @@ from packaging.version import Version
 from ebbtide.releases.feature_levels import levels_of
 from ebbtide.scenario.model import Scenario
 from ebbtide.scenario.roles import Role
+from ebbtide.scenario.steps.admin import MoveReplicaStep, VoterStep
 from ebbtide.scenario.steps.process import UpgradeStep
 from ebbtide.scenario.steps.step import StepSpec, target_of
 from ebbtide.scenario.steps.table import DISK_TROUBLES, HEALED_BY, NETWORK_FAULTS, TAKES_DOWN
@@ -31,6 +32,9 @@ class Oracle:
         self.formed_on, self.features = scenario.kafka[0], scenario.cluster.features
         self.releases = dict.fromkeys((*self.node, "controllers"), self.formed_on)
         self.fault: dict[str, str] = {}
+        self.log_dirs = scenario.cluster.log_dirs or 1
+        ids = range(100, 100 + scenario.cluster.controllers)
+        self.controllers = set(ids) if scenario.cluster.has_dynamic_quorum else set()
         self.controller: str | None = None
         self.links: set[str] = set()
         self.rules = 0
@@ -90,6 +94,13 @@ class Oracle:
             return found
         elif isinstance(step, UpgradeStep):
             return self._upgrade(step)
+        elif isinstance(step, VoterStep):
+            return self._voter(step)
+        elif isinstance(step, MoveReplicaStep):
+            found = (
+                [] if self.node[str(target)] == SOUND or self.fault.get(str(target)) == "slow-disk" else ["no broker"]
+            )
+            return found + ([] if 1 <= step.directory <= self.log_dirs > 1 else ["no such directory"])
         elif kind == "rolling":
             whole = self.in_ == set(self.node) and self._calm
             return [] if whole else ["not everything is whole"]
@@ -119,6 +130,11 @@ class Oracle:
                 found.append(f"{step.to} does not know {feature} = {level}")
         return found
 
+    def _voter(self, step: VoterStep) -> list[str]:
+        """Only in a dynamic quorum, optional, and not while a controller is out."""
+        found = [] if self.controller is None and step.optional else ["a controller is out"]
+        return found + ([] if step.target.controller in self.controllers else ["no such controller"])
+
     def _node(self, step: StepSpec, target: str) -> list[str]:
         kind = step.step
         if Role(target).kind in ("controller", "step"):
@@ -135,7 +151,8 @@ class Oracle:
         if kind == "start" and self.controller is not None:
             found.append("no controller to start with")
         fault = self.fault.get(target)
-        after_mend = {"fill-disk": UNSURE, "slow-disk": SOUND}.get(fault or "", DOWN)
+        full = UNSURE if self.log_dirs == 1 else DOWN
+        after_mend = {"fill-disk": full, "slow-disk": SOUND}.get(fault or "", DOWN)
         self.node[target] = after_mend if kind == "mend-disk" else SOUND
         if kind == "start":
             self.fenced.discard(target)

@@ -186,6 +186,7 @@ class AddVoterStep(VoterStep, frozen=True, kw_only=True, tag="add-voter"):
         "committed",
         proof="the newest VotersRecord has the controller and its disk, and a majority of these voters has the record",
         needs_process=True,
+        weight=1.5,
     )
     shown = _refusal("DUPLICATE_VOTER")
 
@@ -198,6 +199,7 @@ class RemoveVoterStep(VoterStep, frozen=True, kw_only=True, tag="remove-voter"):
         note="needs `quorum = 'dynamic'`; the controller may be down, and continues if it runs. Asks for the directory "
         "id that the metadata log has of it",
         proof="the newest VotersRecord lacks the controller, and a majority of these voters has the record",
+        weight=1.5,
     )
     shown = _refusal("VOTER_NOT_FOUND")
 
@@ -211,6 +213,7 @@ class MoveReplicaStep(RequestStep, frozen=True, kw_only=True, tag="move-replica"
         proof="DescribeLogDirs: the replica was in another directory, and is now in this one, or its future replica is",
         only_brokers="only a broker has several log directories",
         counted=("replicas-moved", "brokers on which a replica began to move to another log directory"),
+        weight=1.5,
     )
     shown = _refusal("KAFKA_STORAGE_ERROR", directory="the log directory to move it to, from 1 on")
     partition: PartitionName
