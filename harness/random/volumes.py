@@ -41,7 +41,8 @@ def _propose(kind: StepKind) -> Propose:
 
 def _fit(world: World, step: TargetStep) -> StepSpec | None:
     """Return the step; None if its repair needs a start and starts are excluded."""
-    healable = step.kind.volume != "dead" or STARTERS.isdisjoint(world.without)
+    needs_start = step.kind.volume == "dead" or (step.kind.volume == "full" and world.log_dirs > 1)
+    healable = not needs_start or STARTERS.isdisjoint(world.without)
     if not healable or world.id_of(step.target) not in _healthy_brokers(world):
         return None
     return fit_directory(world, with_time_trigger(step))
