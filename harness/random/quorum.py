@@ -22,6 +22,8 @@ from harness.random.world import Voters, World
 
 _CONTROLLERS = 3
 _LASTS_S = 3.0
+_DEADLINE_S = 15.0
+"""Kafka answers only once the new voters are committed, and a new one has caught up."""
 
 
 def draw_quorum(random: Random, kafka: str, features: Mapping[str, int]) -> ClusterSpec | None:
@@ -89,6 +91,6 @@ def _change(world: World, step: VoterStep) -> float:
 
 
 QUORUM_KINDS: dict[StepKind, StepGenerator] = {
-    "add-voter": StepGenerator(propose=_propose_add, fit=fit_request(_can_be_added), apply=_change),
-    "remove-voter": StepGenerator(propose=_propose_remove, fit=fit_request(_can_be_removed), apply=_change),
+    "add-voter": StepGenerator(propose=_propose_add, fit=fit_request(_can_be_added, _DEADLINE_S), apply=_change),
+    "remove-voter": StepGenerator(propose=_propose_remove, fit=fit_request(_can_be_removed, _DEADLINE_S), apply=_change),
 }

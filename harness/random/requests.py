@@ -214,13 +214,13 @@ def _unregister(world: World, step: UnregisterStep) -> float:
     return 2.0
 
 
-def fit_request(allowed: Callable[[World, Any], bool]) -> Fit:
+def fit_request(allowed: Callable[[World, Any], bool], deadline_s: float = _DEADLINE_S) -> Fit:
     """Return what fits a request that is allowed: it is optional, and its trigger is a time."""
 
     def fit(world: World, step: StepSpec) -> StepSpec | None:
         if not allowed(world, step):
             return None
-        return with_time_trigger(step).replace(deadline_s=_DEADLINE_S, optional=True)
+        return with_time_trigger(step).replace(deadline_s=deadline_s, optional=True)
 
     return fit
 
