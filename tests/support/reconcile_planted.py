@@ -222,7 +222,7 @@ def _shown(b: RecordBuilder, *values: int, partition: int = 9) -> None:
 
 def _plant_inputs_copied_twice(b: RecordBuilder, n: int) -> Planted:
     """Inputs with two copies; others have a second one that is aborted, in doubt, or of another group."""
-    _shown(b, _HEALTHY - 1, partition=0)
+    _shown(b, 0, _HEALTHY - 1, partition=0)
     for number in range(n + 3):
         _copied(b, 100 + number, of=number)
         _shown(b, 100 + number)
@@ -244,6 +244,11 @@ def _plant_inputs_copied_twice(b: RecordBuilder, n: int) -> Planted:
 
 def _plant_skipped_inputs(b: RecordBuilder, n: int) -> Planted:
     """Inputs without a copy, with one that is aborted, and with one that is in no log; then some that are copied."""
+    # A read_committed consumer reads the partitions from their first records on.
+    b.acked(199, at=199, partition=9).acked(397, at=397, partition=3)
+    _shown(b, 199)
+    _shown(b, 397, partition=3)
+    _copied(b, 303, of=397, partition=3)
     for number in range(n):
         if number % 3:
             outcome = "aborted" if number % 3 == 1 else "committed"
@@ -260,8 +265,8 @@ def _plant_skipped_inputs(b: RecordBuilder, n: int) -> Planted:
     _copied(b, 302, of=401, partition=3)
     b.acked(401, at=401, partition=3)
     _shown(b, 401, partition=3)
-    _shown(b, 302)
-    _shown(b, _HEALTHY - 1, partition=0)
+    _shown(b, 302, 303)
+    _shown(b, 0, _HEALTHY - 1, partition=0)
     b.answer(None, n + 2, group="copiers").answer(None, 1, group="copiers")
     b.answer(None, 402, group="copiers", partition=3)
     # A record that is in the final log no more is no input.

@@ -48,6 +48,9 @@ Fewer pieces take more unequal times. More pieces have more successors in common
 REMEMBERED = 1 << 20
 """The most hashes that a process remembers by itself; with more, all go to the shared table."""
 
+_SLOTS_MIN = 1 << 12
+"""The fewest slots of that table. In a smaller one, hashes could fill the part of one process by chance."""
+
 _FORK = multiprocessing.get_context("fork")
 _END_S = 5.0
 """How long the end of a process whose pipe is closed is awaited."""
@@ -182,7 +185,7 @@ class _Coordinator:
 
     def _slots_for(self, hashes: int) -> int:
         """Return how many slots the table of hashes needs, and provide them."""
-        slots = self._slots or 1
+        slots = self._slots or _SLOTS_MIN
         while slots < hashes * 2:
             slots *= 2
         if slots > self._slots:

@@ -42,7 +42,7 @@ def test_the_example_of_the_docs_runs_on_a_recorded_run(
     assert "('power-loss', (3,))" in steps
 
 
-@pytest.mark.parametrize("name", [name for name in TABLES if name != "commits"])
+@pytest.mark.parametrize("name", [name for name in TABLES if name not in ("commits", "copies")])
 def test_each_table_has_a_method_that_returns_its_columns_and_all_its_rows(real_run: RecordedRun, name: str) -> None:
     table = getattr(real_run, name)()
     assert table.schema == TABLES[name]
@@ -53,6 +53,12 @@ def test_the_commits_of_groups_are_a_table_of_runs_that_journal_them(real_run: R
     with pytest.raises(UsageError, match="the record has no table commits"):
         real_run.commits()
     assert open_run(str(RecordBuilder().commit(1, 9).write(tmp_path / "run"))).commits().num_rows == 1
+
+
+def test_copies_are_a_table_of_runs_with_copiers(real_run: RecordedRun, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="the record has no table copies"):
+        real_run.copies()
+    assert open_run(str(RecordBuilder().copy(1, of=0).write(tmp_path / "run"))).copies().num_rows == 1
 
 
 def test_what_judging_and_a_witness_leave_are_tables_too(tmp_path: Path) -> None:
