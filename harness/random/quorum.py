@@ -92,5 +92,7 @@ def _change(world: World, step: VoterStep) -> float:
 
 QUORUM_KINDS: dict[StepKind, StepGenerator] = {
     "add-voter": StepGenerator(propose=_propose_add, fit=fit_request(_can_be_added, _DEADLINE_S), apply=_change),
-    "remove-voter": StepGenerator(propose=_propose_remove, fit=fit_request(_can_be_removed, _DEADLINE_S), apply=_change),
+    "remove-voter": StepGenerator(
+        propose=_propose_remove, fit=fit_request(_can_be_removed, _DEADLINE_S), apply=_change
+    ),
 }

@@ -89,7 +89,10 @@ def test_a_whole_record_leaves_nothing_unknown() -> None:
             {"lost", "vanished", "unseen", "poll-skip", "copied-twice", "input-skipped"},
         ),
         (facts(compacted=[CompactedFacts("t")]), {"lost", "vanished"}),
-        (facts(polls=[PollFacts("t", 0, final, 2, 0, 0, False) for final in (True, False)]), {"poll-skip", "poll-back"}),
+        (
+            facts(polls=[PollFacts("t", 0, final, 2, 0, 0, False) for final in (True, False)]),
+            {"poll-skip", "poll-back"},
+        ),
         (facts(final_offsets={}), OF_FINAL_READ),
         (facts(final_offsets={"t-0": FULL, "t-1": FULL}), OF_FINAL_READ),
         (facts(final_consumer=1, polls=[PollFacts("t", 0, False, 1, 0, 0, False)]), OF_FINAL_READ),
