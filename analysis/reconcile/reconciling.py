@@ -124,12 +124,12 @@ def reconcile_runs(
 
     Raises for rows of any of them, and then none is done.
     """
+    stage("summing up")
     try:
         rows = sum(sum(run.rows.values()) for run in runs)
         with ExitStack() as until_done:
             row_pass = None
             if not is_small(rows):
-                stage("summing up")
                 row_pass = summed_rows(spark, runs, until_done.enter_context(scratch_folder(SPARK)))
             planned = rows if row_pass is None else row_pass.sums
             one_part = is_small(planned) and fits_one_part(planned)
@@ -152,7 +152,6 @@ def _reconcile_runs(
     stage: Callable[[str], None],
 ) -> list[Reconciliation]:
     """Reconcile several runs; `row_pass` has summed up their sends and polls, None: Spark does."""
-    stage("summing up")
     tables = load(spark, runs)
     if row_pass is not None:
         sends, polls = kept.keep(row_pass.send_blocks()), kept.keep(row_pass.poll_blocks())

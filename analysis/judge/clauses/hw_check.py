@@ -26,12 +26,12 @@ import pyarrow.compute as pc
 from analysis.judge.clauses.findings import Finding, Row, finding, unknown_finding
 from analysis.judge.history.batches import batches
 from analysis.judge.history.evidence import Evidence
-from analysis.judge.history.fencings import end_of, unexplained_fencings
+from analysis.judge.history.fencings import STOPS_A_NODE, end_of, unexplained_fencings
 from ebbtide.record.rows import PartitionState
 from ebbtide.record.steps import StepEntry
 from ebbtide.record.tables import table_files
 from ebbtide.scenario.steps.network import LimitBandwidthStep
-from ebbtide.scenario.steps.table import CUT_KINDS, DISK_TROUBLES, KINDS, TAKES_DOWN
+from ebbtide.scenario.steps.table import CUT_KINDS, KINDS, TAKES_DOWN
 
 LEARNS_WITHIN_NS = 500_000_000
 """How long a leader in touch with the controller may take to apply a record."""
@@ -39,8 +39,6 @@ LEARNS_WITHIN_NS = 500_000_000
 _STOPPING = frozenset(kind for kind in TAKES_DOWN if KINDS[kind].loses != "all")
 _SLOW = frozenset(kind for kind, one in KINDS.items() if one.volume == "slow")
 _CUTS = CUT_KINDS - {"limit-bandwidth"}
-_STOP_A_CONTROLLER = TAKES_DOWN | DISK_TROUBLES | {"pause", "restart", "rolling", "upgrade"}
-"""Steps on a controller that may delay commits, and brokers' discovery of the leader."""
 _WIRE = frozenset(kind for kind, one in KINDS.items() if one.withholds)
 _READS = frozenset({"ApiVersions", "Fetch", "FetchSnapshot"})
 """The requests on a broker's metadata log connection; heartbeats have another one."""
@@ -141,7 +139,8 @@ class LeaderContact(msgspec.Struct, frozen=True, kw_only=True):
             return True
         if step.step in _SLOW:
             return among
-        return step.step in _STOP_A_CONTROLLER and not set(self.controllers).isdisjoint(step.nodes)
+        # On a controller they may delay commits, and brokers' discovery of the leader.
+        return step.step in STOPS_A_NODE and not set(self.controllers).isdisjoint(step.nodes)
 
     def _is_between(self, step: StepEntry, nodes: set[int]) -> bool:
         """Return whether a cut or limit may be between a node and a controller."""

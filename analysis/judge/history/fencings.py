@@ -12,9 +12,9 @@ from ebbtide.record.steps import StepEntry
 from ebbtide.scenario.steps.table import CUT_KINDS, DISK_TROUBLES, KINDS, NETWORK_FAULTS, TAKES_DOWN, WIRE_KINDS
 
 _END_BY_THEMSELVES = frozenset(kind for kind, one in KINDS.items() if one.ends_itself)
-_DELAYS_HEARTBEATS = (
-    CUT_KINDS | DISK_TROUBLES | NETWORK_FAULTS | TAKES_DOWN | WIRE_KINDS | {"pause", "restart", "rolling", "upgrade"}
-)
+STOPS_A_NODE = TAKES_DOWN | DISK_TROUBLES | {"pause", "restart", "rolling", "upgrade"}
+"""Steps after which a node does nothing for a while, or is slow."""
+_DELAYS_HEARTBEATS = STOPS_A_NODE | CUT_KINDS | NETWORK_FAULTS | WIRE_KINDS
 
 
 def unexplained_fencings(
