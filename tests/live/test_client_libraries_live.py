@@ -21,7 +21,7 @@ from ebbtide.journal.file import JournalReader
 from ebbtide.journal.frames import POLLED, unpack_polled
 from ebbtide.record.clients import read_client_events
 from ebbtide.scenario.client_libraries import ClientLibrary, GroupProtocol
-from ebbtide.scenario.model import ConsumerSpec, ProducerSpec
+from ebbtide.scenario.model import ConsumerSpec, CopiedOffsets, ProducerSpec
 from ebbtide.waiting import wait_until
 from workloads.commits import COMMITS_OF_A_CONSUMER
 from workloads.config import FINAL_CONSUMER
@@ -114,6 +114,42 @@ def test_java_transactions_stand_in_the_log_as_their_rows_say(make: Make, tmp_pa
     assert {one.last_stable for one in ends.values()} == {one.high_watermark for one in ends.values()}
     events = (read_client_events(tmp_path) or {})["producer-1"]
     assert sum(one.event == "fenced" for one in events) == 3
+
+
+@pytest.mark.parametrize("offsets", get_args(CopiedOffsets))
+def test_a_copier_copies_each_input_once_and_commits_behind_the_last(
+    make: Make, offsets: CopiedOffsets, tmp_path: Path
+) -> None:
+    inputs, copied_to = f"inputs-{offsets}", f"copies-{offsets}"
+    copier = replace(
+        TRANSACTIONAL, id=2, topic=copied_to, count=None, rate_per_s=None, copies=inputs, group=inputs, offsets=offsets
+    )
+    reader = ConsumerSpec(id=1, topics=(copied_to,), isolation="read_committed")
+    tools = {2: ensure_compiler(VERSION, lambda event: None)}
+    workload = make(
+        [ProducerSpec(id=1, topic=inputs, count=400, rate_per_s=200), copier], [reader], partitions=2, tools=tools
+    )
+    workload.start()
+    wait_until(
+        lambda: workload.check() or workload.acked() == 800,
+        awaited="400 inputs and their copies",
+        timeout_s=60,
+        last_seen=lambda: str(workload.send_counts()),
+    )
+    assert [end.is_clean for end in workload.stop_producers()] == [True, True]
+    workload.final_read()
+    workload.stop()
+    assert convert_journals(tmp_path) == 0
+    sent = {(row["partition"], row["offset"]) for row in _rows(tmp_path, "sends/producer-1")}
+    copies = _rows(tmp_path, "copies/copies-2")
+    assert len(copies) == 400
+    assert {(row["partition"], row["offset"]) for row in copies} == sent
+    outcomes = {row["value"]: (row["status"], row["txn_outcome"]) for row in _rows(tmp_path, "sends/producer-2")}
+    assert set(outcomes.values()) == {("acked", "committed")}
+    read = {row["value"] for row in _rows(tmp_path, f"polls/consumer-{FINAL_CONSUMER}") if row["topic"] == copied_to}
+    assert read == outcomes.keys() == {row["value"] for row in copies}
+    served = _rows(tmp_path, "commits/commits-served")
+    assert {row["partition"]: row["offset"] for row in served} == {0: 200, 1: 200}
 
 
 def test_a_java_client_that_something_outside_killed_is_a_disturbance(make: Make) -> None:
