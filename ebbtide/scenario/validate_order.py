@@ -4,7 +4,8 @@ A role resolves when its step fires, so the file seldom says which node it means
 every node that the role can mean:
 
 - a heal when nothing is cut;
-- a start of a node that nothing can have stopped, or whose volume takes no writes;
+- a start of a node that nothing can have stopped;
+- a start, restart, rolling or upgrade of a node whose volume takes no writes;
 - a kill of a node that is certainly down.
 """
 
@@ -170,13 +171,8 @@ def _impossible(
         yield UsageError(
             f"a {word} of a node that is down", where=f"{where}.target", got=repr(target), allowed="start it first"
         )
-    if of.starts and any(one.volume == "dead" for one in on_node):
-        yield UsageError(
-            f"a {word} of a node with a volume that takes no writes",
-            where=f"{where}.target",
-            got=repr(target),
-            allowed="mend-disk first",
-        )
+    if of.starts or of.starts_again:
+        yield from _start_without_writes(word, target, who, standing, where, sure=sure)
     if of.needs_awake and any(one.pauses for one in on_node):
         yield UsageError(
             f"a {word} of a node that is paused",
@@ -204,6 +200,24 @@ def _impossible(
             where=f"{where}.step",
             got=word,
             allowed="heal first",
+        )
+
+
+def _start_without_writes(
+    word: StepKind, target: Role | None, who: _TargetKey | None, standing: _Standing, where: str, *, sure: bool
+) -> Iterator[UsageError]:
+    """Report a start of a node whose volume is dead: a node writes to its volumes before it is up.
+
+    Without a target, or with all brokers, the step starts each broker.
+    """
+    dead = [fault.who for fault in standing.certain if KINDS[fault.kind].volume == "dead"]
+    is_each_broker = sure and (target is None or (who is not None and who.kind == "brokers"))
+    if who in dead or (is_each_broker and any(one.kind not in _NOT_BROKERS for one in dead)):
+        yield UsageError(
+            f"a {word} of a node with a volume that takes no writes",
+            where=f"{where}.target" if target is not None else f"{where}.step",
+            got=word if target is None else repr(target),
+            allowed="mend-disk first",
         )
 
 

@@ -1,6 +1,6 @@
-"""Finds steps that a run would carry out in vain.
+"""Finds what a run would do in vain.
 
-Examples are triggers that cannot fire, and levels that no release can have.
+Examples are triggers that cannot fire, levels that no release can have, and copies that nobody reads.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _PREVIEWS = ("unstable.", "eligible.leader.replicas.")
 
 
 def validate_usefulness(parts: Parts) -> Iterator[UsageError]:
-    """Report useless steps of the author's schedule, on the releases in the file.
+    """Report useless steps and copiers of the author's file, on the releases in it.
 
     What depends on the release is left to an optional step, and a refusal may be what a step is for.
     """
@@ -41,6 +41,28 @@ def validate_usefulness(parts: Parts) -> Iterator[UsageError]:
             yield from step.trigger.check(_beyond_the_counts, parts, step.trigger, f"{where}.trigger.hw_at_least")
         if releases and parts.cluster is not None and step.type is not None:
             yield from step.check(_on_releases, parts, parts.cluster, step, where, releases)
+    for index, producer in enumerate(parts.producers or ()):
+        if producer is not None:
+            yield from producer.check(_unread_copies, parts, f"producers[{index}].copies")
+
+
+def _unread_copies(parts: Parts, where: str, *, copies: str | None, topic: str) -> Iterator[UsageError]:
+    """Report a copier whose copies no read_committed consumer reads: whether one is visible then stays in doubt."""
+    if copies is None or parts.consumers is None:
+        return
+    if not any(one is None or _may_read_committed(one, topic) for one in parts.consumers):
+        yield UsageError(
+            f"whether each input is copied once stays unknown: no read_committed consumer reads {topic}",
+            where=where,
+            got=repr(copies),
+            allowed=f"[[consumers]] with topics = ['{topic}'] and isolation = 'read_committed' beside it",
+        )
+
+
+def _may_read_committed(consumer: TablePart, topic: str) -> bool:
+    topics = consumer.elements("topics")
+    reads = "topics" in consumer.unread or topic in topics or None in topics
+    return reads and consumer.may_be("isolation", "read_committed")
 
 
 def _on_releases(

@@ -92,6 +92,11 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
         return self.healed_by == "start"
 
     @property
+    def starts_again(self) -> bool:
+        """Whether it ends a process and starts it."""
+        return self.family == "process" and self.ends_itself
+
+    @property
     def ended_by(self) -> str:
         """Return in words what ends the effect of the kind.
 

@@ -21,10 +21,15 @@ group = "copiers"
 """
 
 
-def found(old: str = "", new: str = "", *, more: str = OFFSETS, steps: str = "") -> dict[str, str]:
+READER = '[[consumers]]\nid = 1\ntopics = ["u"]\nisolation = "read_committed"\n'
+
+
+def found(
+    old: str = "", new: str = "", *, more: str = OFFSETS, steps: str = "", strict: bool = False
+) -> dict[str, str]:
     """The problems of a scenario with a copier of which a line is another."""
     assert old in COPIER
-    return problems(*([steps] if steps else []), prediction=COPIER.replace(old, new, 1) + more)
+    return problems(*([steps] if steps else []), prediction=COPIER.replace(old, new, 1) + more, strict=strict)
 
 
 def test_a_copier_needs_neither_count_nor_rate() -> None:
@@ -101,3 +106,22 @@ def test_a_copier_says_how_the_offsets_are_replicated() -> None:
     ((at, problem),) = found(more="").items()
     assert at == "producers[1].group"
     assert f"[topics.{OFFSETS_TOPIC}] with replication_factor and min_isr" in problem
+
+
+@pytest.mark.parametrize(
+    "consumer", ["", READER.replace('"u"', '"t"'), READER.replace("read_committed", "read_uncommitted")]
+)
+def test_a_copier_whose_copies_no_read_committed_consumer_reads_shows_nothing(consumer: str) -> None:
+    ((at, problem),) = found(more=consumer + OFFSETS, strict=True).items()
+    assert at == "producers[1].copies"
+    assert "no read_committed consumer reads u" in problem
+    assert found(more=consumer + OFFSETS) == {}
+
+
+def test_a_copier_whose_copies_a_read_committed_consumer_reads_is_useful() -> None:
+    assert found(more=READER.replace('["u"]', '["t", "u"]') + OFFSETS, strict=True) == {}
+
+
+def test_a_consumer_that_cannot_be_read_may_read_the_copies() -> None:
+    unread = READER.replace('["u"]', '["t", 1]')
+    assert found(more=unread + OFFSETS, strict=True).keys() == {"consumers[0].topics[1]"}

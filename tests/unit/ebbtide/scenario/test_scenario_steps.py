@@ -169,6 +169,7 @@ def step(kind: str, target: str | None = None, name: str | None = None) -> str:
 
 
 SLOW = step("slow-disk", "broker(1)") + '\ndelay = "1s"\nperiod = "2s"'
+ROLLING = step("rolling") + '\nmode = "restart"'
 
 
 @pytest.mark.parametrize(
@@ -190,6 +191,13 @@ SLOW = step("slow-disk", "broker(1)") + '\ndelay = "1s"\nperiod = "2s"'
         [SLOW, step("fill-disk", "broker(1)")],
         [step("fail-disk", "broker(1)"), step("start", "broker(1)")],
         [step("read-only", "broker(1)"), step("kill", "broker(1)"), step("start", "broker(1)")],
+        [step("fail-disk", "broker(1)"), step("restart", "broker(1)")],
+        [step("fail-disk", "leader(t-0)", "f"), step("restart", "step(f)")],
+        [step("fail-disk", "broker(1)"), ROLLING],
+        [step("read-only", "leader(t-0)"), ROLLING],
+        [step("fail-disk", "broker(1)"), step("rolling", "brokers") + '\nmode = "kill"'],
+        [step("fail-disk", "broker(1)"), step("start", "brokers")],
+        [step("fail-disk", "broker(1)"), step("upgrade") + '\nto = "4.4.0"'],
         [step("power-loss", "broker(1)"), step("power-loss", "broker(1)")],
         [step("wipe-disk", "leader(t-0)", "w"), step("power-loss", "step(w)")],
         [step("wipe-disk", "broker(1)"), step("wipe-disk", "broker(1)")],
@@ -217,6 +225,11 @@ def test_a_step_that_can_do_nothing_is_refused(steps: list[str]) -> None:
         [step("fill-disk", "broker(1)"), step("mend-disk", "broker(1)"), step("start", "broker(1)")],
         [step("fill-disk", "broker(1)"), step("start", "broker(1)")],
         [SLOW, step("mend-disk", "broker(1)")],
+        [step("fail-disk", "broker(1)"), step("mend-disk", "broker(1)"), ROLLING],
+        [step("fail-disk", "broker(1)"), step("restart", "broker(2)")],
+        [step("fail-disk", "controller"), ROLLING],
+        [step("fail-disk", "leader(t-0)"), step("restart", "leader(t-0)")],
+        [step("fill-disk", "broker(1)"), ROLLING],
         [step("pause", "broker(1)"), step("kill", "broker(1)"), step("start", "broker(1)")],
         [step("kill", "broker(1)"), step("power-loss", "broker(1)"), step("wipe-disk", "broker(1)")],
         [step("power-loss", "broker(1)"), step("start", "broker(1)"), step("power-loss", "broker(1)")],
