@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ebbtide.command import COMMAND
+from ebbtide.judging_process import JudgingProcess
 from ebbtide.pytest_plugin.chaos import Chaos
 from ebbtide.pytest_plugin.command_failed import CommandFailed
 from ebbtide.pytest_plugin.kafka_cluster import KafkaCluster
 from ebbtide.pytest_plugin.run_record import RunRecord, read_record
 from ebbtide.pytest_plugin.settings import Settings
-from ebbtide.pytest_plugin.warm_judge import WarmJudge
 from ebbtide.scratch import PYTEST, scratch_folder
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ class CommandRunner:
 
     def __init__(self, command: Sequence[str] = COMMAND) -> None:
         self._command = tuple(command)
-        self._judge = WarmJudge(self._command)
+        self._judge = JudgingProcess(self._command)
 
     def abilities(self) -> Sequence[Ability]:
         """Call `ebbtide doctor --json`."""
@@ -132,7 +132,8 @@ class CommandRunner:
                 with errors_as_failed():
                     self.close(lease)
                 raise
-        self._judge.begin()
+        with errors_as_failed():
+            self._judge.begin()
         done = _run_to_end([*self._command, *words, "--no-judge"])
         lines = done.stdout.splitlines()
         if done.returncode > 2 or not lines:
@@ -164,7 +165,8 @@ class CommandRunner:
 
         scenario = parse(scenario_text(parts, kafka, expected), file="the chaos marker", to_run=True)
         lease = Lease(name=_new_name(), tied=not keep)
-        self._judge.begin()
+        with errors_as_failed():
+            self._judge.begin()
         with scratch_folder(PYTEST) as folder:
             file = folder / "chaos.toml"
             file.write_text(text_of(scenario))
@@ -203,7 +205,10 @@ class CommandRunner:
         self._judge.close()
 
     def _judged(self, record: Path) -> RunRecord:
-        self._judge.judge(record.absolute())
+        with errors_as_failed():
+            answer = self._judge.judge(record.absolute())
+        if answer.failure is not None:
+            raise CommandFailed(f"ebbtide analyze {record}: exit code {answer.exit_code}\n{answer.failure}")
         return _read_judged(record)
 
     def _await_cluster(self, words: Sequence[str], lease: Lease) -> ClusterStatus:

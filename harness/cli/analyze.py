@@ -16,18 +16,12 @@ from ebbtide.untrusted.files import path_from
 from harness.cli import completing
 from harness.cli.analyze_stdin import STDIN, judge_from_stdin
 from harness.cli.command import Args, Command
-from harness.cli.output import print_json
 from harness.cli.record_error import print_error
 from harness.cli.run_arguments import without_files_beside
 
 if TYPE_CHECKING:
-    from analysis.early_session import EarlySession
     from analysis.remote.record import RemoteRecord, RemoteStore
-    from analysis.report.summary import JudgedRun
     from ebbtide.record.verdict import Verdict
-
-SIDE_BY_SIDE_MAX = 12
-"""Above this number of runs, each gets one line as soon as it is judged."""
 
 _MASTER = re.compile(r"local(\[(\d+|\*)(, *\d+)?\])?|local-cluster\[.+\]|yarn|(spark|k8s)://.+")
 """The masters that Spark accepts; for another one, a JVM fails to start and prints a traceback."""
@@ -137,19 +131,17 @@ def judge_all(
     as_json: bool = False,
     show: Callable[[Verdict], object] | None = None,
     master: str | None = None,
-    early: EarlySession | None = None,
 ) -> ExitCode:
     """Judge each record, print the verdicts, and return the worst exit code.
 
     The output is JSON lines or a table. With `as_json`, `show` is called with each verdict instead of printing it.
-    `addresses` name more records, or folders of records, on other file systems. `early` is a Spark session that may
-    have started already.
+    `addresses` name more records, or folders of records, on other file systems.
     """
     from analysis.judging.many_records import judge_many
-    from analysis.report.summary import judged_run
     from ebbtide.record.manifest import read_run
     from ebbtide.record.verdict import EXIT_OF_OUTCOME
     from harness.cli.progress import shown_progress
+    from harness.cli.verdict_output import VerdictOutput
 
     codes: set[ExitCode] = set()
     readable: list[Path] = []
@@ -160,7 +152,7 @@ def judge_all(
             codes.add(print_error(str(record), error))
         else:
             readable.append(record)
-    done: list[JudgedRun] = []
+    output: VerdictOutput | None = None
     if readable or addresses:
         from analysis.reconcile.files import rows_of
         from analysis.reconcile.session import is_first_session, session
@@ -173,8 +165,6 @@ def judge_all(
                 progress.report_count(len(readable), first=first)
             progress.stage("starting Spark")
             rows = rows_of(readable)
-            if early is not None:
-                early.wait(rows)
             with session(master, rows=rows) as spark, contextlib.ExitStack() as stack:
                 progress.watch(spark)
                 remote: dict[Path, RemoteRecord] = {}
@@ -183,21 +173,17 @@ def judge_all(
                     remote = {one.folder: one for one in _remote_records(store, addresses, codes)}
                     if readable or remote:
                         progress.report_count(len(readable) + len(remote), first=first)
+                output = VerdictOutput(len(readable) + len(remote), as_json=as_json, show=show)
                 for record, verdict in judge_many([*readable, *remote], spark, progress.stage, remote):
                     named = str(remote.get(record, record))
                     if isinstance(verdict, EbbtideError):
                         codes.add(print_error(named, verdict))
                     else:
                         codes.add(EXIT_OF_OUTCOME[verdict.outcome])
-                        if as_json:
-                            (show or print_json)(verdict)
-                        elif len(readable) + len(remote) > SIDE_BY_SIDE_MAX:
-                            print(f"{named}: {verdict.outcome}: {'; '.join(verdict.why[:1])}", flush=True)
-                        else:
-                            done.append(judged_run(record, verdict, named=named))
+                        output.add(record, verdict, named=named)
                     progress.report_judged(record)
-    if done:
-        _print_summary(done)
+    if output is not None:
+        output.end()
     return ExitCode.worst(codes)
 
 
@@ -213,31 +199,3 @@ def _remote_records(store: RemoteStore, addresses: Iterable[str], codes: set[Exi
         except EbbtideError as error:
             codes.add(print_error(address, error))
     return found
-
-
-def _print_summary(runs: list[JudgedRun]) -> None:
-    """Print the runs side by side, then the reasons for each verdict and its report."""
-    from analysis.report.summary import summary_table, summary_text
-    from ebbtide.record.files import is_run_id
-
-    if sys.stdout.isatty():
-        from ebbtide.shown_console import PlainTextConsole
-
-        PlainTextConsole().print(summary_table(runs))
-    else:
-        print(summary_text(runs))
-    for one in runs:
-        run_id = one.manifest.run_id
-        print(f"\n{run_id if is_run_id(run_id) else repr(run_id)}: {one.verdict.outcome}")
-        for sentence in one.verdict.why:
-            print(f"  - {sentence}")
-        print(f"  report: {one.record}/report.html")
-        print(f"  next:   {_next_command(one)}")
-
-
-def _next_command(run: JudgedRun) -> str:
-    """Return what to type to learn more: the story of the first lost record, or all of the verdict."""
-    record = shlex.quote(str(run.record))
-    if "://" not in record and any(one.kind == "lost" and one.count for one in run.verdict.anomalies):
-        return f"ebbtide explain {record}    (its first lost record, step by step)"
-    return f"ebbtide analyze {record} --json    (all of verdict.json)"

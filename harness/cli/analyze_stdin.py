@@ -10,25 +10,15 @@ import contextlib
 import sys
 from pathlib import Path
 
-import msgspec
-
 from ebbtide.errors import EbbtideError, ExitCode, HarnessError
-from ebbtide.record.verdict import EXIT_OF_OUTCOME, Outcome
+from ebbtide.record.analyzed import AnalyzedRecord
+from ebbtide.record.verdict import EXIT_OF_OUTCOME
 from ebbtide.signals import is_interrupt
 from harness.cli.crash import write_crash_report
 from harness.cli.output import print_json
 
 STDIN = "-"
 """The RUN that stands for paths on stdin."""
-
-
-class AnalyzedRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """A record that was judged, or why it was not: `failure`, with the exit code that `ebbtide analyze` gives it."""
-
-    record: str
-    outcome: Outcome | None = None
-    exit_code: int
-    failure: str | None = None
 
 
 def judge_from_stdin() -> ExitCode:

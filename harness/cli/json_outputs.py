@@ -99,8 +99,8 @@ def json_outputs() -> tuple[JsonOutput, ...]:
     from cluster.doctor import Check
     from cluster.images.find import BuiltImage
     from ebbtide.daemon.messages import ClusterStatus
+    from ebbtide.record.analyzed import AnalyzedRecord
     from ebbtide.record.rows import PartitionState
-    from harness.cli.analyze_stdin import AnalyzedRecord
     from harness.cli.cluster_outputs import DownOutput, FaultOutput
     from harness.cli.compare_output import CompareOutput
     from harness.cli.image import RemovedImage

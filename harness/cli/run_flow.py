@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import shlex
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,6 +17,7 @@ import msgspec
 from ebbtide.errors import EbbtideError, ExitCode
 
 if TYPE_CHECKING:
+    from ebbtide.judging_process import JudgingProcess
     from ebbtide.record.verdict import Verdict
     from ebbtide.scenario.model import Scenario
     from harness.runner.display import Display
@@ -98,40 +100,60 @@ def run_and_judge(
     `show` is called with each verdict, instead of printing it as JSON. With several `jobs` so many releases run at
     once, and there is no `drive`. Without `judges` the records stay as they are, which is inconclusive.
     """
-    from analysis.early_session import EarlySession
+    from ebbtide.judging_process import JudgingProcess
     from ebbtide.record.verdict import unfinished_verdict
     from ebbtide.shown_console import PlainTextConsole
-    from harness.cli.analyze import judge_all
     from harness.cli.compare import print_comparison
     from harness.cli.output import print_json
+    from harness.cli.progress import judging_note
     from harness.runner.live_view import display_for
 
-    with EarlySession() as spark:
-        begin_spark = spark.begin if judges else lambda: None
+    with JudgingProcess() as judge:
         with display_for(PlainTextConsole(stderr=as_json)) as display:
             requests = runs.requests(display, seed)
             if jobs > 1 and len(requests) > 1:
-                records = _run_at_once(requests, display, jobs, begin_spark)
+                records = _run_at_once(requests, display, jobs, judge if judges else None)
             else:
-                records = _run_all(requests, display, drive, begin_spark)
-            display.note("judging" if judges else f"not judged; next: ebbtide analyze {shlex.join(map(str, records))}")
+                records = _run_all(requests, display, drive, judge if judges else None)
+            display.note(judging_note() if judges else f"not judged; next: {_analyze(records)}")
         if not judges:
             if as_json:
                 for record in records:
                     print_json(unfinished_verdict(record.name))
             return ExitCode.INCONCLUSIVE
-        code = judge_all(records, as_json=as_json, show=show, early=spark)
+        code = _print_verdicts(records, judge, as_json=as_json, show=show)
         if len(records) > 1 and not as_json:
             print_comparison(records)
         return code
 
 
+def _print_verdicts(
+    records: Sequence[Path], judge: JudgingProcess, *, as_json: bool, show: Callable[[Verdict], object] | None
+) -> ExitCode:
+    """Print each verdict when there is one, or all as a table; return the worst exit code."""
+    from ebbtide.record.verdict import read_judgement
+    from harness.cli.verdict_output import VerdictOutput
+
+    output = VerdictOutput(len(records), as_json=as_json, show=show)
+    codes: set[ExitCode] = set()
+    for record in records:
+        answer = judge.judge(record)
+        codes.add(ExitCode(answer.exit_code))
+        if answer.failure is None:
+            output.add(record, read_judgement(record))
+        else:
+            print(f"error: {record}: {answer.failure}", file=sys.stderr)
+    output.end()
+    return ExitCode.worst(codes)
+
+
 def _run_all(
-    requests: Sequence[RunRequest], display: Display, drive: Drive | None, begin_spark: Callable[[], None]
+    requests: Sequence[RunRequest], display: Display, drive: Drive | None, judge: JudgingProcess | None
 ) -> list[Path]:
     """Run release by release, and return the records.
 
-    Spark starts when the last cluster has settled: from then on no delay of the cluster matters.
+    Each is judged while the next one runs. The judging process starts when the first cluster has settled: from then on
+    no delay of that cluster matters.
     """
     from harness.runner.run import run_scenario
     from harness.runner.session import Session
@@ -139,18 +161,20 @@ def _run_all(
     records: list[Path] = []
     with report_unfinished_records("recorded, but not judged; next", lambda: records, display.note):
         for request in requests:
-            settled = begin_spark if request is requests[-1] else lambda: None
+            settled = judge.begin if judge is not None else lambda: None
             records.append(run_scenario(request, display, drive or Session.carry_out, settled=settled))
+            if judge is not None:
+                judge.hand_over(records[-1])
     return records
 
 
 def _run_at_once(
-    requests: Sequence[RunRequest], display: Display, jobs: int, begin_spark: Callable[[], None]
+    requests: Sequence[RunRequest], display: Display, jobs: int, judge: JudgingProcess | None
 ) -> list[Path]:
     """Run `jobs` releases at once, each in a process of its own, and return the records in the order of `requests`.
 
     Their output goes to a file among the records. A release that fails does not end the others; its error is raised
-    when all have ended. Spark starts when a cluster has stopped and no other one follows: its core is free then.
+    when all have ended. Each record is judged while other clusters still run.
     """
     from harness.runner.side_by_side import run_side_by_side
 
@@ -164,15 +188,18 @@ def _run_at_once(
     def recorded() -> list[Path]:
         return [records[at] for at in sorted(records)]
 
+    if judge is not None:
+        judge.begin()
+
     with (
         report_unfinished_records("recorded, but not judged; next", recorded, display.note),
         contextlib.closing(run_side_by_side(enumerate(requests), at_once=jobs, log=log)) as ends,
     ):
-        for number, (at, end) in enumerate(ends, 1):
-            if len(requests) - number < jobs:
-                begin_spark()
+        for at, end in ends:
             if isinstance(end, Path):
                 records[at] = end
+                if judge is not None:
+                    judge.hand_over(end)
                 display.note(f"Kafka {requests[at].kafka}: recorded in {end}")
             else:
                 failures.append(end)
@@ -191,5 +218,10 @@ def report_unfinished_records(
         yield
     except BaseException:
         if left := records():
-            report(f"{what}: ebbtide analyze {shlex.join(map(str, left))}")
+            report(f"{what}: {_analyze(left)}")
         raise
+
+
+def _analyze(records: Sequence[Path]) -> str:
+    """Return the command that judges some records."""
+    return f"ebbtide analyze {shlex.join(map(str, records))}"

@@ -15,6 +15,7 @@ from cluster.host.containers import Container
 from ebbtide.errors import ExitCode
 from ebbtide.scratch import (
     IMAGE,
+    JUDGING,
     MAVEN,
     PYTEST,
     SPARK,
@@ -98,13 +99,13 @@ def test_a_java_process_of_an_abandoned_folder_ends_with_it_and_no_other_does(
 
 
 def test_the_folder_of_a_killed_build_or_fetch_goes_too(tmp_path: Path) -> None:
-    for prefix in (IMAGE, MAVEN, PYTEST):
+    for prefix in (IMAGE, MAVEN, PYTEST, JUDGING):
         with scratch_folder(prefix) as folder:
             assert folder.name.startswith(prefix)
         assert not folder.exists()
         dies = f"import os; from ebbtide.scratch import ScratchFolder; ScratchFolder({prefix!r}); os._exit(9)"
         subprocess.run([sys.executable, "-c", dies], check=False)
-    assert len(remove_abandoned()) == 3
+    assert len(remove_abandoned()) == 4
     assert list(tmp_path.iterdir()) == []
 
 

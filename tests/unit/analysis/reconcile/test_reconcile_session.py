@@ -57,42 +57,6 @@ def test_a_session_says_nothing_and_leaves_nothing_behind(tmp_path: Path) -> Non
     assert done.stderr == ""
 
 
-EARLY = """
-import os, signal, sys, tempfile
-import psutil
-from analysis.early_session import EarlySession
-
-assert "pyspark" not in sys.modules
-with EarlySession() as early:
-    early.begin()
-    early.begin()
-    if sys.argv[1] == "used":
-        early.wait(rows=10)
-        from analysis.reconcile.session import session
-        with session(rows=10) as spark:
-            assert spark.range(10).count() == 10
-        assert len(psutil.Process().children()) == 1
-    else:
-        os.kill(os.getpid(), signal.SIGINT)
-"""
-
-
-@pytest.mark.spark
-@pytest.mark.parametrize("ends", ["used", "interrupted"])
-def test_a_session_begun_early_is_the_one_that_is_used_and_none_is_left(tmp_path: Path, ends: str) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", EARLY + "\n", ends],
-        env=os.environ | {"TMPDIR": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert done.returncode == (0 if ends == "used" else -signal.SIGINT), done.stderr
-    assert list(tmp_path.iterdir()) == []
-    assert not [one for one in psutil.process_iter(["cmdline"]) if str(tmp_path) in " ".join(one.info["cmdline"] or [])]
-
-
 STARTING = """
 import os, signal, sys
 from pyspark.sql import SparkSession

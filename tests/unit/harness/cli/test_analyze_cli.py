@@ -175,7 +175,7 @@ def test_a_file_of_another_host_is_refused_by_its_address(capsys: pytest.Capture
 def test_many_records_are_reported_in_a_line_each(
     records: dict[str, Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("harness.cli.analyze.SIDE_BY_SIDE_MAX", 1)
+    monkeypatch.setattr("harness.cli.verdict_output.SIDE_BY_SIDE_MAX", 1)
     monkeypatch.setattr("harness.cli.progress.LINE_EVERY", 1)
     assert main(["analyze", str(records["predicted"]), str(records["proves-nothing"])]) == 2
     out, err = capsys.readouterr()

@@ -57,13 +57,13 @@ def test_an_interrupted_judgement_says_so_and_leaves_no_process(
 BETWEEN = """
 import signal, sys, types
 from ebbtide.command import main
-from analysis.early_session import EarlySession
+from ebbtide.judging_process import JudgingProcess
 from harness.cli import main as frame
 from harness.cli.command import Command
 
 def run(args):
-    with EarlySession() as early:
-        early.begin()
+    with JudgingProcess() as judge:
+        judge.begin()
         while True:
             signal.pause()
 
@@ -74,7 +74,7 @@ frame_main = frame.main
 frame.main = lambda: frame_main(["clean"])
 sys.exit(main())
 """
-"""A verb between its run and its judging: Spark starts already, and no block of its own handles signals."""
+"""A verb while its cluster ends: Spark starts already, and no block of its own handles signals."""
 
 
 @pytest.mark.parametrize("times", [1, 2])

@@ -12,8 +12,10 @@ from typing import Any
 import pytest
 
 from cluster import doctor
+from ebbtide import judging_process
 from ebbtide.errors import ExitCode, HarnessError, UsageError
-from harness.cli import analyze
+from ebbtide.record.analyzed import AnalyzedRecord
+from harness.cli import compare
 from harness.cli.main import main
 from harness.runner import launch, run, side_by_side
 
@@ -42,6 +44,7 @@ class World:
         if request.kafka in self.failing:
             raise HarnessError("a node ended by itself")
         self.done.append(f"run {request.kafka} with seed {request.seed}")
+        settled()
         return Path(f"runs/{request.kafka}")
 
     def run_at_once(self, wanted: Iterable[tuple[int, Any]], *, at_once: int, log: Path) -> Iterator[tuple[int, Any]]:
@@ -54,9 +57,28 @@ class World:
                 self.done.append(f"run {request.kafka} with seed {request.seed}")
                 yield at, Path(f"runs/{request.kafka}")
 
-    def judge(self, records: Sequence[Path], **_: object) -> ExitCode:
-        self.done.append(f"judge {' '.join(map(str, records))}")
-        return ExitCode.CONTRADICTED
+
+class StandIn:
+    """A judging process that says what it gets, and answers with failures; it ends with its block."""
+
+    def __init__(self, done: list[str]) -> None:
+        self._done = done
+
+    def __enter__(self) -> StandIn:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._done.append("judging ends at once" if error[0] is not None else "judging ends")
+
+    def begin(self) -> None:
+        self._done.append("judging begins")
+
+    def hand_over(self, record: Path) -> None:
+        self._done.append(f"hand over {record}")
+
+    def judge(self, record: Path) -> AnalyzedRecord:
+        self._done.append(f"judge {record}")
+        return AnalyzedRecord(record=str(record), exit_code=1, failure="no tables")
 
 
 @pytest.fixture
@@ -68,26 +90,36 @@ def world(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> World:
     monkeypatch.setattr(launch, "prepare", made.prepare)
     monkeypatch.setattr(run, "run_scenario", made.run)
     monkeypatch.setattr(side_by_side, "run_side_by_side", made.run_at_once)
-    monkeypatch.setattr(analyze, "judge_all", made.judge)
+    monkeypatch.setattr(judging_process, "JudgingProcess", lambda: StandIn(made.done))
+    monkeypatch.setattr(compare, "print_comparison", lambda records: None)
     return made
 
 
-def test_everything_is_checked_then_prepared_then_run_then_judged(world: World) -> None:
+def test_everything_is_checked_then_prepared_then_run_then_judged(
+    world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(RUN) == ExitCode.CONTRADICTED
     assert world.done == [
         "check healthy on 3.9.1 4.3.1",
         "prepare 3.9.1 4.3.1",
         "run 3.9.1 with seed 7",
+        "judging begins",
+        "hand over runs/3.9.1",
         "run 4.3.1 with seed 7",
-        "judge runs/3.9.1 runs/4.3.1",
+        "judging begins",
+        "hand over runs/4.3.1",
+        "judge runs/3.9.1",
+        "judge runs/4.3.1",
+        "judging ends",
     ]
+    assert "error: runs/4.3.1: no tables" in capsys.readouterr().err
 
 
 def test_records_that_are_not_to_be_judged_are_named_and_prove_nothing(
     world: World, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([*RUN, "--no-judge"]) == ExitCode.INCONCLUSIVE
-    assert world.done[-1] == "run 4.3.1 with seed 7", "nothing is judged"
+    assert not any("judg" in line and line != "judging ends" for line in world.done)
     assert "not judged; next: ebbtide analyze runs/3.9.1 runs/4.3.1\n" in capsys.readouterr().out
     assert main([*RUN, "--no-judge", "--json"]) == ExitCode.INCONCLUSIVE
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
@@ -102,8 +134,8 @@ def test_a_kept_cluster_is_always_judged(world: World, capsys: pytest.CaptureFix
 
 def test_a_random_schedule_runs_in_the_same_order(world: World) -> None:
     assert main(["random", "--seed", "7", "--kafka", "4.3.1", "--run"]) == ExitCode.CONTRADICTED
-    assert [line.split()[0] for line in world.done] == ["check", "prepare", "run", "judge"]
-    assert world.done[2:] == ["run 4.3.1 with seed 7", "judge runs/4.3.1"]
+    assert [line.split()[0] for line in world.done[:3]] == ["check", "prepare", "run"]
+    assert world.done[-2:] == ["judge runs/4.3.1", "judging ends"]
 
 
 @pytest.mark.parametrize(("release", "noted"), [("4.3.1", True), ("3.7.2", False)])
@@ -143,15 +175,20 @@ def _roomy_host(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("_roomy_host")
-def test_releases_that_run_at_once_are_judged_together_in_the_order_typed(
+def test_releases_that_run_at_once_are_judged_as_they_end_and_shown_in_the_order_typed(
     world: World, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([*RUN, "--jobs", "2"]) == ExitCode.CONTRADICTED
     assert world.done[2:] == [
+        "judging begins",
         "2 at once, into runs/runs-of-healthy.log",
         "run 4.3.1 with seed 7",
+        "hand over runs/4.3.1",
         "run 3.9.1 with seed 7",
-        "judge runs/3.9.1 runs/4.3.1",
+        "hand over runs/3.9.1",
+        "judge runs/3.9.1",
+        "judge runs/4.3.1",
+        "judging ends",
     ]
     assert "running 2 releases at once; their output goes to runs/runs-of-healthy.log" in capsys.readouterr().out
 
@@ -162,7 +199,8 @@ def test_a_release_that_fails_does_not_end_the_others_at_once(world: World, caps
     assert main([*RUN, "--jobs", "2"]) == ExitCode.HARNESS_FAILED
     assert "recorded, but not judged; next: ebbtide analyze runs/3.9.1\n" in capsys.readouterr().out
     assert "run 3.9.1 with seed 7" in world.done
-    assert not any(line.startswith("judge") for line in world.done)
+    assert not any(line.startswith("judge ") for line in world.done)
+    assert world.done[-1] == "judging ends at once"
 
 
 @pytest.mark.usefixtures("_roomy_host")

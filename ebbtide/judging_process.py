@@ -1,0 +1,171 @@
+"""A process that judges records while clusters run: `ebbtide analyze -`.
+
+It starts beside a cluster, so that no verdict waits for Spark's start. It outlives the end of its Java process; if it
+ends itself, another one judges the records that have no answer yet.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from ebbtide.command import COMMAND
+from ebbtide.errors import HarnessError
+from ebbtide.scratch import JUDGING, scratch_folder
+
+if TYPE_CHECKING:
+    from ebbtide.record.analyzed import AnalyzedRecord
+
+_NICER_BY = 10
+"""Clusters are first to get a core: their delays would show in the records."""
+_TAIL_LINES = 20
+_CLOSE_TIMEOUT_S = 600.0
+"""The first session on a host writes its class archive as it ends (analysis.reconcile.session)."""
+
+
+class JudgingProcess:
+    """`begin` starts the process, `hand_over` gives it records, `judge` waits for an answer, and `close` ends it.
+
+    It is also a block that ends the process. An error ends it at once.
+    """
+
+    def __init__(self, command: Sequence[str] = COMMAND) -> None:
+        self._command = tuple(command)
+        self._process: subprocess.Popen[str] | None = None
+        self._log: Path | None = None
+        self._files = contextlib.ExitStack()
+        self._waiting: list[Path] = []
+        self._answers: dict[Path, AnalyzedRecord] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None:
+            self.close()
+        else:
+            self._end_at_once()
+
+    def begin(self) -> None:
+        """Start the process if none runs, and return at once. Raises `HarnessError`."""
+        if self._process is not None and (self._waiting or self._process.poll() is None):
+            return
+        self.close()
+        # `ebbtide clean` finds the folder if this process is killed.
+        self._log = self._files.enter_context(scratch_folder(JUDGING)) / "judging.log"
+        log = self._files.enter_context(self._log.open("wb"))
+        try:
+            # In a session of its own, so that Ctrl-C reaches only the caller, which then ends it.
+            self._process = subprocess.Popen(
+                [*self._command, "analyze", "-"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                start_new_session=True,
+            )
+        except OSError as error:
+            self.close()
+            raise HarnessError("the judging process does not start", got=str(error)) from None
+        with contextlib.suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, self._process.pid, os.getpriority(os.PRIO_PROCESS, 0) + _NICER_BY)
+
+    def hand_over(self, record: Path) -> None:
+        """Let a record be judged after those before it, and return at once. Raises `HarnessError`."""
+        if not self._waiting:
+            self.begin()
+        self._waiting.append(record)
+        assert self._process is not None
+        assert self._process.stdin is not None
+        # That it has ended shows when its answer is read.
+        with contextlib.suppress(BrokenPipeError):
+            self._process.stdin.write(f"{record}\n")
+            self._process.stdin.flush()
+
+    def judge(self, record: Path) -> AnalyzedRecord:
+        """Wait until a record is judged, and return the answer.
+
+        Hands it over if it was not. Raises `HarnessError` if the process ends twice with it, or answers with something
+        else.
+        """
+        try:
+            if record not in self._waiting and record not in self._answers:
+                self.hand_over(record)
+            ended_with: Path | None = None
+            while record not in self._answers:
+                first = self._waiting[0]
+                if not self._take_answer():
+                    if first == ended_with:
+                        raise HarnessError(
+                            "the judging process ended twice with this record", where=str(first), got=self._tail()
+                        )
+                    ended_with = first
+                    self._hand_over_again()
+        except BaseException:
+            # After an interrupt, the answer would be read as that to the next question.
+            self._end_at_once()
+            raise
+        return self._answers.pop(record)
+
+    def close(self) -> None:
+        """End the process when it has answered, and wait for its end. Does nothing if there is none."""
+        process, self._process, self._log = self._process, None, None
+        self._waiting = []
+        with self._files:
+            if process is None:
+                return
+            for pipe in (process.stdin, process.stdout):
+                # Closing flushes a question that it may not read any more.
+                with contextlib.suppress(OSError):
+                    assert pipe is not None
+                    pipe.close()
+            try:
+                process.wait(_CLOSE_TIMEOUT_S)
+            except BaseException as error:
+                process.kill()
+                process.wait()
+                # One that does not end has judged all the same: every answer was read before.
+                if not isinstance(error, subprocess.TimeoutExpired):
+                    raise
+
+    def _take_answer(self) -> bool:
+        """Wait for the answer to the first question; returns False if the process ended instead."""
+        import msgspec
+
+        from ebbtide.record.analyzed import AnalyzedRecord
+
+        assert self._process is not None
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line.endswith("\n"):
+            self._process.wait()
+            return False
+        try:
+            answer = msgspec.json.decode(line, type=AnalyzedRecord)
+        except msgspec.MsgspecError:
+            raise HarnessError(
+                "the judging process answers with something else", got=f"{line!r}\n{self._tail()}"
+            ) from None
+        self._answers[self._waiting.pop(0)] = answer
+        return True
+
+    def _hand_over_again(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for record in waiting:
+            self.hand_over(record)
+
+    def _end_at_once(self) -> None:
+        if self._process is not None:
+            self._process.terminate()
+            self.close()
+
+    def _tail(self) -> str:
+        said = "" if self._log is None else self._log.read_text(errors="replace")
+        return "\n".join(said.splitlines()[-_TAIL_LINES:])

@@ -1,0 +1,71 @@
+"""Prints verdicts: as JSON lines, as one line each, or side by side in a table."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from harness.cli.output import print_json
+
+if TYPE_CHECKING:
+    from analysis.report.summary import JudgedRun
+    from ebbtide.record.verdict import Verdict
+
+SIDE_BY_SIDE_MAX = 12
+"""Above this number of runs, each gets one line as soon as it is judged."""
+
+
+class VerdictOutput:
+    """Prints `count` verdicts. `show` gets each one instead, where JSON was asked for."""
+
+    def __init__(self, count: int, *, as_json: bool, show: Callable[[Verdict], object] | None = None) -> None:
+        self._is_table = not as_json and count <= SIDE_BY_SIDE_MAX
+        self._show = (show or print_json) if as_json else None
+        self._runs: list[JudgedRun] = []
+
+    def add(self, record: Path, verdict: Verdict, *, named: str | None = None) -> None:
+        """Print a verdict, or keep it for the table. `named` is the record's address, if `record` is a copy."""
+        from analysis.report.summary import judged_run
+
+        if self._show is not None:
+            self._show(verdict)
+        elif self._is_table:
+            self._runs.append(judged_run(record, verdict, named=named))
+        else:
+            print(f"{named or record}: {verdict.outcome}: {'; '.join(verdict.why[:1])}", flush=True)
+
+    def end(self) -> None:
+        """Print the table, if there is one."""
+        if self._runs:
+            _print_summary(self._runs)
+
+
+def _print_summary(runs: Sequence[JudgedRun]) -> None:
+    """Print the runs side by side, then the reasons for each verdict and its report."""
+    from analysis.report.summary import summary_table, summary_text
+    from ebbtide.record.files import is_run_id
+
+    if sys.stdout.isatty():
+        from ebbtide.shown_console import PlainTextConsole
+
+        PlainTextConsole().print(summary_table(runs))
+    else:
+        print(summary_text(runs))
+    for one in runs:
+        run_id = one.manifest.run_id
+        print(f"\n{run_id if is_run_id(run_id) else repr(run_id)}: {one.verdict.outcome}")
+        for sentence in one.verdict.why:
+            print(f"  - {sentence}")
+        print(f"  report: {one.record}/report.html")
+        print(f"  next:   {_next_command(one)}")
+
+
+def _next_command(run: JudgedRun) -> str:
+    """Return what to type to learn more: the story of the first lost record, or all of the verdict."""
+    record = shlex.quote(str(run.record))
+    if "://" not in record and any(one.kind == "lost" and one.count for one in run.verdict.anomalies):
+        return f"ebbtide explain {record}    (its first lost record, step by step)"
+    return f"ebbtide analyze {record} --json    (all of verdict.json)"

@@ -1,0 +1,143 @@
+"""The judging process beside clusters: it serves many records, is replaced when it ends, and says what failed."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ebbtide import judging_process
+from ebbtide.errors import HarnessError
+from ebbtide.judging_process import JudgingProcess
+from ebbtide.waiting import wait_until
+
+_STAND_IN = """
+import json, os, sys
+from pathlib import Path
+
+assert sys.argv[1:] == ["analyze", "-"]
+for line in iter(sys.stdin.readline, ""):
+    record = Path(line.rstrip())
+    with (record.parent / "asked").open("a") as asked:
+        print(os.getpid(), record.name, os.nice(0), file=asked)
+    if record.name == "killer" or (record.name == "killer-once" and not (record.parent / "killed").exists()):
+        (record.parent / "killed").touch()
+        print("it crashed here", file=sys.stderr)
+        os._exit(9)
+    code, failure = (4, "error: no record") if record.name == "none" else (1, None)
+    print(json.dumps({"record": str(record), "outcome": None, "exit_code": code, "failure": failure}), flush=True)
+(Path(os.environ["ENDED"])).touch()
+"""
+
+
+@pytest.fixture
+def judge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[JudgingProcess]:
+    monkeypatch.setenv("ENDED", str(tmp_path / "ended"))
+    script = tmp_path / "stand_in.py"
+    script.write_text(_STAND_IN)
+    made = JudgingProcess([sys.executable, str(script)])
+    yield made
+    made.close()
+
+
+def asked(folder: Path) -> list[list[str]]:
+    return [line.split() for line in (folder / "asked").read_text().splitlines()]
+
+
+def test_one_process_judges_all_records_and_ends_with_the_session(judge: JudgingProcess, tmp_path: Path) -> None:
+    judge.begin()
+    judge.judge(tmp_path / "one")
+    judge.judge(tmp_path / "two")
+    (first, *_), (second, *_) = asked(tmp_path)
+    assert first == second
+    judge.close()
+    assert (tmp_path / "ended").exists()
+    judge.judge(tmp_path / "three")
+    assert asked(tmp_path)[-1][0] != first, "a closed judge starts again"
+
+
+def test_it_leaves_the_cores_to_clusters(judge: JudgingProcess, tmp_path: Path) -> None:
+    judge.begin()
+    judge.judge(tmp_path / "one")
+    assert int(asked(tmp_path)[0][2]) == min(19, os.nice(0) + 10)
+
+
+def test_a_process_that_ends_is_replaced_and_judges_the_record(judge: JudgingProcess, tmp_path: Path) -> None:
+    judge.judge(tmp_path / "one")
+    judge.judge(tmp_path / "killer-once")
+    judge.judge(tmp_path / "two")
+    pids = [pid for pid, *_ in asked(tmp_path)]
+    assert [name for _, name, _ in asked(tmp_path)] == ["one", "killer-once", "killer-once", "two"]
+    assert (pids[0], pids[2]) == (pids[1], pids[3])
+    assert pids[0] != pids[2]
+
+
+def test_a_record_with_which_it_ends_twice_fails_with_its_last_words(judge: JudgingProcess, tmp_path: Path) -> None:
+    with pytest.raises(HarnessError, match=r"(?s)ended twice with.*killer.*it crashed here"):
+        judge.judge(tmp_path / "killer")
+    judge.judge(tmp_path / "one")
+
+
+def test_records_handed_over_are_judged_meanwhile_and_answered_in_any_order(
+    judge: JudgingProcess, tmp_path: Path
+) -> None:
+    for name in ("one", "two"):
+        judge.hand_over(tmp_path / name)
+    wait_until(
+        lambda: (tmp_path / "asked").exists() and len(asked(tmp_path)) == 2, awaited="both questions", timeout_s=30
+    )
+    assert [judge.judge(tmp_path / name).record for name in ("two", "one")] == [
+        str(tmp_path / n) for n in ("two", "one")
+    ]
+    assert len(asked(tmp_path)) == 2, "an answer that is there is not asked for again"
+
+
+def test_a_process_that_ends_leaves_no_record_without_an_answer(judge: JudgingProcess, tmp_path: Path) -> None:
+    for name in ("one", "killer-once", "two"):
+        judge.hand_over(tmp_path / name)
+    judge.begin()
+    assert judge.judge(tmp_path / "two").exit_code == 1
+    assert judge.judge(tmp_path / "killer-once").exit_code == 1
+    assert [name for _, name, _ in asked(tmp_path)] == ["one", "killer-once", "killer-once", "two"]
+
+
+def test_an_error_in_its_block_ends_it_at_once(tmp_path: Path) -> None:
+    def fail(judge: JudgingProcess) -> None:
+        with judge:
+            judge.hand_over(tmp_path / "one")
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        fail(JudgingProcess([sys.executable, "-c", "import signal; signal.pause()"]))
+
+
+def test_a_record_that_cannot_be_judged_has_the_error_of_the_command(judge: JudgingProcess, tmp_path: Path) -> None:
+    answer = judge.judge(tmp_path / "none")
+    assert (answer.exit_code, answer.failure) == (4, "error: no record")
+
+
+def test_a_process_that_does_not_end_leaves_no_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(judging_process, "_CLOSE_TIMEOUT_S", 0.1)
+    made = JudgingProcess([sys.executable, "-c", "import signal; signal.pause()"])
+    made.begin()
+    assert len(list(tmp_path.iterdir())) == 1
+    made.close()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_answer_that_is_no_json_fails_with_the_answer(tmp_path: Path) -> None:
+    script = tmp_path / "stand_in.py"
+    script.write_text("input(); print('oops', flush=True); input()")
+    judge = JudgingProcess([sys.executable, str(script)])
+    with pytest.raises(HarnessError, match="oops"):
+        judge.judge(tmp_path / "one")
+
+
+def test_a_command_that_does_not_exist_fails() -> None:
+    with pytest.raises(HarnessError, match="the judging process does not start"):
+        JudgingProcess(["/no/such/command"]).begin()
