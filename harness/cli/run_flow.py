@@ -173,8 +173,8 @@ def _run_at_once(
 ) -> list[Path]:
     """Run `jobs` releases at once, each in a process of its own, and return the records in the order of `requests`.
 
-    Their output goes to a file among the records. A release that fails does not end the others; its error is raised
-    when all have ended. Each record is judged while other clusters still run.
+    Their output goes to a file among the records, and is shown. A release that fails does not end the others; its error
+    is raised when all have ended. Each record is judged while other clusters still run.
     """
     from harness.runner.side_by_side import run_side_by_side
 
@@ -188,22 +188,24 @@ def _run_at_once(
     def recorded() -> list[Path]:
         return [records[at] for at in sorted(records)]
 
+    def show(at: int, text: str) -> None:
+        display.note(f"Kafka {requests[at].kafka}: {text}")
+
     if judge is not None:
         judge.begin()
 
     with (
         report_unfinished_records("recorded, but not judged; next", recorded, display.note),
-        contextlib.closing(run_side_by_side(enumerate(requests), at_once=jobs, log=log)) as ends,
+        contextlib.closing(run_side_by_side(enumerate(requests), at_once=jobs, log=log, on_note=show)) as ends,
     ):
         for at, end in ends:
             if isinstance(end, Path):
                 records[at] = end
                 if judge is not None:
                     judge.hand_over(end)
-                display.note(f"Kafka {requests[at].kafka}: recorded in {end}")
             else:
                 failures.append(end)
-                display.note(f"Kafka {requests[at].kafka}: failed: {end.what}")
+                show(at, f"failed: {end.what}")
         if failures:
             raise failures[0]
     return recorded()

@@ -20,6 +20,8 @@ from multiprocessing.context import SpawnProcess
 from pathlib import Path
 from typing import Generic, TypeVar
 
+from rich.console import Console
+
 from cluster.clean import clean
 from ebbtide.errors import EbbtideError, HarnessError
 from ebbtide.shown_console import PlainTextConsole
@@ -55,11 +57,13 @@ def run_side_by_side(
     log: Path,
     carry_out: Callable[[RunRequest, Display], Path] = run_scenario,
     limit: Callable[[RunRequest], float] = limit_s,
+    on_note: Callable[[Key, str], object] | None = None,
 ) -> Generator[tuple[Key, Path | EbbtideError], None, None]:
     """Yield each key with its record or failure, in the order in which runs end.
 
     - The next item of `wanted` is taken only when there is room for it; an error in place of a request is yielded.
-    - The runs append their output to `log`.
+    - The runs append their output to `log`. `on_note` gets each line too. The iterator must then be waited for all the
+      time, because a run whose lines nobody takes waits.
     - Closing the iterator, SIGTERM and Ctrl-C end the runs under way, and wait until they have cleaned up. A run that
       takes longer than `limit` seconds is ended in the same way.
     """
@@ -71,7 +75,8 @@ def run_side_by_side(
                     yield key, request
                     continue
                 ours, theirs = _SPAWN.Pipe(duplex=False)
-                process = _SPAWN.Process(target=_run_in_child, args=(carry_out, request, log, theirs))
+                shows = on_note is not None
+                process = _SPAWN.Process(target=_run_in_child, args=(carry_out, request, log, theirs, shows))
                 most_s = limit(request)
                 with defer_signals():
                     process.start()
@@ -84,9 +89,9 @@ def run_side_by_side(
                         until_s=time.monotonic() + most_s,
                     )
                 if len(running) >= at_once:
-                    yield from _take_ended(running, log)
+                    yield from _take_ended(running, log, on_note)
             while running:
-                yield from _take_ended(running, log)
+                yield from _take_ended(running, log, on_note)
         finally:
             with defer_signals():
                 _end_processes([one.process for one in running.values()], log)
@@ -105,22 +110,34 @@ def run_in_turn(
             yield key, error
 
 
-def _take_ended(running: dict[Connection, _RunningChild[Key]], log: Path) -> Iterator[tuple[Key, Path | EbbtideError]]:
+def _take_ended(
+    running: dict[Connection, _RunningChild[Key]], log: Path, on_note: Callable[[Key, str], object] | None
+) -> Iterator[tuple[Key, Path | EbbtideError]]:
     """Wait for at least one run to end, or end one that hangs.
 
     Removes it from `running` and yields its result.
     """
     next_late = min(running, key=lambda ours: running[ours].until_s)
-    left_s = max(0.0, running[next_late].until_s - time.monotonic())
-    ready = [one for one in wait(list(running), timeout=left_s) if isinstance(one, Connection)]
-    for ours in ready or [next_late]:
+    answers: dict[Connection, Path | EbbtideError] = {}
+    while not answers:
+        left_s = max(0.0, running[next_late].until_s - time.monotonic())
+        ready = [one for one in wait(list(running), timeout=left_s) if isinstance(one, Connection)]
+        if not ready:
+            break
+        for ours in ready:
+            try:
+                said: str | Path | EbbtideError = ours.recv()
+            except EOFError:
+                said = HarnessError("the process of a run ended without a result", where=str(log), next="ebbtide clean")
+            if not isinstance(said, str):
+                answers[ours] = said
+            elif on_note is not None:
+                on_note(running[ours].key, said)
+    for ours in answers or [next_late]:
         one = running[ours]
         end: Path | EbbtideError
-        if ready:
-            try:
-                end = ours.recv()
-            except EOFError:
-                end = HarnessError("the process of a run ended without a result", where=str(log), next="ebbtide clean")
+        if ours in answers:
+            end = answers[ours]
             # It stays in `running` until its process is gone, so that Ctrl-C ends one that answered and hangs.
             one.process.join(_CLEANS_UP_WITHIN_S)
         else:
@@ -192,8 +209,25 @@ def _line_mark(pid: int | None) -> str:
     return f" (process {pid}): "
 
 
+class _DisplayOfChild(PlainDisplay):
+    """Prints each line to the log, and sends it to the parent."""
+
+    def __init__(self, console: Console, who: str, parent: Connection) -> None:
+        super().__init__(console, who)
+        self._parent = parent
+
+    def note(self, text: str) -> None:
+        """Print and send a line."""
+        super().note(text)
+        self._parent.send(text)
+
+
 def _run_in_child(
-    carry_out: Callable[[RunRequest, Display], Path], request: RunRequest, log: Path, answer: Connection
+    carry_out: Callable[[RunRequest, Display], Path],
+    request: RunRequest,
+    log: Path,
+    answer: Connection,
+    shows: bool,
 ) -> None:
     """Run in the child, in a session of its own.
 
@@ -202,7 +236,9 @@ def _run_in_child(
     os.setsid()
     threading.Thread(target=_end_with_parent, daemon=True).start()
     who = _run_name(request) + _line_mark(os.getpid())
-    with unwind_on_signals(), log.open("a") as file, PlainDisplay(PlainTextConsole(file=file), who) as display:
+    with unwind_on_signals(), log.open("a") as file:
+        console = PlainTextConsole(file=file)
+        display = _DisplayOfChild(console, who, answer) if shows else PlainDisplay(console, who)
         try:
             end: Path | EbbtideError = carry_out(request, display)
         except EbbtideError as error:

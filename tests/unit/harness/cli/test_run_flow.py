@@ -47,7 +47,9 @@ class World:
         settled()
         return Path(f"runs/{request.kafka}")
 
-    def run_at_once(self, wanted: Iterable[tuple[int, Any]], *, at_once: int, log: Path) -> Iterator[tuple[int, Any]]:
+    def run_at_once(
+        self, wanted: Iterable[tuple[int, Any]], *, at_once: int, log: Path, on_note: Callable[[int, str], object]
+    ) -> Iterator[tuple[int, Any]]:
         """Ends the last one first, as a short run beside a long one."""
         self.done.append(f"{at_once} at once, into {log}")
         for at, request in reversed([*wanted]):
@@ -55,6 +57,7 @@ class World:
                 yield at, HarnessError("a node ended by itself")
             else:
                 self.done.append(f"run {request.kafka} with seed {request.seed}")
+                on_note(at, "prepare: 1.0 s")
                 yield at, Path(f"runs/{request.kafka}")
 
 
@@ -190,7 +193,9 @@ def test_releases_that_run_at_once_are_judged_as_they_end_and_shown_in_the_order
         "judge runs/4.3.1",
         "judging ends",
     ]
-    assert "running 2 releases at once; their output goes to runs/runs-of-healthy.log" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "running 2 releases at once; their output goes to runs/runs-of-healthy.log" in said
+    assert "Kafka 4.3.1: prepare: 1.0 s" in said
 
 
 @pytest.mark.usefixtures("_roomy_host")

@@ -89,6 +89,19 @@ def answer_and_hang(request: RunRequest, display: Display) -> Path:
     return request.runs
 
 
+def test_lines_of_a_run_are_shown_as_they_come(tmp_path: Path) -> None:
+    shown: list[tuple[int, str]] = []
+    ended = run_side_by_side(
+        requests(tmp_path, 1, 2),
+        at_once=2,
+        log=tmp_path / "log",
+        carry_out=meet,
+        on_note=lambda *one: shown.append(one),
+    )
+    assert sorted(dict(ended)) == [1, 2]
+    assert sorted(shown) == [(1, "seed 1"), (2, "seed 2")]
+
+
 def test_two_run_at_once_and_never_three(tmp_path: Path) -> None:
     log = tmp_path / "log"
     ran = dict(run_side_by_side(requests(tmp_path, 1, 2, 3, 4), at_once=2, log=log, carry_out=meet))
