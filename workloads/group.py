@@ -28,7 +28,7 @@ from ebbtide.logs.segments import TopicPartition
 from ebbtide.record.files import JOURNAL_DIR, LOGS_DIR
 from ebbtide.record.manifest import ACKS, FinalOffsets, FinalTransactions
 from ebbtide.scenario.client_libraries import DEFAULT_GROUP_PROTOCOL
-from ebbtide.scenario.group_offsets import OFFSETS_TOPIC, OFFSETS_TOPIC_CONFIG
+from ebbtide.scenario.internal_topics import INTERNAL_TOPICS
 from ebbtide.scenario.model import ConsumerSpec, ProducerSpec, TopicSpec
 from workloads.admin import AdminConfig
 from workloads.client import Client, ClientEnd
@@ -138,7 +138,7 @@ class Workload:
     def _new_topic(self, name: str) -> NewTopic:
         """Return a topic of the scenario as Kafka is asked for it."""
         spec = self._topics[name]
-        own = OFFSETS_TOPIC_CONFIG if name == OFFSETS_TOPIC else {}
+        own = INTERNAL_TOPICS.get(name, {})
         return NewTopic(
             assignment=tuple(self._assignments[name]),
             config={"min.insync.replicas": str(spec.min_isr), **own, **spec.config},
@@ -276,7 +276,9 @@ class Workload:
             run_id=self._run_id,
             bootstrap=self._bootstrap,
             topics={
-                name: count for name, count in (created if topics is None else topics).items() if name != OFFSETS_TOPIC
+                name: count
+                for name, count in (created if topics is None else topics).items()
+                if name not in INTERNAL_TOPICS
             },
             result=str(result),
             transactional_ids=tuple(transactional_id(spec) for spec in transactional),

@@ -30,7 +30,7 @@ from ebbtide.record.steps import STEPS, read_steps, split_composed_steps
 from ebbtide.record.sums import changed_files, files_below, missing_files, read_sums
 from ebbtide.record.tables import TABLES, table_files
 from ebbtide.releases import first_with
-from ebbtide.scenario.group_offsets import OFFSETS_TOPIC
+from ebbtide.scenario.internal_topics import INTERNAL_TOPICS
 from ebbtide.scenario.model import Scenario
 from ebbtide.scenario.parse import load
 from ebbtide.scenario.steps.admin import DeleteTopicStep
@@ -280,7 +280,7 @@ def _gaps_by_scenario(record: Path, manifest: Manifest) -> Iterator[Gap]:
         deleted = {step.topic for step in scenario.steps if isinstance(step, DeleteTopicStep)}
         for topic, setup in scenario.topics.items():
             for partition in range(setup.partitions):
-                if topic not in {OFFSETS_TOPIC, *deleted} and f"{topic}-{partition}" not in manifest.final_offsets:
+                if topic not in {*INTERNAL_TOPICS, *deleted} and f"{topic}-{partition}" not in manifest.final_offsets:
                     what = f"final offsets of {topic}-{partition}"
                     yield Gap("manifest", what, f"manifest.json has no {what}")
 

@@ -25,9 +25,10 @@ from analysis.judge.causes.blame import (
     regressions_of,
 )
 from analysis.judge.causes.lost_commits import attributed_commits
+from analysis.judge.causes.repeated_inputs import attributed_repeats
 from analysis.judge.causes.vanished import READ, attributed_vanishings
 from analysis.judge.clauses.api_check import compare_answers
-from analysis.judge.clauses.copy_checks import copied_offsets
+from analysis.judge.clauses.copy_checks import copied_offsets, promised_groups
 from analysis.judge.clauses.hw_check import LeaderContact
 from analysis.judge.clauses.invariants import COMMITS, COPIES, HANGING, WITNESS, Case, CheckedClause, check_all
 from analysis.judge.clauses.outcome_checks import AttributedAnomaly
@@ -201,7 +202,7 @@ def verdict_of(record: Path, manifest: Manifest, reconciliation: Reconciliation)
                 comparison, outcome, {one.found.name for one in checked if one.found.status == "violated"}
             ),
             observed_sentence(seen, acks_0_summary(facts)),
-            *reasons_of(case.losses, case.regressions, case.vanished, case.commits),
+            *reasons_of(case.losses, case.regressions, case.vanished, case.commits, case.repeats),
         ],
         counts=counts,
         write_back=manifest.write_back,
@@ -232,6 +233,7 @@ def _case(
         return without_accusations(drop_causes_where_gaps(blamed, reconciliation.gaps), manifest, evidence.timeline)
 
     # A HW that had not gone back when a run ended early might have done so later.
+    copied = copied_offsets(scenario)
     early = {} if manifest.status == "complete" else {"hw-regression": "the run ended early"}
     return Case(
         record=record,
@@ -251,7 +253,8 @@ def _case(
         hanging=reconciliation.hanging,
         copies=reconciliation.copies,
         copies_sent=count_copies(record),
-        copied_offsets=copied_offsets(scenario),
+        copied_offsets=copied,
+        repeats=known(attributed_repeats(evidence, reconciliation.copies, promised_groups(copied))),
         why_unverified=why_unverified(
             manifest, scenario.cluster.broker_properties if scenario is not None else {}, steps or []
         ),

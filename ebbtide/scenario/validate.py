@@ -13,7 +13,7 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
 from ebbtide.errors import UsageError
 from ebbtide.releases.known_releases import parse_version
-from ebbtide.scenario.group_offsets import OFFSETS_TOPIC
+from ebbtide.scenario.internal_topics import INTERNAL_TOPICS, PARTITIONS_PROPERTIES
 from ebbtide.scenario.model import ClusterSpec
 from ebbtide.scenario.parts import MAX_BROKERS, Parts, StepPart, TablePart
 from ebbtide.scenario.references import EarlierNames, limit, limit_field, put_at
@@ -106,23 +106,24 @@ def _topics(parts: Parts) -> Iterator[UsageError]:
     for name, topic in (parts.topics or {}).items():
         if topic is not None:
             yield from validate_topic(name, topic, f"topics.{name}", parts.brokers)
-    if OFFSETS_TOPIC in (parts.topics or {}) and parts.cluster is not None:
-        name = "offsets.topic.num.partitions"
-        if name in parts.cluster.elements("broker_properties"):
-            where = "cluster.broker_properties"
+    properties = () if parts.cluster is None else parts.cluster.elements("broker_properties")
+    for topic_name, name in PARTITIONS_PROPERTIES.items():
+        if topic_name in (parts.topics or {}) and name in properties:
             yield UsageError(
                 "a property that a topic of the scenario rules out",
-                where=where,
+                where="cluster.broker_properties",
                 got=name,
-                allowed=f"no such property beside [topics.{OFFSETS_TOPIC}], which keeps all groups in one partition",
+                allowed=f"no such property beside [topics.{topic_name}], which has one partition",
             )
 
 
 def validate_topic(name: str, topic: TablePart, where: str, brokers: int) -> Iterator[UsageError]:
     """Report what is impossible for a topic on a cluster of so many brokers."""
     yield from validate_topic_name(name, where)
-    if name == OFFSETS_TOPIC:
-        yield from limit_field(where, topic, "partitions", 1, 1, why="Ebbtide's clusters keep all groups in one")
+    if name in INTERNAL_TOPICS:
+        yield from limit_field(
+            where, topic, "partitions", 1, 1, why="on Ebbtide's clusters Kafka's own topics have one"
+        )
     yield from limit_field(where, topic, "partitions", 1, 100)
     yield from limit_field(where, topic, "replication_factor", 1, brokers, why="the number of brokers")
     yield from limit_field(where, topic, "min_isr", 1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ebbtide.errors import UsageError
-from ebbtide.scenario.group_offsets import OFFSETS_TOPIC
+from ebbtide.scenario.internal_topics import INTERNAL_TOPICS
 from ebbtide.scenario.parts import Parts, TablePart
 from ebbtide.scenario.references import limit, limit_field, validate_topic_exists
 from ebbtide.scenario.validate_copiers import validate_copier
@@ -52,7 +52,7 @@ def validate_clients(parts: Parts) -> Iterator[UsageError]:
             for at, topic in enumerate(consumer.elements("topics")):
                 if topic is not None:
                     yield from validate_topic_exists(parts, topic, f"{where}.topics[{at}]")
-                    yield from _refuse_offsets_topic(topic, f"{where}.topics[{at}]")
+                    yield from _refuse_internal_topic(topic, f"{where}.topics[{at}]")
             yield from validate_member(consumer, parts, where)
             yield from limit_field(where, consumer, "leave_every", 1)
             yield from limit_field(where, consumer, "commit_every", 1)
@@ -62,11 +62,11 @@ def validate_clients(parts: Parts) -> Iterator[UsageError]:
 
 def _validate_topic(parts: Parts, where: str, *, topic: str) -> Iterator[UsageError]:
     yield from validate_topic_exists(parts, topic, f"{where}.topic")
-    yield from _refuse_offsets_topic(topic, f"{where}.topic")
+    yield from _refuse_internal_topic(topic, f"{where}.topic")
 
 
-def _refuse_offsets_topic(topic: str, where: str) -> Iterator[UsageError]:
-    if topic == OFFSETS_TOPIC:
+def _refuse_internal_topic(topic: str, where: str) -> Iterator[UsageError]:
+    if topic in INTERNAL_TOPICS:
         yield UsageError("Kafka's own topic", where=where, got=repr(topic), allowed="a topic of the scenario's clients")
 
 

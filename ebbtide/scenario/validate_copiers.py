@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from ebbtide.errors import UsageError
 from ebbtide.scenario.client_libraries import ClientLibrary
 from ebbtide.scenario.group_offsets import OFFSETS_TOPIC
+from ebbtide.scenario.internal_topics import INTERNAL_TOPICS
 from ebbtide.scenario.model import CopiedOffsets
 from ebbtide.scenario.parts import Parts, TablePart
 from ebbtide.scenario.references import validate_topic_exists, without_offsets_topic
@@ -41,7 +42,7 @@ def _validate_topics(parts: Parts, where: str, *, copies: str | None, topic: str
     if copies == topic:
         what = "a copier that reads what it sends never ends"
         yield UsageError(what, where=where, got=repr(copies), allowed="another topic than its own")
-    elif copies == OFFSETS_TOPIC:
+    elif copies in INTERNAL_TOPICS:
         yield UsageError(
             "Kafka's own topic", where=where, got=repr(copies), allowed="a topic of the scenario's clients"
         )

@@ -7,7 +7,7 @@ from itertools import combinations
 
 from ebbtide.errors import UsageError
 from ebbtide.scenario.client_libraries import DEFAULT_LIBRARY
-from ebbtide.scenario.group_offsets import OFFSETS_TOPIC
+from ebbtide.scenario.internal_topics import INTERNAL_TOPICS
 from ebbtide.scenario.parts import Parts
 from ebbtide.scenario.references import EarlierNames, limit
 from ebbtide.scenario.roles import Role, overlap
@@ -58,7 +58,7 @@ def validate_added_partitions(
 ) -> Iterator[UsageError]:
     """Report a topic that has so many partitions already, and producers that would not write to new ones."""
     before = names.partitions_of(parts, topic)
-    if topic == OFFSETS_TOPIC:
+    if topic in INTERNAL_TOPICS:
         yield UsageError(
             "Kafka's own topic", where=f"{where}.topic", got=repr(topic), allowed="a topic of the scenario"
         )

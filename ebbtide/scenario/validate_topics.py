@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ebbtide.errors import UsageError
 from ebbtide.scenario.client_libraries import DEFAULT_LIBRARY
-from ebbtide.scenario.group_offsets import OFFSETS_TOPIC
+from ebbtide.scenario.internal_topics import INTERNAL_TOPICS
 from ebbtide.scenario.parts import Parts, TablePart
 from ebbtide.scenario.references import EarlierNames
 from ebbtide.scenario.steps.admin import AddPartitionsStep, CreateTopicStep, DeleteRecordsStep, DeleteTopicStep
@@ -18,7 +18,7 @@ def validate_deleted_topic(
 ) -> Iterator[UsageError]:
     """Report a topic that is not there, and clients whose records could not be judged."""
     at = f"{where}.topic"
-    if topic == OFFSETS_TOPIC:
+    if topic in INTERNAL_TOPICS:
         yield UsageError("Kafka's own topic", where=at, got=repr(topic), allowed="a topic of the scenario")
         return
     if topic in names.deleted_topics and expect_error is None:

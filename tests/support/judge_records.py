@@ -23,6 +23,7 @@ from analysis.reconcile.model import (
     LostRange,
     Reconciliation,
     VanishedRange,
+    WrongCopies,
 )
 from ebbtide.record.manifest import Manifest, TopicSetup, Topology, write_manifest
 from ebbtide.record.steps import StepEntry, write_steps
@@ -71,6 +72,7 @@ class Story:
         self.hanging: list[HangingTransaction] = []
         self.commits: list[LostCommits] = []
         self.acked_commits = 0
+        self.copies: list[WrongCopies] = []
         self.anomalies: list[AnomalyCount] = []
         self.unknown: dict[str, str] = {}
         self.counts = Counts(sends=1000, acked=1000, polls=2000)
@@ -135,10 +137,7 @@ class Story:
         )
 
     def power_loss(self, at_s: float, broker: int, *, end: int | None = 0, proven: bool = True) -> None:
-        """Add a power loss after which the log of t-0 ends at `end`.
-
-        If `end` is None, the end of the log was not measured.
-        """
+        """Add a power loss after which the log of t-0 ends at `end`; None: that was not measured."""
         logs = {"t-0": {"leo_before": 1000, "leo_after": end}} if end is not None else {}
         self.step(at_s, "power-loss", broker, proven=proven, lost_bytes=4096, logs=logs)
 
@@ -309,6 +308,7 @@ class Story:
             hanging=self.hanging,
             commits=self.commits,
             acked_commits=self.acked_commits,
+            copies=self.copies,
         )
         verdict = verdict_of(self.record, self.manifest, reconciliation)
         assert verdict.coverage.keys() <= FACTS.keys()

@@ -154,6 +154,7 @@ def reasons_of(
     regressions: Sequence[AttributedAnomaly],
     vanished: Sequence[AttributedAnomaly],
     commits: Sequence[AttributedAnomaly] = (),
+    repeats: Sequence[AttributedAnomaly] = (),
 ) -> list[str]:
     """Say each different cause in a sentence, with the partitions, the records and the elections.
 
@@ -167,6 +168,7 @@ def reasons_of(
         ("HW regression|HW regressions", regressions),
         ("commit that its group did not get back|commits that their group did not get back", _of(commits, LOST)),
         ("committed offset that went back|committed offsets that went back", _of(commits, BACK)),
+        ("input that was copied again|inputs that were copied again", repeats),
     ):
         for alike in group_alike(one for one in blamed if one.attribution.cause != "unexplained"):
             attribution, count = alike[0].attribution, sum(one.count for one in alike)

@@ -73,11 +73,12 @@ def attributed_commits(evidence: Evidence, reconciliation: Reconciliation) -> li
 
 def _gravest_attribution(evidence: Evidence, lost: LostCommits, marks: list[Mark]) -> Attribution:
     """Return the graver attribution of the first and the last item."""
-    found = [_attribute_commit(evidence, one, marks) for one in (lost.last, lost.first)]
+    found = [attribute_commit(evidence, one, marks) for one in (lost.last, lost.first)]
     return min(found, key=lambda one: _GRAVEST.index(one.cause) if one.cause in _GRAVEST else len(_GRAVEST))
 
 
-def _attribute_commit(evidence: Evidence, commit: CommitItem, marks: list[Mark]) -> Attribution:
+def attribute_commit(evidence: Evidence, commit: CommitItem, marks: list[Mark]) -> Attribution:
+    """Return the election that lost a commit, and its cause; `marks` are the HWs of the commit's partition."""
     name = f"{OFFSETS_TOPIC}-{commit.offsets_partition}"
     states = evidence.timeline.states(OFFSETS_TOPIC, commit.offsets_partition)
     if not states:

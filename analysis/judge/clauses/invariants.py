@@ -96,6 +96,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     hanging: Sequence[HangingTransaction] = ()
     why_unverified: str | None = None
     copies: Sequence[WrongCopies] = ()
+    repeats: Sequence[AttributedAnomaly] = ()
     copies_sent: Mapping[str, int] = {}
     copied_offsets: Mapping[str, CopiedOffsets] | None = None
     commits: Sequence[AttributedAnomaly] = ()
@@ -291,6 +292,7 @@ COPIES = _clause(
         sent=case.copies_sent,
         offsets=case.copied_offsets,
         why_lossy=why_lossy(case.evidence, case.steps),
+        repeats=case.repeats,
         unknown_kinds=case.unknown_kinds,
     ),
     timeline=False,

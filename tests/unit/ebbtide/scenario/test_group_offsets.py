@@ -6,6 +6,7 @@ import pytest
 from scenario_problems import problems
 
 from ebbtide.scenario.group_offsets import OFFSETS_TOPIC
+from ebbtide.scenario.internal_topics import INTERNAL_TOPICS, TRANSACTIONS_TOPIC
 from ebbtide.scenario.roles import Role, overlap
 
 KILL = 'step = "kill"\ntrigger = {{ acked = 1 }}\ntarget = "{role}"'
@@ -62,9 +63,37 @@ def test_the_topic_is_kafkas_own(more: str, where: str) -> None:
     assert list(found(more=more)) == [where]
 
 
-def test_the_offsets_cannot_be_deleted() -> None:
-    step = f'step = "delete-topic"\ntrigger = {{ acked = 1 }}\ntopic = "{OFFSETS_TOPIC}"'
-    assert list(problems(step, prediction=GROUP + TOPIC)) == ["steps[0].topic"]
+@pytest.mark.parametrize("topic", INTERNAL_TOPICS)
+def test_kafkas_own_topics_cannot_be_deleted_or_get_partitions(topic: str) -> None:
+    for step in ("delete-topic", "add-partitions"):
+        text = f'step = "{step}"\ntrigger = {{ acked = 1 }}\ntopic = "{topic}"' + "\ncount = 2" * (step[0] == "a")
+        assert list(problems(text, prediction=f"[topics.{topic}]\n")) == ["steps[0].topic"]
+
+
+TRANSACTIONS = f"[topics.{TRANSACTIONS_TOPIC}]\n"
+
+
+def test_a_scenario_says_how_the_states_of_transactions_are_replicated() -> None:
+    more = TRANSACTIONS + "replication_factor = 2\nmin_isr = 1\nassignment = [[2, 1]]\n"
+    assert found(f"leader({TRANSACTIONS_TOPIC}-0)", more=more) == {}
+
+
+@pytest.mark.parametrize(
+    ("more", "where"),
+    [
+        (TRANSACTIONS + "partitions = 2\n", f"topics.{TRANSACTIONS_TOPIC}.partitions"),
+        (
+            TRANSACTIONS + '[cluster.broker_properties]\n"transaction.state.log.num.partitions" = "3"\n',
+            "cluster.broker_properties",
+        ),
+        (
+            TRANSACTIONS + f'[[consumers]]\nid = 1\ntopics = ["{TRANSACTIONS_TOPIC}"]\n',
+            "consumers[0].topics[0]",
+        ),
+    ],
+)
+def test_the_states_of_transactions_are_kafkas_own(more: str, where: str) -> None:
+    assert list(found("leader(t-0)", more=more)) == [where]
 
 
 def test_a_coordinator_and_the_leader_of_its_partition_are_one_broker() -> None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
 
 from analysis.judge.clauses.copy_checks import copied_offsets, exactly_once_copies
 from analysis.judge.clauses.findings import Finding
+from analysis.judge.clauses.outcome_checks import AttributedAnomaly
+from analysis.judge.history.evidence import Attribution
 from analysis.reconcile.model import WrongCopies
+from ebbtide.record.verdict import Cause
 from ebbtide.scenario.model import CopiedOffsets, ProducerSpec, Scenario, TopicSpec
 
 TWICE = WrongCopies(
@@ -23,6 +26,7 @@ def check(
     offsets: Mapping[str, CopiedOffsets] | None = None,
     sent: Mapping[str, int] | None = None,
     why_lossy: str | None = None,
+    repeats: Sequence[AttributedAnomaly] = (),
     unknown_kinds: Mapping[str, str] | None = None,
 ) -> Finding:
     return exactly_once_copies(
@@ -30,6 +34,7 @@ def check(
         sent={"copiers": 100, "others": 100} if sent is None else sent,
         offsets={"copiers": "in-transaction"} if offsets is None else offsets,
         why_lossy=why_lossy,
+        repeats=repeats,
         unknown_kinds=unknown_kinds or {},
     )
 
@@ -70,6 +75,40 @@ def test_a_log_that_lost_records_excuses_what_went_wrong_and_not_what_did_not() 
     row: Any = found.evidence[0]
     assert row["why"] == "a log of the run lost records"
     assert check(why_lossy="a log of the run lost records").status == "holds"
+
+
+def repeat(count: int, cause: Cause | None = "last-replica-standing", group: str = "copiers") -> AttributedAnomaly:
+    return AttributedAnomaly(
+        topic="__consumer_offsets",
+        partition=0,
+        what={"kind": "copied-twice", "group": group, "of": "in-0"},
+        count=count,
+        committed=True,
+        attribution=Attribution(cause=cause, election=None, why="why"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("repeats", "status"),
+    [
+        ([repeat(3)], "holds"),
+        ([repeat(2), repeat(1, "unclean-election")], "holds"),
+        ([repeat(2)], "unknown"),
+        ([repeat(2), repeat(1, None)], "unknown"),
+        ([repeat(3, group="others")], "unknown"),
+        ([], "unknown"),
+    ],
+)
+def test_elections_that_lost_the_offsets_allow_the_inputs_that_they_explain_all_or_none(
+    repeats: list[AttributedAnomaly], status: str
+) -> None:
+    assert check(TWICE, why_lossy="a log of the run lost records", repeats=repeats).status == status
+
+
+def test_a_lost_offset_explains_no_skipped_input_and_nothing_where_no_log_lost_records() -> None:
+    skipped = WrongCopies(kind="input-skipped", group="copiers", topic="in", partition=0, count=3, first={"offset": 9})
+    assert check(skipped, why_lossy="a log of the run lost records", repeats=[repeat(3)]).status == "unknown"
+    assert check(TWICE, repeats=[repeat(3)]).status == "violated"
 
 
 @pytest.mark.parametrize("kind", ["copied-twice", "input-skipped"])
