@@ -32,13 +32,17 @@ class AdvisedLine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AdvisedGroup(msgspec.Struct, frozen=True, kw_only=True):
-    """The advice for topics that are alike; `after` are their settings with the assumption, at these prices."""
+    """The advice for topics that are alike; `after` are their settings with the assumption, at these prices.
+
+    `min_isr_note` says what becomes of a min ISR above RF today.
+    """
 
     group: TopicGroup
     after: TopicGroup | None
     lines: tuple[AdvisedLine, ...]
     remedies: tuple[Remedy, ...]
     prices: Prices = {}
+    min_isr_note: str | None = None
 
 
 class Advice(msgspec.Struct, frozen=True, kw_only=True):
@@ -84,7 +88,7 @@ def advise(
         release=today,
         after=after,
         assumed=None if after is None or assumed is None else assumed.in_words(),
-        dangers=tuple(dangers_now(snapshot, pattern)),
+        dangers=tuple(dangers_now(snapshot, today, pattern)),
         defects=defects_of(today),
         groups=tuple(_advised_group(group, snapshot, desk, later, assumed, cache, states_max) for group in groups),
         notes=tuple(_notes(snapshot, groups, today, after)),
@@ -119,10 +123,11 @@ def _advised_group(
     states_max: int,
 ) -> AdvisedGroup:
     lines = lines_for(group, desk)
+    note = desk.release.min_isr_note(group.settings.rf, group.settings.min_isr)
     remedies = remedies_for(group, lines, desk.release, snapshot.features, cache, states_max)
     if later is None or assumed is None:
         advised = [_advised_line(line, None, group, desk) for line in lines]
-        return AdvisedGroup(group=group, after=None, lines=tuple(advised), remedies=tuple(remedies))
+        return AdvisedGroup(group=group, after=None, lines=tuple(advised), remedies=tuple(remedies), min_isr_note=note)
     changed = assumed.group(group)
     after = {line.event.key: line for line in lines_for(changed, later)}
     today = {line.event.key: line for line in lines}
@@ -141,7 +146,8 @@ def _advised_group(
         after=changed,
         lines=tuple(advised),
         remedies=tuple(remedies),
-        prices=topic_prices(assumed.values, group.settings, changed.settings),
+        prices=topic_prices(assumed.values, group.settings, changed.settings, later.release),
+        min_isr_note=note,
     )
 
 

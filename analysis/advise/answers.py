@@ -53,7 +53,7 @@ class ModelDesk:
 
     def answer(self, event: AdvisedEvent, group: TopicGroup, acks: ModelAcks) -> EventAnswer:
         """Return what the model says; RF or a budget beyond the explorer's is unknown."""
-        if acks == "all" and group.settings.refuses_acks_all:
+        if acks == "all" and self.release.refuses_acks_all(group.settings.rf, group.settings.min_isr):
             return EventAnswer(says="refused")
         bounds = event.bounds(group, acks)
         if bounds.size > MAX_BROKERS or max(bounds.power_losses, bounds.kills, bounds.stops) > MAX_BUDGET:

@@ -8,6 +8,7 @@ from fnmatch import fnmatchcase
 import msgspec
 
 from analysis.advise.groups import broker_level, final_replicas
+from analysis.advise.release import ReleaseFacts
 from ebbtide.snapshot.model import MIN_ISR, ClusterSnapshot, SnapshotPartition
 
 EXAMPLES_MAX = 5
@@ -31,7 +32,7 @@ _KINDS: tuple[tuple[str, str], ...] = (
 )
 
 
-def dangers_now(snapshot: ClusterSnapshot, pattern: str = "*") -> list[DangerNow]:
+def dangers_now(snapshot: ClusterSnapshot, release: ReleaseFacts, pattern: str = "*") -> list[DangerNow]:
     """Return each kind of danger that some partition is in; a partition counts for its worst kind."""
     default = broker_level(snapshot)[MIN_ISR]
     found: dict[str, list[str]] = {kind: [] for kind, _ in _KINDS}
@@ -39,7 +40,7 @@ def dangers_now(snapshot: ClusterSnapshot, pattern: str = "*") -> list[DangerNow
         if fnmatchcase(topic.name, pattern):
             min_isr = int(topic.configs.get(MIN_ISR) or default)
             for partition in topic.partitions:
-                for kind in _kinds_of(partition, min_isr):
+                for kind in _kinds_of(partition, min_isr, release):
                     found[kind].append(_in_words(topic.name, partition))
                     break
     return [
@@ -49,13 +50,13 @@ def dangers_now(snapshot: ClusterSnapshot, pattern: str = "*") -> list[DangerNow
     ]
 
 
-def _kinds_of(partition: SnapshotPartition, min_isr: int) -> Iterator[str]:
+def _kinds_of(partition: SnapshotPartition, min_isr: int, release: ReleaseFacts) -> Iterator[str]:
     rf = len(final_replicas(partition))
     if partition.leader < 0:
         yield "leaderless"
     if len(partition.isr) == 1 and rf > 1:
         yield "last-replica"
-    if len(partition.isr) < min(min_isr, rf) or min_isr > rf:
+    if len(partition.isr) < min(min_isr, rf) or release.refuses_acks_all(rf, min_isr):
         yield "below-min-isr"
     if not set(final_replicas(partition)) <= set(partition.isr):
         yield "under-replicated"

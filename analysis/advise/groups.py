@@ -40,11 +40,6 @@ class GroupSettings(msgspec.Struct, frozen=True, kw_only=True):
         return max(1, min(self.min_isr, self.rf))
 
     @property
-    def refuses_acks_all(self) -> bool:
-        """Whether no ISR is ever large enough for a record with acks=all."""
-        return self.min_isr > self.rf
-
-    @property
     def flushes_each_record(self) -> bool:
         """Whether each record is on the disk before it is acked."""
         return self.flush_messages <= 1

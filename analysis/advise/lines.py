@@ -83,7 +83,7 @@ def _power_events(group: TopicGroup, desk: ModelDesk) -> Iterator[AdvisedEvent]:
             answer = desk.answer(power_event(count, when, all_replicas=count == rf), group, "all")
             return {"loses": True, "survives": False}.get(answer.says)
 
-        if settings.refuses_acks_all:
+        if desk.release.refuses_acks_all(rf, settings.min_isr):
             counts = {1, rf}
         else:
             beyond = settings.effective_min_isr if desk.release.is_elr_on else 1

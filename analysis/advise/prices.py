@@ -36,18 +36,20 @@ def release_prices(today: ReleaseFacts, after: ReleaseFacts) -> Prices:
     return prices
 
 
-def topic_prices(values: Mapping[str, str], today: GroupSettings, after: GroupSettings) -> Prices:
-    """Return the prices of other settings of topics, of those that `values` name."""
-    return {f"{name}={values[name]}": price for name, price in _topic_prices(today, after) if name in values}
+def topic_prices(
+    values: Mapping[str, str], today: GroupSettings, after: GroupSettings, release: ReleaseFacts
+) -> Prices:
+    """Return the prices of other settings of topics, of those that `values` name, on the `release` after the change."""
+    return {f"{name}={values[name]}": price for name, price in _topic_prices(today, after, release) if name in values}
 
 
-def _topic_prices(today: GroupSettings, after: GroupSettings) -> Iterator[tuple[str, str]]:
+def _topic_prices(today: GroupSettings, after: GroupSettings, release: ReleaseFacts) -> Iterator[tuple[str, str]]:
     if after.rf > today.rf:
         yield RF, f"{after.rf / today.rf:.3g} times the disk and the traffic between brokers"
     if after.rf < today.rf:
         yield RF, f"{plural(today.rf - after.rf, 'copy', 'copies')} fewer of each record"
     if (after.rf, after.min_isr) != (today.rf, today.min_isr):
-        yield MIN_ISR, _refused_while(after)
+        yield MIN_ISR, _refused_while(after, release)
     if after.flush_messages < today.flush_messages:
         each = "batch" if after.flush_messages == 1 else f"{after.flush_messages:,} records"
         yield FLUSH_MESSAGES, f"an fsync for each {each} on every replica: fewer records a second, longer latencies"
@@ -60,10 +62,11 @@ def _topic_prices(today: GroupSettings, after: GroupSettings) -> Iterator[tuple[
         yield UNCLEAN, "a replica that lacks committed records may lead, and they are lost"
 
 
-def _refused_while(after: GroupSettings) -> str:
-    if after.refuses_acks_all:
-        return f"with RF {after.rf}, each record with acks=all is refused"
-    down = after.rf - after.min_isr + 1
+def _refused_while(after: GroupSettings, release: ReleaseFacts) -> str:
+    if release.refuses_acks_all(after.rf, after.min_isr):
+        return f"with RF {after.rf}, each record with acks=all is refused before Kafka 3.7"
+    down = after.rf - after.effective_min_isr + 1
     if down == after.rf:
         return "a record may be acked that only one broker has"
-    return f"with {down} of {after.rf} replicas down or out of the ISR, nothing can be written with acks=all"
+    counts = f"it counts as {after.rf}, the RF; " if after.min_isr > after.rf else ""
+    return f"{counts}with {down} of {after.rf} replicas down or out of the ISR, nothing can be written with acks=all"

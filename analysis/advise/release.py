@@ -43,6 +43,19 @@ class ReleaseFacts(msgspec.Struct, frozen=True, kw_only=True):
         """Whether the release has the ELR, on or off."""
         return VARIANTS[self.variant].has_elr
 
+    def refuses_acks_all(self, rf: int, min_isr: int) -> bool:
+        """Whether no ISR is ever large enough for acks=all: a min ISR above RF, before Kafka 3.7."""
+        return VARIANTS[self.variant].counted_min_isr(rf, min_isr) > rf
+
+    def min_isr_note(self, rf: int, min_isr: int) -> str | None:
+        """Return what becomes of a min ISR above RF, in a sentence."""
+        if min_isr <= rf:
+            return None
+        above = f"min.insync.replicas {min_isr} is above RF {rf}"
+        if self.refuses_acks_all(rf, min_isr):
+            return f"{above}, so every record with acks=all is refused. From Kafka 3.7 on, it counts as {rf}."
+        return f"{above}, so it counts as {rf}. Before Kafka 3.7, every record with acks=all was refused."
+
     def cluster(self) -> Cluster:
         """A healthy cluster of the model with these feature levels."""
         return cluster_for(self.kafka, {ELR_VERSION: 0, **self.features}, (0,))

@@ -49,7 +49,7 @@ def remedies_for(
             f"{event.what}, {event.when}" for event in losing if desk.answer(event, after, "all").says == "survives"
         )
         if saves:
-            prices = release_prices(release, later) | topic_prices(values, group.settings, after.settings)
+            prices = release_prices(release, later) | topic_prices(values, group.settings, after.settings, later)
             cost = "; ".join(prices.values())
             found.append(Remedy(assume=assumed.in_words(), change=change, cost=cost, saves=saves))
     return sorted(found, key=lambda one: -len(one.saves))

@@ -105,9 +105,13 @@ class LeaderRules:
     See KAFKA-15221.
     """
 
+    def counted_min_isr(self, replica_count: int, min_isr: int) -> int:
+        """Return the min ISR that counts for a partition with this many replicas."""
+        return min(min_isr, replica_count) if self.strict_min_isr else min_isr
+
     def leader_min_isr(self, leader: Leader, min_isr: int) -> int:
         """Return the min ISR that the leader applies."""
-        return min(min_isr, len(leader.followers) + 1) if self.strict_min_isr else min_isr
+        return self.counted_min_isr(len(leader.followers) + 1, min_isr)
 
     def is_under_min_isr(self, leader: Leader, min_isr: int) -> bool:
         """Return whether the committed ISR is below min ISR."""

@@ -54,8 +54,8 @@ def _print_group(advised: AdvisedGroup, advice: Advice) -> None:
     if advised.after is not None and advised.after.settings != group.settings:
         _say("then:", advised.after.settings.in_words())
     _say_prices(advised.prices)
-    if group.settings.refuses_acks_all:
-        _say("note:", "min.insync.replicas is above RF, so every record with acks=all is refused")
+    if advised.min_isr_note is not None:
+        _say("note:", advised.min_isr_note)
     has_after = advice.after is not None
     headers = ["event", "when", "likely", "acks=0", "acks=1", "acks=all", *(["then"] if has_after else [])]
     left_out = print_folded_table(

@@ -18,7 +18,7 @@ from ebbtide.errors import UsageError
 from ebbtide.snapshot.model import ClusterSnapshot, SnapshotBroker, SnapshotPartition, SnapshotTopic
 
 ELR = "eligible.leader.replicas.version"
-NEWEST = {"3.4": 8, "3.9": 21, "4.0": 25, "4.1": 27, "4.3": 30}
+NEWEST = {"3.4": 8, "3.6": 14, "3.7": 19, "3.9": 21, "4.0": 25, "4.1": 27, "4.3": 30}
 
 
 def topic(name: str, rf: int, min_isr: int, **more: Any) -> SnapshotTopic:
@@ -131,9 +131,26 @@ def test_a_flushed_record_survives_the_loss_of_all_power() -> None:
     assert all_says(advice, "disk") == "loses"
 
 
-def test_min_isr_above_rf_refuses_acks_all() -> None:
-    advice = advise(cluster("4.3", topic("logs", 1, 2)))
+def test_min_isr_above_rf_refuses_acks_all_before_37() -> None:
+    advice = advise(cluster("3.6", topic("logs", 1, 2)))
     assert all_says(advice, "power-1") == "refused"
+    assert advice.dangers[0].kind == "below-min-isr"
+    assert "every record with acks=all is refused" in (advice.groups[0].min_isr_note or "")
+
+
+def test_min_isr_above_rf_counts_as_rf_from_37_on() -> None:
+    above, equal = (advise(cluster("3.7", topic("logs", 3, min_isr))) for min_isr in (4, 3))
+    assert [one.today.acks_all for one in above.groups[0].lines] == [
+        one.today.acks_all for one in equal.groups[0].lines
+    ]
+    assert above.dangers == ()
+    assert "it counts as 3" in (above.groups[0].min_isr_note or "")
+    assert "it counts as 3" in render_advice(above)
+    assert equal.groups[0].min_isr_note is None
+
+
+def test_a_partition_below_the_min_isr_that_counts_is_in_danger() -> None:
+    advice = advise(cluster("4.3", topic("logs", 3, 9, partition={"isr": (1, 2)})))
     assert advice.dangers[0].kind == "below-min-isr"
 
 

@@ -29,7 +29,7 @@ def group(**settings: object) -> TopicGroup:
         ("min.insync.replicas=2", {}, "with 2 of 3 replicas down or out of the ISR, nothing can be written"),
         ("min.insync.replicas=2", {"rf": 2}, "with 1 of 2 replicas down"),
         ("min.insync.replicas=1", {"min_isr": 2}, "a record may be acked that only one broker has"),
-        ("min.insync.replicas=4", {}, "each record with acks=all is refused"),
+        ("min.insync.replicas=4", {}, "it counts as 3, the RF; with 1 of 3 replicas down"),
         ("replication.factor=5", {}, "1.67 times the disk"),
         ("replication.factor=2", {}, "1 copy fewer of each record"),
         ("flush.messages=1", {}, "an fsync for each batch on every replica: fewer records a second"),
@@ -41,14 +41,28 @@ def group(**settings: object) -> TopicGroup:
 )
 def test_a_setting_of_topics_has_its_price(assumed: str, today: dict[str, object], says: str) -> None:
     before, assumption = group(**today), parse_assumption(assumed)
-    prices = topic_prices(assumption.values, before.settings, assumption.group(before).settings)
+    prices = topic_prices(
+        assumption.values, before.settings, assumption.group(before).settings, assumed_release("4.3.1", {})
+    )
     assert list(prices) == [assumed]
     assert says in prices[assumed]
 
 
+def test_a_min_isr_above_rf_costs_all_writes_before_37() -> None:
+    before, assumption = group(), parse_assumption("min.insync.replicas=4")
+    after = assumption.group(before).settings
+    (price,) = topic_prices(assumption.values, before.settings, after, assumed_release("3.6.2", {})).values()
+    assert price == "with RF 3, each record with acks=all is refused before Kafka 3.7"
+
+
 def test_what_stays_as_it_is_costs_nothing() -> None:
     before, assumption = group(min_isr=2), parse_assumption("min.insync.replicas=2,replication.factor=3")
-    assert topic_prices(assumption.values, before.settings, assumption.group(before).settings) == {}
+    assert (
+        topic_prices(
+            assumption.values, before.settings, assumption.group(before).settings, assumed_release("4.3.1", {})
+        )
+        == {}
+    )
 
 
 def test_a_release_and_its_levels_have_their_prices() -> None:
