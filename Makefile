@@ -26,8 +26,12 @@ setup:
 setup-dev:
 	@tools/bootstrap --dev $(RELEASES)
 
+# Both releases at once where each has a core and enough memory.
+DEMO_JOBS ?= $(shell awk -v cores="$$(nproc)" '/^MemAvailable/ { print (cores > 1 && $$2 > 6e6) ? 2 : 1 }' /proc/meminfo)
+
 demo: setup
-	$(BIN)/ebbtide run last-replica-standing --kafka 3.9.1,4.3.1
+	$(BIN)/ebbtide run last-replica-standing --kafka 3.9.1,4.3.1 --jobs $(DEMO_JOBS)
+	@command -v ebbtide > /dev/null || echo 'To type `ebbtide ...` in this shell, type first:  . .venv/bin/activate'
 
 # One worker more than cores: tests of clusters mostly wait. A worker takes up to 3 GB with its Spark session.
 WORKERS ?= $(shell awk -v cores="$$(nproc)" '/^MemTotal/ { print (cores > 1 && $$2 > 14e6) ? 3 : 2 }' /proc/meminfo)

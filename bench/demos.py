@@ -1,4 +1,4 @@
-"""Runs the demo many times: `python -m bench.demos [COUNT]`.
+"""Runs the demo many times: `python -m bench.demos [COUNT] [--jobs N]`.
 
 Run it from the root of a checkout, as root. Each demo is `ebbtide run last-replica-standing --kafka 3.9.1,4.3.1` in
 its own process. It must end as predicted on both releases and leave nothing on the host: namespaces, mounts, loop
@@ -15,20 +15,21 @@ import time
 from pathlib import Path
 from statistics import median
 
-from ebbtide.record.manifest import read_manifest
+from ebbtide.record.manifest import read_manifest, records_of
 from ebbtide.record.verdict import read_verdict
 from tests.support.host_state import HostState
 
 
-def demo(runs: Path) -> tuple[float, list[str]]:
+def demo(runs: Path, jobs: int) -> tuple[float, list[str]]:
     """Run one demo; returns its seconds, and what was wrong."""
     before = HostState.now()
     began = time.monotonic()
     command = [sys.executable, "-m", "ebbtide", "run", "last-replica-standing", "--kafka", "3.9.1,4.3.1"]
+    command += ["--jobs", str(jobs)]
     done = subprocess.run([*command, "--runs", str(runs)], capture_output=True, text=True, check=False)
     took_s = time.monotonic() - began
     wrong = HostState.now().left_since(before, "ebbtide", str(runs))
-    records = sorted(runs.iterdir()) if runs.is_dir() else []
+    records = records_of(runs) if runs.is_dir() else []
     for record in records:
         verdict = read_verdict(record)
         outcome = "no verdict" if verdict is None else verdict.outcome
@@ -49,9 +50,11 @@ def main() -> int:
     """Run the demos; returns 1 if one failed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("count", nargs="?", type=int, default=3)
-    count = parser.parse_args().count
+    parser.add_argument("--jobs", type=int, default=2, metavar="N", help="releases at once, as `make demo` has them")
+    options = parser.parse_args()
+    count = options.count
     with tempfile.TemporaryDirectory(prefix="ebbtide-demos-") as folder:
-        ended = [demo(Path(folder) / str(number)) for number in range(count)]
+        ended = [demo(Path(folder) / str(number), options.jobs) for number in range(count)]
     good = sum(not wrong for _, wrong in ended)
     print(f"{good} of {count} demos as predicted with nothing left, median {median(took for took, _ in ended):.1f} s")
     return 0 if good == count else 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 from analysis.judge.outcome.prediction import known_bug_of
 from ebbtide.record.properties import needed_unknown_clauses
 from ebbtide.record.verdict import Verdict, counts_by_kind
-from ebbtide.scenario.model import Prediction
+from ebbtide.scenario.model import PROTOCOL_ALONE, Prediction
 from ebbtide.scenario.property_names import NO_COMMITTED_LOSS
 
 _ALLOWS = "allows the loss"
@@ -44,6 +44,8 @@ def outcome_basis(verdict: Verdict, prediction: Prediction | None) -> str:
         return f"Why: {verdict.why[0]}{finding}" if verdict.why else ""
     if prediction is None:
         return ""
+    if prediction == PROTOCOL_ALONE:
+        return "The scenario has no prediction. By the protocol alone, nothing in the run is a violation."
     said = f"The scenario predicts this for the release: {prediction.clause.rstrip('.')}."
     allowed = protocol_row(verdict, prediction) == _ALLOWS
     return f"{said} The replication protocol allows the loss." if allowed else said

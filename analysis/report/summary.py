@@ -87,7 +87,7 @@ def summary_lines(run: JudgedRun) -> list[tuple[str, str]]:
         ("without ack", outage_text(verdict, "no_ack")),
         ("protocol", run.protocol),
         ("took", words.duration(run.manifest.start_ns, run.manifest.end_ns)),
-        ("timings", words.timings(run.manifest)),
+        ("longest phases", words.longest_phases(run.manifest)),
         ("outcome", verdict.outcome),
         ("record", run.record),
     ]

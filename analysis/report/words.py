@@ -253,7 +253,17 @@ def duration(start_ns: int | None, end_ns: int | None) -> str:
 
 def timings(manifest: Manifest) -> str:
     """Return how long each phase of the run took, in their order."""
-    return ", ".join(f"{phase} {took_s:.1f} s" for phase, took_s in manifest.timings_s.items()) or "-"
+    return _phases(manifest.timings_s)
+
+
+def longest_phases(manifest: Manifest) -> str:
+    """Return how long the three longest phases of the run took, in their order."""
+    longest = sorted(manifest.timings_s, key=lambda phase: -manifest.timings_s[phase])[:3]
+    return _phases({phase: took_s for phase, took_s in manifest.timings_s.items() if phase in longest})
+
+
+def _phases(timings_s: Mapping[str, float]) -> str:
+    return ", ".join(f"{phase} {took_s:.1f} s" for phase, took_s in timings_s.items()) or "-"
 
 
 def json_line(value: object) -> str:

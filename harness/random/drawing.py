@@ -40,8 +40,8 @@ _ISOLATIONS: tuple[Isolation, ...] = ("read_uncommitted", "read_uncommitted", "r
 _PREDICTIONS = (
     Prediction(
         kafka=">=3.3",
-        clause="KIP-966, KIP-704, KIP-903: whatever fails, no committed record is lost, and the protocol allows every "
-        "transition of a partition",
+        clause="KIP-966, KIP-704, KIP-903: whatever fails, the protocol allows every transition of a partition, and "
+        "every loss of committed records has a cause that it allows",
     ),
 )
 

@@ -91,14 +91,14 @@ def test_the_table_and_the_report_say_the_same_of_how_long_a_run_took(tmp_path: 
     story.change(
         start_ns=start_ns,
         end_ns=start_ns + 14_300_000_000,
-        timings_s={"prepare": 1.5, "start cluster": 2.0, "steps": 9.0},
+        timings_s={"prepare": 1.5, "start cluster": 2.0, "stop": 0.1, "steps": 9.0},
     )
     story.state(1)
     verdict = story.judge()
     report, lines = report_of(story, verdict), dict(summary_lines(judged_run(tmp_path, verdict)))
     assert dict(report.figures)["took"] == lines["took"] == "14.3 s"
-    timings = "prepare 1.5 s, start cluster 2.0 s, steps 9.0 s"
-    assert dict(report.configuration)["timings"] == lines["timings"] == timings
+    assert dict(report.configuration)["timings"] == "prepare 1.5 s, start cluster 2.0 s, stop 0.1 s, steps 9.0 s"
+    assert lines["longest phases"] == "prepare 1.5 s, start cluster 2.0 s, steps 9.0 s"
 
 
 @pytest.mark.parametrize(

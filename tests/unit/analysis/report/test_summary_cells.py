@@ -9,9 +9,11 @@ import pytest
 from judge_records import Story, last_replica_standing
 from rich.text import Text
 
+from analysis.report.protocol import outcome_basis
 from analysis.report.summary import JudgedRun, judged_run, summary_lines, summary_table
 from analysis.report.words import headline
 from ebbtide.record.verdict import Counts, Outcome, Verdict
+from ebbtide.scenario.model import PROTOCOL_ALONE, Prediction
 
 
 def _styles(run: JudgedRun) -> dict[str, str]:
@@ -61,4 +63,11 @@ def test_an_inconclusive_run_without_a_loss_does_not_read_as_a_pass() -> None:
 def test_a_run_without_timings_shows_none(tmp_path: Path) -> None:
     story = Story(tmp_path)
     story.state(1)
-    assert dict(summary_lines(judged_run(tmp_path, story.judge())))["timings"] == "-"
+    assert dict(summary_lines(judged_run(tmp_path, story.judge())))["longest phases"] == "-"
+
+
+def test_a_scenario_without_a_prediction_is_not_said_to_predict() -> None:
+    verdict = Verdict(run_id="r", outcome="as-predicted")
+    assert outcome_basis(verdict, PROTOCOL_ALONE).startswith("The scenario has no prediction. ")
+    predicts = Prediction(kafka=">=3.3", clause="KIP-966: c")
+    assert outcome_basis(verdict, predicts) == "The scenario predicts this for the release: KIP-966: c."
