@@ -129,6 +129,10 @@ FOREIGN = "foreign"
 """The runtime of a cluster that Ebbtide did not start, and only watched."""
 
 
+NO_CONTROLLERS_NAMED = "nobody read the metadata log: no --controllers were named"
+"""Why a watch has no metadata log, as `WatchFacts.why_log_ends`."""
+
+
 class WatchFacts(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of a cluster that Ebbtide watched.
 

@@ -202,9 +202,16 @@ def _hint(value: Any, kind: inspect.Type, where: str) -> str:
         if str(value) == "-1" and "all" in kind.values:
             return ' (-1 is "all")'
         return bracketed_suggestion(str(value), [str(word) for word in kind.values])
+    if isinstance(kind, inspect.VarTupleType) and isinstance(value, str) and _is_of_texts(kind):
+        return f', such as ["{value}"]'
     if isinstance(kind, inspect.StrType) and isinstance(value, dict):
         return f' (dots make tables: a name with dots is quoted, "{_dotted_name(where.rpartition(".")[2], value)}")'
     return ""
+
+
+def _is_of_texts(kind: inspect.VarTupleType) -> bool:
+    """Whether the elements of a list are texts, which may be names of roles or partitions."""
+    return isinstance(_without_none(kind.item_type), inspect.StrType)
 
 
 def _dotted_name(name: str, value: Any) -> str:

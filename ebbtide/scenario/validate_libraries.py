@@ -150,7 +150,14 @@ def _validate_settings(
     library = client or DEFAULT_LIBRARY
     known = sorted(LIBRARIES[library].properties)
     for name, value in (properties or {}).items():
-        if name not in known:
+        if (key := name.replace(".", "_")) in _DEFAULTS and name not in known:
+            yield UsageError(
+                "a setting that is a key of the producer itself",
+                where=where,
+                got=repr(name),
+                allowed=f"{key} = ..., beside properties",
+            )
+        elif name not in known:
             listed = ", ".join(known) + bracketed_suggestion(name, known)
             allowed = listed if known else "none; Ebbtide sets all of them"
             yield UsageError(

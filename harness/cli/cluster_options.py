@@ -247,8 +247,28 @@ def with_upgrade(scenario: Scenario, text: str) -> tuple[Scenario, list[str]]:
     except UsageError as error:
         error.add_where("--upgrade")
         raise
-    cluster = replace(scenario.cluster, formed_on=first)
-    return replace(scenario, cluster=cluster), [to]
+    moved = replace(scenario, cluster=replace(scenario.cluster, formed_on=first))
+    _refuse_upgrade(moved, first, to)
+    return moved, [to]
+
+
+def _refuse_upgrade(scenario: Scenario, first: str, to: str) -> None:
+    """Raise `UsageError` if Kafka refuses to move the scenario's cluster between the releases of --upgrade."""
+    from packaging.version import Version
+
+    from ebbtide.scenario.parts import Parts
+    from ebbtide.scenario.validate_upgrades import validate_upgrades
+
+    for problem in validate_upgrades(Parts.of(replace(scenario, kafka=(to,)))):
+        if problem.where == "cluster.formed_on":
+            is_turned = Version(first) > Version(to)
+            raise UsageError(
+                problem.what,
+                where="--upgrade",
+                got=f"{first}:{to}",
+                allowed=f"FROM:TO, did you mean {to}:{first}?" if is_turned else problem.allowed,
+                next=f"--upgrade {to}:{first}" if is_turned else "ebbtide run --help",
+            )
 
 
 def with_features(scenario: Scenario, words: Sequence[str]) -> Scenario:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from harness.cli import completing
 from harness.cli.command import Args, Command
 from harness.cli.output import print_json
 from harness.cli.run_arguments import without_files_beside
+from harness.cli.scenario_file import check_writable
 
 
 def command() -> Command:
@@ -43,7 +45,25 @@ def run(args: Args) -> ExitCode:
 
     records = without_files_beside(args.runs)
     if len(records) < 2:
-        raise UsageError("a comparison needs two runs or more", where="RUN", got=str(len(records)), allowed="2 or more")
+        raise UsageError(
+            "a comparison needs two runs or more",
+            where="RUN",
+            got=str(len(records)),
+            allowed="2 or more",
+            next=f"ebbtide compare {shlex.quote(str(records[0])) if records else 'RUN'} OTHER_RUN"
+            "    (ebbtide runs lists the runs)",
+        )
+    twice = next((one for one in records if [two.resolve() for two in records].count(one.resolve()) > 1), None)
+    if twice is not None:
+        raise UsageError(
+            "a run cannot be compared with itself",
+            where="RUN",
+            got=f"{twice} twice",
+            allowed="different runs",
+            next=f"ebbtide compare {shlex.quote(str(twice))} OTHER_RUN    (ebbtide runs lists the runs)",
+        )
+    if args.out is not None:
+        check_writable(args.out, "page")
     path = args.out if args.out is not None else default_page(records)
     compared = write_comparison(records, path)
     if args.json:

@@ -11,6 +11,7 @@ from ebbtide.errors import ExitCode, UsageError
 from harness.cli import completing
 from harness.cli.command import Args, Command
 from harness.cli.output import print_json
+from harness.cli.scenario_file import check_writable
 
 if TYPE_CHECKING:
     from analysis.explain.subject import Subject
@@ -47,6 +48,8 @@ def run(args: Args) -> ExitCode:
             got=f"{args.run}, {args.place}",
             next=f"ebbtide explain {shlex.quote(str(record))}    (one after the other)",
         )
+    if args.html is not None:
+        check_writable(args.html, "page", "--html")
     read_run(args.run)
     read_judgement(args.run)
     subject = _subject(args)

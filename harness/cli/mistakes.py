@@ -13,6 +13,8 @@ from ebbtide.errors import COMMAND_LINE, EbbtideError, Problems, UsageError
 from ebbtide.suggestions import did_you_mean
 
 _SURPLUS_SHOWN = 3
+_A_RUN = "RUN"
+"""How usage lines name a run record; `RUN...` are several."""
 _NUMBER = re.compile(r"-\d+(\.\d*)?|-\.\d+")
 
 
@@ -85,7 +87,10 @@ class Mistakes:
         errors: list[EbbtideError] = [*self._unknown_words(ctx, surplus), *self.values]
         if self.missing:
             what = f"missing: {', '.join(self.missing)}"
-            errors.append(UsageError(what, allowed=allowed))
+            no_run = not errors and any(one.startswith(_A_RUN) for one in self.missing)
+            errors.append(
+                UsageError(what, allowed=allowed, next="ebbtide runs    (lists the runs)" if no_run else None)
+            )
         raise_together(errors, ctx)
 
     def _unknown_words(self, ctx: click.Context, surplus: Sequence[str]) -> list[UsageError]:

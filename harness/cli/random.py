@@ -87,7 +87,9 @@ def run(args: Args) -> ExitCode:
 
     options = [word for word in args.argv if word.partition("=")[0] in _OF_A_RUN]
     if options and not args.run:
-        raise UsageError("these options need --run", got=", ".join(options), next="--run")
+        raise UsageError(
+            "these options need --run", got=", ".join(options), next=f"{shlex.join(['ebbtide', *args.argv])} --run"
+        )
     if args.out is not None:
         check_writable(args.out)
         refuse_existing(args.out)

@@ -60,11 +60,19 @@ def _print_summary(runs: Sequence[JudgedRun]) -> None:
         for sentence in one.verdict.why:
             print(f"  - {sentence}")
         print(f"  report: {one.record}/report.html")
-        print(f"  next:   {_next_command(one)}")
+        print(f"  next:   {next_command(one)}")
 
 
-def _next_command(run: JudgedRun) -> str:
-    """Return what to type to learn more: the story of the first lost record, or all of the verdict."""
+def next_command(run: JudgedRun) -> str:
+    """Return what to type to learn more: the story of the first lost record, or all of the verdict.
+
+    After a watch without the metadata log, no command knows more: the next watch can.
+    """
+    from ebbtide.record.manifest import NO_CONTROLLERS_NAMED
+
+    watch = run.manifest.watch
+    if watch is not None and watch.why_log_ends == NO_CONTROLLERS_NAMED:
+        return "ebbtide watch with --controllers HOST:PORT,...    (the metadata log says why)"
     record = shlex.quote(str(run.record))
     if "://" not in record and any(one.kind == "lost" and one.count for one in run.verdict.anomalies):
         return f"ebbtide explain {record}    (its first lost record, step by step)"

@@ -58,6 +58,8 @@ def refuse_without_effect(session: Session, step: StepSpec) -> None:
             return
         name = names[node]
         where = f"{name}, {states[name]}" if name in states else name
+        if found and step.kind.starts and name in states and states[name].state == "running":
+            found = [UsageError(f"nothing to start: {name} is running", allowed="a node that is down")]
         problems += [UsageError(one.what, where=where, got=one.got, allowed=one.allowed) for one in found]
     if step.step in DISK_TROUBLES and session.runtime.power_loss_method == "truncate":
         problems.append(

@@ -33,6 +33,7 @@ from ebbtide.record.manifest import (
     ACKS,
     FOREIGN,
     MANIFEST,
+    NO_CONTROLLERS_NAMED,
     Manifest,
     ProducerSetup,
     TopicSetup,
@@ -270,7 +271,7 @@ class _Watch:
         )
         for name, reason in missing.items():
             self.display.note(f"the log of {name} is not in the record: {reason}")
-        why_log_ends: str | None = "nobody read the metadata log: no --controllers were named"
+        why_log_ends: str | None = NO_CONTROLLERS_NAMED
         distance_ms = None
         if self.observer is not None:
             self.observer.finish(_END_OF_LOG_S)

@@ -26,6 +26,8 @@ from ebbtide.scenario.steps.table import CUT_KINDS
 from ebbtide.scenario.steps.waiting import WaitStep
 
 _SHOWN_MAX = 20
+_NAMES_BEFORE_REASON = 2
+"""Up to this many clauses are named before the reason why they are unknown."""
 
 
 def unproven_reasons(manifest: Manifest, scenario: Scenario | None, steps: Sequence[StepEntry] | None) -> list[str]:
@@ -122,14 +124,20 @@ def decide(
 
 
 def _unknown_reasons(checked: Sequence[CheckedClause]) -> list[str]:
-    """Group the undecided clauses by their reason, one sentence each."""
+    """Group the undecided clauses by their reason, one sentence each.
+
+    The reason of many clauses comes first: nobody reads to the end of a long list of names.
+    """
     by_reason: dict[str, list[str]] = {}
     for one in checked:
         by_reason.setdefault(one.why, []).append(f"{one.found.name} ({one.found.kip})")
-    return [
-        f"{', '.join(names)} {'is' if len(names) == 1 else 'are'} unknown" + (f": {why}" if why else "")
-        for why, names in by_reason.items()
-    ]
+    return [_unknown_reason(why, names) for why, names in by_reason.items()]
+
+
+def _unknown_reason(why: str, names: Sequence[str]) -> str:
+    if why and len(names) > _NAMES_BEFORE_REASON:
+        return f"{why}; so {len(names)} clauses are unknown: {', '.join(names)}"
+    return f"{', '.join(names)} {'is' if len(names) == 1 else 'are'} unknown" + (f": {why}" if why else "")
 
 
 def _unexplained_reasons(blamed: Sequence[AttributedAnomaly], what: str, fate: str) -> list[str]:

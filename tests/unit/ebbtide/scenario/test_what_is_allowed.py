@@ -32,3 +32,16 @@ def test_an_unknown_setting_of_a_client_lists_all_that_may_be_set(client: Client
     producer = f'[[producers]]\nclient = "{client}"\nproperties = {{ "{near}s" = "1" }}\n'
     told = problems_of(catalogue.text_of("healthy").replace("[[producers]]\n", producer, 1))["producers[0].properties"]
     assert ", ".join(sorted(LIBRARIES[client].properties)) + f" (did you mean '{near}'?)" in told
+
+
+@pytest.mark.parametrize("client", ["librdkafka", "java"])
+def test_a_setting_that_is_a_key_of_the_producer_points_to_the_key(client: ClientLibrary) -> None:
+    producer = f'[[producers]]\nclient = "{client}"\nproperties = {{ "linger.ms" = "1" }}\n'
+    told = problems_of(catalogue.text_of("healthy").replace("[[producers]]\n", producer, 1))["producers[0].properties"]
+    assert "a setting that is a key of the producer itself" in told
+    assert "allowed: linger_ms = ..., beside properties" in told
+
+
+def test_one_text_in_place_of_a_list_is_shown_as_a_list() -> None:
+    told = problems_of('kafka = "4.3.1"\n')["kafka"]
+    assert told.endswith('allowed: a list, such as ["4.3.1"]')

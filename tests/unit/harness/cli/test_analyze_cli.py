@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from judge_records import ELR_ON, Story, healthy_story, last_replica_standing
@@ -16,9 +17,11 @@ from judge_records import ELR_ON, Story, healthy_story, last_replica_standing
 from analysis.judging import many_records as many
 from analysis.reconcile import session as spark
 from ebbtide.errors import EbbtideError, HarnessError, Problems, UsageError
+from ebbtide.record.manifest import NO_CONTROLLERS_NAMED, WatchFacts
 from ebbtide.record.verdict import Verdict, read_verdict, unfinished_verdict, write_verdict
 from harness.cli.main import main
 from harness.cli.progress import shown_progress
+from harness.cli.verdict_output import next_command
 
 LOSS = 'loss = { committed = "some" }'
 
@@ -226,6 +229,14 @@ def test_a_run_that_lost_nothing_points_to_its_verdict(
     stories[tmp_path] = story
     main(["analyze", str(tmp_path)])
     assert f"  next:   ebbtide analyze {tmp_path} --json" in capsys.readouterr().out
+
+
+def test_a_watch_without_controllers_says_what_the_next_watch_needs() -> None:
+    watch = WatchFacts(why_log_ends=NO_CONTROLLERS_NAMED)
+    run = Mock(record="r", **{"manifest.watch": watch, "verdict.anomalies": ()})
+    assert next_command(run).startswith("ebbtide watch with --controllers HOST:PORT,...")
+    run.manifest.watch = None
+    assert next_command(run).startswith("ebbtide analyze r --json")
 
 
 def test_runs_lists_newest_first_and_damaged_ones_as_such(

@@ -154,3 +154,38 @@ def test_the_site_of_a_hostile_store_is_refused_and_nothing_is_written(
     assert main(["report", str(tmp_path / "store"), "--out", str(tmp_path / "site")]) == ExitCode.USAGE
     assert "run_id" in capsys.readouterr().err
     assert not (tmp_path / "site").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "option"),
+    [(["explain", str(LOST), "--html"], "--html"), (["compare", str(LOST), "{other}", "--out"], "--out")],
+    ids=["explain", "compare"],
+)
+def test_a_page_cannot_replace_a_folder(
+    arguments: list[str], option: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = shutil.copytree(LOST, tmp_path / "other")
+    words = [word.format(other=other) for word in arguments]
+    assert main([*words, str(tmp_path)]) == ExitCode.USAGE
+    told = capsys.readouterr().err
+    assert "the page cannot be written there" in told
+    assert f"where:   {tmp_path}\n" in told
+    assert f"next:    name another file with {option}\n" in told
+
+
+def test_a_comparison_needs_two_different_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    link = tmp_path / "link"
+    link.symlink_to(LOST)
+    for runs, told in (([LOST], "two runs or more"), ([LOST, LOST], "with itself"), ([LOST, link], "with itself")):
+        assert main(["compare", *map(str, runs)]) == ExitCode.USAGE
+        err = capsys.readouterr().err
+        assert told in err
+        assert f"next:    ebbtide compare {runs[0]} OTHER_RUN" in err
+
+
+@pytest.mark.parametrize("verb", ["replay", "explain", "compare", "shrink"])
+def test_a_verb_without_its_run_names_the_command_that_lists_runs(
+    verb: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([verb]) == ExitCode.USAGE
+    assert "next:    ebbtide runs    (lists the runs)" in capsys.readouterr().err

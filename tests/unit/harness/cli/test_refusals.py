@@ -98,7 +98,13 @@ def test_what_can_have_no_effect_is_refused(
         (["run", "healthy", "--kafka", "4.3.1,3.9"], "--kafka", "'3.9'", "ebbtide kafka list"),
         (["cluster", "up", "--kafka", "3.9"], "--kafka", "'3.9'", "ebbtide kafka list"),
         (["random", "--kafka", "3.9"], "--kafka", "'3.9'", "ebbtide kafka list"),
-        (["random", "--runtime=local", "--image", "x"], None, "--runtime=local, --image", "--run"),
+        (
+            ["random", "--runtime=local", "--image", "x"],
+            None,
+            "--runtime=local, --image",
+            "ebbtide random --runtime=local --image x --run",
+        ),
+        (["run", "healthy", "--upgrade", "4.3.1:3.9.1"], "--upgrade", "4.3.1:3.9.1", "--upgrade 3.9.1:4.3.1"),
     ],
     ids=lambda words: " ".join(words) if isinstance(words, list) else "",
 )

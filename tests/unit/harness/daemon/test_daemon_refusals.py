@@ -26,8 +26,8 @@ pytestmark = pytest.mark.usefixtures("no_clusters")
 @pytest.mark.parametrize(
     ("kind", "in_force", "says"),
     [
-        ("start", [], "nothing to start"),
-        ("start", [("fail-disk", 1)], "nothing to start"),
+        ("start", [], "nothing to start: broker-1 is running"),
+        ("start", [("fail-disk", 1)], "nothing to start: broker-1 is running"),
         ("kill", [("stop", 1)], "a kill of a node that is down"),
         ("stop", [("kill", 1)], "a stop of a node that is down"),
         ("pause", [("kill", 1)], "a pause of a node that is down"),
