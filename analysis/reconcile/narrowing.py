@@ -53,7 +53,7 @@ def narrow(tables: RecordTables, differing: DataFrame, kept: FrameKeeper) -> Nar
     if differs > BLOCKS_MAX:
         return None
     values = kept.keep(suspect_values(tables, offsets if differs else None))
-    suspects = values.count()
+    suspects = values.count() if values is not None else 0
     if suspects > BLOCKS_MAX:
         return None
     chosen: dict[str, DataFrame | None] = {"sends": None, "polls": None, "replicas": None}
@@ -70,7 +70,7 @@ def narrow(tables: RecordTables, differing: DataFrame, kept: FrameKeeper) -> Nar
         if differs:
             rows = rows.join(F.broadcast(offsets.withColumn("of_offset", F.lit(True))), BLOCK, "left")
             counts = counts | F.coalesce("of_offset", F.lit(False))
-        if suspects:
+        if values is not None and suspects:
             rows = rows.join(F.broadcast(values.withColumn("of_value", F.lit(True))), _VALUES, "left")
             counts = counts | F.coalesce("of_value", F.lit(False))
         if name == "polls":
@@ -96,8 +96,8 @@ def _is_noteworthy() -> Column:
     return F.col("value").isNull() | F.coalesce(moved, F.lit(False))
 
 
-def suspect_values(tables: RecordTables, offsets: DataFrame | None) -> DataFrame:
-    """Return the blocks of values that may be in an anomaly.
+def suspect_values(tables: RecordTables, offsets: DataFrame | None) -> DataFrame | None:
+    """Return the blocks of values that may be in an anomaly; None: there are neither sends nor polls.
 
     Their values stand twice in acks or final read, never should have been read, or are in one of
     the blocks `offsets`, if given.
@@ -143,6 +143,8 @@ def suspect_values(tables: RecordTables, offsets: DataFrame | None) -> DataFrame
             )
         )
         parts.append(polls.select("run", "values", *columns(**{name: F.col(name) for name in names[4:]})))
+    if not parts:
+        return None
     whole = union(parts).groupBy("run", "values")
     return suspicious(whole.agg(*(F.max(name).alias(name) for name in names)), F.col("differ").isNotNull())
 

@@ -46,11 +46,12 @@ from analysis.reconcile.final_log_rows import session_ranges
 from analysis.reconcile.history import leader_logs, suspicious_history
 from analysis.reconcile.keeping import FrameKeeper
 from analysis.reconcile.model import Reconciliation
-from analysis.reconcile.narrowing import NarrowedTables, narrow
+from analysis.reconcile.narrowing import NarrowedTables, narrow, suspect_values, suspicious
 from analysis.reconcile.parts import parts
 from analysis.reconcile.row_batches import UnsuitedRows
 from analysis.reconcile.row_narrowing import narrow_rows
 from analysis.reconcile.row_pass import RowPass, summed_rows
+from analysis.reconcile.ruling_out import Comparisons
 from analysis.reconcile.session import fits_one_part, is_small, plans_for
 from analysis.reconcile.store import check_writable, store
 from analysis.reconcile.summary import AnomalySummary, summarize
@@ -79,6 +80,9 @@ KINDS = (
     copied_twice,
     input_skipped,
 )
+
+_SPARK_FACTOR = 10
+"""Spark leaves rows out above so many times the rows above which NumPy does."""
 
 
 def reconcile(spark: SparkSession, record: Path, manifest: Manifest) -> Reconciliation:
@@ -171,14 +175,16 @@ def _reconcile_runs(
         copied_twice.items(tables),
         input_skipped.items(spark, tables, facts),
     ]
-    possible, narrowed = ruling_out.EVERYTHING, None
-    if is_small(rows):
-        possible = ruling_out.possible_kinds(spark, tables, blocks, inverted, facts)
+    # Where Spark reads all rows, leaving some out pays from more rows on.
+    narrows = not is_small(rows if row_pass is not None else rows // _SPARK_FACTOR)
+    narrowed = None
+    if not narrows:
+        possible = ruling_out.possible_kinds(_comparisons(spark, tables, blocks, inverted, facts, None))
     else:
         stage("comparing blocks")
         blocks, seen, inverted = kept.keep(blocks), kept.keep(seen), kept.keep(inverted)
-        differing = _differing_blocks(spark, tables, blocks, inverted, facts, row_pass)
-        narrowed = _narrow(tables, differing, kept, row_pass) if differing is not None else None
+        compared = _comparisons(spark, tables, blocks, inverted, facts, row_pass)
+        possible, narrowed = _narrow(tables, compared, kept, row_pass)
         if narrowed is not None:
             tables = narrowed.tables
     sessions = None
@@ -187,7 +193,7 @@ def _reconcile_runs(
     stage("comparing records")
     left = rows if narrowed is None else narrowed.rows
     one_part = narrowed is not None and row_pass is not None and fits_one_part(left)
-    with contextlib.nullcontext() if is_small(rows) else plans_for(spark, left, one_part=one_part):
+    with contextlib.nullcontext() if not narrows else plans_for(spark, left, one_part=one_part):
         found = [*of_whole, unseen.items(facts, seen, sessions), poll_skip.items(tables, facts, seen)]
         found += _items(spark, tables, inverted, partitions, facts, possible)
         summaries = [AnomalySummary() for _ in runs]
@@ -219,25 +225,27 @@ def _reconcile_runs(
     ]
 
 
-def _differing_blocks(
+def _comparisons(
     spark: SparkSession,
     tables: RecordTables,
     blocks: DataFrame | None,
     inverted: DataFrame | None,
     runs: Sequence[Facts],
     row_pass: RowPass | None,
-) -> DataFrame | None:
-    """Return the blocks of offsets with rows that must be looked at one by one.
-
-    Some blocks are there more than once; None: there are no rows.
-    """
-    found = [
-        blocks.where("NOT agree").select(*BLOCK) if blocks is not None else None,
-        dirty_order.blocks_before(inverted) if inverted is not None else None,
-        _differing_replicas(spark, tables, runs, row_pass),
-    ]
-    some = [one for one in found if one is not None]
-    return reduce(DataFrame.union, some) if some else None
+) -> Comparisons:
+    """Return what says which kinds are possible, and which rows must be looked at one by one."""
+    if row_pass is None:
+        suspects = suspect_values(tables, None)
+    else:
+        sums = row_pass.value_sums()
+        suspects = None if sums is None else suspicious(sums)
+    return Comparisons(
+        blocks=blocks,
+        suspects=suspects,
+        inverted=inverted,
+        replicas=_differing_replicas(spark, tables, runs, row_pass),
+        high_watermarks=hw_regression.suspicious_observations(tables, runs),
+    )
 
 
 def _differing_replicas(
@@ -252,12 +260,22 @@ def _differing_replicas(
 
 
 def _narrow(
-    tables: RecordTables, differing: DataFrame, kept: FrameKeeper, row_pass: RowPass | None
-) -> NarrowedTables | None:
+    tables: RecordTables, found: Comparisons, kept: FrameKeeper, row_pass: RowPass | None
+) -> tuple[Set[str], NarrowedTables | None]:
+    """Return which kinds are possible, as far as it is known, and the rows that count; None: too many may."""
     if row_pass is not None:
+        answers = ruling_out.answers(found)
+        if answers is None:
+            return ruling_out.EVERYTHING, None
         with contextlib.suppress(UnsuitedRows):
-            return narrow_rows(tables, differing, row_pass)
-    return narrow(tables, differing, kept)
+            return answers.possible, narrow_rows(tables, answers, row_pass)
+    some = [
+        found.blocks.where("NOT agree").select(*BLOCK) if found.blocks is not None else None,
+        dirty_order.blocks_before(found.inverted) if found.inverted is not None else None,
+        found.replicas,
+    ]
+    differing = [one for one in some if one is not None]
+    return ruling_out.EVERYTHING, narrow(tables, reduce(DataFrame.union, differing), kept) if differing else None
 
 
 def _items(

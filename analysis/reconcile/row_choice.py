@@ -66,6 +66,10 @@ class ValueBlocks:
             self._buckets[run] = np.zeros(1 << _BUCKETS_BITS, np.bool_)
             self._buckets[run][_bucket(some)] = True
 
+    def may_hold(self, group: RowGroup) -> bool:
+        """Return whether there are blocks of a row group's run."""
+        return group.run in self._blocks
+
     def hold(self, rows: Rows) -> Bools:
         """Return which rows have a value in one of the blocks."""
         found = np.zeros(rows.count, np.bool_)
@@ -82,6 +86,10 @@ class Chosen(NamedTuple):
 
     offsets: OffsetBlocks
     values: ValueBlocks
+
+    def has_any(self, group: RowGroup) -> bool:
+        """Return whether a row group may have a row in any of the blocks."""
+        return self.values.may_hold(group) or self.offsets.may_hold(group)
 
 
 def values_in(group: RowGroup, table: str, offsets: OffsetBlocks) -> Ints:
@@ -101,6 +109,8 @@ def choose(group: RowGroup, table: str, chosen: Chosen) -> list[pa.Table]:
 
     They have the columns that `tables.load` gives.
     """
+    if table != "polls" and not chosen.has_any(group):
+        return []
     masks = [_counts(rows, table, chosen, in_blocks=chosen.offsets.may_hold(group)) for rows in _deciding(group, table)]
     if not any(needed.any() for _, needed in masks):
         return []

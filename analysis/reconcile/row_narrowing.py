@@ -1,14 +1,12 @@
 """Leaves out the rows that surely are in no anomaly, as the module narrowing does, without Spark.
 
-Spark says which blocks differ and which values are suspect. The rows are chosen from the files by
-NumPy (the module row_choice), so that Spark reads no other.
+Spark says which blocks differ and which values are suspect (the module ruling_out). NumPy chooses the
+rows from the files (the module row_choice), so that Spark reads no other.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
 import msgspec
 import numpy as np
@@ -16,30 +14,22 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from analysis.reconcile import narrowing, row_choice
-from analysis.reconcile.blocks import BLOCK
 from analysis.reconcile.narrowing import NarrowedTables
 from analysis.reconcile.row_batches import Ints, RowGroup, row_groups
 from analysis.reconcile.row_choice import Chosen
 from analysis.reconcile.row_pass import RowPass, for_each
+from analysis.reconcile.ruling_out import Answers
 from analysis.reconcile.tables import RecordTables, spark_type
 from ebbtide.record.tables import TABLES
 
 _NARROWED = ("sends", "polls", "replicas")
 
 
-def narrow_rows(tables: RecordTables, differing: DataFrame, row_pass: RowPass) -> NarrowedTables | None:
-    """Return the rows of `tables` that count; None: too many may.
-
-    `differing` has the columns `BLOCK`, also more than once. Raises `UnsuitedRows`.
-    """
-    offsets = _collect(differing.select(*BLOCK).distinct())
-    sums = row_pass.value_sums()
-    suspects = [] if sums is None else _collect(narrowing.suspicious(sums))
-    if offsets is None or suspects is None:
-        return None
-    blocks = row_choice.OffsetBlocks(offsets)
+def narrow_rows(tables: RecordTables, answers: Answers, row_pass: RowPass) -> NarrowedTables | None:
+    """Return the rows of `tables` that count; None: too many may. Raises `UnsuitedRows`."""
+    blocks = row_choice.OffsetBlocks([*answers.offsets])
     values: dict[int, list[Ints]] = {run: [] for run in range(len(row_pass.runs))}
-    for run, block in suspects:
+    for run, block in answers.values:
         values[run].append(np.array([block], np.int64))
 
     def add_values(table: str, group: RowGroup) -> None:
@@ -85,9 +75,3 @@ def _schema(table: str) -> pa.Schema:
     if table == "polls":
         fields += [pa.field("final", pa.bool_()), pa.field("counts", pa.bool_())]
     return pa.schema(fields)
-
-
-def _collect(blocks: DataFrame) -> Sequence[tuple[Any, ...]] | None:
-    """Return some blocks; None: there are too many."""
-    found = blocks.limit(narrowing.BLOCKS_MAX + 1).collect()
-    return None if len(found) > narrowing.BLOCKS_MAX else found

@@ -35,15 +35,21 @@ from ebbtide.untrusted.parquet import READ_ERRORS
 
 THREADS = 2
 _ROWS_OF_A_GROUP = 1 << 16
+_ADDED_UP_ROWS = 1 << 21
+"""So many sums of values, some 60 MB, wait until they are added up.
+
+Each batch of a partition has sums of nearly the same blocks, because partitions share the values.
+"""
 _PLACE = "run int, topic string, partition int"
 _ALL = "all_rows bigint, all_mask bigint, all_xor bigint, all_sum bigint"
+_VALUES = "values"
 _COLUMNS = {
     "sends": f"{_PLACE}, status string, block bigint, {_ALL}, {_ALL.replace('all_', 'shown_')}, "
     "placed bigint, aborted bigint, in_txn bigint, answered bigint, first bigint",
     "polls": f"{_PLACE}, consumer int, session int, final boolean, read_committed boolean, block bigint, {_ALL}, "
     "first bigint, last bigint, oldest int, newest int, damaged bigint, back bigint, jumped bigint, chained bigint",
     "replicas": f"{_PLACE}, broker int, block bigint, {_ALL}",
-    "values": "run int, values bigint, kind tinyint, rows bigint, mask bigint",
+    _VALUES: "run int, values bigint, kind tinyint, rows bigint, mask bigint",
     "order": f"{_PLACE}, producer int, sequence bigint, offset bigint, value bigint",
 }
 _PARTITION = ["run", "topic", "partition"]
@@ -65,7 +71,7 @@ class ScratchTables:
             waiting = self._waiting.setdefault(name, [])
             waiting.append(rows)
             self.rows += rows.num_rows
-            if sum(one.num_rows for one in waiting) >= _ROWS_OF_A_GROUP:
+            if sum(one.num_rows for one in waiting) >= (_ADDED_UP_ROWS if name == _VALUES else _ROWS_OF_A_GROUP):
                 self._write(name)
 
     def finish(self, name: str) -> str | None:
@@ -81,6 +87,10 @@ class ScratchTables:
     def _write(self, name: str) -> None:
         rows = pa.concat_tables(self._waiting[name])
         self._waiting[name] = []
+        if name == _VALUES:
+            self.rows -= rows.num_rows
+            rows = row_sums.added_values(rows)
+            self.rows += rows.num_rows
         try:
             if name not in self._writers:
                 (self._folder / name).mkdir()
@@ -149,6 +159,7 @@ class RowPass:
         for_each(row_groups(self.runs, "sends"), partial(self._sum_sends, doubted))
         blocks = [np.unique(np.concatenate(some)) if some else np.zeros(0, np.int64) for some in doubted]
         for_each(row_groups(self.runs, "polls"), partial(self._sum_polls, blocks))
+        self.scratch.finish(_VALUES)
 
     @property
     def sums(self) -> int:
@@ -161,7 +172,7 @@ class RowPass:
             value = rows.numbers("value")
             failed, hidden = rows.where_word("status", "failed"), row_sums.hidden_sends(rows)
             kinds = {ACKED: value[row_sums.placed_sends(rows)], FAILED: value[failed], HIDDEN: value[hidden]}
-            self.scratch.add("values", row_sums.sum_values(rows.run, kinds))
+            self.scratch.add(_VALUES, row_sums.sum_values(rows.run, kinds))
             doubted[rows.run].extend(np.unique(kinds[kind] >> BITS) for kind in (FAILED, HIDDEN) if len(kinds[kind]))
             self.scratch.add("order", row_order.rows_in_order(rows, self._ranges))
 
@@ -177,7 +188,7 @@ class RowPass:
                 read = known & np.isin(value >> BITS, doubted[rows.run])
                 kinds[READ] = value[read]
                 kinds[READ_COMMITTED] = value[read & rows.where_word("isolation", "read_committed")]
-            self.scratch.add("values", row_sums.sum_values(rows.run, kinds))
+            self.scratch.add(_VALUES, row_sums.sum_values(rows.run, kinds))
 
     def send_blocks(self) -> DataFrame | None:
         """Return `blocks.send_blocks`."""
@@ -230,7 +241,7 @@ class RowPass:
 
     def value_sums(self) -> DataFrame | None:
         """Return the blocks of values with the columns that `narrowing.suspect_values` compares."""
-        sums = self._table("values")
+        sums = self._table(_VALUES)
         if sums is None:
             return None
 

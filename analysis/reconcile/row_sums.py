@@ -241,6 +241,16 @@ def sum_values(run: int, values: Mapping[int, Ints]) -> pa.Table:
     return pa.concat_tables(tables) if tables else VALUE_SUMS.empty_table()
 
 
+def added_values(sums: pa.Table) -> pa.Table:
+    """Return the sums of blocks of values, those of one block, run and kind added up."""
+    run, values, kind, rows, mask = (sums[name].to_numpy().astype(np.int64, copy=False) for name in VALUE_SUMS.names)
+    groups = Groups([run, kind, values])
+    columns = [groups.first(column) for column in (run, values, kind)]
+    columns += [groups.over(np.add, rows), groups.over(np.bitwise_or, mask)]
+    arrays = [pa.array(column).cast(field.type) for column, field in zip(columns, VALUE_SUMS, strict=True)]
+    return pa.Table.from_arrays(arrays, schema=VALUE_SUMS)
+
+
 VALUE_SUMS = pa.schema(
     [
         pa.field("run", pa.int32()),

@@ -1,23 +1,23 @@
-"""Rules out kinds of anomalies for small records, before the plans of these kinds are made.
+"""Rules out kinds of anomalies before their plans are made.
 
-Most records have no anomaly, and in a small record planning takes far longer than reading. So one
-job first asks the questions below, and a kind is planned only where an answer leaves it possible.
-The answers come from the comparisons that leave out rows of large records (the module narrowing),
-and are sound for the same reasons.
+Most records have no anomaly, and planning often takes longer than reading. So one job first asks the
+questions below, and a kind is planned only where an answer leaves it possible. The answers come from
+the comparisons that leave out rows of large records (the module narrowing), and are sound for the
+same reasons. For such records the job also says where the answers are yes: those are the rows that count.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence, Set
 
-from pyspark.sql import DataFrame, SparkSession
+import msgspec
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from analysis.reconcile import hw_regression, replica_divergence
-from analysis.reconcile.facts import Facts
-from analysis.reconcile.narrowing import suspect_values
+from analysis.reconcile import dirty_order
+from analysis.reconcile.blocks import BLOCK
+from analysis.reconcile.narrowing import BLOCKS_MAX
 from analysis.reconcile.parts import union
-from analysis.reconcile.tables import RecordTables
 
 VALUES = "values"
 """Is there a block whose sources differ, or a value that stands twice or never should have been read?
@@ -36,27 +36,77 @@ HIGH_WATERMARKS = "high watermarks"
 EVERYTHING: Set[str] = frozenset((VALUES, UNSEEN, ORDER, REPLICAS, HIGH_WATERMARKS))
 
 
-def possible_kinds(
-    spark: SparkSession,
-    tables: RecordTables,
-    blocks: DataFrame | None,
-    inverted: DataFrame | None,
-    runs: Sequence[Facts],
-) -> Set[str]:
-    """Return the questions that have the answer yes for any of the runs.
+_PLACE = {"run": "int", "topic": "string", "partition": "int", "block": "bigint", "values": "bigint"}
+_ROWS_MAX = 2 * BLOCKS_MAX
+"""Above so many answers, too many blocks of offsets or of values have one."""
 
-    `blocks` is `blocks.compare_blocks`, `inverted` is `dirty_order.inversions`.
+
+class Comparisons(msgspec.Struct, frozen=True, kw_only=True):
+    """What the questions look at; None: there is nothing to look at.
+
+    `blocks` is `blocks.compare_blocks`, `suspects` is `narrowing.suspicious`, `inverted` is
+    `dirty_order.inversions`, `replicas` is `replica_divergence.differing`, and `high_watermarks` is
+    `hw_regression.suspicious_observations`.
     """
-    if blocks is None:
+
+    blocks: DataFrame | None
+    suspects: DataFrame | None
+    inverted: DataFrame | None
+    replicas: DataFrame | None
+    high_watermarks: DataFrame | None
+
+
+class Answers(msgspec.Struct, frozen=True, kw_only=True):
+    """The questions with the answer yes, and the blocks of offsets and of values that make them so."""
+
+    possible: Set[str]
+    offsets: Set[tuple[int, str, int, int]]
+    values: Set[tuple[int, int]]
+
+
+def possible_kinds(found: Comparisons) -> Set[str]:
+    """Return the questions that have the answer yes for any of the runs."""
+    if found.blocks is None:
         return EVERYTHING
-    of_block = F.array(F.when(~F.col("agree"), F.lit(VALUES)), F.when(F.col("passed_over"), F.lit(UNSEEN)))
-    asked = [blocks.select(F.explode(F.array_compact(of_block)).alias("question"))]
-    for question, rows in (
-        (VALUES, suspect_values(tables, None)),
-        (ORDER, inverted),
-        (REPLICAS, replica_divergence.differing_blocks(spark, tables, runs)),
-        (HIGH_WATERMARKS, hw_regression.suspicious_observations(tables, runs)),
+    return frozenset(question for (question,) in union(_asked(found, ())).distinct().collect())
+
+
+def answers(found: Comparisons) -> Answers | None:
+    """Return the answers for all runs; None: there are too many blocks to tell."""
+    asked = _asked(found, tuple(_PLACE))
+    rows = union(asked).distinct().limit(_ROWS_MAX + 1).collect() if asked else []
+    possible = frozenset(row.question for row in rows)
+    offsets = frozenset((row.run, row.topic, row.partition, row.block) for row in rows if row.block is not None)
+    values = frozenset((row.run, row["values"]) for row in rows if row["values"] is not None)
+    if len(rows) > _ROWS_MAX or max(len(offsets), len(values)) > BLOCKS_MAX:
+        return None
+    return Answers(possible=EVERYTHING if found.blocks is None else possible, offsets=offsets, values=values)
+
+
+def _asked(found: Comparisons, place: Sequence[str]) -> list[DataFrame]:
+    """Return rows with a question that has the answer yes, and with those columns of `_PLACE`."""
+    asked = []
+    if found.blocks is not None:
+        of_block = F.array(F.when(~F.col("agree"), F.lit(VALUES)), F.when(F.col("passed_over"), F.lit(UNSEEN)))
+        differs = F.col("question") == VALUES
+        rows = found.blocks.select(*BLOCK, F.explode(F.array_compact(of_block)).alias("question"))
+        asked.append(rows.select("question", *(_of_place(name, BLOCK, differs) for name in place)))
+    pairs = found.inverted
+    if pairs is not None and place:
+        pairs = dirty_order.blocks_before(pairs)
+    for question, some, known in (
+        (VALUES, found.suspects, ("run", "values")),
+        (ORDER, pairs, BLOCK),
+        (REPLICAS, found.replicas, BLOCK),
+        (HIGH_WATERMARKS, found.high_watermarks, ()),
     ):
-        if rows is not None:
-            asked.append(rows.select(F.lit(question).alias("question")))
-    return frozenset(question for (question,) in union(asked).distinct().collect())
+        if some is not None:
+            columns = (_of_place(name, known) for name in place)
+            asked.append(some.select(F.lit(question).alias("question"), *columns))
+    return asked
+
+
+def _of_place(name: str, known: Sequence[str], where: Column | None = None) -> Column:
+    """Return a column of `_PLACE`: null if it is not `known`, or where `where` does not hold."""
+    column = F.lit(None).cast(_PLACE[name]) if name not in known else F.col(name)
+    return (column if where is None else F.when(where, column)).alias(name)

@@ -89,8 +89,9 @@ def test_the_sums_are_those_of_spark(
     assert without_hashes(found.poll_blocks()) == without_hashes(polls)
     sums = found.value_sums()
     assert sums is not None
-    suspects = narrowing.suspicious(sums).collect()
-    assert sorted(suspects) == sorted(narrowing.suspect_values(tables, None).collect())
+    suspects, expected_values = narrowing.suspicious(sums).collect(), narrowing.suspect_values(tables, None)
+    assert expected_values is not None
+    assert sorted(suspects) == sorted(expected_values.collect())
     assert suspects
     facts = collect_facts(tables, sends, polls, runs)
     replicas = found.replica_sums(replica_divergence.checkpoints_of(facts))
