@@ -55,23 +55,31 @@ def _acks_of(scenario: str) -> frozenset[str]:
 def range_of_losses(lost: set[str], acks: frozenset[str]) -> str:
     """Return the losses of runs as one range a cause, with the acks of the lost records.
 
-    Such as `2 to 3 with acks=1 (uncommitted-at-failover), none with acks=all`. `acks` are those of the producers.
+    Such as `0 to 3 with acks=1 (uncommitted-at-failover), none with acks=all`. `acks` are those of the producers.
+    The judge counts no loss with acks=0, because no broker acks such a record.
     """
-    counts: dict[str, list[int]] = {}
-    for run in lost - {"none"}:
-        for loss in run.split(", "):
-            count, cause = loss.split(" ", 1)
-            counts.setdefault(cause, []).append(int(count.replace(",", "")))
+    acks -= {"0"}
+    runs = [_by_cause(run) for run in lost]
+    causes = sorted({cause for run in runs for cause in run})
+    counts = {cause: sorted({run.get(cause, 0) for run in runs}) for cause in causes}
     ranges = [
-        (f"{min(of):,} to {max(of):,}" if len(set(of)) > 1 else f"{of[0]:,}")
+        (f"{of[0]:,} to {of[-1]:,}" if len(of) > 1 else f"{of[0]:,}")
         + f" {_acks_of_cause(cause, acks)} ({_CAUSE_TEXTS.get(cause, cause)})"
-        for cause, of in sorted(counts.items())
+        for cause, of in counts.items()
     ]
     if not ranges:
         return f"none {_acks_in_words(acks)}"
-    if "all" in acks and len(acks) > 1 and set(counts) == {_UNCOMMITTED}:
+    if "all" in acks and len(acks) > 1 and causes == [_UNCOMMITTED]:
         ranges.append("none with acks=all")
-    return f"{'none or ' if 'none' in lost else ''}{', '.join(ranges)}"
+    return ", ".join(ranges)
+
+
+def _by_cause(run: str) -> dict[str, int]:
+    """Return what one run lost by cause, from a text such as `1,781 unclean-election, 4 unexplained`."""
+    if run == "none":
+        return {}
+    losses = (loss.split(" ", 1) for loss in run.split(", "))
+    return {cause: int(count.replace(",", "")) for count, cause in losses}
 
 
 def _acks_of_cause(cause: str, acks: frozenset[str]) -> str:

@@ -46,8 +46,9 @@ scenario has its predictions for each release and its measured runs.
 - A run is *as predicted* only if each fault proved its effect and each fact that the prediction asks for came about.
 - The last three columns name releases, each with its own feature levels. A release is in the column of its worst run.
 - `-` in all three columns: no run of the scenario has been counted yet.
-- Uncommitted records were acked with acks=0 or acks=1 only. Kafka does not promise to keep them
+- Uncommitted records were acked with acks=1. Kafka does not promise to keep them
   ([Committed](concepts.md#committed)): even a clean rolling restart may lose some.
+- Records with acks=0 do not count, because no broker acks them. [What acks buys](what-acks-buys.md) has those losses.
 
 `python -m tools.pages.catalogue` makes this page from the scenario files; do not edit it.
 

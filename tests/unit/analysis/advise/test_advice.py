@@ -105,7 +105,7 @@ def test_runs_of_the_catalogue_stand_beside_the_model(on_39: Advice) -> None:
 
 def test_what_was_measured_says_for_which_acks(on_39: Advice) -> None:
     (killed,) = (one for one in line(on_39.groups[0], "kill").measured if one.startswith("acks-matrix-kill"))
-    assert killed.endswith("with acks=0 or 1 (uncommitted-at-failover), none with acks=all")
+    assert killed.endswith("with acks=1 (uncommitted-at-failover), none with acks=all")
     assert line(on_39.groups[0], "kills-worst").measured == (
         "last-known-leader on 3.9.1: lost none with acks=1 or all",
     )
@@ -116,6 +116,14 @@ def test_an_uncommitted_loss_of_producers_with_acks_all_alone_names_their_acks()
     assert range_of_losses(lost, frozenset({"all"})) == "3 with acks=all (uncommitted-at-failover)"
     assert range_of_losses({"5 unexplained"}, frozenset({"all"})) == "5 with acks=all (against the protocol)"
     assert "3 with acks=1 (" in range_of_losses(lost, frozenset({"1", "all"}))
+
+
+def test_a_run_that_lost_nothing_counts_as_zero() -> None:
+    lost = {"none", "3 uncommitted-at-failover", "1,172 uncommitted-at-failover, 5 unexplained"}
+    assert range_of_losses(lost, frozenset({"0", "1"})) == (
+        "0 to 1,172 with acks=1 (uncommitted-at-failover), 0 to 5 with acks=1 (against the protocol)"
+    )
+    assert range_of_losses({"none"}, frozenset({"0", "1"})) == "none with acks=1"
 
 
 def test_a_single_replica_survives_a_kill_and_no_power_loss() -> None:
