@@ -12,8 +12,8 @@ from analysis.advise.groups import TopicGroup
 from analysis.advise.release import ReleaseFacts, assumed_release
 from analysis.spec.partition import MV_ELR
 from ebbtide.errors import UsageError
-from ebbtide.releases.feature_levels import ELR_VERSION, METADATA_VERSION, levels_of
-from ebbtide.releases.known_releases import parse_version
+from ebbtide.releases.feature_levels import ELR_VERSION, METADATA_VERSION, levels_of, newest_metadata_version
+from ebbtide.releases.known_releases import KNOWN, parse_version
 from ebbtide.snapshot.model import FLUSH_MESSAGES, MIN_ISR, UNCLEAN
 from ebbtide.suggestions import did_you_mean
 
@@ -39,6 +39,8 @@ class Assumption(msgspec.Struct, frozen=True):
         for name in (ELR_VERSION, METADATA_VERSION):
             if name in self.values:
                 levels[name] = int(self.values[name])
+        if today is not None and Version(kafka) < Version(today.kafka):
+            _refuse_downgrade(kafka, levels.get(METADATA_VERSION, 0))
         known = levels_of(kafka) or {}
         if levels.get(ELR_VERSION) and ELR_VERSION in self.values:
             if ELR_VERSION not in known:
@@ -64,6 +66,20 @@ class Assumption(msgspec.Struct, frozen=True):
             if name in self.values
         }
         return msgspec.structs.replace(group, settings=msgspec.structs.replace(settings, **changes))
+
+
+def _refuse_downgrade(kafka: str, level: int) -> None:
+    """Raise `UsageError` where nodes of an older release do not start with the cluster's metadata.version."""
+    newest = newest_metadata_version(kafka)
+    if level <= newest:
+        return
+    first = next((one.version for one in KNOWN if newest_metadata_version(one.version) >= level), None)
+    raise UsageError(
+        "no downgrade to this release is possible: it does not know the cluster's metadata.version",
+        where=_WHERE,
+        got=f"{KAFKA}={kafka}, which knows {METADATA_VERSION} up to {newest}; the cluster has {level}",
+        allowed=f"{KAFKA}={first} or newer" if first is not None else None,
+    )
 
 
 def parse_assumption(text: str) -> Assumption:

@@ -26,6 +26,10 @@ def release_prices(today: ReleaseFacts, after: ReleaseFacts) -> Prices:
     level, level_after = (one.features.get(METADATA_VERSION, 0) for one in (today, after))
     if level_after > level:
         prices[f"{METADATA_VERSION}={level_after}"] = "there is no way back to a release that does not know this level"
+    if level_after < level:
+        prices[f"{METADATA_VERSION}={level_after}"] = (
+            "Kafka refuses a lower level if the two levels differ in the metadata that they write"
+        )
     if after.is_elr_on and not today.is_elr_on:
         prices[f"{ELR_VERSION}=1"] = (
             "if the last in-sync replica loses power, the partition has no leader until an eligible replica is back; "

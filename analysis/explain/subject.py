@@ -105,7 +105,7 @@ def _known_offsets(record: Path, at: TopicPartition) -> str:
     names = [str(TopicPartition(name, n)) for name, topic in manifest.topics.items() for n in range(topic.partitions)]
     if str(at) not in names:
         more = f" and {len(names) - _NAMED_MAX} more" if len(names) > _NAMED_MAX else ""
-        return f"a partition of {', '.join(names[:_NAMED_MAX])}{more}"
+        return f"{', '.join(names[:_NAMED_MAX])}{more}"
     rows = (row.values["offset"] for row in find_rows(record, "sends", topic=at.topic, partition=at.partition))
     acked = [offset for offset in rows if offset is not None]
     return f"{at}:{min(acked)} to {at}:{max(acked)}, where brokers acked records" if acked else "no offset was acked"

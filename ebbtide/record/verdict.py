@@ -258,10 +258,14 @@ def read_judgement(record: Path) -> Verdict:
     """
     verdict = read_verdict(record)
     if verdict is None:
-        raise UsageError(
-            "the record has not been judged", where=str(record), next=f"ebbtide analyze {shlex.quote(str(record))}"
-        )
+        raise not_judged(record)
     return verdict
+
+
+def not_judged(record: Path, got: str | None = None) -> UsageError:
+    """Return the error of a command that needs the verdict; `got` says what the run was."""
+    next_ = f"ebbtide analyze {shlex.quote(str(record))}"
+    return UsageError("the record has not been judged", where=str(record), got=got, next=next_)
 
 
 def read_verdict(record: Path) -> Verdict | None:

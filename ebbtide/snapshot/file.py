@@ -11,13 +11,13 @@ import msgspec
 from ebbtide.errors import UsageError
 from ebbtide.record.files import write_atomically
 from ebbtide.snapshot.model import BROKER_NAMES, MIN_ISR, SNAPSHOT_VERSION, ClusterSnapshot, SnapshotTopic
-from ebbtide.untrusted.files import read_file
+from ebbtide.untrusted.files import UnreadableFile, read_file
 from ebbtide.untrusted.values import decode_json
 
 BYTES_MAX = 256 << 20
 REPLICAS_MAX = 100
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
-_NEXT = "ebbtide advise --bootstrap HOST:PORT --save cluster.json    (makes one)"
+_NEXT = "ebbtide advise --bootstrap broker1.example:9092 --save cluster.json    (makes one)"
 
 
 def write_snapshot(path: Path, snapshot: ClusterSnapshot) -> None:
@@ -35,7 +35,11 @@ def write_snapshot(path: Path, snapshot: ClusterSnapshot) -> None:
 
 def read_snapshot(path: Path) -> ClusterSnapshot:
     """Read a snapshot that somebody else may have written. Raises `UsageError`."""
-    content = read_file(path, what="the snapshot", bytes_max=BYTES_MAX)
+    try:
+        content = read_file(path, what="the snapshot", bytes_max=BYTES_MAX)
+    except UnreadableFile as error:
+        error.add_next(_NEXT)
+        raise
     try:
         version = decode_json(content, _Versioned).snapshot_version
         if version > SNAPSHOT_VERSION:

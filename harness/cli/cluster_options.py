@@ -152,7 +152,12 @@ def addresses_of(flag: str, text: str) -> tuple[str, ...]:
     wrong = [one for one in found if not _is_address(one)]
     if wrong or not found:
         got = repr((", ".join(wrong) or text)[:_SHOWN_MAX])
-        raise UsageError("not an address", where=flag, got=got, allowed="HOST:PORT, several by commas")
+        raise UsageError(
+            "not an address",
+            where=flag,
+            got=got,
+            allowed="a host and a port, such as broker1.example:9092; several by commas",
+        )
     return found
 
 

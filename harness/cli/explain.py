@@ -15,6 +15,9 @@ from harness.cli.scenario_file import check_writable
 
 if TYPE_CHECKING:
     from analysis.explain.subject import Subject
+    from ebbtide.record.verdict import Verdict
+
+_WHY_MAX = 3
 
 
 def command() -> Command:
@@ -22,7 +25,8 @@ def command() -> Command:
     command = Command(
         "Explain what happened to one record of a run. The command prints every row of evidence by time, each "
         "replica's copy in the end, and the reasoning of the verdict. Without a place or a value, the command explains "
-        "the first lost record. The run must have been judged; the exit code is 0."
+        "the first lost record. The run must have been judged. The exit code is 0, or 2 if no record is named and the "
+        "run does not say whether one was lost."
     )
     command.argument(
         "run", metavar="RUN", type=Path, completes=completing.complete_record, help="a run record, e.g. runs/<run_id>"
@@ -32,14 +36,14 @@ def command() -> Command:
     )
     command.option("--value", type=int, metavar="N", help="the record's value, as in the tables sends and polls")
     command.option("--html", type=Path, metavar="FILE.html", help="also write the explanation as a page")
-    command.flag("--json", help="print the explanation as one JSON object; null if no acked record is lost")
+    command.flag("--json", help="print the explanation as one JSON object; null if no acked record is known to be lost")
     return command
 
 
 def run(args: Args) -> ExitCode:
     """Print the life of a record. Raises `UsageError`."""
     from ebbtide.record.manifest import is_record, read_run
-    from ebbtide.record.verdict import read_judgement
+    from ebbtide.record.verdict import not_judged, read_judgement, unfinished_verdict
 
     if args.place is not None and is_record(Path(args.place)):
         record = args.run if is_record(args.run) else args.place
@@ -50,17 +54,13 @@ def run(args: Args) -> ExitCode:
         )
     if args.html is not None:
         check_writable(args.html, "page", "--html")
-    read_run(args.run)
-    read_judgement(args.run)
+    manifest, verdict = read_run(args.run), read_judgement(args.run)
+    if verdict == unfinished_verdict(manifest.run_id):
+        failure = f": {manifest.failure}" if manifest.failure else ""
+        raise not_judged(args.run, got=f"the status of the run is {manifest.status}{failure}")
     subject = _subject(args)
     if subject is None:
-        to = sys.stderr if args.json else sys.stdout
-        print(f"{args.run}: no acked record is lost", file=to)
-        next_ = f"ebbtide explain {shlex.quote(str(args.run))} TOPIC-PARTITION:OFFSET    (explains any record)"
-        print(f"next: {next_}", file=to)
-        if args.json:
-            print_json(None)
-        return ExitCode.AS_PREDICTED
+        return _print_no_loss(args, verdict)
     from analysis.explain.life import explain
 
     life = explain(args.run, subject)
@@ -77,6 +77,25 @@ def run(args: Args) -> ExitCode:
     if args.html is not None:
         print(f"\npage: {args.html}")
     return ExitCode.AS_PREDICTED
+
+
+def _print_no_loss(args: Args, verdict: Verdict) -> ExitCode:
+    """Say that no lost record is known, and whether that means that none is lost."""
+    from analysis.report.words import count_lost
+
+    is_known = count_lost(verdict) is not None
+    to = sys.stderr if args.json else sys.stdout
+    if is_known:
+        print(f"{args.run}: no acked record is lost", file=to)
+    else:
+        print(f"{args.run}: it is not known whether an acked record is lost", file=to)
+        for why in verdict.why[:_WHY_MAX]:
+            print(f"  {why}", file=to)
+    next_ = f"ebbtide explain {shlex.quote(str(args.run))} TOPIC-PARTITION:OFFSET    (explains any record)"
+    print(f"next: {next_}", file=to)
+    if args.json:
+        print_json(None)
+    return ExitCode.AS_PREDICTED if is_known else ExitCode.INCONCLUSIVE
 
 
 def _subject(args: Args) -> Subject | None:
@@ -102,5 +121,6 @@ def _subject(args: Args) -> Subject | None:
             where="TOPIC-PARTITION:OFFSET",
             got=repr(args.place),
             allowed="a partition and an offset, e.g. t-0:1234",
+            next=f"ebbtide explain {shlex.quote(str(args.run))}    (explains the first lost record)",
         )
     return subject_at(args.run, at, offset)

@@ -301,6 +301,17 @@ def test_an_assumption_that_makes_no_sense_is_refused(text: str, says: str) -> N
         parse_assumption(text)
 
 
+def test_a_downgrade_below_the_metadata_version_is_refused() -> None:
+    with pytest.raises(UsageError, match="no downgrade to this release is possible") as refused:
+        advise(cluster("4.3", topic("a", 1, 1)), assumed=parse_assumption("kafka=3.9.1"))
+    assert refused.value.got == "kafka=3.9.1, which knows metadata.version up to 21; the cluster has 30"
+    assert (refused.value.allowed or "").startswith("kafka=4.3")
+    advice = advise(cluster("4.3", topic("a", 1, 1)), assumed=parse_assumption("kafka=3.9.1,metadata.version=21"))
+    assert list(advice.prices) == ["kafka=3.9.1", "metadata.version=21"]
+    low = cluster("4.3", topic("a", 1, 1), features={"metadata.version": 21})
+    assert advise(low, assumed=parse_assumption("kafka=3.9.1")).after is not None
+
+
 def test_the_elr_cannot_be_assumed_on_a_release_without_it() -> None:
     with pytest.raises(UsageError, match="this release has no ELR"):
         advise(cluster("3.9", topic("a", 1, 1)), assumed=parse_assumption(f"{ELR}=1"))

@@ -18,7 +18,7 @@ from ebbtide.errors import UsageError
 from ebbtide.logs.segments import TopicPartition
 from ebbtide.record.manifest import FOREIGN, FinalOffsets, WatchFacts
 from ebbtide.record.tables import ANOMALY_SCHEMA
-from ebbtide.record.verdict import write_verdict
+from ebbtide.record.verdict import Verdict, unfinished_verdict, write_verdict
 from harness.cli.main import main
 
 T_0 = TopicPartition("t", 0)
@@ -241,7 +241,7 @@ def test_an_unknown_value_and_an_unknown_offset_are_refused_with_what_is_known(l
     assert refused.value.allowed == "t-0:0 to t-0:2, where brokers acked records"
     with pytest.raises(UsageError) as refused:
         subject_at(lost, TopicPartition("u", 0), 0)
-    assert refused.value.allowed == "a partition of t-0"
+    assert refused.value.allowed == "t-0"
 
 
 def test_the_page_escapes_what_others_named(lost: Path, tmp_path: Path) -> None:
@@ -274,7 +274,29 @@ def test_a_misspelt_place_is_one_clear_error(
     words: list[str], what: str, lost: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["explain", str(lost), *words]) == 4
-    assert what in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert what in error
+    assert "--value" in words or f"next:    ebbtide explain {lost}" in error
+
+
+def test_a_run_that_was_not_judged_is_refused(lost: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_verdict(lost, unfinished_verdict("run-1"))
+    for words in ([], ["--json"], ["t-0:1"]):
+        assert main(["explain", str(lost), *words]) == 4
+        out, error = capsys.readouterr()
+        assert "no acked record is lost" not in out
+        assert "the record has not been judged" in error
+        assert f"ebbtide analyze {lost}" in error
+
+
+def test_where_losses_are_not_decided_nobody_says_that_none_is_lost(
+    lost: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_verdict(lost, Verdict(run_id="run-1", outcome="inconclusive", why=["the run failed: no leader"]))
+    assert main(["explain", str(lost)]) == 2
+    printed = capsys.readouterr().out
+    assert "it is not known whether an acked record is lost" in printed
+    assert "the run failed: no leader" in printed
 
 
 def test_a_copy_whose_log_is_not_in_the_record_is_not_known(tmp_path: Path) -> None:

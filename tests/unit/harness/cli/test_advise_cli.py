@@ -53,6 +53,8 @@ def test_an_assumption_stands_beside_today(tmp_path: Path, capsys: pytest.Captur
         (["--bootstrap", "a:0"], "not an address"),
         (["--bootstrap", "a:99999"], "not an address"),
         (["no.json"], "No such file"),
+        (["no.json"], "next:    ebbtide advise --bootstrap broker1.example:9092 --save cluster.json"),
+        (["--bootstrap", "HOST:PORT"], "such as broker1.example:9092"),
         (["c.json", "--command-config", "x"], "a file needs no connection"),
         (["c.json", "--assume", "x=1"], "nothing that can be assumed"),
         (["c.json", "--save", "/no/such/folder/c.json"], "cannot be written"),
