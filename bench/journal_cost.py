@@ -1,10 +1,16 @@
 """Measures what journalling costs a producer of each client library: `python -m bench.journal_cost`.
 
-Run it from the root of a checkout. Rounds alternate between the bare library and the workload's producer, with the same
-settings, against one real Kafka node on loopback. Each round has its own process; the time runs from the first
-hand-over to the last answer. A Java producer is Kafka's VerifiableProducer, which prints each answer; the bare one
-prints into a file, and its time runs from the first answer to the last. Target for each library: the ratio of the
-medians is at least 0.8.
+Run it from the root of a checkout. Rounds alternate between three kinds, with the same settings, against one real Kafka
+node on loopback:
+
+- bare: the library without callbacks, which does not learn the outcome of any record
+- answers: the library, with the least that keeps each record's error and offset
+- journalled: the workload's producer
+
+Each round has its own process; the time runs from the first hand-over to the last answer. A Java producer is Kafka's
+VerifiableProducer, which prints each answer; the bare one prints into a file, and its time runs from the first answer
+to the last. So it is also the kind "answers". Target for each library: journalled is at least 0.8 of bare, by the
+medians. `--of answers` compares with answers instead.
 """
 
 from __future__ import annotations
@@ -16,13 +22,15 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from statistics import median
-from typing import get_args
+from typing import Literal, get_args
 
 import msgspec
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from confluent_kafka import KafkaError, Message
 
 from bench.measured_on import measured_on
 from cluster.runtime.verifiable_tools import ToolCommand, ensure_tools
@@ -42,34 +50,51 @@ TARGET = 0.8
 _MODULES = {"kafka-python": producer, "librdkafka": librdkafka_producer, "java": java_producer}
 
 
-def time_bare_kafka_python(config: ProducerConfig) -> float:
-    """Return the seconds of a bare kafka-python producer for the records, without a journal or callbacks."""
+def time_kafka_python(config: ProducerConfig, *, keeps_answers: bool) -> float:
+    """Return the seconds of a kafka-python producer for the records, without a journal."""
     sender = producer.open_producer(config, config.bootstrap)
     payload = encode(config.run_id, config.id, 0, 0, config.payload_bytes)
     assert config.count is not None
+    futures = []
     start = time.perf_counter()
     for number in range(config.count):
-        sender.send(config.topic, payload, None, None, number % config.partitions)
+        future = sender.send(config.topic, payload, None, None, number % config.partitions)
+        if keeps_answers:
+            futures.append(future)
     sender.flush()
-    return time.perf_counter() - start
+    answers = [(future.exception, future.value and future.value.offset) for future in futures]
+    seconds = time.perf_counter() - start
+    assert not any(error for error, _ in answers)
+    return seconds
 
 
-def time_bare_librdkafka(config: ProducerConfig) -> float:
-    """Return the seconds of a bare librdkafka producer for the records, without a journal or callbacks."""
+def time_librdkafka(config: ProducerConfig, *, keeps_answers: bool) -> float:
+    """Return the seconds of a librdkafka producer for the records, without a journal."""
     sender = librdkafka_producer.open_producer(config, config.bootstrap)
     payload = encode(config.run_id, config.id, 0, 0, config.payload_bytes)
     assert config.count is not None
+    answers: list[tuple[bytes | None, KafkaError | None, int | None]] = []
+
+    def keep(error: KafkaError | None, message: Message) -> None:
+        answers.append((message.value(), error, message.offset()))
+
+    callback = keep if keeps_answers else None
     start = time.perf_counter()
     for number in range(config.count):
         while True:
             try:
-                sender.produce(config.topic, payload, partition=number % config.partitions)
+                sender.produce(config.topic, payload, None, number % config.partitions, callback)
             except BufferError:  # its queue is full
                 sender.poll(0.01)
             else:
                 break
+        if keeps_answers and number % 100 == 0:
+            sender.poll(0)
     sender.flush()
-    return time.perf_counter() - start
+    seconds = time.perf_counter() - start
+    assert len(answers) == config.count * keeps_answers
+    assert not any(error for _, error, _ in answers)
+    return seconds
 
 
 def time_bare_java(config: ProducerConfig) -> float:
@@ -86,11 +111,16 @@ def time_bare_java(config: ProducerConfig) -> float:
     return (max(answered) - min(answered)) / 1e3
 
 
-_BARE: dict[ClientLibrary, Callable[[ProducerConfig], float]] = {
-    "kafka-python": time_bare_kafka_python,
-    "librdkafka": time_bare_librdkafka,
-    "java": time_bare_java,
+Kind = Literal["bare", "answers", "journalled"]
+
+_PLAIN: dict[tuple[ClientLibrary, Kind], Callable[[ProducerConfig], float]] = {
+    ("kafka-python", "bare"): partial(time_kafka_python, keeps_answers=False),
+    ("kafka-python", "answers"): partial(time_kafka_python, keeps_answers=True),
+    ("librdkafka", "bare"): partial(time_librdkafka, keeps_answers=False),
+    ("librdkafka", "answers"): partial(time_librdkafka, keeps_answers=True),
+    ("java", "bare"): time_bare_java,
 }
+"""What a round without a journal measures. The tool for Java always prints its answers."""
 
 
 def time_journalled_producer(record: Path) -> float:
@@ -106,7 +136,7 @@ def time_journalled_producer(record: Path) -> float:
 
 
 def measure(
-    kind: str,
+    kind: Kind,
     client: ClientLibrary,
     number: int,
     folder: Path,
@@ -132,9 +162,10 @@ def measure(
     )
     path = record / "config.json"
     path.write_bytes(msgspec.json.encode(config))
-    module = ["bench.journal_cost", "--bare", client] if kind == "bare" else [_MODULES[client].__name__]
+    is_plain = kind != "journalled"
+    module = ["bench.journal_cost", "--plain", client, kind] if is_plain else [_MODULES[client].__name__]
     done = subprocess.run([sys.executable, "-m", *module, str(path)], check=True, capture_output=True, text=True)
-    seconds = json.loads(done.stdout) if kind == "bare" else time_journalled_producer(record)
+    seconds = json.loads(done.stdout) if is_plain else time_journalled_producer(record)
     return options.count / seconds
 
 
@@ -153,11 +184,12 @@ def main() -> int:
     parser.add_argument("--payload-bytes", type=int, default=64)
     parser.add_argument("--kafka", default=VERSION)
     parser.add_argument("--min-ratio", type=float, default=TARGET, metavar="RATIO", help=f"target (default {TARGET})")
-    parser.add_argument("--bare", nargs=2, metavar=("CLIENT", "CONFIG"), help=argparse.SUPPRESS)
+    parser.add_argument("--of", choices=("bare", "answers"), default="bare", help="what the target is a part of")
+    parser.add_argument("--plain", nargs=3, metavar=("CLIENT", "KIND", "CONFIG"), help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.bare:
-        client, config = options.bare
-        print(_BARE[client](msgspec.json.decode(Path(config).read_bytes(), type=ProducerConfig)))
+    if options.plain:
+        client, kind, config = options.plain
+        print(_PLAIN[client, kind](msgspec.json.decode(Path(config).read_bytes(), type=ProducerConfig)))
         return 0
     chosen = options.clients.split(",")
     if unknown := [client for client in chosen if client not in libraries]:
@@ -172,22 +204,33 @@ def main() -> int:
 
 
 def _compare(client: ClientLibrary, folder: Path, address: str, options: argparse.Namespace) -> float:
-    """Print the rounds of one library, and return the ratio of the medians."""
+    """Print the rounds of one library, and return the ratio of the medians that has the target."""
     java = ensure_tools(options.kafka, lambda _: None) if client == "java" else None
-    rates: dict[str, list[float]] = {"bare": [], "journalled": []}
-    for kind in rates:
+    kinds: list[Kind] = [*(kind for library, kind in _PLAIN if library == client), "journalled"]
+    rates: dict[Kind, list[float]] = {kind: [] for kind in kinds}
+    for kind in kinds:
         measure(kind, client, -1, folder, address, java, options)  # the broker's JVM warms up
-    print(f"{client}\n{'round':>6}  {'bare/s':>10}  {'journalled/s':>12}  {'ratio':>5}")
+    print(client)
+    print(f"{'round':>6}  {'bare/s':>10}  {'answers/s':>10}  {'journalled/s':>12}  {'/bare':>5}  {'/answers':>8}")
     for number in range(options.rounds):
-        # Which one goes first alternates, so that neither always gets the warmer broker.
-        for kind in sorted(rates, reverse=number % 2 == 1):
+        # Which one goes first changes, so that none always gets the warmer broker.
+        for kind in kinds[number % len(kinds) :] + kinds[: number % len(kinds)]:
             rates[kind].append(measure(kind, client, number, folder, address, java, options))
-        ours, theirs = rates["journalled"][-1], rates["bare"][-1]
-        print(f"{number:>6}  {theirs:>10,.0f}  {ours:>12,.0f}  {ours / theirs:>5.2f}", flush=True)
-    ours, theirs = median(rates["journalled"]), median(rates["bare"])
-    ratio = ours / theirs
-    print(f"{'median':>6}  {theirs:>10,.0f}  {ours:>12,.0f}  {ratio:>5.2f}  (target: at least {options.min_ratio})")
-    return ratio
+        _print_line(str(number), {kind: rates[kind][-1] for kind in kinds})
+    ratios = _print_line("median", {kind: median(rates[kind]) for kind in kinds})
+    print(f"target: at least {options.min_ratio} of {options.of}")
+    return ratios[options.of]
+
+
+def _print_line(name: str, rates: dict[Kind, float]) -> dict[str, float]:
+    """Print a line of the table; returns the ratios of the journalled producer to the others."""
+    bare, ours = rates["bare"], rates["journalled"]
+    answers = rates.get("answers", bare)
+    print(
+        f"{name:>6}  {bare:>10,.0f}  {answers:>10,.0f}  {ours:>12,.0f}  {ours / bare:>5.2f}  {ours / answers:>8.2f}",
+        flush=True,
+    )
+    return {"bare": ours / bare, "answers": ours / answers}
 
 
 if __name__ == "__main__":

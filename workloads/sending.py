@@ -131,21 +131,25 @@ def send_all(
     sending: PacedSender,
     status: StatusFile,
     stop: Stop,
-    serve: Callable[[], object] = lambda: None,
+    serve: Callable[[float], object] | None = None,
 ) -> ClientState:
     """Send until every record has an outcome, or until stopped; returns the state.
 
-    `serve` is called between two bursts: a client without threads hands its answers out there.
+    A client without threads hands its answers out in `serve`. It is called after each burst, with the seconds that it
+    may wait for an answer: 0 while records are due.
     """
     interval_s = config.flush_interval_ms / 1000
+    idle_s = min(interval_s, 0.002)
     status.set_state(ClientState.RUNNING)
     flush_at = time.monotonic() + interval_s
     stop_at: float | None = None
     while True:
         count = 0 if stop_at is not None or sending.is_exhausted else sending.due_records()
-        if not count or not sending.send_burst(count):
-            pause(min(interval_s, 0.002))
-        serve()
+        is_sent = count > 0 and sending.send_burst(count)
+        if serve is not None:
+            serve(0.0 if is_sent else idle_s)
+        elif not is_sent:
+            pause(idle_s)
         now = time.monotonic()
         if now < flush_at:
             continue

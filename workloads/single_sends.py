@@ -18,6 +18,8 @@ from workloads.status import StatusFile
 _SAME_TIME_NS = 5_000_000
 """Answers that came within 5 ms of each other count as one; the client reports a whole batch at once."""
 _NO_OFFSET = -1
+_NOTHING_DUE = -2
+"""Not the offset of any record."""
 
 
 class _AnswerRun(msgspec.Struct, kw_only=True):
@@ -50,14 +52,37 @@ class _AnswerRun(msgspec.Struct, kw_only=True):
 
 
 class OpenPartition(SentPartition):
-    """One partition, with the sequences that have no answer yet."""
+    """One partition, with the sequences that have no answer yet.
 
-    __slots__ = ("last_run", "unanswered")
+    These are `skipped`, and all from `answered_end` on. `due_offset` is the offset with which an ack of `answered_end`
+    continues the last run, `_NOTHING_DUE` where none can.
+    """
+
+    __slots__ = ("answered_end", "due_offset", "last_run", "skipped")
 
     def __init__(self, partition: int) -> None:
         super().__init__(partition)
-        self.unanswered: set[int] = set()
+        self.answered_end = 0
+        self.skipped: set[int] = set()
+        self.due_offset = _NOTHING_DUE
         self.last_run: _AnswerRun | None = None
+
+    def close_sequence(self, sequence: int) -> bool:
+        """Note that a record has an answer; returns whether it is its first one."""
+        if sequence >= self.next_sequence:
+            return False
+        if sequence >= self.answered_end:
+            self.skipped.update(range(self.answered_end, sequence))
+            self.answered_end = sequence + 1
+            return True
+        if sequence in self.skipped:
+            self.skipped.remove(sequence)
+            return True
+        return False
+
+    def unanswered(self) -> list[int]:
+        """Return the sequences that have no answer, in order."""
+        return [*sorted(self.skipped), *range(self.answered_end, self.next_sequence)]
 
 
 class SingleSends(SendAccount[OpenPartition]):
@@ -72,16 +97,15 @@ class SingleSends(SendAccount[OpenPartition]):
         lane.rows.append(value)
         lane.rows.append(sent_ns)
         lane.next_sequence = sequence + 1
-        lane.unanswered.add(sequence)
         return sequence
 
     def answer(
         self, lane: OpenPartition, sequence: int, outcome: Outcome, offset: int | None, error: str, done_ns: int
     ) -> None:
         """Note the outcome of a record; a second answer of one record changes nothing."""
-        if sequence not in lane.unanswered:
+        self._extend_run(lane, done_ns)
+        if not lane.close_sequence(sequence):
             return
-        lane.unanswered.discard(sequence)
         at = _NO_OFFSET if offset is None else offset
         if lane.last_run is None or not lane.last_run.take(sequence, outcome, at, error, done_ns):
             self._close_run(lane)
@@ -94,11 +118,18 @@ class SingleSends(SendAccount[OpenPartition]):
                 begun_ns=done_ns,
                 done_ns=done_ns,
             )
+        is_last = offset is not None and sequence + 1 == lane.answered_end
+        lane.due_offset = at + 1 if is_last else _NOTHING_DUE
+
+    def close_runs(self, done_ns: int) -> None:
+        """Journal all answers until now with the next flush; `done_ns` is not earlier than those taken as due."""
+        for lane in self.lanes:
+            self._extend_run(lane, done_ns)
+            self._close_run(lane)
 
     def flush(self) -> None:
         """Journal what happened since the last flush, and count it. Raises `JournalError`."""
-        for lane in self.lanes:
-            self._close_run(lane)
+        self.close_runs(time.time_ns())
         self._write()
 
     def abandon(self) -> None:
@@ -106,13 +137,22 @@ class SingleSends(SendAccount[OpenPartition]):
         self.flush()
         now = time.time_ns()
         for lane in self.lanes:
-            for first, count in _consecutive_runs(sorted(lane.unanswered)):
+            for first, count in _consecutive_runs(lane.unanswered()):
                 self._append_answer(lane, first, count, "unknown", _NO_OFFSET, UNRESOLVED, now)
-            lane.unanswered.clear()
+            lane.skipped.clear()
+            lane.answered_end = lane.next_sequence
         self._write()
+
+    def _extend_run(self, lane: OpenPartition, done_ns: int) -> None:
+        """Add the answers that were taken as due to the last run."""
+        run = lane.last_run
+        if run is not None and lane.due_offset > run.offset + run.count:
+            run.count = lane.due_offset - run.offset
+            run.done_ns = done_ns
 
     def _close_run(self, lane: OpenPartition) -> None:
         run, lane.last_run = lane.last_run, None
+        lane.due_offset = _NOTHING_DUE
         if run is not None:
             self._append_answer(lane, run.first, run.count, run.outcome, run.offset, run.error, run.done_ns)
 
