@@ -7,6 +7,7 @@ Every error says what is wrong, where, what was found, what is allowed and what 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from enum import IntEnum
 from typing import Any
@@ -18,6 +19,9 @@ SHOWN_MAX = 2_000
 
 COMMAND_LINE = "the command line"
 """The `file` of `Problems` that are mistakes in the typed command."""
+
+_LABELLED = re.compile(r" +(where|got|allowed|next): +(.*)")
+_NUMBERED = re.compile(r" +\d+\. (.*)")
 
 
 class ExitCode(IntEnum):
@@ -122,6 +126,28 @@ def _shorten(text: str) -> str:
     if len(text) <= SHOWN_MAX:
         return text
     return f"{text[: SHOWN_MAX // 2]} ... {text[-SHOWN_MAX // 4 :]} ({len(text):,} characters)"
+
+
+def clause_of_message(message: str) -> str:
+    """Return what, where and what was found from an error's rendered message, as `EbbtideError.as_clause` does.
+
+    Records keep the message of the error that ended their run.
+    """
+    what, *rest = message.splitlines() or [""]
+    told: dict[str, str] = {}
+    for found in filter(None, map(_LABELLED.fullmatch, rest)):
+        # What was found may be the message of another error.
+        told.setdefault(found[1], found[2])
+    problems = [found[1] for found in filter(None, map(_NUMBERED.fullmatch, rest))]
+    brackets = "".join(f" ({told[label]})" for label in ("where", "got") if told.get(label))
+    return escape_controls(f"{what}{': ' if problems else ''}{'; '.join(problems)}{brackets if not problems else ''}")
+
+
+def next_of_message(message: str) -> str | None:
+    """Return what an error's rendered message says to type next; None if it says nothing."""
+    *_, last = message.splitlines() or [""]
+    found = _LABELLED.fullmatch(last)
+    return found[2] if found is not None and found[1] == "next" else None
 
 
 def error_in_one_line(error: Exception) -> str:

@@ -36,6 +36,7 @@ from ebbtide.kraft.image import MetadataImage
 from ebbtide.kraft.voters import VoterSet
 from ebbtide.logs.segments import TopicPartition
 from ebbtide.record.rows import PartitionState
+from ebbtide.record.steps import REFUSED
 from ebbtide.scenario.roles import Role
 from ebbtide.scenario.steps.admin import (
     AddPartitionsStep,
@@ -161,7 +162,7 @@ def carry_out(
             return unproven_effect(f"Kafka answered {answer.error} instead of the expected {expect_error}", **figures)
         return proven_effect(**figures)
     if answer is not None and answer.error != _ACCEPTED:
-        return unproven_effect(f"Kafka refused: {answer.error} {answer.message}".rstrip(), **figures)
+        return unproven_effect(f"{REFUSED} {answer.error} {answer.message}".rstrip(), **figures)
     if answer is None and (isinstance(request, Elect) or (isinstance(request, Reassign) and request.replicas is None)):
         # Without an answer a new epoch may be from another election, and a reassignment may have ended by itself.
         return unproven_effect(no_answer, **figures)

@@ -13,6 +13,7 @@ from typing import Any
 from cluster.kafka_api.admin_requests import AdminAnswer, AdminRequest
 from cluster.kafka_api.log_dirs import MoveReplica, ReplicaMove
 from ebbtide.errors import HarnessError
+from ebbtide.record.steps import REFUSED
 from ebbtide.scenario.steps.admin import MoveReplicaStep
 from faults.base import Effect, proven_effect, unproven_effect
 from faults.injector import Injector, Plan
@@ -59,7 +60,7 @@ def effect_of_move(answer: AdminAnswer, data_dirs: Sequence[Path], step: MoveRep
             return unproven_effect(why, **figures)
         return proven_effect(**figures)
     if answer.error != _ACCEPTED:
-        return unproven_effect(f"Kafka refused: {answer.error}", **figures)
+        return unproven_effect(f"{REFUSED} {answer.error}", **figures)
     if was is None:
         return unproven_effect("the broker has no replica of the partition in a directory that is online", **figures)
     if was == step.directory:

@@ -219,11 +219,37 @@ class UnknownProperty(msgspec.Struct, frozen=True, kw_only=True):
         return f"cluster.{self.role}_properties"
 
 
+class RefusedSetting(msgspec.Struct, frozen=True, kw_only=True):
+    """A setting in a topic's `config` for which Kafka refuses the topic, and the nearest name that Kafka knows."""
+
+    topic: str
+    why: str
+    near: str = ""
+
+
 class TopicsResult(msgspec.Struct, frozen=True, kw_only=True):
-    """The brokers' addresses (`10.0.0.1:9092`) by id, and the unknown properties."""
+    """The brokers' addresses (`10.0.0.1:9092`) by id, and the unknown properties.
+
+    With `refused` settings no topic of theirs was made, and nothing else is known.
+    """
 
     brokers: dict[int, str]
     unknown: tuple[UnknownProperty, ...]
+    refused: tuple[RefusedSetting, ...] = ()
+
+
+def read_topics_result(path: Path) -> TopicsResult:
+    """Read what became of the topics. Raises `UsageError` for settings that Kafka refused."""
+    result = msgspec.json.decode(path.read_bytes(), type=TopicsResult)
+    if not result.refused:
+        return result
+    near = ", ".join(one.near for one in result.refused if one.near)
+    raise UsageError(
+        "; ".join(one.why for one in result.refused),
+        where=", ".join(dict.fromkeys(f"topics.{one.topic}.config" for one in result.refused)),
+        allowed="settings of a topic, in this release" + (f" (did you mean {near}?)" if near else ""),
+        next="correct the topic's settings, and try again",
+    )
 
 
 def read_config(path: Path, kind: type[Config]) -> Config:

@@ -43,8 +43,8 @@ from workloads.config import (
     SamplerConfig,
     ScenarioProperties,
     TopicsConfig,
-    TopicsResult,
     UnknownProperty,
+    read_topics_result,
 )
 from workloads.ended_transactions import ENDING_S, transactional_id
 from workloads.group_offsets import groups_to_ask
@@ -131,7 +131,7 @@ class Workload:
             timeout_s=timeout_s,
         )
         self._topic_maker.run_to_end(config, self._start_client, timeout_s)
-        learnt = msgspec.json.decode(result.read_bytes(), type=TopicsResult)
+        learnt = read_topics_result(result)
         self._brokers = learnt.brokers
         return learnt.unknown
 

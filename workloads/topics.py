@@ -11,21 +11,26 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
-from kafka.protocol.admin import DescribeConfigsRequest, DescribeConfigsResponse
 
+from cluster.kafka_api.config_names import BROKER, INVALID_CONFIG, ask_configs, known_topic_settings
 from cluster.kafka_api.connection import NONE, BrokerConnection, ClusterState, WireError
 from ebbtide.errors import HarnessError
 from ebbtide.record.files import write_atomically
 from ebbtide.suggestions import nearest_words
 from ebbtide.waiting import wait_until
-from workloads.config import NewTopic, ScenarioProperties, TopicsConfig, TopicsResult, UnknownProperty, read_config
+from workloads.config import (
+    NewTopic,
+    RefusedSetting,
+    ScenarioProperties,
+    TopicsConfig,
+    TopicsResult,
+    UnknownProperty,
+    read_config,
+)
 from workloads.process import Stop, run_client
 from workloads.status import ClientState, StatusFile
 
 _TOPIC_ALREADY_EXISTS = 36
-_BROKER = 4
-_DESCRIBE_CONFIGS_VERSION = 3
-"""The first version with types; every KRaft release supports it."""
 _UNKNOWN_TYPE = 0
 _ANSWER_S = 5.0
 _READ_BY_CLASSES = (
@@ -48,16 +53,10 @@ def unknown_properties(given: ScenarioProperties) -> list[UnknownProperty]:
     A node starts with any property, and ignores one that it does not know. DescribeConfigs lists it with an unknown
     type; controllers answer it since Kafka 3.7 (KIP-919). Raises `HarnessError` without an answer.
     """
-    resource = DescribeConfigsRequest.DescribeConfigsResource
-    wish = DescribeConfigsRequest(
-        resources=[resource(resource_type=_BROKER, resource_name=str(given.node), configuration_keys=None)],
-        include_synonyms=False,
-        include_documentation=False,
-    )
     what = f"a {given.role} does not answer DescribeConfigs"
     try:
         with BrokerConnection(given.address, connect_timeout_s=_ANSWER_S, request_timeout_s=_ANSWER_S) as connection:
-            (answer,) = connection.ask(wish, DescribeConfigsResponse, _DESCRIBE_CONFIGS_VERSION).results
+            answer = ask_configs(connection, BROKER, str(given.node))
     except WireError as error:
         raise HarnessError(what, where=given.address, got=str(error)) from None
     if answer.error_code:
@@ -85,7 +84,8 @@ def create_topics(bootstrap: Sequence[str], topics: dict[str, NewTopic], timeout
 
     Waits until as many brokers are registered as `bootstrap` names, and until every partition has a leader and its
     full ISR. A topic that exists already is accepted: an earlier request may have been carried out without an answer.
-    Raises `WaitExpired` with the last state seen, or `HarnessError` when Kafka refuses.
+    Raises `WaitExpired` with the last state seen, `TopicSettingsRefused` for settings that are wrong, and
+    `HarnessError` when Kafka refuses anything else.
     """
     seen = "no broker answered"
 
@@ -114,12 +114,22 @@ def create_topics(bootstrap: Sequence[str], topics: dict[str, NewTopic], timeout
     )
 
 
+class TopicSettingsRefused(Exception):
+    """Kafka refuses topics because of settings in the scenario file."""
+
+    def __init__(self, refused: Sequence[RefusedSetting]) -> None:
+        self.refused = tuple(refused)
+        super().__init__("; ".join(one.why for one in refused))
+
+
 def _create(broker: BrokerConnection, topics: dict[str, NewTopic]) -> str:
     """Ask for each topic; returns what prevents it so far, empty for nothing."""
     for name, topic in topics.items():
         answer = broker.create_topic(name, topic.assignment, topic.config)
         if answer.error in _NOT_YET:
             return f"{broker.address} answers {name} with error {answer.error} {answer.message}".rstrip()
+        if answer.error == INVALID_CONFIG:
+            raise TopicSettingsRefused(_refused_settings(broker, topics, name, answer.message))
         if answer.error not in (NONE, _TOPIC_ALREADY_EXISTS):
             raise HarnessError(
                 f"Kafka refuses to create the topic {name}",
@@ -128,6 +138,22 @@ def _create(broker: BrokerConnection, topics: dict[str, NewTopic]) -> str:
                 next="correct the topic's settings in the scenario file",
             )
     return ""
+
+
+def _refused_settings(
+    broker: BrokerConnection, topics: dict[str, NewTopic], refused: str, message: str
+) -> list[RefusedSetting]:
+    """Return the settings of all topics that Kafka does not know, else what it says of the topic that it refused."""
+    known = sorted(known_topic_settings(broker, refused))
+    unknown = [
+        RefusedSetting(
+            topic=name, why=f"Kafka does not know {key}", near=next(iter(nearest_words(key, known, most=1)), "")
+        )
+        for name, topic in topics.items()
+        for key in topic.config
+        if known and key not in known
+    ]
+    return unknown or [RefusedSetting(topic=refused, why=f"Kafka refuses the settings of a topic: {message}")]
 
 
 def _first_incomplete(state: ClusterState, topics: dict[str, NewTopic]) -> str:
@@ -147,7 +173,12 @@ def main(argv: Sequence[str]) -> int:
     config = read_config(Path(argv[0]), TopicsConfig)
 
     def body(_status: StatusFile, _stop: Stop) -> ClientState:
-        brokers = create_topics(config.bootstrap, config.topics, config.timeout_s)
+        try:
+            brokers = create_topics(config.bootstrap, config.topics, config.timeout_s)
+        except TopicSettingsRefused as refusal:
+            refused = TopicsResult(brokers={}, unknown=(), refused=refusal.refused)
+            write_atomically(Path(config.result), msgspec.json.encode(refused))
+            return ClientState.DONE
         unknown = tuple(one for given in config.properties for one in unknown_properties(given))
         result = TopicsResult(brokers=brokers, unknown=unknown)
         write_atomically(Path(config.result), msgspec.json.encode(result))

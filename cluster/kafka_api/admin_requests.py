@@ -32,13 +32,14 @@ from kafka.protocol.admin import (
 from kafka.protocol.api_message import ApiMessage
 
 import cluster.kafka_api.schemas
+from cluster.kafka_api.config_names import BROKER, INVALID_CONFIG, TOPIC, ask_configs
 from cluster.kafka_api.connection import EARLIEST, LATEST, BrokerConnection, OffsetAnswer, WireError
 from cluster.kafka_api.log_dirs import MoveReplica, ReplicaMove, move_replica
 from cluster.kafka_api.voter_requests import AddVoter, RemoveVoter, ask_voters
 from ebbtide.record.log_start import LogStartMove
+from ebbtide.suggestions import bracketed_suggestion
 from ebbtide.waiting import WaitExpired, wait_until
 
-_TOPIC, _BROKER = 2, 4
 _SET, _DELETE = 0, 1
 _HIGH_WATERMARK = -1
 _UPGRADE, _SAFE_DOWNGRADE = 1, 2
@@ -204,6 +205,8 @@ def ask(connection: BrokerConnection, request: AdminRequest, timeout_s: float) -
             return AdminAnswer(broker=connection.address, error=_error_name(code), replica_move=move)
     wrong = next((one for one in answers if one.error_code != 0), answers[0])
     message = getattr(wrong, "error_message", None) or ""
+    if isinstance(request, SetConfig) and wrong.error_code == INVALID_CONFIG:
+        message += _setting_meant(connection, request)
     return AdminAnswer(broker=connection.address, error=_error_name(wrong.error_code), message=message, log_start=moved)
 
 
@@ -270,12 +273,21 @@ def _set_config(connection: BrokerConnection, request: SetConfig) -> list[Any]:
     kind, _, name = request.resource.partition(":")
     change = resource.AlterableConfig(name=request.config, config_operation=operation, value=request.value)
     wish = IncrementalAlterConfigsRequest(
-        resources=[
-            resource(resource_type=_TOPIC if kind == "topic" else _BROKER, resource_name=name, configs=[change])
-        ],
+        resources=[resource(resource_type=TOPIC if kind == "topic" else BROKER, resource_name=name, configs=[change])],
         validate_only=False,
     )
     return list(connection.ask(wish, IncrementalAlterConfigsResponse, 0).responses)
+
+
+def _setting_meant(connection: BrokerConnection, request: SetConfig) -> str:
+    """Return ` (did you mean 'X'?)` for a setting that the resource does not have, else ""."""
+    kind, _, name = request.resource.partition(":")
+    with contextlib.suppress(WireError):
+        answer = ask_configs(connection, TOPIC if kind == "topic" else BROKER, name)
+        known = [one.name for one in answer.configs or ()]
+        if request.config not in known:
+            return bracketed_suggestion(request.config, known)
+    return ""
 
 
 def _set_feature(connection: BrokerConnection, request: SetFeature, timeout_ms: int) -> list[Any]:

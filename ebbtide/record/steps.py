@@ -17,6 +17,8 @@ from ebbtide.untrusted.files import read_file
 from ebbtide.untrusted.values import decode_json
 
 STEPS = "steps.jsonl"
+REFUSED = "Kafka refused:"
+"""How `why` begins if Kafka answered an administrative step with an error."""
 
 
 class StepEntry(msgspec.Struct, frozen=True, kw_only=True):

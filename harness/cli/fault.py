@@ -153,16 +153,20 @@ def _parse_value(kind: str, typed: str | bool) -> Any:
 
 def _print_result(step: StepEntry, result: StepResult) -> None:
     """Print whether the step took effect."""
+    from ebbtide.record.steps import REFUSED
     from ebbtide.scenario.steps.table import ADMIN_KINDS
 
     # The target of an administrative request already says what is asked for.
     words = [step.whom] if step.step in ADMIN_KINDS and step.whom else [step.step, step.whom]
     what = " ".join(filter(None, words))
     lost = step.proof.get("lost_bytes")
-    said: dict[StepResult, str] = {
+    is_refused = result == "no-proof" and step.why is not None and step.why.startswith(REFUSED)
+    said: dict[StepResult, str | None] = {
         "never-fired": f"never fired: {step.why}",
         "took-effect": "took effect" + (f", {lost:,} bytes lost" if lost is not None else ""),
         "armed": "armed, and takes effect at the first request that matches",
-        "no-proof": f"NO PROOF that it took effect: {step.why}",
+        "no-proof": step.why if is_refused else f"NO PROOF that it took effect: {step.why}",
     }
     print(f"{what}: {said[result]}")
+    if is_refused:
+        print(f"  next:    ebbtide fault {step.step} --help")

@@ -12,7 +12,7 @@ from ebbtide.scenario.model import TopicSpec
 from ebbtide.scenario.parts import TablePart
 from ebbtide.scenario.validate import validate_topic
 from workloads.client import Client
-from workloads.config import NewTopic, TopicsConfig
+from workloads.config import NewTopic, TopicsConfig, read_topics_result
 
 TIMEOUT_S = 30.0
 
@@ -40,7 +40,8 @@ def create_topic(runtime: Runtime, folder: Path, name: str, spec: TopicSpec) -> 
 
     Returns when every partition has its full ISR.
 
-    The client writes its files into `folder`. Raises `HarnessError` with the last answer of the cluster.
+    The client writes its files into `folder`. Raises `HarnessError` with the last answer of the cluster, and
+    `UsageError` for settings that Kafka refuses.
     """
     brokers = _broker_ids(runtime)
     client = Client(f"topic-{name}", "workloads.topics", folder / JOURNAL_DIR, folder / LOGS_DIR / f"topic-{name}.log")
@@ -57,6 +58,7 @@ def create_topic(runtime: Runtime, folder: Path, name: str, spec: TopicSpec) -> 
         timeout_s=TIMEOUT_S,
     )
     client.run_to_end(config, runtime.start_client, TIMEOUT_S)
+    read_topics_result(Path(config.result))
 
 
 def _broker_ids(runtime: Runtime) -> list[int]:

@@ -7,11 +7,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, get_args
 
+import msgspec
 import pyarrow.parquet as pq
 import pytest
 from live.single_node import VERSION, SingleNode, kafka_node
 from live.workloads_of_node import Make, await_producers, make, start
 
+from cluster.kafka_api.admin_requests import SetConfig
 from cluster.kafka_api.connection import LATEST, BrokerConnection
 from cluster.runtime.base import ClientProcess, StartClient
 from ebbtide.errors import HarnessError
@@ -24,10 +26,11 @@ from ebbtide.scenario.client_libraries import ConsumerLibrary
 from ebbtide.scenario.model import NODE_ROLES, ConsumerSpec, NodeRole, ProducerSpec
 from ebbtide.waiting import wait_until
 from workloads import group
+from workloads.admin import send_request
 from workloads.config import FINAL_CONSUMER, NewTopic, ScenarioProperties
 from workloads.send_account import SendCounts
 from workloads.status import ClientState
-from workloads.topics import create_topics, unknown_properties
+from workloads.topics import TopicSettingsRefused, create_topics, unknown_properties
 
 __all__ = ["kafka_node", "make", "start"]
 pytestmark = [pytest.mark.live, pytest.mark.beside]
@@ -259,8 +262,34 @@ def test_a_tailing_consumer_outlives_a_truncation_in_a_new_session(
 
 def test_a_topic_that_kafka_refuses_is_reported_with_its_words(kafka_node: SingleNode) -> None:
     setup = NewTopic(assignment=((1,),), config={"min.insync.replicas": "none"})
-    with pytest.raises(HarnessError, match=r"min\.insync\.replicas"):
+    with pytest.raises(TopicSettingsRefused, match=r"min\.insync\.replicas"):
         create_topics([kafka_node.address], {"refused-by-kafka": setup}, timeout_s=10)
+
+
+def test_kafka_names_the_settings_that_topics_do_not_have_and_those_that_were_meant(kafka_node: SingleNode) -> None:
+    setups = {
+        name: NewTopic(assignment=((1,),), config={"retention.ms": "-1", **config})
+        for name, config in (("misspelt", {"flush.message": "1"}), ("beside", {"no-such": "1", "flush.ms": "1"}))
+    }
+    with pytest.raises(TopicSettingsRefused) as refusal:
+        create_topics([kafka_node.address], setups, timeout_s=10)
+    told = [(one.topic, one.why, one.near) for one in refusal.value.refused]
+    assert told == [
+        ("misspelt", "Kafka does not know flush.message", "flush.messages"),
+        ("beside", "Kafka does not know no-such", ""),
+    ]
+
+
+def test_a_refused_setting_of_a_topic_names_the_one_that_was_meant(kafka_node: SingleNode) -> None:
+    create_topics([kafka_node.address], {"set": NewTopic(assignment=((1,),))}, timeout_s=10)
+    request = SetConfig(resource="topic:set", config="min.insync.replica", value="1")
+    answer = send_request([kafka_node.address], request, 10)
+    assert answer.error == "INVALID_CONFIG"
+    assert answer.message.endswith("min.insync.replica (did you mean 'min.insync.replicas'?)")
+    assert (
+        send_request([kafka_node.address], msgspec.structs.replace(request, config="min.insync.replicas"), 10).error
+        == "NONE"
+    )
 
 
 @pytest.mark.parametrize("role", NODE_ROLES)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ebbtide.errors import SHOWN_MAX, Problems, UsageError
+from ebbtide.errors import SHOWN_MAX, Problems, UsageError, clause_of_message, next_of_message
 from harness.cli.main import main
 
 
@@ -38,3 +38,13 @@ def test_a_scenario_with_a_huge_value_is_a_short_error(
     (tmp_path / "x.toml").write_text(text)
     assert main(["validate", str(tmp_path / "x.toml")]) == 4
     assert len(capsys.readouterr().err) < 5 * SHOWN_MAX
+
+
+def test_the_rendered_message_of_an_error_becomes_a_clause_and_a_next_command_again() -> None:
+    inner = UsageError("inner", where="there", next="other")
+    error = UsageError("wrong value", where="a.b", got=inner.render(), allowed="1", next="ebbtide x")
+    assert clause_of_message(error.render()) == "wrong value (a.b) (inner)"
+    assert next_of_message(error.render()) == "ebbtide x"
+    both = Problems("x.toml", [inner, error]).render()
+    assert clause_of_message(both) == "x.toml: 2 problems: inner; wrong value"
+    assert (clause_of_message(""), next_of_message(""), next_of_message("the disk was full")) == ("", None, None)

@@ -23,6 +23,7 @@ from ebbtide.daemon.control import (
 )
 from ebbtide.daemon.messages import AskStatus, Fire, NodeStatus
 from ebbtide.errors import ExitCode, HarnessError, UsageError
+from ebbtide.record.steps import REFUSED
 from ebbtide.scenario.model import TopicSpec
 from ebbtide.scenario.steps.step import StepSpec
 from ebbtide.scenario.words import Duration
@@ -182,6 +183,19 @@ def test_the_verbs_talk_to_the_owner(
 ) -> None:
     assert main(line.split()) == code
     assert says in capsys.readouterr().out
+
+
+def test_a_request_that_kafka_refused_is_said_to_be_refused(
+    up: Up, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fire = up.session.fire
+    why = f"{REFUSED} INVALID_CONFIG Unknown topic config name: x (did you mean 'y'?)"
+    monkeypatch.setattr(
+        up.session, "fire", lambda step: msgspec.structs.replace(fire(step), effect_ns=None, why=why, whom="topic:t x")
+    )
+    assert main(["fault", "set-config", "--resource", "topic:t", "--config", "x", "--value", "1"]) == 2
+    told = capsys.readouterr().out
+    assert told == f"topic:t x: {why}\n  next:    ebbtide fault set-config --help\n"
 
 
 def test_the_keys_of_a_step_are_options(up: Up, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -100,7 +100,7 @@ def test_a_run_that_failed_before_anything_came_about_is_refused_at_once(
 ) -> None:
     record = world.recorded
     monkeypatch.setattr(launch, "prepare", lambda *_: pytest.fail("prepared before"))
-    failure = "topics ended by itself with exit code 3\n  where: logs"
+    failure = UsageError("no such setting", where="topics.t.config", next="correct it").render()
     write_manifest(record, msgspec.structs.replace(read_manifest(record), status="failed", failure=failure))
     write_steps(record, [msgspec.structs.replace(step, fired_ns=None) for step in read_steps(record) or []])
     for table in table_files(record, "sends"):
@@ -108,7 +108,11 @@ def test_a_run_that_failed_before_anything_came_about_is_refused_at_once(
     assert main(["replay", str(record)]) == ExitCode.USAGE
     told = capsys.readouterr().err
     assert "there is nothing to repeat" in told
-    assert "got:     topics ended by itself with exit code 3\n" in told
+    assert "next:    correct it\n" in told
+    assert "got:     no such setting (topics.t.config)\n" in told
+    write_manifest(record, msgspec.structs.replace(read_manifest(record), failure="the disk was full"))
+    assert main(["replay", str(record)]) == ExitCode.USAGE
+    told = capsys.readouterr().err
     assert f"next:    ebbtide run {record / 'scenario.toml'}\n" in told
 
 

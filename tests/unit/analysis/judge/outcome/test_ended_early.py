@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from judge_records import NO_LOSS, by_name, healthy_story
 
+from ebbtide.errors import UsageError
 from ebbtide.record.verdict import AnomalyCount, Verdict
 
 
@@ -33,6 +34,13 @@ def test_a_run_that_did_not_complete_is_inconclusive(tmp_path: Path, status: str
     verdict = story.judge()
     assert verdict.outcome == "inconclusive"
     assert verdict.why[0] == "the run did not complete: the disk was full"
+
+
+def test_the_error_that_ended_a_run_is_one_clause_of_the_reason(tmp_path: Path) -> None:
+    story = healthy_story(tmp_path)
+    failure = UsageError("no such setting", where="topics.t.config", allowed="others", next="correct it").render()
+    story.change(status="failed", failure=failure)
+    assert story.judge().why[0] == "the run did not complete: no such setting (topics.t.config)"
 
 
 def test_a_run_that_something_outside_of_it_disturbed_cannot_break_its_prediction(tmp_path: Path) -> None:
