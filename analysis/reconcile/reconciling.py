@@ -84,6 +84,9 @@ KINDS = (
 _SPARK_FACTOR = 10
 """Spark leaves rows out above so many times the rows above which NumPy does."""
 
+_ROWS_OF_A_SUM = 2
+"""Adding up a sum costs so many times what Spark does with a row."""
+
 
 def reconcile(spark: SparkSession, record: Path, manifest: Manifest) -> Reconciliation:
     """Find the anomalies of a record, and write all of them to its anomalies/.
@@ -138,7 +141,8 @@ def reconcile_runs(
             planned = rows if row_pass is None else row_pass.sums
             one_part = is_small(planned) and fits_one_part(planned)
             kept = until_done.enter_context(FrameKeeper(spark))
-            until_done.enter_context(plans_for(spark, planned, one_part=one_part))
+            costs = planned if row_pass is None else planned * _ROWS_OF_A_SUM
+            until_done.enter_context(plans_for(spark, costs, one_part=one_part))
             return _reconcile_runs(spark, runs, kept, row_pass, stage)
     except (Py4JJavaError, PySparkException) as error:
         # To Spark, a file system that went away looks like a damaged file.

@@ -68,6 +68,7 @@ OTHER = (
     "analysis.reconcile.files._DIGITS_MAX",  # letters of a name
     "analysis.reconcile.files._SHOWN_MAX",
     "analysis.reconcile.narrowing.BLOCKS_MAX",  # with more of them all rows are looked at
+    "analysis.reconcile.ruling_out._ROWS_MAX",
     "analysis.reconcile.row_order._RANGES_MAX",  # with more of them all sends are looked at
     "analysis.reconcile.gateway._LINES_MAX",  # lines of an error
     "analysis.reconcile.heap._HEAP_MIB_MAX",  # how Spark is set up
