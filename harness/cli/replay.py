@@ -120,6 +120,7 @@ def _print_result(original: LoadedRun, replays: list[Replay], found: list[Replay
     from harness.cli.compare import print_comparison
     from harness.replay.finding import finding
 
+    _print_answers(found)
     runs = [original, *(one.run for one in replays if one.run is not None)]
     if len(runs) <= _COMPARED_MAX:
         columns = [judged_run(one.folder, one.verdict) for one in runs if one.verdict is not None]
@@ -140,13 +141,20 @@ def _print_result(original: LoadedRun, replays: list[Replay], found: list[Replay
             print(f"  ignored, because Kafka {summary.kafka} does not know them: {', '.join(sorted(ignored))}")
         for one in mine if len(mine) == 1 else [one for one in mine if not one.is_same]:
             _print_replay(one)
-        if summary.answer is not None:
-            print(f"  would Kafka {summary.kafka} have saved them? {summary.answer.saved}: {summary.answer.why}")
-            for clause in summary.answer.clauses:
-                print(f"    {clause}")
     judged = [one.folder for one in runs if one.verdict is not None]
     if 1 < len(judged) <= _COMPARED_MAX:
         print_comparison(judged)
+
+
+def _print_answers(found: list[ReplaySummary]) -> None:
+    """Print what each other release would have saved: the reader asked for that."""
+    answers = [one.answer for one in found if one.answer is not None]
+    for answer in answers:
+        print(f"would Kafka {answer.kafka} have saved the records? {answer.saved}: {answer.why}")
+        for clause in answer.clauses:
+            print(f"  {clause}")
+    if answers:
+        print()
 
 
 def _print_replay(replay: Replay) -> None:

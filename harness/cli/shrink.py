@@ -38,7 +38,8 @@ def command() -> Command:
         "--budget",
         default="30m",
         metavar="TIME",
-        help="the longest time to search, such as 2h, 90m or 30s (default: 30m)",
+        help="the time after which no candidate starts, such as 2h, 90m or 30s (default: 30m). A run that has "
+        "begun ends, and at least one run confirms the result",
     )
     command.option(
         "--out",

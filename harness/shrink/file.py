@@ -48,6 +48,10 @@ def file_text(smaller: SmallerScenario, recorded: LoadedRun, goal: Goal) -> str:
     Parsing it gives the scenario again.
     """
     scenario, before = smaller.scenario, recorded.scenario
+    if not smaller.finished:
+        # The title in the journal's keys stays: the same command goes on with the answers under them.
+        title = f"{', '.join(goal.facts)}: what is left of {before.name} so far"
+        scenario = msgspec.structs.replace(scenario, title=title)
     lines = [
         f"Shows: {', '.join(goal.facts)}, on Kafka {recorded.manifest.kafka}, "
         f"in {smaller.shown} of {smaller.times} runs.",

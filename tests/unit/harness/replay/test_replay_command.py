@@ -45,11 +45,12 @@ class World:
         self.ends: Ends = {one: verdict_of(one) for one in (self.recorded, *self.replayed)}
         self.judged: list[Path] = []
         self.interrupted = False
+        self.kafka = "3.9.1"
 
     def run_replays(self, *_: object, **__: object) -> Iterator[UnjudgedReplay]:
         planned = plan(load_run(LOST), kafka="3.9.1")
         for record in self.replayed:
-            yield UnjudgedReplay(kafka="3.9.1", plan=planned, record=record)
+            yield UnjudgedReplay(kafka=self.kafka, plan=planned, record=record)
         if self.interrupted:
             raise KeyboardInterrupt
 
@@ -130,6 +131,19 @@ def test_a_run_in_which_something_came_about_can_be_replayed(world: World, came_
         (record / "journal").mkdir()
         (record / "journal" / "producer-1.journal").touch()
     refuse_empty_run(load_run(record))
+
+
+def test_what_another_release_would_have_saved_is_said_first(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    world.kafka = "4.3.1"
+    for record in world.replayed:
+        write_manifest(record, msgspec.structs.replace(read_manifest(record), kafka="4.3.1"))
+    main(["replay", str(world.recorded), "--kafka", "4.3.1"])
+    told = capsys.readouterr().out
+    answer, *rest = (
+        told.index(text)
+        for text in ("would Kafka 4.3.1 have saved the records? no: ", "scenario  ", "replayed on Kafka")
+    )
+    assert answer < min(rest)
 
 
 def test_an_interruption_says_which_records_there_are(world: World, capsys: pytest.CaptureFixture[str]) -> None:

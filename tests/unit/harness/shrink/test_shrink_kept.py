@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import msgspec
+import pytest
 from plain_steps import step_of, trigger_of
 from replay_records import LOST
 
@@ -12,7 +13,7 @@ from ebbtide.scenario.words import Duration
 from ebbtide.scenario.write import SCENARIO
 from harness.nightly.store import Followup
 from harness.replay.recorded_run import load_run
-from harness.shrink.file import file_text
+from harness.shrink.file import file_text, start_scenario
 from harness.shrink.goal import goal_from_record
 from harness.shrink.kept import kept_steps
 from harness.shrink.search import SmallerScenario
@@ -55,3 +56,13 @@ def test_the_head_of_the_file_and_the_night_name_the_kept_steps() -> None:
     assert "# Kept: step 1, power-loss leader(t-0)" in text
     done = Followup(run_id="r", times=3, same=3, smaller="small.toml", steps=2, steps_before=9, kept=(2, 7))
     assert "2 of 9 steps are enough (2, 7): `small.toml`" in done.describe()
+
+
+@pytest.mark.parametrize("finished", [True, False])
+def test_only_the_file_of_a_finished_search_says_that_nothing_less_is_left(*, finished: bool) -> None:
+    smaller = SmallerScenario(scenario=RECORDED.scenario, indices=(0, 1, 2), shown=3, times=3, finished=finished)
+    goal = goal_from_record(RECORDED)
+    started = msgspec.structs.replace(smaller, scenario=start_scenario(RECORDED.scenario, RECORDED, goal))
+    text = file_text(started, RECORDED, goal)
+    assert ("the least that is left of" in text) is finished
+    assert ("what is left of last-replica-standing so far" in text) is not finished
