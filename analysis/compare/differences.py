@@ -13,8 +13,10 @@ from analysis.report.summary import JudgedRun, summary_lines
 from analysis.report.words import offset_s
 from ebbtide.plurals import plural
 
-_SAME_IN_MEANING = ("record", "took", "timings", "guilty election", "elected from ELR", "without leader", "without ack")
-"""Lines of the summary that differ from run to run without meaning anything: names, ids and times."""
+_SAME_IN_MEANING = ("record", "took", "longest phases", "without leader", "without ack")
+"""Lines of the summary that differ from run to run without meaning anything: names and times."""
+_DIFFER_BY_PRESENCE = ("guilty election", "elected from ELR")
+"""Lines whose ids of brokers mean nothing, but it means something that one run has none."""
 
 
 class ComparedRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,7 +33,8 @@ def rows_of(runs: Sequence[JudgedRun]) -> list[ComparedRow]:
     rows = []
     for at, (name, _) in enumerate(columns[0]):
         cells = tuple(column[at][1] for column in columns)
-        rows.append(ComparedRow(name=name, cells=cells, differs=name not in _SAME_IN_MEANING and len(set(cells)) > 1))
+        meanings = {cell == "-" for cell in cells} if name in _DIFFER_BY_PRESENCE else set(cells)
+        rows.append(ComparedRow(name=name, cells=cells, differs=name not in _SAME_IN_MEANING and len(meanings) > 1))
     return sorted(rows, key=lambda row: not row.differs)
 
 

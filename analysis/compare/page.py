@@ -11,7 +11,7 @@ import msgspec
 
 from analysis.compare.aligning import align, common_partition
 from analysis.compare.differences import ComparedRow, election_rows, rows_of, sentences_of
-from analysis.report.drawing.layout import draw
+from analysis.report.drawing.layout import LEGEND, draw
 from analysis.report.drawing.model import DrawnPartition
 from analysis.report.html import REPORT, fit_class, page_script, page_style
 from analysis.report.model import scenario_title
@@ -107,6 +107,7 @@ def render_comparison(compared: RunComparison) -> str:
             **{name: getattr(compared, name) for name in compared.__struct_fields__},
             style=page_style(),
             script=script,
+            signs=LEGEND,
             script_hash=script_hash(script),
             fit_class=fit_class,
         )

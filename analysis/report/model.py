@@ -30,6 +30,7 @@ from ebbtide.record.steps import StepEntry
 from ebbtide.record.verdict import Loss, Regression, Verdict
 from ebbtide.scenario.parse import load
 from ebbtide.scenario.steps.waiting import WaitStep
+from ebbtide.scenario.triggers import trigger_text
 from ebbtide.scenario.write import SCENARIO
 
 PARTITIONS_MAX = 6
@@ -324,7 +325,7 @@ def _step(step: StepEntry, start_ns: int | None) -> StepRow:
         index=step.index,
         step=step.step,
         nodes=words.nodes(step.nodes),
-        trigger=words.without_brackets(step.trigger) or "at once",
+        trigger=trigger_text(step.trigger) or "at once",
         fired=words.offset_s(step.fired_ns, start_ns) if fired else "never",
         healed=words.offset_s(step.healed_ns, start_ns) if step.healed_ns is not None else "-",
         proven=proven,

@@ -280,7 +280,7 @@ def without_brackets(value: object) -> str:
         return ", ".join(f"{key} {without_brackets(one)}" for key, one in value.items() if one is not None)
     if isinstance(value, (list, tuple)):
         return f"[{', '.join(without_brackets(one) for one in value)}]"
-    return str(value)
+    return str(value) if not isinstance(value, bool) else "yes" if value else "no"
 
 
 _TOLD_OTHERWISE = ("probe", "cuts", "dropped", "logs", "parts")
@@ -353,7 +353,7 @@ def proof(step: StepEntry) -> str:
     """Return what showed that a step took effect."""
     if step.fired_ns is None:
         return step.why or "its trigger never came"
-    shown = {key: value for key, value in step.proof.items() if key not in _TOLD_OTHERWISE}
+    shown = {key.replace("_", " "): value for key, value in step.proof.items() if key not in _TOLD_OTHERWISE}
     shown |= dict(_log_ends(step.proof.get("logs")))
     text = "; ".join(
         filter(

@@ -183,3 +183,24 @@ TRIGGERS: Mapping[str, type[Trigger]] = {tag_of(kind): kind for kind in get_args
 def after(text: str) -> AfterTrigger:
     """The trigger that waits for this time, such as `2s`."""
     return AfterTrigger(time=Duration(text))
+
+
+def trigger_text(keys: Mapping[str, Any]) -> str:
+    """Return the keys of a trigger as a person reads them: `acked 1000`, `isr of t-0: size 1`.
+
+    They may come from a record, so a value may be anything. Empty without keys.
+    """
+    return "; ".join(_key_text(key, value) for key, value in keys.items() if value is not None)
+
+
+def _key_text(key: str, value: object) -> str:
+    if not isinstance(value, Mapping):
+        return f"{key} {_value_text(value)}"
+    of = _value_text(value.get("partition", value.get("partitions", ())))
+    words = {name: one for name, one in value.items() if name not in ("partition", "partitions") and one is not None}
+    rest = ", ".join(f"{name} {_value_text(one)}" for name, one in words.items())
+    return f"{key} of {of}{': ' if rest else ''}{rest}" if of else f"{key}: {rest}"
+
+
+def _value_text(value: object) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)

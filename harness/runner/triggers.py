@@ -31,6 +31,7 @@ from ebbtide.scenario.triggers import (
     RecoveryTrigger,
     ReplicasTrigger,
     Trigger,
+    trigger_text,
 )
 from ebbtide.scenario.words import PartitionName
 from ebbtide.scenario.write import keys_set
@@ -137,10 +138,4 @@ class TriggerWatch:
 
 def text_of(trigger: Trigger) -> str:
     """The trigger as a person reads it: `acked 1000`, `isr of t-0: size 1`."""
-    ((key, value),) = keys_set(trigger).items()
-    if not isinstance(value, dict):
-        return f"{key} {value}"
-    of = [value["partition"]] if "partition" in value else value.get("partitions", [])
-    words = {name: one for name, one in value.items() if name not in ("partition", "partitions")}
-    rest = ", ".join(f"{name} {', '.join(one) if isinstance(one, list) else one}" for name, one in words.items())
-    return f"{key} of {', '.join(of)}{': ' if rest else ''}{rest}" if of else f"{key}: {rest}"
+    return trigger_text(keys_set(trigger))

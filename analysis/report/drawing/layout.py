@@ -51,6 +51,8 @@ _NODE_ROW = 20
 _GAP = 16
 _LABEL_ROW = 22
 _NAMED_ROWS_MAX = 10
+_NAME_PX = 22
+"""So far from the top of a panel its name reaches, with room below it."""
 
 
 class _Sheet:
@@ -135,7 +137,9 @@ def _partition(picture: RunPicture, partition: PartitionPicture, scale: TimeScal
     panels_top = sheet.y
     for panel in panels.panels_of(partition, scale, sheet.y):
         sheet.panels.append(panel)
-        sheet.names.append(DrawnName(y=panel.top + 10, text=panel.name, look="section"))
+        # The name makes room for the label of a grid line at the top.
+        is_taken = any(y <= _NAME_PX for y, _ in panel.grid)
+        sheet.names.append(DrawnName(y=panel.top + (-4 if is_taken else 10), text=panel.name, look="section"))
         if panel.foot:
             sheet.names.append(DrawnName(y=panel.top + panel.height - 4, text=panel.foot, look="section"))
         if panel.bands:

@@ -46,7 +46,8 @@ def _offsets(partition: PartitionPicture, scale: TimeScale, top: float) -> Drawn
     paths = []
     if partition.counts is not None:
         begin_ns = partition.counts.begin_ns
-        steps = [(begin_ns + (at + 1) * BIN_NS, value) for at, value in enumerate(acked_end)]
+        # The last 100 ms end after the run: its line ends with it.
+        steps = [(min(begin_ns + (at + 1) * BIN_NS, scale.end_ns), value) for at, value in enumerate(acked_end)]
         paths.append(DrawnPath(d=_steps(_changes(steps), scale, values), look="acked-end"))
     for stretch in _stretches(hws):
         points = [(point.at_ns, point.offset) for point in stretch]

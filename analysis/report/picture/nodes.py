@@ -15,6 +15,7 @@ from ebbtide.record.rows import BrokerEvent
 from ebbtide.record.steps import StepEntry
 from ebbtide.scenario.roles import CLIENTS
 from ebbtide.scenario.steps.table import KINDS, TAKES_DOWN, WIRE_KINDS
+from ebbtide.scenario.triggers import trigger_text
 
 _DISK: dict[str, tuple[NodeState, str]] = {
     "full": ("disk-full", "disk full"),
@@ -57,7 +58,7 @@ def step_details(step: StepEntry, zero_ns: int) -> Details:
     rows = (
         ("step", f"{step.index} {step.step}"),
         ("on", step.whom or words.nodes(step.nodes)),
-        ("when", words.without_brackets(step.trigger) or "at once"),
+        ("when", trigger_text(step.trigger) or "at once"),
         ("fired", words.offset_s(step.fired_ns, zero_ns)),
         ("took effect", words.offset_s(step.effect_ns, zero_ns) if step.effect_ns is not None else ""),
         ("healed", words.offset_s(step.healed_ns, zero_ns) if step.healed_ns is not None else ""),

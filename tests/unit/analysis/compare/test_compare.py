@@ -11,6 +11,9 @@ from checkout import DATA
 from analysis.compare.aligning import align, common_partition
 from analysis.compare.differences import election_rows, rows_of, sentences_of
 from analysis.compare.page import compare_runs, render_comparison
+from analysis.report.drawing.layout import LEGEND, draw
+from analysis.report.drawing.model import DrawnPartition
+from analysis.report.drawing.scale import WIDE
 from analysis.report.picture.building import picture_of, read_source
 from analysis.report.picture.model import RunPicture
 from analysis.report.summary import JudgedRun, judged_run
@@ -100,6 +103,49 @@ def test_another_broker_elected_by_the_same_road_is_no_difference(pictures: tupl
 def test_the_partition_that_lost_records_is_compared(pictures: tuple[RunPicture, ...]) -> None:
     assert common_partition(pictures) == "t-0"
     assert common_partition([pictures[0], msgspec.structs.replace(pictures[1], partitions=())]) is None
+
+
+def test_an_election_that_only_one_run_had_differs_and_another_broker_does_not() -> None:
+    one, two = read_run_of(WITHOUT_ELR), read_run_of(WITH_ELR)
+    (by_elr,) = two.from_elr
+    other = msgspec.structs.replace(two, from_elr=(msgspec.structs.replace(by_elr, leader=by_elr.leader + 1),))
+    names = ("guilty election", "elected from ELR")
+    assert [row.name for row in rows_of([one, two]) if row.differs and row.name in names] == [*names]
+    assert [row.name for row in rows_of([two, other]) if row.differs and row.name in names] == []
+
+
+def test_how_long_a_run_took_is_no_difference() -> None:
+    rows = {row.name: row for row in rows_of([read_run_of(WITHOUT_ELR), read_run_of(WITH_ELR)])}
+    assert len(set(rows["longest phases"].cells)) == len(set(rows["took"].cells)) == 2
+    assert not rows["longest phases"].differs
+    assert not rows["took"].differs
+
+
+def test_the_page_says_what_its_colours_and_signs_mean() -> None:
+    page = render_comparison(compare_runs([WITHOUT_ELR, WITH_ELR], WITH_ELR.parent))
+    assert page.count('<details class="legend">') == 1
+    for _, name, meaning in LEGEND:
+        assert f"{name}</dt><dd>{meaning}</dd>" in page
+
+
+def test_the_acked_line_goes_to_the_end_of_each_run() -> None:
+    for record in (WITHOUT_ELR, WITH_ELR):
+        picture = read_picture(record)
+        drawn = [draw(one).partitions[0] for one in (picture, align([read_picture(WITHOUT_ELR), picture]).pictures[1])]
+        alone, aligned = (_end_of_line(one, "acked-end") for one in drawn)
+        assert alone == WIDE
+        assert aligned == pytest.approx(_place_of_end(picture), abs=WIDE / 50)
+
+
+def _end_of_line(drawn: DrawnPartition, look: str) -> float:
+    (path,) = (path for panel in drawn.panels for path in panel.paths if path.look == look)
+    return float(path.d.rpartition("H")[2].partition("V")[0])
+
+
+def _place_of_end(picture: RunPicture) -> float:
+    """Return where the run ends on the axis that it has beside the run without ELR."""
+    axis = align([read_picture(WITHOUT_ELR), picture]).pictures[1]
+    return WIDE * (picture.end_ns - axis.begin_ns) / (axis.end_ns - axis.begin_ns)
 
 
 def test_the_page_has_both_pictures_under_ids_of_their_own() -> None:

@@ -141,7 +141,7 @@ def test_a_fault_without_proof_is_shown_as_such(tmp_path: Path) -> None:
 def test_the_proof_of_a_power_loss_says_what_the_log_lost(tmp_path: Path) -> None:
     cut, power = report_of(last_replica_standing(tmp_path)).steps
     assert cut.proof == "both ways 1 | 2, 3; none of the 4 cuts lets a packet pass"
-    assert power.proof == "lost_bytes 4096, t-0 log end 1000 before and 0 after"
+    assert power.proof == "lost bytes 4096, t-0 log end 1000 before and 0 after"
 
 
 def test_a_cut_is_described_by_role_and_by_node_and_says_whether_it_is_one_way(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from judge_records import Story, last_replica_standing, ns
@@ -13,6 +14,7 @@ from analysis.report.drawing.model import DrawnPartition
 from analysis.report.drawing.packing import anchored, rows_for
 from analysis.report.drawing.scale import TimeScale, ValueScale, round_numbers
 from analysis.report.html import fit_class
+from analysis.report.pages import page_templates
 from analysis.report.picture.building import picture_of, read_source
 from ebbtide.record.verdict import Verdict
 
@@ -124,3 +126,20 @@ def test_every_state_that_is_drawn_is_in_the_legend(tmp_path: Path) -> None:
     looks = {look for look, _, _ in LEGEND}
     found = {span.look for span in drawn(last_replica_standing(tmp_path)).spans} - {"fault"}
     assert found <= looks
+
+
+@pytest.mark.parametrize("acked", [1000, 2000, 1700, 7])
+def test_every_grid_line_has_its_label_and_no_name_stands_on_one(tmp_path: Path, acked: int) -> None:
+    story = Story(tmp_path)
+    story.state(1)
+    story.hw(2, 1, 0, acked)
+    partition = drawn(story)
+    (panel,) = (one for one in partition.panels if one.name == "Offsets")
+    labels = [panel.top + y for y, _ in panel.grid]
+    (name,) = (one.y for one in partition.names if one.text == "Offsets")
+    # A name stands on its y, and a label is centred on it.
+    assert all(name - 10 > y + 6 or name < y - 6 for y in labels)
+    template = page_templates("analysis.report").get_template("picture.html.j2")
+    figure: Any = template.make_module({"fit_class": fit_class})
+    shown = str(figure.partition(partition))
+    assert all(f">{text}</text>" in shown.partition('<div class="stage">')[0] for _, text in panel.grid)
