@@ -29,34 +29,8 @@ import pyarrow.parquet as pq
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
-from analysis.reconcile import (
-    aborted_read,
-    collecting,
-    commit_back,
-    commit_lost,
-    commits,
-    copied_twice,
-    copies,
-    crowds,
-    damaged,
-    dirty_order,
-    duplicate,
-    hanging_transaction,
-    history,
-    hw_regression,
-    inconsistent_offset,
-    input_skipped,
-    lost,
-    poll_back,
-    poll_skip,
-    reconcile_all,
-    reconciling,
-    replica_divergence,
-    row_sums,
-    summary,
-    unseen,
-    vanished,
-)
+from analysis.reconcile import reconcile_all, reconciling, row_batches
+from bench.reconcile_mutants import MUTANTS, ONLY_NARROWED, Mutant
 from ebbtide.errors import HarnessError
 from ebbtide.signals import is_interrupt, unwind_on_signals
 from harness.cli.judging import JudgingSession
@@ -64,122 +38,8 @@ from harness.cli.judging import JudgingSession
 HISTORIES = 5
 """How many random histories each mutant is tested with."""
 
-Mutant = tuple[ModuleType, str, str]
-"""A module, a piece of its text that occurs once, and the text that replaces it."""
-
-MUTANTS: tuple[Mutant, ...] = (
-    (lost, '        & ~F.col("in_final_log_of_partition")\n', ""),
-    (lost, '(F.col("offset") >= F.col("log_start"))', '(F.col("offset") > F.col("log_start"))'),
-    (lost, '        & ~F.col("damaged")\n', ""),
-    (lost, " & ~_can_hold_unread_record(runs)", ""),
-    (lost, 'F.least(F.col("final_log_epoch"), gone_again)', "gone_again"),
-    (lost, 'F.least(F.col("final_log_epoch"), gone_again)', 'F.col("final_log_epoch")'),
-    (lost, "F.when(era.isNull() | (epoch >= era), epoch)", "epoch"),
-    (lost, "F.when(era.isNull(), 0).otherwise(era + 1)", "era + 1"),
-    (lost, "F.when(era.isNull(), 0).otherwise(era + 1)", "F.lit(0)"),
-    (history, 'F.coalesce("epoch", F.lit(0))', 'F.col("epoch")'),
-    (history, '(F.col("placed") > 1) | ', ""),
-    (history, '(F.col("at_offset") > 1) | ', ""),
-    (collecting, 'F.col("at_ns") > last_ns', "F.lit(False)"),
-    (unseen, 'one["first"] < F.col("offset")', 'one["first"] <= F.col("offset") - 2'),
-    (unseen, 'one["last"] > F.col("offset")', 'one["last"] > F.col("offset") + 1'),
-    (unseen, '(~one["read_committed"] | F.col("shown"))', "F.lit(True)"),
-    (vanished, "(replaced | gone)", "replaced"),
-    (vanished, "(replaced | gone)", "gone"),
-    (vanished, "& ~_can_be_hidden(runs)", ""),
-    (vanished, '~F.col("in_final_log") & F.coalesce(other_ns', "F.coalesce(other_ns"),
-    (vanished, '_is_replaced_in_final_read(F.col("last_final.final_ns")) | _is_replaced_later', "_is_replaced_later"),
-    (inconsistent_offset, 'F.col("values_in_all") > 1', 'F.col("values_in_all") > 2'),
-    (duplicate, 'F.col("places_in_all") > 1', 'F.col("places_in_all") > 2'),
-    (duplicate, 'F.col("standing") > 1', 'F.col("standing") > 0'),
-    (duplicate, 'F.col("unreadable") > 0', 'F.col("unreadable") > 1'),
-    (duplicate, "facts.idempotent == producers", "True"),
-    (summary, "(*_PARTITION, *by)", "(*_PARTITION)"),
-    (summary, 'first = F.min(F.struct("offset"', 'first = F.max(F.struct("offset"'),
-    (summary, 'F.col("kind").isin(*kinds)', '~F.col("kind").isin(*kinds)'),
-    (aborted_read, "seen & failed", "shown & failed"),
-    (aborted_read, "shown & aborted", "seen & aborted"),
-    (crowds, 'F.desc_nulls_first("epoch")', 'F.asc_nulls_first("epoch")'),
-    (crowds, 'F.desc_nulls_first("epoch")', 'F.desc_nulls_last("epoch")'),
-    (crowds, "rowsBetween(_FIRST, -1)", "rowsBetween(_FIRST, _HERE)"),
-    (crowds, '            F.when(peer, F.struct("next.polled_ns", "next.value")),\n', ""),
-    (crowds, 'F.when(F.col("epoch").isNull(), F.col("last_of_known_epoch"))', 'F.col("last_of_known_epoch")'),
-    (crowds, '            F.when(F.col("epoch").isNull(), F.col("last_of_known_epoch")),\n', ""),
-    (crowds, 'F.col("rank_in_group") <= 2', 'F.col("rank_in_group") <= 1'),
-    (crowds, '(*PLACE, "epoch_group")', "(*PLACE)"),
-    (crowds, 'F.count_if("evidenced").over(of_offset)', 'F.count("*").over(of_offset)'),
-    (crowds, 'F.col(f"{which}_so_far") == 1', 'F.col(f"{which}_so_far") >= 1'),
-    (dirty_order, "offset < before.offset", "offset > before.offset"),
-    (dirty_order, '.orderBy("sequence", "offset", "value")', '.orderBy("offset", "value")'),
-    (poll_skip, "offset - 1 > prev_offset", "offset - 2 > prev_offset"),
-    (poll_skip, "(skipped > 0)", "(skipped > 1)"),
-    (poll_back, "offset <= prev_offset", "offset < prev_offset"),
-    (
-        hw_regression,
-        'earlier["high_watermark"] > F.col("high_watermark")',
-        'earlier["high_watermark"] >= F.col("high_watermark")',
-    ),
-    (hw_regression, 'F.greatest("own", "previous", "older")', 'F.greatest("own", "previous")'),
-    (hw_regression, 'F.col("anew") | own | ~passed', 'F.col("anew")'),
-    (replica_divergence, "offset < checkpoint", "offset <= checkpoint"),
-    (replica_divergence, 'F.struct("rows", "xor", "sum")', 'F.struct("rows", "xor")'),
-    (replica_divergence, 'record = F.struct("leader_epoch", "value")', 'record = F.struct("leader_epoch")'),
-    (replica_divergence, '(F.min("broker") != F.max("broker")) & ', ""),
-    (commit_lost, "served.offset IS NULL OR (made.acked AND made.done_ns < newest.asked_ns)", "served.offset IS NULL"),
-    (commit_lost, "made.done_ns < newest.asked_ns", "made.asked_ns < newest.asked_ns"),
-    (commit_lost, "made.acked AND ", ""),
-    (commit_lost, "shown_ns IS NULL OR shown_ns <= done_ns", "true"),
-    (commit_lost, "shown_ns IS NULL OR shown_ns <= done_ns", "shown_ns IS NULL"),
-    (commit_lost, '.where("made.acked")', ""),
-    (commit_lost, 'F.col("made.done_ns").alias("time")', 'F.col("made.asked_ns").alias("time")'),
-    (commit_lost, 'F.max("made_then")', 'F.min("made_then")'),
-    (commit_back, "served.offset IS NULL OR (made.acked AND", "(made.acked AND"),
-    (commit_back, " AND before.served.done_ns < asked_ns", ""),
-    (commit_back, 'F.col("settled") & F.col("before.settled")', 'F.col("settled")'),
-    (commit_back, "made.acked AND ", ""),
-    (commit_back, "made.done_ns < before.made.asked_ns", "made.asked_ns < before.made.asked_ns"),
-    (commit_back, 'F.col("settled") & F.col("before.settled")', 'F.col("before.settled")'),
-    (commits, '        & (F.col("broker") == F.col("leader"))\n', ""),
-    (commits, '        & (F.col("since_ns") <= F.col("asked_ns"))\n', ""),
-    (commits, 'F.col("until_ns").isNull() | (F.col("done_ns")', 'F.col("until_ns").isNull() | (F.col("asked_ns")'),
-    (commits, '        if f"{topic}-{partition}" in facts.final_offsets\n', ""),
-    (commit_lost, "settled AND ", ""),
-    (commits, '.where("asked_ns > first_ns")', ""),
-    (commits, 'F.col("settled_ns") < F.col("asked_ns")', "F.lit(True)"),
-    (commits, '(F.col("status") == "acked")', '(F.col("status") != "failed")'),
-    (hanging_transaction, "ends.last_stable < ends.high_watermark", "ends.last_stable <= ends.high_watermark"),
-    (hanging_transaction, " and why_unknown(facts) is None", ""),
-    (hanging_transaction, 'F.min("value")', 'F.max("value")'),
-    (hanging_transaction, 'F.col("consumer").alias("final_consumer")', 'F.lit(9999).alias("final_consumer")'),
-    (hanging_transaction, 'F.col("offset").alias("last_stable"),', '(F.col("offset") + 1).alias("last_stable"),'),
-    (hanging_transaction, "still.get(name) != facts.final_offsets[name].last_stable", "False"),
-    (copies, "(shown OR (committed AND standing))", "(committed AND standing)"),
-    (copies, "(shown OR (committed AND standing))", "shown"),
-    (copies, "(shown OR (committed AND standing))", "(shown OR standing)"),
-    (copies, "NOT aborted AND (shown OR (committed", "(shown OR (committed"),
-    (copies, "NOT aborted AND (shown OR standing)", "(shown OR standing)"),
-    (copied_twice, "copies > 1", "copies > 2"),
-    (
-        copied_twice,
-        ".groupBy(*copies.INPUT)",
-        '.groupBy("run", "topic", "partition", "offset", F.lit("g").alias("group"))',
-    ),
-    (input_skipped, "offset < committed", "offset <= committed"),
-    (input_skipped, 'F.max("offset")', 'F.min("offset")'),
-    (input_skipped, 'where("may_be_visible")', 'where("visible")'),
-    (input_skipped, "NOT txn_outcome <=> 'committed'", "txn_outcome = 'unknown'"),
-    (input_skipped, "NOT txn_outcome <=> 'committed'", "txn_outcome = 'aborted'"),
-    (input_skipped, 'where("final AND value IS NOT NULL")', 'where("value IS NOT NULL")'),
-    (input_skipped, "facts.complete and facts.final_consumer", "facts.final_consumer"),
-    (input_skipped, "if _why_not_judged(facts, one)}", "if False}"),
-    (damaged, "value IS NULL", "value IS NULL AND NOT final"),
-    (row_sums, '_summary(groups, hashes, bits, "shown", ~hidden)', '_summary(groups, hashes, bits, "shown")'),
-    (row_sums, "enumerate(numbers)", "enumerate(numbers[:1])"),
-    (row_sums, "consumers == rows.final", "consumers != rows.final"),
-)
-
-ONLY_NARROWED = frozenset({'F.struct("rows", "xor", "sum")'}) | {one[1] for one in MUTANTS if one[0] is row_sums}
-"""What only a narrowed reconciliation runs: with --whole no test can see a change of it, so it is not mutated."""
+BATCHES = (row_batches.BATCH_ROWS, 5)
+"""Of how many rows the batches are in which NumPy reads a large record, one after the other."""
 
 
 class SparkEnded(HarnessError):
@@ -189,7 +49,8 @@ class SparkEnded(HarnessError):
 class Suite:
     """Planted histories and so many random ones, and what must be found in them.
 
-    They are reconciled whole and then narrowed, or only whole.
+    They are reconciled whole and then narrowed, or only whole. What only a narrowed reconciliation runs is not looked
+    at whole, but once more with batches of few rows.
     """
 
     def __init__(self, folder: Path, histories: int = HISTORIES, *, narrowed: bool = True) -> None:
@@ -219,8 +80,10 @@ class Suite:
         """The folders of the histories."""
         return [record for record, _ in self._records]
 
-    def differs(self, spark: SparkSession) -> str | None:
+    def differs(self, spark: SparkSession, *, only_narrowed: bool | None = None) -> str | None:
         """Return what shows that something is wrong; None if all is as expected.
+
+        `only_narrowed`: whether only a narrowed reconciliation runs what changed; None: nothing changed.
 
         Raises `AnalysisException` if Spark cannot plan the query, and `SparkEnded` if it ended meanwhile.
         """
@@ -229,7 +92,11 @@ class Suite:
         from reconcile_oracle_groups import groups_of
         from reconcile_planted import by_topic
 
-        for narrows in (False, True) if self._narrowed else (False,):
+        ways = [(False, BATCHES[0])] if not only_narrowed else []
+        if self._narrowed:
+            ways += [(True, rows) for rows in (BATCHES[:1] if only_narrowed is False else BATCHES)]
+        for narrows, batch_rows in ways:
+            row_batches.BATCH_ROWS = batch_rows
             reconciling.is_small = lambda _, small=not narrows: small  # type: ignore[assignment]
             try:
                 found = reconcile_all(spark, self._records)
@@ -346,14 +213,14 @@ def _without_narrowed(mutants: dict[str, Mutant]) -> Iterator[tuple[str, Mutant]
             yield name, mutant
 
 
-def _differs(suite: Suite, session: JudgingSession, name: str) -> str | None:
+def _differs(suite: Suite, session: JudgingSession, name: str, *, only_narrowed: bool | None = None) -> str | None:
     """Return what differs, as `Suite.differs`; once more in a new session if Spark ends meanwhile.
 
     Raises `SparkEnded` if it ends again.
     """
     for is_last in (False, True):
         try:
-            return suite.differs(session.spark_for(suite.records))
+            return suite.differs(session.spark_for(suite.records), only_narrowed=only_narrowed)
         except SparkEnded as error:
             session.close()
             if is_last:
@@ -366,6 +233,16 @@ def _differs(suite: Suite, session: JudgingSession, name: str) -> str | None:
     raise AssertionError
 
 
+def _become(module: ModuleType, text: str) -> None:
+    """Let a module be this text, also for those that imported functions of it by their names."""
+    exec(compile(text, module.__file__ or "", "exec"), module.__dict__)
+    for name, user in list(sys.modules.items()):
+        if name.startswith("analysis.reconcile."):
+            for key, value in list(vars(user).items()):
+                if getattr(value, "__module__", None) == module.__name__ and key in module.__dict__:
+                    setattr(user, key, module.__dict__[key])
+
+
 def _run(suite: Suite, session: JudgingSession, mutants: dict[str, Mutant]) -> int:
     if (wrong := _differs(suite, session, "the checkers as they are")) is not None:
         print(f"the checkers do not agree with the reference as they are: {wrong}")
@@ -374,15 +251,15 @@ def _run(suite: Suite, session: JudgingSession, mutants: dict[str, Mutant]) -> i
     for name, (module, before, after) in mutants.items():
         path = Path(module.__file__ or "")
         text = path.read_text()
-        exec(compile(text.replace(before, after), str(path), "exec"), module.__dict__)
+        _become(module, text.replace(before, after))
         try:
-            caught = _differs(suite, session, name)
+            caught = _differs(suite, session, name, only_narrowed=before in ONLY_NARROWED)
             became = f"caught by {caught}" if caught else "SURVIVED"
         except AnalysisException as error:
             # A name that is no column any more, say: every test would see that.
             caught, became = None, f"BROKEN, {error.getCondition() or 'no plan'}"
         finally:
-            exec(compile(text, str(path), "exec"), module.__dict__)
+            _become(module, text)
         if caught is None:
             not_caught.append(name)
         print(f"{became:<28} {name}: {before.strip()}", flush=True)
