@@ -33,8 +33,8 @@ def command() -> Group:
     from ebbtide.scenario.steps.table import KINDS
 
     group = Group(
-        "Run one step on a running cluster, and say whether it took effect. Exit code 0: it took effect, 2: there is "
-        "no proof, 4: the step can do nothing to the cluster in its present state.",
+        "Run one step on a running cluster, and say whether it took effect. Exit code 0: it took effect, 2: Kafka "
+        "refused it, or there is no proof, 4: the step can do nothing now.",
         epilog=_EXAMPLES,
         dest="kind",
         metavar="KIND",

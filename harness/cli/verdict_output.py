@@ -72,7 +72,7 @@ def next_command(run: JudgedRun) -> str:
 
     watch = run.manifest.watch
     if watch is not None and watch.why_log_ends == NO_CONTROLLERS_NAMED:
-        return "ebbtide watch with --controllers HOST:PORT,...    (the metadata log says why)"
+        return "ebbtide watch --bootstrap HOST:PORT --controllers HOST:PORT --for 30m    (the metadata log says why)"
     record = shlex.quote(str(run.record))
     if "://" not in record and any(one.kind == "lost" and one.count for one in run.verdict.anomalies):
         return f"ebbtide explain {record}    (its first lost record, step by step)"

@@ -234,7 +234,7 @@ def test_a_run_that_lost_nothing_points_to_its_verdict(
 def test_a_watch_without_controllers_says_what_the_next_watch_needs() -> None:
     watch = WatchFacts(why_log_ends=NO_CONTROLLERS_NAMED)
     run = Mock(record="r", **{"manifest.watch": watch, "verdict.anomalies": ()})
-    assert next_command(run).startswith("ebbtide watch with --controllers HOST:PORT,...")
+    assert next_command(run).startswith("ebbtide watch --bootstrap HOST:PORT --controllers HOST:PORT ")
     run.manifest.watch = None
     assert next_command(run).startswith("ebbtide analyze r --json")
 
