@@ -8,18 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import pyarrow.compute as pc
 
 from analysis.explain.subject import Subject
 from analysis.explain.table_rows import TableRow, find_rows
-from analysis.judge.history.batches import batches
 from analysis.judge.history.elections import elections_of
 from analysis.judge.history.evidence import Evidence
 from analysis.report.election_words import transition
 from analysis.report.words import acks, cut_sides, members, nodes
 from ebbtide.record.manifest import Manifest
 from ebbtide.record.steps import STEPS, StepEntry
-from ebbtide.record.tables import table_files
 from ebbtide.scenario.steps.waiting import WaitStep
 
 
@@ -171,17 +168,14 @@ def _hw_events(record: Path, subject: Subject, offset: int, sent_ns: int) -> Ite
     A deposed leader goes on to answer under its old epoch, for as long as it is cut off. Its HW is
     an event once, and is not compared with that of the new leader.
     """
-    if not table_files(record, "watermarks"):
-        return
     at = subject.at
-    where = (pc.field("topic") == at.topic) & (pc.field("partition") == at.partition)
-    where = where & (pc.field("source") == "list_offsets") & (pc.field("at_ns") > sent_ns)
-    columns = ["at_ns", "high_watermark", "broker", "leader_epoch"]
-    rows = [row for batch in batches(record, "watermarks", columns, where) for row in batch.to_pylist()]
+    seen = find_rows(record, "watermarks", topic=at.topic, partition=at.partition, source="list_offsets")
+    rows = [row for row in seen if row.values["at_ns"] > sent_ns]
     passed = False
     newest_epoch = -1
     deposed: set[tuple[int, int, bool]] = set()
-    for row in sorted(rows, key=lambda row: row["at_ns"]):
+    for found in sorted(rows, key=lambda row: row.values["at_ns"]):
+        row = found.values
         epoch = row["leader_epoch"]
         is_above = row["high_watermark"] > offset
         serves = f"broker {row['broker']} serves {row['high_watermark']:,}"
@@ -198,4 +192,4 @@ def _hw_events(record: Path, subject: Subject, offset: int, sent_ns: int) -> Ite
                 continue
             passed = is_above
             text = f"the HW {'passes its offset' if passed else 'is not above its offset any more'}: {serves}"
-        yield LifeEvent(at_ns=row["at_ns"], kind="hw", text=text, place="watermarks/")
+        yield LifeEvent(at_ns=row["at_ns"], kind="hw", text=text, place=found.place)

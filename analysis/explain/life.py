@@ -9,7 +9,7 @@ from typing import Any, Literal
 import msgspec
 
 from analysis.explain.events import LifeEvent, events_of
-from analysis.explain.reasons import Reason, fate_of, reasons_of
+from analysis.explain.reasons import Reason, fate_of, reasons_of, undecided_elections
 from analysis.explain.replica_places import ReplicaPlace, replica_places
 from analysis.explain.subject import Subject, anomalies_of
 from analysis.explain.table_rows import find_rows
@@ -76,7 +76,7 @@ def explain(record: Path, subject: Subject) -> Life:
         events=events_of(evidence, subject, recorded or [], reads, manifest),
         places=places,
         reasons=reasons_of(evidence, manifest, verdict, subject, anomalies, places, fate),
-        unknown=_unknown(manifest, evidence, places, fate.unknown),
+        unknown=_unknown(manifest, evidence, places, [*fate.unknown, *undecided_elections(evidence, subject, fate)]),
         others=subject.others,
     )
 

@@ -165,10 +165,10 @@ def reasons_of(
 ) -> list[Reason]:
     """Return the reasoning, a step after the other: promise, commitment, end, elections, clause."""
     reasons = [_promise(subject), *_transaction(subject)]
-    reasons += _commitment(subject, fate)
+    reasons += _commitment(anomalies, fate)
     reasons.append(_end(manifest, subject, fate))
     reasons += _listings(anomalies)
-    reasons += _elections(evidence, subject, fate)
+    reasons += _elections(evidence, subject, fate, places)
     reasons += _copies(places)
     reasons += _group_commits(verdict, subject)
     if fate.loss is not None and fate.attribution is not None:
@@ -237,7 +237,7 @@ def _promise(subject: Subject) -> Reason:
     return Reason(text=text, place=subject.sent.place)
 
 
-def _commitment(subject: Subject, fate: Fate) -> list[Reason]:
+def _commitment(anomalies: Sequence[TableRow], fate: Fate) -> list[Reason]:
     if fate.name != "lost":
         return []
     facts = [
@@ -248,23 +248,24 @@ def _commitment(subject: Subject, fate: Fate) -> list[Reason]:
     if fate.details.get("acks") == -1:
         facts.insert(0, "it was acked with acks=all")
     text = f"It was committed: {', and '.join(facts)}." if facts else "Nothing shows that it was committed."
-    return [Reason(text=text, place="anomalies/, kind lost")]
+    return [Reason(text=text, place=next(row.place for row in anomalies if row.values["kind"] == "lost"))]
 
 
 def _end(manifest: Manifest, subject: Subject, fate: Fate) -> Reason:
     final = manifest.final_offsets.get(str(subject.at))
     if manifest.final_consumer is None or final is None:
         return Reason(text="No final read of its partition exists.", place="manifest.json, final_offsets")
+    when = "After everything was healed" if manifest.watch is None else "At the end of the watch"
     log = f"offsets {final.log_start:,} to {final.high_watermark - 1:,}"
     if final.log_start == final.high_watermark:
         log = "the log had no records"
     if fate.final_reads:
         offsets = ", ".join(f"{row.values['offset']:,}" for row in fate.final_reads)
-        text = f"After everything was healed, the final read ({log}) returned it at offset {offsets}."
+        text = f"{when}, the final read ({log}) returned it at offset {offsets}."
         return Reason(text=text, place=fate.final_reads[0].place)
     return Reason(
-        text=f"After everything was healed, the final read ({log}) did not return it.",
-        place=f"manifest.json, final_offsets; polls/ of consumer {manifest.final_consumer}",
+        text=f"{when}, the final read ({log}) did not return it.",
+        place=f"manifest.json, final_offsets; no row of the final read in polls/ (consumer {manifest.final_consumer})",
     )
 
 
@@ -275,35 +276,61 @@ def _copies(places: Sequence[ReplicaPlace]) -> list[Reason]:
     holders = [str(one.broker) for one in known if one.has_it]
     who = f"broker{'' if len(holders) == 1 else 's'} {', '.join(holders)}" if holders else "none"
     text = f"Of the {plural(len(known), 'replica')} whose logs were read in the end, {who} had it."
-    return [Reason(text=text, place="replicas/")]
+    return [Reason(text=text, place="; ".join(dict.fromkeys(one.place for one in known)))]
 
 
-def _elections(evidence: Evidence, subject: Subject, fate: Fate) -> list[Reason]:
-    """Say of each election since the record was sent whether the new leader had it.
-
-    A record that nobody acked and no log has could be lost by none of them.
-    """
-    if subject.offset is None and subject.sent.values["status"] != "acked":
+def _elections(evidence: Evidence, subject: Subject, fate: Fate, places: Sequence[ReplicaPlace]) -> list[Reason]:
+    """Say of each election since the record was sent whether the new leader had it."""
+    if not _may_be_lost_by_election(subject):
         return []
-    sent_ns = subject.sent.values["sent_ns"]
-    at = subject.at
+    if "partitions" in evidence.timeline.missing:
+        text = "Which leaders were elected since it was sent is not known: the record has no metadata log."
+        return [Reason(text=text, place="no partitions.parquet")]
+    at_end = {one.broker: one for one in places}
     guilty = fate.attribution.election if fate.attribution is not None else None
     found = []
     is_lost = False
-    for one in elections_of(evidence.timeline, at.topic, at.partition):
-        if one.after.at_ns < sent_ns:
-            continue
+    for one in _elections_since(evidence, subject):
         is_guilty = guilty is not None and one.after.metadata_offset == guilty.after.metadata_offset
         is_lost = is_lost or is_guilty
+        finding = _election_finding(evidence, subject, one, is_guilty, is_lost, at_end.get(one.leader))
         found.append(
             Reason(
-                text=f"{_election_text(one)}: {_election_finding(evidence, subject, one, is_guilty, is_lost)}",
+                text=f"{_election_text(one)}: {finding}",
                 place=f"partitions.parquet, metadata offset {one.after.metadata_offset:,}",
             )
         )
     if not found:
-        found = [Reason(text="No leader was elected since it was sent.", place="partitions.parquet")]
+        text = "No leader was elected since it was sent."
+        found = [Reason(text=text, place=f"partitions.parquet, no later leader epoch of {subject.at}")]
     return found
+
+
+def undecided_elections(evidence: Evidence, subject: Subject, fate: Fate) -> list[str]:
+    """Return a sentence on the leaders of whom nobody knows whether they had the record, if there are any."""
+    if not _may_be_lost_by_election(subject) or fate.name == "lost" or subject.offset is None:
+        return []
+    at = subject.at
+    epochs = [
+        f"{one.epoch}"
+        for one in _elections_since(evidence, subject)
+        if evidence.epochs.has_held(at.topic, at.partition, one.epoch, subject.offset) is None
+    ]
+    if not epochs:
+        return []
+    who = f"leader of epoch {epochs[0]}" if len(epochs) == 1 else f"leaders of epochs {', '.join(epochs)}"
+    return [f"whether the {who} had it at the election: the record has no log of that moment"]
+
+
+def _may_be_lost_by_election(subject: Subject) -> bool:
+    """Return False for a record that nobody acked and no log has: no election could lose it."""
+    return subject.offset is not None or bool(subject.sent.values["status"] == "acked")
+
+
+def _elections_since(evidence: Evidence, subject: Subject) -> list[ElectionEvent]:
+    sent_ns = subject.sent.values["sent_ns"]
+    elections = elections_of(evidence.timeline, subject.at.topic, subject.at.partition)
+    return [one for one in elections if one.after.at_ns >= sent_ns]
 
 
 def _election_text(one: ElectionEvent) -> str:
@@ -311,7 +338,14 @@ def _election_text(one: ElectionEvent) -> str:
     return f"Leader epoch {one.epoch}, {how}"
 
 
-def _election_finding(evidence: Evidence, subject: Subject, one: ElectionEvent, is_guilty: bool, is_lost: bool) -> str:
+def _election_finding(
+    evidence: Evidence,
+    subject: Subject,
+    one: ElectionEvent,
+    is_guilty: bool,
+    is_lost: bool,
+    at_end: ReplicaPlace | None,
+) -> str:
     if is_guilty:
         return "this leader did not have the record. This is the election that lost it."
     if is_lost:
@@ -320,6 +354,7 @@ def _election_finding(evidence: Evidence, subject: Subject, one: ElectionEvent, 
         return "whether this leader had the record is not known."
     held = evidence.epochs.has_held(subject.at.topic, subject.at.partition, one.epoch, subject.offset)
     if held is None:
-        return "no log of that moment says whether this leader had the record."
+        later = f" In the end it {at_end.text}." if at_end is not None and at_end.has_it is not None else ""
+        return f"the record has no log of that moment, which would say whether this leader had it.{later}"
     has = "had a record" if held else "had no record"
     return f"this leader {has} at offset {subject.offset:,} when it was elected."

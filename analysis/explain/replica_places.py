@@ -84,7 +84,7 @@ def _place_on(
         )
     if file is None:
         text = "not known: the record has no rows of this broker's log"
-        return ReplicaPlace(broker=broker, has_it=None, text=text, place="replicas/")
+        return ReplicaPlace(broker=broker, has_it=None, text=text, place=f"no row of replicas/ with broker {broker}")
     if other is not None:
         value, epoch = other.values["value"], other.values["leader_epoch"]
         what = f"another record, value {value}" if value is not None else "a record of no producer of this run"

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import msgspec
 
 from analysis.judge.history.elections import ElectionEvent, Road, elections_of
 from analysis.judge.history.timeline import Timeline, TopicPartition
-from analysis.report.words import members
 from ebbtide.record.rows import PartitionState
 from ebbtide.record.verdict import Cause, Loss, Regression, Verdict
 
@@ -81,12 +80,12 @@ def transition(
     if before is not None:
         joined, left = set(state.isr) - set(before.isr), set(before.isr) - set(state.isr)
         if joined and not (elected is not None and joined == {state.leader}):
-            notes.append(f"{members(sorted(joined))} enter{'s' if len(joined) == 1 else ''} the ISR")
+            notes.append(_moves(joined, "enter", "ISR"))
         if left:
-            notes.append(f"{members(sorted(left))} leave{'s' if len(left) == 1 else ''} the ISR")
+            notes.append(_moves(left, "leave", "ISR"))
         dropped = set(before.elr) - set(state.elr) - set(state.isr)
         if dropped:
-            notes.append(f"{members(sorted(dropped))} leave{'s' if len(dropped) == 1 else ''} the ELR")
+            notes.append(_moves(dropped, "leave", "ELR"))
     if state.recovering:
         notes.append("RECOVERING")
     if blame is not None:
@@ -94,3 +93,10 @@ def transition(
         return "guilty" if blame.is_guilty else "election", "; ".join([f"{said}, {blame.cause}", *notes])
     mark = "election" if elected is not None and elected.changes_leader else ("empty" if state.leader < 0 else "")
     return mark, "; ".join(notes)
+
+
+def _moves(brokers: Collection[int], verb: str, list_: str) -> str:
+    """Return such as `broker 3 leaves the ISR`, or `brokers 2, 3 leave the ISR`."""
+    one = len(brokers) == 1
+    who = f"broker{'' if one else 's'} {', '.join(map(str, sorted(brokers)))}"
+    return f"{who} {verb}{'s' if one else ''} the {list_}"

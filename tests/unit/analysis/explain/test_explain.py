@@ -279,6 +279,50 @@ def test_a_misspelt_place_is_one_clear_error(
     assert "--value" in words or f"next:    ebbtide explain {lost}" in error
 
 
+def test_without_the_metadata_log_nobody_says_that_no_leader_was_elected(tmp_path: Path) -> None:
+    story = healthy(tmp_path)
+    story.change(runtime=FOREIGN, watch=WatchFacts(clock_distance_ms=3))
+    send(story, 5, at=5)
+    read(story, 5, at=5)
+    record = finish(story)
+    (record / "partitions.parquet").unlink()
+    reasons = {one.text: one.place for one in life_of(record, 5).reasons}
+    text = "Which leaders were elected since it was sent is not known: the record has no metadata log."
+    assert reasons[text] == "no partitions.parquet"
+    assert not any("No leader was elected" in one for one in reasons)
+    assert any(one.startswith("At the end of the watch, the final read") for one in reasons)
+    assert not any("healed" in one for one in reasons)
+
+
+def test_a_leader_whose_log_is_not_known_is_named_among_what_is_unknown(tmp_path: Path) -> None:
+    story = healthy(tmp_path)
+    story.state(20, leader=2, leader_epoch=1)
+    send(story, 5, at=5)
+    read(story, 5, at=5)
+    life = life_of(finish(story), 5)
+    (election,) = (one.text for one in life.reasons if one.text.startswith("Leader epoch 1"))
+    assert election.endswith(
+        "the record has no log of that moment, which would say whether this leader had it. "
+        "In the end it has it at offset 5, written under leader epoch 0."
+    )
+    assert "whether the leader of epoch 1 had it at the election: the record has no log of that moment" in life.unknown
+
+
+def test_each_place_is_a_row_or_says_that_there_is_none(lost: Path) -> None:
+    life = life_of(lost, 1)
+    places = [one.place for one in (*life.events, *life.places, *life.reasons)]
+    assert not {"watermarks/", "replicas/", "anomalies/, kind lost"} & set(places)
+    (hw, *_) = (one.place for one in life.events if one.kind == "hw")
+    file, row = hw.split(", row ")
+    assert pq.read_table(lost / file).to_pylist()[int(row)]["high_watermark"] == 1000
+
+
+def test_brokers_that_leave_and_enter_the_isr_are_called_brokers(lost: Path) -> None:
+    texts = " ".join(event.text for event in life_of(lost, 1).events)
+    assert "brokers 2, 3 leave the ISR" in texts or "broker 2 leaves the ISR" in texts
+    assert "] leave" not in texts
+
+
 def test_a_run_that_was_not_judged_is_refused(lost: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_verdict(lost, unfinished_verdict("run-1"))
     for words in ([], ["--json"], ["t-0:1"]):
