@@ -17,7 +17,7 @@ LOOKS = {"survives": "holds", "loses": "violated", "unknown": "unknown", "refuse
 
 def render_advice(advice: Advice) -> str:
     """Return the page. Every value is escaped: names come from the cluster, or from somebody's file."""
-    losing = sum(any(line.today.acks_all.says == "loses" for line in one.lines) for one in advice.groups)
+    losing = sum(line.today.acks_all.says == "loses" for one in advice.groups for line in one.lines)
     return (
         page_templates("analysis.advise")
         .get_template("advice.html.j2")

@@ -15,6 +15,7 @@ from analysis.counterexample.model import (
 from analysis.spec.explore.trace import Step, Trace
 from analysis.spec.explore.wording import (
     BEGINNING,
+    actor_label,
     brokers_with,
     clause_of,
     partition_parts,
@@ -97,7 +98,7 @@ def _row(
         cells.insert(0, _in_flight(lanes, step))
     return DrawnStep(
         number=number,
-        who=who,
+        who=actor_label(who),
         what=what,
         clause=clause,
         state=tuple(partition_parts(step.shared, step.data, step.words)),

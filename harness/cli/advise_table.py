@@ -37,9 +37,9 @@ def print_advice(advice: Advice) -> None:
     for group in advice.groups:
         _print_group(group, advice)
     if advice.defects:
-        print(f"\nKnown bugs and findings on this release (docs/{advice.defects[0].page} and others)")
+        print("\nKnown bugs and findings on this release")
         for defect in advice.defects:
-            _say("", f"{defect.name}: {defect.what}. Change: {defect.change}.", mark="- ")
+            _say("", f"{defect.name}: {defect.what}. Change: {defect.change}. [docs/{defect.page}]", mark="- ")
     print()
     for when, meaning in WHEN_MEANS.items():
         _say(f"{when}:", meaning)

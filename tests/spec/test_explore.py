@@ -192,7 +192,7 @@ def test_a_counterexample_says_who_did_what_and_why() -> None:
     answer = ask_within("strict_min_isr", power_losses=1)
     assert answer.trace is not None
     told = list(lines(answer.trace, VARIANTS["strict_min_isr"]))
-    assert any("environment broker 1 loses power" in line and "KIP-966" in line for line in told)
+    assert any("environment: broker 1 loses power" in line and "KIP-966" in line for line in told)
     assert told[-1].strip() == "LOST: the new leader does not have a"
 
 

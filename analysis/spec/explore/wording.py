@@ -38,7 +38,7 @@ ACTIONS: dict[str, tuple[str, str]] = {
     "elect-unclean": ("operator", "asks for an unclean election"),
     "answer": ("broker {broker}", "answers GetReplicaLogInfo with its log"),
     "recover": ("controller", "elects the longest log of {brokers}"),
-    "change-controller": ("environment", "changes the controller, which asks for all logs again"),
+    "change-controller": ("environment", "the controller changes, and asks for all logs again"),
     "designate": ("operator", "names broker {broker} as the leader"),
 }
 """Who does each kind of step, and what happens."""
@@ -98,10 +98,15 @@ def lines(trace: Trace, protocol: Protocol) -> Iterator[str]:
     yield "     " + state_line(trace.shared, 0, trace.initial)
     for number, step in enumerate(trace.steps, 1):
         who, what = sentence(step, trace.orders.get(number - 1, step.brokers))
-        yield f"{number:>3}. {who} {what}  [{clause_of(step.kind, protocol)}]"
+        yield f"{number:>3}. {actor_label(who)} {what}  [{clause_of(step.kind, protocol)}]"
         yield "     " + state_line(step.shared, step.data, step.words)
         if step.lost:
             yield f"     LOST: the new leader does not have {record_names(step.lost)}"
+
+
+def actor_label(who: str) -> str:
+    """Return the actor as its sentence begins; what the environment does has a subject of its own."""
+    return f"{who}:" if who == "environment" else who
 
 
 def tolerance_note(asked: str, bounds: Bounds) -> str:

@@ -356,6 +356,13 @@ def test_json_and_page_have_every_line(on_39: Advice) -> None:
     assert "<script" not in page
 
 
+def test_the_headline_of_the_page_is_danger_then_losses(on_39: Advice) -> None:
+    losing = sum(one.today.acks_all.says == "loses" for one in on_39.groups[0].lines)
+    assert f"<h1>{losing} events would lose records with acks=all</h1>" in render_advice(on_39)
+    single = advise(cluster("4.3", topic("logs", 3, 2, partition={"isr": (1, 2)})))
+    assert "<h1>1 partition in danger now</h1>" in render_advice(single)
+
+
 def test_a_name_that_is_html_stays_text() -> None:
     note = "<script>alert(1)</script>"
     assert note not in render_advice(advise(cluster("3.9", topic("a", 1, 1), notes=(note,))))

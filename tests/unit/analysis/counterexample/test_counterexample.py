@@ -15,7 +15,7 @@ from analysis.counterexample.page import render_counterexample, write_counterexa
 from analysis.spec.explore.properties import PROPERTIES, Property
 from analysis.spec.explore.question import Answer, ask
 from analysis.spec.explore.trace import Step, Trace
-from analysis.spec.explore.wording import ACTIONS, lines, partition_parts, sentence
+from analysis.spec.explore.wording import ACTIONS, actor_label, lines, partition_parts, sentence
 from analysis.spec.model import words as w
 from analysis.spec.model.bounds import Bounds
 from analysis.spec.model.words import DATA_BITS, Data, SharedState
@@ -57,7 +57,8 @@ def cell_of(step: DrawnStep, broker: int) -> DrawnCell:
 def test_a_row_stands_for_each_step_and_one_for_the_beginning(drawn: DrawnCounterexample, trace: Trace) -> None:
     assert [row.number for row in drawn.steps] == list(range(len(trace.steps) + 1))
     for row, step in zip(drawn.steps[1:], trace.steps, strict=True):
-        assert (row.who, row.what) == sentence(step, trace.orders.get(row.number - 1, step.brokers))
+        who, what = sentence(step, trace.orders.get(row.number - 1, step.brokers))
+        assert (row.who, row.what) == (actor_label(who), what)
         assert row.state == tuple(partition_parts(step.shared, step.data, step.words))
 
 

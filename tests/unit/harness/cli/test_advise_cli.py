@@ -27,6 +27,8 @@ def test_a_cluster_is_read_saved_and_read_again_from_the_file(
     first = capsys.readouterr().out
     assert "RF 1, min ISR 1: 1 topic, 1 partition: logs" in first
     assert "1 broker loses power" in first
+    assert "[docs/findings/move-and-back.md]" in " ".join(first.split())
+    assert "and others" not in first
     assert page.read_text().startswith("<!doctype html>")
     assert main(["advise", str(saved), "--json"]) == 0
     said = json.loads(capsys.readouterr().out)
