@@ -151,7 +151,9 @@ def _step_events(evidence: Evidence, subject: Subject, steps: Sequence[StepEntry
             had = before is None or before > subject.offset
             gone = f"it {'has lost' if had else 'never had'} offset {subject.offset:,}"
             text += f": {gone}" if after <= subject.offset else f": it has kept offset {subject.offset:,}"
-        yield LifeEvent(at_ns=loss.done_ns, kind="disk", text=text, place=f"{STEPS}, the step's proof")
+        by = [step.index for step in steps if step.fired_ns == loss.fired_ns and loss.broker in step.nodes]
+        place = f"{STEPS}, index {by[0]}, its proof" if by else f"{STEPS}, the step's proof"
+        yield LifeEvent(at_ns=loss.done_ns, kind="disk", text=text, place=place)
 
 
 def _mark_events(steps: Sequence[StepEntry]) -> Iterator[LifeEvent]:

@@ -68,7 +68,7 @@ def _print_group(advised: AdvisedGroup, advice: Advice) -> None:
         _say("", f"(not shown on this narrow terminal: {', '.join(left_out)}; --html and --json have all columns)")
     measured = [(line.today.event, line.measured) for line in advised.lines if line.measured]
     if measured:
-        print("measured, in runs near these events (docs/scenarios.md; docs/what-acks-buys.md has losses with acks=0):")
+        _say("measured", "in runs near these events (docs/scenarios.md), without acks=0 (docs/what-acks-buys.md):")
     for event, found in measured:
         _say("", f"{event.what}, {event.when}: {'; '.join(found)}", mark="- ")
     for remedy in advised.remedies:

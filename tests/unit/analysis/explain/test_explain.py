@@ -312,6 +312,9 @@ def test_each_place_is_a_row_or_says_that_there_is_none(lost: Path) -> None:
     life = life_of(lost, 1)
     places = [one.place for one in (*life.events, *life.places, *life.reasons)]
     assert not {"watermarks/", "replicas/", "anomalies/, kind lost"} & set(places)
+    (disk,) = (one.place for one in life.events if one.kind == "disk")
+    (step,) = (one.place for one in life.events if "power-loss" in one.text)
+    assert disk == f"{step}, its proof"
     (hw, *_) = (one.place for one in life.events if one.kind == "hw")
     file, row = hw.split(", row ")
     assert pq.read_table(lost / file).to_pylist()[int(row)]["high_watermark"] == 1000
