@@ -234,12 +234,14 @@ def _plant_inputs_copied_twice(b: RecordBuilder, n: int) -> Planted:
             b.final(200 + number, at=200 + number, partition=9)
     _copied(b, 300, of=n, outcome="aborted")
     _copied(b, 301, of=n + 1, outcome="unknown")
-    b.final(300, 301, at=300, partition=9)
+    # A consumer that gets an aborted copy has no second copy, but reads what was aborted.
+    _shown(b, 300)
+    b.final(301, at=301, partition=9)
     _copied(b, 302, of=n + 2, group="others")
     b.copy(302, of=n + 2, group="others")
     _shown(b, 302)
     b.answer(None, n + 3, group="copiers").answer(None, 0, group="others")
-    return {"copied-twice": n}
+    return {"copied-twice": n, "aborted-read": 1}
 
 
 def _plant_skipped_inputs(b: RecordBuilder, n: int) -> Planted:
