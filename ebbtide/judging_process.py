@@ -21,7 +21,7 @@ from ebbtide.scratch import JUDGING, scratch_folder
 if TYPE_CHECKING:
     from ebbtide.record.analyzed import AnalyzedRecord
 
-_NICER_BY = 10
+_NICER_BY = 5
 """Clusters are first to get a core: their delays would show in the records."""
 _TAIL_LINES = 20
 _CLOSE_TIMEOUT_S = 600.0

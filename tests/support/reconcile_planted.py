@@ -244,6 +244,17 @@ def _plant_inputs_copied_twice(b: RecordBuilder, n: int) -> Planted:
     return {"copied-twice": n, "aborted-read": 1}
 
 
+def _plant_an_aborted_transaction(b: RecordBuilder, n: int) -> Planted:
+    """Aborted records in a block whose acks are the final read: a read_committed consumer may pass over them."""
+    values = range(100, 100 + _HEALTHY)
+    for at, value in enumerate(values):
+        b.send(value, at=at, partition=7, txn=3, txn_outcome="aborted" if 10 <= at < 10 + n else "committed")
+    b.final(*values, at=0, partition=7)
+    for begin, end in ((0, 10), (10 + n, _HEALTHY)):
+        b.read(*values[begin:end], at=begin, partition=7, consumer=3, session=7, isolation="read_committed")
+    return {}
+
+
 def _plant_skipped_inputs(b: RecordBuilder, n: int) -> Planted:
     """Inputs without a copy, with one that is aborted, and with one that is in no log; then some that are copied."""
     # A read_committed consumer reads the partitions from their first records on.
@@ -297,6 +308,7 @@ PLANTERS: tuple[Callable[[RecordBuilder, int], Planted], ...] = (
     _plant_hanging_transactions,
     _plant_inputs_copied_twice,
     _plant_skipped_inputs,
+    _plant_an_aborted_transaction,
 )
 
 

@@ -63,7 +63,7 @@ def test_one_process_judges_all_records_and_ends_with_the_session(judge: Judging
 def test_it_leaves_the_cores_to_clusters(judge: JudgingProcess, tmp_path: Path) -> None:
     judge.begin()
     judge.judge(tmp_path / "one")
-    assert int(asked(tmp_path)[0][2]) == min(19, os.nice(0) + 10)
+    assert int(asked(tmp_path)[0][2]) == min(19, os.nice(0) + 5)
 
 
 def test_a_process_that_ends_is_replaced_and_judges_the_record(judge: JudgingProcess, tmp_path: Path) -> None:
