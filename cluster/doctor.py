@@ -32,7 +32,10 @@ FREE_DISK_BYTES = 1 << 30
 """A run writes a few hundred MB of logs and evidence; this is that with room to spare."""
 
 FREE_MEMORY_BYTES = 2 << 30
-"""Room for a controller and three brokers at about 290 MB each, Spark with half a GB, and the clients."""
+"""Room for a controller and three brokers at about 290 MB each, the clients, and Spark.
+
+With several clusters at once there is one Spark for all of them, with up to a GB for small records.
+"""
 
 _NO_VOLUMES = "a user namespace cannot mount volumes"
 _MORE_PRIVILEGES = f"{sudo_command()}, or a Docker daemon that you may use"

@@ -26,6 +26,8 @@ _NICER_BY = 5
 _TAIL_LINES = 20
 _CLOSE_TIMEOUT_S = 600.0
 """The first session on a host writes its class archive as it ends (analysis.reconcile.session)."""
+_END_TIMEOUT_S = 30.0
+"""How long a process that was asked to end at once may take; it ends Spark first."""
 
 
 class JudgingProcess:
@@ -58,10 +60,10 @@ class JudgingProcess:
         if self._process is not None and (self._waiting or self._process.poll() is None):
             return
         self.close()
-        # `ebbtide clean` finds the folder if this process is killed.
-        self._log = self._files.enter_context(scratch_folder(JUDGING)) / "judging.log"
-        log = self._files.enter_context(self._log.open("wb"))
         try:
+            # `ebbtide clean` finds the folder if this process is killed.
+            self._log = self._files.enter_context(scratch_folder(JUDGING)) / "judging.log"
+            log = self._files.enter_context(self._log.open("wb"))
             # In a session of its own, so that Ctrl-C reaches only the caller, which then ends it.
             self._process = subprocess.Popen(
                 [*self._command, "analyze", "-"],
@@ -78,7 +80,21 @@ class JudgingProcess:
             os.setpriority(os.PRIO_PROCESS, self._process.pid, os.getpriority(os.PRIO_PROCESS, 0) + _NICER_BY)
 
     def hand_over(self, record: Path) -> None:
-        """Let a record be judged after those before it, and return at once. Raises `HarnessError`."""
+        """Let a record be judged after those before it, and return at once. Raises `HarnessError`.
+
+        At most some hundred records may wait, because the pipes to the process hold no more.
+        """
+        try:
+            is_a_line = "\n" not in str(record) and bool(str(record).encode())
+        except UnicodeEncodeError:
+            is_a_line = False
+        if not is_a_line:
+            raise HarnessError(
+                "the judging process cannot be given this record",
+                got=ascii(str(record)),
+                allowed="a path of one line in UTF-8",
+                next="ebbtide analyze FOLDER    (with the folder of the record)",
+            )
         if not self._waiting:
             self.begin()
         self._waiting.append(record)
@@ -116,6 +132,10 @@ class JudgingProcess:
 
     def close(self) -> None:
         """End the process when it has answered, and wait for its end. Does nothing if there is none."""
+        self._close(_CLOSE_TIMEOUT_S)
+
+    def _close(self, timeout_s: float) -> None:
+        """Close it, and kill it after `timeout_s`."""
         process, self._process, self._log = self._process, None, None
         self._waiting = []
         with self._files:
@@ -127,7 +147,7 @@ class JudgingProcess:
                     assert pipe is not None
                     pipe.close()
             try:
-                process.wait(_CLOSE_TIMEOUT_S)
+                process.wait(timeout_s)
             except BaseException as error:
                 process.kill()
                 process.wait()
@@ -164,7 +184,7 @@ class JudgingProcess:
     def _end_at_once(self) -> None:
         if self._process is not None:
             self._process.terminate()
-            self.close()
+            self._close(_END_TIMEOUT_S)
 
     def _tail(self) -> str:
         said = "" if self._log is None else self._log.read_text(errors="replace")

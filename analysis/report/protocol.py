@@ -45,8 +45,9 @@ def outcome_basis(verdict: Verdict, prediction: Prediction | None) -> str:
     if prediction is None:
         return ""
     if prediction == PROTOCOL_ALONE:
-        return "The scenario has no prediction. By the protocol alone, nothing in the run is a violation."
-    said = f"The scenario predicts this for the release: {prediction.clause.rstrip('.')}."
+        said = "The scenario has no prediction. By the protocol alone, nothing in the run is a violation."
+    else:
+        said = f"The scenario predicts this for the release: {prediction.clause.rstrip('.')}."
     allowed = protocol_row(verdict, prediction) == _ALLOWS
     return f"{said} The replication protocol allows the loss." if allowed else said
 

@@ -8,6 +8,11 @@ from ebbtide.errors import EbbtideError, ExitCode
 from harness.cli.crash import write_crash_report
 
 
+def print_failure(record: str, failure: str) -> None:
+    """Print why a record was not judged, in the words of the process that tried."""
+    print(f"error: {'' if record in failure else f'{record}: '}{failure}", file=sys.stderr)
+
+
 def print_error(record: str, error: EbbtideError) -> ExitCode:
     """Print why a record cannot be judged, and for a bug where its traceback is."""
     from analysis.judging.many_records import Bug

@@ -9,12 +9,13 @@ import contextlib
 import shlex
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from ebbtide.errors import EbbtideError, ExitCode
+from ebbtide.errors import EbbtideError, ExitCode, HarnessError
 
 if TYPE_CHECKING:
     from ebbtide.judging_process import JudgingProcess
@@ -132,17 +133,25 @@ def _print_verdicts(
 ) -> ExitCode:
     """Print each verdict when there is one, or all as a table; return the worst exit code."""
     from ebbtide.record.verdict import read_judgement
+    from harness.cli.record_error import print_error, print_failure
     from harness.cli.verdict_output import VerdictOutput
 
     output = VerdictOutput(len(records), as_json=as_json, show=show)
     codes: set[ExitCode] = set()
-    for record in records:
-        answer = judge.judge(record)
-        codes.add(ExitCode(answer.exit_code))
-        if answer.failure is None:
-            output.add(record, read_judgement(record))
-        else:
-            print(f"error: {record}: {answer.failure}", file=sys.stderr)
+    with report_unfinished_records(
+        "recorded, but not all judged; next", lambda: records, lambda line: print(line, file=sys.stderr)
+    ):
+        for record in records:
+            try:
+                answer = judge.judge(record)
+            except HarnessError as error:
+                codes.add(print_error(str(record), error))
+                continue
+            codes.add(ExitCode(answer.exit_code))
+            if answer.failure is None:
+                output.add(record, read_judgement(record))
+            else:
+                print_failure(str(record), answer.failure)
     output.end()
     return ExitCode.worst(codes)
 
@@ -152,8 +161,8 @@ def _run_all(
 ) -> list[Path]:
     """Run release by release, and return the records.
 
-    Each is judged while the next one runs. The judging process starts when the first cluster has settled: from then on
-    no delay of that cluster matters.
+    Each is judged while the next one runs. The judging process starts when the first cluster has settled, because no
+    delay of that cluster matters any more. It yields the cores to the next cluster, which needs them while it starts.
     """
     from harness.runner.run import run_scenario
     from harness.runner.session import Session
@@ -161,10 +170,9 @@ def _run_all(
     records: list[Path] = []
     with report_unfinished_records("recorded, but not judged; next", lambda: records, display.note):
         for request in requests:
-            settled = judge.begin if judge is not None else lambda: None
+            settled = partial(_begin, judge)
             records.append(run_scenario(request, display, drive or Session.carry_out, settled=settled))
-            if judge is not None:
-                judge.hand_over(records[-1])
+            _hand_over(judge, records[-1])
     return records
 
 
@@ -191,8 +199,7 @@ def _run_at_once(
     def show(at: int, text: str) -> None:
         display.note(f"Kafka {requests[at].kafka}: {text}")
 
-    if judge is not None:
-        judge.begin()
+    _begin(judge)
 
     with (
         report_unfinished_records("recorded, but not judged; next", recorded, display.note),
@@ -201,8 +208,7 @@ def _run_at_once(
         for at, end in ends:
             if isinstance(end, Path):
                 records[at] = end
-                if judge is not None:
-                    judge.hand_over(end)
+                _hand_over(judge, end)
             else:
                 failures.append(end)
                 show(at, f"failed: {end.what}")
@@ -222,6 +228,20 @@ def report_unfinished_records(
         if left := records():
             report(f"{what}: {_analyze(left)}")
         raise
+
+
+def _begin(judge: JudgingProcess | None) -> None:
+    """Start the judging process. What is wrong with it ends no run: it is reported when a record is judged."""
+    if judge is not None:
+        with contextlib.suppress(HarnessError):
+            judge.begin()
+
+
+def _hand_over(judge: JudgingProcess | None, record: Path) -> None:
+    """Let a record be judged meanwhile, if that is possible."""
+    if judge is not None:
+        with contextlib.suppress(HarnessError):
+            judge.hand_over(record)
 
 
 def _analyze(records: Sequence[Path]) -> str:

@@ -7,6 +7,7 @@ It ends a run that takes longer than its limit, and kills a process that does no
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import os
 import signal
@@ -219,7 +220,8 @@ class _DisplayOfChild(PlainDisplay):
     def note(self, text: str) -> None:
         """Print and send a line."""
         super().note(text)
-        self._parent.send(text)
+        with contextlib.suppress(OSError):  # the parent is gone, and `_end_with_parent` ends this run
+            self._parent.send(text)
 
 
 def _run_in_child(
@@ -246,7 +248,8 @@ def _run_in_child(
         except Exception as error:
             traceback.print_exc(file=file)
             end = HarnessError(f"a run ended by a bug in ebbtide: {type(error).__name__}: {error}", where=str(log))
-        answer.send(end)
+        with contextlib.suppress(OSError):
+            answer.send(end)
 
 
 def _end_with_parent() -> None:

@@ -106,13 +106,50 @@ def test_a_process_that_ends_leaves_no_record_without_an_answer(judge: JudgingPr
 
 
 def test_an_error_in_its_block_ends_it_at_once(tmp_path: Path) -> None:
+    ended = tmp_path / "ended"
+    script = tmp_path / "stand_in.py"
+    script.write_text(
+        "import signal, sys\n"
+        f"signal.signal(signal.SIGTERM, lambda *_: (open({str(ended)!r}, 'w').write('by a signal'), sys.exit(3)))\n"
+        "print('{}', flush=True)\n"
+        "for line in sys.stdin: pass\n"
+        f"open({str(ended)!r}, 'w').write('at the end of its input')\n"
+    )
+
     def fail(judge: JudgingProcess) -> None:
         with judge:
             judge.hand_over(tmp_path / "one")
+            assert judge._process is not None
+            assert judge._process.stdout is not None
+            judge._process.stdout.readline()  # it has its signal handler
             raise KeyError
 
     with pytest.raises(KeyError):
-        fail(JudgingProcess([sys.executable, "-c", "import signal; signal.pause()"]))
+        fail(JudgingProcess([sys.executable, str(script)]))
+    assert ended.read_text() == "by a signal"
+
+
+def test_one_that_does_not_end_when_it_is_asked_to_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(judging_process, "_END_TIMEOUT_S", 0.1)
+    deaf = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('{}', flush=True); signal.pause()"
+
+    def fail(judge: JudgingProcess) -> None:
+        with judge:
+            judge.begin()
+            assert judge._process is not None
+            assert judge._process.stdout is not None
+            judge._process.stdout.readline()
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        fail(JudgingProcess([sys.executable, "-c", deaf]))
+
+
+@pytest.mark.parametrize("name", ["two\nlines", "not \udcff UTF-8"])
+def test_a_record_whose_path_is_no_line_is_refused(judge: JudgingProcess, tmp_path: Path, name: str) -> None:
+    with pytest.raises(HarnessError, match="cannot be given this record"):
+        judge.judge(tmp_path / name)
+    assert judge.judge(tmp_path / "one").exit_code == 1
 
 
 def test_a_record_that_cannot_be_judged_has_the_error_of_the_command(judge: JudgingProcess, tmp_path: Path) -> None:
@@ -141,3 +178,9 @@ def test_an_answer_that_is_no_json_fails_with_the_answer(tmp_path: Path) -> None
 def test_a_command_that_does_not_exist_fails() -> None:
     with pytest.raises(HarnessError, match="the judging process does not start"):
         JudgingProcess(["/no/such/command"]).begin()
+
+
+def test_a_process_without_a_folder_for_its_log_does_not_start(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "gone"))
+    with pytest.raises(HarnessError, match="the judging process does not start"):
+        JudgingProcess([sys.executable, "-c", ""]).begin()

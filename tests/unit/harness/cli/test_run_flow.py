@@ -9,12 +9,14 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 
 from cluster import doctor
 from ebbtide import judging_process
 from ebbtide.errors import ExitCode, HarnessError, UsageError
 from ebbtide.record.analyzed import AnalyzedRecord
+from ebbtide.record.verdict import VERDICT, Verdict
 from harness.cli import compare
 from harness.cli.main import main
 from harness.runner import launch, run, side_by_side
@@ -28,6 +30,7 @@ class World:
     def __init__(self) -> None:
         self.done: list[str] = []
         self.failing: set[str] = set()
+        self.broken: set[str] = set()
 
     def check(self, _wanted: object, scenario: Any, releases: Sequence[str]) -> None:
         self.done.append(f"check {scenario.name} on {' '.join(releases)}")
@@ -62,10 +65,13 @@ class World:
 
 
 class StandIn:
-    """A judging process that says what it gets, and answers with failures; it ends with its block."""
+    """A judging process that says what it gets; it ends with its block.
 
-    def __init__(self, done: list[str]) -> None:
-        self._done = done
+    Its answers are failures, except for records that have a verdict. It has `broken` releases, with which it fails.
+    """
+
+    def __init__(self, done: list[str], broken: set[str]) -> None:
+        self._done, self._broken = done, broken
 
     def __enter__(self) -> StandIn:
         return self
@@ -75,12 +81,20 @@ class StandIn:
 
     def begin(self) -> None:
         self._done.append("judging begins")
+        if "all" in self._broken:
+            raise HarnessError("the judging process does not start")
 
     def hand_over(self, record: Path) -> None:
         self._done.append(f"hand over {record}")
+        if "all" in self._broken:
+            raise HarnessError("the judging process does not start")
 
     def judge(self, record: Path) -> AnalyzedRecord:
         self._done.append(f"judge {record}")
+        if self._broken & {"all", record.name}:
+            raise HarnessError("the judging process ended twice with this record", where=str(record))
+        if (record / VERDICT).exists():
+            return AnalyzedRecord(record=str(record), outcome="as-predicted", exit_code=0)
         return AnalyzedRecord(record=str(record), exit_code=1, failure="no tables")
 
 
@@ -93,7 +107,7 @@ def world(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> World:
     monkeypatch.setattr(launch, "prepare", made.prepare)
     monkeypatch.setattr(run, "run_scenario", made.run)
     monkeypatch.setattr(side_by_side, "run_side_by_side", made.run_at_once)
-    monkeypatch.setattr(judging_process, "JudgingProcess", lambda: StandIn(made.done))
+    monkeypatch.setattr(judging_process, "JudgingProcess", lambda: StandIn(made.done, made.broken))
     monkeypatch.setattr(compare, "print_comparison", lambda records: None)
     return made
 
@@ -116,6 +130,29 @@ def test_everything_is_checked_then_prepared_then_run_then_judged(
         "judging ends",
     ]
     assert "error: runs/4.3.1: no tables" in capsys.readouterr().err
+
+
+def test_a_judging_process_that_does_not_start_ends_no_run(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    world.broken = {"all"}
+    assert main(RUN) == ExitCode.HARNESS_FAILED
+    assert [line for line in world.done if line.startswith("run ")] == [
+        "run 3.9.1 with seed 7",
+        "run 4.3.1 with seed 7",
+    ]
+    assert capsys.readouterr().err.count("error: ") == 2
+
+
+def test_a_record_with_which_judging_ends_does_not_hide_the_others(
+    world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    world.broken = {"3.9.1"}
+    safe = Path("runs/4.3.1")
+    safe.mkdir(parents=True)
+    (safe / VERDICT).write_bytes(msgspec.json.encode(Verdict(run_id="saved", outcome="as-predicted")))
+    assert main([*RUN, "--json"]) == ExitCode.HARNESS_FAILED
+    said = capsys.readouterr()
+    assert "ended twice with this record" in said.err
+    assert json.loads(said.out)["run_id"] == "saved"
 
 
 def test_records_that_are_not_to_be_judged_are_named_and_prove_nothing(

@@ -72,6 +72,7 @@ def wait_for_end(request: RunRequest, display: Display) -> Path:
     try:
         wait_until(lambda: False, awaited="the end", timeout_s=2 * DEADLINE_S)
     finally:
+        display.note("cleaning up")
         (request.runs / "cleaned").touch()
     return request.runs
 
@@ -254,16 +255,19 @@ def test_no_scenario_of_the_catalogue_may_hang_for_an_hour_once_it_has_the_write
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-def test_one_whose_parent_was_ended_cleans_up(tmp_path: Path, number: signal.Signals) -> None:
+@pytest.mark.parametrize("shows", ["", "shown"])
+def test_one_whose_parent_was_ended_cleans_up(tmp_path: Path, number: signal.Signals, shows: str) -> None:
     program = (
         "import sys; from pathlib import Path; import test_side_by_side as t; folder = Path(sys.argv[1])\n"
         "if __name__ == '__main__':\n"
-        "    list(t.run_side_by_side(t.requests(folder, 1), at_once=1, log=folder / 'log', carry_out=t.wait_for_end))\n"
+        "    shown = {'on_note': lambda *_: None} if sys.argv[2] else {}\n"
+        "    list(t.run_side_by_side(t.requests(folder, 1), at_once=1, log=folder / 'log', carry_out=t.wait_for_end,"
+        " **shown))\n"
     )
     main = tmp_path / "main.py"
     main.write_text(program)
     path = os.pathsep.join(str(one) for one in sys.path)
-    with subprocess.Popen([sys.executable, main, tmp_path], env={**os.environ, "PYTHONPATH": path}) as parent:
+    with subprocess.Popen([sys.executable, main, tmp_path, shows], env={**os.environ, "PYTHONPATH": path}) as parent:
         wait_until((tmp_path / "up").exists, awaited="the run", timeout_s=DEADLINE_S)
         parent.send_signal(number)
     if number != signal.SIGKILL:
