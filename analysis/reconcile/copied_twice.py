@@ -18,9 +18,10 @@ from pyspark.sql import functions as F
 from analysis.reconcile import copies
 from analysis.reconcile.facts import Facts
 from analysis.reconcile.items import item
+from analysis.reconcile.model import COPIED_TWICE
 from analysis.reconcile.tables import RecordTables
 
-KIND = "copied-twice"
+KIND = COPIED_TWICE
 _SHOWN_MAX = 10
 
 

@@ -2,53 +2,44 @@
 
 A transaction with copies is committed only after the coordinator of their group acked its offset. So the offset is a
 committed record in `__consumer_offsets`, and it is attributed as a lost commit is (`lost_commits`). An input that was
-copied again is explained if both hold for each two of its committed copies in a row:
+copied again is explained if all of these hold for each two of its copies in a row:
 
-- The group had lost its place: between the end of the first transaction and the second copy, the coordinator was asked
-  for the last time, and showed nothing above the input.
-- The cause of the lost offset is known.
+- The transactions of both are certainly committed.
+- The group had lost its place: from the end of the first transaction to the second copy, the coordinator was asked,
+  and from some answer on it showed nothing above the input.
+- An election up to that answer lost the offset, and its cause is known.
+- The group did not get its place back: from the election on, no answer showed an offset above the input, and no
+  transaction that copied the input or a later one can have been committed before that of the second copy began.
+- The copier read its place again: one of its transactions ended after the election, and before that of the second
+  copy, in another way than by a commit that it knows of. It goes back to where its group is then.
 
 What has no explanation has no cause here, and says so in its `why`. The clause on copies decides what it means.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Collection, Mapping
-from itertools import pairwise
-from pathlib import Path
+from collections.abc import Collection, Iterable
+from itertools import accumulate, pairwise
 
-import msgspec
-import pyarrow.compute as pc
-
+from analysis.judge.causes.copier_history import (
+    CopyingTxn,
+    SentCopy,
+    ShownOffset,
+    ShownOffsets,
+    TransactionEnds,
+    TxnKey,
+    read_copies,
+    read_shown,
+    transactions_of,
+)
 from analysis.judge.causes.lost_commits import attribute_commit
 from analysis.judge.clauses.outcome_checks import AttributedAnomaly
-from analysis.judge.history.batches import batches
 from analysis.judge.history.evidence import Attribution, Evidence
 from analysis.judge.history.offset_marks import Mark, marks_of
-from analysis.reconcile.model import CommitItem, WrongCopies
-from ebbtide.record.clients import read_client_events
+from analysis.reconcile.model import COPIED_TWICE, CommitItem, WrongCopies
 from ebbtide.scenario.group_offsets import OFFSETS_PARTITION, OFFSETS_TOPIC
-
-REPEATED = "copied-twice"
-
-
-class _Copy(msgspec.Struct, frozen=True, order=True):
-    """A committed copy of an input: when it was sent, and which transaction of its producer it is in."""
-
-    sent_ns: int
-    input: int
-    producer: int
-    txn: int
-
-
-class _Answer(msgspec.Struct, frozen=True):
-    """What the leader of the group's partition showed: an offset, or nothing."""
-
-    done_ns: int
-    asked_ns: int
-    offset: int | None
 
 
 def attributed_repeats(
@@ -58,34 +49,43 @@ def attributed_repeats(
 
     `what` says of which group and partition they are. Raises `UsageError` when a table is damaged.
     """
-    repeated = [one for one in copies if one.kind == REPEATED and one.group in groups]
+    repeated = [one for one in copies if one.kind == COPIED_TWICE and one.group in groups]
     if not repeated:
         return []
-    explaining = _Explaining(evidence)
-    return [anomaly for one in repeated for anomaly in explaining.attributed(one)]
+    marks = marks_of(evidence.record, OFFSETS_TOPIC, OFFSETS_PARTITION)
+    ends = TransactionEnds(evidence.record)
+    return [anomaly for one in repeated for anomaly in _Explaining(evidence, one, marks, ends).attributed()]
 
 
 class _Explaining:
-    """Explains repeated inputs; keeps what it looked up of the record."""
+    """Explains the repeated inputs of one partition; keeps what it looked up of the record."""
 
-    def __init__(self, evidence: Evidence) -> None:
+    def __init__(self, evidence: Evidence, repeated: WrongCopies, marks: list[Mark], ends: TransactionEnds) -> None:
         self._evidence = evidence
-        self._marks: list[Mark] = marks_of(evidence.record, OFFSETS_TOPIC, OFFSETS_PARTITION)
-        self._ends = _transaction_ends(evidence.record)
-        self._known: dict[tuple[int, int, int], Attribution] = {}
+        self._repeated = repeated
+        self._marks = marks
+        self._ends = ends
+        self._answers = ShownOffsets(evidence.record, evidence.timeline, repeated)
+        self._copies = read_copies(evidence.record, repeated)
+        self._transactions = transactions_of(self._copies)
+        self._known: dict[tuple[TxnKey, int], Attribution] = {}
+        self._overtaking: dict[int, _Overtaking] = {}
 
-    def attributed(self, repeated: WrongCopies) -> list[AttributedAnomaly]:
-        """Return the inputs of one partition, grouped by their explanation."""
-        answers = _answers(self._evidence, repeated)
+    def attributed(self) -> list[AttributedAnomaly]:
+        """Return the inputs, grouped by their explanation."""
         found: Counter[Attribution] = Counter()
-        for copies in _repeated_copies(self._evidence.record, repeated):
-            reasons = [self._explain(first, second, answers) for first, second in pairwise(copies)]
+        for copies in self._repeated_copies():
+            reasons = [self._explain(first, second) for first, second in pairwise(copies)]
             found[min(reasons, key=lambda one: one.cause is not None)] += 1
         return [
             AttributedAnomaly(
                 topic=OFFSETS_TOPIC,
                 partition=OFFSETS_PARTITION,
-                what={"kind": REPEATED, "group": repeated.group, "of": f"{repeated.topic}-{repeated.partition}"},
+                what={
+                    "kind": COPIED_TWICE,
+                    "group": self._repeated.group,
+                    "of": f"{self._repeated.topic}-{self._repeated.partition}",
+                },
                 count=count,
                 committed=True,
                 attribution=attribution,
@@ -93,111 +93,124 @@ class _Explaining:
             for attribution, count in found.items()
         ]
 
-    def _explain(self, first: _Copy, second: _Copy, answers: list[_Answer]) -> Attribution:
-        ended_ns = self._ends.get((first.producer, first.txn))
+    def _repeated_copies(self) -> list[list[SentCopy]]:
+        """Return the copies of each input with two or more that are visible, in the order in which they were sent."""
+        of_input: dict[int, list[SentCopy]] = defaultdict(list)
+        for one in self._copies:
+            of_input[one.input].append(one)
+        several = [sorted(copies) for copies in of_input.values() if len(copies) > 1]
+        in_doubt = {one.value for copies in several for one in copies if not one.is_certain}
+        shown = read_shown(self._evidence.record, in_doubt)
+        return [copies for copies in several if sum(one.is_certain or one.value in shown for one in copies) > 1]
+
+    def _explain(self, first: SentCopy, second: SentCopy) -> Attribution:
+        if not (first.is_certain and second.is_certain):
+            return _unexplained("how the transaction of a copy ended is not known")
+        ended_ns = self._ends.committed_ns(first.of)
         if ended_ns is None:
             return _unexplained("when the transaction of the first copy ended is not known")
-        at = bisect_right(answers, second.sent_ns, key=lambda one: one.done_ns) - 1
-        if at < 0 or answers[at].asked_ns < ended_ns:
+        among = self._answers.between(ended_ns, second.sent_ns)
+        if not among:
             return _unexplained("no coordinator was asked for the group's offset between the two copies")
-        if (shown := answers[at].offset) is not None and shown > first.input:
-            return _unexplained(f"the coordinator showed the offset {shown} before the second copy")
-        key = (first.producer, first.txn, self._epoch_at(second.sent_ns))
+        above = self._answers.last_above(among, first.input)
+        lacking = self._first_lacking(first, among, above)
+        if lacking is None:
+            if above is None:
+                return _unexplained("no later coordinator was asked for the group's offset between the two copies")
+            return _unexplained(
+                f"the coordinator showed the offset {self._answers[above].offset} before the second copy"
+            )
+        key = (first.of, lacking.leader_epoch)
         if key not in self._known:
-            self._known[key] = self._attribute(first, second, ended_ns)
-        return self._known[key]
+            self._known[key] = self._attribute(first, ended_ns, lacking)
+        found = self._known[key]
+        if found.cause is None:
+            return found
+        why_not = self._why_no_excuse(first, second, found, None if above is None else self._answers[above])
+        return found if why_not is None else _unexplained(why_not)
 
-    def _attribute(self, first: _Copy, second: _Copy, ended_ns: int) -> Attribution:
-        since, until = self._epoch_at(first.sent_ns), self._epoch_at(second.sent_ns)
-        if self._epoch_at(ended_ns) != since or until <= since:
+    def _first_lacking(self, first: SentCopy, among: range, above: int | None) -> ShownOffset | None:
+        """Return the first answer that lacks the offset, and that no answer with it follows.
+
+        A coordinator shows an offset once the marker of its transaction is written, which may be after the producer
+        knows that it is committed, and before the producer's next one is.
+        """
+        if above is not None:
+            return self._answers[above + 1] if above + 1 < among.stop else None
+        assert first.of.txn is not None
+        since = self._epoch_at(self._transactions[first.of].sent_ns)
+        settled_ns = self._ends.next_committed_ns(first.of.producer, first.of.txn)
+        for at in among:
+            answer = self._answers[at]
+            if answer.leader_epoch > since or (settled_ns is not None and answer.asked_ns >= settled_ns):
+                return answer
+        return None
+
+    def _attribute(self, first: SentCopy, ended_ns: int, lacking: ShownOffset) -> Attribution:
+        sent_ns = self._transactions[first.of].sent_ns
+        since = self._epoch_at(sent_ns)
+        if lacking.leader_epoch <= since:
+            return _unexplained("the coordinator lacked the offset under the leader epoch in which it was committed")
+        if self._epoch_at(ended_ns) != since:
             return _unexplained("under which leader epoch of the coordinator the offset was committed is not known")
-        state = self._evidence.timeline.state_at_time(OFFSETS_TOPIC, OFFSETS_PARTITION, second.sent_ns)
-        assert state is not None
+        assert first.of.txn is not None
         commit = CommitItem(
-            commit=first.txn,
+            commit=first.of.txn,
             offset=first.input + 1,
-            sent_ns=first.sent_ns,
+            sent_ns=sent_ns,
             at_ns=ended_ns,
-            broker=state.leader,
-            leader_epoch=until,
+            broker=lacking.broker,
+            leader_epoch=lacking.leader_epoch,
             offsets_partition=OFFSETS_PARTITION,
-            asked_ns=second.sent_ns,
+            asked_ns=lacking.asked_ns,
         )
         found = attribute_commit(self._evidence, commit, self._marks)
         return _unexplained(found.why) if found.cause in (None, "unexplained") else found
+
+    def _why_no_excuse(
+        self, first: SentCopy, second: SentCopy, found: Attribution, above: ShownOffset | None
+    ) -> str | None:
+        """Return why the election that lost the offset is no excuse for the second copy; None: it is one."""
+        if found.election is None:
+            return "which election lost the offset is not known"
+        epoch = found.election.epoch
+        if above is not None and above.leader_epoch >= epoch:
+            return f"a coordinator showed the offset {above.offset} after the election that lost the offset"
+        if epoch not in self._overtaking:
+            self._overtaking[epoch] = _Overtaking(
+                of for key, of in self._transactions.items() if self._may_end_since(key, epoch)
+            )
+        if self._overtaking[epoch].highest_before(self._transactions[second.of].sent_ns) >= first.input:
+            return "another transaction may have committed an offset above the input after the election that lost it"
+        assert second.of.txn is not None
+        read_again_ns = self._ends.last_not_committed_ns(second.of.producer, second.of.txn)
+        if read_again_ns is None or self._epoch_at(read_again_ns) < epoch:
+            return "the copier is not known to have read its group's offset after the election that lost it"
+        return None
+
+    def _may_end_since(self, key: TxnKey, epoch: int) -> bool:
+        """Whether a transaction ended under this leader epoch or later, or nobody knows when."""
+        ended_ns = self._ends.ended_ns(key)
+        return ended_ns is None or self._epoch_at(ended_ns) >= epoch
 
     def _epoch_at(self, at_ns: int) -> int:
         state = self._evidence.timeline.state_at_time(OFFSETS_TOPIC, OFFSETS_PARTITION, at_ns)
         return -1 if state is None else state.leader_epoch
 
 
+class _Overtaking:
+    """The highest input of the transactions that began before a time."""
+
+    def __init__(self, transactions: Iterable[CopyingTxn]) -> None:
+        known = sorted(transactions, key=lambda one: one.sent_ns)
+        self._begun_ns = [one.sent_ns for one in known]
+        self._highest = list(accumulate((one.highest for one in known), max))
+
+    def highest_before(self, at_ns: int) -> int:
+        """Return the highest input; -1 if none began before."""
+        at = bisect_left(self._begun_ns, at_ns)
+        return self._highest[at - 1] if at else -1
+
+
 def _unexplained(why: str) -> Attribution:
     return Attribution(cause=None, election=None, why=why)
-
-
-def _repeated_copies(record: Path, repeated: WrongCopies) -> list[list[_Copy]]:
-    """Return the committed copies of each input with two or more, in the order in which they were sent."""
-    where = (
-        (pc.field("group") == repeated.group)
-        & (pc.field("topic") == repeated.topic)
-        & (pc.field("partition") == repeated.partition)
-    )
-    columns = ["offset", "producer", "value", "sent_ns"]
-    of_input: dict[int, list[dict[str, int]]] = defaultdict(list)
-    for batch in batches(record, "copies", columns, where):
-        for row in batch.to_pylist():
-            of_input[row["offset"]].append(row)
-    several = [rows for rows in of_input.values() if len(rows) > 1]
-    transactions = _committed(record, {row["value"] for rows in several for row in rows})
-    copies = [
-        sorted(
-            _Copy(row["sent_ns"], row["offset"], row["producer"], transactions[row["value"]])
-            for row in rows
-            if row["value"] in transactions
-        )
-        for rows in several
-    ]
-    return [one for one in copies if len(one) > 1]
-
-
-def _committed(record: Path, values: Collection[int]) -> Mapping[int, int]:
-    """Return the transactions of those of the values that are certainly committed."""
-    found: dict[int, int] = {}
-    where = (pc.field("txn_outcome") == "committed") & pc.field("txn").is_valid()
-    for batch in batches(record, "sends", ["value", "txn"], where):
-        for row in batch.to_pylist():
-            if row["value"] in values:
-                found[row["value"]] = row["txn"]
-    return found
-
-
-def _transaction_ends(record: Path) -> Mapping[tuple[int, int], int]:
-    """Return when the producer learned that a transaction is committed, by producer and transaction."""
-    return {
-        (int(client.removeprefix("producer-")), event.txn): event.at_ns
-        for client, events in (read_client_events(record) or {}).items()
-        if client.startswith("producer-")
-        for event in events
-        if event.event == "transaction" and event.outcome == "committed" and event.txn is not None
-    }
-
-
-def _answers(evidence: Evidence, repeated: WrongCopies) -> list[_Answer]:
-    """Return the coordinator's answers, in order: those of brokers that led from the question to the answer."""
-    where = (
-        (pc.field("status") == "served")
-        & (pc.field("group") == repeated.group)
-        & (pc.field("topic") == repeated.topic)
-        & (pc.field("partition") == repeated.partition)
-        & pc.field("done_ns").is_valid()
-    )
-    found = []
-    for batch in batches(evidence.record, "commits", ["asked_ns", "done_ns", "offset", "broker"], where):
-        for row in batch.to_pylist():
-            asked, done = (
-                evidence.timeline.state_at_time(OFFSETS_TOPIC, OFFSETS_PARTITION, row[name])
-                for name in ("asked_ns", "done_ns")
-            )
-            if asked is not None and asked is done and asked.leader == row["broker"]:
-                found.append(_Answer(row["done_ns"], row["asked_ns"], row["offset"]))
-    return sorted(found, key=lambda one: (one.done_ns, one.asked_ns))

@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from analysis.judge.clauses.findings import Finding, Row, finding
+from analysis.reconcile.model import COPIED_TWICE
 from ebbtide.scenario.model import CopiedOffsets, Scenario
 
 if TYPE_CHECKING:
     from analysis.judge.clauses.outcome_checks import AttributedAnomaly
     from analysis.reconcile.model import WrongCopies
 
-TWICE = "copied-twice"
-WRONG_COPIES = (TWICE, "input-skipped")
+WRONG_COPIES = (COPIED_TWICE, "input-skipped")
 
 
 def exactly_once_copies(
@@ -67,7 +67,9 @@ def promised_groups(offsets: Mapping[str, CopiedOffsets] | None) -> set[str]:
 def _why_unknown(one: WrongCopies, repeats: Sequence[AttributedAnomaly], why_lossy: str) -> str | None:
     """Return why nobody knows whether the items are allowed; None: elections that lost offsets explain all of them."""
     place = (one.group, f"{one.topic}-{one.partition}")
-    mine = [repeat for repeat in repeats if one.kind == TWICE and (repeat.what["group"], repeat.what["of"]) == place]
+    mine = [
+        repeat for repeat in repeats if one.kind == COPIED_TWICE and (repeat.what["group"], repeat.what["of"]) == place
+    ]
     if sum(repeat.count for repeat in mine) != one.count:
         return why_lossy
     open_ = next((repeat.attribution.why for repeat in mine if repeat.attribution.cause is None), None)
