@@ -58,6 +58,8 @@ def range_of_losses(lost: set[str], acks: frozenset[str]) -> str:
     Such as `0 to 3 with acks=1 (uncommitted-at-failover), none with acks=all`. `acks` are those of the producers.
     The judge counts no loss with acks=0, because no broker acks such a record.
     """
+    if acks == {"0"}:
+        return "none that is counted (acks=0 only)"
     acks -= {"0"}
     runs = [_by_cause(run) for run in lost]
     causes = sorted({cause for run in runs for cause in run})

@@ -68,7 +68,7 @@ def _topic_prices(today: GroupSettings, after: GroupSettings, release: ReleaseFa
 
 def _refused_while(after: GroupSettings, release: ReleaseFacts) -> str:
     if release.refuses_acks_all(after.rf, after.min_isr):
-        return f"with RF {after.rf}, each record with acks=all is refused before Kafka 3.7"
+        return f"with RF {after.rf}, each record with acks=all is refused"
     down = after.rf - after.effective_min_isr + 1
     if down == after.rf:
         return "a record may be acked that only one broker has"

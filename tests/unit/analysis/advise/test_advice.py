@@ -126,6 +126,10 @@ def test_a_run_that_lost_nothing_counts_as_zero() -> None:
     assert range_of_losses({"none"}, frozenset({"0", "1"})) == "none with acks=1"
 
 
+def test_no_loss_of_producers_with_acks_0_alone_is_counted() -> None:
+    assert range_of_losses({"none"}, frozenset({"0"})) == "none that is counted (acks=0 only)"
+
+
 def test_a_single_replica_survives_a_kill_and_no_power_loss() -> None:
     advice = advise(cluster("4.3", topic("logs", 1, 1), features={ELR: 1}))
     assert all_says(advice, "power-1") == "loses"
