@@ -16,7 +16,6 @@ from ebbtide.scenario.plain_values import from_plain
 from ebbtide.scenario.triggers import tag_of
 from ebbtide.scenario.validate import validate
 from ebbtide.scenario.validate_predictions import validate_predictions
-from ebbtide.scenario.validate_properties import validate_outward_properties
 from ebbtide.scenario.validate_texts import validate_texts
 from ebbtide.scenario.validate_usefulness import validate_usefulness
 from ebbtide.untrusted.files import UnreadableFile, is_file, read_text
@@ -78,7 +77,7 @@ def parse(
     The scenario of a record has been run, maybe on other releases, with other levels or shorter deadlines than its
     author gave it, and what came of it is there to be judged.
     `to_run`: a cluster may be started from it, so it may set no property by which Kafka writes or runs files outside of
-    the run's folder. `strict` includes this.
+    the run's folder, and start no node with a dead volume. `strict` includes this.
     `defaults` are values of top-level keys that the text may leave out.
     """
     try:
@@ -88,9 +87,7 @@ def parse(
         allowed = 'TOML, in which a text has quotes: acks = "all"'
         raise Problems(file, [UsageError("not TOML", got=got, allowed=allowed)], next=next) from None
     parts, mismatched = read_parts(raw)
-    problems: list[EbbtideError] = [*mismatched, *validate(parts)]
-    if (strict or to_run) and parts.cluster is not None:
-        problems += validate_outward_properties(parts.cluster)
+    problems: list[EbbtideError] = [*mismatched, *validate(parts, to_run=strict or to_run)]
     if strict:
         problems += validate_usefulness(parts)
         problems += validate_predictions(parts)

@@ -23,19 +23,20 @@ from ebbtide.scenario.triggers import HeldTrigger
 from ebbtide.scenario.validate_clients import validate_clients
 from ebbtide.scenario.validate_directories import validate_log_dirs
 from ebbtide.scenario.validate_features import validate_feature_name, validate_features
-from ebbtide.scenario.validate_order import validate_order
-from ebbtide.scenario.validate_properties import validate_properties
+from ebbtide.scenario.validate_order import validate_order, validate_starts
+from ebbtide.scenario.validate_properties import validate_outward_properties, validate_properties
 from ebbtide.scenario.validate_quorum import validate_quorum, validate_voter_steps
 from ebbtide.scenario.validate_steps import validate_step
 from ebbtide.scenario.validate_triggers import validate_held
 from ebbtide.scenario.validate_upgrades import validate_upgrades
 
 
-def validate(parts: Parts) -> Iterator[UsageError]:
+def validate(parts: Parts, *, to_run: bool = True) -> Iterator[UsageError]:
     """Return every problem of a scenario that its types cannot show.
 
     The problems are references, ranges and exclusive keys, each at its own key. A rule that reads
-    a value which does not fit its type is skipped.
+    a value which does not fit its type is skipped. Without `to_run`, problems are left out that the
+    scenario of a record may have, and that stop a run of it.
     """
     yield from _header(parts)
     if parts.cluster is not None:
@@ -46,8 +47,16 @@ def validate(parts: Parts) -> Iterator[UsageError]:
     yield from _topics(parts)
     yield from validate_clients(parts)
     yield from _steps(parts)
+    if to_run:
+        yield from validate_starts(parts.steps or (), one_controller=_has_one_controller(parts))
+        if parts.cluster is not None:
+            yield from validate_outward_properties(parts.cluster)
     yield from validate_upgrades(parts)
     yield from _predictions(parts)
+
+
+def _has_one_controller(parts: Parts) -> bool:
+    return parts.cluster is not None and parts.cluster.get("controllers") == 1
 
 
 def _header(parts: Parts) -> Iterator[UsageError]:
@@ -183,8 +192,7 @@ def _steps(parts: Parts) -> Iterator[UsageError]:
             got = repr(step.name)
             yield UsageError("name taken by an earlier step", where=f"{where}.name", got=got, allowed="another")
         names = names.with_step(step)
-    one_controller = parts.cluster is not None and parts.cluster.get("controllers") == 1
-    yield from validate_order(steps, one_controller=one_controller)
+    yield from validate_order(steps, one_controller=_has_one_controller(parts))
     yield from validate_voter_steps(parts)
 
 

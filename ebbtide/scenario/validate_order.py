@@ -5,7 +5,7 @@ every node that the role can mean:
 
 - a heal when nothing is cut;
 - a start of a node that nothing can have stopped;
-- a start, restart, rolling or upgrade of a node whose volume takes no writes;
+- a start, restart, rolling or upgrade of a node whose volume takes no writes (`validate_starts`);
 - a kill of a node that is certainly down.
 """
 
@@ -102,6 +102,34 @@ def validate_order(steps: Sequence[StepPart], *, one_controller: bool) -> Iterat
 
     `one_controller`: there is certainly no more than one, so that `controller` is the same node at each step.
     """
+    for one in _walk(steps, one_controller=one_controller):
+        yield from _impossible(one.kind, one.target, one.who, one.standing, one.where, sure=one.is_sure)
+
+
+def validate_starts(steps: Sequence[StepPart], *, one_controller: bool) -> Iterator[UsageError]:
+    """Report starts of nodes that cannot write to a volume; `one_controller` as in `validate_order`.
+
+    A run ends with an error there. Its record has such a schedule, and can be judged as far as it goes.
+    """
+    for one in _walk(steps, one_controller=one_controller):
+        yield from _start_without_writes(one.kind, one.target, one.who, one.standing, one.where, sure=one.is_sure)
+
+
+class _PlacedStep(NamedTuple):
+    """A step of a known kind in the schedule, `who` it is on, and the faults before it.
+
+    `is_sure`: its target, or that it has none, was read.
+    """
+
+    kind: type[BaseStep]
+    target: Role | None
+    who: _TargetKey | None
+    standing: _Standing
+    where: str
+    is_sure: bool
+
+
+def _walk(steps: Sequence[StepPart], *, one_controller: bool) -> Iterator[_PlacedStep]:
     fixed = (*_FIXED, "controller") if one_controller else _FIXED
     standing = _Standing()
     named: dict[str, _TargetKey] = {}
@@ -112,7 +140,7 @@ def validate_order(steps: Sequence[StepPart], *, one_controller: bool) -> Iterat
         if unread:
             who = _TargetKey(_UNREAD.kind, f"of step {index}")
         if step.type is not None:
-            yield from _impossible(step.type, role, who, standing, f"steps[{index}]", sure=not unread)
+            yield _PlacedStep(step.type, role, who, standing, f"steps[{index}]", is_sure=not unread)
         if step.name is not None and who is not None:
             named[step.name] = who
         if step.type is None or unread:
@@ -133,6 +161,7 @@ def impossible_now(step: StepSpec, node: int | None, in_force: Iterable[tuple[St
     who = None if node is None else _node(node)
     kind = STEP_TYPES[step.step]
     yield from _impossible(kind, target_of(step), who, _Standing(faults), "step")
+    yield from _start_without_writes(kind, target_of(step), who, _Standing(faults), "step", sure=True)
 
 
 def _node(node: int) -> _TargetKey:
@@ -171,8 +200,6 @@ def _impossible(
         yield UsageError(
             f"a {word} of a node that is down", where=f"{where}.target", got=repr(target), allowed="start it first"
         )
-    if of.starts or of.starts_again:
-        yield from _start_without_writes(word, target, who, standing, where, sure=sure)
     if of.needs_awake and any(one.pauses for one in on_node):
         yield UsageError(
             f"a {word} of a node that is paused",
@@ -204,19 +231,27 @@ def _impossible(
 
 
 def _start_without_writes(
-    word: StepKind, target: Role | None, who: _TargetKey | None, standing: _Standing, where: str, *, sure: bool
+    kind: type[BaseStep],
+    target: Role | None,
+    who: _TargetKey | None,
+    standing: _Standing,
+    where: str,
+    *,
+    sure: bool,
 ) -> Iterator[UsageError]:
-    """Report a start of a node whose volume is dead: a node writes to its volumes before it is up.
+    """Report a start of a node with a dead volume: a node writes to each of its volumes before it is up.
 
     Without a target, or with all brokers, the step starts each broker.
     """
+    if not (kind.kind.starts or kind.kind.starts_again):
+        return
     dead = [fault.who for fault in standing.certain if KINDS[fault.kind].volume == "dead"]
     is_each_broker = sure and (target is None or (who is not None and who.kind == "brokers"))
     if who in dead or (is_each_broker and any(one.kind not in _NOT_BROKERS for one in dead)):
         yield UsageError(
-            f"a {word} of a node with a volume that takes no writes",
+            f"a {tag_of(kind)} of a node with a volume that takes no writes",
             where=f"{where}.target" if target is not None else f"{where}.step",
-            got=word if target is None else repr(target),
+            got=tag_of(kind) if target is None else repr(target),
             allowed="mend-disk first",
         )
 

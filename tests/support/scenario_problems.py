@@ -30,12 +30,13 @@ def problems(
     prediction: str = "",
     kafka: str = "4.3.1",
     strict: bool = False,
+    to_run: bool = False,
 ) -> dict[str, str]:
     listed = "".join(f"[[steps]]\n{step}\n" for step in steps)
     file = FILE.replace("4.3.1", kafka).replace("count = 10", f"count = 10\n{producer}") + prediction
     text = cluster + file.replace("{steps}", listed)
     try:
-        parse(text, file="x.toml", strict=strict)
+        parse(text, file="x.toml", strict=strict, to_run=to_run)
     except Problems as found:
         return {str(one.where): one.render() for one in found.problems}
     return {}

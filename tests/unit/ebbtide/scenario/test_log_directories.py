@@ -28,7 +28,7 @@ AWAIT = '[[steps]]\nstep = "wait"\ntrigger = {{ in_directory = ' + PLACE + " }}\
 def problems(steps: str = "", *, cluster: str = "log_dirs = 2", kafka: str = '["3.9.1", "4.3.1"]') -> dict[str, str]:
     """What is wrong, by the place."""
     try:
-        parse(FILE.format(kafka=kafka, cluster=cluster) + steps, file="f")
+        parse(FILE.format(kafka=kafka, cluster=cluster) + steps, file="f", to_run=True)
     except Problems as refused:
         return {str(one.where).partition(" (line")[0]: f"{one.what}: {one.got}" for one in refused.problems}
     return {}

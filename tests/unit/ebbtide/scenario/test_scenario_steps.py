@@ -10,7 +10,10 @@ from scenario_problems import FILE, problems
 
 from ebbtide.errors import Problems
 from ebbtide.scenario.parse import parse
+from ebbtide.scenario.parts import Parts
 from ebbtide.scenario.steps.table import KINDS
+from ebbtide.scenario.validate import validate
+from ebbtide.scenario.validate_order import impossible_now
 
 REASSIGN = 'step = "reassign"\npartition = "t-0"\n'
 SET_CONFIG = 'step = "set-config"\nconfig = "min.insync.replicas"\n'
@@ -189,15 +192,6 @@ ROLLING = step("rolling") + '\nmode = "restart"'
         [step("stop", "leader(t-0)", "k"), step("pause", "step(k)")],
         [step("fill-disk", "broker(1)"), step("power-loss", "broker(1)")],
         [SLOW, step("fill-disk", "broker(1)")],
-        [step("fail-disk", "broker(1)"), step("start", "broker(1)")],
-        [step("read-only", "broker(1)"), step("kill", "broker(1)"), step("start", "broker(1)")],
-        [step("fail-disk", "broker(1)"), step("restart", "broker(1)")],
-        [step("fail-disk", "leader(t-0)", "f"), step("restart", "step(f)")],
-        [step("fail-disk", "broker(1)"), ROLLING],
-        [step("read-only", "leader(t-0)"), ROLLING],
-        [step("fail-disk", "broker(1)"), step("rolling", "brokers") + '\nmode = "kill"'],
-        [step("fail-disk", "broker(1)"), step("start", "brokers")],
-        [step("fail-disk", "broker(1)"), step("upgrade") + '\nto = "4.4.0"'],
         [step("power-loss", "broker(1)"), step("power-loss", "broker(1)")],
         [step("wipe-disk", "leader(t-0)", "w"), step("power-loss", "step(w)")],
         [step("wipe-disk", "broker(1)"), step("wipe-disk", "broker(1)")],
@@ -213,6 +207,38 @@ ROLLING = step("rolling") + '\nmode = "restart"'
 def test_a_step_that_can_do_nothing_is_refused(steps: list[str]) -> None:
     (where,) = problems(*steps)
     assert where.startswith(f"steps[{len(steps) - 1}].")
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        [step("fail-disk", "broker(1)"), step("start", "broker(1)")],
+        [step("read-only", "broker(1)"), step("kill", "broker(1)"), step("start", "broker(1)")],
+        [step("fail-disk", "broker(1)"), step("restart", "broker(1)")],
+        [step("fail-disk", "leader(t-0)", "f"), step("restart", "step(f)")],
+        [step("fail-disk", "broker(1)"), ROLLING],
+        [step("read-only", "leader(t-0)"), ROLLING],
+        [step("fail-disk", "broker(1)"), step("rolling", "brokers") + '\nmode = "kill"'],
+        [step("fail-disk", "broker(1)"), step("start", "brokers")],
+        [step("fail-disk", "broker(1)"), step("upgrade") + '\nto = "4.4.0"'],
+    ],
+)
+def test_a_start_of_a_node_with_a_dead_volume_is_refused_to_who_runs_it_and_not_to_who_judges_a_record(
+    steps: list[str],
+) -> None:
+    (where,) = problems(*steps, to_run=True)
+    assert where.startswith(f"steps[{len(steps) - 1}].")
+    assert where in problems(*steps, strict=True)
+    assert problems(*steps) == {}
+
+
+def test_whoever_changes_a_schedule_or_a_cluster_to_run_it_is_refused_such_a_start() -> None:
+    failed, restart = step("fail-disk", "broker(1)"), step("restart", "broker(1)")
+    scenario = parse(FILE.replace("{steps}", f"[[steps]]\n{failed}\n[[steps]]\n{restart}"), file="x.toml")
+    assert [one.where for one in validate(Parts.of(scenario))] == ["steps[1].target"]
+    (found,) = impossible_now(scenario.steps[1], 1, [("fail-disk", 1)])
+    assert found.what == "a restart of a node with a volume that takes no writes"
+    assert list(impossible_now(scenario.steps[1], 2, [("fail-disk", 1)])) == []
 
 
 @pytest.mark.parametrize(
@@ -238,7 +264,7 @@ def test_a_step_that_can_do_nothing_is_refused(steps: list[str]) -> None:
     ],
 )
 def test_what_only_the_run_can_tell_is_accepted(steps: list[str]) -> None:
-    assert problems(*steps) == {}
+    assert problems(*steps, to_run=True) == {}
 
 
 KILL_OF_THE_ACTIVE = step("kill", "controller")
