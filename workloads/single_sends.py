@@ -55,7 +55,8 @@ class OpenPartition(SentPartition):
     """One partition, with the sequences that have no answer yet.
 
     These are `skipped`, and all from `answered_end` on. `due_offset` is the offset with which an ack of `answered_end`
-    continues the last run, `_NOTHING_DUE` where none can.
+    continues the last run, `_NOTHING_DUE` where none can. `workloads.librdkafka_producer` adds one to both for such an
+    ack, and `answer` then extends the run by all of them.
     """
 
     __slots__ = ("answered_end", "due_offset", "last_run", "skipped")
