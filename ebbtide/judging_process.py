@@ -130,6 +130,12 @@ class JudgingProcess:
             raise
         return self._answers.pop(record)
 
+    def finish(self) -> None:
+        """Let the process end while the caller goes on: no more records come."""
+        if self._process is not None and self._process.stdin is not None:
+            with contextlib.suppress(OSError):
+                self._process.stdin.close()
+
     def close(self) -> None:
         """End the process when it has answered, and wait for its end. Does nothing if there is none."""
         self._close(_CLOSE_TIMEOUT_S)

@@ -152,6 +152,7 @@ def _print_verdicts(
                 output.add(record, read_judgement(record))
             else:
                 print_failure(str(record), answer.failure)
+    judge.finish()
     output.end()
     return ExitCode.worst(codes)
 
@@ -182,7 +183,7 @@ def _run_at_once(
     """Run `jobs` releases at once, each in a process of its own, and return the records in the order of `requests`.
 
     Their output goes to a file among the records, and is shown. A release that fails does not end the others; its error
-    is raised when all have ended. Each record is judged while other clusters still run.
+    is raised when all have ended. The judging process starts with the first record, when a core is free.
     """
     from harness.runner.side_by_side import run_side_by_side
 
@@ -198,8 +199,6 @@ def _run_at_once(
 
     def show(at: int, text: str) -> None:
         display.note(f"Kafka {requests[at].kafka}: {text}")
-
-    _begin(judge)
 
     with (
         report_unfinished_records("recorded, but not judged; next", recorded, display.note),
