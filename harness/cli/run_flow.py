@@ -183,8 +183,9 @@ def _run_at_once(
     """Run `jobs` releases at once, each in a process of its own, and return the records in the order of `requests`.
 
     Their output goes to a file among the records, and is shown. A release that fails does not end the others; its error
-    is raised when all have ended. The judging process starts with the first record, when a core is free.
+    is raised when all have ended. The judging process starts when the first cluster has settled.
     """
+    from harness.runner.ending import SETTLE
     from harness.runner.side_by_side import run_side_by_side
 
     runs = requests[0].runs
@@ -199,6 +200,8 @@ def _run_at_once(
 
     def show(at: int, text: str) -> None:
         display.note(f"Kafka {requests[at].kafka}: {text}")
+        if text.startswith(f"{SETTLE}: "):  # how long the phase took
+            _begin(judge)
 
     with (
         report_unfinished_records("recorded, but not judged; next", recorded, display.note),

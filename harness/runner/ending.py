@@ -22,6 +22,8 @@ from harness.runner.schedule import Schedule
 from harness.runner.view import ClusterView
 from workloads.group import Workload
 
+SETTLE = "settle"
+"""The phase after which no delay of the cluster matters any more."""
 FINAL_READ_TIMEOUT_S = 60.0
 CHECKPOINT_TIMEOUT_S = 8.0
 
@@ -70,7 +72,7 @@ class Ending:
 
     def carry_out(self) -> End:
         """Heal, settle and read everything. Raises `HarnessError` if a client or a node failed by itself."""
-        with self._time_phase("settle"):
+        with self._time_phase(SETTLE):
             self._schedule.restore()
             why = self._settle()
         self._settled()

@@ -61,6 +61,7 @@ class World:
             else:
                 self.done.append(f"run {request.kafka} with seed {request.seed}")
                 on_note(at, "prepare: 1.0 s")
+                on_note(at, "settle: 2.0 s")
                 yield at, Path(f"runs/{request.kafka}")
 
 
@@ -226,8 +227,10 @@ def test_releases_that_run_at_once_are_judged_as_they_end_and_shown_in_the_order
     assert world.done[2:] == [
         "2 at once, into runs/runs-of-healthy.log",
         "run 4.3.1 with seed 7",
+        "judging begins",
         "hand over runs/4.3.1",
         "run 3.9.1 with seed 7",
+        "judging begins",
         "hand over runs/3.9.1",
         "judge runs/3.9.1",
         "judge runs/4.3.1",
