@@ -84,11 +84,7 @@ class JudgingProcess:
 
         At most some hundred records may wait, because the pipes to the process hold no more.
         """
-        try:
-            is_a_line = "\n" not in str(record) and bool(str(record).encode())
-        except UnicodeEncodeError:
-            is_a_line = False
-        if not is_a_line:
+        if not _is_a_line(str(record)):
             raise HarnessError(
                 "the judging process cannot be given this record",
                 got=ascii(str(record)),
@@ -195,3 +191,12 @@ class JudgingProcess:
     def _tail(self) -> str:
         said = "" if self._log is None else self._log.read_text(errors="replace")
         return "\n".join(said.splitlines()[-_TAIL_LINES:])
+
+
+def _is_a_line(text: str) -> bool:
+    """Whether a text is one line of UTF-8."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # a file name may have any bytes
+        return False
+    return "\n" not in text

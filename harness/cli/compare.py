@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -53,7 +54,8 @@ def run(args: Args) -> ExitCode:
             next=f"ebbtide compare {shlex.quote(str(records[0])) if records else 'RUN'} OTHER_RUN"
             "    (ebbtide runs lists the runs)",
         )
-    twice = next((one for one in records if [two.resolve() for two in records].count(one.resolve()) > 1), None)
+    times = Counter(one.resolve() for one in records)
+    twice = next((one for one in records if times[one.resolve()] > 1), None)
     if twice is not None:
         raise UsageError(
             "a run cannot be compared with itself",

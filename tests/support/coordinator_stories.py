@@ -60,14 +60,20 @@ class CoordinatorStory(Story):
         self.anomalies.append(AnomalyCount(kind=kind, topic="t", partition=0, count=1))
 
 
-def last_coordinator_standing(record: Path, *, end: int = 0) -> CoordinatorStory:
-    """The coordinator is the last of the ISR, loses power, and leads again with a log that ends at `end`."""
+def healthy_coordinator(record: Path) -> CoordinatorStory:
+    """Broker 1 of three coordinates from 1 s on, and its HW has grown to 30 at 6 s."""
     story = CoordinatorStory(record, features=ELR_OFF)
     for broker in (1, 2, 3):
         story.broker(0, broker)
     story.coordinate(1)
     story.mark(4, 1, 0, 20)
     story.mark(6, 1, 0, 30)
+    return story
+
+
+def last_coordinator_standing(record: Path, *, end: int = 0) -> CoordinatorStory:
+    """The coordinator is the last of the ISR, loses power, and leads again with a log that ends at `end`."""
+    story = healthy_coordinator(record)
     story.step(9, "partition", 0, 1, 2, 3, 100, cuts=["1>2", "2>1", "1>3", "3>1"])
     story.coordinate(11, isr=[1])
     story.coordinator_loses_power(12, 1, end=end)

@@ -6,30 +6,18 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from copier_scenario import add_copier
 from judge_records import Story, by_name, healthy_story
 
 from ebbtide.record.tables import COPIES
 from ebbtide.record.verdict import Verdict
 
 CLAUSE = "exactly-once-copies"
-COPIER = """
-[topics.u]
-[topics.__consumer_offsets]
-[[producers]]
-id = 2
-topic = "u"
-client = "java"
-transactional = true
-txn_records = 20
-copies = "t"
-group = "copiers"
-"""
 
 
 def story_of_a_copier(record: Path) -> Story:
     story = healthy_story(record)
-    scenario = record / "scenario.toml"
-    scenario.write_text(scenario.read_text() + COPIER)
+    add_copier(record)
     return story
 
 

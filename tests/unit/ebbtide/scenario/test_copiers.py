@@ -3,22 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from copier_scenario import COPIER
 from scenario_problems import problems
 
 from ebbtide.scenario.group_offsets import OFFSETS_TOPIC
 from ebbtide.scenario.parse import parse
 
 OFFSETS = f"[topics.{OFFSETS_TOPIC}]\n"
-COPIER = """
-[[producers]]
-id = 2
-topic = "u"
-client = "java"
-transactional = true
-txn_records = 20
-copies = "t"
-group = "copiers"
-"""
 
 
 READER = '[[consumers]]\nid = 1\ntopics = ["u"]\nisolation = "read_committed"\n'

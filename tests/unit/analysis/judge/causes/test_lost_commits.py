@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from coordinator_stories import OFFSETS, CoordinatorStory, last_coordinator_standing
+from coordinator_stories import OFFSETS, CoordinatorStory, healthy_coordinator, last_coordinator_standing
 from judge_records import ELR_OFF, Story, by_name, whole_log
 
 from ebbtide.record.verdict import Verdict
@@ -54,12 +54,7 @@ def test_an_unclean_election_of_the_coordinator_is_the_cause(tmp_path: Path) -> 
 
 
 def test_a_clean_failover_that_lost_a_commit_is_a_violation(tmp_path: Path) -> None:
-    story = CoordinatorStory(tmp_path, features=ELR_OFF)
-    for broker in (1, 2, 3):
-        story.broker(0, broker)
-    story.coordinate(1)
-    story.mark(4, 1, 0, 20)
-    story.mark(6, 1, 0, 30)
+    story = healthy_coordinator(tmp_path)
     story.step(8, "kill", 1)
     story.coordinate(10, leader=2, isr=[2, 3])
     story.mark(11, 2, 1, 10)

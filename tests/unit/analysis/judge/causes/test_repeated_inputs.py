@@ -5,26 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from coordinator_stories import CoordinatorStory, last_coordinator_standing
-from judge_records import ELR_OFF, by_name, ns
+from coordinator_stories import CoordinatorStory, healthy_coordinator, last_coordinator_standing
+from copier_scenario import add_copier
+from judge_records import by_name, ns
 
 from analysis.reconcile.model import WrongCopies
 from ebbtide.record.clients import ClientEvent, TxnOutcome, write_client_events
 from ebbtide.record.verdict import Verdict
 
 CLAUSE = "exactly-once-copies"
-COPIER = """
-[topics.u]
-[topics.__consumer_offsets]
-[[producers]]
-id = 2
-topic = "u"
-client = "java"
-transactional = true
-txn_records = 20
-copies = "t"
-group = "copiers"
-"""
 REPEATED = "1 input that was copied again, last-replica-standing"
 
 
@@ -38,8 +27,7 @@ class CopierStory:
         record.mkdir(exist_ok=True)
         self.story = of or last_coordinator_standing(record, end=end)
         self.story.predict("")
-        scenario = record / "scenario.toml"
-        scenario.write_text(scenario.read_text() + COPIER)
+        add_copier(record)
         self.events: list[ClientEvent] = []
 
     def copy(
@@ -111,12 +99,7 @@ def copied_again(
 
 def first_coordinator_loses_nothing(record: Path) -> CoordinatorStory:
     """Broker 2 is elected cleanly at 8 s, loses its log as the last of the ISR, and leads again at 21 s."""
-    clean = CoordinatorStory(record, features=ELR_OFF)
-    for broker in (1, 2, 3):
-        clean.broker(0, broker)
-    clean.coordinate(1)
-    clean.mark(4, 1, 0, 20)
-    clean.mark(6, 1, 0, 30)
+    clean = healthy_coordinator(record)
     clean.coordinate(8, leader=2, isr=[2, 3])
     clean.mark(9, 2, 1, 30)
     clean.coordinate(10, isr=[2])
@@ -195,12 +178,7 @@ def test_copies_of_aborted_transactions_need_none(tmp_path: Path) -> None:
 
 
 def test_a_clean_failover_explains_nothing_whatever_else_was_lost(tmp_path: Path) -> None:
-    clean = CoordinatorStory(tmp_path, features=ELR_OFF)
-    for broker in (1, 2, 3):
-        clean.broker(0, broker)
-    clean.coordinate(1)
-    clean.mark(4, 1, 0, 20)
-    clean.mark(6, 1, 0, 30)
+    clean = healthy_coordinator(tmp_path)
     clean.coordinator_loses_power(12, 1, end=0)
     clean.coordinate(15, leader=2, isr=[2, 3])
     clean.mark(22, 2, 1, 10)
