@@ -7,7 +7,6 @@ Every error says what is wrong, where, what was found, what is allowed and what 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from enum import IntEnum
 from typing import Any
@@ -19,9 +18,6 @@ SHOWN_MAX = 2_000
 
 COMMAND_LINE = "the command line"
 """The `file` of `Problems` that are mistakes in the typed command."""
-
-_LABELLED = re.compile(r" +(where|got|allowed|next): +(.*)")
-_NUMBERED = re.compile(r" +\d+\. (.*)")
 
 
 class ExitCode(IntEnum):
@@ -128,28 +124,6 @@ def _shorten(text: str) -> str:
     return f"{text[: SHOWN_MAX // 2]} ... {text[-SHOWN_MAX // 4 :]} ({len(text):,} characters)"
 
 
-def clause_of_message(message: str) -> str:
-    """Return what, where and what was found from an error's rendered message, as `EbbtideError.as_clause` does.
-
-    Records keep the message of the error that ended their run.
-    """
-    what, *rest = message.splitlines() or [""]
-    told: dict[str, str] = {}
-    for found in filter(None, map(_LABELLED.fullmatch, rest)):
-        # What was found may be the message of another error.
-        told.setdefault(found[1], found[2])
-    problems = [found[1] for found in filter(None, map(_NUMBERED.fullmatch, rest))]
-    brackets = "".join(f" ({told[label]})" for label in ("where", "got") if told.get(label))
-    return escape_controls(f"{what}{': ' if problems else ''}{'; '.join(problems)}{brackets if not problems else ''}")
-
-
-def next_of_message(message: str) -> str | None:
-    """Return what an error's rendered message says to type next; None if it says nothing."""
-    *_, last = message.splitlines() or [""]
-    found = _LABELLED.fullmatch(last)
-    return found[2] if found is not None and found[1] == "next" else None
-
-
 def error_in_one_line(error: Exception) -> str:
     """Return what any error says as one line."""
     return error.in_one_line() if isinstance(error, EbbtideError) else escape_controls(" ".join(str(error).split()))
@@ -188,6 +162,10 @@ class Problems(UsageError):
         self.file = file
         self.problems = tuple(problems)
         super().__init__(f"{file}: {len(problems)} problem{'s' if len(problems) != 1 else ''}", where=file, next=next)
+
+    def as_clause(self) -> str:
+        """Return the heading and each problem, as a part of another message's line."""
+        return f"{escape_controls(self.what)}: {'; '.join(one.as_clause() for one in self.problems)}"
 
     def render(self) -> str:
         """Return the heading, each problem indented, and the next command."""

@@ -13,7 +13,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from ebbtide.errors import UsageError
+from ebbtide.errors import EbbtideError, UsageError
 from ebbtide.record.contents import check_contents
 from ebbtide.record.files import RUN_ID_ALLOWED, check_ended, is_going, is_run_id, write_atomically
 from ebbtide.scenario.model import Acks, FileSystem, WriteBack
@@ -152,8 +152,10 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     - `final_transactions`: what was known of the transactions before the final read; null: nobody asked.
     - `raw_limit_bytes` is the size up to which a replica's segments were kept in raw/; `raw_omitted` names the
       `broker-N/topic-P` logs that exceeded it, or that their brokers did not give to a watch.
-    - `failure` is a sentence that says why a run is not complete. `disturbed`: because something outside of the run
-      interfered with its processes, which no prediction allows for.
+    - `failure` says why a run is not complete. If an error says so, `failure` is its whole message, `failure_clause`
+      is what is wrong, where and what was found in one line, and `failure_next` is what to type next.
+    - `disturbed`: the run is not complete because something outside of it interfered with its processes, which no
+      prediction allows for.
     - `torn_journal_bytes`: the bytes at the ends of the clients' journals that are not a whole entry, and are in no
       table.
     - `write_back` says under which write-back of dirty pages power was lost: held by the harness, or by the kernel's
@@ -194,6 +196,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     end_ns: TimeNs | None = None
     status: Status = "interrupted"
     failure: str | None = None
+    failure_clause: str | None = None
+    failure_next: str | None = None
     disturbed: bool = False
     final_consumer: int | None = None
     final_offsets: dict[str, FinalOffsets] = {}
@@ -204,10 +208,25 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     watch: WatchFacts | None = None
 
     @property
+    def why_incomplete(self) -> str | None:
+        """Why the run is not complete, in one line.
+
+        A record without `failure_clause` has only the message, or a sentence.
+        """
+        return self.failure_clause or (None if self.failure is None else " ".join(self.failure.split()))
+
+    @property
     def release_path(self) -> tuple[str, ...]:
         """Each release that a node ran, in the order in which the first node started on it."""
         starts = sorted((one.started_ns, one.kafka) for each in self.releases.values() for one in each)
         return tuple(dict.fromkeys(kafka for _, kafka in starts)) or (self.kafka,)
+
+
+def failure_keys(error: BaseException) -> dict[str, str | None]:
+    """Return the keys of the manifest of a run that this error ended."""
+    if isinstance(error, EbbtideError):
+        return {"failure": error.render(), "failure_clause": error.as_clause(), "failure_next": error.next}
+    return {"failure": str(error) or repr(error)}
 
 
 def write_manifest(record: Path, manifest: Manifest) -> None:

@@ -56,8 +56,8 @@ def run(args: Args) -> ExitCode:
         check_writable(args.html, "page", "--html")
     manifest, verdict = read_run(args.run), read_judgement(args.run)
     if verdict == unfinished_verdict(manifest.run_id):
-        failure = f": {manifest.failure}" if manifest.failure else ""
-        raise not_judged(args.run, got=f"the status of the run is {manifest.status}{failure}")
+        why = f": {manifest.why_incomplete}" if manifest.why_incomplete else ""
+        raise not_judged(args.run, got=f"the status of the run is {manifest.status}{why}")
     subject = _subject(args)
     if subject is None:
         return _print_no_loss(args, verdict)

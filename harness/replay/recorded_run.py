@@ -13,7 +13,7 @@ import msgspec
 import pyarrow.compute as pc
 
 from analysis.judge.history.timeline import Timeline, load_timeline
-from ebbtide.errors import UsageError, clause_of_message, next_of_message
+from ebbtide.errors import UsageError
 from ebbtide.journal.convert import JOURNAL_SUFFIX
 from ebbtide.record.files import JOURNAL_DIR
 from ebbtide.record.manifest import LIST_RECORDS, Manifest, check_run_id, read_run
@@ -115,8 +115,8 @@ def refuse_empty_run(recorded: LoadedRun) -> None:
     raise UsageError(
         "the run failed before its first step, and nothing was acked: there is nothing to repeat",
         where=str(folder),
-        got=clause_of_message(manifest.failure or "no reason given"),
-        next=next_of_message(manifest.failure or "") or f"ebbtide run {shlex.quote(str(folder / SCENARIO))}",
+        got=manifest.why_incomplete or "no reason given",
+        next=manifest.failure_next or f"ebbtide run {shlex.quote(str(folder / SCENARIO))}",
     )
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import msgspec
 
 from cluster.runtime.base import Runtime
-from ebbtide.errors import HarnessError
+from ebbtide.errors import Disturbed, HarnessError
 from ebbtide.kraft.image import describe
 from ebbtide.logs.checkpoint_file import read_high_watermarks
 from ebbtide.logs.segments import TopicPartition
@@ -31,14 +31,14 @@ CHECKPOINT_TIMEOUT_S = 8.0
 class End(msgspec.Struct, frozen=True, kw_only=True):
     """How the live part ended: the offsets of the final read, or why there was none.
 
-    `final_transactions` is what was known of the transactions before it. `disturbed` says what outside of the run ended
-    it early.
+    `final_transactions` is what was known of the transactions before it. `disturbed`: something outside of
+    the run ended it early.
     """
 
     final_offsets: dict[str, FinalOffsets] = {}
     final_transactions: FinalTransactions | None = None
     why_no_final_read: str | None = None
-    disturbed: str | None = None
+    disturbed: Disturbed | None = None
 
 
 class Ending:
@@ -112,7 +112,7 @@ class Ending:
             )
         except WaitExpired as error:
             self._display.note(f"did not settle: {error}")
-            return f"the cluster did not settle, so there is no final read: {error}"
+            return f"the cluster did not settle, so there is no final read: {error.as_clause()}"
         return None
 
     def _end_producers(self) -> None:
@@ -138,7 +138,7 @@ class Ending:
             return End(final_offsets=ends, final_transactions=self._workload.final_transactions)
         except HarnessError as error:
             self._display.note(f"no final read: {error}")
-            return End(why_no_final_read=f"the final read failed: {error}")
+            return End(why_no_final_read=f"the final read failed: {error.as_clause()}")
 
     def _await_checkpoints(self, end: End) -> None:
         """Wait until every replica has checkpointed its final HW.

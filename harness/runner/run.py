@@ -34,6 +34,7 @@ from ebbtide.record.manifest import (
     ProducerSetup,
     TopicSetup,
     Topology,
+    failure_keys,
     write_manifest,
 )
 from ebbtide.record.sums import update_sums, write_sums
@@ -174,7 +175,7 @@ class _Run:
                         drive(session)
                     except Disturbed as error:
                         self.display.note(str(error))
-                        session.end, hold = End(disturbed=str(error)), None
+                        session.end, hold = End(disturbed=error), None
                     ended = True
                 finally:
                     # A run that was cut short is evidence too, so its files are copied before the nodes are removed.
@@ -220,10 +221,10 @@ class _Run:
             final_consumer=FINAL_CONSUMER if end.final_offsets else None,
             final_offsets=end.final_offsets,
             final_transactions=end.final_transactions,
-            failure=end.disturbed or end.why_no_final_read,
             disturbed=end.disturbed is not None,
             torn_journal_bytes=torn_bytes,
             timings_s=session.timings_s,
+            **({"failure": end.why_no_final_read} if end.disturbed is None else failure_keys(end.disturbed)),
         )
         write_sums(self.record)
         self._going.close()
@@ -270,10 +271,9 @@ class _Run:
                 self._record_interrupt()
                 raise
             full = is_disk_full(error, self.record)
+            keys = {"failure": "the disk was full while recording"} if full else failure_keys(error)
             with contextlib.suppress(OSError):
-                self._amend(
-                    status="failed", failure="the disk was full while recording" if full else str(error) or repr(error)
-                )
+                self._amend(status="failed", **keys)
             if not full:
                 raise
             raise HarnessError(

@@ -39,6 +39,7 @@ from ebbtide.record.manifest import (
     TopicSetup,
     Topology,
     WatchFacts,
+    failure_keys,
     write_manifest,
 )
 from ebbtide.record.rows import PartitionState
@@ -325,10 +326,10 @@ class _Watch:
             yield
         except BaseException as error:
             cut_short = is_interrupt(error)
-            failure = "interrupted by a signal" if cut_short else str(error) or repr(error)
+            keys = {"failure": "interrupted by a signal"} if cut_short else failure_keys(error)
             if self.manifest.status != "complete":
                 with contextlib.suppress(OSError, EbbtideError):
-                    self._amend(status="interrupted" if cut_short else "failed", failure=failure)
+                    self._amend(status="interrupted" if cut_short else "failed", **keys)
             raise
 
     def _amend(self, **changes: Any) -> None:

@@ -15,7 +15,6 @@ from collections.abc import Iterator, Sequence
 from analysis.judge.clauses.invariants import CheckedClause
 from analysis.judge.clauses.outcome_checks import AttributedAnomaly, elections_in_brackets, group_alike, places_of
 from analysis.judge.outcome.prediction import Comparison
-from ebbtide.errors import clause_of_message
 from ebbtide.plurals import plural
 from ebbtide.record.manifest import Manifest
 from ebbtide.record.properties import hw_fell_without_cause, is_needed
@@ -38,7 +37,7 @@ def unproven_reasons(manifest: Manifest, scenario: Scenario | None, steps: Seque
     """
     found = []
     if manifest.status != "complete":
-        found.append(f"the run did not complete: {clause_of_message(manifest.failure or manifest.status)}")
+        found.append(f"the run did not complete: {manifest.why_incomplete or manifest.status}")
     if manifest.torn_journal_bytes:
         torn = plural(manifest.torn_journal_bytes, "byte")
         found.append(

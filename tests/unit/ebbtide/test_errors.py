@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ebbtide.errors import SHOWN_MAX, Problems, UsageError, clause_of_message, next_of_message
+from ebbtide.errors import SHOWN_MAX, Problems, UsageError
 from harness.cli.main import main
 
 
@@ -40,11 +40,7 @@ def test_a_scenario_with_a_huge_value_is_a_short_error(
     assert len(capsys.readouterr().err) < 5 * SHOWN_MAX
 
 
-def test_the_rendered_message_of_an_error_becomes_a_clause_and_a_next_command_again() -> None:
+def test_the_clause_of_a_file_with_problems_says_where_each_is() -> None:
     inner = UsageError("inner", where="there", next="other")
-    error = UsageError("wrong value", where="a.b", got=inner.render(), allowed="1", next="ebbtide x")
-    assert clause_of_message(error.render()) == "wrong value (a.b) (inner)"
-    assert next_of_message(error.render()) == "ebbtide x"
-    both = Problems("x.toml", [inner, error]).render()
-    assert clause_of_message(both) == "x.toml: 2 problems: inner; wrong value"
-    assert (clause_of_message(""), next_of_message(""), next_of_message("the disk was full")) == ("", None, None)
+    outer = UsageError("wrong value", where="a.b", got="1", allowed="2")
+    assert Problems("x.toml", [inner, outer]).as_clause() == "x.toml: 2 problems: inner (there); wrong value (a.b) (1)"

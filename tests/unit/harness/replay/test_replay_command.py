@@ -16,7 +16,7 @@ from analysis.judging import many_records as many
 from analysis.report.html import REPORT
 from ebbtide.errors import EbbtideError, ExitCode, UsageError
 from ebbtide.record.files import ANOMALIES_DIR
-from ebbtide.record.manifest import Status, read_manifest, write_manifest
+from ebbtide.record.manifest import Status, failure_keys, read_manifest, write_manifest
 from ebbtide.record.steps import read_steps, write_steps
 from ebbtide.record.tables import table_files
 from ebbtide.record.verdict import Verdict, read_verdict, write_verdict
@@ -101,8 +101,8 @@ def test_a_run_that_failed_before_anything_came_about_is_refused_at_once(
 ) -> None:
     record = world.recorded
     monkeypatch.setattr(launch, "prepare", lambda *_: pytest.fail("prepared before"))
-    failure = UsageError("no such setting", where="topics.t.config", next="correct it").render()
-    write_manifest(record, msgspec.structs.replace(read_manifest(record), status="failed", failure=failure))
+    failed = failure_keys(UsageError("no such setting", where="topics.t.config", next="correct it"))
+    write_manifest(record, msgspec.structs.replace(read_manifest(record), status="failed", **failed))
     write_steps(record, [msgspec.structs.replace(step, fired_ns=None) for step in read_steps(record) or []])
     for table in table_files(record, "sends"):
         table.unlink()
@@ -111,7 +111,8 @@ def test_a_run_that_failed_before_anything_came_about_is_refused_at_once(
     assert "there is nothing to repeat" in told
     assert "next:    correct it\n" in told
     assert "got:     no such setting (topics.t.config)\n" in told
-    write_manifest(record, msgspec.structs.replace(read_manifest(record), failure="the disk was full"))
+    full = failure_keys(OSError("the disk was full")) | {"failure_clause": None, "failure_next": None}
+    write_manifest(record, msgspec.structs.replace(read_manifest(record), **full))
     assert main(["replay", str(record)]) == ExitCode.USAGE
     told = capsys.readouterr().err
     assert f"next:    ebbtide run {record / 'scenario.toml'}\n" in told

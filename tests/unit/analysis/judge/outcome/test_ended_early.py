@@ -8,6 +8,7 @@ import pytest
 from judge_records import NO_LOSS, by_name, healthy_story
 
 from ebbtide.errors import UsageError
+from ebbtide.record.manifest import failure_keys
 from ebbtide.record.verdict import AnomalyCount, Verdict
 
 
@@ -38,9 +39,15 @@ def test_a_run_that_did_not_complete_is_inconclusive(tmp_path: Path, status: str
 
 def test_the_error_that_ended_a_run_is_one_clause_of_the_reason(tmp_path: Path) -> None:
     story = healthy_story(tmp_path)
-    failure = UsageError("no such setting", where="topics.t.config", allowed="others", next="correct it").render()
-    story.change(status="failed", failure=failure)
+    error = UsageError("no such setting", where="topics.t.config", allowed="others", next="correct it")
+    story.change(status="failed", **failure_keys(error))
     assert story.judge().why[0] == "the run did not complete: no such setting (topics.t.config)"
+
+
+def test_a_record_with_only_the_message_of_its_error_gives_it_in_one_line(tmp_path: Path) -> None:
+    story = healthy_story(tmp_path)
+    story.change(status="failed", failure=UsageError("no such setting", where="a.b", next="correct it").render())
+    assert story.judge().why[0] == "the run did not complete: no such setting where: a.b next: correct it"
 
 
 def test_a_run_that_something_outside_of_it_disturbed_cannot_break_its_prediction(tmp_path: Path) -> None:
