@@ -36,7 +36,7 @@ MEANING: dict[Cause, str] = {
     "last-known-leader": "allowed: ISR and ELR were empty, the last known leader was elected (KIP-966)",
     "beyond-tolerance": "allowed: as many ISR and ELR members lost data at once as min ISR counts (KIP-966)",
     "stale-isr-join": "allowed before KIP-903: an ISR join of an earlier broker epoch was accepted",
-    "uncommitted-at-failover": "allowed: acks=0/1, never committed when the leader changed",
+    "uncommitted-at-failover": "allowed: acks=0 or 1, never committed when the leader changed",
     "unexplained": "not allowed: no rule of the protocol explains it",
 }
 

@@ -10,7 +10,7 @@ Three sources say what a leader held, in this order:
 - the protocol. A leader elected from ISR or ELR whose log lost nothing held every committed record,
   so an election that left no trace is guilty only if a rule explains it.
 
-A deposed leader may go on answering acks=0/1 for a while, and a client notes an answer late. An
+A deposed leader may go on answering acks=0 and 1 for a while, and a client notes an answer late. An
 election before the acknowledgement is therefore guilty in two cases: no later election is, or the
 epoch in force by the clock wrote another record at that offset. With acks=all a deposed leader can
 answer late only for what its ISR held before. Then the disks that lost it in the meantime count.

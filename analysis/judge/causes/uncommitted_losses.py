@@ -1,6 +1,6 @@
-"""Says why a record that was acked with acks=0/1 and never committed was lost.
+"""Says why a record that was acked with acks=0 or 1 and never committed was lost.
 
-acks=0/1 promise nothing across a change of leader, whatever the election. They do promise that a
+acks=0 and acks=1 promise nothing across a change of leader, whatever the election. They do promise that a
 leader which stays keeps the records of its log, unless the harness took them from its disk. A
 deposed leader may answer long after its successor was elected. So an election before the
 acknowledgement excuses the loss too, unless its leader held the offset. An election that only
@@ -38,10 +38,10 @@ def why_uncommitted(evidence: Evidence, lost_offset: LostOffset, guilty: Electio
         )
         guilty = next(unheld, None)
     if guilty is not None:
-        why = "it was acked with acks=0/1 and never committed when the leader changed"
+        why = "it was acked with acks=0 or 1 and never committed when the leader changed"
         return attribution("uncommitted-at-failover", why, guilty)
     if _is_lost_by_a_disk(evidence, lost_offset, at_any_time=not elections):
-        why = "it was acked with acks=0/1 and never committed when its leader's log was lost"
+        why = "it was acked with acks=0 or 1 and never committed when its leader's log was lost"
         return attribution("uncommitted-at-failover", why)
     if elections:
         return attribution(None, f"every leader of {lost_offset.name} that was elected held something at its offset")
@@ -49,7 +49,7 @@ def why_uncommitted(evidence: Evidence, lost_offset: LostOffset, guilty: Electio
     if lacking is not None:
         return attribution(None, lacking)
     return attribution(
-        "unexplained", "it was acked with acks=0/1; its leader never changed, and the leader's disk lost no data"
+        "unexplained", "it was acked with acks=0 or 1; its leader never changed, and the leader's disk lost no data"
     )
 
 
