@@ -6,6 +6,7 @@ from pathlib import Path
 
 from analysis.advise.advice import Advice
 from analysis.advise.events import WHEN_MEANS
+from analysis.advise.headline import headline
 from analysis.report.html import page_style
 from analysis.report.pages import page_templates
 from ebbtide.plurals import plural
@@ -17,13 +18,12 @@ LOOKS = {"survives": "holds", "loses": "violated", "unknown": "unknown", "refuse
 
 def render_advice(advice: Advice) -> str:
     """Return the page. Every value is escaped: names come from the cluster, or from somebody's file."""
-    losing = sum(line.today.acks_all.says == "loses" for one in advice.groups for line in one.lines)
     return (
         page_templates("analysis.advise")
         .get_template("advice.html.j2")
         .render(
             advice=advice,
-            losing=losing,
+            headline=headline(advice),
             when_means=WHEN_MEANS,
             looks=LOOKS,
             plural=plural,

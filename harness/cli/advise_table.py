@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 
 from analysis.advise.advice import Advice, AdvisedGroup, AdvisedLine
 from analysis.advise.events import WHEN_MEANS
+from analysis.advise.headline import headline
 from analysis.advise.lines import AdviceLine
 from ebbtide.plurals import plural
 from ebbtide.shown_text import escape_controls
@@ -20,7 +21,7 @@ _EVENT_WIDTH, _WHEN_WIDTH = 24, 11
 
 
 def print_advice(advice: Advice) -> None:
-    """Print the cluster, the partitions in danger now, and each group of topics with its lines."""
+    """Print the cluster, the partitions in danger, and each group of topics with its lines."""
     snapshot = advice.snapshot
     elr = "on" if advice.release.is_elr_on else "off" if advice.release.has_elr else "none in this release"
     levels = ", ".join(f"{name} {level}" for name, level in advice.release.features.items())
@@ -31,7 +32,10 @@ def print_advice(advice: Advice) -> None:
         _say_prices(advice.prices)
     for note in advice.notes:
         _say("note:", note)
-    print("\nIn danger now" if advice.dangers else "\nNo partition is in danger now.")
+    first = headline(advice)
+    print(f"\n{first.text}")
+    if first.when_read is not None:
+        _say("", first.when_read)
     for danger in advice.dangers:
         _say("", f"{plural(danger.count, 'partition')} {danger.what}: {', '.join(danger.examples)}", mark="- ")
     for group in advice.groups:

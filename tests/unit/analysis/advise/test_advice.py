@@ -11,11 +11,13 @@ from analysis.advise.advice import Advice, AdvisedGroup, AdvisedLine, advise
 from analysis.advise.advice_json import advice_output
 from analysis.advise.assumption import parse_assumption
 from analysis.advise.events import tolerance
+from analysis.advise.headline import headline
 from analysis.advise.measured import range_of_losses
 from analysis.advise.page import render_advice
 from analysis.advise.release import release_of
 from ebbtide.errors import UsageError
 from ebbtide.snapshot.model import ClusterSnapshot, SnapshotBroker, SnapshotPartition, SnapshotTopic
+from harness.cli.advise_table import print_advice
 
 ELR = "eligible.leader.replicas.version"
 NEWEST = {"3.4": 8, "3.6": 14, "3.7": 19, "3.9": 21, "4.0": 25, "4.1": 27, "4.3": 30}
@@ -364,7 +366,24 @@ def test_the_headline_of_the_page_is_danger_then_losses(on_39: Advice) -> None:
     losing = sum(one.today.acks_all.says == "loses" for one in on_39.groups[0].lines)
     assert f"<h1>{losing} events would lose records with acks=all</h1>" in render_advice(on_39)
     single = advise(cluster("4.3", topic("logs", 3, 2, partition={"isr": (1, 2)})))
-    assert "<h1>1 partition in danger now</h1>" in render_advice(single)
+    assert "<h1>1 partition in danger when the cluster was read</h1>" in render_advice(single)
+
+
+def test_a_cluster_without_danger_is_never_called_safe(capsys: pytest.CaptureFixture[str]) -> None:
+    losing = cluster("3.9", topic("orders", 3, 2))
+    for snapshot, says in (
+        (losing, "events would lose records with acks=all"),
+        (cluster("3.9", topic("wide", 8, 4)), "No event is known to lose records with acks=all, but "),
+        (msgspec.structs.replace(losing, topics=()), "No topic is visible"),
+    ):
+        advice = advise(snapshot)
+        print_advice(advice)
+        first = headline(advice)
+        assert says in first.text
+        for shown in (capsys.readouterr().out, render_advice(advice)):
+            assert first.text in shown
+            assert (first.when_read or "") in " ".join(shown.split())
+            assert "in danger" not in shown
 
 
 def test_a_name_that_is_html_stays_text() -> None:
