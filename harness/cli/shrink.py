@@ -38,8 +38,8 @@ def command() -> Command:
         "--budget",
         default="30m",
         metavar="TIME",
-        help="the time after which no candidate starts, such as 2h, 90m or 30s (default: 30m). A run that has "
-        "begun ends, and at least one run confirms the result",
+        help="the time in which the command ends, such as 2h, 90m or 30s (default: 30m), if runs take as long as those "
+        "before them. The first candidate runs in any case, and at least one run confirms the result",
     )
     command.option(
         "--out",

@@ -6,6 +6,7 @@ The answer comes from the journal, the model, or real runs.
 from __future__ import annotations
 
 import contextlib
+import math
 from collections import Counter, deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import NamedTuple
@@ -74,11 +75,16 @@ class CandidateAnswers:
         """How many candidates were put aside because their runs failed."""
         return sum(count >= _TRIES for count in self._failed.values())
 
+    def is_time_for_a_run(self, time_left_s: float) -> bool:
+        """Whether a run that takes as long as the last one ends in this time."""
+        return time_left_s > 0 and time_left_s >= self.last_run_s
+
     def first(self, candidates: Iterable[Candidate], *, reserve_s: Callable[[float], float]) -> Candidate | None:
         """Return the first candidate that shows the finding, in their order, or None.
 
         Running several at once does not change which one is first. `reserve_s` returns how many seconds to keep in
-        reserve, given how long a run takes. Raises `OutOfBudget`, and `HarnessError` if the harness failed repeatedly.
+        reserve, given how long a run takes. Raises `OutOfBudget` before a run that would end after the time if it takes
+        as long as the last one, and `HarnessError` if the harness failed repeatedly.
         """
         asked: list[Candidate] = []
         answers: dict[int, bool] = {}
@@ -89,13 +95,13 @@ class CandidateAnswers:
     def rate(self, candidates: Iterable[Candidate]) -> list[bool]:
         """Return the answer to each candidate.
 
-        If the time runs out, it returns fewer answers, but at least one.
+        It returns fewer answers, but at least one, if the next run would end after the time.
         """
         asked: list[Candidate] = []
         answers: dict[int, bool] = {}
 
         def time_left_s() -> float:
-            return self._time_left_s() if asked[1:] else 1.0
+            return self._time_left_s() if asked[1:] else math.inf
 
         with contextlib.suppress(OutOfBudget):
             for at, shows in self._answers(candidates, asked, time_left_s, all_of_them=True):
@@ -143,7 +149,7 @@ class CandidateAnswers:
                         known.append((at, answer))
                         found = found or answer
                         continue
-                if time_left_s() <= 0:
+                if not self.is_time_for_a_run(time_left_s()):
                     spent = True
                     return
                 yield at, self._journal.key_of(asked[at].scenario, asked[at].time), asked[at].scenario

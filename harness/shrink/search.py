@@ -287,7 +287,7 @@ class Search:
                 )
             if shown * 2 > len(answers):
                 break
-            if self._time_left_s() <= 0:
+            if not self._answers.is_time_for_a_run(self._time_left_s()):
                 # With more time, more runs would confirm this scenario, or an earlier one.
                 finished = finished and not left and len(answers) == times
                 break

@@ -114,7 +114,7 @@ def search(
     folder: Path,
     runs: Runs,
     *,
-    runs_in_budget: int = 10_000,
+    runs_in_budget: float = 10_000,
     refute: Callable[[Scenario], str | None] | None = None,
     at_once: Callable[[Runs], Decide] = in_turn,
     scenario: Scenario | None = None,
@@ -123,7 +123,7 @@ def search(
         decide=at_once(runs),
         refute=refute or (lambda _scenario: None),
         journal=Journal(folder),
-        time_left_s=lambda: float(runs_in_budget - len(runs.asked)),
+        time_left_s=lambda: runs_in_budget - len(runs.asked),
         note=lambda _text: None,
     ).carry_out([Start(scenario=scenario or noisy())], (), LostPartition("t-1", "all"), 3)
 
@@ -220,6 +220,27 @@ def test_a_spent_budget_keeps_the_smallest_so_far_and_says_that_it_is_not_finish
     assert names(smaller.scenario) >= NEEDED
     assert smaller.shown == 3
     assert search(tmp_path, Runs()).finished
+
+
+@pytest.mark.parametrize("runs_in_budget", [7.9, 9.5, 12.1])
+def test_no_run_starts_that_would_end_after_the_budget(tmp_path: Path, runs_in_budget: float) -> None:
+    runs = Runs()
+    assert not search(tmp_path, runs, runs_in_budget=runs_in_budget).finished
+    assert len(runs.asked) == int(runs_in_budget)
+
+
+def test_a_confirmation_that_fails_near_the_end_of_the_budget_starts_no_other(tmp_path: Path) -> None:
+    search(tmp_path / "count", whole := Runs())
+    count = len(whole.asked)
+    runs = Runs(unlucky={count - 2, count - 1})
+    smaller = search(tmp_path / "short", runs, runs_in_budget=count + 0.5)
+    assert (len(runs.asked), smaller.finished) == (count, False)
+
+
+def test_a_call_with_the_shortest_budget_runs_one_candidate_and_confirms_it(tmp_path: Path) -> None:
+    runs = Runs()
+    assert search(tmp_path, runs, runs_in_budget=0.1).times == 1
+    assert len(runs.asked) == 2
 
 
 def test_a_schedule_that_does_not_show_its_finding_again_is_inconclusive(tmp_path: Path) -> None:
