@@ -13,6 +13,9 @@ from ebbtide.untrusted.values import decode_toml
 _USUAL = "healthy"
 """The plainest one, for whatever it uses."""
 
+_KIN = {"initial_voters": "quorum"}
+"""Keys that no shipped scenario uses, and the key that they belong to."""
+
 _KEY = re.compile(r"(?:(cluster)|(topics)\.[^.\[]+|(producers|consumers|predictions)\[\d+\])\.(\w+)")
 """A place in a file: a table, and a key in it."""
 
@@ -30,8 +33,8 @@ def example_with(where: str | None) -> str:
     for name, text in _shortest_first():
         for used in _keys_in(decode_toml(text), table):
             by_key.setdefault(used, name)
-    near = [key] if key in by_key else nearest_words(key, sorted(by_key), most=1)
-    return by_key[near[0]] if near else _USUAL
+    near = [key] if key in by_key else nearest_words(key, sorted({*by_key, *_KIN}), most=1)
+    return by_key.get(_KIN.get(near[0], near[0]), _USUAL) if near else _USUAL
 
 
 def _shortest_first() -> Iterator[tuple[str, str]]:

@@ -110,7 +110,7 @@ def _step(value: Mapping[str, Any], where: str) -> Iterator[UsageError]:
     meant = meant_keys([key for key in value if key != "step"], fields)
     for key in needed:
         if key not in value and key not in meant:
-            yield UsageError(f"no {key}", where=_at(where, key), allowed=SHOWN[word][key])
+            yield UsageError("missing key", where=_at(where, key), allowed=SHOWN[word][key])
 
 
 def _trigger(value: Mapping[str, Any], where: str) -> Iterator[UsageError]:
@@ -204,6 +204,10 @@ def _hint(value: Any, kind: inspect.Type, where: str) -> str:
         return bracketed_suggestion(str(value), [str(word) for word in kind.values])
     if isinstance(kind, inspect.VarTupleType) and isinstance(value, str) and _is_of_texts(kind):
         return f', such as ["{value}"]'
+    if isinstance(kind, inspect.VarTupleType) and isinstance(value, dict):
+        return f" (each element of the list begins with [[{where}]])"
+    if isinstance(kind, inspect.StructType | inspect.DictType) and isinstance(value, list):
+        return f" (a table begins with [{where}{'.NAME' if isinstance(kind, inspect.DictType) else ''}])"
     if isinstance(kind, inspect.StrType) and isinstance(value, dict):
         return f' (dots make tables: a name with dots is quoted, "{_dotted_name(where.rpartition(".")[2], value)}")'
     return ""
@@ -228,6 +232,8 @@ def _describe(kind: inspect.Type) -> str:
             return " | ".join(f'"{word}"' if isinstance(word, str) else str(word) for word in values)
         case inspect.CustomType(cls=cls) if cls in (StepSpec, Trigger):
             return "a table"
+        case inspect.CustomType(cls=cls) if (shown := getattr(cls, "shown", None)) is not None:
+            return f"a string in quotes: {shown}"
         case inspect.StrType() | inspect.CustomType():
             return "a string in quotes"
         case inspect.IntType():
@@ -238,4 +244,6 @@ def _describe(kind: inspect.Type) -> str:
             return "true or false"
         case inspect.VarTupleType():
             return "a list"
+        case inspect.StructType(fields=fields) if needed := [one.encode_name for one in fields if one.required]:
+            return f"a table with {', '.join(needed)}"
     return "a table"

@@ -103,9 +103,11 @@ def parse(
 
 
 def _help_of_step(parts: Parts, problems: Sequence[EbbtideError]) -> str | None:
-    """The help of the first wrong step's kind; None if something else is wrong too, or the kind is not known."""
+    """The help of the first wrong step's kind, or the list of kinds; None if something else is wrong too."""
     places = [re.match(r"steps\[(\d+)\]\.", str(getattr(one, "where", None))) for one in problems]
     wrong = [(parts.steps or ())[int(one[1])] for one in places if one is not None]
-    if not wrong or len(wrong) < len(problems) or wrong[0].type is None:
+    if not wrong or len(wrong) < len(problems):
         return None
+    if wrong[0].type is None:
+        return "ebbtide fault --help    (lists the kinds of steps)"
     return f"ebbtide fault {tag_of(wrong[0].type)} --help"

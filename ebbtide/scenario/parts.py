@@ -154,8 +154,9 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def brokers(self) -> int:
-        """Return how many brokers there can be, as far as is known."""
-        return MAX_BROKERS if self.cluster is None else cast(int, self.cluster.get("brokers", MAX_BROKERS))
+        """Return how many brokers there can be, as far as is known; a number that no cluster has says nothing."""
+        count = MAX_BROKERS if self.cluster is None else cast(int, self.cluster.get("brokers", MAX_BROKERS))
+        return count if 1 <= count <= MAX_BROKERS else MAX_BROKERS
 
     def topic(self, name: str) -> TablePart | None:
         """The topic of this name, where there is one that was read."""

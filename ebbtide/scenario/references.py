@@ -11,6 +11,7 @@ import msgspec
 
 from ebbtide.errors import UsageError
 from ebbtide.scenario.group_offsets import OFFSETS_TOPIC
+from ebbtide.scenario.model import NodeRole
 from ebbtide.scenario.parts import Parts, StepPart, TablePart
 from ebbtide.scenario.roles import FIRST_CONTROLLER, ConfigResource, Role
 from ebbtide.scenario.steps.admin import AddPartitionsStep, CreateTopicStep, DeleteTopicStep
@@ -120,16 +121,24 @@ def validate_role(parts: Parts, role: Role, where: str, names: EarlierNames, *, 
     elif role.partition is not None:
         yield from validate_partition(parts, role.partition, where, names)
     elif role.broker is not None:
-        yield from limit(where, role.broker, 1, parts.brokers)
+        yield from _validate_node(role, role.broker, where, "broker", 1, parts.brokers)
     elif role.controller is not None:
         if parts.cluster is not None and "controllers" not in parts.cluster.unread:
-            last = FIRST_CONTROLLER + max(1, parts.cluster.get("controllers", 1)) - 1
-            yield from limit(where, role.controller, FIRST_CONTROLLER, last, why="cluster.controllers")
+            count = max(1, parts.cluster.get("controllers", 1))
+            yield from _validate_node(role, role.controller, where, "controller", FIRST_CONTROLLER, count)
     elif role.kind == "step" and role.argument not in names.known and names.complete:
         allowed = ", ".join(sorted(names.known)) or "none: no earlier step has a name"
         yield UsageError("no earlier step of that name", where=where, got=repr(role.argument), allowed=allowed)
     elif role.kind == "clients" and not clients:
         yield UsageError("clients cannot be a target", where=where, got=repr(role), allowed="a role of brokers")
+
+
+def _validate_node(role: Role, node: int, where: str, kind: NodeRole, first: int, count: int) -> Iterator[UsageError]:
+    """Report a role of a node that the cluster does not have."""
+    last = first + count - 1
+    if not first <= node <= last:
+        allowed = f"{kind}({first})" + (f" to {kind}({last})" if count > 1 else "") + f" (cluster.{kind}s)"
+        yield UsageError(f"no {kind} of this id", where=where, got=repr(role), allowed=allowed)
 
 
 def _validate_coordinator(parts: Parts, group: str, where: str) -> Iterator[UsageError]:

@@ -105,7 +105,8 @@ def _follow(
     levels = {**features, **(_DYNAMIC if quorum == "dynamic" else {})}
     nodes = _Nodes(formed_on or kafka, controllers, brokers, levels)
     if formed_on is not None:
-        yield from _move(nodes, cluster, nodes.releases, kafka, "cluster.formed_on", formed_on)
+        lower = "name a lower level in cluster.features"
+        yield from _move(nodes, cluster, nodes.releases, kafka, "cluster.formed_on", formed_on, lower)
         nodes.releases = {name: {kafka} for name in nodes.releases}
     for at, step in enumerate(parts.steps or ()):
         if UpgradeStep in step.kinds and (step.type is None or not _is_release(str(step.get("to")))):
@@ -120,7 +121,8 @@ def _upgrade(
     nodes: _Nodes, cluster: ClusterSpec, step: StepPart, where: str, *, target: Role | None, to: str
 ) -> Iterator[UsageError]:
     names, surely = nodes.of(target)
-    found = list(_move(nodes, cluster, names, to, f"{where}.to", to))
+    lower = "set a lower level before; a step can expect it: expect_refusal = true"
+    found = list(_move(nodes, cluster, names, to, f"{where}.to", to, lower))
     if step.get("expect_refusal"):
         return
     yield from found
@@ -129,9 +131,12 @@ def _upgrade(
 
 
 def _move(
-    nodes: _Nodes, cluster: ClusterSpec, names: Collection[str], to: str, where: str, got: str
+    nodes: _Nodes, cluster: ClusterSpec, names: Collection[str], to: str, where: str, got: str, lower: str
 ) -> Iterator[UsageError]:
-    """Report why nodes cannot move to a release: they run it already, or it does not know a level of the cluster."""
+    """Report why nodes cannot move to a release: they run it already, or it does not know a level of the cluster.
+
+    `lower` says how the cluster gets a lower level.
+    """
     if names and all(nodes.releases[name] == {to} for name in names):
         yield UsageError(
             "an upgrade to the same release",
@@ -145,8 +150,7 @@ def _move(
             f"Kafka refuses this: {to} does not know a feature level of the cluster",
             where=where,
             got=", ".join(f"{name} = {max(nodes.levels[name])}" for name in unknown),
-            allowed="; ".join(_allowed_levels(to, name) for name in unknown)
-            + " (set a lower level before; a step can expect it: expect_refusal = true)",
+            allowed=f"{'; '.join(_allowed_levels(to, name) for name in unknown)} ({lower})",
         )
 
 
@@ -188,4 +192,4 @@ def _allowed_levels(kafka: str, feature: str) -> str:
     if feature == KRAFT_VERSION:
         return f"Kafka {first_with.DYNAMIC_QUORUM} or later for a dynamic quorum"
     levels = (levels_of(kafka) or {}).get(feature, _OFF)
-    return f"{feature} {levels[0]} to {levels[-1]}"
+    return f"{feature} {levels[0]} to {levels[-1]}" if len(levels) > 1 else f"{feature} {levels[0]}"

@@ -82,7 +82,12 @@ class FakeSteps:
 
     def run_step(self, step: StepSpec) -> StepEntry:
         if str(getattr(step, "target", "")) == "broker(9)":
-            raise UsageError("out of range", where="target", got="9", allowed="1 to 3")
+            raise UsageError(
+                "no broker of this id",
+                where="target",
+                got="'broker(9)'",
+                allowed="broker(1) to broker(3) (cluster.brokers)",
+            )
         self.steps.append(step)
         expired = step.trigger is not None and step.deadline_s < 1
         proven = not expired and step.step not in self.fails

@@ -227,7 +227,7 @@ def test_a_step_without_proof_ends_the_test_as_inconclusive(project: Project) ->
         ("chaos.kill(broker(1), broker(2))", "*kill takes one target*"),
         ("chaos.kill(target=1)", "*wrong value*"),
         ("chaos.partition([broker(1)], [broker(2)], grups=1)", "*unknown key*"),
-        ("chaos.kill(broker(9))", "*out of range*"),
+        ("chaos.kill(broker(9))", "*no broker of this id*"),
     ],
 )
 def test_a_step_that_makes_no_sense_says_so(project: Project, body: str, says: str) -> None:

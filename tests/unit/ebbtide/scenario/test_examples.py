@@ -9,6 +9,7 @@ import pytest
 from ebbtide.errors import ExitCode
 from ebbtide.scenario import catalogue
 from ebbtide.scenario.examples import example_with
+from ebbtide.scenario.model import ClusterSpec
 from harness.cli.main import main
 
 
@@ -18,6 +19,8 @@ from harness.cli.main import main
         ("cluster.log_dirs", "log_dirs"),
         ("cluster.log_dir", "log_dirs"),
         ("cluster.quorum", "quorum"),
+        ("cluster.initial_voters", "quorum"),
+        ("cluster.inital_voters", "quorum"),
         ("cluster.features, or --feature", "features"),
         ("producers[1].client", "client"),
         ("producers[0].properties.retries", "properties"),
@@ -33,6 +36,11 @@ def test_the_suggested_scenario_uses_the_key(where: str, key: str) -> None:
 @pytest.mark.parametrize("where", [None, "name", "cluster", "producers[0].acks", "steps[0].step"])
 def test_for_any_other_place_it_is_the_plainest_one(where: str | None) -> None:
     assert example_with(where) == "healthy"
+
+
+@pytest.mark.parametrize("key", sorted(ClusterSpec.__struct_fields__))
+def test_every_key_of_a_cluster_has_a_scenario_that_shows_it(key: str) -> None:
+    assert example_with(f"cluster.{key}") != "healthy"
 
 
 def test_the_first_mistake_of_a_file_chooses_the_scenario(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

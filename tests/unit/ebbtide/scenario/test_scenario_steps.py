@@ -85,7 +85,7 @@ def test_a_later_step_adds_partitions_to_those_of_an_earlier_one(count: int) -> 
         (REASSIGN + 'replicas = ["broker(1)"]\ncancel = true', "replicas", "replicas and cancel"),
         (REASSIGN + 'replicas = ["controller"]', "replicas", "no replica can be there"),
         (REASSIGN + 'replicas = ["broker(1)", "brokers"]', "replicas", "once"),
-        (REASSIGN + 'replicas = ["broker(4)"]', "replicas[0]", "1 to 3"),
+        (REASSIGN + 'replicas = ["broker(4)"]', "replicas[0]", "broker(1) to broker(3)"),
         (
             REASSIGN + 'replicas = ["broker(1)", "broker(2)", "broker(3)", "leader(t-0)"]',
             "replicas",
@@ -126,7 +126,7 @@ def test_a_later_step_adds_partitions_to_those_of_an_earlier_one(count: int) -> 
             "has no",
         ),
         ('step = "unregister"\ntarget = "controller"', "target", "only a broker"),
-        ('step = "kill"\ntarget = "broker(9)"', "target", "1 to 3"),
+        ('step = "kill"\ntarget = "broker(9)"', "target", "broker(1) to broker(3) (cluster.brokers)"),
         ('step = "kill"\ntarget = "controllers(2)"', "target", "unknown role"),
         ('step = "isolate"\ntarget = "broker(1)"\nfrom = ["broker(1)"]', "from", "cut from itself"),
         ('step = "partition"\nfrom = ["leader(t-0)"]\nto = ["leader(t-0)"]', "from", "cut from itself"),

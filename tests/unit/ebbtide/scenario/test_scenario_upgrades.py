@@ -90,7 +90,11 @@ def test_a_level_that_no_release_has_is_one_mistake_and_not_two() -> None:
 def test_a_cluster_is_formed_on_another_release_than_it_runs() -> None:
     assert found(kafka="4.3.1", cluster='formed_on = "3.9.1"') == {}
     assert "same release" in found(kafka="4.3.1", cluster='formed_on = "4.3.1"')["cluster.formed_on"]
-    assert "does not know" in found(kafka="3.9.1", cluster='formed_on = "4.3.1"')["cluster.formed_on"]
+    newer = found(kafka="3.9.1", cluster='formed_on = "4.3.1"')["cluster.formed_on"]
+    assert "does not know" in newer
+    assert "transaction.version 0; " in newer
+    assert "(name a lower level in cluster.features)" in newer
+    assert "expect_refusal" not in newer
     assert "not a Kafka release" in found(cluster='formed_on = "4"')["cluster.formed_on"]
 
 

@@ -159,7 +159,7 @@ def test_the_voters_of_a_static_quorum_cannot_change(quorum: str) -> None:
 
 
 def test_a_controller_that_the_cluster_lacks_is_out_of_range() -> None:
-    assert "100 to 102" in found(remove("controller(103)"))["steps[0].target"]
+    assert "controller(100) to controller(102)" in found(remove("controller(103)"))["steps[0].target"]
 
 
 @pytest.mark.parametrize("change", [add, remove])

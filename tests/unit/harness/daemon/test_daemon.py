@@ -56,7 +56,7 @@ def test_a_step_is_carried_out_and_its_entry_comes_back(up: Up) -> None:
     ("step", "says"),
     [
         (step_of("kill", target="leader(nope-0)"), "unknown partition"),
-        (step_of("kill", target="broker(9)"), "out of range"),
+        (step_of("kill", target="broker(9)"), "no broker of this id"),
         (step_of("hold-request", target="broker(1)", api="Fetch"), "has no wire proxies"),
     ],
 )
