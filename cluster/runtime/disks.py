@@ -64,9 +64,17 @@ class NodeDisks:
                 volume.sync()
 
     def write_unsynced(self, node_id: int) -> None:
-        """Write the file to each volume that a power loss must take."""
-        for volume in self._volumes.get(node_id, ()):
-            volume.write_unsynced()
+        """Write the file that a power loss must take to each volume.
+
+        Raises `OSError` if the first volume takes no writes. A broker starts without a further one that died, and a
+        power loss of it then lacks its proof.
+        """
+        for at, volume in enumerate(self._volumes.get(node_id, ())):
+            try:
+                volume.write_unsynced()
+            except OSError:
+                if at == 0:
+                    raise
 
     def volume(self, node_id: int, directory: int) -> Volume:
         """Return the volume of one directory; raises `HarnessError` where nodes have none."""

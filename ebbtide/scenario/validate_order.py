@@ -5,7 +5,8 @@ every node that the role can mean:
 
 - a heal when nothing is cut;
 - a start of a node that nothing can have stopped;
-- a start, restart, rolling or upgrade of a node whose volume takes no writes (`validate_starts`);
+- a start, restart, rolling or upgrade of a node whose volume takes no writes (`validate_starts`), unless it is that of
+  a further log directory;
 - a kill of a node that is certainly down.
 """
 
@@ -53,11 +54,13 @@ _UNREAD = _TargetKey("unread")
 class _Fault(msgspec.Struct, frozen=True, kw_only=True):
     """A fault in force.
 
-    `who` is its certain target: a broker's role, or the step that first resolved it.
+    `who` is its certain target: a broker's role, or the step that first resolved it. `leaves_first`: it is certainly or
+    possibly a fault of another log directory than the first, without which a broker can run.
     """
 
     kind: StepKind
     who: _TargetKey
+    leaves_first: bool = False
 
 
 class _Standing(msgspec.Struct, frozen=True):
@@ -69,7 +72,9 @@ class _Standing(msgspec.Struct, frozen=True):
     certain: tuple[_Fault, ...] = ()
     possible: tuple[_Fault, ...] = ()
 
-    def after(self, kind: type[BaseStep], who: _TargetKey | None, *, all_nodes: bool) -> _Standing:
+    def after(
+        self, kind: type[BaseStep], who: _TargetKey | None, *, all_nodes: bool, leaves_first: bool = False
+    ) -> _Standing:
         """The faults after a step of this kind on `who`, or on `all_nodes`."""
         word = tag_of(kind)
 
@@ -80,7 +85,7 @@ class _Standing(msgspec.Struct, frozen=True):
 
         kept = tuple(filter(stays, self.certain))
         if word in ENDED_BY and (who is not None or word in NETWORK_FAULTS):
-            kept = (*kept, _Fault(kind=word, who=who or _CLIENTS))
+            kept = (*kept, _Fault(kind=word, who=who or _CLIENTS, leaves_first=leaves_first))
         return _Standing(kept, self.possible)
 
     def after_one_of(self, kinds: Iterable[type[BaseStep]], who: _TargetKey | None) -> _Standing:
@@ -146,7 +151,8 @@ def _walk(steps: Sequence[StepPart], *, one_controller: bool) -> Iterator[_Place
         if step.type is None or unread:
             standing = standing.after_one_of(step.kinds, who)
         else:
-            standing = standing.after(step.type, who, all_nodes=role is None)
+            leaves_first = "directory" in step.unread or step.get("directory") not in (None, 1)
+            standing = standing.after(step.type, who, all_nodes=role is None, leaves_first=leaves_first)
 
 
 def impossible_now(step: StepSpec, node: int | None, in_force: Iterable[tuple[StepKind, int]]) -> Iterator[UsageError]:
@@ -239,13 +245,15 @@ def _start_without_writes(
     *,
     sure: bool,
 ) -> Iterator[UsageError]:
-    """Report a start of a node with a dead volume: a node writes to each of its volumes before it is up.
+    """Report a start of a node whose volume is dead: it writes there before it is up.
+
+    A broker that lost another log directory than the first starts without it (KIP-858).
 
     Without a target, or with all brokers, the step starts each broker.
     """
     if not (kind.kind.starts or kind.kind.starts_again):
         return
-    dead = [fault.who for fault in standing.certain if KINDS[fault.kind].volume == "dead"]
+    dead = [fault.who for fault in standing.certain if KINDS[fault.kind].volume == "dead" and not fault.leaves_first]
     is_each_broker = sure and (target is None or (who is not None and who.kind == "brokers"))
     if who in dead or (is_each_broker and any(one.kind not in _NOT_BROKERS for one in dead)):
         yield UsageError(

@@ -1,4 +1,4 @@
-"""A broker with two log directories goes on when one of them fails (KIP-858)."""
+"""A broker with two log directories goes on when one of them fails, and starts again without it (KIP-858)."""
 
 from __future__ import annotations
 
@@ -74,6 +74,18 @@ step = "wait"
 trigger = { leader_is = { partition = "t-1", broker = "broker(1)" } }
 
 [[steps]]
+step = "restart"
+target = "broker(1)"
+
+[[steps]]
+step = "wait"
+trigger = { isr = { partition = "t-1", size = 2 } }
+
+[[steps]]
+step = "wait"
+trigger = { isr = { partition = "t-0", size = 1 } }
+
+[[steps]]
 step = "mend-disk"
 target = "broker(1)"
 
@@ -93,7 +105,7 @@ exercised = ["disks-failed", "action-directory-offline"]
 """
 
 
-def test_a_broker_leads_from_its_other_directory_while_one_has_failed(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_broker_leads_from_its_other_directory_while_one_has_failed_and_starts_without_it(spark: SparkSession, tmp_path: Path) -> None:
     file = tmp_path / "two-directories.toml"
     file.write_text(SCENARIO)
     options = LaunchOptions(runs=tmp_path / "runs", runtime="local")

@@ -46,6 +46,15 @@ def test_one_volume_fails_alone(disks: NodeDisks) -> None:
     assert [disks.volume(1, at).write_error() for at in (1, 2)] == [None, errno.EIO]
 
 
+def test_a_broker_may_start_without_its_second_volume_and_not_without_its_first(disks: NodeDisks) -> None:
+    disks.volume(1, 2).shut_down()
+    disks.write_unsynced(1)
+    assert [disks.volume(1, at).has_unsynced() for at in (1, 2)] == [True, False]
+    disks.volume(1, 1).shut_down()
+    with pytest.raises(OSError, match="Input/output error"):
+        disks.write_unsynced(1)
+
+
 def test_a_power_loss_takes_what_no_directory_fsynced(disks: NodeDisks) -> None:
     for at, data in enumerate(disks.data_dirs(1)):
         build.write_log(data / f"t-{at}", build.plain_batch(0, b"kept"), build.plain_batch(1, b"lost"))

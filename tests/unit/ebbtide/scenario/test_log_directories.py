@@ -81,11 +81,26 @@ def test_a_fault_without_a_directory_covers_all_of_them() -> None:
     assert problems('[[steps]]\nstep = "fail-disk"\ntarget = "broker(1)"\n') == {}
 
 
-@pytest.mark.parametrize("directory", [1, 2])
-def test_a_broker_with_a_failed_directory_cannot_start_before_mend_disk(directory: int) -> None:
-    start = '[[steps]]\nstep = "start"\ntarget = "broker(1)"\n'
+START = '[[steps]]\nstep = "start"\ntarget = "broker(1)"\n'
+KILL_AND_START = START.replace("start", "kill") + START
+RESTART = '[[steps]]\nstep = "restart"\ntarget = "broker(1)"\n'
+ROLLING = '[[steps]]\nstep = "rolling"\nmode = "restart"\n'
+
+
+@pytest.mark.parametrize("start", [KILL_AND_START, RESTART, ROLLING])
+def test_a_broker_starts_while_a_further_log_directory_is_dead_and_not_while_its_first_is(start: str) -> None:
+    (problem,) = problems(FAIL.format("broker(1)", 1) + start).values()
+    assert "of a node with a volume that takes no writes" in problem
+    assert problems(FAIL.format("broker(1)", 2) + start) == {}
+
+
+def test_a_broker_whose_directories_all_died_starts_after_mend_disk() -> None:
+    failed = '[[steps]]\nstep = "fail-disk"\ntarget = "broker(1)"\n'
     mend = '[[steps]]\nstep = "mend-disk"\ntarget = "broker(1)"\n'
-    failed = FAIL.format("broker(1)", directory)
-    refusal = {"steps[1].target": "a start of a node with a volume that takes no writes: 'broker(1)'"}
-    assert problems(failed + start) == refusal
-    assert problems(failed + mend + start) == {}
+    assert list(problems(failed + START)) == ["steps[1].target"]
+    assert problems(failed + mend + START) == {}
+
+
+def test_a_second_fault_of_a_broker_with_a_dead_directory_is_refused() -> None:
+    (where,) = problems(FAIL.format("broker(1)", 2) + FAIL.format("broker(1)", 1))
+    assert where == "steps[1].target"
