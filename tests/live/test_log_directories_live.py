@@ -105,7 +105,9 @@ exercised = ["disks-failed", "action-directory-offline"]
 """
 
 
-def test_a_broker_leads_from_its_other_directory_while_one_has_failed_and_starts_without_it(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_broker_leads_from_its_other_directory_while_one_is_dead_and_starts_again_without_it(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     file = tmp_path / "two-directories.toml"
     file.write_text(SCENARIO)
     options = LaunchOptions(runs=tmp_path / "runs", runtime="local")
