@@ -35,6 +35,7 @@ from analysis.reconcile.gateway import (
 )
 from analysis.reconcile.heap import heap_mib, out_of_memory_error
 from analysis.reconcile.parts import settings_for
+from ebbtide.cores import YIELDS, own_nice, set_nice
 from ebbtide.errors import EbbtideError, HarnessError
 from ebbtide.java import require_java
 from ebbtide.properties_file import render
@@ -100,11 +101,13 @@ def spark_session(master: str | None = None) -> SparkSession:
 
 
 @contextmanager
-def session(master: str | None = None, *, rows: int = 0, jars: Sequence[Path] = ()) -> Iterator[SparkSession]:
+def session(
+    master: str | None = None, *, rows: int = 0, jars: Sequence[Path] = (), yields: bool = False
+) -> Iterator[SparkSession]:
     """Open a Spark session for a block; a session that was there already goes on.
 
-    `rows`: about how many rows will be read; `jars`: more than Spark's own. Raises as
-    `spark_session`.
+    `rows`: about how many rows will be read; `jars`: more than Spark's own; `yields`: others get the cores first
+    (`Jvm.yield_cores`). Raises as `spark_session`.
     """
     if SparkContext._active_spark_context is not None:
         with _explain_lack_of_memory(Jvm.running):
@@ -114,7 +117,7 @@ def session(master: str | None = None, *, rows: int = 0, jars: Sequence[Path] = 
     try:
         # An interrupt comes before the start or after it, so that no JVM is left.
         with defer_signals():
-            jvm = Jvm(master or LOCAL_MASTER, rows=rows, jars=jars)
+            jvm = Jvm(master or LOCAL_MASTER, rows=rows, jars=jars, yields=yields)
         with _explain_lack_of_memory(jvm):
             yield jvm.spark
     finally:
@@ -189,7 +192,7 @@ class Jvm:
 
     running: ClassVar[Jvm | None] = None
 
-    def __init__(self, master: str, *, rows: int = 0, jars: Sequence[Path] = ()) -> None:
+    def __init__(self, master: str, *, rows: int = 0, jars: Sequence[Path] = (), yields: bool = False) -> None:
         # py4j logs the traceback of every call that an interrupt cut short to the root logger,
         # which would print it.
         logging.getLogger().addHandler(logging.NullHandler())
@@ -237,6 +240,7 @@ class Jvm:
                         if is_direct
                         else start_by_scripts(conf, stderr)
                     )
+                    self.yield_cores(yields=yields)
                     give_hadoop_a_user(self._gateway)
                     return SparkSession(SparkContext(gateway=self._gateway, conf=conf))
 
@@ -262,6 +266,10 @@ class Jvm:
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._gateway.proc.wait(within_s)
         return self._gateway.proc.poll() is not None
+
+    def yield_cores(self, *, yields: bool) -> None:
+        """Let others on this host go before the Java process, or no longer."""
+        set_nice(self._gateway.proc.pid, own_nice() + (YIELDS if yields else 0))
 
     def close(self) -> None:
         """Stop Spark, end the Java process and remove the scratch folder.

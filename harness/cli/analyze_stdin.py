@@ -1,18 +1,19 @@
 """`ebbtide analyze -`: judges records whose paths come on stdin, one a line, in one Spark session.
 
-The session starts before the first path comes, and is kept until stdin ends. So a test session, which has a record now
-and then, waits for Spark's start once at most.
+The session starts and warms up before the first path comes, and is kept until stdin ends. So who has a record now and
+then does not wait for Spark's start.
 """
 
 from __future__ import annotations
 
-import contextlib
+import select
 import sys
 from pathlib import Path
 
-from ebbtide.errors import EbbtideError, ExitCode, HarnessError
+from ebbtide.errors import EbbtideError, ExitCode
 from ebbtide.record.analyzed import AnalyzedRecord
 from ebbtide.record.verdict import EXIT_OF_OUTCOME
+from ebbtide.scratch import JUDGING, scratch_folder
 from ebbtide.signals import is_interrupt
 from harness.cli.crash import write_crash_report
 from harness.cli.output import print_json
@@ -26,9 +27,12 @@ def judge_from_stdin() -> ExitCode:
     from harness.cli.judging import JudgingSession
 
     codes: set[ExitCode] = set()
-    with JudgingSession.keep():
+    # Delays of clusters that run meanwhile would show in their records.
+    with JudgingSession.keep(yields=True):
         _start_early()
         for line in iter(sys.stdin.readline, ""):
+            assert JudgingSession.kept is not None
+            JudgingSession.kept.stop_yielding()
             if path := line.rstrip("\n"):
                 codes.add(_judge_and_print(path))
     # Nothing was judged, so nothing is as predicted.
@@ -36,14 +40,19 @@ def judge_from_stdin() -> ExitCode:
 
 
 def _start_early() -> None:
-    """Start Spark, and import what judging needs. What is wrong is reported with the first record."""
-    from analysis.judging import one_record as one_record
-    from analysis.report import html as html
+    """Start Spark, and judge a made record while none waits. What is wrong is reported with the first record."""
+    from analysis.judging.warm_up import warm_up
     from harness.cli.judging import JudgingSession
 
-    if JudgingSession.kept is not None:
-        with contextlib.suppress(HarnessError):
-            JudgingSession.kept.spark_for([])
+    assert JudgingSession.kept is not None
+    try:
+        spark = JudgingSession.kept.spark_for([])
+        if not select.select([sys.stdin], [], [], 0)[0]:
+            with scratch_folder(JUDGING) as folder:
+                warm_up(spark, folder)
+    except Exception as error:
+        if is_interrupt(error):
+            raise
 
 
 def _judge_and_print(path: str) -> ExitCode:

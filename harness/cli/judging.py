@@ -34,7 +34,8 @@ class JudgingSession:
 
     kept: ClassVar[JudgingSession | None] = None
 
-    def __init__(self) -> None:
+    def __init__(self, *, yields: bool = False) -> None:
+        self._yields = yields
         self._stack = contextlib.ExitStack()
         self._jvm: Jvm | None = None
         self._spark: SparkSession | None = None
@@ -42,9 +43,12 @@ class JudgingSession:
 
     @classmethod
     @contextlib.contextmanager
-    def keep(cls) -> Iterator[None]:
-        """Let all judgements of the block share one session, so that only the first one waits for its start."""
-        made = cls()
+    def keep(cls, *, yields: bool = False) -> Iterator[None]:
+        """Let all judgements of the block share one session, so that only the first one waits for its start.
+
+        With `yields`, others on this host get the cores first, until `stop_yielding`.
+        """
+        made = cls(yields=yields)
         cls.kept = made
         try:
             yield
@@ -61,9 +65,15 @@ class JudgingSession:
         if self._spark is not None and (self.has_ended() or (self._is_quick and not suits_quick_start(rows))):
             self.close()
         if self._spark is None:
-            self._spark = self._stack.enter_context(session(rows=rows))
+            self._spark = self._stack.enter_context(session(rows=rows, yields=self._yields))
             self._jvm, self._is_quick = Jvm.running, suits_quick_start(rows)
         return self._spark
+
+    def stop_yielding(self) -> None:
+        """Get the cores as any other process from now on: somebody waits."""
+        if self._yields and self._jvm is not None:
+            self._jvm.yield_cores(yields=False)
+        self._yields = False
 
     def has_ended(self, error: Exception | None = None) -> bool:
         """Return whether the session's Java process has ended, which a call may see by `error` before it is gone."""

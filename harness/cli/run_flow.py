@@ -9,7 +9,6 @@ import contextlib
 import shlex
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -112,6 +111,8 @@ def run_and_judge(
     with JudgingProcess() as judge:
         with display_for(PlainTextConsole(stderr=as_json)) as display:
             requests = runs.requests(display, seed)
+            if judges:
+                _begin(judge)
             if jobs > 1 and len(requests) > 1:
                 records = _run_at_once(requests, display, jobs, judge if judges else None)
             else:
@@ -162,8 +163,7 @@ def _run_all(
 ) -> list[Path]:
     """Run release by release, and return the records.
 
-    Each is judged while the next one runs. The judging process starts when the first cluster has settled, because no
-    delay of that cluster matters any more. It yields the cores to the next cluster, which needs them while it starts.
+    Each is judged while the next one runs.
     """
     from harness.runner.run import run_scenario
     from harness.runner.session import Session
@@ -171,8 +171,7 @@ def _run_all(
     records: list[Path] = []
     with report_unfinished_records("recorded, but not judged; next", lambda: records, display.note):
         for request in requests:
-            settled = partial(_begin, judge)
-            records.append(run_scenario(request, display, drive or Session.carry_out, settled=settled))
+            records.append(run_scenario(request, display, drive or Session.carry_out))
             _hand_over(judge, records[-1])
     return records
 
@@ -183,9 +182,8 @@ def _run_at_once(
     """Run `jobs` releases at once, each in a process of its own, and return the records in the order of `requests`.
 
     Their output goes to a file among the records, and is shown. A release that fails does not end the others; its error
-    is raised when all have ended. The judging process starts when the first cluster has settled.
+    is raised when all have ended.
     """
-    from harness.runner.ending import SETTLE
     from harness.runner.side_by_side import run_side_by_side
 
     runs = requests[0].runs
@@ -200,8 +198,6 @@ def _run_at_once(
 
     def show(at: int, text: str) -> None:
         display.note(f"Kafka {requests[at].kafka}: {text}")
-        if text.startswith(f"{SETTLE}: "):  # how long the phase took
-            _begin(judge)
 
     with (
         report_unfinished_records("recorded, but not judged; next", recorded, display.note),
@@ -232,11 +228,13 @@ def report_unfinished_records(
         raise
 
 
-def _begin(judge: JudgingProcess | None) -> None:
-    """Start the judging process. What is wrong with it ends no run: it is reported when a record is judged."""
-    if judge is not None:
-        with contextlib.suppress(HarnessError):
-            judge.begin()
+def _begin(judge: JudgingProcess) -> None:
+    """Let the judging process start while the first cluster runs; it leaves the cores to the cluster.
+
+    What is wrong with it ends no run: it is reported when a record is judged.
+    """
+    with contextlib.suppress(HarnessError):
+        judge.begin()
 
 
 def _hand_over(judge: JudgingProcess | None, record: Path) -> None:

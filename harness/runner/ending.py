@@ -22,8 +22,6 @@ from harness.runner.schedule import Schedule
 from harness.runner.view import ClusterView
 from workloads.group import Workload
 
-SETTLE = "settle"
-"""The phase after which no delay of the cluster matters any more."""
 FINAL_READ_TIMEOUT_S = 60.0
 CHECKPOINT_TIMEOUT_S = 8.0
 
@@ -44,7 +42,7 @@ class End(msgspec.Struct, frozen=True, kw_only=True):
 class Ending:
     """Ends one run.
 
-    `watch` polls the cluster, `time_phase` measures a phase, and `settled` is called when the cluster has settled.
+    `watch` polls the cluster, and `time_phase` measures a phase.
     """
 
     def __init__(
@@ -58,7 +56,6 @@ class Ending:
         display: Display,
         watch: Callable[[], None],
         time_phase: Callable[[str], contextlib.AbstractContextManager[None]],
-        settled: Callable[[], None] = lambda: None,
     ) -> None:
         self._scenario = scenario
         self._runtime = runtime
@@ -68,14 +65,12 @@ class Ending:
         self._display = display
         self._watch = watch
         self._time_phase = time_phase
-        self._settled = settled
 
     def carry_out(self) -> End:
         """Heal, settle and read everything. Raises `HarnessError` if a client or a node failed by itself."""
-        with self._time_phase(SETTLE):
+        with self._time_phase("settle"):
             self._schedule.restore()
             why = self._settle()
-        self._settled()
         with self._time_phase("producers"):
             self._end_producers()
         if why is not None:

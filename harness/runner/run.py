@@ -100,20 +100,18 @@ def run_scenario(
     display: Display,
     drive: Callable[[Session], None] = Session.carry_out,
     hold: Callable[[ClusterAfterRun], None] | None = None,
-    settled: Callable[[], None] = lambda: None,
 ) -> Path:
     """Run a scenario; returns the folder of its record, which is not yet judged.
 
     - `drive` takes the session from `open` to `finish`.
     - `hold` gets the cluster when the record is complete; the cluster ends when `hold` returns.
-    - `settled` is called when the cluster has settled after the last step, or could not: no fault is left then.
 
     Raises `HarnessError` if the harness or its host failed, and `UsageError` for a setting that Kafka refuses. The
     record keeps that failure, and can be judged as far as it goes. Raises `UsageError` before anything is made for a
     scenario that could write outside the record.
     """
     run = _Run(request, display)
-    run.carry_out(drive, hold, settled)
+    run.carry_out(drive, hold)
     return run.record
 
 
@@ -131,12 +129,7 @@ class _Run:
         self.manifest = self._first_manifest(started)
         self._going = contextlib.ExitStack()
 
-    def carry_out(
-        self,
-        drive: Callable[[Session], None],
-        hold: Callable[[ClusterAfterRun], None] | None,
-        settled: Callable[[], None],
-    ) -> None:
+    def carry_out(self, drive: Callable[[Session], None], hold: Callable[[ClusterAfterRun], None] | None) -> None:
         require_libraries(self.scenario)
         if isinstance(self.request.runtime, LocalChoice):
             self._ensure_class_archives()
@@ -165,7 +158,6 @@ class _Run:
                 self.request.gates,
                 allow_unknown_properties=self.request.allow_unknown_properties,
                 tools=tools,
-                settled=settled,
             )
             self._amend(clients=self.manifest.clients | session.client_settings)
             ended = False

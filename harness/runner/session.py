@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -55,9 +55,8 @@ class Session:
         *,
         allow_unknown_properties: bool = False,
         tools: Mapping[int, ToolCommand] | None = None,
-        settled: Callable[[], None] = lambda: None,
     ) -> None:
-        """`allow_unknown_properties`: as in `RunRequest`; `tools`: as in `Workload`; `settled`: of `run_scenario`."""
+        """`allow_unknown_properties`: as in `RunRequest`; `tools`: as in `Workload`."""
         self.run_id = run_id
         self.record = record
         self.runtime = runtime
@@ -104,7 +103,6 @@ class Session:
             gates=gates,
         )
         self._node_watch = NodeWatch(runtime, self._schedule, scenario.cluster.session_timeout_s)
-        self._settled = settled
         self._up = False
         self.ignored: tuple[str, ...] = ()
         self.end = End(why_no_final_read="the run ended before it")
@@ -231,7 +229,6 @@ class Session:
             display=self._display,
             watch=self.watch,
             time_phase=self.time_phase,
-            settled=self._settled,
         )
         self.end = ending.carry_out()
 

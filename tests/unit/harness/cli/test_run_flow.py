@@ -43,11 +43,10 @@ class World:
             )
         )
 
-    def run(self, request: Any, display: Any, drive: object, *, settled: Callable[[], None]) -> Path:
+    def run(self, request: Any, display: Any, drive: object) -> Path:
         if request.kafka in self.failing:
             raise HarnessError("a node ended by itself")
         self.done.append(f"run {request.kafka} with seed {request.seed}")
-        settled()
         return Path(f"runs/{request.kafka}")
 
     def run_at_once(
@@ -61,7 +60,6 @@ class World:
             else:
                 self.done.append(f"run {request.kafka} with seed {request.seed}")
                 on_note(at, "prepare: 1.0 s")
-                on_note(at, "settle: 2.0 s")
                 yield at, Path(f"runs/{request.kafka}")
 
 
@@ -123,11 +121,10 @@ def test_everything_is_checked_then_prepared_then_run_then_judged(
     assert world.done == [
         "check healthy on 3.9.1 4.3.1",
         "prepare 3.9.1 4.3.1",
-        "run 3.9.1 with seed 7",
         "judging begins",
+        "run 3.9.1 with seed 7",
         "hand over runs/3.9.1",
         "run 4.3.1 with seed 7",
-        "judging begins",
         "hand over runs/4.3.1",
         "judge runs/3.9.1",
         "judge runs/4.3.1",
@@ -179,7 +176,7 @@ def test_a_kept_cluster_is_always_judged(world: World, capsys: pytest.CaptureFix
 
 def test_a_random_schedule_runs_in_the_same_order(world: World) -> None:
     assert main(["random", "--seed", "7", "--kafka", "4.3.1", "--run"]) == ExitCode.CONTRADICTED
-    assert [line.split()[0] for line in world.done[:3]] == ["check", "prepare", "run"]
+    assert [line.split()[0] for line in world.done[:4]] == ["check", "prepare", "judging", "run"]
     assert world.done[-3:] == ["judge runs/4.3.1", "judging may end", "judging ends"]
 
 
@@ -225,12 +222,11 @@ def test_releases_that_run_at_once_are_judged_as_they_end_and_shown_in_the_order
 ) -> None:
     assert main([*RUN, "--jobs", "2"]) == ExitCode.CONTRADICTED
     assert world.done[2:] == [
+        "judging begins",
         "2 at once, into runs/runs-of-healthy.log",
         "run 4.3.1 with seed 7",
-        "judging begins",
         "hand over runs/4.3.1",
         "run 3.9.1 with seed 7",
-        "judging begins",
         "hand over runs/3.9.1",
         "judge runs/3.9.1",
         "judge runs/4.3.1",

@@ -1,0 +1,101 @@
+"""Judges a small made record, so that the next record does not wait for Java's first use of its classes and plans."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from analysis.judging.one_record import judge
+from ebbtide.record.manifest import FinalOffsets, Manifest, ProducerSetup, TopicSetup, Topology, write_manifest
+from ebbtide.record.tables import TABLES
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from ebbtide.record.verdict import Verdict
+
+_BROKERS = (1, 2, 3)
+_FINAL, _CONSUMER, _PRODUCER = 0, 1, 1
+_SENT, _KEPT = 20, 15
+"""Records that the producer sent, and those that every log still has in the end."""
+_STEP_NS = 1_000_000
+_START_NS = 1_700_000_000_000_000_000
+_OF_TOPIC: dict[str, Any] = {"topic": "t", "partition": 0}
+
+
+def warm_up(spark: SparkSession, folder: Path) -> Verdict:
+    """Make a record in `folder`, judge it, and return its verdict.
+
+    One partition loses the last records that were acknowledged, so that the common plans run.
+    """
+    record = folder / "warm-up"
+    record.mkdir()
+    for table, rows in _rows().items():
+        pq.write_table(pa.Table.from_pylist([*rows], schema=TABLES[table]), record / f"{table}.parquet")
+    write_manifest(
+        record,
+        Manifest(
+            run_id=record.name,
+            status="complete",
+            topology=Topology(controllers=(100,), brokers=_BROKERS),
+            topics={"t": TopicSetup(partitions=1, replication_factor=len(_BROKERS), min_isr=2)},
+            producers={str(_PRODUCER): ProducerSetup(acks=-1, idempotent=True)},
+            final_consumer=_FINAL,
+            final_offsets={"t-0": FinalOffsets(log_start=0, high_watermark=_KEPT)},
+        ),
+    )
+    return judge(record, spark)
+
+
+def _rows() -> dict[str, Iterable[dict[str, Any]]]:
+    """Return the rows of each table."""
+    lists = {"replicas": _BROKERS, "isr": _BROKERS, "elr": (), "last_known_elr": (), "adding": (), "removing": ()}
+    return {
+        "sends": (
+            _OF_TOPIC
+            | {"value": _value(offset), "producer": _PRODUCER, "sequence": offset, "acks": -1, "status": "acked"}
+            | {"offset": offset, "sent_ns": _at_ns(offset), "done_ns": _at_ns(offset) + 1}
+            for offset in range(_SENT)
+        ),
+        "polls": (
+            _OF_TOPIC
+            | {"offset": offset, "value": _value(offset), "consumer": consumer, "session": 1, "leader_epoch": 0}
+            | {"prev_offset": offset - 1 if offset else None, "isolation": "read_uncommitted"}
+            | {"polled_ns": _at_ns(_SENT + offset)}
+            for consumer, count in ((_FINAL, _KEPT), (_CONSUMER, _SENT))
+            for offset in range(count)
+        ),
+        "watermarks": (
+            _OF_TOPIC
+            | {"broker": 1 + epoch, "leader_epoch": epoch, "high_watermark": hw, "source": "list_offsets"}
+            | {"asked_ns": _at_ns(at), "at_ns": _at_ns(at) + 1}
+            for epoch, at, hw in ((0, _SENT - 1, _SENT), (1, 2 * _SENT, _KEPT))
+        ),
+        "replicas": (
+            _OF_TOPIC
+            | {"broker": broker, "offset": offset, "leader_epoch": 0, "value": _value(offset), "control": False}
+            | {"producer_id": 1, "producer_epoch": 0, "sequence": offset, "timestamp_ms": _at_ns(offset) // 10**6}
+            for broker in _BROKERS
+            for offset in range(_KEPT)
+        ),
+        "partitions": (
+            _OF_TOPIC
+            | lists
+            | {"metadata_offset": epoch, "metadata_epoch": 1, "at_ns": _at_ns(epoch * _SENT), "leader": 1 + epoch}
+            | {"leader_epoch": epoch, "partition_epoch": epoch, "leader_recovery_state": 0}
+            for epoch in range(2)
+        ),
+    }
+
+
+def _value(offset: int) -> int:
+    """Return the number of a record, as a producer of the harness makes it."""
+    return (_PRODUCER << 40) | offset
+
+
+def _at_ns(step: int) -> int:
+    return _START_NS + step * _STEP_NS
