@@ -14,6 +14,7 @@ import msgspec
 from analysis.judge.clauses.invariants import CLAUSES, COMMITS, COPIES
 from analysis.judge.history.timeline import Timeline, TopicPartition, load_timeline
 from analysis.report import words
+from analysis.report.covered import CoverageRow, coverage_rows, facts_not_covered
 from analysis.report.drawing.layout import draw
 from analysis.report.drawing.model import DrawnPicture
 from analysis.report.election_words import blames_of, elections_by_offset, transition
@@ -148,7 +149,8 @@ class ReportModel(msgspec.Struct, frozen=True, kw_only=True):
     steps: tuple[StepRow, ...]
     properties: tuple[PropertyRow, ...]
     anomalies: tuple[AnomalyRow, ...]
-    coverage: tuple[tuple[str, str], ...]
+    coverage: tuple[CoverageRow, ...]
+    not_covered: tuple[str, ...]
     configuration: tuple[tuple[str, str], ...]
     commands: tuple[tuple[str, str], ...]
     because: str = ""
@@ -215,7 +217,8 @@ def build(
             )
             for one in verdict.anomalies
         ),
-        coverage=tuple((fact, f"{count:,}") for fact, count in verdict.coverage.items()),
+        coverage=coverage_rows(verdict),
+        not_covered=facts_not_covered(verdict),
         configuration=_configuration(manifest),
         commands=words.commands(named or str(record)),
         title=scenario_title(record),

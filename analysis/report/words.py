@@ -7,6 +7,7 @@ from pathlib import Path
 
 import msgspec
 
+from analysis.report.copied_inputs import copied_inputs_clause
 from analysis.report.group_commits import lost_commits_clause
 from ebbtide.record.files import ANOMALIES_DIR, LOGS_DIR, RAW_DIR
 from ebbtide.record.manifest import ACKS_SPELLED, Manifest
@@ -108,7 +109,8 @@ def headline(verdict: Verdict, kafka: str | None, *, sends: bool) -> str:
         "inconclusive": "Inconclusive",
     }[verdict.outcome]
     acks_0 = acks_0_summary(verdict.coverage)
-    return f"{first}: {seen}{f'; {acks_0}' if acks_0 else ''}{lost_commits_clause(verdict)}."
+    more = f"; {acks_0}" if acks_0 else ""
+    return f"{first}: {seen}{more}{lost_commits_clause(verdict)}{copied_inputs_clause(verdict)}."
 
 
 def has_sends(record: Path, verdict: Verdict) -> bool:

@@ -215,6 +215,9 @@ class Group(_CommandBase, click.Group):
         """
         if ctx.resilient_parsing or args[0] in self.list_commands(ctx):
             return super().resolve_command(ctx, args)
+        if mistakes_of(ctx).unknown:
+            # The word after an unknown option may be its value.
+            mistakes_of(ctx).raise_all(ctx)
         known = self.list_commands(ctx)
         what = f"unknown {self.subcommand_metavar.lower()}{did_you_mean(args[0], known)}"
         error = UsageError(what, got=args[0], allowed=allowed_words(args[0], known))

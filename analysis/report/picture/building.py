@@ -94,12 +94,12 @@ def picture_of(source: PictureSource) -> RunPicture | None:
 def partitions_by_blame(timeline: Timeline, verdict: Verdict) -> list[TopicPartition]:
     """Return the partitions: those with a loss or a HW that went back, then those that changed most.
 
-    Kafka's own topics come last.
+    Kafka's own topics come after the others that changed at all.
     """
-    blamed = _blamed(verdict)
+    blamed, states = _blamed(verdict), timeline.partitions
     return sorted(
-        timeline.partitions,
-        key=lambda key: (key not in blamed, key[0].startswith("__"), -len(timeline.partitions[key]), key),
+        states,
+        key=lambda key: (key not in blamed, len(states[key]) < 2, key[0].startswith("__"), -len(states[key]), key),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 from records import RecordBuilder
 
@@ -61,6 +62,13 @@ def test_the_headline_and_the_page_name_what_was_lost(tmp_path: Path) -> None:
     assert "Commits of groups that were lost" in page
     assert "broker 3, leader epoch 2" in page
     assert "every lost commit of a group is one that the specification allows" in page
+
+
+def test_the_headline_counts_inputs_that_were_copied_twice_or_skipped() -> None:
+    counts = (("copied-twice", 0, 1), ("copied-twice", 1, 399), ("input-skipped", 0, 1))
+    found = [AnomalyCount(kind=kind, topic="t", partition=at, count=count) for kind, at, count in counts]
+    said = headline(msgspec.structs.replace(_verdict(lost=False), anomalies=found), "4.3.1", sends=True)
+    assert said.endswith("records is lost; 400 inputs are copied twice; 1 input is skipped by a copier.")
 
 
 def test_a_report_without_lost_commits_says_nothing_of_them(tmp_path: Path) -> None:

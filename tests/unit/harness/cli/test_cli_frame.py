@@ -141,6 +141,11 @@ def test_surplus_words_are_reported_once_with_what_is_allowed(
     assert error.count("got:") == 1
 
 
+def test_the_word_after_an_unknown_option_is_not_taken_for_a_verb(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--jbos", "3"]) == ExitCode.USAGE
+    assert capsys.readouterr().err == "error: unknown argument\n  got:     --jbos\n  next:    ebbtide --help\n"
+
+
 def test_what_an_unknown_option_was_meant_for_is_not_read_from_the_value_of_another() -> None:
     group = Group("", dest="verb", metavar="VERB")
     group.option("--name", help="")

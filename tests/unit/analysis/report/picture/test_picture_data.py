@@ -292,3 +292,12 @@ def test_partitions_with_a_loss_come_first_and_at_most_six_are_pictured(tmp_path
     picture = drawn(story)
     assert picture.partitions[0].name == "t-0"
     assert (len(picture.partitions), picture.partitions_omitted) == (6, 3)
+
+
+def test_a_topic_of_kafka_that_changed_comes_before_a_topic_that_never_did(tmp_path: Path) -> None:
+    story = last_replica_standing(tmp_path)
+    changed, first = story.tables["partitions"], story.tables["partitions"][0]
+    offsets = [{**row, "topic": "__consumer_offsets"} for row in changed]
+    story.tables["partitions"] = [{**first, "topic": "a"}, *offsets, *changed]
+    names = [one.name for one in drawn(story, NOT_JUDGED).partitions]
+    assert names == ["t-0", "__consumer_offsets-0", "a-0"]
