@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from analysis.judge.clauses.invariants import CLAUSES, COMMITS, COPIES
+from analysis.judge.clauses.invariants import CLAUSES, COMMITS, COPIES, HANGING, WITNESS
 from analysis.judge.history.timeline import Timeline, TopicPartition, load_timeline
 from analysis.report import words
 from analysis.report.covered import CoverageRow, coverage_rows, facts_not_covered
@@ -177,7 +177,7 @@ def build(
     start_ns = manifest.start_ns if manifest.start_ns is not None else _first_ns(timeline)
     chosen = partitions_by_blame(timeline, verdict)
     picture = picture_of(read_source(record, manifest, verdict, steps=steps, timeline=timeline))
-    texts = {clause.name: clause.text for clause in (*CLAUSES, COMMITS, COPIES)}
+    texts = {clause.name: clause.text for clause in (*CLAUSES, COMMITS, COPIES, HANGING, WITNESS)}
     return ReportModel(
         run_id=verdict.run_id,
         scenario=manifest.scenario or "no scenario",
@@ -201,7 +201,7 @@ def build(
             PropertyRow(
                 name=one.name,
                 kip=one.kip,
-                text=texts.get(one.name, ""),
+                text=texts.get(one.name, "").replace("`", ""),
                 status=one.status,
                 gloss=words.gloss(verdict, one),
                 evidence=tuple(words.json_line(row) for row in one.evidence),

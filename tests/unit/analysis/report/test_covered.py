@@ -1,14 +1,17 @@
-"""The page of a run says what the run exercised."""
+"""The page of a run says what the run exercised, and what each clause says."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import msgspec
+import pytest
 from judge_records import last_replica_standing
 
 from analysis.report.html import render
 from analysis.report.model import build
+from ebbtide.record.verdict import PropertyResult, Verdict
+from ebbtide.scenario.property_names import PROPERTY_NAMES
 
 
 def test_the_page_says_what_each_fact_that_came_about_counts(tmp_path: Path) -> None:
@@ -24,3 +27,14 @@ def test_the_page_says_what_each_fact_that_came_about_counts(tmp_path: Path) -> 
     assert [(one.fact, one.count, one.meaning) for one in build(story.record, story.manifest, other, []).coverage] == [
         ("of-another-version", "3", "")
     ]
+
+
+@pytest.mark.parametrize("name", PROPERTY_NAMES)
+def test_the_page_says_what_every_clause_says(tmp_path: Path, name: str) -> None:
+    story = last_replica_standing(tmp_path)
+    judged = Verdict(
+        run_id="run-1", outcome="inconclusive", properties=[PropertyResult(name=name, kip="KIP", status="holds")]
+    )
+    (clause,) = build(story.record, story.manifest, judged, []).properties
+    assert clause.text
+    assert "`" not in clause.text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from judge_records import Story, last_replica_standing, ns
@@ -16,6 +16,7 @@ from analysis.report.drawing.scale import TimeScale, ValueScale, round_numbers
 from analysis.report.html import fit_class
 from analysis.report.pages import page_templates
 from analysis.report.picture.building import picture_of, read_source
+from analysis.report.picture.model import NodeState, RoleState
 from ebbtide.record.verdict import Verdict
 
 
@@ -126,6 +127,12 @@ def test_every_state_that_is_drawn_is_in_the_legend(tmp_path: Path) -> None:
     looks = {look for look, _, _ in LEGEND}
     found = {span.look for span in drawn(last_replica_standing(tmp_path)).spans} - {"fault"}
     assert found <= looks
+
+
+def test_every_state_of_a_node_and_of_a_replica_is_in_the_legend() -> None:
+    looks = {look for look, _, _ in LEGEND}
+    as_another = {"disk-full", "disk-slow", "unregistered"}
+    assert {*get_args(NodeState), *get_args(RoleState), "clean", "unclean", "lost"} - as_another <= looks
 
 
 @pytest.mark.parametrize("acked", [1000, 2000, 1700, 7])
