@@ -56,9 +56,13 @@ def _start_early() -> None:
 
 
 def _judge_and_print(path: str) -> ExitCode:
-    from harness.cli.judging import open_judge
+    from harness.cli.judging import JudgingSession, open_judge
 
+    assert JudgingSession.kept is not None
+    can_judge = False
     try:
+        JudgingSession.kept.spark_for([])
+        can_judge = True
         with open_judge([Path(path)]) as judge:
             verdict = judge(Path(path))
             code = EXIT_OF_OUTCOME[verdict.outcome]
@@ -72,5 +76,5 @@ def _judge_and_print(path: str) -> ExitCode:
             code, failure = error.exit_code, error.render()
         else:
             code, failure = ExitCode.HARNESS_FAILED, write_crash_report(error)
-    print_json(AnalyzedRecord(record=path, exit_code=code, failure=failure))
+    print_json(AnalyzedRecord(record=path, exit_code=code, failure=failure, can_judge=can_judge))
     return code

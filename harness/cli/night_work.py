@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import traceback
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,7 @@ from harness.cli.cluster_options import with_levels
 from harness.cli.run_flow import check_runs, seed_or_new
 
 if TYPE_CHECKING:
+    from ebbtide.judging_process import JudgingProcess
     from ebbtide.record.verdict import Verdict
     from harness.nightly.job import Job, Runtime
     from harness.nightly.night import CarryOut, Judge
@@ -27,10 +28,12 @@ RUNS_LOG = "runs.log"
 """In a night's folder: what its runs said."""
 
 
-def carrier(store: Store, night: str, runtime: Runtime, drawing: RandomJobs, at_once: int) -> CarryOut:
+def carrier(
+    store: Store, night: str, runtime: Runtime, drawing: RandomJobs, at_once: int, judging: JudgingProcess
+) -> CarryOut:
     """Return a function that runs jobs, `at_once` at a time, each in its own process.
 
-    A process that hangs is killed. The next run starts however a run ends.
+    A process that hangs is killed. The next run starts however a run ends. Records are judged while others run.
     """
     from ebbtide.scenario import catalogue
     from harness.runner.launch import LaunchOptions
@@ -53,8 +56,16 @@ def carrier(store: Store, night: str, runtime: Runtime, drawing: RandomJobs, at_
 
     def carry_out(jobs: Iterable[Job]) -> Generator[tuple[Job, Path | EbbtideError], None, None]:
         with _log_display(store, night) as display:
+            # What is wrong with the judging process is reported when the records are judged.
+            with contextlib.suppress(HarnessError):
+                judging.begin()
             requests = ((job, request(job, display)) for job in jobs)
-            yield from run_side_by_side(requests, at_once=at_once, log=log)
+            with contextlib.closing(run_side_by_side(requests, at_once=at_once, log=log)) as ends:
+                for job, end in ends:
+                    if isinstance(end, Path):
+                        with contextlib.suppress(HarnessError):
+                            judging.hand_over(end)
+                    yield job, end
 
     return carry_out
 
@@ -82,42 +93,47 @@ def _log_display(store: Store, night: str) -> Iterator[Display]:
         yield shown
 
 
-def judge_of(store: Store, night: str) -> Judge:
-    """Return a function that judges records in a new Spark session."""
+def judge_of(judging: JudgingProcess) -> Judge:
+    """Return a function that waits until records are judged."""
+    from ebbtide.record.verdict import read_judgement
 
-    def judge(records: Sequence[Path]) -> dict[Path, Verdict | EbbtideError]:
-        from harness.cli.judging import judging_together
-
+    def end_of(record: Path) -> Verdict | EbbtideError:
         try:
-            # The night's summary says why a record cannot be judged.
-            with judging_together(on_error=lambda *_: None) as judge_all:
-                return judge_all(records)
-        except EbbtideError:
-            raise
-        except Exception as error:
-            # If raised, it would end every later night, because they would judge these records again.
-            return dict.fromkeys(records, _bug("judging", error, store.night_folder(night) / RUNS_LOG))
+            answer = judging.judge(record)
+        except HarnessError as error:
+            return error
+        if not answer.can_judge:
+            raise HarnessError(answer.failure or "no record can be judged")
+        # The night's summary says why a record cannot be judged.
+        return read_judgement(record) if answer.failure is None else HarnessError(answer.failure)
 
-    return judge
+    return lambda records: {record: end_of(record) for record in records}
 
 
-def follower(store: Store, night: str, runtime: Runtime, at_once: int) -> Callable[[FinishedJob, float], Followup]:
+def follower(
+    store: Store, night: str, runtime: Runtime, at_once: int, judge: Judge
+) -> Callable[[FinishedJob, float], Followup]:
     """Return a function that follows up a contradiction, `at_once` runs at a time.
 
     It stops at a time in seconds since the epoch. Another night continues what fails.
     """
     from ebbtide.scenario.parse import load
     from ebbtide.scenario.write import SCENARIO
-    from harness.cli.judging import open_judge
     from harness.nightly.followup import follow_up
     from harness.nightly.store import Followup
     from harness.runner.launch import LaunchOptions, prepare
 
     log = store.night_folder(night) / RUNS_LOG
 
+    def verdict_of(record: Path) -> Verdict:
+        end = judge([record])[record]
+        if isinstance(end, EbbtideError):
+            raise end
+        return end
+
     def carry_out(done: FinishedJob, until_s: float) -> Followup:
         try:
-            with _log_display(store, night) as display, open_judge([store.runs / str(done.run_id)]) as judge:
+            with _log_display(store, night) as display:
                 others = load(store.runs / str(done.run_id) / SCENARIO).other_releases
                 launch = prepare(
                     LaunchOptions(runs=store.runs, runtime=runtime), [done.job.target.kafka], display.note, others
@@ -126,7 +142,7 @@ def follower(store: Store, night: str, runtime: Runtime, at_once: int) -> Callab
                     store,
                     done,
                     launch=launch,
-                    judge=judge,
+                    judge=verdict_of,
                     display=display,
                     until_s=until_s,
                     jobs=at_once,

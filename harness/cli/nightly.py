@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 
 from cluster.privileges.choice import PrivilegeRequest
 from ebbtide.errors import EbbtideError, ExitCode
+from ebbtide.judging_process import JudgingProcess
 from ebbtide.plurals import plural
 from harness.cli import completing
 from harness.cli.cluster_options import add_jobs_option, jobs_of
 from harness.cli.command import Args, Command
-from harness.cli.judging import JudgingSession
 from harness.cli.night_settings import settings_of
 from harness.cli.output import print_json
 from harness.cli.report import SITE
@@ -127,9 +127,9 @@ def run(args: Args) -> ExitCode:
         # A release that does not exist, or that cannot be fetched, would fail run by run.
         prepare(LaunchOptions(runtime=args.runtime), [target.kafka for target in targets], _report)
     store = Store(args.store)
-    # One Java process for the records of all batches and follow-ups.
-    with store.lock(), JudgingSession.keep():
-        return _run(args, store, settings, at_once)
+    # One process judges the records of all batches and follow-ups, while others run.
+    with store.lock(), JudgingProcess() as judging:
+        return _run(args, store, settings, at_once, judging)
 
 
 def _run(
@@ -137,6 +137,7 @@ def _run(
     store: Store,
     settings: NightSettings,
     at_once: int,
+    judging: JudgingProcess,
 ) -> ExitCode:
     import msgspec
 
@@ -164,12 +165,14 @@ def _run(
             _report(f"cleaned up after {outcome.run_id}: {plural(len(outcome.undone), 'thing')} undone")
     drawing = RandomJobs(store.corpora_folder(), without=[kind for kind in KINDS if kind in impossible])
 
+    judge = judge_of(judging)
+
     def night_of(plan: NightPlan) -> Night:
         return Night(
             store,
             plan,
-            carry_out=carrier(store, plan.night, args.runtime, drawing, at_once),
-            judge=judge_of(store, plan.night),
+            carry_out=carrier(store, plan.night, args.runtime, drawing, at_once, judging),
+            judge=judge,
             budget_s=budget_s,
             report=_report,
         )
@@ -184,7 +187,11 @@ def _run(
         _report(f"skipped: {', '.join(names)}: {why}")
     night = night_of(plan)
     following = FollowupRunner(
-        store, plan, carry_out=follower(store, plan.night, args.runtime, at_once), budget_s=budget_s, report=_report
+        store,
+        plan,
+        carry_out=follower(store, plan.night, args.runtime, at_once, judge),
+        budget_s=budget_s,
+        report=_report,
     )
     ran = [one.job.group for one in store.history() if one.night < plan.night]
     until_s = night.until_s if args.no_random else plan.started_s + CATALOGUE_SHARE * budget_s

@@ -1,4 +1,4 @@
-"""Runs the jobs of one night until its budget ends, and judges them in batches."""
+"""Runs the jobs of one night until its budget ends, and writes down how they ended in batches."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from harness.nightly.job import Job, ReleaseTarget, Runtime, random_job
 from harness.nightly.store import FinishedJob, NightPlan, SkippedJob, Store
 
 BATCH = 16
-"""How many runs are judged together: starting Spark costs as much time as a run."""
+"""After how many runs the night writes down how they ended, and follows up contradictions."""
 GIVE_UP_AFTER = 3
 """The night gives up after this many failures in a row: the next run would fail too."""
 _RANDOM = re.compile(r"random-(\d+)")

@@ -147,7 +147,7 @@ def test_records_whose_paths_come_on_stdin_share_a_java_process_and_outlive_it(r
             (found,) = (one for one in psutil.Process(process.pid).children() if one.name() == "java")
             return found
 
-        expected = {"outcome": "inconclusive", "exit_code": 2, "failure": None}
+        expected = {"outcome": "inconclusive", "exit_code": 2, "failure": None, "can_judge": True}
         assert ask(records[0]) == {"record": str(records[0]), **expected}
         first = java()
         assert ask(records[1]) == {"record": str(records[1]), **expected}

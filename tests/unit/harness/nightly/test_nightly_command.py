@@ -118,7 +118,7 @@ def test_follow_ups_have_as_many_runs_at_once_as_the_night(world: World, monkeyp
     at_once: list[object] = []
 
     def follower(*given: object) -> Callable[[FinishedJob, float], Followup]:
-        at_once.append(given[-1])
+        at_once.append(given[3])
         return follow
 
     monkeypatch.setattr("harness.cli.night_work.follower", follower)

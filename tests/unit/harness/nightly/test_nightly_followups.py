@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -251,13 +250,12 @@ def test_a_replay_that_something_outside_ended_is_repeated(
 
 def test_a_night_follows_up_with_as_many_runs_at_once_as_it_runs(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     replayed = FakeReplays(monkeypatch, same=True)
-    monkeypatch.setattr("harness.cli.judging.open_judge", lambda _: contextlib.nullcontext())
     monkeypatch.setattr("harness.runner.launch.prepare", lambda *_: None)
     job = contradicted_job(NIGHT, "healthy")
     record = world.store.runs / str(job.run_id)
     record.mkdir()
     (record / SCENARIO).write_text(catalogue.text_of("healthy"))
-    end = follower(world.store, NIGHT, "local", 2)(job, time.time() + 1000.0)
+    end = follower(world.store, NIGHT, "local", 2, world.judge)(job, time.time() + 1000.0)
     assert (end.failure, end.settled) == (None, True)
     assert replayed.at_once == {"replay": 2, "shrink": 2}
     # Not among the records, where nobody would remove it.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
-from unittest.mock import Mock
+from unittest.mock import Mock, call
 from xml.etree import ElementTree
 
 import msgspec
@@ -16,9 +16,10 @@ from replay_records import LOST
 from cluster.doctor import VOLUMES, Check
 from cluster.runtime.choose import LocalChoice
 from ebbtide.errors import EbbtideError, HarnessError
+from ebbtide.record.analyzed import AnalyzedRecord
 from ebbtide.scenario import catalogue
 from ebbtide.scenario.steps.table import DISK_TROUBLES, WIRE_KINDS
-from harness.cli.night_work import RUNS_LOG, carrier
+from harness.cli.night_work import RUNS_LOG, carrier, judge_of
 from harness.nightly.host_limits import split_jobs, unavailable_kinds
 from harness.nightly.job import Job, ReleaseTarget, catalogue_jobs, oldest_runs_first
 from harness.nightly.junit import write_junit
@@ -118,7 +119,9 @@ def test_a_bug_in_a_run_is_a_failed_run_and_the_night_goes_on(
     monkeypatch.setattr("harness.runner.side_by_side.run_side_by_side", run_side_by_side)
     monkeypatch.setattr("harness.runner.launch.check", lambda *_: None)
     monkeypatch.setattr("harness.runner.launch.prepare", lambda *_: PreparedLaunch())
-    carry_out = carrier(world.store, NIGHT, "local", RandomJobs(tmp_path / "random"), 1)
+    judging = Mock()
+    judging.hand_over.side_effect = HarnessError("the judging process does not start")
+    carry_out = carrier(world.store, NIGHT, "local", RandomJobs(tmp_path / "random"), 1, judging)
     jobs = [job(kafka="3.9.1"), job(kafka="4.3.1")]
     ends = [end for _, end in carry_out(jobs)]
     # One at a time as well: only another process can be ended whatever hangs in it.
@@ -126,7 +129,25 @@ def test_a_bug_in_a_run_is_a_failed_run_and_the_night_goes_on(
     assert isinstance(ends[0], EbbtideError)
     assert ends[0].what == "a run ended by a bug in ebbtide: KeyError: 'a bug'"
     assert ends[1] == tmp_path / "record"
+    # What is wrong with the judging process ends no run either.
+    assert judging.mock_calls == [call.begin(), call.hand_over(tmp_path / "record")]
     assert "Traceback" in (world.store.night_folder(NIGHT) / RUNS_LOG).read_text()
+
+
+def test_a_night_says_which_records_it_could_not_judge_and_ends_if_it_can_judge_none() -> None:
+    answers = [
+        HarnessError("the judging process ended twice with this record"),
+        AnalyzedRecord(record="two", exit_code=4, failure="no manifest.json"),
+        AnalyzedRecord(record="three", exit_code=3, failure="there is no Java", can_judge=False),
+    ]
+    judge = judge_of(Mock(judge=Mock(side_effect=answers)))
+    ends = judge([Path("one"), Path("two")])
+    assert [str(end) for end in ends.values()] == [
+        "the judging process ended twice with this record",
+        "no manifest.json",
+    ]
+    with pytest.raises(HarnessError, match="there is no Java"):
+        judge([Path("three")])
 
 
 def test_a_follow_up_runs_in_a_process_of_its_own_though_nothing_else_runs(
