@@ -240,8 +240,11 @@ def scenario_title(record: Path) -> str:
 def _figures(record: Path, verdict: Verdict, manifest: Manifest) -> tuple[tuple[str, str], ...]:
     """Return the figures that mean something for this run: records, losses, then service."""
     found = (
-        *words.send_counts(record, verdict),
-        ("read", f"{verdict.counts.polls:,}" if verdict.properties else words.UNKNOWN),
+        *(
+            ("outcome unknown" if name == "unknown" else name, value)
+            for name, value in words.send_counts(record, verdict)
+        ),
+        ("read, by all consumers", f"{verdict.counts.polls:,}" if verdict.properties else words.UNKNOWN),
         ("lost, committed", words.count_lost_text(verdict, committed=True)),
         ("lost, not committed", words.count_lost_text(verdict, committed=False)),
         ("acks=0, lost", words.count_lost_acks_0(verdict)),

@@ -23,6 +23,7 @@ from ebbtide.record.manifest import Manifest
 from ebbtide.record.steps import StepEntry, read_steps, split_composed_steps
 from ebbtide.record.topic_lives import deletion_times
 from ebbtide.record.verdict import Verdict
+from ebbtide.scenario.roles import FIRST_CONTROLLER
 from ebbtide.scenario.steps.table import HEALERS, KINDS
 
 PICTURED_MAX = 6
@@ -133,9 +134,13 @@ def step_spans(steps: Sequence[StepEntry], zero_ns: int) -> list[StepSpan]:
 
 
 def _aim(step: StepEntry) -> str:
-    """Return the target of a step; of a cut, its first side."""
+    """Return the target of a step; of a cut, its first side; of a request that names itself, its node."""
     aim = (step.whom or "").removeprefix(step.step).split(" | ")[0].split(" > ")[0].strip()
-    return aim if len(aim) <= _AIM_MAX else ""
+    if len(aim) <= _AIM_MAX:
+        return aim
+    if step.node is None:
+        return ""
+    return f"{'controller' if step.node >= FIRST_CONTROLLER else 'broker'}-{step.node}"
 
 
 def _step_text(step: StepEntry) -> str:

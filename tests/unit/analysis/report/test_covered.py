@@ -38,3 +38,9 @@ def test_the_page_says_what_every_clause_says(tmp_path: Path, name: str) -> None
     (clause,) = build(story.record, story.manifest, judged, []).properties
     assert clause.text
     assert "`" not in clause.text
+
+
+def test_the_figures_say_whose_reads_and_which_outcomes_they_count(tmp_path: Path) -> None:
+    story = last_replica_standing(tmp_path)
+    names = [name for name, _ in build(story.record, story.manifest, story.judge(), []).figures]
+    assert names[:5] == ["sent", "acked", "failed", "outcome unknown", "read, by all consumers"]

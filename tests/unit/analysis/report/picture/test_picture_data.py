@@ -13,7 +13,7 @@ from records import RecordBuilder
 
 from analysis.judge.history.timeline import load_timeline
 from analysis.report.election_words import Blame
-from analysis.report.picture.building import picture_of, read_source
+from analysis.report.picture.building import picture_of, read_source, step_spans
 from analysis.report.picture.model import BIN_NS, NodeLane, PartitionPicture, RunPicture, StateSpan
 from analysis.report.picture.partitions import role_of
 from analysis.report.picture.series import counts_of, log_ends_of, read_series
@@ -301,3 +301,13 @@ def test_a_topic_of_kafka_that_changed_comes_before_a_topic_that_never_did(tmp_p
     story.tables["partitions"] = [{**first, "topic": "a"}, *offsets, *changed]
     names = [one.name for one in drawn(story, NOT_JUDGED).partitions]
     assert names == ["t-0", "__consumer_offsets-0", "a-0"]
+
+
+def test_a_long_request_is_named_by_its_node() -> None:
+    asked = "remove controller 101 with directory fdWWiqTXGUAKeFju8tB3tA from the voters"
+    steps = [
+        StepEntry(index=0, step="remove-voter", nodes=(101,), whom=asked, fired_ns=1, effect_ns=2),
+        StepEntry(index=1, step="set-config", whom="set retention.ms of topic:t to 3600000", fired_ns=1, effect_ns=2),
+        StepEntry(index=2, step="power-loss", nodes=(3,), whom="broker-3", fired_ns=1, effect_ns=2),
+    ]
+    assert [one.aim for one in step_spans(steps, 0)] == ["controller-101", "", "broker-3"]
