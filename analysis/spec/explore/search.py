@@ -118,7 +118,7 @@ def search(
     paths = Paths()
     depth = moved = 0
     max_steps = machine.bounds.steps
-    moves, found = machine.moves, paths.append
+    successors_of, found = machine.successors, paths.append
 
     def search_result(ending: Ending, path: tuple[int, ...] = ()) -> SearchResult:
         return SearchResult(
@@ -137,7 +137,7 @@ def search(
         following_first = len(paths)
         for at, state in enumerate(states_of(level, width)):
             number = (first + at) << MOVE_BITS
-            successors = moves(state)
+            successors = successors_of(state)
             moved += len(successors)
             for which, (_, shared, data, words, lost) in enumerate(successors):
                 words.sort()

@@ -7,7 +7,7 @@ import signal
 from array import array
 from bisect import bisect_left
 from collections.abc import Iterator
-from itertools import chain, compress, pairwise
+from itertools import chain, pairwise
 from multiprocessing.connection import Connection
 from typing import NamedTuple
 
@@ -17,27 +17,23 @@ from analysis.spec.model.machine import Machine, canonical
 
 
 class Expand(NamedTuple):
-    """Expand the states from `start` to before `stop`; their level begins at `first`.
+    """Expand states of `window`, in pieces of `piece` states, as long as a piece is left.
 
-    Each process takes pieces of `piece` states in turn. The level is in the file `level`.
+    The level of the window begins at number `first`, and is in the file `level`.
     """
 
     level: int
     first: int
-    start: int
-    stop: int
+    window: range
     piece: int
 
 
 class Keep(NamedTuple):
     """Keep of the new states those that no other process found by a lower key.
 
-    `found` says how many each process found, and `plans` are those that each process made. Unless `slots` is 0, all
-    hashes go to the table, which then has so many slots.
+    Unless `slots` is 0, all hashes go to the table, which then has so many slots.
     """
 
-    found: list[int]
-    plans: list[bytes]
     slots: int
 
 
@@ -61,17 +57,29 @@ Request = Expand | Keep | Place | MovesTo
 
 
 class Expanded(NamedTuple):
-    """The answer to `Expand`: how many states are new, how many hashes are in this process's own memory.
+    """The answer to `Expand`: the pieces that the process expanded, and how many states are new.
 
-    Also keys of moves that lose records, the number of all moves, and what the machine learned for all other states
-    with the same control bits.
+    Also how many hashes are in its own memory, keys of moves that lose records, and the number of all moves.
     """
 
+    pieces: list[int]
     found: int
     remembered: int
     lost: list[int]
     moves: int
-    plans: bytes
+
+
+class _Message(NamedTuple):
+    """What a process says to the others about a piece that it has expanded.
+
+    The hashes of the new states begin at place `at` of its file. The plans that it made follow.
+    """
+
+    piece: int
+    owner: int
+    at: int
+    found: int
+    plan_bytes: int
 
 
 class Kept(NamedTuple):
@@ -125,74 +133,109 @@ class Share:
         self._hashes = Hashes(memory.hashes, at, jobs)
         # Hashes of states that any process found, until they go to the table. A table in C is quicker than `Hashes`.
         self._seen = {hash(start) or 1}
-        self._level = 0
         self._plans = 0
         # Of the window: the pieces of this process, the moves of each of their states, and what is new in key order.
+        self._window = Expand(0, 0, range(0), 1)
         self._pieces: list[range] = []
         self._moves: array[int] = array("Q")
-        self._keys: dict[int, int] = {}
+        # The keys of what is new by their hashes, for each of those pieces.
+        self._keys: list[tuple[int, dict[int, int]]] = []
         self._sorted: array[int] = array("Q")
         self._states: array[int] = array("Q")
         self._ends: list[int] = []
+        # Pieces that others expanded and this process has not looked at, and keys of what they found first.
+        self._messages: list[_Message] = []
+        self._beaten: set[int] = set()
+        self._written = 0
 
     def expand(self, request: Expand) -> Expanded:
-        """Expand this process's pieces of a window."""
-        self._level, size = request.level, request.piece
-        starts = range(request.start + self._at * size, request.stop, self._jobs * size)
-        self._pieces = [range(start, min(start + size, request.stop)) for start in starts]
+        """Expand pieces of a window, each time the first one that no process has taken."""
+        self._window = request
+        self._pieces, self._moves, self._keys = [], array("Q"), []
+        self._sorted, self._states = array("Q"), array("Q")
+        self._beaten, self._written = set(), 0
+        lost: list[int] = []
+        while piece := self._memory.turns.take(1):
+            self._look_at_others(piece[0])
+            lost += self._expand_piece(piece[0])
+        taken = [piece for piece, _ in self._keys]
+        return Expanded(taken, len(self._sorted), len(self._seen), lost, sum(self._moves))
+
+    def _expand_piece(self, piece: int) -> list[int]:
+        """Expand the states of `piece` and say what is new; returns keys of moves that lose records."""
+        size = self._window.piece
+        states = self._window.window[piece * size : (piece + 1) * size]
+        self._pieces.append(states)
         lost_keys: list[int] = []
-        counts = self._moves = array("Q")
+        counts = self._moves
         keys: dict[int, int] = {}
         following = array("Q")
-        self._keys, self._states = keys, following
-        moves, extend = self._machine.moves, following.extend
+        successors_of, extend = self._machine.successors, following.extend
         seen = self._seen
-        for piece in self._pieces:
-            for number, state in zip(piece, self._states_at(piece, request.first), strict=True):
-                key = number << MOVE_BITS
-                successors = moves(state)
-                counts.append(len(successors))
-                for which, (_, shared, data, words, lost) in enumerate(successors):
-                    words.sort()
-                    after = (shared, data, *words)
-                    if lost:
-                        lost_keys.append(key | which)
-                        continue
-                    mark = hash(after) or 1
-                    if mark not in seen:
-                        seen.add(mark)
-                        keys[mark] = key | which
-                        extend(after)
-        self._sorted = array("Q", keys.values())
-        self._drop([keys.pop(mark) for mark in self._hashes.known_of(keys)])
-        mine = self._memory.found[self._at]
-        mine.write(memoryview(array("q", keys)).cast("B"), 0)
-        mine.write(memoryview(self._sorted).cast("B"), len(keys) * NUMBER)
+        for number, state in zip(states, self._states_at(states), strict=True):
+            key = number << MOVE_BITS
+            successors = successors_of(state)
+            counts.append(len(successors))
+            for which, (_, shared, data, words, lost) in enumerate(successors):
+                words.sort()
+                after = (shared, data, *words)
+                if lost:
+                    lost_keys.append(key | which)
+                    continue
+                mark = hash(after) or 1
+                if mark not in seen:
+                    seen.add(mark)
+                    keys[mark] = key | which
+                    extend(after)
+        self._sorted.extend(keys.values())
+        self._states += following
+        self._beaten.update([keys.pop(mark) for mark in self._hashes.known_of(keys)])
+        self._keys.append((piece, keys))
         plans = self._machine.plans_from(self._plans)
-        return Expanded(len(keys), len(seen), lost_keys, sum(counts), plans)
+        self._plans = self._machine.learn_plans(b"")
+        content = array("q", keys).tobytes() + plans
+        self._memory.found[self._at].write(memoryview(content), self._written)
+        message = _Message(piece, self._at, self._written, len(keys), len(plans))
+        self._written += len(content)
+        for other, inbox in enumerate(self._memory.inboxes):
+            if other != self._at:
+                inbox.put(message)
+        return lost_keys
 
-    def _states_at(self, numbers: range, first: int) -> Iterator[tuple[int, ...]]:
-        bytes_each = self._width * NUMBER
-        content = self._memory.levels[self._level].read(len(numbers) * bytes_each, (numbers.start - first) * bytes_each)
+    def _states_at(self, numbers: range) -> Iterator[tuple[int, ...]]:
+        bytes_each, first = self._width * NUMBER, self._window.first
+        level = self._memory.levels[self._window.level]
+        content = level.read(len(numbers) * bytes_each, (numbers.start - first) * bytes_each)
         return states_of(numbers_in(content), self._width)
+
+    def _look_at_others(self, before: int) -> None:
+        """Take over what other processes found in pieces before `before`.
+
+        What they find in later pieces must not count as seen yet, because this process has lower keys for it.
+        """
+        size = len(_Message._fields)
+        numbers = iter(self._memory.inboxes[self._at].take(size * len(self._window.window)))
+        self._messages += [_Message(*each) for each in zip(*[numbers] * size, strict=True)]
+        later: list[_Message] = []
+        for message in self._messages:
+            if message.piece >= before:
+                later.append(message)
+                continue
+            hash_bytes = message.found * NUMBER
+            content = self._memory.found[message.owner].read(hash_bytes + message.plan_bytes, message.at)
+            marks = numbers_in(content[:hash_bytes], "q").tolist()
+            self._plans = self._machine.learn_plans(content[hash_bytes:])
+            self._seen.update(marks)
+            for piece, keys in reversed(self._keys):
+                if piece < message.piece:
+                    break
+                self._beaten.update([keys[mark] for mark in keys.keys() & marks])
+        self._messages = later
 
     def keep(self, request: Keep) -> Kept:
         """Drop the new states that another process found by a lower key, and check the others."""
-        for other, plans in enumerate(request.plans):
-            self._plans = self._machine.learn_plans(plans if other != self._at else b"")
-        keys = self._keys
-        beaten: set[int] = set()
-        for other, count in enumerate(request.found):
-            if other == self._at:
-                continue
-            theirs = self._memory.found[other].read(count * NUMBER * 2, 0)
-            marks, their_keys = numbers_in(theirs[: count * NUMBER], "q"), numbers_in(theirs[count * NUMBER :])
-            self._seen.update(marks)
-            common = keys.keys() & marks
-            for mark, key in compress(zip(marks, their_keys, strict=True), map(common.__contains__, marks)):
-                if key < keys[mark]:
-                    beaten.add(keys[mark])
-        self._drop(sorted(beaten))
+        self._look_at_others(len(self._window.window))
+        self._drop(sorted(self._beaten))
         if request.slots:
             self._hashes.resize(request.slots)
             self._hashes.add(self._seen)
@@ -220,7 +263,7 @@ class Share:
     def place(self, request: Place) -> bool:
         """Write what was kept to where it belongs."""
         keys, states = memoryview(self._sorted).cast("B"), memoryview(self._states).cast("B")
-        level, bytes_each = self._memory.levels[1 - self._level], self._width * NUMBER
+        level, bytes_each = self._memory.levels[1 - self._window.level], self._width * NUMBER
         for place, (start, stop) in zip(request.places, pairwise(self._ends), strict=True):
             level.write(states[start * bytes_each : stop * bytes_each], place * bytes_each)
             self._memory.keys.write(keys[start * NUMBER : stop * NUMBER], (place - request.base) * NUMBER)

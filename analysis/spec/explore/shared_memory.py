@@ -1,6 +1,7 @@
 """What the processes of a search share: the hashes of all states, and the states that wait.
 
 The memory is files without a name, which the processes inherit. The kernel frees them with the last process.
+Short messages go through pipes, so that no process waits for a lock of another one, which may be killed.
 """
 
 from __future__ import annotations
@@ -46,6 +47,35 @@ class SharedFile:
         os.close(self._descriptor)
 
 
+class NumberPipe:
+    """A pipe of messages, each of a few numbers, that any process reads and writes without waiting.
+
+    A message arrives as a whole, and only once. `CAPACITY` numbers fit.
+    """
+
+    CAPACITY = (1 << 16) // NUMBER
+
+    def __init__(self) -> None:
+        self._out, self._in = os.pipe()
+        os.set_blocking(self._out, False)
+
+    def put(self, numbers: Iterable[int]) -> None:
+        """Add numbers."""
+        os.write(self._in, array("Q", numbers))
+
+    def take(self, count: int) -> array[int]:
+        """Return up to `count` numbers; none if the pipe is empty."""
+        try:
+            return numbers_in(os.read(self._out, count * NUMBER))
+        except BlockingIOError:
+            return array("Q")
+
+    def close(self) -> None:
+        """Close it in this process."""
+        os.close(self._out)
+        os.close(self._in)
+
+
 class SharedMemory:
     """All files of a search in `jobs` processes; the pairs take turns."""
 
@@ -54,11 +84,15 @@ class SharedMemory:
         self.hashes = (SharedFile("hashes"), SharedFile("hashes"))
         self.keys = SharedFile("keys")
         self.found = [SharedFile("found") for _ in range(jobs)]
+        self.turns = NumberPipe()
+        self.inboxes = [NumberPipe() for _ in range(jobs)]
 
     def close(self) -> None:
-        """Close all files in this process."""
-        for one in (*self.levels, *self.hashes, self.keys, *self.found):
-            one.close()
+        """Close all files and pipes in this process."""
+        for file in (*self.levels, *self.hashes, self.keys, *self.found):
+            file.close()
+        for pipe in (self.turns, *self.inboxes):
+            pipe.close()
 
 
 class Hashes:

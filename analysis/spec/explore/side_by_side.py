@@ -3,12 +3,16 @@
 The waiting states are in memory that all processes share, in the order of their numbers. The processes go
 through a level window by window. In each window:
 
-1. The window is cut into pieces, which the processes take in turn. Each process expands its pieces and
-   keeps what is new to it, in the order of the keys.
-2. The processes exchange the hashes and keys of what is new. A state that several found stays with the
-   process that has the lowest key. They also exchange what can happen under control bits that were new.
-3. Each process writes its new states to their places in the next level. Their keys number them there.
-   A search in one process finds them in that order.
+1. The window is cut into pieces. A process that is free takes the next piece, expands it, and keeps what
+   is new to it, in the order of the keys. It then sends the others the hashes of these states, and what
+   can happen under control bits that were new.
+2. Before a process begins a piece, it takes over what others found in the pieces before that one. What
+   they found in later pieces it leaves for later, because its own keys are lower. So a state that several
+   processes found stays with the one that has the lowest key, and the others drop it.
+3. When no piece is left, each process writes its new states to their places in the next level. Their keys
+   number them there. A search in one process finds them in that order.
+
+So processes wait for each other only at the end of a window.
 
 Each process remembers the hashes of all states, because Python's sets are quick. Once there are more than
 `REMEMBERED`, all go to a table that the processes share, and the sets begin again.
@@ -25,7 +29,6 @@ import time
 from array import array
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
-from itertools import zip_longest
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkProcess
 from typing import TypeVar
@@ -36,14 +39,17 @@ from analysis.spec.explore.shared_memory import NUMBER, SharedMemory, numbers_in
 from analysis.spec.model.machine import Machine, canonical
 from ebbtide.errors import HarnessError
 
-WINDOW = 1 << 12
+WINDOW = 1 << 15
 """States in a window for each process."""
 
-PIECES = 4
-"""A process takes a window in so many pieces, and the pieces of all processes alternate.
+PIECE = 1 << 9
+"""The most states in a piece.
 
-Fewer pieces take more unequal times. More pieces have more successors in common, which both processes find.
+At the end of a window processes wait for the last piece. In larger pieces, processes find more states twice.
 """
+
+_PIECES_MIN = 4
+"""Pieces of a small window for each process."""
 
 REMEMBERED = 1 << 20
 """The most hashes that a process remembers by itself; with more, all go to the shared table."""
@@ -158,15 +164,16 @@ class _Coordinator:
     def _search_window(self, level: range, start: int, stop: int) -> SearchResult | None:
         """Expand the states of `level` from `start` to before `stop`; return the result if the search ends."""
         known, jobs = len(self._paths), len(self._ends)
-        piece = -(-(stop - start) // (PIECES * jobs))
-        expanded = self._ask([Expand(self._level, level.start, start, stop, piece)] * jobs, Expanded)
-        found = [one.found for one in expanded]
-        slots = self._slots_for(known + sum(found)) if max(one.remembered for one in expanded) > REMEMBERED else 0
-        kept = self._ask([Keep(found, [one.plans for one in expanded], slots)] * jobs, Kept)
+        size = min(PIECE, -(-(stop - start) // (_PIECES_MIN * jobs)))
+        self._memory.turns.put(range(-(-(stop - start) // size)))
+        expanded = self._ask([Expand(self._level, level.start, range(start, stop), size)] * jobs, Expanded)
+        found = sum(one.found for one in expanded)
+        slots = self._slots_for(known + found) if max(one.remembered for one in expanded) > REMEMBERED else 0
+        kept = self._ask([Keep(slots)] * jobs, Kept)
         if slots > self._slots:
             self._memory.hashes[1 - self._table].resize(0)
             self._table, self._slots = 1 - self._table, slots
-        keys = self._place(kept, known - level.stop)
+        keys = self._place(expanded, kept, known - level.stop)
         full = self._full_at(level.start, start, stop, keys)
         bad = {key for one in expanded for key in one.lost} | {key for one in kept for key in one.refused}
         for key in sorted(bad):
@@ -192,16 +199,17 @@ class _Coordinator:
             self._memory.hashes[self._table].resize(slots * NUMBER)
         return slots
 
-    def _place(self, kept: list[Kept], base: int) -> array[int]:
+    def _place(self, expanded: list[Expanded], kept: list[Kept], base: int) -> array[int]:
         """Have the states that were kept written into the next level, from place `base` on; return their keys."""
-        places: list[list[int]] = [[] for _ in kept]
+        counts: dict[int, int] = {}
+        for taken, those in zip(expanded, kept, strict=True):
+            counts.update(zip(taken.pieces, those.counts, strict=True))
+        places: dict[int, int] = {}
         at = base
-        for turn in zip_longest(*(one.counts for one in kept)):
-            for mine, count in zip(places, turn, strict=True):
-                if count is not None:
-                    mine.append(at)
-                    at += count
-        self._ask([Place(one, base) for one in places], bool)
+        for piece in sorted(counts):
+            places[piece] = at
+            at += counts[piece]
+        self._ask([Place([places[piece] for piece in one.pieces], base) for one in expanded], bool)
         return numbers_in(self._memory.keys.read((at - base) * NUMBER, 0))
 
     def _full_at(self, first: int, start: int, stop: int, keys: array[int]) -> int | None:
