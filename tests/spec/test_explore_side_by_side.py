@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
+from array import array
 from collections.abc import Callable
+from itertools import chain
 from typing import Any
 
 import msgspec
@@ -13,11 +15,12 @@ import pytest
 from analysis.spec.explore import side_by_side
 from analysis.spec.explore.properties import PROPERTIES
 from analysis.spec.explore.question import Answer, ask, machine_for
-from analysis.spec.explore.search import SearchResult, search
-from analysis.spec.explore.share import serve
-from analysis.spec.explore.shared_memory import NUMBER, Hashes, SharedMemory
+from analysis.spec.explore.search import MOVE_BITS, SearchResult, search
+from analysis.spec.explore.share import Expand, Keep, Place, Share, serve
+from analysis.spec.explore.shared_memory import NUMBER, Hashes, SharedMemory, numbers_in
 from analysis.spec.explore.side_by_side import search_side_by_side
 from analysis.spec.model.bounds import Bounds
+from analysis.spec.model.machine import canonical
 from analysis.spec.model.words import State
 from ebbtide.errors import HarnessError
 
@@ -143,6 +146,44 @@ def test_a_process_ends_when_its_coordinator_is_gone() -> None:
     process.join(10)
     memory.close()
     assert process.exitcode == 0
+
+
+def successors_of(states: list[State]) -> dict[State, int]:
+    """Return each state after `states` with the first key that leads to it."""
+    machine = machine_for("elr_43", Bounds(power_losses=1), PROPERTIES["committed"])
+    found: dict[State, int] = {}
+    for number, state in enumerate(states):
+        for which, move in enumerate(machine.moves(state)):
+            found.setdefault(canonical(move.shared, move.data, move.words), number << MOVE_BITS | which)
+    return found
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)], ids=["first piece first", "second piece first"])
+def test_a_state_that_two_pieces_find_stays_with_the_first_piece(order: tuple[int, int]) -> None:
+    machine = machine_for("elr_43", Bounds(power_losses=1), PROPERTIES["committed"])
+    first = machine.initial_state()
+    start = canonical(first[0], first[1], first[2:])
+    level = [start]
+    for _ in range(4):
+        level = list(successors_of(level))
+    wanted = {state: key for state, key in successors_of(level).items() if state != start}
+    half = -(-len(level) // 2)
+    assert wanted.keys() & successors_of(level[:half]).keys() & successors_of(level[half:]).keys()
+
+    memory = SharedMemory(2)
+    memory.levels[0].write(memoryview(array("Q", chain.from_iterable(level))).cast("B"), 0)
+    shares = [Share(machine, None, memory, at, 2) for at in range(2)]
+    for at in order:
+        memory.turns.put([at])
+        shares[at].expand(Expand(0, 0, range(len(level)), half))
+    counts = [share.keep(Keep(0)).counts[0] for share in shares]
+    for share, place in zip(shares, (0, counts[0]), strict=True):
+        share.place(Place([place], 0))
+    keys = numbers_in(memory.keys.read(sum(counts) * NUMBER, 0))
+    states = numbers_in(memory.levels[1].read(sum(counts) * NUMBER * len(start), 0))
+    memory.close()
+    assert list(keys) == list(wanted.values())
+    assert list(states) == list(chain.from_iterable(wanted))
 
 
 @pytest.mark.parametrize("remembered", [0, 100, 1500])
