@@ -147,19 +147,28 @@ class _Coordinator:
         memory.levels[0].write(memoryview(start).cast("B"), 0)
 
     def search(self) -> SearchResult:
-        first, end, step = 0, 1, WINDOW * len(self._ends)
+        first, end = 0, 1
         while first < end:
             if self._max_steps is not None and self._depth >= self._max_steps:
                 return self._result("steps", end, self._moved)
-            for start in range(first, end, step):
-                result = self._search_window(range(first, end), start, min(start + step, end))
+            start = first
+            while start < end:
+                stop = min(start + self._window_size(), end)
+                result = self._search_window(range(first, end), start, stop)
                 if result is not None:
                     return result
+                start = stop
             self._memory.levels[self._level].resize(0)
             self._level = 1 - self._level
             first, end = end, len(self._paths)
             self._depth += 1
         return self._result("exhausted", end, self._moved)
+
+    def _window_size(self) -> int:
+        """Return how many states to expand next: fewer close to `max_states`, where more would be for nothing."""
+        jobs = len(self._ends)
+        left = WINDOW * jobs if self._max_states is None else self._max_states - len(self._paths)
+        return min(WINDOW * jobs, max(left, PIECE * jobs))
 
     def _search_window(self, level: range, start: int, stop: int) -> SearchResult | None:
         """Expand the states of `level` from `start` to before `stop`; return the result if the search ends."""
