@@ -28,7 +28,7 @@ from ebbtide.journal.commit_outcomes import LastCommitAnswer
 from workloads.config import ConsumerConfig
 from workloads.consumer import main
 from workloads.library_settings import librdkafka_consumer_settings
-from workloads.librdkafka_producer import name_of_error
+from workloads.librdkafka_sends import name_of_error
 from workloads.rebalances import Listener
 
 _END_OF_LOG = re.compile(r"broker end offset is (\d+)")

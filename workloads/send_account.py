@@ -63,6 +63,8 @@ class SendAccount(ABC, Generic[Lane]):
         self._journal = journal
         self._status = status
         self._frames: list[bytes] = []
+        self.answered_count = 0
+        """How many records have an outcome."""
 
     @abstractmethod
     def flush(self) -> None:
@@ -103,6 +105,7 @@ class SendAccount(ABC, Generic[Lane]):
         self, lane: SentPartition, first: int, count: int, outcome: Outcome, base: int, error: str, done_ns: int
     ) -> None:
         lane.counts[outcome] += count
+        self.answered_count += count
         answer = AnsweredSends(
             partition=lane.partition,
             first_sequence=first,

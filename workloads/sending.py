@@ -94,9 +94,7 @@ class PacedSender(ABC):
 
     def due_records(self) -> int:
         """Return how many records may be handed over now, at most a burst."""
-        room = self._config.max_outstanding - (
-            self.number - self._account.handed_count + self._account.outstanding_count
-        )
+        room = self._config.max_outstanding - (self.number - self._account.answered_count)
         due = min(_BURST, room)
         if self._config.count is not None:
             due = min(due, self._config.count - self.number)

@@ -18,8 +18,6 @@ from workloads.status import StatusFile
 _SAME_TIME_NS = 5_000_000
 """Answers that came within 5 ms of each other count as one; the client reports a whole batch at once."""
 _NO_OFFSET = -1
-_NOTHING_DUE = -2
-"""Not the offset of any record."""
 
 
 class _AnswerRun(msgspec.Struct, kw_only=True):
@@ -36,17 +34,17 @@ class _AnswerRun(msgspec.Struct, kw_only=True):
     begun_ns: int
     done_ns: int
 
-    def take(self, sequence: int, outcome: Outcome, offset: int, error: str, done_ns: int) -> bool:
-        """Add one more answer if it continues this run; returns whether it did."""
+    def take(self, first: int, count: int, outcome: Outcome, offset: int, error: str, done_ns: int) -> bool:
+        """Add more answers if they continue this run; returns whether they did."""
         offset_due = _NO_OFFSET if self.offset == _NO_OFFSET else self.offset + self.count
         fits = (
-            sequence == self.first + self.count
+            first == self.first + self.count
             and (outcome, error) == (self.outcome, self.error)
             and offset == offset_due
             and done_ns - self.begun_ns <= _SAME_TIME_NS
         )
         if fits:
-            self.count += 1
+            self.count += count
             self.done_ns = done_ns
         return fits
 
@@ -54,18 +52,15 @@ class _AnswerRun(msgspec.Struct, kw_only=True):
 class OpenPartition(SentPartition):
     """One partition, with the sequences that have no answer yet.
 
-    These are `skipped`, and all from `answered_end` on. `due_offset` is the offset with which an ack of `answered_end`
-    continues the last run, `_NOTHING_DUE` where none can. `workloads.librdkafka_producer` adds one to both for such an
-    ack, and `answer` then extends the run by all of them.
+    These are `skipped`, and all from `answered_end` on.
     """
 
-    __slots__ = ("answered_end", "due_offset", "last_run", "skipped")
+    __slots__ = ("answered_end", "last_run", "skipped")
 
     def __init__(self, partition: int) -> None:
         super().__init__(partition)
         self.answered_end = 0
         self.skipped: set[int] = set()
-        self.due_offset = _NOTHING_DUE
         self.last_run: _AnswerRun | None = None
 
     def close_sequence(self, sequence: int) -> bool:
@@ -104,33 +99,27 @@ class SingleSends(SendAccount[OpenPartition]):
         self, lane: OpenPartition, sequence: int, outcome: Outcome, offset: int | None, error: str, done_ns: int
     ) -> None:
         """Note the outcome of a record; a second answer of one record changes nothing."""
-        self._extend_run(lane, done_ns)
-        if not lane.close_sequence(sequence):
-            return
-        at = _NO_OFFSET if offset is None else offset
-        if lane.last_run is None or not lane.last_run.take(sequence, outcome, at, error, done_ns):
-            self._close_run(lane)
-            lane.last_run = _AnswerRun(
-                first=sequence,
-                count=1,
-                outcome=outcome,
-                offset=at,
-                error=error,
-                begun_ns=done_ns,
-                done_ns=done_ns,
-            )
-        is_last = offset is not None and sequence + 1 == lane.answered_end
-        lane.due_offset = at + 1 if is_last else _NOTHING_DUE
+        if lane.close_sequence(sequence):
+            self._add_run(lane, sequence, 1, outcome, _NO_OFFSET if offset is None else offset, error, done_ns)
 
-    def close_runs(self, done_ns: int) -> None:
-        """Journal all answers until now with the next flush; `done_ns` is not earlier than those taken as due."""
+    def ack_run(self, lane: OpenPartition, first: int, count: int, offset: int, done_ns: int) -> None:
+        """Note acks of consecutive records with consecutive offsets, as `answer` does for each."""
+        if lane.answered_end <= first and first + count <= lane.next_sequence:
+            lane.skipped.update(range(lane.answered_end, first))
+            lane.answered_end = first + count
+            self._add_run(lane, first, count, "acked", offset, "", done_ns)
+        else:
+            for place in range(count):
+                self.answer(lane, first + place, "acked", offset + place, "", done_ns)
+
+    def close_runs(self) -> None:
+        """Journal all answers until now with the next flush."""
         for lane in self.lanes:
-            self._extend_run(lane, done_ns)
             self._close_run(lane)
 
     def flush(self) -> None:
         """Journal what happened since the last flush, and count it. Raises `JournalError`."""
-        self.close_runs(time.time_ns())
+        self.close_runs()
         self._write()
 
     def abandon(self) -> None:
@@ -144,16 +133,23 @@ class SingleSends(SendAccount[OpenPartition]):
             lane.answered_end = lane.next_sequence
         self._write()
 
-    def _extend_run(self, lane: OpenPartition, done_ns: int) -> None:
-        """Add the answers that were taken as due to the last run."""
-        run = lane.last_run
-        if run is not None and lane.due_offset > run.offset + run.count:
-            run.count = lane.due_offset - run.offset
-            run.done_ns = done_ns
+    def _add_run(
+        self, lane: OpenPartition, first: int, count: int, outcome: Outcome, offset: int, error: str, done_ns: int
+    ) -> None:
+        if lane.last_run is None or not lane.last_run.take(first, count, outcome, offset, error, done_ns):
+            self._close_run(lane)
+            lane.last_run = _AnswerRun(
+                first=first,
+                count=count,
+                outcome=outcome,
+                offset=offset,
+                error=error,
+                begun_ns=done_ns,
+                done_ns=done_ns,
+            )
 
     def _close_run(self, lane: OpenPartition) -> None:
         run, lane.last_run = lane.last_run, None
-        lane.due_offset = _NOTHING_DUE
         if run is not None:
             self._append_answer(lane, run.first, run.count, run.outcome, run.offset, run.error, run.done_ns)
 

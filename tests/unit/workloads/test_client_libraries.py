@@ -17,7 +17,8 @@ from harness.runner import client_tools
 from harness.runner.client_tools import require_libraries
 from workloads.config import Endpoints, ProducerConfig
 from workloads.library_settings import java_settings, librdkafka_settings, producer_line, producer_module
-from workloads.librdkafka_producer import name_of_error, open_producer
+from workloads.librdkafka_producer import open_producer
+from workloads.librdkafka_sends import name_of_error
 from workloads.transactions import _ANSWER_S
 
 FILE = """

@@ -6,6 +6,7 @@ The broker is librdkafka's own mock, in the process of the test.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +17,14 @@ from confluent_kafka import KafkaError, Message
 from ebbtide.journal.convert import convert_journals
 from ebbtide.journal.file import JournalHeader, JournalReader, JournalWriter
 from ebbtide.journal.frames import ANSWERED
+from ebbtide.journal.payload import value_at
 from ebbtide.record.files import JOURNAL_DIR
 from ebbtide.waiting import pause, wait_until
 from workloads.config import Endpoints, ProducerConfig
 from workloads.librdkafka_producer import LibrdkafkaSender, open_producer
+from workloads.librdkafka_sends import LibrdkafkaSends
 from workloads.send_account import COUNTERS
-from workloads.single_sends import SingleSends
+from workloads.sending import partition_of_key
 from workloads.status import StatusFile
 
 PARTITIONS = 2
@@ -31,9 +34,10 @@ TIMED_OUT = KafkaError(KafkaError._MSG_TIMED_OUT)
 class Sent:
     """A sender on a temporary record, and the rows of its journal."""
 
-    def __init__(self, record: Path) -> None:
+    def __init__(self, record: Path, *, notes_each: bool = False, **settings: Any) -> None:
         (record / JOURNAL_DIR).mkdir()
         self._record = record
+        self._notes_each = notes_each
         self.journal = record / JOURNAL_DIR / "producer-1.journal"
         config = ProducerConfig(
             endpoints=Endpoints(status=str(record / "status"), stop=""),
@@ -44,64 +48,135 @@ class Sent:
             topic="t",
             partitions=PARTITIONS,
             properties={"test.mock.num.brokers": "1", "allow.auto.create.topics": "true", "log_level": "3"},
+            **settings,
         )
         status = StatusFile.create(record / "status", PARTITIONS * len(COUNTERS))
-        header = JournalHeader(table="sends", id=1, topics=("t",), acks=-1)
-        self.sends = SingleSends(JournalWriter(self.journal, header), status, PARTITIONS)
+        header = JournalHeader(table="sends", id=1, topics=("t",), acks=config.acks)
+        self.sends = LibrdkafkaSends(config, JournalWriter(self.journal, header), status)
         self.producer = open_producer(config, ["localhost:1"])
         self.sender = LibrdkafkaSender(config, self.producer, self.sends)
 
-    def answer(self, sequence: int, offset: int, error: KafkaError | None = None) -> None:
-        """Let librdkafka answer a record of partition 0."""
-        message = Message(topic="t", partition=0, offset=offset, value=b"")
-        self.sender._note_answer(self.sends.lanes[0], sequence, error, message)
+    def hand_over(self, count: int) -> None:
+        """Hand over records of each partition whose answers the test makes up."""
+        self.sends.hand_over_below(PARTITIONS * count, 1)
 
-    def rows(self) -> list[dict[str, Any]]:
-        self.sends.abandon()
+    def answer(self, sequence: int, offset: int, error: KafkaError | None = None, *, partition: int = 0) -> None:
+        """Let librdkafka answer a record."""
+        [payload] = self.sends.payloads(PARTITIONS * sequence + partition, 1)
+        message = Message(topic="t", partition=partition, offset=offset, value=payload, error=error)
+        self.sends.note_answer(error, message)
+        if self._notes_each:
+            self.sends.close_runs()
+
+    def await_answers(self) -> None:
+        def are_answered() -> bool:
+            self.sender.serve(0.01)
+            self.sends.flush()
+            return not self.sends.outstanding_count
+
+        wait_until(are_answered, awaited="answers of the mock broker", timeout_s=30)
+
+    def converted(self) -> list[dict[str, Any]]:
+        """Return the rows of what the journal has now."""
         convert_journals(self._record)
         rows: list[dict[str, Any]] = pq.read_table(self._record / "sends").to_pylist()
         return sorted(rows, key=lambda row: (row["partition"], row["sequence"]))
+
+    def rows(self) -> list[dict[str, Any]]:
+        self.sends.abandon()
+        return self.converted()
 
     def outcomes(self) -> list[tuple[str, int | None]]:
         return [(row["status"], row["offset"]) for row in self.rows() if row["partition"] == 0]
 
 
+Make = Callable[..., Sent]
+
+
 @pytest.fixture
-def sent(tmp_path: Path) -> Sent:
-    return Sent(tmp_path)
+def make(tmp_path: Path) -> Make:
+    return lambda **settings: Sent(tmp_path, **settings)
 
 
-def hand_over(sent: Sent, count: int) -> None:
-    """Hand over records of partition 0 whose answers the test makes up."""
-    for value in range(count):
-        sent.sends.hand_over(sent.sends.lanes[0], value, 1)
+@pytest.fixture(params=[False, True], ids=["answers are noted together", "each answer is noted alone"])
+def sent(request: pytest.FixtureRequest, make: Make) -> Sent:
+    return make(notes_each=request.param)
 
 
-def test_every_record_is_acked_with_its_own_offset_and_times(sent: Sent) -> None:
-    begun_ns = time.time_ns()
-    assert sent.sender.send_burst(100)
-    assert sent.sender.send_burst(100)
-    handed_ns = time.time_ns()
-
-    def is_answered() -> bool:
-        sent.sender.serve(0.01)
-        sent.sends.flush()
-        return not sent.sends.outstanding_count
-
-    wait_until(is_answered, awaited="answers of the mock broker", timeout_s=30)
+@pytest.mark.parametrize("keys", [None, 5])
+def test_every_record_is_acked_with_its_own_value_offset_and_times(make: Make, keys: int | None) -> None:
+    sent = make(keys=keys)
+    bounds_ns = [time.time_ns()]
+    for _ in range(2):
+        assert sent.sender.send_burst(101)
+        bounds_ns.append(time.time_ns())
+    sent.await_answers()
     rows = sent.rows()
+    assert sorted(row["value"] for row in rows) == [value_at(1, number) for number in range(202)]
     for partition in range(PARTITIONS):
         own = [row for row in rows if row["partition"] == partition]
-        assert [row["sequence"] for row in own] == list(range(100))
-        assert [row["offset"] for row in own] == list(range(100))
-        assert {row["status"] for row in own} == {"acked"}
-        assert [row["sent_ns"] for row in own] == sorted(row["sent_ns"] for row in own)
-    assert all(begun_ns <= row["sent_ns"] <= handed_ns for row in rows)
-    assert len({row["sent_ns"] for row in rows}) > PARTITIONS * 10
+        assert [row["sequence"] for row in own] == list(range(len(own)))
+        assert [row["offset"] for row in own] == list(range(len(own)))
+        assert [row["value"] for row in own] == sorted(row["value"] for row in own)
+    assert {row["status"] for row in rows} == {"acked"}
+    for row in rows:
+        burst = (row["value"] - value_at(1, 0)) // 101
+        assert bounds_ns[burst] <= row["sent_ns"] <= bounds_ns[burst + 1]
+        assert row["sent_ns"] <= row["done_ns"]
 
 
-def test_no_answer_is_older_than_the_call_that_brought_it(sent: Sent) -> None:
-    hand_over(sent, 3)
+def test_no_record_is_handed_over_before_the_time_of_its_row(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    sent, produced_ns = make(), list[int]()
+
+    class Library:
+        def produce(self, *_: object) -> None:
+            produced_ns.append(time.time_ns())
+
+    monkeypatch.setattr(sent.sender, "_producer", Library())
+    assert sent.sender.send_burst(2)
+    assert all(row["sent_ns"] <= produced_ns[0] for row in sent.rows())
+
+
+def test_a_record_goes_to_the_partition_of_its_key(make: Make) -> None:
+    sent = make(keys=5)
+    assert sent.sender.send_burst(20)
+    sent.await_answers()
+    places = {row["value"] - value_at(1, 0): row["partition"] for row in sent.rows()}
+    expected = [partition_of_key(b"key-%d" % number, PARTITIONS) for number in range(5)]
+    assert [places[number] for number in range(20)] == expected * 4
+
+
+def test_acks_of_nobody_have_no_offset(make: Make) -> None:
+    sent = make(acks=0)
+    assert sent.sender.send_burst(10)
+    sent.await_answers()
+    assert {(row["status"], row["offset"]) for row in sent.rows()} == {("acked", None)}
+
+
+def test_the_journal_of_a_killed_producer_has_all_until_its_last_flush(make: Make) -> None:
+    sent = make()
+    assert sent.sender.send_burst(100)
+    sent.await_answers()
+    assert sent.sender.send_burst(50)
+    sent.sends.flush()
+    assert sent.sender.send_burst(7)
+    rows = sent.converted()
+    assert len(rows) == 150
+    assert [row["status"] for row in sorted(rows, key=lambda row: row["value"])] == ["acked"] * 100 + ["unknown"] * 50
+
+
+def test_few_payloads_are_made_ahead_if_they_are_long(make: Make) -> None:
+    sent = make(payload_bytes=300_000)
+    assert sent.sender.send_burst(1)
+    assert len(sent.sender._payloads) == 3
+    assert sent.sender.send_burst(5)
+    sent.await_answers()
+    assert len(sent.rows()) == 6
+
+
+def test_no_answer_is_older_than_the_call_that_brought_it(make: Make) -> None:
+    sent = make()
+    sent.hand_over(3)
     sent.answer(0, 70)
     sent.sender.serve(0)
     first_ns = time.time_ns()
@@ -115,8 +190,9 @@ def test_no_answer_is_older_than_the_call_that_brought_it(sent: Sent) -> None:
     assert second_ns <= done_ns[2]
 
 
-def test_answers_in_order_share_a_frame(sent: Sent) -> None:
-    hand_over(sent, 50)
+def test_answers_in_order_share_a_frame(make: Make) -> None:
+    sent = make()
+    sent.hand_over(50)
     for sequence in range(50):
         sent.answer(sequence, 70 + sequence)
     sent.sends.flush()
@@ -124,22 +200,34 @@ def test_answers_in_order_share_a_frame(sent: Sent) -> None:
     assert sent.outcomes() == [("acked", 70 + sequence) for sequence in range(50)]
 
 
+def test_an_answer_of_another_partition_does_not_continue_those_of_this_one(sent: Sent) -> None:
+    sent.hand_over(3)
+    sent.answer(0, 10)
+    sent.answer(1, 11)
+    sent.answer(2, 12, partition=1)
+    rows = sent.rows()
+    assert [(row["partition"], row["offset"]) for row in rows] == [
+        *((0, offset) for offset in (10, 11, None)),
+        *((1, offset) for offset in (None, None, 12)),
+    ]
+
+
 def test_an_answer_out_of_turn_keeps_its_offset(sent: Sent) -> None:
-    hand_over(sent, 6)
+    sent.hand_over(6)
     for sequence, offset in ((0, 10), (1, 11), (4, 12), (2, 13), (3, 14), (5, 15)):
         sent.answer(sequence, offset)
     assert [offset for _, offset in sent.outcomes()] == [10, 11, 13, 14, 12, 15]
 
 
 def test_a_gap_in_the_offsets_is_kept(sent: Sent) -> None:
-    hand_over(sent, 4)
+    sent.hand_over(4)
     for sequence, offset in ((0, 10), (1, 11), (2, 20), (3, 21)):
         sent.answer(sequence, offset)
     assert [offset for _, offset in sent.outcomes()] == [10, 11, 20, 21]
 
 
 def test_a_timeout_between_acks_is_unknown_and_the_others_keep_their_offsets(sent: Sent) -> None:
-    hand_over(sent, 4)
+    sent.hand_over(4)
     sent.answer(0, 10)
     sent.answer(1, 11)
     sent.answer(2, -1001, TIMED_OUT)
@@ -148,7 +236,7 @@ def test_a_timeout_between_acks_is_unknown_and_the_others_keep_their_offsets(sen
 
 
 def test_a_second_answer_changes_nothing(sent: Sent) -> None:
-    hand_over(sent, 5)
+    sent.hand_over(5)
     for sequence in range(3):
         sent.answer(sequence, 10 + sequence)
     sent.answer(1, -1001, TIMED_OUT)
@@ -158,7 +246,7 @@ def test_a_second_answer_changes_nothing(sent: Sent) -> None:
 
 
 def test_a_second_answer_that_would_continue_the_last_answers_changes_nothing(sent: Sent) -> None:
-    hand_over(sent, 5)
+    sent.hand_over(5)
     sent.answer(2, 20)
     sent.answer(0, 18)
     sent.answer(1, 19)
@@ -168,14 +256,14 @@ def test_a_second_answer_that_would_continue_the_last_answers_changes_nothing(se
 
 
 def test_a_record_without_an_answer_is_unknown_also_before_answered_ones(sent: Sent) -> None:
-    hand_over(sent, 4)
+    sent.hand_over(4)
     sent.answer(1, 10)
     sent.answer(2, 11)
     assert [status for status, _ in sent.outcomes()] == ["unknown", "acked", "acked", "unknown"]
 
 
 def test_answers_of_records_that_nobody_handed_over_are_ignored(sent: Sent) -> None:
-    hand_over(sent, 1)
+    sent.hand_over(1)
     sent.answer(7, 10)
     sent.answer(0, 3)
     sent.sends.flush()
@@ -184,14 +272,14 @@ def test_answers_of_records_that_nobody_handed_over_are_ignored(sent: Sent) -> N
 
 
 def test_an_error_with_the_next_offset_is_no_ack(sent: Sent) -> None:
-    hand_over(sent, 2)
+    sent.hand_over(2)
     sent.answer(0, 10)
     sent.answer(1, 11, TIMED_OUT)
     assert sent.outcomes() == [("acked", 10), ("unknown", None)]
 
 
 def test_the_account_ends_once(sent: Sent) -> None:
-    hand_over(sent, 3)
+    sent.hand_over(3)
     sent.answer(1, 10)
     sent.sends.abandon()
     assert sent.sends.outstanding_count == 0
@@ -199,12 +287,29 @@ def test_the_account_ends_once(sent: Sent) -> None:
     assert sent.sends.outstanding_count == 0
 
 
-def test_a_refused_record_is_failed_and_the_next_burst_goes_on_after_it(sent: Sent) -> None:
-    sent.sender._encode = lambda sequence, value: b"x" * (50_000_000 if value & 1 else 10)
+def test_a_refused_record_is_failed_and_the_next_burst_goes_on_after_it(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent = make()
+    payloads = sent.sends.payloads(0, 2_000)
+    payloads[3] = b"x" * 50_000_000
+    monkeypatch.setattr(sent.sends, "payloads", lambda first, count: payloads[first : first + count])
     assert not sent.sender.send_burst(10)
-    assert sent.sender.number == 2
-    rows = sent.rows()
-    assert [(row["partition"], row["status"], row["error"]) for row in rows] == [
-        (0, "unknown", "UNRESOLVED"),
-        (1, "failed", "MESSAGE_TOO_LARGE"),
-    ]
+    assert sent.sender.number == 4
+    assert sent.sender.send_burst(10)
+    sent.await_answers()
+    rows = sorted(sent.rows(), key=lambda row: row["value"])
+    assert [row["value"] for row in rows] == [value_at(1, number) for number in range(14)]
+    errors = [(row["status"], row["error"]) for row in rows]
+    assert errors == [("acked", None)] * 3 + [("failed", "MESSAGE_TOO_LARGE")] + [("acked", None)] * 10
+
+
+def test_each_record_without_an_ack_keeps_its_own_error(sent: Sent) -> None:
+    sent.hand_over(4)
+    sent.answer(0, 10)
+    for sequence, code in ((1, KafkaError._MSG_TIMED_OUT), (2, KafkaError.NOT_ENOUGH_REPLICAS)):
+        sent.answer(sequence, -1001, KafkaError(code))
+    sent.answer(3, 11)
+    own = [row for row in sent.rows() if row["partition"] == 0]
+    assert [row["error"] for row in own] == [None, "_MSG_TIMED_OUT", "NOT_ENOUGH_REPLICAS", None]
+    assert sent.sends._answers == sent.sends._errors == []

@@ -59,6 +59,33 @@ def test_consecutive_answers_share_a_frame_and_keep_their_own_offsets(account: A
     assert account.rows() == [(0, "acked", 70, None), (1, "acked", 71, None), (2, "acked", 72, None)]
 
 
+def test_runs_of_acks_that_continue_each_other_share_a_frame(account: Account) -> None:
+    account.hand_over(9)
+    account.sends.ack_run(account.lane, 0, 3, 70, 10)
+    account.sends.ack_run(account.lane, 3, 4, 73, 10)
+    assert account.answer_frames() == 1
+    assert account.rows() == [
+        *((sequence, "acked", 70 + sequence, None) for sequence in range(7)),
+        *((sequence, "unknown", None, "UNRESOLVED") for sequence in (7, 8)),
+    ]
+
+
+def test_a_run_of_acks_beyond_a_gap_or_of_answered_records_changes_no_other_record(account: Account) -> None:
+    account.hand_over(6)
+    account.sends.ack_run(account.lane, 2, 2, 70, 10)
+    account.sends.ack_run(account.lane, 1, 2, 80, 10)
+    account.sends.ack_run(account.lane, 5, 4, 90, 10)
+    offsets = [(row[1], row[2]) for row in account.rows()]
+    assert offsets == [
+        ("unknown", None),
+        ("acked", 80),
+        ("acked", 70),
+        ("acked", 71),
+        ("unknown", None),
+        ("acked", 90),
+    ]
+
+
 def test_answers_out_of_order_or_with_a_gap_in_the_offsets_are_apart(account: Account) -> None:
     account.hand_over(4)
     for sequence, offset in ((2, 9), (0, 5), (1, 7), (3, 8)):
