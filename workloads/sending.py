@@ -17,9 +17,6 @@ from workloads.reaching import connection_to
 from workloads.send_account import COUNTERS, Lane, SendAccount
 from workloads.status import ClientState, StatusFile
 
-_BURST = 100
-"""Records between two readings of the clock."""
-
 
 def run_producer(argv: Sequence[str], run: Callable[[ProducerConfig, StatusFile, Stop], ClientState]) -> int:
     """Run the producer of the configuration file `argv[0]` to its end, and return the exit code."""
@@ -66,8 +63,10 @@ def await_leaders(config: ProducerConfig, stop: Stop) -> tuple[str, ...]:
 class PacedSender(ABC):
     """Hands records over within the bounds of count, rate and outstanding records.
 
-    `number` counts what was handed over.
+    `number` counts what was handed over. `burst` is the most that is handed over between two readings of the clock.
     """
+
+    burst = 100
 
     def __init__(self, config: ProducerConfig, sends: SendAccount[Lane]) -> None:
         self._config = config
@@ -95,7 +94,7 @@ class PacedSender(ABC):
     def due_records(self) -> int:
         """Return how many records may be handed over now, at most a burst."""
         room = self._config.max_outstanding - (self.number - self._account.answered_count)
-        due = min(_BURST, room)
+        due = min(self.burst, room)
         if self._config.count is not None:
             due = min(due, self._config.count - self.number)
         if self._config.rate_per_s is not None:
