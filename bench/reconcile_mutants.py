@@ -149,6 +149,12 @@ MUTANTS: tuple[Mutant, ...] = (
     (row_order, "        matters[:-1] |= back\n", ""),
     (row_order, "(np.diff(sequence[some]) <= 0).any()", "False"),
     (row_order, "some = here[placed[here]]", "some = here"),
+    (row_order, "matters[0] = matters[-1] = True", "matters[0] = True"),
+    (row_order, "matters[0] = matters[-1] = True", "matters[-1] = True"),
+    (row_order, "one[5] < next_[4]", "one[5] <= next_[4]"),
+    (row_order, "(np.diff(sequence[some]) <= 0)", "(np.diff(sequence[some]) < 0)"),
+    (row_order, "int(sequence[some[-1]])", "int(sequence[some[0]])"),
+    (row_choice, "(offset <= before)", "(offset < before)"),
     (row_choice, "counts = chosen.values.hold(rows)", "counts = np.zeros(rows.count, np.bool_)"),
     (row_choice, "    if in_blocks:\n", "    if False:\n"),
 )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -15,26 +14,19 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from reconcile_dice import Dice, run
+from reconcile_rows import BATCHES_IN_ORDER, RANGES_APART, are_apart, chosen_polls, lost_decreases, order_of, rows_of
 from records import RecordBuilder
 
 from analysis.reconcile import blocks, narrowing, reconcile, reconciling, replica_divergence, row_batches, row_pass
 from analysis.reconcile.collecting import collect_facts
 from analysis.reconcile.deletions import Deletion
-from analysis.reconcile.files import TableFile
-from analysis.reconcile.row_batches import Ints, RowGroup, Rows, row_groups
-from analysis.reconcile.row_choice import Chosen, OffsetBlocks, ValueBlocks, choose
-from analysis.reconcile.row_order import SequenceRanges, rows_in_order
+from analysis.reconcile.row_batches import Ints, row_groups
+from analysis.reconcile.row_choice import OffsetBlocks, ValueBlocks
 from analysis.reconcile.row_pass import RowPass, summed_rows
 from analysis.reconcile.row_sums import Groups, hashed, sum_replicas
 from analysis.reconcile.tables import RunFiles, load, run_files
 from ebbtide.errors import UsageError
 from ebbtide.record.tables import TABLES
-
-
-def rows_of(table: str, rows: list[dict[str, Any]]) -> Rows:
-    batch = pa.RecordBatch.from_pylist(rows, schema=TABLES[table])
-    file = TableFile(path=Path("none"), rows=len(rows), columns={})
-    return Rows(batch, table, RowGroup(0, file, 0, None, None))
 
 
 @pytest.mark.parametrize("counts", [(0,), (3, 4), (1 << 16,), (1, 1 << 16), (1 << 16, 1)])
@@ -45,10 +37,6 @@ def test_a_scratch_table_has_all_rows_wherever_they_fill_a_row_group(tmp_path: P
     path = scratch.finish("numbers")
     assert path is not None
     assert pq.read_table(path).num_rows == scratch.rows == sum(counts)
-
-
-def sends_of(builder: RecordBuilder) -> list[dict[str, Any]]:
-    return [{"topic": "t", "partition": 0, **row} for row in builder.tables["sends"]]
 
 
 @pytest.fixture(scope="module")
@@ -101,65 +89,23 @@ def test_the_sums_are_those_of_spark(
     assert sorted(replica_divergence.differing(replicas).collect()) == sorted(expected.collect())
 
 
-def decreases(rows: list[dict[str, Any]]) -> set[tuple[Any, ...]]:
-    """Return what `dirty_order.decreases` returns, of some rows."""
-    key = ("topic", "partition", "producer")
-    ordered = sorted(tuple(row[name] for name in (*key, "sequence", "offset", "value")) for row in rows)
-    return {(before, after) for before, after in pairwise(ordered) if before[:3] == after[:3] and after[4] < before[4]}
-
-
 def test_no_decrease_is_lost_with_the_rows_that_are_left_out() -> None:
-    dice = random.Random(966)
-    left_out = found = 0
-    for _ in range(300):
-        offsets, step = list(range(dice.randrange(1, 80))), dice.choice([1, 1, 2])
-        for _ in range(dice.randrange(4)):
-            at = dice.randrange(len(offsets))
-            offsets[at] = offsets[dice.randrange(len(offsets))]
-        builder = RecordBuilder()
-        for sequence, offset in enumerate(offsets):
-            status = dice.choice(["acked", "acked", "acked", "failed"])
-            producer, partition = dice.choice([1, 2]), dice.choice([0, 0, 1])
-            builder.send(
-                sequence, at=offset, status=status, producer=producer, partition=partition, sequence=sequence // step
-            )
-        rows = sends_of(builder)
-        acked = [row for row in rows if row["status"] == "acked"]
-        ranges, chosen = SequenceRanges(), []
-        first = 0
-        while first < len(rows):
-            some = rows[first : first + dice.randrange(1, 40)]
-            first += len(some)
-            if dice.random() < 0.5:
-                dice.shuffle(some)
-            chosen += rows_in_order(rows_of("sends", some), ranges).to_pylist()
-        if ranges.are_apart():
-            assert decreases(chosen) == decreases(acked)
-            left_out += len(acked) - len(chosen)
-            found += len(decreases(acked))
+    lost, left_out, found = lost_decreases()
+    assert lost == 0
     assert left_out > 100
     assert found > 100
 
 
-@pytest.mark.parametrize(
-    ("ranges", "apart"),
-    [
-        ([(0, 3), (4, 9)], True),
-        ([(4, 9), (0, 3)], True),
-        ([(0, 4), (4, 9)], False),
-        ([(0, 9), (4, 5)], False),
-        ([(0, 9), (20, 30), (5, 6)], False),
-    ],
-)
-def test_batches_whose_sequences_overlap_are_not_apart(ranges: list[tuple[int, int]], apart: bool) -> None:
-    found = SequenceRanges()
-    for lowest, highest in ranges:
-        found.add((0, "t", 0, 1), lowest, highest)
-    found.add((0, "t", 0, 2), 0, 100)
-    found.add((0, "t", 1, 1), 0, 100)
-    found.add((0, "u", 0, 1), 0, 100)
-    found.add((1, "t", 0, 1), 0, 100)
-    assert found.are_apart() == apart
+@pytest.mark.parametrize(("ranges", "apart"), RANGES_APART)
+def test_batches_whose_sequences_overlap_are_not_apart(ranges: tuple[tuple[int, int], ...], apart: bool) -> None:
+    assert are_apart(ranges) == apart
+
+
+@pytest.mark.parametrize(("batches", "apart", "decreases"), BATCHES_IN_ORDER)
+def test_batches_with_sequences_in_any_order_show_their_decreases_and_their_overlap(
+    batches: tuple[tuple[tuple[int, int], ...], ...], apart: bool, decreases: int
+) -> None:
+    assert order_of(batches) == (apart, decreases)
 
 
 def test_rows_in_any_order_have_the_same_groups() -> None:
@@ -205,17 +151,8 @@ def _poll(value: int | None) -> dict[str, Any]:
 
 
 def test_polls_that_went_back_or_skipped_are_chosen_wherever_they_are(tmp_path: Path) -> None:
-    builder = RecordBuilder()
-    for offset, before in ((5, None), (6, 5), (6, 6), (5, 6), (7, 5), (8, 7)):
-        builder.read(offset, at=offset, prev_offset=before)
-    builder.read(None, at=9, prev_offset=8)
-    record = builder.write(tmp_path / "run")
-    (group,) = row_groups([run_files(record, builder.manifest())], "polls")
-    nothing_else = Chosen(OffsetBlocks([]), ValueBlocks({}))
-    rows = pa.concat_tables(choose(group, "polls", nothing_else)).to_pylist()
-    # The last one is damaged, which narrowing needs too.
-    assert [(row["offset"], row["prev_offset"]) for row in rows] == [(6, 6), (5, 6), (7, 5), (9, 8)]
-    assert not any(row["counts"] for row in rows)
+    chosen, expected = chosen_polls(tmp_path)
+    assert chosen == expected
 
 
 @pytest.mark.parametrize("statistics", [False, True])
