@@ -198,11 +198,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         mutants = dict(_without_narrowed(mutants))
     # The tests' helpers are no package: pytest finds them in this folder.
     sys.path.insert(0, "tests/support")
-    with unwind_on_signals(), tempfile.TemporaryDirectory() as folder, JudgingSession.keep():
-        assert JudgingSession.kept is not None
+    with unwind_on_signals(), tempfile.TemporaryDirectory() as folder, JudgingSession.keep() as session:
         try:
             suite = Suite(Path(folder), args.histories, narrowed=not args.whole)
-            return _run(suite, JudgingSession.kept, mutants)
+            return _run(suite, session, mutants)
         except SparkEnded as error:
             print(f"error: {error.render()}", file=sys.stderr)
             return 1

@@ -6,8 +6,8 @@ import contextlib
 import os
 from pathlib import Path
 
-YIELDS = 10
-"""How much nicer than others a process is that can wait for the clusters of this host."""
+JUDGES, WARMS_UP = 5, 10
+"""How much nicer than clusters processes are that judge beside them, and that no record waits for yet."""
 _NICEST = 19
 
 
@@ -19,8 +19,8 @@ def own_nice() -> int:
 def set_nice(pid: int, nice: int) -> None:
     """Set how nice a process is that leads its session, with all its threads, if this user may.
 
-    Many kernels share the cores between sessions, and look at nice only within a session. So the session gets the value
-    too (sched(7), "The autogroup feature").
+    A lower value than before needs a right that ordinary users lack. Many kernels share the cores between sessions, and
+    look at nice only within a session. So the session gets the value too (sched(7), "The autogroup feature").
     """
     nice = min(_NICEST, nice)
     with contextlib.suppress(OSError):

@@ -7,7 +7,6 @@ ends itself, another one judges the records that have no answer yet.
 from __future__ import annotations
 
 import contextlib
-import os
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,14 +14,13 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from ebbtide.command import COMMAND
+from ebbtide.cores import JUDGES, own_nice, set_nice
 from ebbtide.errors import HarnessError
 from ebbtide.scratch import JUDGING, scratch_folder
 
 if TYPE_CHECKING:
     from ebbtide.record.analyzed import AnalyzedRecord
 
-_NICER_BY = 5
-"""Clusters are first to get a core: their delays would show in the records."""
 _TAIL_LINES = 20
 _CLOSE_TIMEOUT_S = 600.0
 """The first session on a host writes its class archive as it ends (analysis.reconcile.session)."""
@@ -76,8 +74,8 @@ class JudgingProcess:
         except OSError as error:
             self.close()
             raise HarnessError("the judging process does not start", got=str(error)) from None
-        with contextlib.suppress(OSError):
-            os.setpriority(os.PRIO_PROCESS, self._process.pid, os.getpriority(os.PRIO_PROCESS, 0) + _NICER_BY)
+        # Clusters are first to get a core: their delays would show in the records.
+        set_nice(self._process.pid, own_nice() + JUDGES)
 
     def hand_over(self, record: Path) -> None:
         """Let a record be judged after those before it, and return at once. Raises `HarnessError`.

@@ -31,7 +31,7 @@ def headline(advice: Advice) -> Headline:
     answers = [line.today.acks_all.says for one in advice.groups for line in one.lines]
     losing, unknown = answers.count("loses"), answers.count("unknown")
     when_read = (
-        "When the cluster was read, each of these partitions had a leader, and all its replicas were in the ISR."
+        "When the cluster was read, each partition of these topics had a leader, and all its replicas were in the ISR."
     )
     if losing:
         text = f"{plural(losing, 'event')} would lose records with acks=all"

@@ -35,7 +35,7 @@ from analysis.reconcile.gateway import (
 )
 from analysis.reconcile.heap import heap_mib, out_of_memory_error
 from analysis.reconcile.parts import settings_for
-from ebbtide.cores import YIELDS, own_nice, set_nice
+from ebbtide.cores import WARMS_UP, own_nice, set_nice
 from ebbtide.errors import EbbtideError, HarnessError
 from ebbtide.java import require_java
 from ebbtide.properties_file import render
@@ -269,7 +269,7 @@ class Jvm:
 
     def yield_cores(self, *, yields: bool) -> None:
         """Let others on this host go before the Java process, or no longer."""
-        set_nice(self._gateway.proc.pid, own_nice() + (YIELDS if yields else 0))
+        set_nice(self._gateway.proc.pid, own_nice() + (WARMS_UP if yields else 0))
 
     def close(self) -> None:
         """Stop Spark, end the Java process and remove the scratch folder.

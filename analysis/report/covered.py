@@ -17,7 +17,7 @@ class CoverageRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def coverage_rows(verdict: Verdict) -> tuple[CoverageRow, ...]:
-    """Return the facts that came about; a fact of another version of Ebbtide has no meaning."""
+    """Return the facts that came about; the meaning is empty for a fact of another version."""
     return tuple(
         CoverageRow(fact=fact, count=f"{count:,}", meaning=FACTS[fact].counts if fact in FACTS else "")
         for fact, count in verdict.coverage.items()

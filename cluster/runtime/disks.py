@@ -66,8 +66,8 @@ class NodeDisks:
     def write_unsynced(self, node_id: int) -> None:
         """Write the file that a power loss must take to each volume.
 
-        Raises `OSError` if the first volume takes no writes. A broker starts without a further one that died, and a
-        power loss of it then lacks its proof.
+        Raises `OSError` if the first volume takes no writes. A broker starts without a further volume that
+        died. A later power loss of that broker then lacks its proof.
         """
         for at, volume in enumerate(self._volumes.get(node_id, ())):
             try:

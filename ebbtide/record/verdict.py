@@ -238,7 +238,7 @@ def disturbance_of(manifest: Manifest, verdict: Verdict) -> str | None:
     """
     if manifest.status != "failed" or verdict.outcome != "inconclusive":
         return None
-    return manifest.failure or "the run failed"
+    return manifest.why_incomplete or "the run failed"
 
 
 def unfinished_verdict(run_id: str) -> Verdict:

@@ -1,7 +1,7 @@
 """`ebbtide analyze -`: judges records whose paths come on stdin, one a line, in one Spark session.
 
-The session starts and warms up before the first path comes, and is kept until stdin ends. So who has a record now and
-then does not wait for Spark's start.
+The session starts and warms up before the first path comes, and is kept until stdin ends. So a caller with a record now
+and then does not wait for Spark's start.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import select
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ebbtide.errors import EbbtideError, ExitCode
 from ebbtide.record.analyzed import AnalyzedRecord
@@ -17,6 +18,9 @@ from ebbtide.scratch import JUDGING, scratch_folder
 from ebbtide.signals import is_interrupt
 from harness.cli.crash import write_crash_report
 from harness.cli.output import print_json
+
+if TYPE_CHECKING:
+    from harness.cli.judging import JudgingSession
 
 STDIN = "-"
 """The RUN that stands for paths on stdin."""
@@ -27,26 +31,27 @@ def judge_from_stdin() -> ExitCode:
     from harness.cli.judging import JudgingSession
 
     codes: set[ExitCode] = set()
-    # Delays of clusters that run meanwhile would show in their records.
-    with JudgingSession.keep(yields=True):
-        _start_early()
+    # While no record waits, clusters on this host go first: their delays would show in their records.
+    with JudgingSession.keep(yields=True) as session:
+        _start_early(session)
         for line in iter(sys.stdin.readline, ""):
-            assert JudgingSession.kept is not None
-            JudgingSession.kept.stop_yielding()
+            session.stop_yielding()
             if path := line.rstrip("\n"):
-                codes.add(_judge_and_print(path))
+                codes.add(_judge_and_print(session, path))
     # Nothing was judged, so nothing is as predicted.
     return ExitCode.worst(codes or {ExitCode.INCONCLUSIVE})
 
 
-def _start_early() -> None:
-    """Start Spark, and judge a made record while none waits. What is wrong is reported with the first record."""
-    from analysis.judging.warm_up import warm_up
-    from harness.cli.judging import JudgingSession
+def _start_early(session: JudgingSession) -> None:
+    """Start Spark, and judge a made record while none waits.
 
-    assert JudgingSession.kept is not None
+    If Spark does not start, the first record gets the error. If the made record cannot be judged, the first record only
+    takes longer.
+    """
+    from analysis.judging.warm_up import warm_up
+
     try:
-        spark = JudgingSession.kept.spark_for([])
+        spark = session.spark_for([])
         if not select.select([sys.stdin], [], [], 0)[0]:
             with scratch_folder(JUDGING) as folder:
                 warm_up(spark, folder)
@@ -55,13 +60,12 @@ def _start_early() -> None:
             raise
 
 
-def _judge_and_print(path: str) -> ExitCode:
-    from harness.cli.judging import JudgingSession, open_judge
+def _judge_and_print(session: JudgingSession, path: str) -> ExitCode:
+    from harness.cli.judging import open_judge
 
-    assert JudgingSession.kept is not None
     can_judge = False
     try:
-        JudgingSession.kept.spark_for([])
+        session.spark_for([])
         can_judge = True
         with open_judge([Path(path)]) as judge:
             verdict = judge(Path(path))

@@ -43,7 +43,7 @@ class JudgingSession:
 
     @classmethod
     @contextlib.contextmanager
-    def keep(cls, *, yields: bool = False) -> Iterator[None]:
+    def keep(cls, *, yields: bool = False) -> Iterator[JudgingSession]:
         """Let all judgements of the block share one session, so that only the first one waits for its start.
 
         With `yields`, others on this host get the cores first, until `stop_yielding`.
@@ -51,7 +51,7 @@ class JudgingSession:
         made = cls(yields=yields)
         cls.kept = made
         try:
-            yield
+            yield made
         finally:
             cls.kept = None
             made.close()
@@ -70,7 +70,7 @@ class JudgingSession:
         return self._spark
 
     def stop_yielding(self) -> None:
-        """Get the cores as any other process from now on: somebody waits."""
+        """Get the cores as before from now on, if this user may: on a busy host, a record might wait for hours."""
         if self._yields and self._jvm is not None:
             self._jvm.yield_cores(yields=False)
         self._yields = False
@@ -132,12 +132,12 @@ def open_judge(records: Sequence[Path]) -> Iterator[Callable[[Path], Verdict]]:
 
 
 @contextlib.contextmanager
-def judging_together(on_error: Callable[[str, EbbtideError], object] | None = None) -> Iterator[JudgeTogether]:
+def judging_together() -> Iterator[JudgeTogether]:
     """Yield a function that judges records together and writes their verdicts.
 
     The records share Spark jobs. It may be called several times; the first call sets the size of the session. A
-    record that cannot be judged does not stop the others, and `on_error` gets its error. By default that prints the
-    error to stderr, and for a bug also the file with the traceback.
+    record that cannot be judged does not stop the others. Its error is printed to stderr, and for a bug also the file
+    with the traceback.
     """
     with _session() as session:
 
@@ -147,7 +147,7 @@ def judging_together(on_error: Callable[[str, EbbtideError], object] | None = No
             ends = _judge_all(records, session) if records else {}
             for record, end in ends.items():
                 if isinstance(end, EbbtideError):
-                    (on_error or print_error)(str(record), end)
+                    print_error(str(record), end)
             return ends
 
         yield judge_all

@@ -94,18 +94,21 @@ def _log_display(store: Store, night: str) -> Iterator[Display]:
 
 
 def judge_of(judging: JudgingProcess) -> Judge:
-    """Return a function that waits until records are judged."""
+    """Return a function that waits until records are judged. It raises `HarnessError` if none can be."""
     from ebbtide.record.verdict import read_judgement
 
     def end_of(record: Path) -> Verdict | EbbtideError:
+        judging.begin()
         try:
             answer = judging.judge(record)
         except HarnessError as error:
             return error
         if not answer.can_judge:
             raise HarnessError(answer.failure or "no record can be judged")
-        # The night's summary says why a record cannot be judged.
-        return read_judgement(record) if answer.failure is None else HarnessError(answer.failure)
+        if answer.failure is None:
+            return read_judgement(record)
+        # The night's summary says why a record cannot be judged, in one line.
+        return HarnessError(" ".join(answer.failure.split()))
 
     return lambda records: {record: end_of(record) for record in records}
 

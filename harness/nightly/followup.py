@@ -20,7 +20,7 @@ from harness.replay.recorded_run import LoadedRun, load_run
 from harness.replay.replaying import UnjudgedReplay, judge_replay, run_replays, summarize
 from harness.runner.display import Display
 from harness.runner.launch import Launch
-from harness.shrink.search import NotReproduced
+from harness.shrink.search import NotReproduced, SearchCutShort
 from harness.shrink.shrinking import shrink
 
 REPLAYS = 3
@@ -177,11 +177,14 @@ def follow_up(
         # These errors are about the record, unless they came because time ran out; others are about the host.
         about_record = isinstance(error, UsageError | NotReproduced) and not isinstance(error, LockUnavailable)
         about_it = about_record and found.times > 0 and time.time() < until_s
+        if isinstance(error, SearchCutShort):
+            about_it = about_it and left_s > SHRINK_AT_MOST_S
         return msgspec.structs.replace(found, failure=error.what, settled=about_it)
     path = store.night_folder(done.night) / f"{done.job.scenario}-{str(done.job.target).replace(':', '-')}-shrunk.toml"
     write_atomically(path, small.text.encode())
     steps, before = len(small.smaller.scenario.steps), len(recorded.scenario.steps)
-    settled = small.smaller.finished or time.time() < until_s
+    # Otherwise the end of the night cut it short, not the bound on a shrink. No run starts that would end after it.
+    settled = small.smaller.finished or left_s > SHRINK_AT_MOST_S
     return msgspec.structs.replace(
         found,
         smaller=str(path),

@@ -116,7 +116,7 @@ class CandidateRunner:
             manifest = read_manifest(end)
             if manifest.status == "failed":
                 # Something outside of the run ended it early, which says nothing about the candidate.
-                return HarnessError(manifest.failure or "the run failed", where=str(end))
+                return HarnessError(manifest.why_incomplete or "the run failed", where=str(end))
             why = self._why_not(end, scenario)
             return Decision(shows=why is None, why=why or "", record=str(end) if why is None else None)
         if isinstance(end, StepImpossible):

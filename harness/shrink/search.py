@@ -32,6 +32,10 @@ class NotReproduced(EbbtideError):
     exit_code = ExitCode.INCONCLUSIVE
 
 
+class SearchCutShort(NotReproduced):
+    """The budget ended before a run reproduced the finding."""
+
+
 class SmallerScenario(msgspec.Struct, frozen=True, kw_only=True):
     """A scenario that shows the finding in `shown` of its `times` confirming runs.
 
@@ -119,8 +123,9 @@ class Search:
             finished = False
             self._note("the budget is spent: the search stops, and the same command continues it")
         if not self.found:
-            raise NotReproduced(
-                "the budget was spent before a run reproduced the finding" if not finished else "no run reproduced it",
+            why = "no run reproduced it" if finished else "the budget was spent before a run reproduced the finding"
+            raise (NotReproduced if finished else SearchCutShort)(
+                why,
                 next="a larger --budget, or `ebbtide replay` to see where the runs depart",
             )
         return self._confirm(times, finished)

@@ -36,12 +36,11 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[TextIO]:
 def test_it_warms_up_only_while_no_record_waits(asked: TextIO, monkeypatch: pytest.MonkeyPatch) -> None:
     done: list[str] = []
     monkeypatch.setattr(warm_up, "warm_up", lambda spark, folder: done.append("warm-up"))
-    monkeypatch.setattr(analyze_stdin, "_judge_and_print", lambda path: done.append(path))
-    with JudgingSession.keep():
-        analyze_stdin._start_early()
+    with JudgingSession.keep() as kept:
+        analyze_stdin._start_early(kept)
         asked.write("runs/one\n")
         asked.flush()
-        analyze_stdin._start_early()
+        analyze_stdin._start_early(kept)
     assert done == ["warm-up"]
 
 
@@ -51,5 +50,5 @@ def test_a_warm_up_that_fails_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> N
         raise ConnectionRefusedError("the Java process ended")
 
     monkeypatch.setattr(warm_up, "warm_up", fail)
-    with JudgingSession.keep():
-        analyze_stdin._start_early()
+    with JudgingSession.keep() as kept:
+        analyze_stdin._start_early(kept)

@@ -40,8 +40,9 @@ def pid():
     return Jvm.running._gateway.proc.pid
 
 def judge(*records):
-    with judging_together(on_error=lambda record, error: errors.update({Path(record).name: error.what})) as judge_all:
+    with judging_together() as judge_all:
         ends = judge_all(records)
+    errors.update({record.name: end.what for record, end in ends.items() if isinstance(end, EbbtideError)})
     pids.append(pid() if Jvm.running else None)
     return {record.name: "failed" if isinstance(end, EbbtideError) else end.outcome for record, end in ends.items()}
 
@@ -70,7 +71,7 @@ def ran(script: str, records: list[Path]) -> Any:
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def test_all_judgements_of_a_night_share_a_java_process_and_outlive_it(records: list[Path]) -> None:
+def test_all_judgements_of_a_kept_session_share_a_java_process_and_outlive_it(records: list[Path]) -> None:
     script = """
 with JudgingSession.keep():
     ends = [judge(records[0]), judge(records[1])]

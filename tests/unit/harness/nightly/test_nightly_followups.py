@@ -20,12 +20,18 @@ from ebbtide.scenario import catalogue
 from ebbtide.scenario.write import SCENARIO
 from harness.cli.night_work import RUNS_LOG, follower
 from harness.nightly import followup
-from harness.nightly.followup import FollowupRunner, follow_up, pending_contradictions, pending_followups
+from harness.nightly.followup import (
+    SHRINK_AT_MOST_S,
+    FollowupRunner,
+    follow_up,
+    pending_contradictions,
+    pending_followups,
+)
 from harness.nightly.job import parse_target, random_job
 from harness.nightly.night import BATCH
 from harness.nightly.store import FinishedJob, Followup
 from harness.replay.replaying import Replay, UnjudgedReplay
-from harness.shrink.search import NotReproduced
+from harness.shrink.search import NotReproduced, SearchCutShort
 
 
 @pytest.fixture
@@ -291,6 +297,8 @@ def test_replays_that_failed_for_the_hosts_sake_settle_nothing(world: World, mon
         (UsageError("there is nothing to keep"), 1000.0, True),
         (LockUnavailable("another shrink of this run is under way"), 1000.0, False),
         (NotReproduced("the finding did not come"), 1000.0, True),
+        (SearchCutShort("the budget was spent"), 1000.0, False),
+        (SearchCutShort("the budget was spent"), SHRINK_AT_MOST_S + 1000.0, True),
     ],
 )
 def test_a_shrink_that_failed_settles_it_only_if_that_is_about_the_record(
@@ -313,7 +321,9 @@ def test_what_the_end_of_the_night_cut_short_is_not_settled(world: World, monkey
     assert (end.failure, end.times, end.settled) == ("the time ended before all replays had run", 0, False)
     # Stopped by the bound on a shrink, with time left: another night would find no more.
     replayed.in_time, replayed.shrunk = None, False
-    assert follow_up_job(world, contradicted_job(NIGHT, "healthy")).settled
+    assert follow_up_job(world, contradicted_job(NIGHT, "healthy"), left_s=SHRINK_AT_MOST_S + 1000.0).settled
+    # A search starts no run that would end after the night, so it ends before the night does.
+    assert not follow_up_job(world, contradicted_job(NIGHT, "healthy"), left_s=1000.0).settled
 
 
 def test_releases_with_other_feature_levels_are_shrunk_to_files_of_their_own(

@@ -148,6 +148,8 @@ def test_a_night_says_which_records_it_could_not_judge_and_ends_if_it_can_judge_
     ]
     with pytest.raises(HarnessError, match="there is no Java"):
         judge([Path("three")])
+    with pytest.raises(HarnessError, match="does not start"):
+        judge_of(Mock(begin=Mock(side_effect=HarnessError("it does not start"))))([Path("four")])
 
 
 def test_a_follow_up_runs_in_a_process_of_its_own_though_nothing_else_runs(
