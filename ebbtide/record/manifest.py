@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import shlex
+from itertools import takewhile
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -211,9 +212,12 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     def why_incomplete(self) -> str | None:
         """Why the run is not complete, in one line.
 
-        A record without `failure_clause` has only the message, or a sentence.
+        A record without `failure_clause` has only the message, or a sentence. Its advice is no reason.
         """
-        return self.failure_clause or (None if self.failure is None else " ".join(self.failure.split()))
+        if self.failure_clause is not None or self.failure is None:
+            return self.failure_clause
+        lines = takewhile(lambda line: not line.startswith(("  allowed:", "  next:")), self.failure.splitlines())
+        return " ".join(" ".join(lines).split())
 
     @property
     def release_path(self) -> tuple[str, ...]:
