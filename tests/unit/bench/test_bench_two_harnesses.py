@@ -91,8 +91,9 @@ def test_a_night_that_does_not_end_when_asked_is_killed_with_its_last_sample(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(two_harnesses, "SAMPLE_S", 0.1)
-    # It has the words of a night only once it ignores what asks it to end.
-    script = "trap '' TERM; exec sh -c 'sleep 20 & wait' sh \"$1\"ly"
+    # It has the words of a night only once it ignores what asks it to end. What it started is killed first; the night
+    # may see that before it is killed itself, and must not seem to end by itself then.
+    script = "trap '' TERM; exec sh -c 'sleep 20 & wait; kill -KILL $$' sh \"$1\"ly"
     with psutil.Popen(["sh", "-c", script, "sh", "night"]) as night:
         here = Harness(name="here", process=night, store=tmp_path)
         try:
