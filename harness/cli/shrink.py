@@ -39,7 +39,7 @@ def command() -> Command:
         default="30m",
         metavar="TIME",
         help="the time in which the command ends, such as 2h, 90m or 30s (default: 30m), if runs take as long as those "
-        "before them. The first candidate runs in any case, and at least one run confirms the result",
+        "before them. At least one run confirms the result",
     )
     command.option(
         "--out",
