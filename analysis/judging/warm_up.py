@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from analysis.judging.one_record import judge
+from ebbtide.journal.payload import value_at
 from ebbtide.record.manifest import FinalOffsets, Manifest, ProducerSetup, TopicSetup, Topology, write_manifest
 from ebbtide.record.tables import TABLES
 
@@ -53,17 +54,18 @@ def warm_up(spark: SparkSession, folder: Path) -> Verdict:
 
 def _rows() -> dict[str, Iterable[dict[str, Any]]]:
     """Return the rows of each table."""
+    values = [value_at(_PRODUCER, number) for number in range(_SENT)]
     lists = {"replicas": _BROKERS, "isr": _BROKERS, "elr": (), "last_known_elr": (), "adding": (), "removing": ()}
     return {
         "sends": (
             _OF_TOPIC
-            | {"value": _value(offset), "producer": _PRODUCER, "sequence": offset, "acks": -1, "status": "acked"}
+            | {"value": values[offset], "producer": _PRODUCER, "sequence": offset, "acks": -1, "status": "acked"}
             | {"offset": offset, "sent_ns": _at_ns(offset), "done_ns": _at_ns(offset) + 1}
             for offset in range(_SENT)
         ),
         "polls": (
             _OF_TOPIC
-            | {"offset": offset, "value": _value(offset), "consumer": consumer, "session": 1, "leader_epoch": 0}
+            | {"offset": offset, "value": values[offset], "consumer": consumer, "session": 1, "leader_epoch": 0}
             | {"prev_offset": offset - 1 if offset else None, "isolation": "read_uncommitted"}
             | {"polled_ns": _at_ns(_SENT + offset)}
             for consumer, count in ((_FINAL, _KEPT), (_CONSUMER, _SENT))
@@ -77,7 +79,7 @@ def _rows() -> dict[str, Iterable[dict[str, Any]]]:
         ),
         "replicas": (
             _OF_TOPIC
-            | {"broker": broker, "offset": offset, "leader_epoch": 0, "value": _value(offset), "control": False}
+            | {"broker": broker, "offset": offset, "leader_epoch": 0, "value": values[offset], "control": False}
             | {"producer_id": 1, "producer_epoch": 0, "sequence": offset, "timestamp_ms": _at_ns(offset) // 10**6}
             for broker in _BROKERS
             for offset in range(_KEPT)
@@ -90,11 +92,6 @@ def _rows() -> dict[str, Iterable[dict[str, Any]]]:
             for epoch in range(2)
         ),
     }
-
-
-def _value(offset: int) -> int:
-    """Return the number of a record, as a producer of the harness makes it."""
-    return (_PRODUCER << 40) | offset
 
 
 def _at_ns(step: int) -> int:

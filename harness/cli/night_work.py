@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from ebbtide.errors import EbbtideError, HarnessError
 from harness.cli.cluster_options import with_levels
-from harness.cli.run_flow import check_runs, seed_or_new
+from harness.cli.run_flow import begin_judging, check_runs, hand_over, seed_or_new
 
 if TYPE_CHECKING:
     from ebbtide.judging_process import JudgingProcess
@@ -56,15 +56,12 @@ def carrier(
 
     def carry_out(jobs: Iterable[Job]) -> Generator[tuple[Job, Path | EbbtideError], None, None]:
         with _log_display(store, night) as display:
-            # What is wrong with the judging process is reported when the records are judged.
-            with contextlib.suppress(HarnessError):
-                judging.begin()
+            begin_judging(judging)
             requests = ((job, request(job, display)) for job in jobs)
             with contextlib.closing(run_side_by_side(requests, at_once=at_once, log=log)) as ends:
                 for job, end in ends:
                     if isinstance(end, Path):
-                        with contextlib.suppress(HarnessError):
-                            judging.hand_over(end)
+                        hand_over(judging, end)
                     yield job, end
 
     return carry_out

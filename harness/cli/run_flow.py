@@ -112,7 +112,7 @@ def run_and_judge(
         with display_for(PlainTextConsole(stderr=as_json)) as display:
             requests = runs.requests(display, seed)
             if judges:
-                _begin(judge)
+                begin_judging(judge)
             if jobs > 1 and len(requests) > 1:
                 records = _run_at_once(requests, display, jobs, judge if judges else None)
             else:
@@ -172,7 +172,7 @@ def _run_all(
     with report_unfinished_records("recorded, but not judged; next", lambda: records, display.note):
         for request in requests:
             records.append(run_scenario(request, display, drive or Session.carry_out))
-            _hand_over(judge, records[-1])
+            hand_over(judge, records[-1])
     return records
 
 
@@ -206,7 +206,7 @@ def _run_at_once(
         for at, end in ends:
             if isinstance(end, Path):
                 records[at] = end
-                _hand_over(judge, end)
+                hand_over(judge, end)
             else:
                 failures.append(end)
                 show(at, f"failed: {end.what}")
@@ -228,7 +228,7 @@ def report_unfinished_records(
         raise
 
 
-def _begin(judge: JudgingProcess) -> None:
+def begin_judging(judge: JudgingProcess) -> None:
     """Let the judging process start while the first cluster runs; it leaves the cores to the cluster.
 
     What is wrong with it ends no run: it is reported when a record is judged.
@@ -237,7 +237,7 @@ def _begin(judge: JudgingProcess) -> None:
         judge.begin()
 
 
-def _hand_over(judge: JudgingProcess | None, record: Path) -> None:
+def hand_over(judge: JudgingProcess | None, record: Path) -> None:
     """Let a record be judged meanwhile, if that is possible."""
     if judge is not None:
         with contextlib.suppress(HarnessError):
