@@ -20,6 +20,7 @@ from typing import BinaryIO
 
 from ebbtide.errors import UsageError
 from ebbtide.locks import is_held
+from ebbtide.waiting import wait_until
 
 RAW_DIR = "raw"
 """Folder of a record: metadata logs, replica segments and checkpoints as they were on the nodes' disks."""
@@ -49,6 +50,7 @@ RUN_ID_ALLOWED = "1 to 128 of A-Z a-z 0-9 . _ -, a letter or a digit first"
 
 RUN_ID_PATTERN = "[A-Za-z0-9][A-Za-z0-9._-]{0,127}"
 _RUN_ID = re.compile(RUN_ID_PATTERN)
+_MARK_S = 10.0
 
 
 def raw_log_dirs(folder: Path) -> tuple[Path, ...]:
@@ -147,15 +149,26 @@ def mark_going(record: Path) -> Iterator[None]:
     """Mark the run of this record as going while the block lasts.
 
     Other processes then leave the record alone (`is_going`). The mark is a lock on the folder (ebbtide.locks); on a
-    file system without locks there is no mark.
+    file system without locks there is no mark. Raises `WaitExpired` if another process keeps a lock on the folder.
     """
     folder = os.open(record, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        with contextlib.suppress(OSError):
-            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        # A process that asks `is_going` holds the lock for that moment.
+        wait_until(lambda: _mark(folder), awaited=f"the lock of {record}", timeout_s=_MARK_S)
         yield
     finally:
         os.close(folder)
+
+
+def _mark(folder: int) -> bool:
+    """Lock the record's folder; false if another process holds a lock on it."""
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        pass  # a file system without locks
+    return True
 
 
 def is_going(record: Path) -> bool:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 import re
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pyarrow as pa
@@ -16,7 +19,7 @@ from records import RecordBuilder
 
 from ebbtide.errors import UsageError
 from ebbtide.record import RecordedRun, open_run
-from ebbtide.record.files import mark_going
+from ebbtide.record.files import is_going, mark_going
 from ebbtide.record.tables import ANOMALY_SCHEMA, TABLES, WITNESS_SCHEMA, table_files
 from ebbtide.record.verdict import unfinished_verdict, write_verdict
 
@@ -138,6 +141,16 @@ def test_no_record_and_a_run_that_is_still_going_are_errors(tmp_path: Path) -> N
     record = RecordBuilder().acked(1, at=0).write(tmp_path / "run")
     with mark_going(record), pytest.raises(UsageError, match="still going"):
         open_run(record)
+
+
+def test_a_run_is_marked_as_going_although_another_process_looks_at_its_record_at_that_moment(tmp_path: Path) -> None:
+    looking = os.open(tmp_path, os.O_RDONLY)
+    fcntl.flock(looking, fcntl.LOCK_SH)
+    end_of_look = threading.Timer(0.2, os.close, [looking])
+    end_of_look.start()
+    with mark_going(tmp_path):
+        assert is_going(tmp_path)
+    end_of_look.join()
 
 
 def test_the_package_itself_loads_nothing_heavy() -> None:

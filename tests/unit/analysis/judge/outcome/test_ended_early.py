@@ -44,10 +44,10 @@ def test_the_error_that_ended_a_run_is_one_clause_of_the_reason(tmp_path: Path) 
     assert story.judge().why[0] == "the run did not complete: no such setting (topics.t.config)"
 
 
-def test_a_record_with_only_the_message_of_its_error_gives_it_in_one_line(tmp_path: Path) -> None:
+def test_a_record_with_only_the_message_of_its_error_gives_it_in_one_line_without_advice(tmp_path: Path) -> None:
     story = healthy_story(tmp_path)
     story.change(status="failed", failure=UsageError("no such setting", where="a.b", next="correct it").render())
-    assert story.judge().why[0] == "the run did not complete: no such setting where: a.b next: correct it"
+    assert story.judge().why[0] == "the run did not complete: no such setting where: a.b"
 
 
 def test_a_run_that_something_outside_of_it_disturbed_cannot_break_its_prediction(tmp_path: Path) -> None:
