@@ -7,7 +7,10 @@ ends itself, another one judges the records that have no answer yet.
 from __future__ import annotations
 
 import contextlib
+import os
+import select
 import subprocess
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
@@ -17,13 +20,17 @@ from ebbtide.command import COMMAND
 from ebbtide.cores import JUDGES, own_nice, set_nice
 from ebbtide.errors import HarnessError
 from ebbtide.scratch import JUDGING, scratch_folder
+from ebbtide.waiting import WaitExpired
 
 if TYPE_CHECKING:
     from ebbtide.record.analyzed import AnalyzedRecord
 
 _TAIL_LINES = 20
+_PIPE_BYTES = 65_536
 _CLOSE_TIMEOUT_S = 600.0
 """The first session on a host writes its class archive as it ends (analysis.reconcile.session)."""
+_ANSWER_TIMEOUT_S = 3600.0
+"""How long one record may take. A record of 10^9 rows takes some minutes (docs/performance.md)."""
 _END_TIMEOUT_S = 30.0
 """How long a process that was asked to end at once may take; it ends Spark first."""
 
@@ -36,10 +43,12 @@ class JudgingProcess:
 
     def __init__(self, command: Sequence[str] = COMMAND) -> None:
         self._command = tuple(command)
-        self._process: subprocess.Popen[str] | None = None
+        self._process: subprocess.Popen[bytes] | None = None
         self._log: Path | None = None
         self._files = contextlib.ExitStack()
         self._waiting: list[Path] = []
+        self._unread = b""
+        """The beginning of an answer that is not complete."""
         self._answers: dict[Path, AnalyzedRecord] = {}
 
     def __enter__(self) -> Self:
@@ -68,7 +77,6 @@ class JudgingProcess:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
-                text=True,
                 start_new_session=True,
             )
         except OSError as error:
@@ -96,14 +104,14 @@ class JudgingProcess:
         assert self._process.stdin is not None
         # That it has ended shows when its answer is read.
         with contextlib.suppress(BrokenPipeError):
-            self._process.stdin.write(f"{record}\n")
+            self._process.stdin.write(f"{record}\n".encode())
             self._process.stdin.flush()
 
     def judge(self, record: Path) -> AnalyzedRecord:
         """Wait until a record is judged, and return the answer.
 
         Hands it over if it was not. Raises `HarnessError` if the process ends twice with it, or answers with something
-        else.
+        else, and `WaitExpired` if a record takes more than an hour.
         """
         try:
             if record not in self._waiting and record not in self._answers:
@@ -137,7 +145,7 @@ class JudgingProcess:
     def _close(self, timeout_s: float) -> None:
         """Close it, and kill it after `timeout_s`."""
         process, self._process, self._log = self._process, None, None
-        self._waiting = []
+        self._waiting, self._unread = [], b""
         with self._files:
             if process is None:
                 return
@@ -162,19 +170,36 @@ class JudgingProcess:
         from ebbtide.record.analyzed import AnalyzedRecord
 
         assert self._process is not None
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
-        if not line.endswith("\n"):
+        line = self._read_line()
+        if not line:
             self._process.wait()
             return False
         try:
             answer = msgspec.json.decode(line, type=AnalyzedRecord)
         except msgspec.MsgspecError:
             raise HarnessError(
-                "the judging process answers with something else", got=f"{line!r}\n{self._tail()}"
+                "the judging process answers with something else",
+                got=f"{line.decode(errors='replace')!r}\n{self._tail()}",
             ) from None
         self._answers[self._waiting.pop(0)] = answer
         return True
+
+    def _read_line(self) -> bytes:
+        """Return the next line that the process prints, or nothing if it ended. Raises `WaitExpired`."""
+        assert self._process is not None
+        assert self._process.stdout is not None
+        output = self._process.stdout.fileno()
+        ready = select.poll()
+        ready.register(output, select.POLLIN)
+        deadline = time.monotonic() + _ANSWER_TIMEOUT_S
+        while b"\n" not in self._unread:
+            if not ready.poll(max(0.0, deadline - time.monotonic()) * 1000):
+                raise WaitExpired(f"the verdict of {self._waiting[0]}", _ANSWER_TIMEOUT_S, self._tail() or "no output")
+            if not (data := os.read(output, _PIPE_BYTES)):
+                return b""
+            self._unread += data
+        line, _, self._unread = self._unread.partition(b"\n")
+        return line
 
     def _hand_over_again(self) -> None:
         waiting, self._waiting = self._waiting, []

@@ -13,7 +13,7 @@ import pytest
 from ebbtide import judging_process
 from ebbtide.errors import HarnessError
 from ebbtide.judging_process import JudgingProcess
-from ebbtide.waiting import wait_until
+from ebbtide.waiting import WaitExpired, wait_until
 
 _STAND_IN = """
 import json, os, sys
@@ -171,6 +171,20 @@ def test_a_process_that_does_not_end_leaves_no_file(monkeypatch: pytest.MonkeyPa
     assert len(list(tmp_path.iterdir())) == 1
     made.close()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_process_that_does_not_answer_is_ended_and_the_error_has_its_last_words(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(judging_process, "_ANSWER_TIMEOUT_S", 0.5)
+    silent = "import signal, sys; print('Java hangs', file=sys.stderr, flush=True); print('{', end='', flush=True); "
+    judge = JudgingProcess([sys.executable, "-c", silent + "signal.pause()"])
+    judge.begin()
+    process = judge._process
+    assert process is not None
+    with pytest.raises(WaitExpired, match=r"waited 0\.5 s for the verdict of .*one; last seen: Java hangs"):
+        judge.judge(tmp_path / "one")
+    assert process.poll() is not None
 
 
 def test_an_answer_that_is_no_json_fails_with_the_answer(tmp_path: Path) -> None:
