@@ -279,7 +279,7 @@ class DiskFaults:
     def _trouble(self, node: int, act: Callable[[Trouble], Effect], directory: int | None) -> Effect:
         trouble = Trouble(self._runtime, node, directory)
         self._troubles[node] = trouble
-        self._injector.troubled.add(node)
+        self._injector.troubled[node] = directory
         return act(trouble)
 
     def _plan_slow(self, step: SlowDiskStep) -> Plan:
@@ -308,7 +308,7 @@ class DiskFaults:
         trouble = self._troubles.pop(node, None)
         if trouble is None:
             return unproven_effect(f"nothing is wrong with the volume of {self._injector.node_names([node])}")
-        self._injector.troubled.discard(node)
+        self._injector.troubled.pop(node, None)
         effect, self._lost[node] = trouble.mend()
         if self._runtime.pid(node) is not None:
             self._injector.down.discard(node)

@@ -72,7 +72,7 @@ class Injector:
 
     - `down`: nodes that a step stopped, or whose death it may cause.
     - `paused`: nodes that a step paused.
-    - `troubled`: nodes whose volume is in trouble.
+    - `troubled`: nodes with a volume in trouble, each with the number of its log directory; None: all of them.
     """
 
     def __init__(self, runtime: Runtime, view: View, poll: Callable[[], None]) -> None:
@@ -85,7 +85,7 @@ class Injector:
         self.poll = poll
         self.down: set[int] = set()
         self.paused: set[int] = set()
-        self.troubled: set[int] = set()
+        self.troubled: dict[int, int | None] = {}
         self._on_a_node: dict[StepKind, Callable[[int], Effect]] = {}
         self._plans: dict[type[StepSpec], Callable[[Any], Plan]] = {}
 

@@ -54,13 +54,13 @@ _UNREAD = _TargetKey("unread")
 class _Fault(msgspec.Struct, frozen=True, kw_only=True):
     """A fault in force.
 
-    `who` is its certain target: a broker's role, or the step that first resolved it. `leaves_first`: it is certainly or
+    `who` is its certain target: a broker's role, or the step that first resolved it. `spares_first`: it is certainly or
     possibly a fault of another log directory than the first, without which a broker can run.
     """
 
     kind: StepKind
     who: _TargetKey
-    leaves_first: bool = False
+    spares_first: bool = False
 
 
 class _Standing(msgspec.Struct, frozen=True):
@@ -73,7 +73,7 @@ class _Standing(msgspec.Struct, frozen=True):
     possible: tuple[_Fault, ...] = ()
 
     def after(
-        self, kind: type[BaseStep], who: _TargetKey | None, *, all_nodes: bool, leaves_first: bool = False
+        self, kind: type[BaseStep], who: _TargetKey | None, *, all_nodes: bool, spares_first: bool = False
     ) -> _Standing:
         """The faults after a step of this kind on `who`, or on `all_nodes`."""
         word = tag_of(kind)
@@ -85,7 +85,7 @@ class _Standing(msgspec.Struct, frozen=True):
 
         kept = tuple(filter(stays, self.certain))
         if word in ENDED_BY and (who is not None or word in NETWORK_FAULTS):
-            kept = (*kept, _Fault(kind=word, who=who or _CLIENTS, leaves_first=leaves_first))
+            kept = (*kept, _Fault(kind=word, who=who or _CLIENTS, spares_first=spares_first))
         return _Standing(kept, self.possible)
 
     def after_one_of(self, kinds: Iterable[type[BaseStep]], who: _TargetKey | None) -> _Standing:
@@ -151,16 +151,21 @@ def _walk(steps: Sequence[StepPart], *, one_controller: bool) -> Iterator[_Place
         if step.type is None or unread:
             standing = standing.after_one_of(step.kinds, who)
         else:
-            leaves_first = "directory" in step.unread or step.get("directory") not in (None, 1)
-            standing = standing.after(step.type, who, all_nodes=role is None, leaves_first=leaves_first)
+            spares_first = "directory" in step.unread or step.get("directory") not in (None, 1)
+            standing = standing.after(step.type, who, all_nodes=role is None, spares_first=spares_first)
 
 
-def impossible_now(step: StepSpec, node: int | None, in_force: Iterable[tuple[StepKind, int]]) -> Iterator[UsageError]:
-    """Yield an error for each reason why `step` on `node` is impossible now.
+class FaultNow(NamedTuple):
+    """A fault in force on a node of a cluster that runs; `spares_first`: the node's first log directory is sound."""
 
-    Each fault in force comes with the node that it is on.
-    """
-    faults = tuple(_Fault(kind=kind, who=_node(on)) for kind, on in in_force)
+    kind: StepKind
+    node: int
+    spares_first: bool = False
+
+
+def impossible_now(step: StepSpec, node: int | None, in_force: Iterable[FaultNow]) -> Iterator[UsageError]:
+    """Yield an error for each reason why `step` on `node` is impossible now."""
+    faults = tuple(_Fault(kind=one.kind, who=_node(one.node), spares_first=one.spares_first) for one in in_force)
     if step.kind.starts:
         # Trouble with its volume may have ended a node, and need not have.
         faults = tuple(fault for fault in faults if fault.kind in TAKES_DOWN)
@@ -253,7 +258,7 @@ def _start_without_writes(
     """
     if not (kind.kind.starts or kind.kind.starts_again):
         return
-    dead = [fault.who for fault in standing.certain if KINDS[fault.kind].volume == "dead" and not fault.leaves_first]
+    dead = [fault.who for fault in standing.certain if KINDS[fault.kind].volume == "dead" and not fault.spares_first]
     is_each_broker = sure and (target is None or (who is not None and who.kind == "brokers"))
     if who in dead or (is_each_broker and any(one.kind not in _NOT_BROKERS for one in dead)):
         yield UsageError(

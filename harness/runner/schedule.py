@@ -19,6 +19,7 @@ from ebbtide.scenario.roles import CLIENTS
 from ebbtide.scenario.steps.step import StepSpec
 from ebbtide.scenario.steps.table import ADMIN_KINDS, HEALED_BY, TAKES_DOWN, WIRE_KINDS, StepKind
 from ebbtide.scenario.triggers import Trigger
+from ebbtide.scenario.validate_order import FaultNow
 from ebbtide.scenario.write import keys_set
 from ebbtide.waiting import WaitExpired, wait_until
 from faults.admin import Administer
@@ -116,7 +117,7 @@ class Schedule:
         return self._faults.paused
 
     @property
-    def in_force(self) -> list[tuple[StepKind, int]]:
+    def in_force(self) -> list[FaultNow]:
         """The faults in force, each with a node that it is on.
 
         A node that died by itself counts as killed.
@@ -124,17 +125,21 @@ class Schedule:
         Kinds that allow the same next steps are represented by one of them.
         """
         faults = self._faults
-        found: list[tuple[StepKind, int]] = [("partition", CLIENTS)] if faults.network.cut else []
+        found = [FaultNow("partition", CLIENTS)] if faults.network.cut else []
         ended_by: dict[int, StepKind] = {}
         for index, nodes in self._broken.items():
             kind = self._steps[index].step
             ended_by |= {node: kind for node in nodes if kind in TAKES_DOWN}
         for node in self._runtime.nodes:
             if self._runtime.pid(node) is None:
-                found.append((ended_by.get(node, "kill"), node))
-        found += [("pause", node) for node in faults.paused]
-        found += [("fail-disk", node) for node in sorted(faults.troubled)]
-        found += [("hold-request", node) for rule in faults.wire.rules_in_force() for node in rule.wire_rule.nodes]
+                found.append(FaultNow(ended_by.get(node, "kill"), node))
+        found += [FaultNow("pause", node) for node in faults.paused]
+        found += [
+            FaultNow("fail-disk", node, spares_first=directory not in (None, 1))
+            for node, directory in sorted(faults.troubled.items())
+        ]
+        rules = faults.wire.rules_in_force()
+        found += [FaultNow("hold-request", node) for rule in rules for node in rule.wire_rule.nodes]
         return found
 
     @property

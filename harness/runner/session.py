@@ -18,7 +18,7 @@ from ebbtide.record.steps import StepEntry
 from ebbtide.scenario.model import Scenario
 from ebbtide.scenario.roles import CLIENTS
 from ebbtide.scenario.steps.step import StepSpec
-from ebbtide.scenario.steps.table import StepKind
+from ebbtide.scenario.validate_order import FaultNow
 from ebbtide.scenario.write import SCENARIO, text_of
 from faults.wire import nodes_to_intercept
 from harness.runner.display import Display
@@ -123,7 +123,7 @@ class Session:
         return self._schedule.entries
 
     @property
-    def in_force(self) -> Sequence[tuple[StepKind, int]]:
+    def in_force(self) -> Sequence[FaultNow]:
         """The faults in force, as `Schedule.in_force` returns them."""
         return self._schedule.in_force
 

@@ -13,7 +13,8 @@ from ebbtide.errors import EbbtideError, HarnessError
 from ebbtide.record.steps import StepEntry
 from ebbtide.scenario.model import ClusterSpec, Scenario
 from ebbtide.scenario.steps.step import StepSpec
-from ebbtide.scenario.steps.table import WIRE_KINDS, StepKind
+from ebbtide.scenario.steps.table import WIRE_KINDS
+from ebbtide.scenario.validate_order import FaultNow
 from ebbtide.waiting import wait_until
 from harness.daemon.plain_scenario import plain_scenario
 from harness.daemon.serving import ClusterDaemon, OwnedCluster
@@ -31,7 +32,7 @@ class Session:
         self.scenario = scenario
         self.entries: list[StepEntry] = []
         self.dies: HarnessError | None = None
-        self.in_force: list[tuple[StepKind, int]] = []
+        self.in_force: list[FaultNow] = []
         self.runtime = StandIn()
         log = folder / "log"
         build.write_log(log, build.metadata_batch(0, build.topic("t", "T"), build.partition("T", 0, (2, 1, 3), 2)))

@@ -157,7 +157,7 @@ def test_a_step_with_a_directory_acts_on_it(runtime: Any) -> None:
     effect = plan.act()
     assert plan.description == "broker-1, log directory 2"
     assert effect.proof["directory"] == 2  # type: ignore[union-attr]
-    assert (injector.troubled, injector.down) == ({1}, {1})
+    assert (injector.troubled, injector.down) == ({1: 2}, {1})
     missing = injector.plan(SlowDiskStep(target=Role("broker(1)"), directory=3, delay=Duration("1s"), period=TWO_S))
     assert missing.description == "broker-1, log directory 3"
     injector.troubled.clear()
@@ -166,6 +166,6 @@ def test_a_step_with_a_directory_acts_on_it(runtime: Any) -> None:
     unwiped = injector.plan(WipeDiskStep(target=Role("broker(1)"), directory=3)).act()
     assert unwiped.why == "broker-1 has no log directory 3, but 2"  # type: ignore[union-attr]
     assert injector.down == set(), "a broker that nothing touched is not expected to end"
-    injector.troubled.add(1)
+    injector.troubled[1] = None
     again = injector.plan(FailDiskStep(target=Role("broker(1)"), directory=1)).act()
     assert "mend-disk first" in str(again.why)  # type: ignore[union-attr]

@@ -13,7 +13,7 @@ from ebbtide.scenario.parse import parse
 from ebbtide.scenario.parts import Parts
 from ebbtide.scenario.steps.table import KINDS
 from ebbtide.scenario.validate import validate
-from ebbtide.scenario.validate_order import impossible_now
+from ebbtide.scenario.validate_order import FaultNow, impossible_now
 
 REASSIGN = 'step = "reassign"\npartition = "t-0"\n'
 SET_CONFIG = 'step = "set-config"\nconfig = "min.insync.replicas"\n'
@@ -236,9 +236,9 @@ def test_whoever_changes_a_schedule_or_a_cluster_to_run_it_is_refused_such_a_sta
     failed, restart = step("fail-disk", "broker(1)"), step("restart", "broker(1)")
     scenario = parse(FILE.replace("{steps}", f"[[steps]]\n{failed}\n[[steps]]\n{restart}"), file="x.toml")
     assert [one.where for one in validate(Parts.of(scenario))] == ["steps[1].target"]
-    (found,) = impossible_now(scenario.steps[1], 1, [("fail-disk", 1)])
+    (found,) = impossible_now(scenario.steps[1], 1, [FaultNow("fail-disk", 1)])
     assert found.what == "a restart of a node with a volume that takes no writes"
-    assert list(impossible_now(scenario.steps[1], 2, [("fail-disk", 1)])) == []
+    assert list(impossible_now(scenario.steps[1], 2, [FaultNow("fail-disk", 1)])) == []
 
 
 @pytest.mark.parametrize(

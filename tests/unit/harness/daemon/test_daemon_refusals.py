@@ -17,6 +17,7 @@ from ebbtide.errors import ExitCode, HarnessError, UsageError
 from ebbtide.scenario.model import TopicSpec
 from ebbtide.scenario.roles import CLIENTS
 from ebbtide.scenario.steps.table import StepKind
+from ebbtide.scenario.validate_order import FaultNow
 from ebbtide.scenario.words import Duration
 from harness.cli.main import main
 
@@ -27,19 +28,20 @@ pytestmark = pytest.mark.usefixtures("no_clusters")
     ("kind", "in_force", "says"),
     [
         ("start", [], "nothing to start: broker-1 is running"),
-        ("start", [("fail-disk", 1)], "nothing to start: broker-1 is running"),
-        ("kill", [("stop", 1)], "a kill of a node that is down"),
-        ("stop", [("kill", 1)], "a stop of a node that is down"),
-        ("pause", [("kill", 1)], "a pause of a node that is down"),
-        ("restart", [("pause", 1)], "a restart of a node that is paused"),
-        ("resume", [("pause", 2)], "nothing to resume"),
-        ("power-loss", [("power-loss", 1)], "nothing left to lose"),
+        ("start", [FaultNow("fail-disk", 1)], "nothing to start: broker-1 is running"),
+        ("kill", [FaultNow("stop", 1)], "a kill of a node that is down"),
+        ("stop", [FaultNow("kill", 1)], "a stop of a node that is down"),
+        ("pause", [FaultNow("kill", 1)], "a pause of a node that is down"),
+        ("restart", [FaultNow("fail-disk", 1)], "a restart of a node with a volume that takes no writes"),
+        ("restart", [FaultNow("pause", 1)], "a restart of a node that is paused"),
+        ("resume", [FaultNow("pause", 2)], "nothing to resume"),
+        ("power-loss", [FaultNow("power-loss", 1)], "nothing left to lose"),
         ("mend-disk", [], "nothing to mend-disk"),
-        ("release", [("hold-request", 2)], "nothing to release"),
+        ("release", [FaultNow("hold-request", 2)], "nothing to release"),
     ],
 )
 def test_a_step_that_could_do_nothing_now_touches_nothing(
-    up: Up, kind: StepKind, in_force: list[tuple[StepKind, int]], says: str
+    up: Up, kind: StepKind, in_force: list[FaultNow], says: str
 ) -> None:
     up.session.in_force = in_force
     with pytest.raises(UsageError, match=says) as caught:
@@ -51,17 +53,16 @@ def test_a_step_that_could_do_nothing_now_touches_nothing(
 @pytest.mark.parametrize(
     ("kind", "in_force"),
     [
-        ("start", [("kill", 1)]),
-        ("resume", [("pause", 1)]),
-        ("mend-disk", [("fail-disk", 1)]),
-        ("release", [("hold-request", 1)]),
-        ("kill", [("kill", 2), ("pause", 1)]),
-        ("wipe-disk", [("kill", 1)]),
+        ("start", [FaultNow("kill", 1)]),
+        ("resume", [FaultNow("pause", 1)]),
+        ("mend-disk", [FaultNow("fail-disk", 1)]),
+        ("release", [FaultNow("hold-request", 1)]),
+        ("kill", [FaultNow("kill", 2), FaultNow("pause", 1)]),
+        ("wipe-disk", [FaultNow("kill", 1)]),
+        ("restart", [FaultNow("fail-disk", 1, spares_first=True)]),
     ],
 )
-def test_a_step_that_has_something_to_do_is_carried_out(
-    up: Up, kind: StepKind, in_force: list[tuple[StepKind, int]]
-) -> None:
+def test_a_step_that_has_something_to_do_is_carried_out(up: Up, kind: StepKind, in_force: list[FaultNow]) -> None:
     up.session.in_force = in_force
     ask("one", Fire(step=step_of(kind, target="broker(1)")))
     assert [entry.step for entry in up.session.entries] == [kind]
@@ -70,7 +71,7 @@ def test_a_step_that_has_something_to_do_is_carried_out(
 def test_there_is_nothing_to_heal_where_nothing_is_cut(up: Up, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["fault", "heal"]) == ExitCode.USAGE
     assert "nothing to heal: no cut or limit is in force" in capsys.readouterr().err
-    up.session.in_force = [("partition", 0)]
+    up.session.in_force = [FaultNow("partition", 0)]
     assert main(["fault", "heal"]) == ExitCode.AS_PREDICTED
     assert [entry.step for entry in up.session.entries] == ["heal"]
 
@@ -141,11 +142,12 @@ def test_what_lasts_is_known_node_by_node(tmp_path: Path, monkeypatch: pytest.Mo
         step_of("hold-request", target="broker(2)", api="Fetch"),
     )
     lasting = {("partition", CLIENTS), ("power-loss", 1), ("pause", 2), ("fail-disk", 3), ("hold-request", 2)}
-    assert set(schedule.in_force) == lasting
+    assert {(one.kind, one.node) for one in schedule.in_force} == lasting
     assert [entry.whom for entry in bench.entries()][:2] == ["broker-1 | clients, broker-2", "broker-1"]
+    assert not any(one.spares_first for one in schedule.in_force)
     schedule.restore()
     # It does not run again, and no step keeps it from that: it died by itself.
-    assert schedule.in_force == [("kill", 1)]
+    assert schedule.in_force == [FaultNow("kill", 1)]
 
 
 def test_a_home_that_cannot_be_written_is_no_internal_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
