@@ -9,7 +9,7 @@ import msgspec
 from analysis.advise.answers import STATES_MAX, AnswerCache, ModelDesk
 from analysis.advise.assumption import KAFKA, Assumption
 from analysis.advise.danger import DangerNow, dangers_now
-from analysis.advise.events import AdvisedEvent
+from analysis.advise.events import AdvisedEvent, event_for
 from analysis.advise.groups import TopicGroup, differing_configs, groups_of, hosting_brokers
 from analysis.advise.known import KnownDefect, defects_of
 from analysis.advise.lines import AdviceLine, lines_for
@@ -18,17 +18,29 @@ from analysis.advise.prices import Prices, release_prices, topic_prices
 from analysis.advise.release import ReleaseFacts, release_of
 from analysis.advise.remedies import Remedy, remedies_for
 from ebbtide.errors import UsageError
-from ebbtide.snapshot.model import UNCLEAN, ClusterSnapshot
+from ebbtide.snapshot.model import UNCLEAN, ClusterSnapshot, SnapshotBroker
 
 ADVICE_VERSION = 1
 
 
 class AdvisedLine(msgspec.Struct, frozen=True, kw_only=True):
-    """A line today and, with an assumption, after the change; `measured` is what runs of the catalogue lost."""
+    """A line today and, with an assumption, after the change; `measured` is what runs of the catalogue lost.
 
+    `only_for_after`: without the assumption, the advice would not have this line.
+    """
+
+    key: str
     today: AdviceLine
     after: AdviceLine | None
     measured: tuple[str, ...]
+    only_for_after: bool = False
+
+    @property
+    def what(self) -> str:
+        """The event in words; another RF may make other numbers of brokers of it."""
+        now = self.today.event.what
+        then = now if self.after is None else self.after.event.what
+        return now if now == then else f"{now}; then: {then}"
 
 
 class AdvisedGroup(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,6 +72,11 @@ class Advice(msgspec.Struct, frozen=True, kw_only=True):
     groups: tuple[AdvisedGroup, ...]
     notes: tuple[str, ...]
     prices: Prices = {}
+
+
+def unasked_brokers(snapshot: ClusterSnapshot) -> list[SnapshotBroker]:
+    """Return the live brokers that did not answer when the cluster was read."""
+    return [broker for broker in snapshot.brokers if broker.problem is not None]
 
 
 def advise(
@@ -126,7 +143,7 @@ def _advised_group(
     note = desk.release.min_isr_note(group.settings.rf, group.settings.min_isr)
     remedies = remedies_for(group, lines, desk.release, snapshot.features, cache, states_max)
     if later is None or assumed is None:
-        advised = [_advised_line(line, None, group, desk) for line in lines]
+        advised = [_advised_line(line.event.key, line, None, group, desk) for line in lines]
         return AdvisedGroup(group=group, after=None, lines=tuple(advised), remedies=tuple(remedies), min_isr_note=note)
     changed = assumed.group(group)
     after = {line.event.key: line for line in lines_for(changed, later)}
@@ -134,13 +151,16 @@ def _advised_group(
     events = {**{key: line.event for key, line in after.items()}, **{key: line.event for key, line in today.items()}}
     pairs = [
         (
+            key,
             today.get(key) or line_of(event, group, desk),
             after.get(key) or line_of(event, changed, later),
         )
         for key, event in events.items()
     ]
-    pairs.sort(key=lambda pair: min(pair[0].badness, pair[1].badness))
-    advised = [_advised_line(line, other, group, desk) for line, other in pairs]
+    pairs.sort(key=lambda pair: min(pair[1].badness, pair[2].badness))
+    advised = [
+        _advised_line(key, line, other, group, desk, only_for_after=key not in today) for key, line, other in pairs
+    ]
     return AdvisedGroup(
         group=group,
         after=changed,
@@ -153,27 +173,38 @@ def _advised_group(
 
 def line_of(event: AdvisedEvent, group: TopicGroup, desk: ModelDesk) -> AdviceLine:
     """Return the line of an event; one that takes down more replicas than there are is that of all of them."""
-    budget = {
-        name: min(value, group.settings.rf) if name in ("power_losses", "kills", "stops") else value
-        for name, value in event.budget.items()
-    }
-    if "brokers" in budget:
-        budget["brokers"] = group.settings.rf + 1
-    fitting = msgspec.structs.replace(event, budget=budget)
-    return AdviceLine(event=event, acks_1=desk.answer(fitting, group, "1"), acks_all=desk.answer(fitting, group, "all"))
+    fitting = event_for(event, group, desk.release)
+    return AdviceLine(
+        event=fitting, acks_1=desk.answer(fitting, group, "1"), acks_all=desk.answer(fitting, group, "all")
+    )
 
 
-def _advised_line(line: AdviceLine, after: AdviceLine | None, group: TopicGroup, desk: ModelDesk) -> AdvisedLine:
-    return AdvisedLine(today=line, after=after, measured=measured_of(line.event, group.settings, desk.release))
+def _advised_line(
+    key: str,
+    line: AdviceLine,
+    after: AdviceLine | None,
+    group: TopicGroup,
+    desk: ModelDesk,
+    *,
+    only_for_after: bool = False,
+) -> AdvisedLine:
+    return AdvisedLine(
+        key=key,
+        today=line,
+        after=after,
+        measured=measured_of(line.event, group.settings, desk.release),
+        only_for_after=only_for_after,
+    )
 
 
 def _notes(
     snapshot: ClusterSnapshot, groups: Sequence[TopicGroup], today: ReleaseFacts, after: ReleaseFacts | None
 ) -> list[str]:
     notes = [*snapshot.notes, *today.notes, *differing_configs(snapshot)]
-    for broker in snapshot.brokers:
-        if broker.problem is not None:
-            notes.append(f"broker {broker.id} could not be asked for its configs and levels: {broker.problem}")
+    notes += [
+        f"broker {broker.id} could not be asked for its configs and levels: {broker.problem}"
+        for broker in unasked_brokers(snapshot)
+    ]
     missing = sorted(hosting_brokers(snapshot) - {broker.id for broker in snapshot.brokers})
     if missing:
         notes.append(f"brokers that have replicas and are not alive: {', '.join(map(str, missing[:20]))}")

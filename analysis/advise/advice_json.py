@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import msgspec
 
-from analysis.advise.advice import ADVICE_VERSION, Advice, AdvisedGroup, AdvisedLine
+from analysis.advise.advice import ADVICE_VERSION, Advice, AdvisedGroup, AdvisedLine, unasked_brokers
 from analysis.advise.answers import EventAnswer
 from analysis.advise.danger import DangerNow
 from analysis.advise.events import Likelihood, When
 from analysis.advise.groups import GroupSettings
+from analysis.advise.headline import headline
 from analysis.advise.lines import AdviceLine
 from analysis.advise.release import ReleaseFacts
 from analysis.advise.remedies import Remedy
@@ -46,7 +47,8 @@ class AnswersByAcks(
 class AdviceEvent(msgspec.Struct, frozen=True, kw_only=True):
     """One line of a group: an event, and what it loses today and after the change.
 
-    `measured` is what runs of the catalogue lost, `findings` are pages in docs/.
+    `measured` is what runs of the catalogue lost, `findings` are pages in docs/. `only_for_after`: the line is there
+    because of --assume, and the headline does not count it.
     """
 
     key: str
@@ -57,6 +59,7 @@ class AdviceEvent(msgspec.Struct, frozen=True, kw_only=True):
     acks_after: AnswersByAcks | None
     measured: tuple[str, ...]
     findings: tuple[str, ...]
+    only_for_after: bool
 
 
 class AdviceGroup(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,7 +83,8 @@ class AdviceOutput(msgspec.Struct, frozen=True, kw_only=True):
     """What a cluster could lose. `release_after` and `assumed` are null without --assume.
 
     `brokers` counts the live brokers; `notes` says what is not known. `prices` says what the assumed release and
-    feature levels cost.
+    feature levels cost. `headline` is the first line of the text, and `brokers_not_asked` are live brokers that did not
+    answer: the advice does not know their configs and release.
     """
 
     advice_version: int
@@ -95,6 +99,8 @@ class AdviceOutput(msgspec.Struct, frozen=True, kw_only=True):
     groups: tuple[AdviceGroup, ...]
     notes: tuple[str, ...]
     prices: dict[str, str]
+    headline: str
+    brokers_not_asked: tuple[int, ...]
 
 
 def advice_output(advice: Advice) -> AdviceOutput:
@@ -115,6 +121,8 @@ def advice_output(advice: Advice) -> AdviceOutput:
         groups=tuple(_group(one) for one in advice.groups),
         notes=advice.notes,
         prices=advice.prices,
+        headline=headline(advice).text,
+        brokers_not_asked=tuple(one.id for one in unasked_brokers(snapshot)),
     )
 
 
@@ -145,14 +153,15 @@ def _group(advised: AdvisedGroup) -> AdviceGroup:
 def _event(line: AdvisedLine) -> AdviceEvent:
     event = line.today.event
     return AdviceEvent(
-        key=event.key,
-        what=event.what,
+        key=line.key,
+        what=line.what,
         when=event.when,
         likelihood=event.likelihood,
         acks=_answers(line.today),
         acks_after=None if line.after is None else _answers(line.after),
         measured=line.measured,
         findings=event.findings,
+        only_for_after=line.only_for_after,
     )
 
 

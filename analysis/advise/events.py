@@ -219,6 +219,24 @@ def power_event(count: int, when: When, *, all_replicas: bool, rack: bool = Fals
     )
 
 
+def event_for(event: AdvisedEvent, group: TopicGroup, release: ReleaseFacts) -> AdvisedEvent:
+    """Return the event as it is for this group, with the text of it: another RF has other numbers of brokers."""
+    for fixed in fixed_events(group, release):
+        if fixed.key == event.key:
+            return fixed
+    rf = group.settings.rf
+    if event.count and event.key.startswith(("power-", "rack-power")):
+        count = min(event.count, rf)
+        return power_event(count, event.when, all_replicas=count == rf, rack=event.key == "rack-power")
+    budget = {
+        name: min(value, rf) if name in ("power_losses", "kills", "stops") else value
+        for name, value in event.budget.items()
+    }
+    if "brokers" in budget:
+        budget["brokers"] = rf + 1
+    return msgspec.structs.replace(event, budget=budget)
+
+
 def tolerance(
     lowest: int, highest: int, loses: Callable[[int], bool | None], hint: int
 ) -> tuple[int | None, int | None]:

@@ -6,38 +6,106 @@ from typing import Literal
 
 import msgspec
 
-from analysis.advise.advice import Advice
+from analysis.advise.advice import Advice, AdvisedLine, unasked_brokers
 from ebbtide.plurals import plural
+
+MARK = "*"
+"""Marks lines that are there only for the column `then`."""
+_NAMED_MAX = 5
 
 
 class Headline(msgspec.Struct, frozen=True, kw_only=True):
-    """One line, a sentence about the time of the reading if no partition was in danger then, and the page's colour."""
+    """One line, the sentences below it, and the page's colour.
+
+    `when_read` is a sentence about the time of the reading if no partition was in danger then. `more` says what was
+    counted, what a change makes of it, and what the advice does not know.
+    """
 
     text: str
     when_read: str | None = None
+    more: tuple[str, ...] = ()
     look: Literal["contradicted", "inconclusive", "as-predicted"]
 
 
 def headline(advice: Advice) -> Headline:
     """Return the gravest: partitions in danger, then events that lose records, then events without an answer.
 
-    Only the reading can say that no partition is in danger: a later failure is a line of the tables.
+    Only the reading can say that no partition is in danger: a later failure is a line of the tables. What could not
+    be asked stands in the same line, and then no answer is a good one.
     """
+    first = _of_what_is_known(advice)
+    if not (unasked := _not_asked(advice)):
+        return first
+    more = first.more
+    if unasked_brokers(advice.snapshot):
+        more += (
+            "The configs and the release of a broker that could not be asked are unknown. "
+            "If they are weaker than those of the others, more events lose records.",
+        )
+    look = "inconclusive" if first.look == "as-predicted" else first.look
+    return msgspec.structs.replace(first, text="; ".join([first.text, *unasked]), more=more, look=look)
+
+
+def _of_what_is_known(advice: Advice) -> Headline:
     if advice.dangers:
         count = sum(one.count for one in advice.dangers)
-        return Headline(text=f"{plural(count, 'partition')} in danger when the cluster was read", look="contradicted")
+        return Headline(
+            text=f"{plural(count, 'partition')} in danger when the cluster was read",
+            more=_change(advice),
+            look="contradicted",
+        )
     if not advice.groups:
         return Headline(text="No topic is visible", look="inconclusive")
-    answers = [line.today.acks_all.says for one in advice.groups for line in one.lines]
+    answers = [line.today.acks_all.says for line in _lines(advice) if not line.only_for_after]
     losing, unknown = answers.count("loses"), answers.count("unknown")
     when_read = (
         "When the cluster was read, each partition of these topics had a leader, and all its replicas were in the ISR."
     )
     if losing:
         text = f"{plural(losing, 'event')} would lose records with acks=all"
-        return Headline(text=text, when_read=when_read, look="inconclusive")
+        counted = "Counted are the lines of all tables with `loses` under acks=all"
+        if any(line.only_for_after for line in _lines(advice)):
+            counted += f", without those marked {MARK}: they are there only for the column `then`"
+        more = (f"{counted}.", *_change(advice))
+        return Headline(text=text, when_read=when_read, more=more, look="inconclusive")
     if unknown:
         text = f"No event is known to lose records with acks=all, but {unknown} of {len(answers)} answers are unknown"
-        return Headline(text=text, when_read=when_read, look="inconclusive")
+        return Headline(text=text, when_read=when_read, more=_change(advice), look="inconclusive")
     text = "None of the events in the tables loses records with acks=all"
-    return Headline(text=text, when_read=when_read, look="as-predicted")
+    return Headline(text=text, when_read=when_read, more=_change(advice), look="as-predicted")
+
+
+def _change(advice: Advice) -> tuple[str, ...]:
+    """Return what the assumed change makes of the answers, each event of all tables once."""
+    if advice.after is None:
+        return ()
+    pairs = [
+        (line.today.acks_all.says, line.after.acks_all.says, line.only_for_after)
+        for line in _lines(advice)
+        if line.after is not None
+    ]
+    losing = [after for today, after, only in pairs if today == "loses" and not only]
+    saved = losing.count("survives")
+    new = sum(today == "survives" and after == "loses" for today, after, _ in pairs)
+    sentences = []
+    if losing:
+        sentences.append(f"Of the events that lose records today, the change saves {saved} of {len(losing)}.")
+    if new:
+        sentences.append(f"Of the events that lose none today, the change makes {new} lose records.")
+    return tuple(sentences)
+
+
+def _lines(advice: Advice) -> list[AdvisedLine]:
+    return [line for group in advice.groups for line in group.lines]
+
+
+def _not_asked(advice: Advice) -> list[str]:
+    """Return what could not be asked, in short clauses; the notes have the reasons."""
+    clauses = []
+    if brokers := [str(one.id) for one in unasked_brokers(advice.snapshot)]:
+        rest = len(brokers) - _NAMED_MAX
+        names = ", ".join(brokers[:_NAMED_MAX]) + (f" and {rest} more" if rest > 0 else "")
+        clauses.append(f"{'broker' if len(brokers) == 1 else 'brokers'} {names} could not be asked")
+    if advice.groups:
+        clauses += [note.partition(":")[0] for note in advice.snapshot.notes]
+    return clauses

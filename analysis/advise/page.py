@@ -6,7 +6,7 @@ from pathlib import Path
 
 from analysis.advise.advice import Advice
 from analysis.advise.events import WHEN_MEANS
-from analysis.advise.headline import headline
+from analysis.advise.headline import MARK, headline
 from analysis.report.html import page_style
 from analysis.report.pages import page_templates
 from ebbtide.plurals import plural
@@ -26,6 +26,7 @@ def render_advice(advice: Advice) -> str:
             headline=headline(advice),
             when_means=WHEN_MEANS,
             looks=LOOKS,
+            mark=MARK,
             plural=plural,
             style=page_style(),
         )

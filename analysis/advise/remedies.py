@@ -8,6 +8,7 @@ import msgspec
 
 from analysis.advise.answers import AnswerCache, ModelDesk
 from analysis.advise.assumption import KAFKA, RF, Assumption
+from analysis.advise.events import event_for
 from analysis.advise.groups import TopicGroup
 from analysis.advise.lines import AdviceLine
 from analysis.advise.prices import release_prices, topic_prices
@@ -46,7 +47,9 @@ def remedies_for(
         desk = ModelDesk(later, states_max=states_max, known=cache)
         after = assumed.group(group)
         saves = tuple(
-            f"{event.what}, {event.when}" for event in losing if desk.answer(event, after, "all").says == "survives"
+            f"{event.what}, {event.when}"
+            for event in (event_for(one, after, later) for one in losing)
+            if desk.answer(event, after, "all").says == "survives"
         )
         if saves:
             prices = release_prices(release, later) | topic_prices(values, group.settings, after.settings, later)

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 
 from analysis.advise.advice import Advice, AdvisedGroup, AdvisedLine
 from analysis.advise.events import WHEN_MEANS
-from analysis.advise.headline import headline
+from analysis.advise.headline import MARK, headline
 from analysis.advise.lines import AdviceLine
 from ebbtide.plurals import plural
 from ebbtide.shown_text import escape_controls
@@ -33,9 +33,11 @@ def print_advice(advice: Advice) -> None:
     for note in advice.notes:
         _say("note:", note)
     first = headline(advice)
-    print(f"\n{first.text}")
-    if first.when_read is not None:
-        _say("", first.when_read)
+    print()
+    _say("", first.text)
+    for sentence in (first.when_read, *first.more):
+        if sentence is not None:
+            _say("", sentence)
     for danger in advice.dangers:
         _say("", f"{plural(danger.count, 'partition')} {danger.what}: {', '.join(danger.examples)}", mark="- ")
     for group in advice.groups:
@@ -84,7 +86,7 @@ def _print_group(advised: AdvisedGroup, advice: Advice) -> None:
 
 def _cells(line: AdvisedLine, has_after: bool) -> Iterator[str]:
     event = line.today.event
-    yield event.what
+    yield f"{line.what} {MARK}" if line.only_for_after else line.what
     yield event.when
     yield event.likelihood
     yield line.today.acks_0.says

@@ -2,51 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 import pytest
+from made_snapshots import ELR, cluster, topic
 
 from analysis.advise.advice import Advice, AdvisedGroup, AdvisedLine, advise
 from analysis.advise.advice_json import advice_output
 from analysis.advise.assumption import parse_assumption
 from analysis.advise.events import tolerance
-from analysis.advise.headline import headline
 from analysis.advise.measured import range_of_losses
 from analysis.advise.page import render_advice
 from analysis.advise.release import release_of
 from ebbtide.errors import UsageError
-from ebbtide.snapshot.model import ClusterSnapshot, SnapshotBroker, SnapshotPartition, SnapshotTopic
-from harness.cli.advise_table import print_advice
-
-ELR = "eligible.leader.replicas.version"
-NEWEST = {"3.4": 8, "3.6": 14, "3.7": 19, "3.9": 21, "4.0": 25, "4.1": 27, "4.3": 30}
-
-
-def topic(name: str, rf: int, min_isr: int, **more: Any) -> SnapshotTopic:
-    replicas = tuple(range(1, rf + 1))
-    whole = {"index": 0, "leader": 1, "replicas": replicas, "isr": replicas}
-    partition = SnapshotPartition(**{**whole, **more.pop("partition", {})})
-    configs = {"min.insync.replicas": str(min_isr), **more.pop("configs", {})}
-    return SnapshotTopic(name=name, partitions=(partition,), configs=configs, **more)
-
-
-def cluster(minor: str, *topics: SnapshotTopic, features: dict[str, int] | None = None, **more: Any) -> ClusterSnapshot:
-    level = NEWEST.get(minor, 99)
-    brokers = tuple(
-        SnapshotBroker(id=one, address=f"b{one}:9092", rack=f"r{one % 3}", metadata_versions=(4, level))
-        for one in range(1, 4)
-    )
-    values: dict[str, Any] = {
-        "snapshot_version": 1,
-        "taken_at": "2026-11-24T09:00:00+00:00",
-        "cluster_id": "made",
-        "brokers": brokers,
-        "features": {"metadata.version": level, **(features or {})},
-        "topics": topics,
-        **more,
-    }
-    return ClusterSnapshot(**values)
+from ebbtide.snapshot.model import SnapshotBroker, SnapshotTopic
 
 
 def line(advised: AdvisedGroup, key: str) -> AdvisedLine:
@@ -360,30 +328,6 @@ def test_json_and_page_have_every_line(on_39: Advice) -> None:
     page = render_advice(on_39)
     assert page.count("<tr>") == len(on_39.groups[0].lines) + 1
     assert "<script" not in page
-
-
-def test_the_headline_of_the_page_is_danger_then_losses(on_39: Advice) -> None:
-    losing = sum(one.today.acks_all.says == "loses" for one in on_39.groups[0].lines)
-    assert f"<h1>{losing} events would lose records with acks=all</h1>" in render_advice(on_39)
-    single = advise(cluster("4.3", topic("logs", 3, 2, partition={"isr": (1, 2)})))
-    assert "<h1>1 partition in danger when the cluster was read</h1>" in render_advice(single)
-
-
-def test_a_cluster_without_danger_is_never_called_safe(capsys: pytest.CaptureFixture[str]) -> None:
-    losing = cluster("3.9", topic("orders", 3, 2))
-    for snapshot, says in (
-        (losing, "events would lose records with acks=all"),
-        (cluster("3.9", topic("wide", 8, 4)), "No event is known to lose records with acks=all, but "),
-        (msgspec.structs.replace(losing, topics=()), "No topic is visible"),
-    ):
-        advice = advise(snapshot)
-        print_advice(advice)
-        first = headline(advice)
-        assert says in first.text
-        for shown in (capsys.readouterr().out, render_advice(advice)):
-            assert first.text in shown
-            assert (first.when_read or "") in " ".join(shown.split())
-            assert "in danger" not in shown
 
 
 def test_a_name_that_is_html_stays_text() -> None:
