@@ -60,7 +60,8 @@ class AdvisedGroup(msgspec.Struct, frozen=True, kw_only=True):
 class Advice(msgspec.Struct, frozen=True, kw_only=True):
     """All that is said about a cluster; `after` and `assumed` are None without an assumption.
 
-    `prices` are those of the assumed release and feature levels.
+    `prices` are those of the assumed release and feature levels. `unchanged` are assumed values that are today's;
+    `changes_nothing`: all are.
     """
 
     snapshot: ClusterSnapshot
@@ -72,6 +73,8 @@ class Advice(msgspec.Struct, frozen=True, kw_only=True):
     groups: tuple[AdvisedGroup, ...]
     notes: tuple[str, ...]
     prices: Prices = {}
+    unchanged: tuple[str, ...] = ()
+    changes_nothing: bool = False
 
 
 def unasked_brokers(snapshot: ClusterSnapshot) -> list[SnapshotBroker]:
@@ -97,6 +100,10 @@ def advise(
             got=repr(pattern),
             allowed=f"a pattern that fits a topic, such as {names}" if names else None,
         )
+    if assumed is not None:
+        assumed.check_factor(snapshot)
+    unchanged = [] if after is None or assumed is None else assumed.unchanged(today, after, groups)
+    changes_nothing = after is not None and assumed is not None and len(unchanged) == len(assumed.values)
     cache: AnswerCache = {}
     desk = ModelDesk(today, states_max=states_max, known=cache)
     later = None if after is None else ModelDesk(after, states_max=states_max, known=cache)
@@ -108,9 +115,17 @@ def advise(
         dangers=tuple(dangers_now(snapshot, today, pattern)),
         defects=defects_of(today),
         groups=tuple(_advised_group(group, snapshot, desk, later, assumed, cache, states_max) for group in groups),
-        notes=tuple(_notes(snapshot, groups, today, after)),
+        notes=(*_notes(snapshot, groups, today, after), *_unchanged_notes(unchanged, changes_nothing)),
         prices={} if after is None else release_prices(today, after),
+        unchanged=tuple(unchanged),
+        changes_nothing=changes_nothing,
     )
+
+
+def _unchanged_notes(unchanged: Sequence[str], changes_nothing: bool) -> list[str]:
+    if not unchanged or changes_nothing:
+        return []
+    return [f"of the assumed values, these change nothing: {', '.join(unchanged)}; the advice for today has them"]
 
 
 def _releases(snapshot: ClusterSnapshot, assumed: Assumption | None) -> tuple[ReleaseFacts, ReleaseFacts | None]:

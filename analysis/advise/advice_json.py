@@ -84,7 +84,8 @@ class AdviceOutput(msgspec.Struct, frozen=True, kw_only=True):
 
     `brokers` counts the live brokers; `notes` says what is not known. `prices` says what the assumed release and
     feature levels cost. `headline` is the first line of the text, and `brokers_not_asked` are live brokers that did not
-    answer: the advice does not know their configs and release.
+    answer: the advice does not know their configs and release. `assumed_unchanged` are assumed values that today's
+    advice has, too.
     """
 
     advice_version: int
@@ -101,6 +102,7 @@ class AdviceOutput(msgspec.Struct, frozen=True, kw_only=True):
     prices: dict[str, str]
     headline: str
     brokers_not_asked: tuple[int, ...]
+    assumed_unchanged: tuple[str, ...]
 
 
 def advice_output(advice: Advice) -> AdviceOutput:
@@ -123,6 +125,7 @@ def advice_output(advice: Advice) -> AdviceOutput:
         prices=advice.prices,
         headline=headline(advice).text,
         brokers_not_asked=tuple(one.id for one in unasked_brokers(snapshot)),
+        assumed_unchanged=advice.unchanged,
     )
 
 

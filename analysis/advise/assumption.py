@@ -3,33 +3,48 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 from packaging.version import Version
 
-from analysis.advise.groups import TopicGroup
+from analysis.advise.groups import TopicGroup, hosting_brokers
 from analysis.advise.release import ReleaseFacts, assumed_release
 from analysis.spec.partition import MV_ELR
 from ebbtide.errors import UsageError
-from ebbtide.releases.feature_levels import ELR_VERSION, METADATA_VERSION, levels_of, newest_metadata_version
+from ebbtide.plurals import plural
+from ebbtide.releases.feature_levels import (
+    ELR_VERSION,
+    METADATA_VERSION,
+    METADATA_VERSIONS,
+    levels_of,
+    newest_metadata_version,
+)
 from ebbtide.releases.known_releases import KNOWN, parse_version
-from ebbtide.snapshot.model import FLUSH_MESSAGES, MIN_ISR, UNCLEAN
+from ebbtide.snapshot.model import FLUSH_MESSAGES, MIN_ISR, UNCLEAN, ClusterSnapshot
 from ebbtide.suggestions import did_you_mean
 
 KAFKA, RF = "kafka", "replication.factor"
-_NUMBERS = {RF: 7, MIN_ISR: 100, FLUSH_MESSAGES: 2**63 - 1, ELR_VERSION: 1, METADATA_VERSION: 1000}
+_NUMBERS = {RF: 7, MIN_ISR: 100, FLUSH_MESSAGES: 2**63 - 1, ELR_VERSION: 1}
 _KEYS = (KAFKA, RF, MIN_ISR, UNCLEAN, FLUSH_MESSAGES, ELR_VERSION, METADATA_VERSION)
 _WHERE = "--assume"
+_SHOWN_MAX = 20
+_SETTINGS: dict[str, tuple[str, Callable[[str], int | bool]]] = {
+    RF: ("rf", int),
+    MIN_ISR: ("min_isr", int),
+    FLUSH_MESSAGES: ("flush_messages", int),
+    UNCLEAN: ("unclean", lambda value: value == "true"),
+}
+"""What topics set: the field of their settings, and its value from the typed one."""
 
 
 class Assumption(msgspec.Struct, frozen=True):
-    """Values by name, as typed and checked."""
+    """Values by name, checked; metadata.version as a number."""
 
     values: dict[str, str]
 
     def in_words(self) -> str:
-        """Return the values as they are typed."""
+        """Return the values as `--assume` takes them."""
         return ",".join(f"{name}={value}" for name, value in self.values.items())
 
     def release(self, today: ReleaseFacts | None, features: Mapping[str, int]) -> ReleaseFacts:
@@ -42,6 +57,7 @@ class Assumption(msgspec.Struct, frozen=True):
         if today is not None and Version(kafka) < Version(today.kafka):
             _refuse_downgrade(kafka, levels.get(METADATA_VERSION, 0))
         known = levels_of(kafka) or {}
+        self._check_level(kafka, known.get(METADATA_VERSION))
         if levels.get(ELR_VERSION) and ELR_VERSION in self.values:
             if ELR_VERSION not in known:
                 raise UsageError("this release has no ELR", where=_WHERE, got=f"Kafka {kafka}", allowed="4.0 or newer")
@@ -52,19 +68,56 @@ class Assumption(msgspec.Struct, frozen=True):
             return today
         return assumed_release(kafka, levels)
 
+    def _check_level(self, kafka: str, known: range | None) -> None:
+        """Raise `UsageError` for an assumed metadata.version that the release does not know, or that has no ELR."""
+        if METADATA_VERSION not in self.values or known is None:
+            return
+        level = int(self.values[METADATA_VERSION])
+        if level not in known:
+            raise UsageError(
+                "this release does not know this metadata.version",
+                where=_WHERE,
+                got=f"{_level_in_words(level)} with Kafka {kafka}",
+                allowed=f"{_level_in_words(known[0])} to {_level_in_words(known[-1])}",
+                next=f"{_WHERE} {METADATA_VERSION}={known[-1]}",
+            )
+        if int(self.values.get(ELR_VERSION, 0)) and level < MV_ELR:
+            raise UsageError(
+                "Kafka turns the ELR on only from a later metadata.version on",
+                where=_WHERE,
+                got=_level_in_words(level),
+                allowed=f"{_level_in_words(MV_ELR)} or newer",
+                next=f"{_WHERE} {ELR_VERSION}=1,{METADATA_VERSION}={known[-1]}",
+            )
+
+    def check_factor(self, snapshot: ClusterSnapshot) -> None:
+        """Raise `UsageError` if the cluster has fewer brokers than the assumed replication factor."""
+        brokers = sorted({one.id for one in snapshot.brokers} | hosting_brokers(snapshot))
+        if RF in self.values and int(self.values[RF]) > len(brokers):
+            raise UsageError(
+                "Kafka refuses more replicas than the cluster has brokers",
+                where=_WHERE,
+                got=f"{RF}={self.values[RF]} with {plural(len(brokers), 'broker')} "
+                f"({', '.join(map(str, brokers[:_SHOWN_MAX]))})",
+                allowed=f"1 to {len(brokers)}",
+                next=f"{_WHERE} {RF}={len(brokers)}    (more replicas need more brokers first)",
+            )
+
+    def unchanged(self, today: ReleaseFacts, after: ReleaseFacts, groups: Sequence[TopicGroup]) -> list[str]:
+        """Return the values, as `--assume` takes them, that the release or each group of topics has today."""
+        same = {
+            KAFKA: (after.kafka, after.variant) == (today.kafka, today.variant),
+            **{name: after.features.get(name, 0) == today.features.get(name, 0) for name in after.features},
+        }
+        for name in _SETTINGS:
+            alone = Assumption({name: self.values[name]}) if name in self.values else self
+            same[name] = bool(groups) and all(alone.group(group) == group for group in groups)
+        return [f"{name}={value}" for name, value in self.values.items() if same.get(name)]
+
     def group(self, group: TopicGroup) -> TopicGroup:
         """Return the group after the change."""
         settings = group.settings
-        changes = {
-            field: kind(self.values[name])
-            for name, field, kind in (
-                (RF, "rf", int),
-                (MIN_ISR, "min_isr", int),
-                (FLUSH_MESSAGES, "flush_messages", int),
-                (UNCLEAN, "unclean", lambda value: value == "true"),
-            )
-            if name in self.values
-        }
+        changes = {field: kind(self.values[name]) for name, (field, kind) in _SETTINGS.items() if name in self.values}
         return msgspec.structs.replace(group, settings=msgspec.structs.replace(settings, **changes))
 
 
@@ -79,6 +132,31 @@ def _refuse_downgrade(kafka: str, level: int) -> None:
         where=_WHERE,
         got=f"{KAFKA}={kafka}, which knows {METADATA_VERSION} up to {newest}; the cluster has {level}",
         allowed=f"{KAFKA}={first} or newer" if first is not None else None,
+    )
+
+
+def _level_in_words(level: int) -> str:
+    """Return a metadata.version with its name, such as `21 (3.9-IV0)`."""
+    name = next((name for name, known in METADATA_VERSIONS.items() if known == level), None)
+    return f"{METADATA_VERSION} {level}" + (f" ({name})" if name is not None else "")
+
+
+def _level_from(value: str) -> int:
+    """Return the level of a metadata.version, written as a number or as a name. Raises `UsageError`."""
+    if value in METADATA_VERSIONS:
+        return METADATA_VERSIONS[value]
+    if re.fullmatch(r"[1-9][0-9]{0,2}", value):
+        return int(value)
+    minor = re.match(r"[0-9]+\.[0-9]+", value)
+    names = [name for name in METADATA_VERSIONS if minor is not None and name.startswith(f"{minor[0]}-")]
+    name = names[-1] if names else "3.9-IV0"
+    level = METADATA_VERSIONS[name]
+    raise UsageError(
+        f"not a level of {METADATA_VERSION}",
+        where=_WHERE,
+        got=f"{METADATA_VERSION}={value}",
+        allowed=f"the level's number such as {level}, or its name such as {name}",
+        next=f"{_WHERE} {METADATA_VERSION}={level}    ({name})",
     )
 
 
@@ -105,8 +183,10 @@ def parse_assumption(text: str) -> Assumption:
         elif name == UNCLEAN:
             if value not in ("true", "false"):
                 raise UsageError("not a value of this config", where=_WHERE, got=part, allowed="true or false")
+        elif name == METADATA_VERSION:
+            value = str(_level_from(value))
         else:
-            lowest = 0 if name in (ELR_VERSION, METADATA_VERSION) else 1
+            lowest = 0 if name == ELR_VERSION else 1
             if not re.fullmatch(r"[0-9]{1,19}", value) or not lowest <= int(value) <= _NUMBERS[name]:
                 raise UsageError("out of range", where=_WHERE, got=part, allowed=f"{lowest} to {_NUMBERS[name]:,}")
         values[name] = value

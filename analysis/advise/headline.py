@@ -79,6 +79,8 @@ def _change(advice: Advice) -> tuple[str, ...]:
     """Return what the assumed change makes of the answers, each event of all tables once."""
     if advice.after is None:
         return ()
+    if advice.changes_nothing:
+        return (f"Nothing changes: the advice for today has {advice.assumed}, and the column `then` repeats it.",)
     pairs = [
         (line.today.acks_all.says, line.after.acks_all.says, line.only_for_after)
         for line in _lines(advice)

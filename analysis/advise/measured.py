@@ -24,7 +24,8 @@ _RF, _MIN_ISR = 3, 2
 def measured_of(event: AdvisedEvent, settings: GroupSettings, release: ReleaseFacts) -> tuple[str, ...]:
     """Return what runs near this event lost, on releases of the same minor with the ELR alike.
 
-    A run counts only where the settings are those of the catalogue: RF 3, min ISR 2, nothing flushed.
+    A run counts only where the settings are those of the catalogue: RF 3, min ISR 2, nothing flushed. The runtimes of
+    the runs, docker and local, stand behind the release.
     """
     if (settings.rf, settings.effective_min_isr) != (_RF, _MIN_ISR) or settings.unclean:
         return ()
@@ -32,12 +33,16 @@ def measured_of(event: AdvisedEvent, settings: GroupSettings, release: ReleaseFa
     found = []
     for scenario in _nearest(event, settings):
         by_target: dict[str, set[str]] = {}
+        runtimes: dict[str, set[str]] = {}
         for row in measured_rows():
             if row.scenario == scenario and _target(row.target) == (minor, release.is_elr_on):
-                by_target.setdefault(row.target.partition(":")[0], set()).update(row.lost)
+                kafka = row.target.partition(":")[0]
+                by_target.setdefault(kafka, set()).update(row.lost)
+                runtimes.setdefault(kafka, set()).add(row.runtime)
         acks = _acks_of(scenario)
         found += [
-            f"{scenario} on {target}: lost {range_of_losses(lost, acks)}" for target, lost in sorted(by_target.items())
+            f"{scenario} on {target} ({' and '.join(sorted(runtimes[target]))}): lost {range_of_losses(lost, acks)}"
+            for target, lost in sorted(by_target.items())
         ]
     return tuple(found[:_SHOWN_MAX])
 

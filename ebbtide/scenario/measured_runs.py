@@ -16,6 +16,7 @@ class MeasuredRow(msgspec.Struct, frozen=True):
 
     scenario: str
     target: str
+    runtime: str
     lost: tuple[str, ...]
     took_s: float
 

@@ -74,7 +74,10 @@ def _print_group(advised: AdvisedGroup, advice: Advice) -> None:
         _say("", f"(not shown on this narrow terminal: {', '.join(left_out)}; --html and --json have all columns)")
     measured = [(line.today.event, line.measured) for line in advised.lines if line.measured]
     if measured:
-        _say("measured", "in runs near these events (docs/scenarios.md), without acks=0 (docs/what-acks-buys.md):")
+        _say(
+            "measured",
+            "in runs near these events, by runtime (docs/scenarios.md), without acks=0 (docs/what-acks-buys.md):",
+        )
     for event, found in measured:
         _say("", f"{event.what}, {event.when}: {'; '.join(found)}", mark="- ")
     for remedy in advised.remedies:

@@ -70,14 +70,17 @@ def test_changes_are_those_that_the_model_confirms(on_39: Advice) -> None:
 def test_runs_of_the_catalogue_stand_beside_the_model(on_39: Advice) -> None:
     measured = line(on_39.groups[0], "power-1-worst").measured
     assert measured
-    assert measured[0] == "last-replica-standing on 3.9.1: lost 2,000 with acks=all (last-replica-standing)"
+    assert (
+        measured[0]
+        == "last-replica-standing on 3.9.1 (docker and local): lost 2,000 with acks=all (last-replica-standing)"
+    )
 
 
 def test_what_was_measured_says_for_which_acks(on_39: Advice) -> None:
     (killed,) = (one for one in line(on_39.groups[0], "kill").measured if one.startswith("acks-matrix-kill"))
     assert killed.endswith("with acks=1 (uncommitted-at-failover), none with acks=all")
     assert line(on_39.groups[0], "kills-worst").measured == (
-        "last-known-leader on 3.9.1: lost none with acks=1 or all",
+        "last-known-leader on 3.9.1 (docker and local): lost none with acks=1 or all",
     )
 
 
