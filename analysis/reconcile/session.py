@@ -77,6 +77,19 @@ _QUICK_ROWS_MAX = 60_000_000
 
 Spark gets sums of most rows (the module row_pass), one for some twenty rows.
 """
+_RETAINED = {
+    f"spark.{of}.retained{what}": str(count)
+    for of, what, count in (
+        ("ui", "Jobs", 10),
+        ("ui", "Stages", 10),
+        ("ui", "Tasks", 100),
+        ("sql.ui", "Executions", 10),
+    )
+}
+"""What Spark remembers of work that has ended, for pages that it does not show here.
+
+By default it is 1,000 of each and 100,000 tasks, which a process that judges many records gathers.
+"""
 _LOGGING = {
     "status": "off",
     "rootLogger.level": "error",
@@ -359,7 +372,7 @@ def _conf(master: str, scratch: Path, jvm_flags: Sequence[str], heap: int) -> Sp
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         "spark.driver.extraJavaOptions": " ".join(jvm_flags),
         "spark.driver.memory": f"{heap}m",
-    }
+    } | _RETAINED
     if is_local(master):
         settings |= {
             "spark.driver.bindAddress": "127.0.0.1",
