@@ -7,6 +7,7 @@ import shlex
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from cluster.privileges.choice import PrivilegeRequest
 from ebbtide.errors import ExitCode, UsageError
@@ -18,6 +19,9 @@ from harness.cli.command import Args, Command
 from harness.cli.progress import judging_note
 from harness.cli.run_flow import check_runs, progress_display
 from harness.cli.scenario_file import check_writable, refuse_existing, write_scenario
+
+if TYPE_CHECKING:
+    from harness.replay.recorded_run import LoadedRun
 
 
 def command() -> Command:
@@ -66,9 +70,7 @@ def privileges(args: Args) -> PrivilegeRequest:
 
     First raises `UsageError` for an invalid record.
     """
-    from harness.replay.recorded_run import load_run
-
-    load_run(args.run)
+    _load_recorded_run(args.run)
     jobs_of(args)
     return PrivilegeRequest(runtime=args.runtime, folders=(args.runs, _out_file(args, "").parent))
 
@@ -77,6 +79,7 @@ def run(args: Args) -> ExitCode:
     """Shrink, write the file, and print the result."""
     import msgspec
 
+    from ebbtide.scenario.write import SCENARIO
     from harness.cli.judging import open_judge
     from harness.replay.recorded_run import load_run
     from harness.replay.replaying import with_recorded_power_loss
@@ -88,7 +91,7 @@ def run(args: Args) -> ExitCode:
     if args.times < 1:
         raise UsageError("out of range", where="--times", got=str(args.times), allowed="1 or more")
     jobs = jobs_of(args)
-    recorded = load_run(args.run)
+    recorded = _load_recorded_run(args.run)
     out = _out_file(args, recorded.scenario.name)
     check_writable(out)
     if not is_from(out, recorded.manifest.run_id):
@@ -135,16 +138,16 @@ def run(args: Args) -> ExitCode:
             gave_way=smaller.gave_way,
             runs=done.runs,
             took_s=round(done.took_s, 1),
+            elapsed_s=round(done.elapsed_s, 1),
         )
         print(msgspec.json.encode(result).decode())
     else:
         print(f"\n{done.text}")
         print(f"{out}: {len(smaller.scenario.steps)} of {len(recorded.scenario.steps)} steps, ", end="")
-        print(
-            f"shown in {smaller.shown} of {smaller.times} runs; {plural(done.runs, 'run')}, {done.took_s / 60:.1f} min"
-        )
+        print(f"shown in {smaller.shown} of {smaller.times} runs; this call took {done.elapsed_s / 60:.1f} min")
+        print(f"{plural(done.runs, 'run')}, with those of earlier calls: {done.took_s / 60:.1f} min in sum")
         for one in done.kept:
-            print(f"  kept: {one.describe()}")
+            print(f"  kept: {one.describe(str(recorded.folder / SCENARIO))}")
         if not smaller.finished:
             print("the search is not finished; the same command continues it")
         elif smaller.gave_way:
@@ -153,6 +156,14 @@ def run(args: Args) -> ExitCode:
         power_loss = f" --power-loss {options.power_loss}" if options.power_loss != "auto" else ""
         print(f"next: ebbtide run {shlex.quote(str(out))} --kafka {kafka}{power_loss}")
     return ExitCode.AS_PREDICTED if smaller.shown * 2 > smaller.times else ExitCode.INCONCLUSIVE
+
+
+def _load_recorded_run(folder: Path) -> LoadedRun:
+    from harness.replay.recorded_run import load_run, refuse_empty_run
+
+    recorded = load_run(folder)
+    refuse_empty_run(recorded)
+    return recorded
 
 
 @contextlib.contextmanager

@@ -13,6 +13,7 @@ import msgspec
 from ebbtide.errors import UsageError
 from ebbtide.record.verdict import Outcome, Verdict
 from ebbtide.scenario.model import LossExpectation, Prediction
+from ebbtide.scenario.write import SCENARIO
 from harness.replay.finding import RunFinding, finding
 from harness.replay.recorded_run import LoadedRun
 
@@ -49,6 +50,7 @@ def goal_from_record(recorded: LoadedRun, *, keep_all: bool = False) -> Goal:
     """
     found = finding(recorded.verdict) if recorded.verdict is not None else None
     if recorded.verdict is None or found is None or not found.facts:
+        _refuse_incomplete(recorded)
         raise UsageError(
             "the record shows no loss, no anomaly and no violation: there is nothing to shrink",
             where=str(recorded.folder),
@@ -56,6 +58,20 @@ def goal_from_record(recorded: LoadedRun, *, keep_all: bool = False) -> Goal:
         )
     keep = found.facts if keep_all else (gravest_fact(found, recorded.verdict),)
     return goal_to_keep(found, recorded.manifest.kafka, f"shown by run {recorded.manifest.run_id}", keep=keep)
+
+
+def _refuse_incomplete(recorded: LoadedRun) -> None:
+    """Raise `UsageError` for a record without a finding whose run did not complete, with the reason."""
+    manifest, again = recorded.manifest, shlex.quote(str(recorded.folder / SCENARIO))
+    if manifest.status == "complete":
+        return
+    how = "failed" if manifest.status == "failed" else "was interrupted"
+    raise UsageError(
+        f"the run {how}, and until then it shows no loss, no anomaly and no violation: there is nothing to shrink",
+        where=str(recorded.folder),
+        got=manifest.why_incomplete,
+        next=manifest.failure_next or f"ebbtide run {again} --kafka {manifest.kafka}    (then shrink its record)",
+    )
 
 
 def gravest_fact(found: RunFinding, verdict: Verdict) -> str:

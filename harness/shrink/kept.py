@@ -35,11 +35,14 @@ class KeptStep(msgspec.Struct, frozen=True, kw_only=True):
     whom: str | None
     alike_left_out: tuple[int, ...] = ()
 
-    def describe(self) -> str:
-        """Return the step in words: `step 4, power-loss broker(2), line 31 (not step 7, which does the same)`."""
+    def describe(self, file: str = "the run's scenario.toml") -> str:
+        """Return the step in words, with its line in `file`, the record's scenario.
+
+        Such as `step 4, power-loss broker(2), line 31 of runs/RUN/scenario.toml; not step 7, which does the same`.
+        """
         parts = [f"step {self.index}", self.text + (f" ({self.whom})" if self.whom not in (None, self.text) else "")]
         if self.line is not None:
-            parts.append(f"line {self.line}")
+            parts.append(f"line {self.line} of {file}")
         said = ", ".join(parts)
         if self.alike_left_out:
             others = ", ".join(map(str, self.alike_left_out))

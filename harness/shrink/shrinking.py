@@ -37,8 +37,8 @@ STATE_DIR = ".shrink"
 class ShrinkResult(msgspec.Struct, frozen=True, kw_only=True):
     """The result of a shrink.
 
-    `kept` are the steps of the record that are left. `runs` and `took_s` count real runs, including those of earlier
-    starts.
+    `kept` are the steps of the record that are left. `runs` and `took_s`, their sum, count real runs, including those
+    of earlier calls. `elapsed_s` is how long this call took.
     """
 
     smaller: SmallerScenario
@@ -47,6 +47,7 @@ class ShrinkResult(msgspec.Struct, frozen=True, kw_only=True):
     kept: tuple[KeptStep, ...] = ()
     runs: int
     took_s: float
+    elapsed_s: float
 
 
 def shrink(
@@ -127,6 +128,7 @@ def shrink(
             kept=kept_steps(recorded, smaller.indices),
             runs=len(ran),
             took_s=sum(one.took_s for one in ran),
+            elapsed_s=time.monotonic() - began,
         )
 
 

@@ -291,6 +291,7 @@ def test_what_clean_undid_fits_its_schema(monkeypatch: pytest.MonkeyPatch, capsy
                 gave_way=False,
                 runs=9,
                 took_s=1.5,
+                elapsed_s=1.2,
             ),
         ),
     ],

@@ -97,6 +97,9 @@ def test_what_runs_made_another_way_said_is_no_answer(host: Host, tmp_path: Path
     host.shows.add(by_truncate.describe_way(KAFKA))
     done = shrink_run(by_truncate)
     assert done.runs == host.runs[by_truncate.describe_way(KAFKA)]
+    # Each run of this host says that it took a second, and takes none.
+    assert done.took_s == done.runs
+    assert done.elapsed_s < done.runs / 2
     before = dict(host.runs)
     assert shrink_run(by_truncate).text == done.text
     assert host.runs == before
@@ -202,7 +205,9 @@ class Command:
         if self.ends is not None:
             raise self.ends
         text = file_text(self.smaller, load_run(LOST), self._goal)
-        return ShrinkResult(smaller=self.smaller, goal=self._goal, text=text, kept=self.kept, runs=5, took_s=60.0)
+        return ShrinkResult(
+            smaller=self.smaller, goal=self._goal, text=text, kept=self.kept, runs=5, took_s=300.0, elapsed_s=90.0
+        )
 
     def __call__(self, record: Path, *options: str) -> ExitCode:
         return ExitCode(main(["shrink", str(record), "--out", str(self.out), *options]))
@@ -308,10 +313,25 @@ def test_a_shrink_prints_which_steps_of_the_record_it_kept(
 ) -> None:
     command.kept = kept_steps(load_run(LOST), (1,))
     command(LOST)
-    assert "  kept: step 1, power-loss leader(t-0)" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "  kept: step 1, power-loss leader(t-0)" in said
+    assert f", line {command.kept[0].line} of {LOST / 'scenario.toml'}\n" in said
     command(LOST, "--json")
     [kept] = msgspec.json.decode(capsys.readouterr().out)["kept"]
     assert (kept["index"], kept["text"], kept["alike_left_out"]) == (1, "power-loss leader(t-0)", [])
+
+
+def test_a_shrink_prints_how_long_it_took_and_the_sum_of_all_runs(
+    command: Command, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command(LOST)
+    lines = capsys.readouterr().out.splitlines()
+    steps = len(load_run(LOST).scenario.steps)
+    assert f"{command.out}: {steps} of {steps} steps, shown in 3 of 3 runs; this call took 1.5 min" in lines
+    assert "5 runs, with those of earlier calls: 5.0 min in sum" in lines
+    command(LOST, "--json")
+    found = msgspec.json.decode(capsys.readouterr().out)
+    assert (found["took_s"], found["elapsed_s"]) == (300.0, 90.0)
 
 
 def test_a_shrink_says_what_it_runs_before_it_runs_it(host: Host, tmp_path: Path) -> None:

@@ -54,6 +54,8 @@ def test_the_head_of_the_file_and_the_night_name_the_kept_steps() -> None:
     smaller = SmallerScenario(scenario=RECORDED.scenario, indices=(0, 1, 2), shown=3, times=3, finished=True)
     text = file_text(smaller, RECORDED, goal_from_record(RECORDED))
     assert "# Kept: step 1, power-loss leader(t-0)" in text
+    line = kept_steps(RECORDED, (1,))[0].line
+    assert f"line {line} of the run's scenario.toml." in " ".join(text.replace("#", "").split())
     done = Followup(run_id="r", times=3, same=3, smaller="small.toml", steps=2, steps_before=9, kept=(2, 7))
     assert "2 of 9 steps are enough (2, 7): `small.toml`" in done.describe()
 
