@@ -17,7 +17,7 @@ from typing import Literal
 import msgspec
 
 from cluster.jars import maven
-from ebbtide import java
+from ebbtide import java, librdkafka
 from ebbtide.errors import EbbtideError, HarnessError
 from ebbtide.places import cache_dir
 from ebbtide.plurals import plural
@@ -367,6 +367,13 @@ QUESTIONS: tuple[_Question, ...] = (
         look=_cache,
         disables=("kafka fetch",),
         remedy="export EBBTIDE_CACHE=FOLDER    (a folder that you may write in)",
+        needed=False,
+    ),
+    _Question(
+        name="librdkafka",
+        look=librdkafka.describe_librdkafka,
+        disables=("clients with librdkafka",),
+        remedy=librdkafka.INSTALL,
         needed=False,
     ),
     _Question(

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib.util import find_spec
 
 from cluster.runtime.verifiable_tools import ToolCommand, ensure_compiler, ensure_tools
 from ebbtide.errors import HarnessError
+from ebbtide.librdkafka import require_librdkafka
 from ebbtide.scenario.model import Scenario
 
 
@@ -14,13 +14,18 @@ def require_libraries(scenario: Scenario) -> None:
     """Raise `HarnessError` if a client library of the scenario is not installed."""
     users = [f"producers[{index}]" for index, one in enumerate(scenario.producers) if one.library == "librdkafka"]
     users += [f"consumers[{index}]" for index, one in enumerate(scenario.consumers) if one.library == "librdkafka"]
-    if users and find_spec("confluent_kafka") is None:
+    if not users:
+        return
+    try:
+        require_librdkafka()
+    except HarnessError as error:
         raise HarnessError(
-            "the scenario has librdkafka clients, and confluent-kafka is not installed",
+            f"the scenario has librdkafka clients, and {error.what}",
             where=", ".join(users),
-            allowed="confluent-kafka 2.12 or newer, which contains librdkafka",
-            next="pip install 'ebbtide[librdkafka]'    (in a checkout: .venv/bin/pip install -e '.[librdkafka]')",
-        )
+            got=error.got,
+            allowed=error.allowed,
+            next=error.next,
+        ) from None
 
 
 def java_tools(scenario: Scenario, kafka: str, note: Callable[[str], None]) -> dict[int, ToolCommand]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -13,6 +14,7 @@ from host_state import HostState
 
 from cluster import doctor
 from cluster.doctor import EVERY_RUN, QUESTIONS, Check, check_host, require_host
+from ebbtide import librdkafka
 from ebbtide.errors import ExitCode, HarnessError
 from harness.cli.main import main
 
@@ -147,6 +149,36 @@ def test_a_cache_folder_that_is_not_there_yet_is_not_made(monkeypatch: pytest.Mo
     check = next(check for check in check_host() if check.name == "cache folder")
     assert check.status == "ok"
     assert list(tmp_path.iterdir()) == []
+
+
+def _librdkafka_check() -> Check:
+    return next(check for check in check_host() if check.name == "librdkafka")
+
+
+def test_librdkafka_has_its_version_or_what_to_install_and_no_run_needs_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = _librdkafka_check()
+    assert (found.status, found.needed) == ("ok", False)
+    assert re.fullmatch(r"\d+\.\d+\.\d+ \(confluent-kafka \d+\.\d+\.\d+\)", found.detail)
+    monkeypatch.setattr(librdkafka, "find_spec", lambda name: None)
+    monkeypatch.setattr(doctor, "QUESTIONS", tuple(one for one in QUESTIONS if one.name == "librdkafka"))
+    missing = _librdkafka_check()
+    assert (missing.status, missing.detail) == ("missing", "confluent-kafka is not installed")
+    assert main(["doctor"]) == ExitCode.AS_PREDICTED
+    said = capsys.readouterr().out
+    assert "librdkafka: missing (runs work without it)\n  disables: clients with librdkafka\n" in said
+    assert "  next:     pip install 'ebbtide[librdkafka]'" in said
+
+
+def test_a_confluent_kafka_that_is_too_old_is_missing_and_pyproject_asks_for_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(librdkafka, "version", lambda name: "2.3.0")
+    old = _librdkafka_check()
+    assert (old.status, old.detail) == ("missing", "confluent-kafka is too old (2.3.0)")
+    pyproject = (Path(__file__).parents[3] / "pyproject.toml").read_text()
+    assert f'"confluent-kafka>={librdkafka.OLDEST},<' in pyproject
 
 
 def test_more_clusters_at_once_than_the_memory_takes_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

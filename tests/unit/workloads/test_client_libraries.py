@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 from confluent_kafka import KafkaError, KafkaException, Producer
 
+from ebbtide import librdkafka
 from ebbtide.errors import HarnessError, Problems
 from ebbtide.scenario.client_libraries import LIBRARIES
 from ebbtide.scenario.model import ProducerSpec, Scenario, TopicSpec
 from ebbtide.scenario.parse import parse
 from ebbtide.scenario.safety import refuse_unsafe
 from ebbtide.scenario.write import brief_text_of, text_of
-from harness.runner import client_tools
 from harness.runner.client_tools import require_libraries
 from workloads.config import Endpoints, ProducerConfig
 from workloads.library_settings import java_settings, librdkafka_settings, producer_line, producer_module
@@ -167,7 +167,7 @@ def test_the_library_is_written_and_read_again() -> None:
 
 
 def test_a_missing_librdkafka_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client_tools, "find_spec", lambda name: None)
+    monkeypatch.setattr(librdkafka, "find_spec", lambda name: None)
     with pytest.raises(HarnessError, match="confluent-kafka is not installed") as caught:
         require_libraries(scenario_of(client="librdkafka"))
     assert "pip install" in str(caught.value.next)

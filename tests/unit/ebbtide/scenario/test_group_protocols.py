@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from scenario_problems import problems
 
+from ebbtide import librdkafka
 from ebbtide.errors import HarnessError
 from ebbtide.scenario.model import ConsumerSpec, ProducerSpec, Scenario, TopicSpec
 from ebbtide.scenario.parse import parse
 from ebbtide.scenario.write import text_of
-from harness.runner import client_tools
 from harness.runner.client_tools import require_libraries
 
 WAIT = 'step = "wait"\ntrigger = { acked = 1 }'
@@ -80,7 +80,7 @@ def test_a_consumer_of_another_library_is_written_and_read_again() -> None:
 
 
 def test_a_missing_librdkafka_names_the_consumer_that_needs_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client_tools, "find_spec", lambda name: None)
+    monkeypatch.setattr(librdkafka, "find_spec", lambda name: None)
     consumer = ConsumerSpec(id=1, topics=("t",), client="librdkafka")
     scenario = scenario_with(consumer)
     with pytest.raises(HarnessError, match="confluent-kafka is not installed") as caught:
