@@ -20,6 +20,7 @@ from cluster.host.children import Child, start_child
 from cluster.host.ledger import Ledger
 from cluster.jars.releases import LOG_OPTIONS, jars_of
 from cluster.runtime import storage
+from cluster.runtime.known_ends import known_end_clause
 from ebbtide.errors import HarnessError
 from ebbtide.java import Java, require_java
 from ebbtide.locks import await_lock
@@ -195,7 +196,7 @@ def _training_properties(scratch: Path) -> dict[str, str]:
 
 
 def end_error(who: str, what: str, status: int | None, log: Path, *, kept: bool = True) -> HarnessError:
-    """Return the error for a JVM that ended too early, with the end of its log.
+    """Return the error for a JVM that ended too early, with the end of its log and the finding that explains it.
 
     `kept`: the log stays, so that the error names it.
     """
@@ -203,10 +204,11 @@ def end_error(who: str, what: str, status: int | None, log: Path, *, kept: bool 
         how = "still running"
     else:
         how = f"signal {signal.Signals(-status).name}" if status < 0 else f"exit code {status}"
+    tail = tail_of(log)
     return HarnessError(
-        f"{who} {what} ({how})",
+        f"{who} {what} ({how}){known_end_clause(tail)}",
         where=str(log.parent) if kept else None,
-        got=tail_of(log),
+        got=tail,
         next=log_command(log) if kept else None,
     )
 
