@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 LINE_EVERY = 100
 """Without a terminal, one line is printed for this many records."""
 
-FIRST_TIME = "the first analysis of this installation takes half a minute to two minutes"
+FIRST_TIME = "the first analysis of this installation takes a minute or two"
 
 STAGES = (
     "starting Spark",
