@@ -199,7 +199,7 @@ def test_what_was_searched_for_and_cannot_be_written_is_a_usage_error(
 ) -> None:
     """As of a file system that became full or read-only meanwhile."""
     question = ["--variant", "kraft", "--power-losses", "1"] if verb == "spec find" else [str(LOST)]
-    done = ShrinkResult(text="", goal=None, smaller=None, runs=1, took_s=1)  # type: ignore[arg-type]
+    done = ShrinkResult(text="", goal=None, smaller=None, runs=1, took_s=1, elapsed_s=1)  # type: ignore[arg-type]
     monkeypatch.setattr(shrinking, "shrink", lambda *_, **__: done)
     monkeypatch.setattr(launch, "check", lambda *_: None)
     monkeypatch.setattr(launch, "prepare", lambda *_: None)
