@@ -174,8 +174,8 @@ def test_a_state_that_two_pieces_find_stays_with_the_first_piece(order: tuple[in
     memory.levels[0].write(memoryview(array("Q", chain.from_iterable(level))).cast("B"), 0)
     shares = [Share(machine, None, memory, at, 2) for at in range(2)]
     for at in order:
-        memory.turns.put([at])
-        shares[at].expand(Expand(0, 0, range(len(level)), half))
+        memory.turns.put([at * half, min((at + 1) * half, len(level))])
+        shares[at].expand(Expand(0, 0, len(level)))
     counts = [share.keep(Keep(0)).counts[0] for share in shares]
     for share, place in zip(shares, (0, counts[0]), strict=True):
         share.place(Place([place], 0))
@@ -205,3 +205,41 @@ def test_a_table_of_hashes_that_grows_keeps_what_every_process_added() -> None:
             table.add(added)
         assert all(table.known_of(marks) == added for table in tables)
     memory.close()
+
+
+def test_a_state_whose_hash_is_0_is_found_in_the_table() -> None:
+    memory = SharedMemory(1)
+    memory.hashes[0].resize(8 * NUMBER)
+    table = Hashes(memory.hashes, 0, 1)
+    table.resize(8)
+    assert table.known_of([0]) == []
+    table.add([0])
+    assert table.known_of([0, 2]) == [0]
+    memory.close()
+
+
+@pytest.mark.parametrize(("states", "jobs"), [(1, 2), (15, 2), (700, 3), (70_000, 2)])
+def test_the_pieces_of_a_window_follow_one_another_and_the_last_ones_are_small(states: int, jobs: int) -> None:
+    pieces = list(side_by_side._pieces(100, 100 + states, jobs))
+    assert [number for piece in pieces for number in range(*piece)] == list(range(100, 100 + states))
+    sizes = [stop - start for start, stop in pieces]
+    assert sizes == sorted(sizes, reverse=True)
+    assert sizes[-1] <= side_by_side.PIECE_MIN
+    assert max(sizes) <= side_by_side.PIECE
+
+
+def test_a_search_expands_few_states_beyond_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    ended: list[tuple[int, int]] = []
+    full_at = side_by_side._Coordinator._full_at
+
+    def watched(coordinator: Any, first: int, start: int, stop: int, keys: array[int]) -> int | None:
+        full = full_at(coordinator, first, start, stop, keys)
+        if full is not None:
+            ended.append((full, stop))
+        return full
+
+    monkeypatch.setattr(side_by_side._Coordinator, "_full_at", watched)
+    bounds = {"records": 4, "power_losses": 1, "stops": 2}
+    assert answers_of(2, "elr_43", "committed", bounds, max_states=100_000).found.ending == "states"
+    ((full, stop),) = ended
+    assert stop - full < stop / 20

@@ -7,25 +7,24 @@ import signal
 from array import array
 from bisect import bisect_left
 from collections.abc import Iterator
-from itertools import chain, pairwise
+from itertools import chain, compress, pairwise
 from multiprocessing.connection import Connection
 from typing import NamedTuple
 
 from analysis.spec.explore.search import MOVE_BITS, Check, states_of
-from analysis.spec.explore.shared_memory import NUMBER, Hashes, SharedMemory, numbers_in
+from analysis.spec.explore.shared_memory import NUMBER, Hashes, NumberPipe, SharedMemory, numbers_in
 from analysis.spec.model.machine import Machine, canonical
 
 
 class Expand(NamedTuple):
-    """Expand states of `window`, in pieces of `piece` states, as long as a piece is left.
+    """Expand states of a window, as long as a piece of it is left.
 
-    The level of the window begins at number `first`, and is in the file `level`.
+    The window ends before number `stop`. Its level begins at number `first`, and is in the file `level`.
     """
 
     level: int
     first: int
-    window: range
-    piece: int
+    stop: int
 
 
 class Keep(NamedTuple):
@@ -57,7 +56,7 @@ Request = Expand | Keep | Place | MovesTo
 
 
 class Expanded(NamedTuple):
-    """The answer to `Expand`: the pieces that the process expanded, and how many states are new.
+    """The answer to `Expand`: where the pieces begin that the process expanded, and how many states are new.
 
     Also how many hashes are in its own memory, keys of moves that lose records, and the number of all moves.
     """
@@ -72,7 +71,8 @@ class Expanded(NamedTuple):
 class _Message(NamedTuple):
     """What a process says to the others about a piece that it has expanded.
 
-    The hashes of the new states begin at place `at` of its file. The plans that it made follow.
+    `piece` is the number of its first state. The hashes of the new states begin at place `at` of the owner's file.
+    The plans that it made follow.
     """
 
     piece: int
@@ -122,6 +122,10 @@ def serve(
                 requests.send(share.moves_to(request.number))
 
 
+_EARLIER = -1
+"""Stands in place of a piece, for a state that was found in an earlier window."""
+
+
 class Share:
     """The work of process `at` of `jobs`."""
 
@@ -132,75 +136,77 @@ class Share:
         self._width = len(start)
         self._hashes = Hashes(memory.hashes, at, jobs)
         # Hashes of states that any process found, until they go to the table. A table in C is quicker than `Hashes`.
-        self._seen = {hash(start) or 1}
+        self._seen = {hash(start)}
         self._plans = 0
         # Of the window: the pieces of this process, the moves of each of their states, and what is new in key order.
-        self._window = Expand(0, 0, range(0), 1)
+        self._window = Expand(0, 0, 0)
         self._pieces: list[range] = []
         self._moves: array[int] = array("Q")
-        # The keys of what is new by their hashes, for each of those pieces.
-        self._keys: list[tuple[int, dict[int, int]]] = []
+        self._marks: array[int] = array("q")
         self._sorted: array[int] = array("Q")
         self._states: array[int] = array("Q")
         self._ends: list[int] = []
-        # Pieces that others expanded and this process has not looked at, and keys of what they found first.
+        # Pieces that others expanded and this process has not looked at.
         self._messages: list[_Message] = []
-        self._beaten: set[int] = set()
+        # The first piece of another process that found a state that this one knows too, by the state's hash.
+        self._claims: dict[int, int] = {}
         self._written = 0
 
     def expand(self, request: Expand) -> Expanded:
         """Expand pieces of a window, each time the first one that no process has taken."""
         self._window = request
-        self._pieces, self._moves, self._keys = [], array("Q"), []
-        self._sorted, self._states = array("Q"), array("Q")
-        self._beaten, self._written = set(), 0
+        self._pieces, self._moves = [], array("Q")
+        self._marks, self._sorted, self._states = array("q"), array("Q"), array("Q")
+        self._claims, self._written = {}, 0
         lost: list[int] = []
-        while piece := self._memory.turns.take(1):
+        while piece := self._memory.turns.take(2):
             self._look_at_others(piece[0])
-            lost += self._expand_piece(piece[0])
-        taken = [piece for piece, _ in self._keys]
+            lost += self._expand_piece(range(*piece))
+        taken = [states.start for states in self._pieces]
         return Expanded(taken, len(self._sorted), len(self._seen), lost, sum(self._moves))
 
-    def _expand_piece(self, piece: int) -> list[int]:
-        """Expand the states of `piece` and say what is new; returns keys of moves that lose records."""
-        size = self._window.piece
-        states = self._window.window[piece * size : (piece + 1) * size]
+    def _expand_piece(self, states: range) -> list[int]:
+        """Expand the states of a piece and say what is new; returns keys of moves that lose records."""
         self._pieces.append(states)
         lost_keys: list[int] = []
-        counts = self._moves
-        keys: dict[int, int] = {}
-        following = array("Q")
-        successors_of, extend = self._machine.successors, following.extend
+        known = len(self._marks)
         seen = self._seen
-        for number, state in zip(states, self._states_at(states), strict=True):
+        successors_of, counted = self._machine.successors, self._moves.append
+        add, marked, found, extend = seen.add, self._marks.append, self._sorted.append, self._states.extend
+        for number, state in enumerate(self._states_at(states), states.start):
             key = number << MOVE_BITS
             successors = successors_of(state)
-            counts.append(len(successors))
+            counted(len(successors))
             for which, (_, shared, data, words, lost) in enumerate(successors):
                 words.sort()
                 after = (shared, data, *words)
                 if lost:
                     lost_keys.append(key | which)
                     continue
-                mark = hash(after) or 1
-                if mark not in seen:
-                    seen.add(mark)
-                    keys[mark] = key | which
-                    extend(after)
-        self._sorted.extend(keys.values())
-        self._states += following
-        self._beaten.update([keys.pop(mark) for mark in self._hashes.known_of(keys)])
-        self._keys.append((piece, keys))
+                mark = hash(after)
+                if mark in seen:
+                    continue
+                add(mark)
+                marked(mark)
+                found(key | which)
+                extend(after)
+        marks = self._marks[known:]
+        for mark in self._hashes.known_of(marks):
+            self._claims[mark] = _EARLIER
+        self._send(states.start, marks)
+        return lost_keys
+
+    def _send(self, piece: int, marks: array[int]) -> None:
+        """Send the other processes what is new in a piece."""
         plans = self._machine.plans_from(self._plans)
         self._plans = self._machine.learn_plans(b"")
-        content = array("q", keys).tobytes() + plans
+        content = marks.tobytes() + plans
         self._memory.found[self._at].write(memoryview(content), self._written)
-        message = _Message(piece, self._at, self._written, len(keys), len(plans))
+        message = _Message(piece, self._at, self._written, len(marks), len(plans))
         self._written += len(content)
         for other, inbox in enumerate(self._memory.inboxes):
             if other != self._at:
                 inbox.put(message)
-        return lost_keys
 
     def _states_at(self, numbers: range) -> Iterator[tuple[int, ...]]:
         bytes_each, first = self._width * NUMBER, self._window.first
@@ -212,9 +218,10 @@ class Share:
         """Take over what other processes found in pieces before `before`.
 
         What they find in later pieces must not count as seen yet, because this process has lower keys for it.
+        What this process knows already, it may have found itself: `_drop` then compares the pieces.
         """
         size = len(_Message._fields)
-        numbers = iter(self._memory.inboxes[self._at].take(size * len(self._window.window)))
+        numbers = iter(self._memory.inboxes[self._at].take(NumberPipe.CAPACITY // size * size))
         self._messages += [_Message(*each) for each in zip(*[numbers] * size, strict=True)]
         later: list[_Message] = []
         for message in self._messages:
@@ -225,17 +232,15 @@ class Share:
             content = self._memory.found[message.owner].read(hash_bytes + message.plan_bytes, message.at)
             marks = numbers_in(content[:hash_bytes], "q").tolist()
             self._plans = self._machine.learn_plans(content[hash_bytes:])
+            for mark in self._seen.intersection(marks):
+                self._claims[mark] = min(message.piece, self._claims.get(mark, message.piece))
             self._seen.update(marks)
-            for piece, keys in reversed(self._keys):
-                if piece < message.piece:
-                    break
-                self._beaten.update([keys[mark] for mark in keys.keys() & marks])
         self._messages = later
 
     def keep(self, request: Keep) -> Kept:
         """Drop the new states that another process found by a lower key, and check the others."""
-        self._look_at_others(len(self._window.window))
-        self._drop(sorted(self._beaten))
+        self._look_at_others(self._window.stop)
+        self._drop()
         if request.slots:
             self._hashes.resize(request.slots)
             self._hashes.add(self._seen)
@@ -249,16 +254,16 @@ class Share:
             refused = [key for key, state in zip(self._sorted, states, strict=True) if not check(state)]
         return Kept([stop - start for start, stop in pairwise(self._ends)], refused)
 
-    def _drop(self, beaten: list[int]) -> None:
-        """Drop new states by their keys."""
-        if not beaten:
+    def _drop(self) -> None:
+        """Drop the new states that another process found in an earlier piece."""
+        claims = self._claims
+        if not claims:
             return
-        keys, states, width = array("Q"), array("Q"), self._width
-        places = [bisect_left(self._sorted, key) for key in beaten]
-        for start, stop in zip([0, *(place + 1 for place in places)], [*places, len(self._sorted)], strict=True):
-            keys.extend(self._sorted[start:stop])
-            states.extend(self._states[start * width : stop * width])
-        self._sorted, self._states = keys, states
+        marks, keys = self._marks, self._sorted
+        claimed = compress(range(len(marks)), map(claims.__contains__, marks))
+        beaten = [at for at in claimed if claims[marks[at]] << MOVE_BITS < keys[at]]
+        runs = list(zip([0, *(at + 1 for at in beaten)], [*beaten, len(self._sorted)], strict=True))
+        self._sorted, self._states = _runs_of(self._sorted, runs, 1), _runs_of(self._states, runs, self._width)
 
     def place(self, request: Place) -> bool:
         """Write what was kept to where it belongs."""
@@ -273,3 +278,9 @@ class Share:
         """Return the moves from this process's states of the window up to `number`."""
         numbers = chain.from_iterable(self._pieces)
         return sum(count for at, count in zip(numbers, self._moves, strict=True) if at <= number)
+
+
+def _runs_of(numbers: array[int], runs: list[tuple[int, int]], width: int) -> array[int]:
+    """Return those of `numbers` that are in `runs`, each counted in groups of `width` numbers."""
+    content, size = memoryview(numbers).cast("B"), width * NUMBER
+    return numbers_in(b"".join([content[start * size : stop * size] for start, stop in runs]))

@@ -99,7 +99,8 @@ class Hashes:
     """A table of hashes with open addressing, of which process `at` of `jobs` fills a part.
 
     Each process reads all of it. The low bits of a hash name the process that adds it. They also choose the slot, and
-    the next slots to try are a stride apart. So no two processes write to one slot. 0 marks a free slot.
+    the next slots to try are a stride apart. So no two processes write to one slot. 0 marks a free slot,
+    and a hash of 0 is kept as 1.
     """
 
     def __init__(self, files: tuple[SharedFile, SharedFile], at: int, jobs: int) -> None:
@@ -128,11 +129,12 @@ class Hashes:
         slots, stride, mine = self._slots, self._stride, self._mine
         mask, low = len(slots) - 1, stride - 1
         for mark in marks:
-            if mark & low in mine:
-                slot = mark & mask
-                while (known := slots[slot]) and known != mark:
+            kept = mark or 1
+            if kept & low in mine:
+                slot = kept & mask
+                while (known := slots[slot]) and known != kept:
                     slot = slot + stride & mask
-                slots[slot] = mark
+                slots[slot] = kept
 
     def known_of(self, marks: Iterable[int]) -> list[int]:
         """Return those of `marks` that any process added."""
@@ -140,9 +142,10 @@ class Hashes:
         mask = len(slots) - 1
         found: list[int] = []
         for mark in marks if slots else ():
-            slot = mark & mask
+            kept = mark or 1
+            slot = kept & mask
             while known := slots[slot]:
-                if known == mark:
+                if known == kept:
                     found.append(mark)
                     break
                 slot = slot + stride & mask

@@ -28,7 +28,8 @@ import signal
 import time
 from array import array
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkProcess
 from typing import TypeVar
@@ -42,14 +43,20 @@ from ebbtide.errors import HarnessError
 WINDOW = 1 << 15
 """States in a window for each process."""
 
+_WINDOW_MAX = 1 << 19
+"""The most states in a window: its pieces, and the messages about them, must fit into a pipe."""
+
 PIECE = 1 << 9
 """The most states in a piece.
 
-At the end of a window processes wait for the last piece. In larger pieces, processes find more states twice.
+In larger pieces, processes find more states twice.
 """
 
-_PIECES_MIN = 4
-"""Pieces of a small window for each process."""
+PIECE_MIN = 1 << 4
+"""The fewest states in a piece, but for the last one. Telling the others about a smaller piece would cost too much."""
+
+_PIECES_LEFT = 2
+"""Pieces for each process into which the rest of a window could be cut."""
 
 REMEMBERED = 1 << 20
 """The most hashes that a process remembers by itself; with more, all go to the shared table."""
@@ -141,6 +148,8 @@ class _Coordinator:
         self._begun = time.monotonic()
         self._paths = Paths()
         self._moved = 0
+        # How many new states each state of the last window led to; 1 if fewer.
+        self._new_each = 1.0
         self._depth = 0
         first = machine.initial_state()
         start = array("Q", canonical(first[0], first[1], first[2:]))
@@ -167,15 +176,17 @@ class _Coordinator:
     def _window_size(self) -> int:
         """Return how many states to expand next: fewer close to `max_states`, where more would be for nothing."""
         jobs = len(self._ends)
-        left = WINDOW * jobs if self._max_states is None else self._max_states - len(self._paths)
-        return min(WINDOW * jobs, max(left, PIECE * jobs))
+        most = min(WINDOW * jobs, _WINDOW_MAX)
+        if self._max_states is None:
+            return most
+        left = int((self._max_states - len(self._paths)) / self._new_each)
+        return min(most, max(left, PIECE * jobs))
 
     def _search_window(self, level: range, start: int, stop: int) -> SearchResult | None:
         """Expand the states of `level` from `start` to before `stop`; return the result if the search ends."""
         known, jobs = len(self._paths), len(self._ends)
-        size = min(PIECE, -(-(stop - start) // (_PIECES_MIN * jobs)))
-        self._memory.turns.put(range(-(-(stop - start) // size)))
-        expanded = self._ask([Expand(self._level, level.start, range(start, stop), size)] * jobs, Expanded)
+        self._memory.turns.put(chain.from_iterable(_pieces(start, stop, jobs)))
+        expanded = self._ask([Expand(self._level, level.start, stop)] * jobs, Expanded)
         found = sum(one.found for one in expanded)
         slots = self._slots_for(known + found) if max(one.remembered for one in expanded) > REMEMBERED else 0
         kept = self._ask([Keep(slots)] * jobs, Kept)
@@ -194,6 +205,7 @@ class _Coordinator:
         if full is not None:
             return self._result("states", known + _count_to(keys, full), self._moves_to(full))
         self._paths.extend(keys)
+        self._new_each = max(1.0, len(keys) / (stop - start))
         self._moved += sum(one.moves for one in expanded)
         if self._max_time_s is not None and time.monotonic() - self._begun > self._max_time_s:
             return self._result("time", len(self._paths), self._moved)
@@ -243,6 +255,15 @@ class _Coordinator:
         return SearchResult(
             ending=ending, states=states, moves=moves, depth=self._depth, elapsed_s=elapsed_s, path=path
         )
+
+
+def _pieces(start: int, stop: int, jobs: int) -> Iterator[tuple[int, int]]:
+    """Yield where each piece of a window begins and ends; the last ones are small."""
+    while start < stop:
+        left = stop - start
+        size = min(PIECE, max(left // (_PIECES_LEFT * jobs), PIECE_MIN), left)
+        yield start, start + size
+        start += size
 
 
 def _count_to(keys: array[int], number: int) -> int:
