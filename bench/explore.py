@@ -34,7 +34,6 @@ from bench.measured_on import measured_on
 
 TARGET_STATES_PER_S = 50_000
 TARGET_BYTES = 2 << 30
-_SAMPLED_EACH_S = 1.0
 _SHARED = "/memfd:"
 """How the paths of files in memory begin."""
 QUESTIONS = {
@@ -96,7 +95,7 @@ def _search_again(bounds: Bounds, found: SearchResult, states: int, jobs: int) -
 def _watch(searcher: int, end: Connection) -> None:
     """Send the peak of what the searching processes have in memory, once something arrives."""
     peak = 0
-    while not end.poll(_SAMPLED_EACH_S):
+    while not end.poll(0.5):
         total = 0
         with contextlib.suppress(psutil.Error, OSError):
             for one in (psutil.Process(searcher), *psutil.Process(searcher).children()):

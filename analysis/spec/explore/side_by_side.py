@@ -3,9 +3,9 @@
 The waiting states are in memory that all processes share, in the order of their numbers. The processes go
 through a level window by window. In each window:
 
-1. The window is cut into pieces. A process that is free takes the next piece, expands it, and keeps what
-   is new to it, in the order of the keys. It then sends the others the hashes of these states, and what
-   can happen under control bits that were new.
+1. The window is cut into pieces, the last ones small. A process that is free takes the next piece, expands
+   it, and keeps what is new to it, in the order of the keys. It then sends the others the hashes of
+   these states, and what can happen under control bits that were new.
 2. Before a process begins a piece, it takes over what others found in the pieces before that one. What
    they found in later pieces it leaves for later, because its own keys are lower. So a state that several
    processes found stays with the one that has the lowest key, and the others drop it.
@@ -43,17 +43,17 @@ from ebbtide.errors import HarnessError
 WINDOW = 1 << 15
 """States in a window for each process."""
 
-_WINDOW_MAX = 1 << 19
-"""The most states in a window: its pieces, and the messages about them, must fit into a pipe."""
+_WINDOW_MIN = 1 << 9
+"""States in a window for each process close to `max_states`."""
 
-PIECE = 1 << 9
+PIECE = 1 << 12
 """The most states in a piece.
 
-In larger pieces, processes find more states twice.
+Messages about smaller pieces cost more, and hardly save states that two processes find.
 """
 
-PIECE_MIN = 1 << 4
-"""The fewest states in a piece, but for the last one. Telling the others about a smaller piece would cost too much."""
+PIECE_MIN = 1 << 6
+"""The fewest states in a piece, but for the last one."""
 
 _PIECES_LEFT = 2
 """Pieces for each process into which the rest of a window could be cut."""
@@ -176,11 +176,10 @@ class _Coordinator:
     def _window_size(self) -> int:
         """Return how many states to expand next: fewer close to `max_states`, where more would be for nothing."""
         jobs = len(self._ends)
-        most = min(WINDOW * jobs, _WINDOW_MAX)
         if self._max_states is None:
-            return most
+            return WINDOW * jobs
         left = int((self._max_states - len(self._paths)) / self._new_each)
-        return min(most, max(left, PIECE * jobs))
+        return min(WINDOW * jobs, max(left, _WINDOW_MIN * jobs))
 
     def _search_window(self, level: range, start: int, stop: int) -> SearchResult | None:
         """Expand the states of `level` from `start` to before `stop`; return the result if the search ends."""
@@ -258,7 +257,10 @@ class _Coordinator:
 
 
 def _pieces(start: int, stop: int, jobs: int) -> Iterator[tuple[int, int]]:
-    """Yield where each piece of a window begins and ends; the last ones are small."""
+    """Yield where each piece of a window begins and ends.
+
+    The last ones are small, because processes wait for the last one.
+    """
     while start < stop:
         left = stop - start
         size = min(PIECE, max(left // (_PIECES_LEFT * jobs), PIECE_MIN), left)
