@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Self
 from ebbtide.command import COMMAND
 from ebbtide.cores import JUDGES, own_nice, set_nice
 from ebbtide.errors import HarnessError
-from ebbtide.scratch import JUDGING, scratch_folder
+from ebbtide.scratch import JUDGING, remove_abandoned, scratch_folder
 from ebbtide.waiting import WaitExpired
 
 if TYPE_CHECKING:
@@ -159,6 +159,8 @@ class JudgingProcess:
             except BaseException as error:
                 process.kill()
                 process.wait()
+                # It could not remove its own folders any more.
+                remove_abandoned()
                 # One that does not end has judged all the same: every answer was read before.
                 if not isinstance(error, subprocess.TimeoutExpired):
                     raise
@@ -208,6 +210,8 @@ class JudgingProcess:
 
     def _end_at_once(self) -> None:
         if self._process is not None:
+            # It yields the cores to clusters, and would end late on a busy host.
+            set_nice(self._process.pid, own_nice())
             self._process.terminate()
             self._close(_END_TIMEOUT_S)
 

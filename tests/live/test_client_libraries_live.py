@@ -53,9 +53,9 @@ def _polled(record: Path, consumer: int) -> Iterator[PolledRecords]:
     return (unpack_polled(payload) for kind, payload in journal.frames() if kind == POLLED)
 
 
-def _returned(record: Path) -> set[tuple[int, int]]:
-    """The partitions and offsets that consumers 1 and 2 have returned so far."""
-    polled = itertools.chain.from_iterable(_polled(record, number) for number in (1, 2))
+def _returned(record: Path, *consumers: int) -> set[tuple[int, int]]:
+    """The partitions and offsets that consumers have returned so far."""
+    polled = itertools.chain.from_iterable(_polled(record, number) for number in consumers)
     return {(one.partition, int(offset)) for one in polled for offset in one.offsets}
 
 
@@ -197,21 +197,24 @@ def test_members_that_read_with_librdkafka_share_their_commits_and_miss_nothing(
     workload = make([ProducerSpec(id=1, topic=topic, rate_per_s=300)], members, partitions=2)
     workload.start()
     # Who leaves and comes again is assigned partitions again. The broker decides how soon, so records come until then.
+    # A member commits after some records.
     wait_until(
-        lambda: workload.check() or len(_sessions(tmp_path, 2)) > 1,
-        awaited="member 2 to leave, to come again and to read",
+        lambda: workload.check() or (len(_sessions(tmp_path, 2)) > 1 and len(_returned(tmp_path, 1)) > 200),
+        awaited="member 2 to leave, to come again and to read, and member 1 to read",
         timeout_s=60,
-        last_seen=lambda: f"sessions {sorted(_sessions(tmp_path, 2))}",
+        last_seen=lambda: (
+            f"sessions {sorted(_sessions(tmp_path, 2))} of member 2, {len(_returned(tmp_path, 1))} records of member 1"
+        ),
         poll_s=0.5,
     )
     workload.stop_producers()
     ends = workload.final_read()
     written = {(one, offset) for one in (0, 1) for offset in range(ends[f"{topic}-{one}"].high_watermark)}
     wait_until(
-        lambda: written <= _returned(tmp_path),
+        lambda: written <= _returned(tmp_path, 1, 2),
         awaited=f"{len(written)} records",
         timeout_s=60,
-        last_seen=lambda: str(len(_returned(tmp_path))),
+        last_seen=lambda: str(len(_returned(tmp_path, 1, 2))),
         poll_s=0.5,
     )
     workload.stop()

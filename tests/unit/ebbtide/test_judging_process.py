@@ -129,9 +129,16 @@ def test_an_error_in_its_block_ends_it_at_once(tmp_path: Path) -> None:
     assert ended.read_text() == "by a signal"
 
 
-def test_one_that_does_not_end_when_it_is_asked_to_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_that_does_not_end_when_it_is_asked_to_is_killed_and_leaves_no_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(judging_process, "_END_TIMEOUT_S", 0.1)
-    deaf = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('{}', flush=True); signal.pause()"
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    deaf = (
+        "import signal; from ebbtide.scratch import ScratchFolder; signal.signal(signal.SIGTERM, signal.SIG_IGN); "
+        "mine = ScratchFolder(); print('{}', flush=True); signal.pause()"
+    )
 
     def fail(judge: JudgingProcess) -> None:
         with judge:
@@ -143,6 +150,7 @@ def test_one_that_does_not_end_when_it_is_asked_to_is_killed(tmp_path: Path, mon
 
     with pytest.raises(KeyError):
         fail(JudgingProcess([sys.executable, "-c", deaf]))
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("name", ["two\nlines", "not \udcff UTF-8"])
