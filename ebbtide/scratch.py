@@ -26,8 +26,7 @@ IMAGE = "ebbtide-image-"
 MAVEN = "ebbtide-maven-"
 PYTEST = "ebbtide-pytest-"
 JUDGING = "ebbtide-judging-"
-ROOM = "ebbtide-room-"
-_PREFIXES = (SPARK, DOCTOR, IMAGE, MAVEN, PYTEST, JUDGING, ROOM)
+_PREFIXES = (SPARK, DOCTOR, IMAGE, MAVEN, PYTEST, JUDGING)
 _KILL_TIMEOUT_MS = 10_000
 _LOCK = "owner.lock"
 
@@ -36,7 +35,7 @@ class ScratchFolder:
     """A new temporary folder that belongs to this process until `remove`."""
 
     def __init__(self, prefix: str = SPARK) -> None:
-        """`prefix`: `SPARK`, `DOCTOR`, `IMAGE`, `MAVEN`, `PYTEST`, `JUDGING` or `ROOM`."""
+        """`prefix`: `SPARK`, `DOCTOR`, `IMAGE`, `MAVEN`, `PYTEST` or `JUDGING`."""
         self.path = Path(tempfile.mkdtemp(prefix=prefix))
         unlocked = self.path / f".{_LOCK}"
         self._lock = os.open(unlocked, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

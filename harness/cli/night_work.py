@@ -58,9 +58,7 @@ def carrier(
         with _log_display(store, night) as display:
             begin_judging(judging)
             requests = ((job, request(job, display)) for job in jobs)
-            # The next run prepares itself meanwhile, so that a cluster starts as soon as another one has ended.
-            ran = run_side_by_side(requests, at_once=at_once, log=log, prepares_next=at_once > 1)
-            with contextlib.closing(ran) as ends:
+            with contextlib.closing(run_side_by_side(requests, at_once=at_once, log=log)) as ends:
                 for job, end in ends:
                     if isinstance(end, Path):
                         hand_over(judging, end)

@@ -23,7 +23,6 @@ from ebbtide.scenario.parse import load
 from ebbtide.scenario.write import SCENARIO
 from harness.nightly.job import Job, ReleaseTarget, Runtime, random_job
 from harness.nightly.store import FinishedJob, NightPlan, SkippedJob, Store
-from harness.runner.cluster_room import WAIT_FOR_ROOM
 
 BATCH = 16
 """After how many runs the night writes down how they ended, and follows up contradictions."""
@@ -34,7 +33,7 @@ _RANDOM = re.compile(r"random-(\d+)")
 CarryOut = Callable[[Iterable[Job]], Generator[tuple[Job, Path | EbbtideError], None, None]]
 """Runs jobs; yields each, as it ends, with its record or the error that prevented one.
 
-It asks for the next job only when it can prepare it.
+It asks for the next job only when it can start it.
 """
 Judge = Callable[[Sequence[Path]], dict[Path, Verdict | EbbtideError]]
 """Judges records; a record that cannot be read has an error. Raises `EbbtideError` if judging cannot start."""
@@ -58,7 +57,7 @@ def judged_job(night: str, job: Job, record: Path, verdict: Verdict) -> Finished
     for lost in verdict.commits:
         if lost.kind == "commit-lost":
             commits[lost.cause] = commits.get(lost.cause, 0) + lost.count
-    took_s = ((manifest.end_ns or 0) - (manifest.start_ns or 0)) / 1e9 - manifest.timings_s.get(WAIT_FOR_ROOM, 0.0)
+    took_ns = (manifest.end_ns or 0) - (manifest.start_ns or 0)
     disturbance = disturbance_of(manifest, verdict)
     return FinishedJob(
         night=night,
@@ -72,7 +71,7 @@ def judged_job(night: str, job: Job, record: Path, verdict: Verdict) -> Finished
         known_bug=known_bug_of(verdict.why),
         figures=service_figures(verdict),
         seed=manifest.seed,
-        took_s=max(0.0, took_s),
+        took_s=max(0, took_ns) / 1e9,
     )
 
 

@@ -47,7 +47,6 @@ from ebbtide.scenario.safety import refuse_unsafe
 from ebbtide.scenario.write import SCENARIO, text_of
 from ebbtide.signals import is_interrupt
 from harness.runner.client_tools import java_tools, require_libraries
-from harness.runner.cluster_room import ClusterRoom
 from harness.runner.collect import RAW_LIMIT_BYTES, collect_raw, write_tables
 from harness.runner.display import Display
 from harness.runner.draws import draw
@@ -67,7 +66,6 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
     - `allow_unknown_properties`: the scenario is that of a record, which cannot be corrected. A property that Kafka
       ignores is then a note, not an error.
     - `host_ports`: ports on the host's loopback that lead to the brokers. The caller closes them.
-    - `room`: what the nodes wait for before they start; None: they start at once.
     """
 
     scenario: Scenario
@@ -81,7 +79,6 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
     allow_unknown_properties: bool = False
     gates: Mapping[int, Gate] = {}
     host_ports: HostPorts | None = None
-    room: ClusterRoom | None = None
 
 
 def new_seed() -> int:
@@ -161,7 +158,6 @@ class _Run:
                 self.request.gates,
                 allow_unknown_properties=self.request.allow_unknown_properties,
                 tools=tools,
-                room=self.request.room,
             )
             self._amend(clients=self.manifest.clients | session.client_settings)
             ended = False

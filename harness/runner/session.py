@@ -21,7 +21,6 @@ from ebbtide.scenario.steps.step import StepSpec
 from ebbtide.scenario.validate_order import FaultNow
 from ebbtide.scenario.write import SCENARIO, text_of
 from faults.wire import nodes_to_intercept
-from harness.runner.cluster_room import WAIT_FOR_ROOM, ClusterRoom
 from harness.runner.display import Display
 from harness.runner.draws import Draws
 from harness.runner.ending import End, Ending
@@ -56,9 +55,8 @@ class Session:
         *,
         allow_unknown_properties: bool = False,
         tools: Mapping[int, ToolCommand] | None = None,
-        room: ClusterRoom | None = None,
     ) -> None:
-        """`allow_unknown_properties` and `room`: as in `RunRequest`; `tools`: as in `Workload`."""
+        """`allow_unknown_properties`: as in `RunRequest`; `tools`: as in `Workload`."""
         self.run_id = run_id
         self.record = record
         self.runtime = runtime
@@ -105,8 +103,6 @@ class Session:
             gates=gates,
         )
         self._node_watch = NodeWatch(runtime, self._schedule, scenario.cluster.session_timeout_s)
-        self._room = room
-        self._taken_room = contextlib.ExitStack()
         self._up = False
         self.ignored: tuple[str, ...] = ()
         self.end = End(why_no_final_read="the run ended before it")
@@ -172,9 +168,6 @@ class Session:
             self.runtime.prepare()
             if self.runtime.warning is not None:
                 self._display.note(self.runtime.warning)
-        if self._room is not None:
-            with self.time_phase(WAIT_FOR_ROOM):
-                self._taken_room.enter_context(self._room.taken())
         with self.time_phase("start cluster"):
             for group in self._start_order():
                 self.runtime.start(group)
@@ -254,7 +247,6 @@ class Session:
             for node in sorted(self.runtime.nodes, key=lambda one: one in self._brokers):
                 if self.runtime.pid(node) is not None:
                     self.runtime.kill(node)
-            self._taken_room.close()
 
     @contextlib.contextmanager
     def time_phase(self, phase: str) -> Iterator[None]:

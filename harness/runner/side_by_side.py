@@ -14,22 +14,19 @@ import signal
 import threading
 import time
 import traceback
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from pathlib import Path
 from typing import Generic, TypeVar
 
-import msgspec
 from rich.console import Console
 
 from cluster.clean import clean
 from ebbtide.errors import EbbtideError, HarnessError
-from ebbtide.scratch import ROOM, scratch_folder
 from ebbtide.shown_console import PlainTextConsole
 from ebbtide.signals import defer_signals, unwind_on_signals
-from harness.runner.cluster_room import ClusterRoom
 from harness.runner.display import Display, PlainDisplay
 from harness.runner.limit import limit_s
 from harness.runner.run import RunRequest, run_scenario
@@ -62,31 +59,23 @@ def run_side_by_side(
     carry_out: Callable[[RunRequest, Display], Path] = run_scenario,
     limit: Callable[[RunRequest], float] = limit_s,
     on_note: Callable[[Key, str], object] | None = None,
-    prepares_next: bool = False,
 ) -> Generator[tuple[Key, Path | EbbtideError], None, None]:
     """Yield each key with its record or failure, in the order in which runs end.
 
     - The next item of `wanted` is taken only when there is room for it; an error in place of a request is yielded.
-    - With `prepares_next` one item more is taken. Its run makes its namespaces and volumes, and starts its cluster when
-      there are fewer than `at_once`.
     - The runs append their output to `log`. `on_note` gets each line too. The iterator must then be waited for all the
       time, because a run whose lines nobody takes waits.
     - Closing the iterator, SIGTERM and Ctrl-C end the runs under way, and wait until they have cleaned up. A run that
       takes longer than `limit` seconds is ended in the same way.
     """
     running: dict[Connection, _RunningChild[Key]] = {}
-    with unwind_on_signals(), contextlib.ExitStack() as made:
-        room = made.enter_context(scratch_folder(ROOM)) if prepares_next else None
+    with unwind_on_signals():
         try:
             for key, request in wanted:
                 if isinstance(request, EbbtideError):
                     yield key, request
                     continue
                 ours, theirs = _SPAWN.Pipe(duplex=False)
-                waits_s = _until_one_ends_s(running) if room is not None and len(running) >= at_once else 0.0
-                if room is not None:
-                    of_all = ClusterRoom(folder=room, clusters=at_once, timeout_s=waits_s + _CLEANS_UP_WITHIN_S)
-                    request = msgspec.structs.replace(request, room=of_all)
                 shows = on_note is not None
                 process = _SPAWN.Process(target=_run_in_child, args=(carry_out, request, log, theirs, shows))
                 most_s = limit(request)
@@ -98,21 +87,15 @@ def run_side_by_side(
                         process=process,
                         name=_run_name(request),
                         limit_s=most_s,
-                        until_s=time.monotonic() + waits_s + most_s,
+                        until_s=time.monotonic() + most_s,
                     )
-                if len(running) >= at_once + prepares_next:
+                if len(running) >= at_once:
                     yield from _take_ended(running, log, on_note)
             while running:
                 yield from _take_ended(running, log, on_note)
         finally:
             with defer_signals():
                 _end_processes([one.process for one in running.values()], log)
-
-
-def _until_one_ends_s(running: Mapping[Connection, _RunningChild[Key]]) -> float:
-    """Return after how many seconds one of the runs has ended, or has been ended, at the latest."""
-    next_late_s = min(one.until_s for one in running.values())
-    return max(0.0, next_late_s - time.monotonic()) + _CLEANS_UP_WITHIN_S + _KILLED_WITHIN_S
 
 
 def run_in_turn(

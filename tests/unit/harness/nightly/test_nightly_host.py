@@ -105,7 +105,7 @@ def test_a_bug_in_a_run_is_a_failed_run_and_the_night_goes_on(
     apart: list[int] = []
 
     def run_side_by_side(
-        wanted: Iterable[tuple[Job, RunRequest | EbbtideError]], *, at_once: int, log: Path, prepares_next: bool = False
+        wanted: Iterable[tuple[Job, RunRequest | EbbtideError]], *, at_once: int, log: Path
     ) -> Iterator[tuple[Job, Path | EbbtideError]]:
         apart.append(at_once)
         return ((key, one if isinstance(one, EbbtideError) else tmp_path / "record") for key, one in wanted)

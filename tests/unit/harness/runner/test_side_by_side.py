@@ -111,42 +111,6 @@ def test_two_run_at_once_and_never_three(tmp_path: Path) -> None:
     assert re.search(r"healthy on 4\.3\.1 \(process \d+\): seed 3\n", log.read_text())
 
 
-def take_room(request: RunRequest, display: Display) -> Path:
-    """Prepares itself, and has room until one run more than may have a cluster has done so; says how many had room."""
-    (request.runs / f"{request.seed}.prepared").touch()
-    room = request.room
-    assert room is not None
-    with room.taken():
-        mine = request.runs / f"{request.seed}.has-room"
-        mine.touch()
-        wait_until(
-            lambda: len(list(request.runs.glob("*.prepared"))) > room.clusters, awaited="a run", timeout_s=DEADLINE_S
-        )
-        (request.runs / f"{request.seed}.saw").write_text(str(len(list(request.runs.glob("*.has-room")))))
-        mine.unlink()
-    return request.runs
-
-
-def test_the_next_run_prepares_itself_while_two_clusters_run(tmp_path: Path) -> None:
-    ran = run_side_by_side(
-        requests(tmp_path, 1, 2, 3, 4), at_once=2, log=tmp_path / "log", carry_out=take_room, prepares_next=True
-    )
-    assert dict(ran) == dict.fromkeys((1, 2, 3, 4), tmp_path)
-    assert max(int(saw.read_text()) for saw in tmp_path.glob("*.saw")) <= 2
-
-
-def test_a_run_is_not_late_because_it_waited_for_room(tmp_path: Path) -> None:
-    ran = run_side_by_side(
-        requests(tmp_path, 1, 2),
-        at_once=1,
-        log=tmp_path / "log",
-        carry_out=take_room,
-        limit=lambda request: 2 * DEADLINE_S if request.seed == 1 else 0.0,
-        prepares_next=True,
-    )
-    assert dict(ran) == {1: tmp_path, 2: tmp_path}
-
-
 def test_no_more_is_asked_for_than_there_is_room_for(tmp_path: Path) -> None:
     asked = []
 
