@@ -379,6 +379,9 @@ def _conf(master: str, scratch: Path, jvm_flags: Sequence[str], heap: int) -> Sp
             "spark.driver.host": "127.0.0.1",
             "spark.local.dir": str(scratch),
             "spark.sql.adaptive.enabled": "false",
+            # With either of them, Spark clones the session for each frame that it keeps, and never drops the clone.
+            "spark.sql.adaptive.applyFinalStageShuffleOptimizations": "false",
+            "spark.sql.sources.bucketing.autoBucketedScan.enabled": "false",
             "spark.sql.inMemoryColumnarStorage.compressed": "false",
             "spark.python.sql.dataFrameDebugging.enabled": "false",
             "spark.sql.dataFrameQueryContext.enabled": "false",

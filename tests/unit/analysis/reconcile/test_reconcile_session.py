@@ -104,6 +104,14 @@ def test_a_session_listens_on_loopback_only(spark: SparkSession) -> None:
 
 
 @pytest.mark.spark
+def test_a_kept_frame_is_planned_in_the_session_itself_and_not_in_a_clone_that_stays(spark: SparkSession) -> None:
+    kept = spark.range(10).persist()
+    plan = kept._jdf.queryExecution().withCachedData().cacheBuilder().cachedPlan()  # type: ignore[operator]
+    assert plan.session().equals(spark._jsparkSession)
+    kept.unpersist()
+
+
+@pytest.mark.spark
 def test_a_session_inside_another_is_the_same_and_does_not_end_it(spark: SparkSession) -> None:
     with session() as inner:
         assert inner.sparkContext is spark.sparkContext
