@@ -37,7 +37,7 @@ class AdvisedLine(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def what(self) -> str:
-        """The event in words; another RF may make other numbers of brokers of it."""
+        """The event in words. With another RF, the event may hit another number of brokers."""
         now = self.today.event.what
         then = now if self.after is None else self.after.event.what
         return now if now == then else f"{now}; then: {then}"
@@ -61,7 +61,7 @@ class Advice(msgspec.Struct, frozen=True, kw_only=True):
     """All that is said about a cluster; `after` and `assumed` are None without an assumption.
 
     `prices` are those of the assumed release and feature levels. `unchanged` are assumed values that are today's;
-    `changes_nothing`: all are.
+    `changes_nothing`: all are, but for a release that the snapshot does not say.
     """
 
     snapshot: ClusterSnapshot
@@ -90,7 +90,7 @@ def advise(
     states_max: int = STATES_MAX,
 ) -> Advice:
     """Return the advice. Raises `UsageError` for an unknown release, and for a pattern that no topic fits."""
-    today, after = _releases(snapshot, assumed)
+    today, after, changes = _releases(snapshot, assumed)
     groups = groups_of(snapshot, pattern)
     if not groups and pattern != "*":
         names = ", ".join(topic.name for topic in snapshot.topics[:3])
@@ -102,8 +102,8 @@ def advise(
         )
     if assumed is not None:
         assumed.check_factor(snapshot)
-    unchanged = [] if after is None or assumed is None else assumed.unchanged(today, after, groups)
-    changes_nothing = after is not None and assumed is not None and len(unchanged) == len(assumed.values)
+    unchanged = [] if after is None or changes is None else changes.unchanged(today, after, groups)
+    changes_nothing = after is not None and changes is not None and len(unchanged) == len(changes.values)
     cache: AnswerCache = {}
     desk = ModelDesk(today, states_max=states_max, known=cache)
     later = None if after is None else ModelDesk(after, states_max=states_max, known=cache)
@@ -128,21 +128,24 @@ def _unchanged_notes(unchanged: Sequence[str], changes_nothing: bool) -> list[st
     return [f"of the assumed values, these change nothing: {', '.join(unchanged)}; the advice for today has them"]
 
 
-def _releases(snapshot: ClusterSnapshot, assumed: Assumption | None) -> tuple[ReleaseFacts, ReleaseFacts | None]:
-    """Return today's release, and the release after the change.
+def _releases(
+    snapshot: ClusterSnapshot, assumed: Assumption | None
+) -> tuple[ReleaseFacts, ReleaseFacts | None, Assumption | None]:
+    """Return today's release, the release after the change, and the assumed values that may change something.
 
-    Where the snapshot does not say today's, an assumed release is today's.
+    Where the snapshot does not say today's, an assumed release is today's. Then it is no change.
     """
+    changes = assumed
     try:
         today = release_of(snapshot)
     except UsageError:
         if assumed is None or KAFKA not in assumed.values:
             raise
-        named = Assumption({name: value for name, value in assumed.values.items() if name == KAFKA})
-        today = named.release(None, snapshot.features)
-        if len(assumed.values) == 1:
-            return today, None
-    return today, None if assumed is None else assumed.release(today, snapshot.features)
+        today = Assumption({KAFKA: assumed.values[KAFKA]}).release(None, snapshot.features)
+        changes = Assumption({name: value for name, value in assumed.values.items() if name != KAFKA})
+        if not changes.values:
+            return today, None, None
+    return today, None if assumed is None else assumed.release(today, snapshot.features), changes
 
 
 def _advised_group(
@@ -231,6 +234,6 @@ def _notes(
         notes.append(f"the controllers decide on unclean elections, and their own static {UNCLEAN} cannot be read")
     if any(group.rack_replicas == 0 for group in groups):
         notes.append("not every broker names its rack (broker.rack), so nothing is said about racks")
-    if after is not None and after.has_elr and not after.is_elr_on:
+    if after is not None and after.has_elr and not after.is_elr_on and not today.is_elr_on:
         notes.append("the assumed cluster has the ELR off: an upgrade alone does not turn it on")
     return notes

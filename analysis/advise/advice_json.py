@@ -83,9 +83,9 @@ class AdviceOutput(msgspec.Struct, frozen=True, kw_only=True):
     """What a cluster could lose. `release_after` and `assumed` are null without --assume.
 
     `brokers` counts the live brokers; `notes` says what is not known. `prices` says what the assumed release and
-    feature levels cost. `headline` is the first line of the text, and `brokers_not_asked` are live brokers that did not
-    answer: the advice does not know their configs and release. `assumed_unchanged` are assumed values that today's
-    advice has, too.
+    feature levels cost. `headline` is the sentence below the notes, and the heading of the page. `brokers_not_asked`
+    are live brokers that did not answer: the advice does not know their configs and release. `assumed_unchanged` are
+    assumed values that today's advice has, too.
     """
 
     advice_version: int

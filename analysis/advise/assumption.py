@@ -57,7 +57,7 @@ class Assumption(msgspec.Struct, frozen=True):
         if today is not None and Version(kafka) < Version(today.kafka):
             _refuse_downgrade(kafka, levels.get(METADATA_VERSION, 0))
         known = levels_of(kafka) or {}
-        self._check_level(kafka, known.get(METADATA_VERSION))
+        self._check_level(kafka, known.get(METADATA_VERSION), levels)
         if levels.get(ELR_VERSION) and ELR_VERSION in self.values:
             if ELR_VERSION not in known:
                 raise UsageError("this release has no ELR", where=_WHERE, got=f"Kafka {kafka}", allowed="4.0 or newer")
@@ -68,8 +68,11 @@ class Assumption(msgspec.Struct, frozen=True):
             return today
         return assumed_release(kafka, levels)
 
-    def _check_level(self, kafka: str, known: range | None) -> None:
-        """Raise `UsageError` for an assumed metadata.version that the release does not know, or that has no ELR."""
+    def _check_level(self, kafka: str, known: range | None, levels: Mapping[str, int]) -> None:
+        """Raise `UsageError` for an assumed metadata.version that the release does not know, or without the ELR.
+
+        `levels` are those after the change: the ELR is on if it is assumed, or if the cluster has it on today.
+        """
         if METADATA_VERSION not in self.values or known is None:
             return
         level = int(self.values[METADATA_VERSION])
@@ -81,13 +84,18 @@ class Assumption(msgspec.Struct, frozen=True):
                 allowed=f"{_level_in_words(known[0])} to {_level_in_words(known[-1])}",
                 next=f"{_WHERE} {METADATA_VERSION}={known[-1]}",
             )
-        if int(self.values.get(ELR_VERSION, 0)) and level < MV_ELR:
+        if levels.get(ELR_VERSION) and level < MV_ELR:
+            is_assumed = ELR_VERSION in self.values
             raise UsageError(
-                "Kafka turns the ELR on only from a later metadata.version on",
+                "Kafka turns the ELR on only from a later metadata.version on"
+                if is_assumed
+                else "the cluster has the ELR on, which needs a later metadata.version",
                 where=_WHERE,
                 got=_level_in_words(level),
                 allowed=f"{_level_in_words(MV_ELR)} or newer",
-                next=f"{_WHERE} {ELR_VERSION}=1,{METADATA_VERSION}={known[-1]}",
+                next=f"{_WHERE} {ELR_VERSION}=1,{METADATA_VERSION}={known[-1]}"
+                if is_assumed
+                else f"{_WHERE} {ELR_VERSION}=0,{self.in_words()}    (with the ELR off)",
             )
 
     def check_factor(self, snapshot: ClusterSnapshot) -> None:
@@ -107,12 +115,17 @@ class Assumption(msgspec.Struct, frozen=True):
         """Return the values, as `--assume` takes them, that the release or each group of topics has today."""
         same = {
             KAFKA: (after.kafka, after.variant) == (today.kafka, today.variant),
-            **{name: after.features.get(name, 0) == today.features.get(name, 0) for name in after.features},
+            # A release without the ELR has it off, as an assumed level of 0 says.
+            **{
+                name: after.features.get(name, 0) == today.features.get(name, 0)
+                for name in (ELR_VERSION, METADATA_VERSION)
+            },
         }
-        for name in _SETTINGS:
-            alone = Assumption({name: self.values[name]}) if name in self.values else self
-            same[name] = bool(groups) and all(alone.group(group) == group for group in groups)
-        return [f"{name}={value}" for name, value in self.values.items() if same.get(name)]
+        for name in self.values:
+            if name in _SETTINGS:
+                alone = Assumption({name: self.values[name]})
+                same[name] = bool(groups) and all(alone.group(group) == group for group in groups)
+        return [f"{name}={value}" for name, value in self.values.items() if same[name]]
 
     def group(self, group: TopicGroup) -> TopicGroup:
         """Return the group after the change."""

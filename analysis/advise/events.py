@@ -220,7 +220,7 @@ def power_event(count: int, when: When, *, all_replicas: bool, rack: bool = Fals
 
 
 def event_for(event: AdvisedEvent, group: TopicGroup, release: ReleaseFacts) -> AdvisedEvent:
-    """Return the event as it is for this group, with the text of it: another RF has other numbers of brokers."""
+    """Return the event for this group; RF decides how many brokers it hits."""
     for fixed in fixed_events(group, release):
         if fixed.key == event.key:
             return fixed

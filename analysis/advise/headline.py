@@ -11,7 +11,10 @@ from ebbtide.plurals import plural
 
 MARK = "*"
 """Marks lines that are there only for the column `then`."""
+MARK_MEANS = "the line is there only for the change: it does not count as one of today's events"
 _NAMED_MAX = 5
+_CLAUSE_MAX = 80
+"""The most characters of one note in the headline."""
 
 
 class Headline(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,7 +43,7 @@ def headline(advice: Advice) -> Headline:
     if unasked_brokers(advice.snapshot):
         more += (
             "The configs and the release of a broker that could not be asked are unknown. "
-            "If they are weaker than those of the others, more events lose records.",
+            "If they are weaker than what the advice takes, more events lose records.",
         )
     look = "inconclusive" if first.look == "as-predicted" else first.look
     return msgspec.structs.replace(first, text="; ".join([first.text, *unasked]), more=more, look=look)
@@ -63,10 +66,7 @@ def _of_what_is_known(advice: Advice) -> Headline:
     )
     if losing:
         text = f"{plural(losing, 'event')} would lose records with acks=all"
-        counted = "Counted are the lines of all tables with `loses` under acks=all"
-        if any(line.only_for_after for line in _lines(advice)):
-            counted += f", without those marked {MARK}: they are there only for the column `then`"
-        more = (f"{counted}.", *_change(advice))
+        more = ("Counted are the lines of all tables with `loses` under acks=all.", *_change(advice))
         return Headline(text=text, when_read=when_read, more=more, look="inconclusive")
     if unknown:
         text = f"No event is known to lose records with acks=all, but {unknown} of {len(answers)} answers are unknown"
@@ -80,7 +80,8 @@ def _change(advice: Advice) -> tuple[str, ...]:
     if advice.after is None:
         return ()
     if advice.changes_nothing:
-        return (f"Nothing changes: the advice for today has {advice.assumed}, and the column `then` repeats it.",)
+        same = ",".join(advice.unchanged)
+        return (f"Nothing changes: the advice for today has {same}, and the column `then` repeats it.",)
     pairs = [
         (line.today.acks_all.says, line.after.acks_all.says, line.only_for_after)
         for line in _lines(advice)
@@ -94,7 +95,16 @@ def _change(advice: Advice) -> tuple[str, ...]:
         sentences.append(f"Of the events that lose records today, the change saves {saved} of {len(losing)}.")
     if new:
         sentences.append(f"Of the events that lose none today, the change makes {new} lose records.")
+    if no_longer := sum(today != "unknown" and after == "unknown" for today, after, _ in pairs):
+        sentences.append(
+            f"For {plural(no_longer, 'event')} that the model answers today, it has no answer after the change."
+        )
     return tuple(sentences)
+
+
+def has_marked_lines(advice: Advice) -> bool:
+    """Whether a table has a line with the mark."""
+    return any(line.only_for_after for line in _lines(advice))
 
 
 def _lines(advice: Advice) -> list[AdvisedLine]:
@@ -106,8 +116,15 @@ def _not_asked(advice: Advice) -> list[str]:
     clauses = []
     if brokers := [str(one.id) for one in unasked_brokers(advice.snapshot)]:
         rest = len(brokers) - _NAMED_MAX
-        names = ", ".join(brokers[:_NAMED_MAX]) + (f" and {rest} more" if rest > 0 else "")
+        *first, last = [*brokers[:_NAMED_MAX], f"{rest} more"] if rest > 0 else brokers
+        names = f"{', '.join(first)} and {last}" if first else last
         clauses.append(f"{'broker' if len(brokers) == 1 else 'brokers'} {names} could not be asked")
     if advice.groups:
-        clauses += [note.partition(":")[0] for note in advice.snapshot.notes]
+        clauses += [_clause(note) for note in advice.snapshot.notes]
     return clauses
+
+
+def _clause(note: str) -> str:
+    """Return the beginning of a note, up to its reason, and no longer than a headline can take."""
+    clause = note.partition(":")[0]
+    return clause if len(clause) <= _CLAUSE_MAX else f"{clause[: _CLAUSE_MAX - 3].rstrip()}..."

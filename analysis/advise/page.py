@@ -6,7 +6,7 @@ from pathlib import Path
 
 from analysis.advise.advice import Advice
 from analysis.advise.events import WHEN_MEANS
-from analysis.advise.headline import MARK, headline
+from analysis.advise.headline import MARK, MARK_MEANS, has_marked_lines, headline
 from analysis.report.html import page_style
 from analysis.report.pages import page_templates
 from ebbtide.plurals import plural
@@ -27,6 +27,7 @@ def render_advice(advice: Advice) -> str:
             when_means=WHEN_MEANS,
             looks=LOOKS,
             mark=MARK,
+            mark_means=MARK_MEANS if has_marked_lines(advice) else None,
             plural=plural,
             style=page_style(),
         )

@@ -54,7 +54,7 @@ def write_scenarios(folder: Path, advice: Advice) -> list[str]:
     except OSError as error:
         raise _cannot_be_made(folder, error.strerror) from None
     written: list[Path] = []
-    missing: list[str] = []
+    missing: dict[str, None] = {}  # two lines of today are the same event where another RF has more brokers
     for one in advice.groups:
         sides = [(one.group, [line.today for line in one.lines], advice.release, "")]
         if advice.after is not None and one.after is not None:
@@ -64,13 +64,13 @@ def write_scenarios(folder: Path, advice: Advice) -> list[str]:
             for scenario in scenarios_of(group, lines, release, prefix=prefix + prefix_of(group.settings)):
                 path = folder / f"{scenario.name}.toml"
                 if scenario.text is None:
-                    missing.append(f"  {scenario.name}: {scenario.why}")
+                    missing[f"  {scenario.name}: {scenario.why}"] = None
                 elif path not in written:
                     write_scenario(path, scenario.text)
                     written.append(path)
     said = [f"scenarios: {plural(len(written), 'file')} in {folder}"]
     if missing:
-        said += [f"without a scenario: {plural(len(missing), 'answer')}", *missing[:_SHOWN_MAX]]
+        said += [f"without a scenario: {plural(len(missing), 'answer')}", *list(missing)[:_SHOWN_MAX]]
         if len(missing) > _SHOWN_MAX:
             said.append(f"  and {len(missing) - _SHOWN_MAX} more")
     if written:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 
 from analysis.advise.advice import Advice, AdvisedGroup, AdvisedLine
 from analysis.advise.events import WHEN_MEANS
-from analysis.advise.headline import MARK, headline
+from analysis.advise.headline import MARK, MARK_MEANS, has_marked_lines, headline
 from analysis.advise.lines import AdviceLine
 from ebbtide.plurals import plural
 from ebbtide.shown_text import escape_controls
@@ -49,6 +49,8 @@ def print_advice(advice: Advice) -> None:
     print()
     for when, meaning in WHEN_MEANS.items():
         _say(f"{when}:", meaning)
+    if has_marked_lines(advice):
+        _say(f"{MARK}:", MARK_MEANS)
     _say("survives:", "the model has no way to lose the record within the bounds; every state was searched")
     _say("acks=0:", "nothing is promised; unknown means that what is on its way to a leader that goes may be lost")
 

@@ -54,7 +54,7 @@ class ShrinkOutput(msgspec.Struct, frozen=True, kw_only=True):
     """The file that a shrink wrote: the facts that it shows, in `shown` of `times` runs.
 
     `not_kept` are facts of the record that it need not show. `kept` are the steps of the record that are left. `took_s`
-    is the sum of the `runs`, also of those of earlier calls; `elapsed_s` is how long this call took.
+    is the sum of the `runs`, also of those of earlier calls; `elapsed_s` is how long the search of this call took.
     """
 
     file: str

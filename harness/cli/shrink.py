@@ -144,8 +144,8 @@ def run(args: Args) -> ExitCode:
     else:
         print(f"\n{done.text}")
         print(f"{out}: {len(smaller.scenario.steps)} of {len(recorded.scenario.steps)} steps, ", end="")
-        print(f"shown in {smaller.shown} of {smaller.times} runs; this call took {done.elapsed_s / 60:.1f} min")
-        print(f"{plural(done.runs, 'run')}, with those of earlier calls: {done.took_s / 60:.1f} min in sum")
+        print(f"shown in {smaller.shown} of {smaller.times} runs; the search took {done.elapsed_s / 60:.1f} min")
+        print(f"{plural(done.runs, 'run')} in all calls so far took {done.took_s / 60:.1f} min together")
         for one in done.kept:
             print(f"  kept: {one.describe(str(recorded.folder / SCENARIO))}")
         if not smaller.finished:

@@ -38,7 +38,7 @@ class ShrinkResult(msgspec.Struct, frozen=True, kw_only=True):
     """The result of a shrink.
 
     `kept` are the steps of the record that are left. `runs` and `took_s`, their sum, count real runs, including those
-    of earlier calls. `elapsed_s` is how long this call took.
+    of earlier calls. `elapsed_s` is how long the search of this call took.
     """
 
     smaller: SmallerScenario

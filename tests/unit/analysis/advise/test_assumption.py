@@ -12,10 +12,10 @@ from analysis.advise.headline import headline
 from ebbtide.errors import UsageError
 from ebbtide.snapshot.model import ClusterSnapshot
 
-NEWEST = cluster("4.3", topic("orders", 3, 2), features={ELR: 1})
+ON_43 = cluster("4.3", topic("orders", 3, 2), features={ELR: 1})
 
 
-def assumed(text: str, snapshot: ClusterSnapshot = NEWEST) -> Advice:
+def assumed(text: str, snapshot: ClusterSnapshot = ON_43) -> Advice:
     return advise(snapshot, assumed=parse_assumption(text))
 
 
@@ -71,6 +71,23 @@ def test_the_elr_with_an_older_metadata_version_is_refused() -> None:
     assert (refused.value.allowed or "").startswith("metadata.version 23")
 
 
+@pytest.mark.parametrize("level", [22, 20])
+def test_an_older_metadata_version_is_refused_while_the_cluster_has_the_elr_on(level: int) -> None:
+    with pytest.raises(UsageError, match="the cluster has the ELR on, which needs a later") as refused:
+        assumed(f"metadata.version={level},flush.messages=1")
+    assert (refused.value.allowed or "").startswith("metadata.version 23")
+    assert (refused.value.next or "").startswith(f"--assume {ELR}=0,metadata.version={level},flush.messages=1 ")
+    off = assumed(f"{ELR}=0,metadata.version={level}")
+    assert off.after is not None
+    assert not off.after.is_elr_on
+    assert not any("an upgrade alone" in note for note in off.notes)
+
+
+def test_an_upgrade_alone_says_that_the_elr_stays_off() -> None:
+    upgraded = assumed("kafka=4.3.1", cluster("3.9", topic("orders", 3, 2)))
+    assert any("an upgrade alone does not turn it on" in note for note in upgraded.notes)
+
+
 def test_values_of_today_change_nothing_and_the_advice_says_so() -> None:
     same = assumed(f"min.insync.replicas=2,kafka=4.3.1,{ELR}=1,metadata.version=30")
     assert same.changes_nothing
@@ -86,6 +103,23 @@ def test_a_value_of_today_beside_a_change_is_named() -> None:
     assert advice_output(some).assumed_unchanged == ("min.insync.replicas=2",)
     assert any("these change nothing: min.insync.replicas=2;" in note for note in some.notes)
     assert not any("Nothing changes" in one for one in headline(some).more)
+
+
+def test_no_elr_on_a_release_without_it_is_a_value_of_today() -> None:
+    before = cluster("3.9", topic("orders", 3, 2))
+    assert assumed(f"{ELR}=0", before).changes_nothing
+    assert assumed(f"{ELR}=0,flush.messages=1", before).unchanged == (f"{ELR}=0",)
+    assert not assumed(f"{ELR}=0").unchanged
+
+
+def test_a_release_that_the_cluster_does_not_say_is_no_change() -> None:
+    unknown = cluster("9.9", topic("orders", 3, 2), topic("logs", 3, 1))
+    some = assumed("kafka=4.3.1,min.insync.replicas=2", unknown)
+    assert (some.unchanged, some.changes_nothing) == ((), False)
+    assert not any("change nothing" in note for note in some.notes)
+    same = assumed("kafka=4.3.1,min.insync.replicas=2", cluster("9.9", topic("orders", 3, 2)))
+    assert same.unchanged == ("min.insync.replicas=2",)
+    assert headline(same).more[-1].startswith("Nothing changes: the advice for today has min.insync.replicas=2, and")
 
 
 def test_what_only_some_topics_have_today_is_a_change() -> None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import msgspec
 import pytest
 from made_snapshots import ELR, brokers, cluster, topic, without_answers
+from markupsafe import escape
 
 from analysis.advise.advice import Advice, advise
 from analysis.advise.advice_json import advice_output
 from analysis.advise.assumption import parse_assumption
-from analysis.advise.headline import headline
+from analysis.advise.headline import MARK_MEANS, headline
 from analysis.advise.page import render_advice
 from harness.cli.advise_table import print_advice
 
@@ -50,14 +51,33 @@ def test_an_assumption_does_not_change_how_many_events_lose_today(changed: Advic
 
 def test_the_count_is_that_of_the_lines_without_a_mark(changed: Advice, capsys: pytest.CaptureFixture[str]) -> None:
     print_advice(changed)
-    rows = [line for line in capsys.readouterr().out.splitlines() if line.endswith(("/loses", "/survives"))]
+    shown = capsys.readouterr().out.splitlines()
+    rows = [line for line in shown if line.endswith(("/loses", "/survives"))]
     counted = [row for row in rows if row.split()[-2] == "loses" and " * " not in row]
     assert len(counted) == 7
     assert len([row for row in rows if " * " in row]) == 5
     assert "2 brokers lose power together *</td>" in render_advice(changed)
-    assert "without those marked *" in headline(changed).more[0]
+    assert f"*: {MARK_MEANS}" in shown
+    assert f"<dt><b>*</b></dt><dd>{escape(MARK_MEANS)}</dd>" in render_advice(changed)
     (_, orders) = advice_output(changed).groups
     assert next(one.key for one in orders.lines if one.only_for_after) == "power-2-worst"
+
+
+def test_a_mark_without_a_line_is_not_explained(changed: Advice, capsys: pytest.CaptureFixture[str]) -> None:
+    today = advise(changed.snapshot)
+    print_advice(today)
+    assert not [line for line in capsys.readouterr().out.splitlines() if line.startswith("*")]
+    assert "<dt><b>*</b></dt>" not in render_advice(today)
+
+
+def test_answers_that_the_change_takes_away_are_counted() -> None:
+    snapshot = cluster("3.9", topic("orders", 3, 2), brokers=brokers(5, 21))
+    wider = advise(snapshot, assumed=parse_assumption("replication.factor=5"), states_max=1000)
+    says = [
+        (line.today.acks_all.says, line.after.acks_all.says) for line in wider.groups[0].lines if line.after is not None
+    ]
+    assert sum(today != "unknown" and after == "unknown" for today, after in says) == 4
+    assert "For 4 events that the model answers today, it has no answer after the change." in headline(wider).more
 
 
 def test_the_change_is_summed_up_for_the_same_events(changed: Advice) -> None:
@@ -95,7 +115,14 @@ def test_no_answer_is_a_good_one_while_a_broker_was_not_asked() -> None:
     assert headline(good).look == "as-predicted"
     silent = msgspec.structs.replace(good, snapshot=without_answers(snapshot, 1, 3))
     assert headline(silent).look == "inconclusive"
-    assert headline(silent).text.endswith("; brokers 1, 3 could not be asked")
+    assert headline(silent).text.endswith("; brokers 1 and 3 could not be asked")
+
+
+def test_where_no_broker_was_asked_the_headline_names_no_others() -> None:
+    snapshot = cluster("3.9", topic("orders", 3, 2), metadata_versions=(4, 21))
+    first = headline(advise(without_answers(snapshot, 1, 2, 3)))
+    assert first.text.endswith("; brokers 1, 2 and 3 could not be asked")
+    assert first.more[-1].endswith("If they are weaker than what the advice takes, more events lose records.")
 
 
 def test_many_brokers_without_an_answer_are_counted() -> None:
@@ -111,3 +138,12 @@ def test_another_part_that_could_not_be_read_stands_in_the_headline() -> None:
     first = headline(advise(cluster("3.9", topic("orders", 3, 2), notes=(note,))))
     assert first.text.endswith("; reassignments under way are unknown")
     assert not any("configs" in one for one in first.more)
+
+
+def test_a_long_note_is_cut_in_the_headline() -> None:
+    note = f"the topics {', '.join(f'orders-{one}' for one in range(50))} could not be read"
+    first = headline(advise(cluster("3.9", topic("orders", 3, 2), notes=(note,))))
+    clause = first.text.rpartition("; ")[2]
+    assert clause.startswith("the topics orders-0, ")
+    assert clause.endswith("...")
+    assert len(clause) <= 80

@@ -46,7 +46,7 @@ def without_facts(record: Path) -> UsageError:
 def test_a_failed_run_without_a_finding_is_refused_with_its_failure(record: Path) -> None:
     end_as(record, "failed", DIED)
     refused = without_facts(record)
-    assert refused.what.startswith("the run failed, and until then it shows no loss")
+    assert refused.what.startswith("the run failed, and until then it showed no loss")
     assert refused.got == "broker-1 ended by itself (broker-1) (exit code 1)"
     assert refused.next == "read logs/broker-1.log"
 
