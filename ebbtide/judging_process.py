@@ -173,8 +173,8 @@ class JudgingProcess:
 
         assert self._process is not None
         line = self._read_line()
-        if not line:
-            self._process.wait()
+        if line is None:
+            self._await_end(self._process)
             return False
         try:
             answer = msgspec.json.decode(line, type=AnalyzedRecord)
@@ -186,8 +186,17 @@ class JudgingProcess:
         self._answers[self._waiting.pop(0)] = answer
         return True
 
-    def _read_line(self) -> bytes:
-        """Return the next line that the process prints, or nothing if it ended. Raises `WaitExpired`."""
+    @staticmethod
+    def _await_end(process: subprocess.Popen[bytes]) -> None:
+        """Wait until a process that closed its output has ended; it may hang as it ends."""
+        try:
+            process.wait(_END_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+    def _read_line(self) -> bytes | None:
+        """Return the next line that the process prints, None if it closed its output. Raises `WaitExpired`."""
         assert self._process is not None
         assert self._process.stdout is not None
         output = self._process.stdout.fileno()
@@ -198,7 +207,7 @@ class JudgingProcess:
             if not ready.poll(max(0.0, deadline - time.monotonic()) * 1000):
                 raise WaitExpired(f"the verdict of {self._waiting[0]}", _ANSWER_TIMEOUT_S, self._tail() or "no output")
             if not (data := os.read(output, _PIPE_BYTES)):
-                return b""
+                return None
             self._unread += data
         line, _, self._unread = self._unread.partition(b"\n")
         return line

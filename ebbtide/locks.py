@@ -134,6 +134,20 @@ def _holder_of(lock: int) -> str:
     return f"process {signed}" if signed.isdigit() else "an unknown process"
 
 
+def try_lock(opened: int) -> bool:
+    """Lock an open file or folder; false if another process holds a lock on it.
+
+    On a file system without locks it returns true, and there is no lock.
+    """
+    try:
+        fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        pass
+    return True
+
+
 def is_held(path: Path, *, follow: bool = True) -> bool | None:
     """Whether a process holds an exclusive lock (flock) on a file or folder.
 

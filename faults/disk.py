@@ -32,6 +32,7 @@ from ebbtide.scenario.steps.disk import (
     WipeDiskStep,
 )
 from ebbtide.scenario.steps.table import StepKind
+from ebbtide.scenario.validate_order import FaultNow
 from faults.base import Effect, merge_effects, proven_effect, unproven_effect
 from faults.injector import Family, Injector, Plan
 from faults.power import power_loss
@@ -255,7 +256,7 @@ class DiskFaults:
         return INJECT[kind](self._runtime, node)
 
     def _make_trouble(self, kind: StepKind, node: int, directory: int | None = None) -> Effect:
-        return self._trouble(node, TROUBLES[kind], directory)
+        return self._trouble(kind, node, TROUBLES[kind], directory)
 
     def _plan_in_directory(self, step: DirectoryStep) -> Plan:
         word, directory = step.step, step.directory
@@ -276,10 +277,10 @@ class DiskFaults:
 
         return self._injector.plan_on_target(step, act, part=f"log directory {directory}")
 
-    def _trouble(self, node: int, act: Callable[[Trouble], Effect], directory: int | None) -> Effect:
+    def _trouble(self, kind: StepKind, node: int, act: Callable[[Trouble], Effect], directory: int | None) -> Effect:
         trouble = Trouble(self._runtime, node, directory)
         self._troubles[node] = trouble
-        self._injector.troubled[node] = directory
+        self._injector.troubled[node] = FaultNow(kind, node, spares_first=directory not in (None, 1))
         return act(trouble)
 
     def _plan_slow(self, step: SlowDiskStep) -> Plan:
@@ -289,7 +290,7 @@ class DiskFaults:
             done = [
                 self._injector.refuse_if_troubled(node)
                 or self._refuse_without(node, step.directory)
-                or self._trouble(node, act, step.directory)
+                or self._trouble(step.step, node, act, step.directory)
                 for node in nodes
             ]
             return merge_effects(nodes, done)

@@ -18,6 +18,7 @@ from ebbtide.kraft.voters import VoterSet
 from ebbtide.scenario.roles import CLIENTS, ConfigResource, Role
 from ebbtide.scenario.steps.step import StepSpec, target_of
 from ebbtide.scenario.steps.table import KINDS, NEEDS_A_SOUND_VOLUME, StepKind
+from ebbtide.scenario.validate_order import FaultNow
 from ebbtide.waiting import wait_until
 from faults.base import Effect, PendingFault, merge_effects, unproven_effect
 
@@ -72,7 +73,7 @@ class Injector:
 
     - `down`: nodes that a step stopped, or whose death it may cause.
     - `paused`: nodes that a step paused.
-    - `troubled`: nodes with a volume in trouble, each with the number of its log directory; None: all of them.
+    - `troubled`: the fault of each node with a volume in trouble.
     """
 
     def __init__(self, runtime: Runtime, view: View, poll: Callable[[], None]) -> None:
@@ -85,7 +86,7 @@ class Injector:
         self.poll = poll
         self.down: set[int] = set()
         self.paused: set[int] = set()
-        self.troubled: dict[int, int | None] = {}
+        self.troubled: dict[int, FaultNow] = {}
         self._on_a_node: dict[StepKind, Callable[[int], Effect]] = {}
         self._plans: dict[type[StepSpec], Callable[[Any], Plan]] = {}
 

@@ -78,17 +78,14 @@ _QUICK_ROWS_MAX = 60_000_000
 Spark gets sums of most rows (the module row_pass), one for some twenty rows.
 """
 _RETAINED = {
-    f"spark.{of}.retained{what}": str(count)
-    for of, what, count in (
-        ("ui", "Jobs", 10),
-        ("ui", "Stages", 10),
-        ("ui", "Tasks", 100),
-        ("sql.ui", "Executions", 10),
-    )
+    "spark.ui.retainedJobs": "10",
+    "spark.ui.retainedStages": "10",
+    "spark.ui.retainedTasks": "100",
+    "spark.sql.ui.retainedExecutions": "10",
 }
 """What Spark remembers of work that has ended, for pages that it does not show here.
 
-By default it is 1,000 of each and 100,000 tasks, which a process that judges many records gathers.
+Its defaults are 1,000 of each and 100,000 tasks, which a process that judges many records gathers.
 """
 _LOGGING = {
     "status": "off",

@@ -18,7 +18,8 @@ from ebbtide.errors import HarnessError
 from ebbtide.waiting import WaitExpired, wait_until
 
 KILL_TIMEOUT_S = 10.0
-_BECOMES_S = 0.5
+_EXEC_S = 0.5
+"""A process that becomes another program (execve) has no environment for less than that."""
 
 RUN_VARIABLE = "EBBTIDE_RUN"
 """The environment variable of a run's processes; its value is the run's id."""
@@ -121,9 +122,8 @@ def mark_of(run_id: str) -> dict[str, str]:
 
 
 def _has_mark(pid: int, run_id: str) -> bool:
-    # A process that becomes another program (execve) has no environment for a moment.
     with contextlib.suppress(WaitExpired):
-        wait_until(lambda: _words_of(pid, "environ") != [b""], awaited="an environment", timeout_s=_BECOMES_S)
+        wait_until(lambda: _words_of(pid, "environ") != [b""], awaited="an environment", timeout_s=_EXEC_S)
     return f"{RUN_VARIABLE}={run_id}".encode() in _words_of(pid, "environ")
 
 

@@ -206,11 +206,15 @@ def end_error(who: str, what: str, status: int | None, log: Path, *, kept: bool 
         how = f"signal {signal.Signals(-status).name}" if status < 0 else f"exit code {status}"
     tail = tail_of(log)
     return HarnessError(
-        f"{who} {what} ({how}){known_end_clause(tail)}",
+        f"{who} {what} ({how}){known_end_clause(tail_of(log, LINES_OF_AN_END))}",
         where=str(log.parent) if kept else None,
         got=tail,
         next=log_command(log) if kept else None,
     )
+
+
+LINES_OF_AN_END = 400
+"""Among so many last lines of a log is what says why its process ended; Kafka logs its shutdown after it."""
 
 
 def tail_of(log: Path, lines: int = 12) -> str:

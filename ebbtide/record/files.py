@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import os
 import re
 import secrets
@@ -19,7 +18,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from ebbtide.errors import UsageError
-from ebbtide.locks import is_held
+from ebbtide.locks import is_held, try_lock
 from ebbtide.waiting import wait_until
 
 RAW_DIR = "raw"
@@ -154,21 +153,15 @@ def mark_going(record: Path) -> Iterator[None]:
     folder = os.open(record, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         # A process that asks `is_going` holds the lock for that moment.
-        wait_until(lambda: _mark(folder), awaited=f"the lock of {record}", timeout_s=_MARK_S)
+        wait_until(
+            lambda: try_lock(folder),
+            awaited=f"the lock of {record}",
+            timeout_s=_MARK_S,
+            last_seen=lambda: f"another process holds it; it is listed by: fuser -v {shlex.quote(str(record))}",
+        )
         yield
     finally:
         os.close(folder)
-
-
-def _mark(folder: int) -> bool:
-    """Lock the record's folder; false if another process holds a lock on it."""
-    try:
-        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError:
-        pass  # a file system without locks
-    return True
 
 
 def is_going(record: Path) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from cluster.host.processes import state_of
 from cluster.runtime.base import NodeInfo, Runtime
-from cluster.runtime.jvm import tail_of
+from cluster.runtime.jvm import LINES_OF_AN_END, tail_of
 from cluster.runtime.known_ends import known_end_clause
 from ebbtide.errors import Disturbed, HarnessError
 from ebbtide.record.files import log_command
@@ -59,13 +59,12 @@ class NodeWatch:
 
     def _report_death(self, node: NodeInfo, note: Callable[[str], None], *, judged: bool) -> None:
         log = self._runtime.log_file(node.id)
-        tail = tail_of(log)
-        died = f"{node.name} died by itself{known_end_clause(tail)}"
+        died = f"{node.name} died by itself{known_end_clause(tail_of(log, LINES_OF_AN_END))}"
         if not judged:
             self._schedule.note_down(node.id)
             note(f"{died}: {log_command(log)}")
             return
-        raise HarnessError(died, where=str(log.parent), got=tail, next=log_command(log))
+        raise HarnessError(died, where=str(log.parent), got=tail_of(log), next=log_command(log))
 
     def _look_at_state(self, node: NodeInfo, pid: int | None) -> None:
         now_s = self._clock()

@@ -134,10 +134,7 @@ class Schedule:
             if self._runtime.pid(node) is None:
                 found.append(FaultNow(ended_by.get(node, "kill"), node))
         found += [FaultNow("pause", node) for node in faults.paused]
-        found += [
-            FaultNow("fail-disk", node, spares_first=directory not in (None, 1))
-            for node, directory in sorted(faults.troubled.items())
-        ]
+        found += [fault for _, fault in sorted(faults.troubled.items())]
         rules = faults.wire.rules_in_force()
         found += [FaultNow("hold-request", node) for rule in rules for node in rule.wire_rule.nodes]
         return found

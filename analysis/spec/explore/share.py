@@ -173,7 +173,7 @@ class Share:
         seen = self._seen
         successors_of, counted = self._machine.successors, self._moves.append
         add, marked, found, extend = seen.add, self._marks.append, self._sorted.append, self._states.extend
-        for number, state in enumerate(self._states_at(states), states.start):
+        for number, state in zip(states, self._states_at(states), strict=True):
             key = number << MOVE_BITS
             successors = successors_of(state)
             counted(len(successors))

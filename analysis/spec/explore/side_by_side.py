@@ -56,7 +56,7 @@ PIECE_MIN = 1 << 6
 """The fewest states in a piece, but for the last one."""
 
 _PIECES_LEFT = 2
-"""Pieces for each process into which the rest of a window could be cut."""
+"""A piece is at most the rest of the window, divided by this and by the number of processes."""
 
 REMEMBERED = 1 << 20
 """The most hashes that a process remembers by itself; with more, all go to the shared table."""

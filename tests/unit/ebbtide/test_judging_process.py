@@ -190,16 +190,18 @@ def test_a_process_that_does_not_answer_is_ended_and_the_error_has_its_last_word
     judge.begin()
     process = judge._process
     assert process is not None
+    wait_until(lambda: "Java hangs" in judge._tail(), awaited="the process's words", timeout_s=30)
     with pytest.raises(WaitExpired, match=r"waited 0\.5 s for the verdict of .*one; last seen: Java hangs"):
         judge.judge(tmp_path / "one")
     assert process.poll() is not None
 
 
-def test_an_answer_that_is_no_json_fails_with_the_answer(tmp_path: Path) -> None:
+@pytest.mark.parametrize("answer", ["oops", ""])
+def test_an_answer_that_is_no_json_fails_with_the_answer(tmp_path: Path, answer: str) -> None:
     script = tmp_path / "stand_in.py"
-    script.write_text("input(); print('oops', flush=True); input()")
+    script.write_text(f"input(); print({answer!r}, flush=True); input()")
     judge = JudgingProcess([sys.executable, str(script)])
-    with pytest.raises(HarnessError, match="oops"):
+    with pytest.raises(HarnessError, match=f"(?s)answers with something else.*'{answer}'"):
         judge.judge(tmp_path / "one")
 
 

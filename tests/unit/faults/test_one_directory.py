@@ -14,6 +14,7 @@ from cluster.runtime.base import DiskReplacement
 from ebbtide.errors import HarnessError
 from ebbtide.scenario.roles import Role
 from ebbtide.scenario.steps.disk import FailDiskStep, SlowDiskStep, WipeDiskStep
+from ebbtide.scenario.validate_order import FaultNow
 from ebbtide.scenario.words import Duration
 from faults import disk
 from faults.injector import Injector
@@ -157,7 +158,7 @@ def test_a_step_with_a_directory_acts_on_it(runtime: Any) -> None:
     effect = plan.act()
     assert plan.description == "broker-1, log directory 2"
     assert effect.proof["directory"] == 2  # type: ignore[union-attr]
-    assert (injector.troubled, injector.down) == ({1: 2}, {1})
+    assert (injector.troubled, injector.down) == ({1: FaultNow("fail-disk", 1, spares_first=True)}, {1})
     missing = injector.plan(SlowDiskStep(target=Role("broker(1)"), directory=3, delay=Duration("1s"), period=TWO_S))
     assert missing.description == "broker-1, log directory 3"
     injector.troubled.clear()
@@ -166,6 +167,6 @@ def test_a_step_with_a_directory_acts_on_it(runtime: Any) -> None:
     unwiped = injector.plan(WipeDiskStep(target=Role("broker(1)"), directory=3)).act()
     assert unwiped.why == "broker-1 has no log directory 3, but 2"  # type: ignore[union-attr]
     assert injector.down == set(), "a broker that nothing touched is not expected to end"
-    injector.troubled[1] = None
+    injector.troubled[1] = FaultNow("fail-disk", 1)
     again = injector.plan(FailDiskStep(target=Role("broker(1)"), directory=1)).act()
     assert "mend-disk first" in str(again.why)  # type: ignore[union-attr]

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from cluster.clean import clean
+from cluster.host import processes
 from cluster.host.ledger import Ledger, read_ledger
 from cluster.host.processes import OwnedProcess, ProcessId, identify, is_alive, mark_of
 from ebbtide.errors import HarnessError, UsageError
@@ -53,6 +54,19 @@ def test_the_last_made_is_undone_first(ledgers: Path, tmp_path: Path, monkeypatc
         for name in ("first", "second", "third"):
             ledger.record(_nobody(name))
     assert undone == ["third", "second", "first"]
+
+
+def test_a_process_that_has_no_environment_yet_is_not_taken_for_a_foreign_one(
+    sleeper: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read, looks = processes._words_of, []
+
+    def words_of(pid: int, file: str) -> list[bytes]:
+        looks.append(file)
+        return [b""] if len(looks) < 3 else read(pid, file)
+
+    monkeypatch.setattr(processes, "_words_of", words_of)
+    assert _entry(sleeper.pid).undo()
 
 
 def test_leaving_kills_what_the_run_owns_and_removes_the_ledger(

@@ -32,8 +32,9 @@ def test_every_finding_of_an_end_has_its_page() -> None:
 @pytest.mark.parametrize("line", [ON_391, ON_431])
 def test_a_broker_with_an_empty_metadata_log_names_the_finding(line: str, tmp_path: Path) -> None:
     log = tmp_path / "broker-1.log"
+    shutdown = "INFO shut down\n" * 30
     log.write_text(
-        f"ERROR Encountered fatal fault: Unexpected error in raft IO thread\n{line}\n\tat org.apache.kafka\n"
+        f"ERROR Encountered fatal fault: Unexpected error in raft IO thread\n{line}\n\tat org.apache.kafka\n{shutdown}"
     )
     assert end_error("broker-1", "ended before it was ready", 1, log).what == (
         f"broker-1 ended before it was ready (exit code 1), {NAMED}"
@@ -42,7 +43,7 @@ def test_a_broker_with_an_empty_metadata_log_names_the_finding(line: str, tmp_pa
 
 def test_a_broker_that_died_later_names_it_too(tmp_path: Path) -> None:
     log = tmp_path / "broker-1.log"
-    log.write_text(f"{ON_431}\n")
+    log.write_text(f"{ON_431}\n" + "INFO shut down\n" * 30)
     node = SimpleNamespace(id=1, name="broker-1")
     runtime: Any = SimpleNamespace(nodes={1: node}, pid=lambda _: None, log_file=lambda _: log)
     schedule: Any = SimpleNamespace(down=set(), paused_nodes=set(), note_down=lambda _: None)

@@ -60,6 +60,8 @@ def test_a_step_that_could_do_nothing_now_touches_nothing(
         ("kill", [FaultNow("kill", 2), FaultNow("pause", 1)]),
         ("wipe-disk", [FaultNow("kill", 1)]),
         ("restart", [FaultNow("fail-disk", 1, spares_first=True)]),
+        ("restart", [FaultNow("slow-disk", 1)]),
+        ("restart", [FaultNow("fill-disk", 1)]),
     ],
 )
 def test_a_step_that_has_something_to_do_is_carried_out(up: Up, kind: StepKind, in_force: list[FaultNow]) -> None:
@@ -141,7 +143,7 @@ def test_what_lasts_is_known_node_by_node(tmp_path: Path, monkeypatch: pytest.Mo
         step_of("fill-disk", target="broker(3)"),
         step_of("hold-request", target="broker(2)", api="Fetch"),
     )
-    lasting = {("partition", CLIENTS), ("power-loss", 1), ("pause", 2), ("fail-disk", 3), ("hold-request", 2)}
+    lasting = {("partition", CLIENTS), ("power-loss", 1), ("pause", 2), ("fill-disk", 3), ("hold-request", 2)}
     assert {(one.kind, one.node) for one in schedule.in_force} == lasting
     assert [entry.whom for entry in bench.entries()][:2] == ["broker-1 | clients, broker-2", "broker-1"]
     assert not any(one.spares_first for one in schedule.in_force)
