@@ -66,6 +66,31 @@ def clean(ledgers: Path | None = None, *, forget: bool = False) -> list[CleanOut
     return found
 
 
+def killed_runs(ledgers: Path | None = None) -> list[str]:
+    """Return the ids of runs whose harness was killed, and that left things which `clean` has not undone."""
+    found = []
+    for path in sorted((ledgers or ledgers_dir()).glob("*.jsonl")):
+        opened: LedgerOpened | None = None
+        try:
+            opened = read_ledger(path).opened
+        except DamagedLedger as error:
+            opened = error.opened
+        except (OSError, HarnessError):  # it has just ended, or is another user's
+            continue
+        if not _is_live(path, opened):
+            found.append(path.stem)
+    return found
+
+
+def describe_leftovers(ledgers: Path | None = None) -> str:
+    """Return that no killed run left anything on this host. Raises `HarnessError` with the runs that did."""
+    if found := killed_runs(ledgers):
+        raise HarnessError(
+            "killed runs left processes, volumes or settings on this host", got=", ".join(found), next="ebbtide clean"
+        )
+    return "no killed run left anything"
+
+
 def _clean_one(path: Path, forget: bool) -> CleanOutcome:
     try:
         ledger = read_ledger(path)

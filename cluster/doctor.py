@@ -16,6 +16,7 @@ from typing import Literal
 
 import msgspec
 
+from cluster.clean import describe_leftovers
 from cluster.jars import maven
 from ebbtide import java, librdkafka
 from ebbtide.errors import EbbtideError, HarnessError
@@ -360,6 +361,7 @@ QUESTIONS: tuple[_Question, ...] = (
         remedy="root on a host whose /proc/sys is writable",
         needed=False,
     ),
+    _Question(name="clean host", look=describe_leftovers, needed=False),
     _Question(name="java", look=_java, disables=(EVERY_RUN, "analyze"), remedy=java.INSTALL),
     _Question(name="maven", look=_maven, disables=("kafka fetch",), remedy=maven.INSTALL),
     _Question(

@@ -119,8 +119,13 @@ def prepare(
 
     `others` are the releases that nodes run only after an upgrade. Reports both to `note`. Raises `EbbtideError`.
     """
+    from cluster.clean import describe_leftovers
     from cluster.jars.releases import ensure
 
+    try:
+        describe_leftovers()
+    except HarnessError as error:
+        note(error.in_one_line())
     method, why_not = _power_loss_method(options.power_loss)
     if why_not is not None:
         note(f"power is lost by truncate, not by file system shutdown: {why_not}")

@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from cluster.clean import clean
+from cluster.clean import clean, describe_leftovers
 from cluster.host.containers import Container
 from cluster.host.ledger import DamagedLedger, Entry, EntryMade, LedgerOpened, read_ledger
 from cluster.host.namespaces import Namespace
@@ -81,6 +81,20 @@ def test_a_damaged_ledger_is_set_aside_and_named_and_all_others_are_undone(
     assert (ledgers / "bad.damaged").read_bytes() == content
     [again] = clean(ledgers)
     assert str(ledgers / "bad.damaged") in again.failed[0]
+
+
+def test_what_killed_runs_left_is_named_with_the_command_that_undoes_it(
+    ledgers: Path, sleeper: subprocess.Popen[bytes]
+) -> None:
+    assert describe_leftovers(ledgers) == "no killed run left anything"
+    write_ledger(ledgers, "live", owner=identify(os.getpid()))
+    write_ledger(ledgers, "killed", OwnedProcess(name="node", process=identify(sleeper.pid), run_id="good"))
+    (ledgers / "torn.jsonl").write_bytes(b"not json\n")
+    (ledgers / "torn.jsonl").chmod(0o600)
+    with pytest.raises(HarnessError) as caught:
+        describe_leftovers(ledgers)
+    assert (caught.value.got, caught.value.next) == ("killed, torn", "ebbtide clean")
+    assert sleeper.poll() is None, "nothing is undone"
 
 
 @pytest.mark.parametrize("set_aside", [False, True])
