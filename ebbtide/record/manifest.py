@@ -286,7 +286,9 @@ def read_manifest(record: Path) -> Manifest:
     again = f"copy the record again from where it was made, or remove {record}"
     if not is_folder(record):
         what = "a file, and not a run record" if is_file(record) else "no such run record"
-        raise NoRecord(what, where=str(record), allowed="a folder with a manifest.json", next=LIST_RECORDS)
+        meant = Path("runs", record)
+        next = f"name its folder: {shlex.quote(str(meant))}" if is_file(meant / MANIFEST) else LIST_RECORDS
+        raise NoRecord(what, where=str(record), allowed="a folder with a manifest.json", next=next)
     if not os.path.lexists(path):
         for folder in (record, record / "runs"):
             records = records_of(folder)

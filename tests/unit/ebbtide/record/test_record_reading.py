@@ -143,6 +143,16 @@ def test_no_record_and_a_run_that_is_still_going_are_errors(tmp_path: Path) -> N
         open_run(record)
 
 
+def test_the_id_of_a_run_in_the_usual_folder_leads_to_its_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    RecordBuilder().acked(1, at=0).write(tmp_path / "runs" / "run-1")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UsageError) as caught:
+        open_run(Path("run-1"))
+    assert caught.value.next == "name its folder: runs/run-1"
+
+
 def test_a_run_is_marked_as_going_although_another_process_looks_at_its_record_at_that_moment(tmp_path: Path) -> None:
     looking = os.open(tmp_path, os.O_RDONLY)
     fcntl.flock(looking, fcntl.LOCK_SH)
