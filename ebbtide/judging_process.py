@@ -154,16 +154,8 @@ class JudgingProcess:
                 with contextlib.suppress(OSError):
                     assert pipe is not None
                     pipe.close()
-            try:
-                process.wait(timeout_s)
-            except BaseException as error:
-                process.kill()
-                process.wait()
-                # It could not remove its own folders any more.
-                remove_abandoned()
-                # One that does not end has judged all the same: every answer was read before.
-                if not isinstance(error, subprocess.TimeoutExpired):
-                    raise
+            # One that does not end has judged all the same: every answer was read before.
+            self._await_end(process, timeout_s)
 
     def _take_answer(self) -> bool:
         """Wait for the answer to the first question; returns False if the process ended instead."""
@@ -174,7 +166,7 @@ class JudgingProcess:
         assert self._process is not None
         line = self._read_line()
         if line is None:
-            self._await_end(self._process)
+            self._await_end(self._process, _END_TIMEOUT_S)
             return False
         try:
             answer = msgspec.json.decode(line, type=AnalyzedRecord)
@@ -187,13 +179,17 @@ class JudgingProcess:
         return True
 
     @staticmethod
-    def _await_end(process: subprocess.Popen[bytes]) -> None:
-        """Wait until a process that closed its output has ended; it may hang as it ends."""
+    def _await_end(process: subprocess.Popen[bytes], timeout_s: float) -> None:
+        """Wait until the process has ended; kill one that hangs as it ends, also if the wait is interrupted."""
         try:
-            process.wait(_END_TIMEOUT_S)
-        except subprocess.TimeoutExpired:
+            process.wait(timeout_s)
+        except BaseException as error:
             process.kill()
             process.wait()
+            # It could not remove its own folders any more.
+            remove_abandoned()
+            if not isinstance(error, subprocess.TimeoutExpired):
+                raise
 
     def _read_line(self) -> bytes | None:
         """Return the next line that the process prints, None if it closed its output. Raises `WaitExpired`."""

@@ -103,9 +103,7 @@ def _await(lock: int, path: Path, purpose: str, timeout_s: float) -> bool:
 
 def _try(lock: int, path: Path, purpose: str) -> bool:
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
+        return try_lock(lock)
     except OSError as error:
         raise HarnessError(
             f"cannot lock {purpose}",
@@ -113,7 +111,6 @@ def _try(lock: int, path: Path, purpose: str) -> bool:
             got=error.strerror,
             allowed="a file system that supports flock",
         ) from None
-    return True
 
 
 def _sign(lock: int) -> None:
@@ -137,14 +134,12 @@ def _holder_of(lock: int) -> str:
 def try_lock(opened: int) -> bool:
     """Lock an open file or folder; false if another process holds a lock on it.
 
-    On a file system without locks it returns true, and there is no lock.
+    Raises `OSError` on a file system without locks.
     """
     try:
         fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
-    except OSError:
-        pass
     return True
 
 

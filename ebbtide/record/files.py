@@ -153,12 +153,13 @@ def mark_going(record: Path) -> Iterator[None]:
     folder = os.open(record, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         # A process that asks `is_going` holds the lock for that moment.
-        wait_until(
-            lambda: try_lock(folder),
-            awaited=f"the lock of {record}",
-            timeout_s=_MARK_S,
-            last_seen=lambda: f"another process holds it; it is listed by: fuser -v {shlex.quote(str(record))}",
-        )
+        with contextlib.suppress(OSError):
+            wait_until(
+                lambda: try_lock(folder),
+                awaited=f"the lock of {record}",
+                timeout_s=_MARK_S,
+                last_seen=lambda: f"another process holds it; it is listed by: fuser -v {shlex.quote(str(record))}",
+            )
         yield
     finally:
         os.close(folder)
