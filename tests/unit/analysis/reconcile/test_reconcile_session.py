@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -135,6 +136,15 @@ class _Gateway:
         self.proc.returncode = self._returncode
 
 
+@pytest.fixture
+def default_sigterm() -> Iterator[None]:
+    """SIGTERM as at the start of a process, whatever an earlier test in this process made of it."""
+    before = signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGTERM, before)
+
+
+@pytest.mark.usefixtures("default_sigterm")
 @pytest.mark.parametrize(("returncode", "written"), [(0, 1), (143, 0)])
 def test_a_second_signal_interrupts_no_end_and_a_killed_jvm_writes_no_archive(
     monkeypatch: pytest.MonkeyPatch, returncode: int, written: int
@@ -150,6 +160,7 @@ def test_a_second_signal_interrupts_no_end_and_a_killed_jvm_writes_no_archive(
     assert len(finished) == written
 
 
+@pytest.mark.usefixtures("default_sigterm")
 def test_a_jvm_that_writes_its_archive_has_minutes_to_exit(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("analysis.reconcile.session.SparkContext", SimpleNamespace(_active_spark_context=None))
     waited = []
