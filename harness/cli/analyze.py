@@ -30,9 +30,9 @@ _MASTER = re.compile(r"local(\[(\d+|\*)(, *\d+)?\])?|local-cluster\[.+\]|yarn|(s
 def command() -> Command:
     """Declare the verb's arguments."""
     command = Command(
-        "Judge run records, and write verdict.json, report.html and anomalies/ into each. Needs neither root nor a "
-        "cluster. Judges every record, even after one that cannot be read. The exit code is the worst of all: 4 if a "
-        "record cannot be read, 1 if one is contradicted, 2 if one is inconclusive."
+        "Judge run records, and write verdict.json, report.html and anomalies/ into each, in place of those that are "
+        "there. Needs neither root nor a cluster. Judges every record, even after one that cannot be read. The exit "
+        "code is the worst of all: 4 if a record cannot be read, 1 if one is contradicted, 2 if one is inconclusive."
     )
     command.argument(
         "runs",
@@ -162,7 +162,7 @@ def judge_all(
         first = is_first_session()
         with unwind_on_signals(), shown_progress() as progress:
             if not addresses:
-                progress.report_count(len(readable), first=first)
+                progress.report_records([*map(str, readable)], first=first)
             progress.stage("starting Spark")
             rows = rows_of(readable)
             with session(master, rows=rows) as spark, contextlib.ExitStack() as stack:
@@ -172,7 +172,7 @@ def judge_all(
                     store = stack.enter_context(RemoteStore(spark))
                     remote = {one.folder: one for one in _remote_records(store, addresses, codes)}
                     if readable or remote:
-                        progress.report_count(len(readable) + len(remote), first=first)
+                        progress.report_records([*map(str, [*readable, *remote.values()])], first=first)
                 output = VerdictOutput(len(readable) + len(remote), as_json=as_json, show=show)
                 for record, verdict in judge_many([*readable, *remote], spark, progress.stage, remote):
                     named = str(remote.get(record, record))

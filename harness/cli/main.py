@@ -35,7 +35,7 @@ VERBS: dict[str, str] = {
     "cluster": "start, use and stop a cluster for experiments by hand",
     "fault": "inject one fault into a running cluster",
     "watch": "record and judge what a cluster loses that Ebbtide did not start",
-    "analyze": "judge recorded runs again, offline",
+    "analyze": "judge recorded runs again, offline, and replace their verdicts",
     "compare": "put runs on one time axis, and say what differs",
     "explain": "explain what happened to one record of a run",
     "advise": "say what a cluster of yours could lose, read-only",

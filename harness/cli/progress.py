@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -37,6 +37,20 @@ STAGES = (
 """The stages of an analysis in their order. A few records skip `comparing blocks`."""
 
 _LOOK_EVERY_S = 0.5
+_NAMED_MAX = 3
+"""How many of the records that are about to be judged are named."""
+
+
+def records_note(records: Sequence[str]) -> str:
+    """Return what is about to be judged, and for several records that this changes them.
+
+    A folder may hold more records than its user thinks.
+    """
+    note = f"judging {plural(len(records), 'record')}"
+    if len(records) < 2:
+        return note
+    more = f" and {len(records) - _NAMED_MAX:,} more" if len(records) > _NAMED_MAX else ""
+    return f"{note}, and replacing the verdict and the report in each: {', '.join(records[:_NAMED_MAX])}{more}"
 
 
 def judging_note() -> str:
@@ -58,8 +72,8 @@ def stage_text(doing: str) -> str:
 class Progress(Protocol):
     """Receives the progress of an analysis."""
 
-    def report_count(self, records: int, *, first: bool = False) -> None:
-        """Report how many records there are to judge.
+    def report_records(self, records: Sequence[str], *, first: bool = False) -> None:
+        """Report the names of the records to judge.
 
         `first`: Spark starts for the first time here.
         """
@@ -99,10 +113,10 @@ class _Lines:
         self._records = 0
         self._done = 0
 
-    def report_count(self, records: int, *, first: bool = False) -> None:
-        self._records = records
+    def report_records(self, records: Sequence[str], *, first: bool = False) -> None:
+        self._records = len(records)
         longer = f" ({FIRST_TIME})" if first else ""
-        print(f"judging {plural(records, 'record')}{longer}", file=sys.stderr, flush=True)
+        print(f"{records_note(records)}{longer}", file=sys.stderr, flush=True)
 
     def stage(self, doing: str) -> None:
         """Print nothing: stages are for terminals."""
@@ -126,8 +140,10 @@ class _OnTerminal:
         self._ended = threading.Event()
         self._watcher: threading.Thread | None = None
 
-    def report_count(self, records: int, *, first: bool = False) -> None:
-        self._bar.update(self._all, total=records)
+    def report_records(self, records: Sequence[str], *, first: bool = False) -> None:
+        self._bar.update(self._all, total=len(records))
+        if len(records) > 1:
+            self._bar.console.print(records_note(records), soft_wrap=True)
         if first:
             self._bar.console.print(f"judging: {FIRST_TIME}")
 

@@ -184,7 +184,11 @@ def test_many_records_are_reported_in_a_line_each(
     out, err = capsys.readouterr()
     told = [line.split(": ")[:2] for line in out.splitlines()]
     assert told == [[str(records["predicted"]), "as-predicted"], [str(records["proves-nothing"]), "inconclusive"]]
-    assert err == f"judging 2 records\njudged 1 of 2 records, the last {records['predicted']}\n"
+    both = f"{records['predicted']}, {records['proves-nothing']}"
+    assert err.splitlines() == [
+        f"judging 2 records, and replacing the verdict and the report in each: {both}",
+        f"judged 1 of 2 records, the last {records['predicted']}",
+    ]
 
 
 def test_the_first_judging_on_a_host_says_that_it_takes_longer(
@@ -197,7 +201,7 @@ def test_the_first_judging_on_a_host_says_that_it_takes_longer(
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     with shown_progress() as progress:
-        progress.report_count(1, first=True)
+        progress.report_records(["one"], first=True)
     assert f"judging: {told}" in capsys.readouterr().err
 
 

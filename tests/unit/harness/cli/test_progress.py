@@ -10,13 +10,15 @@ import pytest
 from checkout import ROOT
 from rich.console import Console
 
-from harness.cli.progress import STAGES, shown_progress, stage_text
+from harness.cli.progress import STAGES, records_note, shown_progress, stage_text
+
+REPLACING = "and replacing the verdict and the report in each:"
 
 
 def test_a_terminal_shows_the_stage_with_its_place_and_the_records_that_are_done() -> None:
     console = Console(file=io.StringIO(), force_terminal=True, width=120, _environ={"TERM": "xterm"})
     with shown_progress(console) as progress:
-        progress.report_count(3)
+        progress.report_records(["runs/one", "runs/two", "runs/three"])
         progress.stage("starting Spark")
         progress.stage("comparing records")
         progress.report_judged(Path("runs/one"))
@@ -28,10 +30,24 @@ def test_a_terminal_shows_the_stage_with_its_place_and_the_records_that_are_done
 
 def test_stages_are_for_terminals_and_records_for_everybody(capsys: pytest.CaptureFixture[str]) -> None:
     with shown_progress() as progress:
-        progress.report_count(3)
+        progress.report_records(["runs/one", "runs/two", "runs/three"])
         progress.stage("reading")
         progress.report_judged(Path("runs/one"))
-    assert capsys.readouterr().err == "judging 3 records\n"
+    assert capsys.readouterr().err == f"judging 3 records, {REPLACING} runs/one, runs/two, runs/three\n"
+
+
+def test_the_first_records_of_many_are_named_before_their_verdicts_are_replaced() -> None:
+    assert records_note(["runs/one"]) == "judging 1 record"
+    names = [f"runs/{number}" for number in range(1_004)]
+    assert records_note(names) == f"judging 1,004 records, {REPLACING} runs/0, runs/1, runs/2 and 1,001 more"
+
+
+def test_a_terminal_names_the_records_before_the_bar_without_breaking_a_path() -> None:
+    console = Console(file=io.StringIO(), force_terminal=True, width=60, _environ={"TERM": "xterm"})
+    with shown_progress(console) as progress:
+        progress.report_records(["runs/a-rather-long-name", "runs/another-long-name"])
+    assert isinstance(console.file, io.StringIO)
+    assert f"{REPLACING} runs/a-rather-long-name, runs/another-long-name\n" in console.file.getvalue()
 
 
 def test_every_stage_that_the_analysis_reports_has_its_place() -> None:
