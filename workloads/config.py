@@ -16,6 +16,7 @@ from ebbtide.errors import UsageError
 from ebbtide.record.manifest import FinalOffsets, FinalTransactions
 from ebbtide.scenario.client_libraries import GroupProtocol
 from ebbtide.scenario.model import CopiedOffsets, Isolation, NodeRole, OffsetReset
+from ebbtide.scenario.refused_settings import RefusedByKafka
 
 FINAL_CONSUMER = 0
 """The id under which the final read is journalled; scenario consumers count from 1, so that it is free."""
@@ -220,11 +221,20 @@ class UnknownProperty(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RefusedSetting(msgspec.Struct, frozen=True, kw_only=True):
-    """A setting in a topic's `config` for which Kafka refuses the topic, and the nearest name that Kafka knows."""
+    """A setting in a topic's `config` for which Kafka refuses the topic, and the nearest name that Kafka knows.
+
+    `key` is empty if Kafka does not say which setting it refuses.
+    """
 
     topic: str
     why: str
     near: str = ""
+    key: str = ""
+
+    @property
+    def where(self) -> str:
+        """The place of the setting in a scenario file, or of the table that has it."""
+        return f"topics.{self.topic}.config" + (f".{self.key}" if self.key else "")
 
 
 class TopicsResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -243,13 +253,16 @@ def read_topics_result(path: Path) -> TopicsResult:
     result = msgspec.json.decode(path.read_bytes(), type=TopicsResult)
     if not result.refused:
         return result
-    near = ", ".join(one.near for one in result.refused if one.near)
-    raise UsageError(
+    raise RefusedByKafka(
         "; ".join(one.why for one in result.refused),
-        where=", ".join(dict.fromkeys(f"topics.{one.topic}.config" for one in result.refused)),
-        allowed="settings of a topic, in this release" + (f" (did you mean {near}?)" if near else ""),
+        [UsageError(one.why, where=one.where, allowed=_allowed_settings(one.near)) for one in result.refused],
+        allowed=_allowed_settings(", ".join(one.near for one in result.refused if one.near)),
         next="correct the topic's settings, and try again",
     )
+
+
+def _allowed_settings(near: str) -> str:
+    return "settings of a topic, in this release" + (f" (did you mean {near}?)" if near else "")
 
 
 def read_config(path: Path, kind: type[Config]) -> Config:

@@ -147,13 +147,21 @@ def _refused_settings(
     known = sorted(known_topic_settings(broker, refused))
     unknown = [
         RefusedSetting(
-            topic=name, why=f"Kafka does not know {key}", near=next(iter(nearest_words(key, known, most=1)), "")
+            topic=name,
+            why=f"Kafka does not know {key}",
+            near=next(iter(nearest_words(key, known, most=1)), ""),
+            key=key,
         )
         for name, topic in topics.items()
         for key in topic.config
         if known and key not in known
     ]
-    return unknown or [RefusedSetting(topic=refused, why=f"Kafka refuses the settings of a topic: {message}")]
+    if unknown:
+        return unknown
+    words = {word.strip(",.:;") for word in message.split()}
+    named = [key for key in topics[refused].config if key in words]
+    why = f"Kafka refuses the settings of a topic: {message}"
+    return [RefusedSetting(topic=refused, why=why, key=named[0] if len(named) == 1 else "")]
 
 
 def _first_incomplete(state: ClusterState, topics: dict[str, NewTopic]) -> str:

@@ -5,15 +5,18 @@ It names a shipped scenario, or the path of a file.
 
 from __future__ import annotations
 
+import contextlib
 import shlex
+from collections.abc import Iterator
 from importlib import resources
 from pathlib import Path
 
 from ebbtide.errors import UsageError
 from ebbtide.scenario.model import Scenario
 from ebbtide.scenario.parse import load, parse
+from ebbtide.scenario.refused_settings import RefusedByKafka
 from ebbtide.suggestions import did_you_mean, nearest_words
-from ebbtide.untrusted.files import is_file, is_folder, path_from
+from ebbtide.untrusted.files import is_file, is_folder, path_from, read_text
 
 
 def names() -> list[str]:
@@ -63,6 +66,23 @@ def find(name_or_path: str) -> Scenario:
             next="ebbtide scenarios",
         )
     return parse(text_of(name_or_path), file=f"{name_or_path}.toml", to_run=True)
+
+
+@contextlib.contextmanager
+def located_refusals(name_or_path: str | None) -> Iterator[None]:
+    """Name the file and the lines of settings that Kafka refuses while the block runs.
+
+    The scenario of the block is the one that `find` returned for this name. None: it has no file.
+    """
+    try:
+        yield
+    except RefusedByKafka as error:
+        if name_or_path is None:
+            raise
+        path = path_from(name_or_path)
+        if not is_file(path):
+            raise error.in_file(f"{name_or_path}.toml", text_of(name_or_path)) from None
+        raise error.in_file(str(path), read_text(path, what="the scenario file")) from None
 
 
 def _folder() -> resources.abc.Traversable:

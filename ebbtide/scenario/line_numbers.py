@@ -10,11 +10,22 @@ import bisect
 import contextlib
 import re
 import tomllib
+from collections.abc import Iterable
 from typing import Any
+
+from ebbtide.errors import EbbtideError
 
 _LONGEST_CHARS, _MOST_LINES = 20_000, 1_000
 """A longer file gets no line numbers, because finding them would take seconds."""
 _MISSING = object()
+
+
+def add_lines(text: str, problems: Iterable[EbbtideError]) -> None:
+    """Set the line of each problem whose key is in this TOML text."""
+    lines = LineFinder(text)
+    for problem in problems:
+        if problem.where is not None and (line := lines.line_of(problem.where)) is not None:
+            problem.add_line(line)
 
 
 class LineFinder:

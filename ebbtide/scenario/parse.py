@@ -9,7 +9,7 @@ from typing import Any
 
 from ebbtide.errors import EbbtideError, Problems, UsageError
 from ebbtide.scenario.examples import example_with
-from ebbtide.scenario.line_numbers import LineFinder
+from ebbtide.scenario.line_numbers import add_lines
 from ebbtide.scenario.model import Scenario
 from ebbtide.scenario.parts import Parts, read_parts
 from ebbtide.scenario.plain_values import from_plain
@@ -94,10 +94,7 @@ def parse(
     told = {one.where for one in problems}
     problems += [one for one in validate_texts(raw) if one.where not in told]
     if problems:
-        lines = LineFinder(text)
-        for problem in problems:
-            if problem.where is not None and (line := lines.line_of(problem.where)) is not None:
-                problem.add_line(line)
+        add_lines(text, problems)
         raise Problems(file, problems, next=next or _help_of_step(parts, problems))
     return from_plain(raw, Scenario)
 

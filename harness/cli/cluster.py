@@ -189,6 +189,7 @@ def _run_daemon(args: Args) -> ExitCode:
 
     from cluster.host.host_ports import HostPorts
     from ebbtide.daemon.control import choose_name
+    from ebbtide.scenario import catalogue
     from ebbtide.shown_console import PlainTextConsole
     from harness.daemon.owned_runs import own_cluster
     from harness.runner.live_view import display_for
@@ -196,7 +197,11 @@ def _run_daemon(args: Args) -> ExitCode:
     scenario = _scenario(args)
     name = choose_name(args.name)
     runs = check_runs(launch_options_of(args), scenario, scenario.kafka)
-    with display_for(PlainTextConsole()) as display, contextlib.ExitStack() as ended:
+    with (
+        catalogue.located_refusals(args.scenario),
+        display_for(PlainTextConsole()) as display,
+        contextlib.ExitStack() as ended,
+    ):
         (request,) = runs.requests(display, seed_or_new(args.seed))
         if args.publish is not None:
             ports = HostPorts(args.publish, range(1, scenario.cluster.brokers + 1))

@@ -12,6 +12,7 @@ from cluster.runtime.properties import BROKER_PORT, CONTROLLER_PORT
 from ebbtide.errors import UsageError
 from ebbtide.releases import first_with
 from ebbtide.scenario.model import Scenario
+from ebbtide.scenario.refused_settings import RefusedByKafka
 from workloads.config import ScenarioProperties, UnknownProperty
 
 _KAFKAS_OWN = "org.apache.kafka."
@@ -52,19 +53,29 @@ def properties_to_check(scenario: Scenario, nodes: Iterable[NodeInfo]) -> Proper
     return given
 
 
-def unknown_properties_error(unknown: Sequence[UnknownProperty]) -> UsageError:
+def unknown_properties_error(unknown: Sequence[UnknownProperty]) -> RefusedByKafka:
     """Return the error for properties that Kafka does not know.
 
     `unknown` has at least one.
     """
     names = ", ".join(one.name for one in unknown)
-    near = ", ".join(one.near for one in unknown if one.near)
-    return UsageError(
+    return RefusedByKafka(
         f"Kafka does not know {names}, and ignores {'it' if len(unknown) == 1 else 'them'}",
-        where=", ".join(dict.fromkeys(one.table for one in unknown)),
-        allowed="properties of this release" + (f" (did you mean {near}?)" if near else ""),
+        [
+            UsageError(
+                f"Kafka does not know {one.name}, and ignores it",
+                where=f"{one.table}.{one.name}",
+                allowed=_allowed_properties(one.near),
+            )
+            for one in unknown
+        ],
+        allowed=_allowed_properties(", ".join(one.near for one in unknown if one.near)),
         next="correct the scenario file, and run it again",
     )
+
+
+def _allowed_properties(near: str) -> str:
+    return "properties of this release" + (f" (did you mean {near}?)" if near else "")
 
 
 def _plug_in_class(properties: Mapping[str, str]) -> str:

@@ -49,13 +49,24 @@ def test_all_settings_that_kafka_does_not_know_are_one_error(tmp_path: Path, mon
     assert error.what == (
         "Kafka does not know flush.message; Kafka does not know no-such; Kafka does not know min.insync.replica"
     )
-    assert error.where == "topics.t.config, topics.u.config"
+    assert error.where == "topics.t.config.flush.message, topics.u.config.no-such, topics.u.config.min.insync.replica"
     assert "(did you mean flush.messages, min.insync.replicas?)" in str(error.allowed)
     assert error.exit_code == ExitCode.USAGE
 
 
-def test_a_value_that_kafka_refuses_has_kafkas_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(UsageError, match="Kafka refuses the settings of a topic: Invalid value x") as caught:
-        read_after(broker_that_refuses("Invalid value x"), {"t": {"flush.messages": "x"}}, tmp_path, monkeypatch)
-    assert caught.value.where == "topics.t.config"
+@pytest.mark.parametrize(
+    ("message", "where"),
+    [
+        ("Invalid value x for configuration flush.messages: Not a number", "topics.t.config.flush.messages"),
+        ("Invalid value x", "topics.t.config"),
+        ("flush.messages and retention.ms do not fit together", "topics.t.config"),
+    ],
+)
+def test_a_value_that_kafka_refuses_has_kafkas_words_and_the_key_that_they_name(
+    message: str, where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    configs = {"t": {"flush.messages": "x", "retention.ms": "1"}}
+    with pytest.raises(UsageError, match=f"Kafka refuses the settings of a topic: {message}") as caught:
+        read_after(broker_that_refuses(message), configs, tmp_path, monkeypatch)
+    assert caught.value.where == where
     assert "did you mean" not in str(caught.value)

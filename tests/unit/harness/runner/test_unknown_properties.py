@@ -70,9 +70,9 @@ def test_in_the_scenario_of_a_record_it_is_noted_and_ends_nothing(session: Any) 
     )
 
 
-def test_the_error_says_in_which_table_it_stands_and_what_may_have_been_meant() -> None:
+def test_the_error_says_where_each_one_stands_and_what_may_have_been_meant() -> None:
     error = unknown_properties_error([LOST, OLD])
-    assert error.where == "cluster.broker_properties, cluster.controller_properties"
+    assert error.where == "cluster.broker_properties.num.io.thread, cluster.controller_properties.zookeeper.connect"
     assert error.allowed == "properties of this release (did you mean num.io.threads?)"
     assert unknown_properties_error([OLD]).what == "Kafka does not know zookeeper.connect, and ignores it"
     assert unknown_properties_error([OLD]).allowed == "properties of this release"

@@ -1,0 +1,102 @@
+"""Settings that only Kafka can check: the verb that read the scenario names their file and lines."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import pytest
+
+from ebbtide.errors import EbbtideError, ExitCode, Problems, UsageError
+from ebbtide.scenario import catalogue
+from ebbtide.scenario.refused_settings import RefusedByKafka
+from harness.cli import run as run_verb
+from harness.cli.main import main
+from harness.daemon import owned_runs
+from harness.runner.property_check import unknown_properties_error
+from workloads.config import UnknownProperty
+
+SETTINGS = """
+[cluster.broker_properties]
+"num.io.threads" = "4"
+"num.network.thread" = "4"
+[cluster]
+controller_properties = { "zookeeper.connect" = "x" }
+"""
+UNKNOWN = (
+    UnknownProperty(role="broker", name="num.network.thread", near="num.network.threads"),
+    UnknownProperty(role="controller", name="zookeeper.connect", near=""),
+)
+
+
+@pytest.fixture
+def scenario(tmp_path: Path) -> Path:
+    """A scenario file with one property misspelt and one of another release."""
+    file = tmp_path / "my.toml"
+    file.write_text(catalogue.text_of("healthy") + SETTINGS)
+    return file
+
+
+def line_of(file: Path, word: str) -> int:
+    return next(number for number, line in enumerate(file.read_text().splitlines(), 1) if word in line)
+
+
+def test_each_setting_is_named_with_its_line_and_the_one_that_was_meant(scenario: Path) -> None:
+    with pytest.raises(Problems) as caught, catalogue.located_refusals(str(scenario)):
+        raise unknown_properties_error(UNKNOWN)
+    assert caught.value.exit_code == ExitCode.USAGE
+    thread, keeper = line_of(scenario, "num.network.thread"), line_of(scenario, "zookeeper")
+    assert caught.value.render().splitlines() == [
+        f"{scenario}: 2 problems",
+        "  1. Kafka does not know num.network.thread, and ignores it",
+        f"     where:   cluster.broker_properties.num.network.thread (line {thread})",
+        "     allowed: properties of this release (did you mean num.network.threads?)",
+        "  2. Kafka does not know zookeeper.connect, and ignores it",
+        f"     where:   cluster.controller_properties.zookeeper.connect (line {keeper})",
+        "     allowed: properties of this release",
+        "  next:    correct the scenario file, and run it again",
+    ]
+
+
+def test_a_scenario_of_the_catalogue_is_named_as_a_file() -> None:
+    refused = RefusedByKafka("no", [UsageError("no", where="topics.t")], allowed="others", next="correct it")
+    with pytest.raises(Problems) as caught, catalogue.located_refusals("healthy"):
+        raise refused
+    assert caught.value.file == "healthy.toml"
+    assert caught.value.problems[0].line == 9
+
+
+def test_without_a_file_and_of_other_errors_nothing_changes(scenario: Path) -> None:
+    errors: list[tuple[str | None, EbbtideError]] = [
+        (None, unknown_properties_error(UNKNOWN)),
+        (str(scenario), UsageError("wrong", where="topics.t")),
+    ]
+    for name, error in errors:
+        with pytest.raises(UsageError) as caught, catalogue.located_refusals(name):
+            raise error
+        assert caught.value is error
+
+
+def test_the_settings_survive_the_way_from_the_process_of_a_run(scenario: Path) -> None:
+    sent: RefusedByKafka = pickle.loads(pickle.dumps(unknown_properties_error(UNKNOWN)))
+    assert "(line " in sent.in_file("my.toml", scenario.read_text()).render()
+
+
+@pytest.mark.parametrize(
+    "verb", [["run"], ["run", "--keep-cluster"], ["cluster", "up", "--foreground"]], ids=["run", "keep", "up"]
+)
+def test_every_verb_that_runs_a_file_names_it(
+    verb: list[str], scenario: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise unknown_properties_error(UNKNOWN)
+
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    monkeypatch.setattr("harness.runner.launch.check", lambda *_: None)
+    monkeypatch.setattr("harness.cli.run_flow.CheckedRuns.requests", lambda *_: [None])
+    monkeypatch.setattr(run_verb, "run_and_judge", refuse)
+    monkeypatch.setattr(run_verb, "_run_and_keep", refuse)
+    monkeypatch.setattr(owned_runs, "own_cluster", refuse)
+    runs = ["--runs", str(scenario.parent / "runs"), "--kafka", "4.3.1"]
+    assert main([*verb, str(scenario), *runs]) == ExitCode.USAGE
+    assert f"error: {scenario}: 2 problems\n" in capsys.readouterr().err
