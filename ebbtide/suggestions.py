@@ -10,6 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 NEAREST_MAX = 3
 _WORD_MAX = 100
 """Longer words are not compared, because that takes long and they resemble no known word."""
+_PREFIX_MIN = 3
+"""The typed beginning of a name has at least so many characters; a shorter one begins too many."""
 _ALL_MAX = 8
 """A list of at most this many words is shown whole."""
 
@@ -22,6 +24,28 @@ def nearest_words(word: str, known: Iterable[str], most: int = NEAREST_MAX) -> l
     from difflib import get_close_matches
 
     return get_close_matches(word, list(known), n=most, cutoff=0.6)
+
+
+def nearest_names(word: str, known: Iterable[str]) -> list[str]:
+    """Return the names that resemble `word`, or that begin with it as people type long names, the nearest first.
+
+    The only name that begins with `word` comes first. Several follow the others, the shortest first.
+    """
+    every = list(known)
+    close, begun = nearest_words(word, every), _names_begun_with(word, every)
+    near = [*begun, *close] if len(begun) == 1 else [*close, *begun]
+    return list(dict.fromkeys(near))[:NEAREST_MAX]
+
+
+def meant_name(word: str, known: Iterable[str]) -> str | None:
+    """Return the name that was probably meant: the only one that begins with `word`, or else the nearest one."""
+    every = list(known)
+    begun = _names_begun_with(word, every)
+    return begun[0] if len(begun) == 1 else next(iter(nearest_words(word, every, most=1)), None)
+
+
+def _names_begun_with(word: str, known: Iterable[str]) -> list[str]:
+    return sorted((one for one in known if one.startswith(word)), key=len) if len(word) >= _PREFIX_MIN else []
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

@@ -15,7 +15,7 @@ from ebbtide.errors import UsageError
 from ebbtide.scenario.model import Scenario
 from ebbtide.scenario.parse import load, parse
 from ebbtide.scenario.refused_settings import RefusedByKafka
-from ebbtide.suggestions import did_you_mean, nearest_words
+from ebbtide.suggestions import meant_name, nearest_names
 from ebbtide.untrusted.files import is_file, is_folder, path_from, read_text
 
 
@@ -31,9 +31,10 @@ def text_of(name: str) -> str:
     """
     known = names()
     if name not in known:
-        near = ", ".join(nearest_words(name, known)) or "a name that `ebbtide scenarios` lists"
+        near = ", ".join(nearest_names(name, known)) or "a name that `ebbtide scenarios` lists"
+        meant = meant_name(name, known)
         raise UsageError(
-            f"unknown scenario{did_you_mean(name, known)}",
+            "unknown scenario" + (f", did you mean {meant}?" if meant is not None else ""),
             got=repr(name),
             allowed=f"{near}, or the path of a .toml file",
             next=f"ebbtide scenarios    (lists all {len(known)})",

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from harness.cli.parameters import Completer
 
+_HELP = "help"
 _SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 
@@ -209,7 +210,7 @@ class Group(_CommandBase, click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the subcommand.
+        """Find the subcommand. `help` and `help COMMAND` stand for `--help` and `COMMAND --help`.
 
         Raises `UsageError` for an unknown one, before the words after it are read.
         """
@@ -219,6 +220,12 @@ class Group(_CommandBase, click.Group):
             # The word after an unknown option may be its value.
             mistakes_of(ctx).raise_all(ctx)
         known = self.list_commands(ctx)
+        if args[0] == _HELP:
+            mistakes_of(ctx).raise_all(ctx)
+            if len(args) > 1:
+                return self.resolve_command(ctx, [*args[1:], "--help"])
+            click.echo(ctx.get_help())
+            ctx.exit()
         what = f"unknown {self.subcommand_metavar.lower()}{did_you_mean(args[0], known)}"
         error = UsageError(what, got=args[0], allowed=allowed_words(args[0], known))
         raise_together([*mistakes_of(ctx).values, error], ctx)

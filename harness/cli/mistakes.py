@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from ebbtide.errors import COMMAND_LINE, EbbtideError, Problems, UsageError
-from ebbtide.suggestions import did_you_mean
+from ebbtide.suggestions import allowed_words, did_you_mean
 
 _SURPLUS_SHOWN = 3
 _A_RUN = "RUN"
@@ -107,10 +107,24 @@ class Mistakes:
         return [
             *([_surplus_error(rest, ctx)] if rest else []),
             *(
-                UsageError(f"unknown argument{did_you_mean(word.partition('=')[0], options)}", got=word)
+                _unknown_word_error(word, options, is_group=isinstance(ctx.command, click.Group))
                 for word in [*meant, *self.unknown]
             ),
         ]
+
+
+def _unknown_word_error(word: str, options: Sequence[str], *, is_group: bool) -> UsageError:
+    """Return the error for an unknown option.
+
+    It names the options of the command if they are few. The options of a group are not those of its commands.
+    """
+    name = word.partition("=")[0]
+    long = [one for one in options if one.startswith("--")]
+    allowed = allowed_words(name, long)
+    names_all = allowed == ", ".join(long) and len(long) > 1 and not is_group
+    return UsageError(
+        f"unknown argument{did_you_mean(name, options)}", got=word, allowed=allowed if names_all else None
+    )
 
 
 def raise_together(errors: list[EbbtideError], ctx: click.Context) -> None:

@@ -7,16 +7,25 @@ from pathlib import Path
 
 import msgspec
 
-from ebbtide.errors import ExitCode
+from ebbtide.errors import ExitCode, UsageError
 from harness.cli import completing
 from harness.cli.command import Args, Command
+
+_ACTIONS = ("list", "show")
 
 
 def command() -> Command:
     """Declare the verb's arguments."""
-    command = Command("List the shipped scenarios. `show NAME` prints the file of one, which you may copy and change.")
+    command = Command(
+        "List the shipped scenarios, each with the releases that it names. `show NAME` prints the file of one, which "
+        "you may copy and change. `ebbtide run NAME --kafka RELEASE` runs one, also on a release that it does not name."
+    )
     command.argument(
-        "action", needed=False, choices=["list", "show"], default="list", help="list or show (default: list)"
+        "action",
+        needed=False,
+        default="list",
+        help="list or show (default: list)",
+        completes=completing.complete_words(_ACTIONS),
     )
     command.argument("name", needed=False, help="the scenario to print", completes=completing.complete_scenario)
     command.flag("--json", help="list: print one JSON object for each scenario, one a line")
@@ -35,9 +44,10 @@ class ShippedScenario(msgspec.Struct, frozen=True, kw_only=True):
 
 def run(args: Args) -> ExitCode:
     """Print the list, or the TOML of one scenario."""
-    from ebbtide.errors import UsageError
     from ebbtide.scenario import catalogue
 
+    if args.action not in _ACTIONS:
+        raise _unknown_action(args.action)
     if args.action == "show":
         if args.json:
             raise UsageError("show prints TOML", where="--json", allowed="ebbtide scenarios --json")
@@ -54,7 +64,8 @@ def run(args: Args) -> ExitCode:
         print(catalogue.text_of(args.name), end="")
         return ExitCode.AS_PREDICTED
     if args.name is not None:
-        shown = f" show {args.name}" if args.name in catalogue.names() else ""
+        near = _nearest_scenario(args.name)
+        shown = "" if near is None else f" show {near}"
         raise UsageError("list takes no name", got=repr(args.name), next=f"ebbtide scenarios{shown}")
     if args.json:
         for one in map(catalogue.find, catalogue.names()):
@@ -73,3 +84,35 @@ def run(args: Args) -> ExitCode:
         print(f"{name:<{width}}  {scenario.title}  [{', '.join(scenario.kafka)}]")
     print("\nnext: ebbtide scenarios show NAME, ebbtide run NAME --kafka RELEASE[,RELEASE...]")
     return ExitCode.AS_PREDICTED
+
+
+def _unknown_action(word: str) -> UsageError:
+    """Return the error for a word that is no action; it may be the name of a scenario, or its beginning."""
+    from ebbtide.scenario import catalogue
+    from ebbtide.suggestions import did_you_mean, nearest_names
+
+    names = catalogue.names()
+    begun = [one for one in names if one.startswith(word)]
+    allowed = "list, or show NAME"
+    if (near := _nearest_scenario(word)) is not None:
+        what, next_ = "unknown action, did you mean a scenario?", f"ebbtide scenarios show {near}"
+    elif begun:
+        what, next_ = "unknown action, did you mean a scenario?", f"ebbtide scenarios    (lists all {len(names)})"
+        allowed += f", such as {', '.join(nearest_names(word, begun))}"
+    else:
+        what, next_ = f"unknown action{did_you_mean(word, _ACTIONS)}", "ebbtide scenarios --help"
+    return UsageError(what, got=repr(word), allowed=allowed, next=next_)
+
+
+def _nearest_scenario(word: str) -> str | None:
+    """Return the scenario that the word names or resembles, or the only one that begins with it."""
+    from ebbtide.scenario import catalogue
+    from ebbtide.suggestions import meant_name
+
+    names = catalogue.names()
+    if word in names:
+        return word
+    if sum(name.startswith(word) for name in names) > 1:
+        return None
+    near = meant_name(word, [*names, *_ACTIONS])
+    return None if near in _ACTIONS else near

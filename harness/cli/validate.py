@@ -81,12 +81,17 @@ def _load(file: Path) -> Scenario:
     """Read a file, or the shipped scenario of this name. Raises `EbbtideError`."""
     from ebbtide.scenario import catalogue
     from ebbtide.scenario.parse import load, parse
-    from ebbtide.untrusted.files import is_file
+    from ebbtide.untrusted.files import is_file, is_folder
 
     name = str(file)
-    if name in catalogue.names() and not is_file(file):
+    if not is_file(file) and not is_folder(file) and _may_be_a_name(name):
         return parse(catalogue.text_of(name), file=f"{name}.toml", strict=True)
     return load(file, strict=True)
+
+
+def _may_be_a_name(name: str) -> bool:
+    """Whether a word may be a mistyped name from the catalogue, and not the path of a file."""
+    return "/" not in name and not name.endswith(".toml")
 
 
 def _problem(error: EbbtideError) -> Problem:

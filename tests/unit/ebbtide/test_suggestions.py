@@ -7,7 +7,14 @@ import pytest
 from ebbtide.errors import UsageError
 from ebbtide.plurals import plural
 from ebbtide.scenario import catalogue
-from ebbtide.suggestions import allowed_words, bracketed_suggestion, did_you_mean, nearest_words
+from ebbtide.suggestions import (
+    allowed_words,
+    bracketed_suggestion,
+    did_you_mean,
+    meant_name,
+    nearest_names,
+    nearest_words,
+)
 
 KINDS = ["kill", "stop", "start", "pause", "resume", "restart", "rolling", "power-loss", "fill-disk", "heal"]
 
@@ -34,8 +41,26 @@ def test_a_word_that_resembles_none_suggests_nothing() -> None:
     assert bracketed_suggestion("kil", KINDS, shown={"kill": "kill ROLE"}) == " (did you mean 'kill ROLE'?)"
 
 
+def test_the_beginning_of_one_name_means_that_name() -> None:
+    assert meant_name("fill", KINDS) == "fill-disk"
+    assert nearest_names("fill", KINDS)[0] == "fill-disk"
+    assert meant_name("po", KINDS) is None
+    assert meant_name("restar", ["restart", "restart-all"]) == "restart"
+
+
+def test_the_beginning_of_several_names_means_none_of_them_but_names_them() -> None:
+    racks = ["rack-power-flushed", "rack-power", "kill"]
+    assert meant_name("rack", racks) is None
+    assert nearest_names("rack", racks) == ["rack-power", "rack-power-flushed"]
+
+
+def test_the_beginning_of_a_word_that_is_no_name_means_nothing() -> None:
+    assert did_you_mean("lost", ["lost-in-a-long-word"]) == ""
+
+
 def test_a_very_long_word_is_not_compared() -> None:
     assert nearest_words("kill" * 100_000, KINDS) == []
+    assert meant_name("kill" * 100_000, KINDS) is None
 
 
 def test_one_thing_is_singular_and_thousands_have_commas() -> None:

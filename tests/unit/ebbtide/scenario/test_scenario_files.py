@@ -9,7 +9,7 @@ import pytest
 from checkout import ROOT
 from plain_steps import step_of
 
-from ebbtide.errors import ExitCode, Problems, UsageError
+from ebbtide.errors import Problems, UsageError
 from ebbtide.scenario import catalogue
 from ebbtide.scenario.model import Scenario
 from ebbtide.scenario.parse import load, parse
@@ -17,7 +17,6 @@ from ebbtide.scenario.roles import Role
 from ebbtide.scenario.steps.table import KINDS
 from ebbtide.scenario.words import Duration, PartitionName
 from ebbtide.scenario.write import text_of
-from harness.cli.main import main
 from harness.runner.draws import draw
 
 DOCUMENTATION = ROOT / "docs" / "scenario-steps.md"
@@ -275,24 +274,6 @@ def test_a_number_of_more_digits_than_python_reads_is_a_mistake_of_the_file() ->
 def test_what_python_takes_for_a_digit_is_not_always_one_of_a_role(target: str) -> None:
     step = f'\n[[steps]]\nstep = "kill"\ntarget = "{target}"\n'
     assert "steps[1].target" in problems_of(catalogue.text_of("healthy") + step)
-
-
-def test_the_catalogue_lists_no_file_and_shows_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    mine = tmp_path / "my own.toml"
-    mine.touch()
-    for words, next_ in (
-        (["list", "healthy"], "ebbtide scenarios show healthy\n"),
-        (["list", "my.toml"], "ebbtide scenarios\n"),
-        (["show", str(mine)], f"cat '{mine}'\n"),
-        (["show", "healthy.toml"], "ebbtide scenarios    (lists all"),
-    ):
-        assert main(["scenarios", *words]) == ExitCode.USAGE
-        assert f"next:    {next_}" in capsys.readouterr().err
-
-
-def test_an_unknown_scenario_suggests_the_nearest() -> None:
-    with pytest.raises(UsageError, match="did you mean healthy"):
-        catalogue.find("heathy")
 
 
 def test_a_one_way_cut_needs_both_ends() -> None:

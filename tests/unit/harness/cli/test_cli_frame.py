@@ -141,6 +141,33 @@ def test_surplus_words_are_reported_once_with_what_is_allowed(
     assert error.count("got:") == 1
 
 
+@pytest.mark.parametrize(
+    ("words", "same"),
+    [("help", "--help"), ("help runs", "runs --help"), ("help cluster up", "cluster up --help")],
+)
+def test_help_is_a_word_too(words: str, same: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(same.split()) == ExitCode.AS_PREDICTED
+    shown = capsys.readouterr().out
+    assert main(words.split()) == ExitCode.AS_PREDICTED
+    assert capsys.readouterr().out == shown
+    assert shown.startswith("usage: ebbtide")
+
+
+def test_help_of_no_verb_is_an_unknown_verb(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["help", "analyse"]) == ExitCode.USAGE
+    assert "error: unknown verb, did you mean analyze?\n" in capsys.readouterr().err
+    assert main(["--jbos", "help"]) == ExitCode.USAGE
+    assert "got:     --jbos\n" in capsys.readouterr().err
+
+
+def test_an_unknown_option_names_the_others_where_they_are_few(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["scenarios", "--kafka", "4.3.1"]) == ExitCode.USAGE
+    told = "error: unknown argument\n  got:     --kafka\n  allowed: --json, --help\n"
+    assert capsys.readouterr().err == f"{told}  next:    ebbtide scenarios --help\n"
+    assert main(["run", "--frobnicate", "healthy"]) == ExitCode.USAGE
+    assert "allowed" not in capsys.readouterr().err
+
+
 def test_the_word_after_an_unknown_option_is_not_taken_for_a_verb(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--jbos", "3"]) == ExitCode.USAGE
     assert capsys.readouterr().err == "error: unknown argument\n  got:     --jbos\n  next:    ebbtide --help\n"

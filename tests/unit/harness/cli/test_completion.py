@@ -54,6 +54,7 @@ def completions(words: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
         ("ebbtide run health", ["plain,healthy", "plain,healthier.toml"]),
         ("ebbtide cluster up health", ["plain,healthy", "plain,healthier.toml"]),
         ("ebbtide scenarios show health", ["plain,healthy"]),
+        ("ebbtide scenarios sh", ["plain,show"]),
         ("ebbtide nightly --scenarios healthy,health", []),
         ("ebbtide run healthy --kafka 4.3", [f"plain,{release}" for release in RELEASES_43]),
         ("ebbtide replay r --kafka 3.9.1,4.3", [f"plain,3.9.1,{release}" for release in RELEASES_43]),
