@@ -51,6 +51,14 @@ class LineFinder:
         last = bisect.bisect_left(counts, True, key=lambda count: self._has(count, where)) + 1
         return self._readable(last - 1)[0] + 1
 
+    def first_unreadable_line(self) -> int | None:
+        """Return the number of the line after the longest beginning that is TOML.
+
+        None: the whole file is TOML, or it is too long to search.
+        """
+        readable = self._readable(len(self._lines))[0]
+        return readable + 1 if readable < len(self._lines) else None
+
     def _has(self, count: int, where: str) -> bool:
         return _value_at(self._readable(count)[1], where) is not _MISSING
 
@@ -61,7 +69,7 @@ class LineFinder:
         while found is None:
             if (found := self._known.get(count)) is None:
                 tried.append(count)
-                with contextlib.suppress(tomllib.TOMLDecodeError):  # it ends within a value of several lines
+                with contextlib.suppress(ValueError, RecursionError):  # it ends within a value of several lines
                     found = count, tomllib.loads("\n".join(self._lines[:count]))
                 count -= 1
         self._known.update(dict.fromkeys(tried, found))

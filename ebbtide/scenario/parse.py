@@ -9,7 +9,7 @@ from typing import Any
 
 from ebbtide.errors import EbbtideError, Problems, UsageError
 from ebbtide.scenario.examples import example_with
-from ebbtide.scenario.line_numbers import add_lines
+from ebbtide.scenario.line_numbers import LineFinder, add_lines
 from ebbtide.scenario.model import Scenario
 from ebbtide.scenario.parts import Parts, read_parts
 from ebbtide.scenario.plain_values import from_plain
@@ -55,11 +55,18 @@ def _show_example(where: str | None) -> str:
     return f"ebbtide scenarios show {example_with(where)}"
 
 
-def _line_at_fault(text: str, error: ValueError) -> str:
-    """Return the line that a TOML error names, to be put behind it; empty: it names none."""
-    found = re.search(r"at line ([0-9]+)", str(error))
-    lines = text.splitlines()
-    return f": {lines[int(found[1]) - 1].strip()}" if found and int(found[1]) <= len(lines) else ""
+def _not_toml(file: str, text: str, error: ValueError) -> UsageError:
+    """Return the error of a file that Python's TOML reader refused, with the line at fault if that is known."""
+    lines = text.split("\n")
+    named = re.search(r"at line ([0-9]+)", str(error))
+    # A value that never ends is at fault where it begins, and not at the end of the file.
+    line = int(named[1]) if named else LineFinder(text).first_unreadable_line()
+    shown = f": {lines[line - 1].strip()}" if line is not None and line <= len(lines) else ""
+    allowed = 'TOML, in which a text has quotes: acks = "all"'
+    problem = UsageError("not TOML", where=file, got=f"{error}{shown}", allowed=allowed)
+    if line is not None:
+        problem.add_line(line)
+    return problem
 
 
 def parse(
@@ -83,9 +90,7 @@ def parse(
     try:
         raw = {**(defaults or {}), **decode_toml(text)}
     except ValueError as error:
-        got = f"{error}{_line_at_fault(text, error)}"
-        allowed = 'TOML, in which a text has quotes: acks = "all"'
-        raise Problems(file, [UsageError("not TOML", got=got, allowed=allowed)], next=next) from None
+        raise Problems(file, [_not_toml(file, text, error)], next=next) from None
     parts, mismatched = read_parts(raw)
     problems: list[EbbtideError] = [*mismatched, *validate(parts, to_run=strict or to_run)]
     if strict:

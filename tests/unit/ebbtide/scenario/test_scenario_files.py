@@ -265,11 +265,6 @@ def test_a_number_that_is_none_is_no_number_of_a_scenario(where: str, before: st
     assert "allowed: a finite number" in told[where]
 
 
-def test_a_number_of_more_digits_than_python_reads_is_a_mistake_of_the_file() -> None:
-    with pytest.raises(Problems, match="not TOML"):
-        parse(f"settle_s = {'1' * 5000}", file="f.toml")
-
-
 @pytest.mark.parametrize("target", ["broker(²)", "broker(99999999999)", "leader(t-²)", f"leader(t-{'9' * 5000})"])
 def test_what_python_takes_for_a_digit_is_not_always_one_of_a_role(target: str) -> None:
     step = f'\n[[steps]]\nstep = "kill"\ntarget = "{target}"\n'
