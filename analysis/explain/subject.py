@@ -10,10 +10,16 @@ import msgspec
 
 from analysis.explain.table_rows import TableRow, find_rows
 from ebbtide.errors import UsageError
+from ebbtide.journal.convert import JOURNAL_SUFFIX
 from ebbtide.journal.payload import PRODUCER_SHIFT
 from ebbtide.logs.segments import TopicPartition
-from ebbtide.record.files import ANOMALIES_DIR
+from ebbtide.record.files import ANOMALIES_DIR, JOURNAL_DIR
+from ebbtide.record.manifest import LIST_RECORDS
 from ebbtide.record.reading import open_run
+from ebbtide.record.tables import table_files
+from ebbtide.scenario.write import SCENARIO
+from ebbtide.untrusted.files import is_file
+from ebbtide.untrusted.parquet import footer_of
 
 _NAMED_MAX = 5
 
@@ -30,6 +36,26 @@ class Subject(msgspec.Struct, frozen=True, kw_only=True):
     sent: TableRow
     offset: int | None
     others: tuple[int, ...] = ()
+
+
+def nothing_to_explain(record: Path) -> UsageError | None:
+    """Return the error for a run that ended before a producer sent anything; None: it may have a record.
+
+    A complete run without rows is a copy that lost them, so nothing can be said of its records.
+    """
+    manifest = open_run(record).manifest
+    if manifest.status == "complete" or any((record / JOURNAL_DIR).glob(f"*{JOURNAL_SUFFIX}")):
+        return None
+    tables = [path for table in ("sends", "polls", "replicas") for path in table_files(record, table)]
+    if any(footer_of(path).num_rows for path in tables):
+        return None
+    again = manifest.status == "failed" and manifest.watch is None and is_file(record / SCENARIO)
+    return UsageError(
+        "there is nothing to explain: the run ended before anything was sent",
+        where=str(record),
+        got=f"the status of the run is {manifest.status}: {manifest.why_incomplete or 'no reason given'}",
+        next=manifest.failure_next or (f"ebbtide run {shlex.quote(str(record / SCENARIO))}" if again else LIST_RECORDS),
+    )
 
 
 def subject_of_value(record: Path, value: int) -> Subject:

@@ -42,6 +42,7 @@ def command() -> Command:
 
 def run(args: Args) -> ExitCode:
     """Print the life of a record. Raises `UsageError`."""
+    from analysis.explain.subject import nothing_to_explain
     from ebbtide.record.manifest import is_record, read_run
     from ebbtide.record.verdict import not_judged, read_judgement, unfinished_verdict
 
@@ -55,7 +56,12 @@ def run(args: Args) -> ExitCode:
     if args.html is not None:
         check_writable(args.html, "page", "--html")
     manifest, verdict = read_run(args.run), read_judgement(args.run)
-    if verdict == unfinished_verdict(manifest.run_id):
+    is_judged = verdict != unfinished_verdict(manifest.run_id)
+    if (nothing := nothing_to_explain(args.run)) is not None:
+        if not is_judged or args.place is not None or args.value is not None:
+            raise nothing
+        return _print_nothing(args, nothing)
+    if not is_judged:
         why = f": {manifest.why_incomplete}" if manifest.why_incomplete else ""
         raise not_judged(args.run, got=f"the status of the run is {manifest.status}{why}")
     subject = _subject(args)
@@ -77,6 +83,15 @@ def run(args: Args) -> ExitCode:
     if args.html is not None:
         print(f"\npage: {args.html}")
     return ExitCode.AS_PREDICTED
+
+
+def _print_nothing(args: Args, nothing: UsageError) -> ExitCode:
+    """Say that a judged run has no record to explain."""
+    to = sys.stderr if args.json else sys.stdout
+    print(f"{args.run}: {nothing.what}\n  {nothing.got}\nnext: {nothing.next}", file=to)
+    if args.json:
+        print_json(None)
+    return ExitCode.INCONCLUSIVE
 
 
 def _print_no_loss(args: Args, verdict: Verdict) -> ExitCode:

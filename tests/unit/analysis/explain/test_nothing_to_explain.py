@@ -1,0 +1,80 @@
+"""A run that ended before anything was sent: no record can be explained, and the error of the run says why."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from judge_records import Story, ns
+
+from analysis.explain.subject import nothing_to_explain
+from ebbtide.errors import UsageError
+from ebbtide.record.manifest import failure_keys
+from ebbtide.record.verdict import unfinished_verdict, write_verdict
+from harness.cli.main import main
+
+
+def finish(story: Story) -> Path:
+    """Judge the record."""
+    write_verdict(story.record, story.judge())
+    return story.record
+
+
+@pytest.fixture
+def begun(tmp_path: Path) -> Story:
+    """A run whose topic Kafka refused, so that nothing was sent."""
+    story = Story(tmp_path)
+    error = UsageError("Kafka does not know flush.message", where="topics.t.config", next="correct it")
+    story.change(status="failed", **failure_keys(error))
+    return story
+
+
+def test_a_run_that_ended_before_anything_was_sent_has_nothing_to_explain(
+    begun: Story, capsys: pytest.CaptureFixture[str]
+) -> None:
+    record = finish(begun)
+    assert main(["explain", str(record)]) == 2
+    assert capsys.readouterr().out.splitlines() == [
+        f"{record}: there is nothing to explain: the run ended before anything was sent",
+        "  the status of the run is failed: Kafka does not know flush.message (topics.t.config)",
+        "next: correct it",
+    ]
+    assert main(["explain", str(record), "--json"]) == 2
+    out, error = capsys.readouterr()
+    assert out == "null\n"
+    assert "next: correct it\n" in error
+    for words in (["t-0:1"], ["--value", "1"]):
+        assert main(["explain", str(record), *words]) == 4
+        assert "error: there is nothing to explain" in capsys.readouterr().err
+    write_verdict(record, unfinished_verdict("run-1"))
+    assert main(["explain", str(record)]) == 4
+    assert "next:    correct it\n" in capsys.readouterr().err
+
+
+def test_a_failed_run_without_advice_can_be_run_again_if_its_scenario_is_there(
+    begun: Story, capsys: pytest.CaptureFixture[str]
+) -> None:
+    begun.change(failure_next=None)
+    record = finish(begun)
+    for present, next_ in ((True, f"ebbtide run {record / 'scenario.toml'}"), (False, "ebbtide runs ")):
+        if present:
+            (record / "scenario.toml").touch()
+        else:
+            (record / "scenario.toml").unlink()
+        assert main(["explain", str(record)]) == 2
+        assert f"next: {next_}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("may_have", ["a row", "a journal", "all but its tables"])
+def test_a_run_that_may_have_sent_something_is_not_said_to_have_nothing(may_have: str, begun: Story) -> None:
+    if may_have == "a row":
+        row = {"topic": "t", "partition": 0, "offset": None, "value": 1, "producer": 1, "sequence": 1, "acks": -1}
+        row |= {"status": "unknown", "error": None, "txn": None, "txn_outcome": None, "sent_ns": ns(4), "done_ns": None}
+        begun.tables["sends"].append(row)
+    if may_have == "all but its tables":
+        begun.change(status="complete")
+    record = finish(begun)
+    if may_have == "a journal":
+        (record / "journal").mkdir(exist_ok=True)
+        (record / "journal" / "producer-1.journal").touch()
+    assert nothing_to_explain(record) is None
