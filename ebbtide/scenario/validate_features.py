@@ -35,6 +35,7 @@ FEATURES = (
 """The features that Kafka finalises, from its `Feature` enum, `MetadataVersion` and `KRaftVersion`."""
 
 _UNSTABLE = "unstable.feature.versions.enable"
+_INITIALS_MIN = 2
 _ABSENT = range(1)
 """Level 0 of a feature that a release does not have says what is so anyway."""
 
@@ -42,8 +43,15 @@ _ABSENT = range(1)
 def validate_feature_name(name: str, where: str) -> Iterator[UsageError]:
     """A feature that no release has."""
     if name not in FEATURES:
-        allowed = ", ".join(FEATURES) + bracketed_suggestion(name, FEATURES)
+        allowed = ", ".join(FEATURES) + bracketed_suggestion(_feature_of_initials(name) or name, FEATURES)
         yield UsageError("unknown feature", where=where, got=repr(name), allowed=allowed)
+
+
+def _feature_of_initials(name: str) -> str | None:
+    """Return the only feature that people call by these initials, such as `elr`, `elr.version` or `tv2`."""
+    short = name.lower().partition(".")[0].rstrip("0123456789")
+    found = [one for one in FEATURES if "".join(word[0] for word in one.split(".")).startswith(short)]
+    return found[0] if len(short) >= _INITIALS_MIN and len(found) == 1 else None
 
 
 def level_of_no_release(

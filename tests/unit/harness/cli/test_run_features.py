@@ -36,6 +36,27 @@ def test_all_words_that_are_no_level_are_reported_at_once() -> None:
     assert ELR in told[0]
 
 
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("elr", ELR),
+        ("ELR.version", ELR),
+        ("tv2", "transaction.version"),
+        ("mv", "metadata.version"),
+        ("metadata", "metadata.version"),
+        ("streams.versoin", "streams.version"),
+        ("sv", None),
+        ("m", None),
+        ("xyz", None),
+    ],
+)
+def test_an_unknown_feature_suggests_the_one_that_was_meant(name: str, meant: str | None) -> None:
+    with pytest.raises(Problems) as caught:
+        with_features(catalogue.find("healthy"), [f"{name}=1"])
+    told = caught.value.render()
+    assert (f"(did you mean '{meant}'?)" in told) if meant else ("did you mean" not in told)
+
+
 def test_a_word_without_a_level_is_reported_once(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["random", "--kafka", "4.3.1", "--feature", "foo"]) == ExitCode.USAGE
     assert capsys.readouterr().err.count("'foo'") == 1
