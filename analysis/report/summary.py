@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Sequence
 from itertools import zip_longest
 from pathlib import Path
@@ -16,6 +15,7 @@ from analysis.judge.history.elections import all_elections
 from analysis.judge.history.timeline import load_timeline
 from analysis.report import words
 from analysis.report.election_words import is_broken_promise
+from analysis.report.folding import column_widths, fold_words
 from analysis.report.protocol import as_one_line, protocol_row
 from ebbtide.record.manifest import Manifest, read_manifest
 from ebbtide.record.outages import oldest_text, outage_text
@@ -29,7 +29,11 @@ _CAUSES_MAX = 3
 _GAP = "  "
 _TEXT_WIDTH = 100
 _CELL_WIDTH_MIN = 20
-"""Cells are not narrower, so a table of many runs may be wider than a terminal."""
+"""Cells of a text are not narrower, so a text of many runs may be wider than a terminal."""
+_DRAWN_WIDTH_MIN = 22
+_BETWEEN, _EDGES = 3, 2
+"""Columns of a drawn table between two cells, and at its edges."""
+_HEAD, _RECORD = "Kafka", "record"
 
 
 class JudgedRun(msgspec.Struct, frozen=True, kw_only=True):
@@ -89,39 +93,84 @@ def summary_lines(run: JudgedRun) -> list[tuple[str, str]]:
         ("took", words.duration(run.manifest.start_ns, run.manifest.end_ns)),
         ("longest phases", words.longest_phases(run.manifest)),
         ("outcome", verdict.outcome),
-        ("record", run.record),
+        (_RECORD, run.record),
     ]
 
 
-def summary_table(runs: Sequence[JudgedRun]) -> Table:
-    """Return the runs as a table for a terminal."""
+def summary_tables(runs: Sequence[JudgedRun], width: int) -> list[Table]:
+    """Return the runs as tables for a terminal of `width` columns.
+
+    Many runs are several tables, because their cells would be too narrow. A table names no records if their paths do
+    not fit into its cells.
+    """
+    room = width - _EDGES - _name_width(runs)
+    many = max(1, room // (_DRAWN_WIDTH_MIN + _BETWEEN))
+    return [_drawn(runs[at : at + many], room) for at in range(0, len(runs), many)]
+
+
+def _drawn(runs: Sequence[JudgedRun], room: int) -> Table:
+    """Return some runs as one table; `room` is for their columns and what is between them."""
+    columns = [_with_head(run) for run in runs]
+    cells = _folded(columns, room - _BETWEEN * len(runs))
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_lines=False)
-    table.add_column("Kafka", no_wrap=True)
-    for run in runs:
-        table.add_column(run.target, overflow="fold")
-    columns = [summary_lines(run) for run in runs]
-    for at, (name, _) in enumerate(columns[0] if columns else []):
-        cells = [
-            Text(column[at][1], style=_style(name, column[at][1], run.verdict))
-            for column, run in zip(columns, runs, strict=True)
-        ]
-        table.add_row(name, *cells)
+    table.add_column(_HEAD, no_wrap=True)
+    for each in cells:
+        table.add_column("\n".join(each[_HEAD]), overflow="fold")
+    for name in list(cells[0])[1:]:
+        styles = [_style(name, dict(column)[name], run.verdict) for column, run in zip(columns, runs, strict=True)]
+        texts = [Text("\n".join(each[name]), style=style) for each, style in zip(cells, styles, strict=True)]
+        table.add_row(name, *texts)
     return table
 
 
 def summary_text(runs: Sequence[JudgedRun]) -> str:
-    """Return the runs as aligned text of at most 100 columns, for a pipe or a log."""
-    columns = [[("Kafka", run.target), *summary_lines(run)] for run in runs]
-    if not columns:
+    """Return the runs as aligned text of at most 100 columns, for a pipe or a log.
+
+    One run may have a longer line: the path of its record. The text of several names no records if their paths do not
+    fit into its cells.
+    """
+    if not runs:
         return ""
-    rows = [[name, *(as_one_line(column[at][1]) for column in columns)] for at, (name, _) in enumerate(columns[0])]
-    name_width = max(len(name) for name, *_ in rows)
-    cell_width = max(_CELL_WIDTH_MIN, (_TEXT_WIDTH - name_width) // len(runs) - len(_GAP))
-    lines = [line for row in rows for line in _folded_row(row, cell_width)]
+    columns = [[(name, as_one_line(shown)) for name, shown in _with_head(run)] for run in runs]
+    room = max(_TEXT_WIDTH - _name_width(runs) - len(_GAP) * len(runs), _CELL_WIDTH_MIN * len(runs))
+    cells = _folded(columns, room, with_record=len(runs) == 1)
+    lines = [line for name in cells[0] for line in zip_longest([name], *(each[name] for each in cells), fillvalue="")]
     widths = [max(len(line[at]) for line in lines) for at in range(len(lines[0]))]
     return "\n".join(
         _GAP.join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines
     )
+
+
+def _name_width(runs: Sequence[JudgedRun]) -> int:
+    return max((len(name) for run in runs for name, _ in summary_lines(run)), default=0)
+
+
+def _with_head(run: JudgedRun) -> list[tuple[str, str]]:
+    return [(_HEAD, run.target), *summary_lines(run)]
+
+
+def _folded(
+    columns: Sequence[Sequence[tuple[str, str]]], room: int, *, with_record: bool = False
+) -> list[dict[str, list[str]]]:
+    """Return the lines of each cell of each column by row, folded so that all columns fit into `room`.
+
+    The path of a record is never folded: the row is left out if one does not fit, unless `with_record`.
+    """
+    wanted = [
+        max(len(line) for name, shown in column if name != _RECORD for line in shown.split("\n")) for column in columns
+    ]
+    widths = column_widths(wanted, room)
+    wider = [max(width, len(dict(column)[_RECORD])) for width, column in zip(widths, columns, strict=True)]
+    if sum(wider) <= room:
+        with_record = True
+    return [
+        {
+            name: [shown] if name == _RECORD else fold_words(shown, width)
+            for name, shown in column
+            if name != _RECORD or with_record
+        }
+        for column, width in zip(columns, widths, strict=True)
+    ]
 
 
 def _style(row: str, shown: str, verdict: Verdict) -> str:
@@ -131,15 +180,6 @@ def _style(row: str, shown: str, verdict: Verdict) -> str:
     if row == "outcome":
         return _OUTCOME_STYLE[verdict.outcome]
     return ""
-
-
-def _folded_row(row: Sequence[str], width: int) -> list[tuple[str, ...]]:
-    """Return the lines of a row whose long cells are folded between words.
-
-    A word that is too long for its cell is folded too.
-    """
-    cells = [textwrap.wrap(cell, width, break_on_hyphens=False) for cell in row]
-    return list(zip_longest(*cells, fillvalue=""))
 
 
 def _worst_loss(verdict: Verdict) -> Loss | None:

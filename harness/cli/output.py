@@ -11,6 +11,7 @@ import msgspec
 _BETWEEN = 3
 """Columns between two cells: a vertical rule, and a space on either side."""
 _EDGES = 2
+_BELOW = " " * 4
 _GAP = 2
 """Columns between two cells without a rule."""
 
@@ -24,7 +25,8 @@ def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, whole:
     """Print `rows` under `headers` to stdout; a cell is one line of plain text.
 
     With `whole` > 0 the first `whole` columns are never cut or folded. If the terminal is too narrow for the others,
-    the last of them are left out.
+    the last of them are left out. Without, cells are folded between words. If a word of the last column does not fit
+    into it, such as a path, that column gets lines of its own.
     """
     widths = [max(map(len, column)) for column in zip(headers, *rows, strict=True)]
     if sys.stdout.isatty():
@@ -39,10 +41,13 @@ def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, whole:
         words = [
             max(len(word) for cell in column for word in cell.split(" ")) for column in zip(headers, *rows, strict=True)
         ]
+        if not whole and _table_width(words) > console.width:
+            _print_with_lines_below(headers, rows, console.width)
+            return
         shown = _columns_that_fit(widths, words, whole, console.width) if whole else len(headers)
         for at, header in enumerate(headers[:shown]):
-            stiff = at < whole or at < shown - 1
-            table.add_column(header, no_wrap=bool(whole) and stiff, min_width=widths[at] if whole and stiff else None)
+            stiff = bool(whole) and (at < whole or at < shown - 1)
+            table.add_column(header, no_wrap=stiff, min_width=widths[at] if stiff else None if whole else words[at])
         for row in rows:
             table.add_row(*map(Text, row[:shown]))
         # A terminal that is narrower than the whole columns wraps the lines itself, so nothing is cut.
@@ -86,6 +91,18 @@ def print_folded_table(
         table.add_row(*(Text(row[at]) for at in shown))
     console.print(table, crop=False)
     return [headers[at] for at in left_out]
+
+
+def _print_with_lines_below(headers: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> None:
+    """Print the last column of each row on lines of its own, below the others."""
+    from analysis.report.folding import fold_words
+
+    firsts = [list(row[:-1]) for row in (headers, *rows)]
+    widths = [max(map(len, column)) for column in zip(*firsts, strict=True)]
+    for first, row in zip(firsts, (headers, *rows), strict=True):
+        print("  ".join(cell.ljust(at_least) for cell, at_least in zip(first, widths, strict=True)).rstrip())
+        for line in fold_words(row[-1], width - len(_BELOW), cuts=False):
+            print(f"{_BELOW}{line}".rstrip())
 
 
 def _table_width(widths: Sequence[int]) -> int:

@@ -116,20 +116,15 @@ def _note(line: str) -> None:
 
 
 def _print_result(original: LoadedRun, replays: list[Replay], found: list[ReplaySummary]) -> None:
-    from analysis.report.summary import judged_run, summary_table, summary_text
+    from analysis.report.summary import judged_run
     from harness.cli.compare import print_comparison
+    from harness.cli.verdict_output import print_side_by_side
     from harness.replay.finding import finding
 
     _print_answers(found)
     runs = [original, *(one.run for one in replays if one.run is not None)]
     if len(runs) <= _COMPARED_MAX:
-        columns = [judged_run(one.folder, one.verdict) for one in runs if one.verdict is not None]
-        if sys.stdout.isatty():
-            from ebbtide.shown_console import PlainTextConsole
-
-            PlainTextConsole().print(summary_table(columns))
-        else:
-            print(summary_text(columns))
+        print_side_by_side([judged_run(one.folder, one.verdict) for one in runs if one.verdict is not None])
     recorded = finding(original.verdict).describe() if original.verdict is not None else "not judged"
     print(f"\nrecorded on Kafka {original.manifest.kafka}: {recorded}")
     for summary in found:
@@ -141,6 +136,9 @@ def _print_result(original: LoadedRun, replays: list[Replay], found: list[Replay
             print(f"  ignored, because Kafka {summary.kafka} does not know them: {', '.join(sorted(ignored))}")
         for one in mine if len(mine) == 1 else [one for one in mine if not one.is_same]:
             _print_replay(one)
+        if len(mine) > 1:
+            same = [one.run.folder for one in mine if one.is_same and one.run is not None]
+            print("".join(f"  - {folder}: the same\n" for folder in same[:_COMPARED_MAX]), end="")
     judged = [one.folder for one in runs if one.verdict is not None]
     if 1 < len(judged) <= _COMPARED_MAX:
         print_comparison(judged)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import shutil
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from analysis.report.summary import JudgedRun
     from ebbtide.record.verdict import Verdict
 
+_BULLET = "  - "
 SIDE_BY_SIDE_MAX = 12
 """Above this number of runs, each gets one line as soon as it is judged."""
 
@@ -43,22 +45,36 @@ class VerdictOutput:
             _print_summary(self._runs)
 
 
+def print_side_by_side(runs: Sequence[JudgedRun]) -> None:
+    """Print a table of the runs: drawn on a terminal, aligned text elsewhere."""
+    from analysis.report.summary import summary_tables, summary_text
+
+    if not sys.stdout.isatty():
+        print(summary_text(runs))
+        return
+    from ebbtide.shown_console import PlainTextConsole
+
+    console = PlainTextConsole()
+    for table in summary_tables(runs, console.width):
+        console.print(table)
+
+
 def _print_summary(runs: Sequence[JudgedRun]) -> None:
-    """Print the runs side by side, then the reasons for each verdict and its report."""
-    from analysis.report.summary import summary_table, summary_text
+    """Print the runs side by side, then the reasons for each verdict and its report.
+
+    A long reason is folded between words on a terminal, and is one line elsewhere.
+    """
+    from analysis.report.folding import fold_words
     from ebbtide.record.files import is_run_id
 
-    if sys.stdout.isatty():
-        from ebbtide.shown_console import PlainTextConsole
-
-        PlainTextConsole().print(summary_table(runs))
-    else:
-        print(summary_text(runs))
+    print_side_by_side(runs)
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     for one in runs:
         run_id = one.manifest.run_id
         print(f"\n{run_id if is_run_id(run_id) else repr(run_id)}: {one.verdict.outcome}")
         for sentence in one.verdict.why:
-            print(f"  - {sentence}")
+            lines = [sentence] if width is None else fold_words(sentence, width - len(_BULLET), cuts=False)
+            print(_BULLET + f"\n{' ' * len(_BULLET)}".join(lines))
         print(f"  report: {one.record}/report.html")
         print(f"  next:   {next_command(one)}")
 

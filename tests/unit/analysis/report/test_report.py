@@ -16,14 +16,14 @@ from analysis.judge.clauses.invariants import CLAUSES
 from analysis.report.html import render, write_report
 from analysis.report.model import ReportModel, build
 from analysis.report.protocol import as_one_line, protocol_row
-from analysis.report.summary import JudgedRun, judged_run, summary_lines, summary_table, summary_text
+from analysis.report.summary import judged_run, summary_lines, summary_text
 from analysis.report.words import count_lost_acks_0, headline
 from ebbtide.record.predictions import prediction_of
 from ebbtide.record.properties import CHECKER_FAILED, needed_unknown_clauses
 from ebbtide.record.steps import StepEntry
 from ebbtide.record.verdict import Counts, PropertyResult, PropertyStatus, Verdict, read_verdict
 from ebbtide.scenario.model import Prediction
-from ebbtide.scenario.property_names import NO_COMMITTED_LOSS, TRANSITIONS
+from ebbtide.scenario.property_names import TRANSITIONS
 
 _VOID = {"meta", "br", "input"}
 
@@ -233,50 +233,6 @@ def test_the_report_is_written_beside_the_verdict(tmp_path: Path) -> None:
     assert path.read_text().startswith("<!doctype html>")
 
 
-@pytest.fixture
-def side_by_side(tmp_path: Path) -> list[JudgedRun]:
-    runs = []
-    for name, release in (("one", "3.9.1"), ("two", "3.7.2")):
-        (tmp_path / name).mkdir()
-        story = last_replica_standing(tmp_path / name, kafka=release)
-        story.regress(1000, 0, epochs=(0, 2), at_s=(9, 22))
-        runs.append(judged_run(tmp_path / name, story.judge()))
-    return runs
-
-
-def test_the_summary_puts_the_runs_side_by_side(side_by_side: list[JudgedRun]) -> None:
-    lines = {line[:21].strip(): line[21:].split("  ") for line in summary_text(side_by_side).splitlines()}
-    assert lines["Kafka"][0].strip() == "3.9.1"
-    assert "3.7.2" in lines["Kafka"][-1]
-    assert lines["lost, committed"][0].strip() == "1,000"
-    assert lines["guilty election"][0] == "broker 1, leader epoch 2, metadata"
-    assert lines["HW went back"][0] == "from 1,000 to 0 (t-0)"
-    assert lines["outcome"][0] == "inconclusive"
-
-
-def test_the_summary_says_what_the_protocol_says_whatever_was_predicted(side_by_side: list[JudgedRun]) -> None:
-    one = side_by_side[0]
-
-    def describe_status(status: PropertyStatus | None, **changes: object) -> str:
-        properties = (
-            [PropertyResult(name=NO_COMMITTED_LOSS, kip="KIP-966", status=status)] if status is not None else []
-        )
-        return protocol_row(msgspec.structs.replace(one.verdict, properties=properties, **changes), None)
-
-    assert describe_status("violated") == f"violated:\n{NO_COMMITTED_LOSS}"
-    assert describe_status("holds") == "allows the loss"
-    assert (
-        describe_status("unknown")
-        == describe_status("unknown", losses=[], anomalies=[])
-        == f"cannot tell:\n{NO_COMMITTED_LOSS}"
-    )
-    assert describe_status(None) == "cannot tell"
-    assert describe_status("holds", losses=[], anomalies=[]) == "nothing violated"
-    assert describe_status("holds", losses=[]) == "cannot tell:\nwhy 1,000 records are lost"
-    unexplained = msgspec.structs.replace(one.verdict.losses[0], committed=False, cause="unexplained")
-    assert describe_status("holds", losses=[unexplained]) == "does not allow the loss"
-
-
 TWICE = "no-duplicate-of-an-idempotent-producer"
 
 
@@ -344,27 +300,6 @@ def test_the_table_and_the_page_say_the_same_of_the_protocol(tmp_path: Path, sta
     said = "nothing violated" if status == "holds" else f"cannot tell: {TWICE}"
     assert ("protocol", said) in report_of(story, verdict).figures
     assert re.search(rf"^protocol +{said}$", summary_text([judged_run(tmp_path, verdict)]), re.MULTILINE)
-
-
-def test_the_summary_says_how_many_more_elections_and_falls_there_are(side_by_side: list[JudgedRun]) -> None:
-    one = side_by_side[0]
-    losses = [msgspec.structs.replace(one.verdict.losses[0], partition=number) for number in range(3)]
-    falls = [msgspec.structs.replace(one.verdict.regressions[0], partition=number) for number in range(2)]
-    verdict = msgspec.structs.replace(one.verdict, losses=losses, regressions=falls)
-    text = summary_text([msgspec.structs.replace(one, verdict=verdict)])
-    assert "metadata offset 90; and 2 more" in text
-    assert "from 1,000 to 0 (t-0); and 1 more" in text
-
-
-def test_the_drawn_summary_has_a_column_a_run(side_by_side: list[JudgedRun]) -> None:
-    table = summary_table(side_by_side)
-    assert [column.header for column in table.columns] == ["Kafka", "3.9.1", "3.7.2"]
-    text = summary_text(side_by_side).splitlines()
-    assert table.row_count == len([line for line in text if not line.startswith(" ")]) - 1
-
-
-def test_the_summary_of_two_runs_fits_into_100_columns(side_by_side: list[JudgedRun]) -> None:
-    assert max(map(len, summary_text(side_by_side).splitlines())) <= 100
 
 
 def test_a_report_model_is_plain_values(tmp_path: Path) -> None:

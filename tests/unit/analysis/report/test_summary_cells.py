@@ -10,14 +10,14 @@ from judge_records import Story, last_replica_standing
 from rich.text import Text
 
 from analysis.report.protocol import outcome_basis
-from analysis.report.summary import JudgedRun, judged_run, summary_lines, summary_table
+from analysis.report.summary import JudgedRun, judged_run, summary_lines, summary_tables
 from analysis.report.words import headline
 from ebbtide.record.verdict import Counts, Outcome, Verdict
 from ebbtide.scenario.model import PROTOCOL_ALONE, Prediction
 
 
 def _styles(run: JudgedRun) -> dict[str, str]:
-    table = summary_table([run])
+    (table,) = summary_tables([run], 200)
     names, cells = (list(column.cells) for column in table.columns)
     return {str(name): str(cell.style) for name, cell in zip(names, cells, strict=True) if isinstance(cell, Text)}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from rich.text import Text
 
-from harness.cli.output import print_folded_table
+from harness.cli.output import print_folded_table, print_table
 
 HEADERS = ["event", "likely", "acks=0", "acks=all"]
 ROWS = [
@@ -44,6 +44,26 @@ def test_every_word_is_there_where_columns_are_folded(
     out, _ = shown(60, monkeypatch, capsys)
     for word in " ".join(ROWS[0]).split():
         assert word in out
+
+
+CHECKS = [
+    ["java", "ok", "/usr/lib/jvm/java-21-openjdk-amd64/bin/java, which is version 21 of some vendor or other"],
+    ["cache folder", "ok", "it can be written"],
+]
+
+
+@pytest.mark.parametrize(("columns", "drawn"), [(120, True), (80, True), (60, False), (40, False)])
+def test_a_path_is_never_cut_and_a_word_is_never_broken(
+    columns: int, drawn: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, value in (("COLUMNS", str(columns)), ("TERM", "xterm"), ("NO_COLOR", "1")):
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    print_table(["check", "state", "seen"], CHECKS)
+    out = Text.from_ansi(capsys.readouterr().out).plain
+    assert ("───" in out) is drawn
+    assert set(" ".join(word for row in CHECKS for word in row).split()) <= set(out.split())
+    assert all(len(line) <= columns for line in out.splitlines() if "/usr/lib" not in line)
 
 
 def test_elsewhere_each_row_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:

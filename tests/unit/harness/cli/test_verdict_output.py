@@ -1,0 +1,42 @@
+"""What a terminal shows of judged runs: each word whole, each path in one line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from judge_records import last_replica_standing
+from rich.text import Text
+
+from ebbtide.record.verdict import Verdict
+from harness.cli.verdict_output import VerdictOutput
+
+WHY = "no-committed-loss-unless-allowed (KIP-966) is unknown: the table sends of this record is missing, or damaged"
+
+
+@pytest.mark.parametrize("runs", [1, 3])
+def test_a_narrow_terminal_breaks_no_word_and_no_path(
+    runs: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, value in (("COLUMNS", "60"), ("TERM", "xterm"), ("NO_COLOR", "1")):
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    last_replica_standing(tmp_path).judge()
+    output = VerdictOutput(runs, as_json=False)
+    for _ in range(runs):
+        output.add(tmp_path, Verdict(run_id="r", outcome="inconclusive", why=[WHY, "a second reason"]))
+    output.end()
+    out = Text.from_ansi(capsys.readouterr().out).plain
+    assert set(WHY.split()) <= set(out.split())
+    assert "\n    " in out
+    assert "\n  - a second reason\n" in out
+    assert out.count(f"  report: {tmp_path}/report.html\n") == runs
+    assert all(len(line.rstrip()) <= 60 for line in out.splitlines() if str(tmp_path) not in line)
+
+
+def test_elsewhere_a_reason_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    last_replica_standing(tmp_path).judge()
+    output = VerdictOutput(1, as_json=False)
+    output.add(tmp_path, Verdict(run_id="r", outcome="inconclusive", why=[WHY]))
+    output.end()
+    assert f"\n  - {WHY}\n" in capsys.readouterr().out
