@@ -169,7 +169,8 @@ def _print_replay(replay: Replay) -> None:
     print(f"    states {repetition.states:.2f}, effects {repetition.effects:.2f}, verdict {verdicts}")
     renamed = {one: other for one, other in repetition.naming.items() if one != other}
     if renamed:
-        print("    renamed: " + ", ".join(f"{one} is now {other}" for one, other in renamed.items()))
+        pairs = ", ".join(f"{one} -> {other}" for one, other in renamed.items())
+        print(f"    node ids, record -> replay: {pairs}; the lines below have the ids of the replay")
     if (gate := missed_gate(replay.run)) is not None:
         print(f"    {gate}")
     for word, departure in zip(("first departed", *["then"] * _DEPARTURES_MAX), repetition.departures, strict=False):

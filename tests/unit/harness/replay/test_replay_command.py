@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import msgspec
 import pytest
-from replay_records import LOST
+from replay_records import LOST, renamed_copy
 
 from analysis.judging import many_records as many
 from analysis.report.html import REPORT
@@ -145,6 +145,19 @@ def test_what_another_release_would_have_saved_is_said_first(world: World, capsy
         for text in ("would Kafka 4.3.1 have saved the records? no: ", "scenario  ", "replayed on Kafka")
     )
     assert answer < min(rest)
+
+
+def test_nodes_with_other_ids_are_said_to_have_those_of_the_replay(
+    world: World, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    same, _, _ = world.replayed
+    other = renamed_copy(LOST, tmp_path / "renamed", {1: 2, 2: 3, 3: 1}).folder
+    told = "    node ids, record -> replay: 1 -> 2, 2 -> 3, 3 -> 1; the lines below have the ids of the replay\n"
+    for replayed, is_told in ((same, False), (other, True)):
+        world.replayed = [replayed]
+        world.ends[replayed] = verdict_of(replayed)
+        assert main(["replay", str(world.recorded)]) == ExitCode.AS_PREDICTED
+        assert (told in capsys.readouterr().out) is is_told
 
 
 def test_an_interruption_says_which_records_there_are(world: World, capsys: pytest.CaptureFixture[str]) -> None:
