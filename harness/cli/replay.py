@@ -20,6 +20,11 @@ if TYPE_CHECKING:
 
 _DEPARTURES_MAX = 5
 
+_FIDELITY_KEY = (
+    "fidelity (0 to 1): how far a replay agrees with its record, the mean of the shares of equal states of partitions, "
+    "effects of steps, and statements of verdicts"
+)
+
 _COMPARED_MAX = 4
 """More runs are not shown side by side."""
 
@@ -139,6 +144,8 @@ def _print_result(original: LoadedRun, replays: list[Replay], found: list[Replay
         if len(mine) > 1:
             same = [one.run.folder for one in mine if one.is_same and one.run is not None]
             print("".join(f"  - {folder}: the same\n" for folder in same[:_COMPARED_MAX]), end="")
+    if any(one.repetition is not None for one in replays):
+        print(_FIDELITY_KEY)
     judged = [one.folder for one in runs if one.verdict is not None]
     if 1 < len(judged) <= _COMPARED_MAX:
         print_comparison(judged)

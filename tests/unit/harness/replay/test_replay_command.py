@@ -160,6 +160,17 @@ def test_nodes_with_other_ids_are_said_to_have_those_of_the_replay(
         assert (told in capsys.readouterr().out) is is_told
 
 
+def test_what_fidelity_means_is_said_once_below_the_replays(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    key = "fidelity (0 to 1): how far a replay agrees with its record, the mean of"
+    assert main(["replay", str(world.recorded)]) == ExitCode.AS_PREDICTED
+    told = capsys.readouterr().out
+    assert told.count(key) == 1
+    assert told.index(key) > told.rindex("fidelity 1.00")
+    world.ends |= dict.fromkeys(world.replayed, UsageError("the table polls is damaged"))
+    assert main(["replay", str(world.recorded)]) == ExitCode.HARNESS_FAILED
+    assert key not in capsys.readouterr().out
+
+
 def test_an_interruption_says_which_records_there_are(world: World, capsys: pytest.CaptureFixture[str]) -> None:
     world.interrupted = True
     assert main(["replay", str(world.recorded)]) == ExitCode.HARNESS_FAILED
