@@ -112,7 +112,5 @@ def _nearest_scenario(word: str) -> str | None:
     names = catalogue.names()
     if word in names:
         return word
-    if sum(name.startswith(word) for name in names) > 1:
-        return None
     near = meant_name(word, [*names, *_ACTIONS])
     return None if near in _ACTIONS else near

@@ -21,6 +21,8 @@ def test_the_catalogue_lists_no_file_and_shows_none(tmp_path: Path, capsys: pyte
         (["healthy"], "ebbtide scenarios show healthy\n"),
         (["unclean-el"], "ebbtide scenarios show unclean-election\n"),
         (["rack"], "ebbtide scenarios    (lists all"),
+        (["last"], "ebbtide scenarios    (lists all"),
+        (["rack-powe"], "ebbtide scenarios show rack-power\n"),
         (["lst"], "ebbtide scenarios --help\n"),
         (["xyz"], "ebbtide scenarios --help\n"),
         (["show", str(mine)], f"cat '{mine}'\n"),
