@@ -37,6 +37,18 @@ def module_command(module: str) -> list[str]:
     return [*_PYTHON, "-m", "ebbtide.command", module]
 
 
+def module_of(argv: Sequence[str]) -> tuple[str, Sequence[str]]:
+    """Return the module and the arguments of a command line that begins with a `module_command`.
+
+    Raises `ValueError` for another command line.
+    """
+    *start, _ = module_command("")
+    if list(argv[: len(start)]) != start:
+        raise ValueError(f"this starts no module of the command: {' '.join(argv)}")
+    module, *arguments = argv[len(start) :]
+    return module, arguments
+
+
 def main() -> int:
     """Run the `ebbtide` command with this process's arguments; return its exit code.
 

@@ -132,6 +132,20 @@ class JudgingProcess:
             raise
         return self._answers.pop(record)
 
+    def is_judging(self, record: Path) -> bool:
+        """Whether the process works on this record or on those before it: `judge` would wait. Returns at once.
+
+        Raises `HarnessError` as `judge` does.
+        """
+        try:
+            while record in self._waiting and self._is_answer_there():
+                if not self._take_answer():
+                    return False
+        except BaseException:
+            self._end_at_once()
+            raise
+        return record in self._waiting
+
     def finish(self) -> None:
         """Let the process end while the caller goes on: no more records come."""
         if self._process is not None and self._process.stdin is not None:
@@ -190,6 +204,14 @@ class JudgingProcess:
             remove_abandoned()
             if not isinstance(error, subprocess.TimeoutExpired):
                 raise
+
+    def _is_answer_there(self) -> bool:
+        """Whether the process has answered, or ended."""
+        assert self._process is not None
+        assert self._process.stdout is not None
+        ready = select.poll()
+        ready.register(self._process.stdout, select.POLLIN)
+        return b"\n" in self._unread or bool(ready.poll(0))
 
     def _read_line(self) -> bytes | None:
         """Return the next line that the process prints, None if it closed its output. Raises `WaitExpired`."""

@@ -17,6 +17,7 @@ import select
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -204,5 +205,10 @@ def _follow(
     )
 
 
+def main(argv: Sequence[str]) -> int:
+    """Run the copier to its end."""
+    return run_producer(argv, run)
+
+
 if __name__ == "__main__":
-    sys.exit(run_producer(sys.argv[1:], run))
+    sys.exit(main(sys.argv[1:]))

@@ -212,5 +212,10 @@ def _end(tool: subprocess.Popen[bytes], sends: SingleSends, *, stopped: bool) ->
     return ClientState.DONE
 
 
+def main(argv: Sequence[str]) -> int:
+    """Run the producer to its end."""
+    return run_producer(argv, run)
+
+
 if __name__ == "__main__":
-    sys.exit(run_producer(sys.argv[1:], run))
+    sys.exit(main(sys.argv[1:]))

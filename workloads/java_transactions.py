@@ -14,6 +14,7 @@ from __future__ import annotations
 import itertools
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from kafka.errors import KafkaError
@@ -187,5 +188,10 @@ def _send(
     return send_transactions(config, sends, sending, transactions, stop, serve=sending.serve)
 
 
+def main(argv: Sequence[str]) -> int:
+    """Run the producer to its end."""
+    return run_producer(argv, run)
+
+
 if __name__ == "__main__":
-    sys.exit(run_producer(sys.argv[1:], run))
+    sys.exit(main(sys.argv[1:]))

@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import confluent_kafka as rdkafka
 from kafka import TopicPartition
@@ -25,8 +25,8 @@ from kafka.errors import KafkaError, LogTruncationError, NoOffsetForPartitionErr
 from kafka.structs import OffsetAndMetadata
 
 from ebbtide.journal.commit_outcomes import LastCommitAnswer
+from workloads import consumer
 from workloads.config import ConsumerConfig
-from workloads.consumer import main
 from workloads.library_settings import librdkafka_consumer_settings
 from workloads.librdkafka_sends import name_of_error
 from workloads.rebalances import Listener
@@ -256,8 +256,13 @@ def _as_kafka_error() -> Iterator[None]:
         raise LibrdkafkaError(str(error.args[0])) from None
 
 
-if __name__ == "__main__":
-    code = main(sys.argv[1:], LibrdkafkaReader)
+def main(argv: Sequence[str]) -> NoReturn:
+    """Run one consumer until it is stopped, and end this process."""
+    code = consumer.main(argv, LibrdkafkaReader)
     sys.stderr.flush()
     # As kafka-python's consumer, it ends without leaving its group, and without another commit.
     os._exit(code)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -15,6 +15,7 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NoReturn
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
@@ -124,8 +125,13 @@ def run(config: ProducerConfig, status: StatusFile, stop: Stop) -> ClientState:
     return send_all(config, sends, sending, status, stop, serve=sending.serve)
 
 
-if __name__ == "__main__":
-    code = run_producer(sys.argv[1:], run)
+def main(argv: Sequence[str]) -> NoReturn:
+    """Run the producer to its end, and end this process."""
+    code = run_producer(argv, run)
     sys.stderr.flush()
     # The journal is complete. librdkafka would still send what the journal calls unknown.
     os._exit(code)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -26,6 +26,7 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NoReturn
 
 from kafka import KafkaProducer
 from kafka.errors import KafkaTimeoutError
@@ -167,8 +168,13 @@ def _run_transactions(config: ProducerConfig, sends: Sends, status: StatusFile, 
     return send_transactions(config, sends, sending, Transactions(config, sends, open_, use), stop)
 
 
-if __name__ == "__main__":
-    code = run_producer(sys.argv[1:], run)
+def main(argv: Sequence[str]) -> NoReturn:
+    """Run the producer to its end, and end this process."""
+    code = run_producer(argv, run)
     sys.stderr.flush()
     # The journal is complete. kafka-python's exit hooks would still send what the journal calls unknown.
     os._exit(code)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -248,11 +248,11 @@ class Runtime(Protocol):
     def log_file(self, node_id: int) -> Path:
         """Return the node's own log, which restarts append to."""
 
-    def start_client(self, argv: Sequence[str], *, name: str, output: Path) -> ClientProcess:
+    def start_client(self, argv: Sequence[str], *, name: str, output: Path, keeps: Sequence[int] = ()) -> ClientProcess:
         """Start `argv` in the client namespace; it dies with the harness.
 
-        stdout and stderr are appended to `output`. Raises `HarnessError`. A program that cannot run shows in its exit
-        status and output.
+        stdout and stderr are appended to `output`. `keeps` are file descriptors of this process that the new one has
+        under the same numbers. Raises `HarnessError`. A program that cannot run shows in its exit status and output.
         """
 
     def bootstrap_servers(self) -> list[str]:

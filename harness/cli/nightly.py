@@ -173,6 +173,7 @@ def _run(
             plan,
             carry_out=carrier(store, plan.night, args.runtime, drawing, at_once, judging),
             judge=judge,
+            is_judging=judging.is_judging,
             budget_s=budget_s,
             report=_report,
         )

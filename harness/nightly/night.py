@@ -1,8 +1,9 @@
-"""Runs the jobs of one night until its budget ends, and writes down how they ended in batches."""
+"""Runs the jobs of one night until its budget ends, and writes down how each one ended."""
 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import re
 import time
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
@@ -25,7 +26,9 @@ from harness.nightly.job import Job, ReleaseTarget, Runtime, random_job
 from harness.nightly.store import FinishedJob, NightPlan, SkippedJob, Store
 
 BATCH = 16
-"""After how many runs the night writes down how they ended, and follows up contradictions."""
+"""After how many judged runs the night follows up contradictions."""
+UNJUDGED_MOST = 64
+"""With so many runs that are not judged, no other run starts."""
 GIVE_UP_AFTER = 3
 """The night gives up after this many failures in a row: the next run would fail too."""
 _RANDOM = re.compile(r"random-(\d+)")
@@ -37,6 +40,8 @@ It asks for the next job only when it can start it.
 """
 Judge = Callable[[Sequence[Path]], dict[Path, Verdict | EbbtideError]]
 """Judges records; a record that cannot be read has an error. Raises `EbbtideError` if judging cannot start."""
+IsJudging = Callable[[Path], bool]
+"""Whether `Judge` would wait for a record."""
 
 
 class RepeatedFailures(HarnessError):
@@ -99,6 +104,7 @@ class Night:
         *,
         carry_out: CarryOut,
         judge: Judge,
+        is_judging: IsJudging = lambda _: False,
         budget_s: float,
         report: Callable[[str], None],
         clock: Callable[[], float] = time.time,
@@ -107,6 +113,7 @@ class Night:
         self._plan = plan
         self._carry_out = carry_out
         self._judge = judge
+        self._is_judging = is_judging
         self._report = report
         self._clock = clock
         self.until_s = plan.started_s + budget_s
@@ -119,9 +126,9 @@ class Night:
         """Run the jobs that remain of this night while there is time; return those.
 
         `until_s`: the latest time to start a run, in seconds since the Unix epoch; at most the end of the budget.
-        `after_batch` is called after each full batch has been judged. Raises `RepeatedFailures` when the harness
-        failed several times in a row, and `EbbtideError` when the runs cannot be judged: the next start of the night
-        judges them with `judge_unjudged`.
+        Runs start while others are judged. `after_batch` is called each time `BATCH` more runs have been judged.
+        Raises `RepeatedFailures` when the harness failed several times in a row, and `EbbtideError` when the runs
+        cannot be judged: the next start of the night judges them with `judge_unjudged`.
         """
         end_s = self.until_s if until_s is None else min(until_s, self.until_s)
         before = len(self.done)
@@ -137,7 +144,8 @@ class Night:
                     started_s[job.key] = self._clock()
                     yield job
 
-        ran: list[tuple[Path, Job]] = []
+        unjudged: list[tuple[Path, Job]] = []
+        judged = 0
         try:
             with contextlib.closing(self._carry_out(jobs_in_time())) as ends:
                 for job, end in ends:
@@ -145,16 +153,25 @@ class Night:
                         self._note_failure(job, end, self._clock() - started_s[job.key])
                         continue
                     self._failed_in_a_row = 0
-                    ran.append((end, job))
-                    if len(ran) == BATCH:
-                        self._judge_batch(ran)
-                        ran.clear()
+                    unjudged.append((end, job))
+                    ready = self._ready_of(unjudged)
+                    self._note_verdicts(ready)
+                    del unjudged[: len(ready)]
+                    judged += len(ready)
+                    if judged >= BATCH:
+                        judged = 0
                         after_batch()
         except RepeatedFailures:
-            self._judge_batch(ran)
+            self._note_verdicts(unjudged)
             raise
-        self._judge_batch(ran)
+        self._note_verdicts(unjudged)
         return self.done[before:]
+
+    def _ready_of(self, unjudged: Sequence[tuple[Path, Job]]) -> Sequence[tuple[Path, Job]]:
+        """Return the first of these runs, as many as are judged; all of them if too many are not."""
+        if len(unjudged) >= UNJUDGED_MOST:
+            return unjudged
+        return tuple(itertools.takewhile(lambda one: not self._is_judging(one[0]), unjudged))
 
     def not_reached(self, jobs: Iterable[Job]) -> tuple[SkippedJob, ...]:
         """Return the jobs that had no turn: their share of the budget was spent, or the host failed."""
@@ -190,7 +207,7 @@ class Night:
                     waiting[record] = job
                     taken.add(job.key)
                     break
-        self._judge_batch(list(waiting.items()))
+        self._note_verdicts(list(waiting.items()))
 
     def _jobs_of(self, manifest: Manifest, levels: Mapping[str, int]) -> Iterator[Job]:
         """Yield the jobs that a record may belong to.
@@ -218,7 +235,8 @@ class Night:
                 f"the harness failed {GIVE_UP_AFTER} times in a row", got=error.what, next="ebbtide doctor"
             ) from error
 
-    def _judge_batch(self, ran: Sequence[tuple[Path, Job]]) -> None:
+    def _note_verdicts(self, ran: Sequence[tuple[Path, Job]]) -> None:
+        """Write down how runs were judged; waits for those that are not."""
         if not ran:
             return
         verdicts = self._judge([record for record, _ in ran])

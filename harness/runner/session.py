@@ -13,7 +13,7 @@ from cluster.runtime.base import Runtime
 from cluster.runtime.verifiable_tools import ToolCommand
 from ebbtide.kraft.image import describe
 from ebbtide.logs.segments import METADATA_FOLDER, log_dir_of, log_end, replica_folder
-from ebbtide.record.files import RAW_DIR, write_atomically
+from ebbtide.record.files import LOGS_DIR, RAW_DIR, write_atomically
 from ebbtide.record.steps import StepEntry
 from ebbtide.scenario.model import Scenario
 from ebbtide.scenario.roles import CLIENTS
@@ -32,6 +32,7 @@ from harness.runner.property_check import properties_to_check, unknown_propertie
 from harness.runner.run_state import SHOW_EVERY_S, run_state_of
 from harness.runner.schedule import Schedule
 from harness.runner.view import ClusterView
+from workloads.forked_clients import ForkedClients
 from workloads.group import Workload
 
 START_TIMEOUT_S = 90.0
@@ -77,10 +78,11 @@ class Session:
         given = properties_to_check(scenario, runtime.nodes.values())
         self._unasked = given.unasked
         self._allow_unknown_properties = allow_unknown_properties
+        self._clients = ForkedClients(runtime.start_client, record / LOGS_DIR / "clients.log")
         self._workload = Workload(
             record=record,
             run_id=run_id,
-            start_client=runtime.start_client,
+            start_client=self._clients.start,
             bootstrap=runtime.bootstrap_servers(),
             topics=scenario.topics,
             assignments=draws.assignments,
@@ -169,6 +171,7 @@ class Session:
             if self.runtime.warning is not None:
                 self._display.note(self.runtime.warning)
         with self.time_phase("start cluster"):
+            self._clients.begin()
             for group in self._start_order():
                 self.runtime.start(group)
                 self.runtime.wait_ready(group, START_TIMEOUT_S)
@@ -240,6 +243,7 @@ class Session:
         with self.time_phase("stop"):
             self._workload.stop()
             self._workload.close()
+            self._clients.close()
             self._view.poll()
             if leave_nodes:
                 return

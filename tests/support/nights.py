@@ -14,7 +14,7 @@ from ebbtide.scenario import catalogue
 from ebbtide.scenario.write import SCENARIO, text_of
 from harness.cli.cluster_options import with_levels
 from harness.nightly.job import Job, ReleaseTarget
-from harness.nightly.night import Night
+from harness.nightly.night import IsJudging, Night
 from harness.nightly.store import FinishedJob, JobEnd, NightPlan, Store
 
 NIGHT = "20261121T010000"
@@ -42,14 +42,16 @@ class World:
         self.refused: set[str] = set()
         self.disturbed: set[str] = set()
         self.ran: list[str] = []
+        self.ran_when_judged: list[int] = []
         self.messages: list[str] = []
 
-    def night(self, budget_s: float = 3600.0) -> Night:
+    def night(self, budget_s: float = 3600.0, is_judging: IsJudging = lambda _: False) -> Night:
         return Night(
             self.store,
             self.plan,
             carry_out=self.carry_out,
             judge=self.judge,
+            is_judging=is_judging,
             budget_s=budget_s,
             report=self.messages.append,
             clock=lambda: self.now_s,
@@ -94,6 +96,7 @@ class World:
         return record
 
     def judge(self, records: Sequence[Path]) -> dict[Path, Verdict | EbbtideError]:
+        self.ran_when_judged.append(len(self.ran))
         return {one: self.verdict(one) for one in records}
 
     def verdict(self, record: Path) -> Verdict:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -64,6 +65,24 @@ def test_it_leaves_the_cores_to_clusters(judge: JudgingProcess, tmp_path: Path) 
     judge.begin()
     judge.judge(tmp_path / "one")
     assert int(asked(tmp_path)[0][2]) == min(19, os.nice(0) + 5)
+
+
+def test_it_says_without_waiting_whether_a_record_is_being_judged(judge: JudgingProcess, tmp_path: Path) -> None:
+    assert not judge.is_judging(tmp_path / "never-handed-over")
+    records = [tmp_path / name for name in ("one", "two", "killer")]
+    judge.hand_over(records[0])
+    wait_until(lambda: not judge.is_judging(records[0]), awaited="the first answer", timeout_s=20)
+    os.kill(int(asked(tmp_path)[0][0]), signal.SIGSTOP)
+    for record in records[1:]:
+        judge.hand_over(record)
+    assert [judge.is_judging(record) for record in records] == [False, True, True]
+    os.kill(int(asked(tmp_path)[0][0]), signal.SIGCONT)
+    # The process ends with the third record: only `judge` hands it over again.
+    wait_until(lambda: not judge.is_judging(records[2]), awaited="the end of the process", timeout_s=20)
+    assert not judge.is_judging(records[1])
+    assert [Path(judge.judge(record).record).name for record in records[:2]] == ["one", "two"]
+    with pytest.raises(HarnessError, match="ended twice"):
+        judge.judge(records[2])
 
 
 def test_a_process_that_ends_is_replaced_and_judges_the_record(judge: JudgingProcess, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import re
 import signal
 import subprocess
@@ -14,7 +15,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from cluster.host.children import Child, start_child
+from cluster.host.children import start_child
 from cluster.host.ledger import Ledger
 from cluster.runtime.base import StartClient
 from ebbtide.errors import Disturbed, HarnessError, UsageError
@@ -22,6 +23,7 @@ from ebbtide.scenario.model import ConsumerSpec, ProducerSpec, TopicSpec
 from ebbtide.waiting import wait_until
 from workloads.client import Client
 from workloads.config import Endpoints, ProducerConfig, SamplerConfig, read_config
+from workloads.forked_clients import ForkedClients
 from workloads.group import Workload
 from workloads.status import TEXT_BYTES, ClientState, StatusFile
 
@@ -29,10 +31,16 @@ DEAD = "127.0.0.1:9"
 """The discard port: nobody listens there, and connecting fails at once."""
 
 
-@pytest.fixture
-def start(tmp_path: Path) -> Iterator[StartClient]:
+@pytest.fixture(params=["alone", "forked"])
+def start(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[StartClient]:
     with Ledger.open("r", tmp_path, ledgers=tmp_path / "ledger") as ledger:
-        yield functools.partial(start_child, ledger)
+        alone = functools.partial(start_child, ledger)
+        if request.param == "alone":
+            yield alone
+            return
+        clients = ForkedClients(alone, tmp_path / "clients.log")
+        yield clients.start
+        clients.close()
 
 
 def _sampler(client: Client, journal: Path) -> SamplerConfig:
@@ -85,8 +93,8 @@ def test_a_client_that_nobody_asked_to_end_was_ended_from_outside(
     client.start(_sampler(client, tmp_path / "j"), start)
     client.await_state([ClientState.RUNNING], 20)
     client.check()
-    assert isinstance(client._process, Child)
-    client._process.send(number)
+    assert client._process is not None
+    os.kill(client._process.pid, number)
     wait_until(lambda: not client.is_alive, awaited="the client to end", timeout_s=20)
     with pytest.raises(Disturbed, match=f"outside of the run ended the process of sampler .*{how}"):
         client.check()

@@ -17,7 +17,7 @@ from harness.cli.main import main
 from harness.nightly.followup import pending_contradictions
 from harness.nightly.job import ReleaseTarget, catalogue_jobs, parse_target, random_job
 from harness.nightly.junit import write_junit
-from harness.nightly.night import BATCH, exit_code
+from harness.nightly.night import BATCH, UNJUDGED_MOST, exit_code
 from harness.nightly.random_jobs import RandomJobs
 from harness.nightly.store import FinishedJob, Followup, JobEnd, Store
 from harness.nightly.summary import summary_page
@@ -74,6 +74,25 @@ def test_a_night_runs_each_job_once_and_writes_each_down(world: World) -> None:
     assert history[1].causes == {"unexplained": 3}
     assert (history[0].seed, history[0].took_s) == (7, 5.0)
     assert history[0].harness_mib > 0
+
+
+def test_runs_start_while_others_are_judged_up_to_a_limit(world: World) -> None:
+    jobs = [job(number) for number in range(1, UNJUDGED_MOST + 3)]
+    world.night(is_judging=lambda _: True).run(jobs)
+    assert [one.job for one in world.store.history()] == jobs
+    assert world.ran_when_judged == [UNJUDGED_MOST, len(jobs)]
+
+
+def test_a_run_is_written_down_as_soon_as_it_and_those_before_it_are_judged(world: World) -> None:
+    written: list[int] = []
+
+    def is_judging(record: Path) -> bool:
+        written.append(len(world.store.history()))
+        return len(world.ran) == 2
+
+    world.night(is_judging=is_judging).run([job(number) for number in range(1, 5)])
+    assert written == [0, 1, 1, 1, 3]
+    assert len(world.store.history()) == 4
 
 
 def test_a_run_that_something_outside_ended_fails_the_night_and_is_no_result_of_kafka(world: World) -> None:

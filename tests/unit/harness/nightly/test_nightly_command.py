@@ -198,7 +198,7 @@ def test_a_night_killed_among_its_random_runs_loses_none_that_was_complete(
 ) -> None:
     monkeypatch.setattr("harness.cli.night_work.carrier", lambda *_: killed_after(4, world))
     assert run_nightly(world, "--scenarios", "healthy") == 3
-    assert [one.job.origin for one in world.store.history()] == ["catalogue"]
+    assert [one.job.origin for one in world.store.history()] == ["catalogue", "random", "random"]
     plan = world.store.unfinished_night()
     assert plan is not None
     # Started again, and killed at once.
@@ -217,11 +217,11 @@ def test_what_could_not_be_judged_is_judged_when_the_same_command_is_typed_again
     judge, judged = world.judge, Mock(side_effect=HarnessError("Spark does not start"))
     monkeypatch.setattr("harness.cli.night_work.judge_of", lambda *_: judged)
     assert run_nightly(world, "--scenarios", "healthy,rolling-kill,last-replica-standing", "--no-random") == 3
-    assert (len(world.ran), world.store.history(), judged.call_count) == (3, [], 1)
+    assert (len(world.ran), world.store.history(), judged.call_count) == (1, [], 1)
     assert "the same command continues night" in capsys.readouterr().err
     judged.side_effect = judge
     assert run_nightly(world, "--scenarios", "healthy,rolling-kill,last-replica-standing", "--no-random") == 0
-    assert len(world.ran) == 3, "run again"
+    assert len(set(world.ran)) == len(world.ran) == 3, "run again"
     assert [one.job.key for one in world.store.history()] == world.ran
     assert world.store.unfinished_night() is None
 
