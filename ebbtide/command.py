@@ -9,6 +9,7 @@ user's programs inherit environment variables.
 from __future__ import annotations
 
 import contextlib
+import pickle
 import runpy
 import sys
 from collections.abc import Sequence
@@ -56,7 +57,7 @@ def main() -> int:
     undone, and the exit code is 3.
     """
     interrupt_on_signals(ExitCode.HARNESS_FAILED)
-    sys.meta_path.insert(0, _NoPandas())
+    _hide_pandas()
     try:
         # Held back: a library may swallow an interrupt of its import.
         with defer_signals():
@@ -72,12 +73,28 @@ def main() -> int:
         ignore_signals()
 
 
-class _NoPandas(MetaPathFinder):
-    """Makes pandas look as if it were not installed, in this process.
+def call_in_process(call: bytes, *more: object) -> None:
+    """Call a function in a process of the command that multiprocessing has started.
+
+    `call` is the pickled function and its first arguments; `more` are the others, which only multiprocessing can
+    hand over. Unpickling imports their modules, and must not import pandas.
+    """
+    _hide_pandas()
+    function, arguments = pickle.loads(call)
+    function(*arguments, *more)
+
+
+def _hide_pandas() -> None:
+    """Make pandas look as if it were not installed, in this process.
 
     PyArrow and PySpark import it where they find it, though the command needs nothing of it. That
     takes longer than reading a small record.
     """
+    sys.meta_path.insert(0, _NoPandas())
+
+
+class _NoPandas(MetaPathFinder):
+    """Finds no pandas."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None, /

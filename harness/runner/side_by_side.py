@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import multiprocessing
 import os
+import pickle
 import signal
 import threading
 import time
@@ -24,6 +25,7 @@ from typing import Generic, TypeVar
 from rich.console import Console
 
 from cluster.clean import clean
+from ebbtide.command import call_in_process
 from ebbtide.errors import EbbtideError, HarnessError
 from ebbtide.shown_console import PlainTextConsole
 from ebbtide.signals import defer_signals, unwind_on_signals
@@ -77,7 +79,8 @@ def run_side_by_side(
                     continue
                 ours, theirs = _SPAWN.Pipe(duplex=False)
                 shows = on_note is not None
-                process = _SPAWN.Process(target=_run_in_child, args=(carry_out, request, log, theirs, shows))
+                call = pickle.dumps((_run_in_child, (carry_out, request, log, shows)))
+                process = _SPAWN.Process(target=call_in_process, args=(call, theirs))
                 most_s = limit(request)
                 with defer_signals():
                     process.start()
@@ -228,8 +231,8 @@ def _run_in_child(
     carry_out: Callable[[RunRequest, Display], Path],
     request: RunRequest,
     log: Path,
-    answer: Connection,
     shows: bool,
+    answer: Connection,
 ) -> None:
     """Run in the child, in a session of its own.
 

@@ -54,6 +54,13 @@ def meet(request: RunRequest, display: Display) -> Path:
     return request.runs / str(request.seed)
 
 
+def modules(request: RunRequest, _display: Display) -> Path:
+    """Says which modules the process of a run has imported."""
+    said = request.runs / "modules"
+    said.write_text("\n".join(sys.modules))
+    return said
+
+
 def fail(request: RunRequest, display: Display) -> Path:
     raise HarnessError("no space", where="the disk", next="ebbtide clean")
 
@@ -88,6 +95,14 @@ def answer_and_hang(request: RunRequest, display: Display) -> Path:
     """Carried out, but its process does not end."""
     Thread(target=hang, args=(request, display)).start()
     return request.runs
+
+
+def test_the_process_of_a_run_imports_no_pandas(tmp_path: Path) -> None:
+    ((_, said),) = run_side_by_side(requests(tmp_path, 1), at_once=1, log=tmp_path / "log", carry_out=modules)
+    assert isinstance(said, Path)
+    imported = said.read_text().splitlines()
+    assert "pyarrow.dataset" in imported
+    assert "pandas" not in imported
 
 
 def test_lines_of_a_run_are_shown_as_they_come(tmp_path: Path) -> None:
