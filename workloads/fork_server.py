@@ -1,10 +1,10 @@
-"""The process from which the clients of a run are forked: `python -m ebbtide.command workloads.fork_server FD`.
+"""The process from which the clients of a run are forked: `python -m ebbtide.command workloads.fork_server FD LOG`.
 
 It has imported the client library, so that a client does not: that takes longer than most clients work. A client is
 a process of its own from the fork on. It dies with this process, and this process dies with the harness.
 
 FD is a socket of `workloads.forked_clients`. Each message on it is one JSON object: `StartRequest` from the harness,
-`Started` (with the process's pidfd) and `Ended` to it.
+`Started` (with the process's pidfd) and `Ended` to it. LOG shows a person which run the process belongs to.
 """
 
 from __future__ import annotations

@@ -58,7 +58,8 @@ class ForkedClients:
         # `recv_fds` takes no notice of MSG_DONTWAIT.
         self._link.setblocking(False)
         with theirs:
-            argv = [*module_command("workloads.fork_server"), str(theirs.fileno())]
+            # Who looks at the processes of a host sees by the log which run they belong to.
+            argv = [*module_command("workloads.fork_server"), str(theirs.fileno()), str(self._log)]
             self._server = self._start_process(argv, name="clients", output=self._log, keeps=[theirs.fileno()])
 
     def start(self, argv: Sequence[str], *, name: str, output: Path) -> ClientProcess:

@@ -20,11 +20,11 @@ SCENARIO = Path(__file__).with_name("disturbed.toml")
 
 
 def _pid_of(word: str, command: int) -> int:
-    """Return the process of a run whose command line has `word`."""
+    """Return the process of a run that has this name, or this word in its command line."""
     [pid] = [
         one.pid
         for one in psutil.Process(command).children(recursive=True)
-        if any(word in argument for argument in one.cmdline())
+        if one.name() == word or any(word in argument for argument in one.cmdline())
     ]
     return pid
 
@@ -32,7 +32,7 @@ def _pid_of(word: str, command: int) -> int:
 @pytest.mark.parametrize(
     ("word", "number", "says"),
     [
-        ("producer-1.json", signal.SIGTERM, "ended the process of producer-1 (in order"),
+        ("producer-1", signal.SIGTERM, "ended the process of producer-1 (in order"),
         ("broker-2.properties", signal.SIGSTOP, "stopped the process of broker-2 (SIGSTOP) for at least 3."),
     ],
     ids=["a producer by SIGTERM", "a broker by SIGSTOP"],

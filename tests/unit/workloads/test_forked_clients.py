@@ -76,6 +76,7 @@ def test_each_client_is_a_process_of_its_own_with_its_own_log(world: World) -> N
         status = dict(line.split(":\t", 1) for line in Path(f"/proc/{client.pid}/status").read_text().splitlines())
         assert (status["Name"], status["PPid"]) == (name, str(server.pid))
         assert os.getsid(client.pid) == client.pid
+        assert str(world.folder).encode() in Path(f"/proc/{client.pid}/cmdline").read_bytes(), "ps shows the run"
         environment = Path(f"/proc/{client.pid}/environ").read_bytes().split(b"\0")
         assert set(map("=".join, mark_of("r").items())) <= set(map(bytes.decode, environment))
         assert (world.folder / f"{name}.log").read_text() == f"{said}\n"
