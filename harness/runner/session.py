@@ -240,10 +240,9 @@ class Session:
 
         Controllers first, so that they do not record the deaths of brokers.
         """
-        with self.time_phase("stop"):
+        with self.time_phase("stop"), contextlib.closing(self._clients):
             self._workload.stop()
             self._workload.close()
-            self._clients.close()
             self._view.poll()
             if leave_nodes:
                 return

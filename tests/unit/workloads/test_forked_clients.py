@@ -72,6 +72,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
 def test_each_client_is_a_process_of_its_own_with_its_own_log(world: World) -> None:
     first, second = world.start(_WAITING, "producer-1", "one"), world.start(_WAITING, "producer-2", "two")
     (server,) = world.servers
+    assert len(os.listdir(f"/proc/{server.pid}/task")) == 1, "a fork would lose the other threads"
     for client, name, said in ((first, "producer-1", "one"), (second, "producer-2", "two")):
         status = dict(line.split(":\t", 1) for line in Path(f"/proc/{client.pid}/status").read_text().splitlines())
         assert (status["Name"], status["PPid"]) == (name, str(server.pid))
