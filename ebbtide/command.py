@@ -29,13 +29,14 @@ PACKAGES_FOLDER = _INSTALLED if _INSTALLED.is_dir() else _HERE.parent
 
 _PYTHON = (sys.executable, "-P")
 """-P: a module in the working folder never replaces a module of a library."""
+_MODULE = (*_PYTHON, "-m", "ebbtide.command")
 COMMAND = (*_PYTHON, "-m", "ebbtide")
 """The command line that starts `ebbtide`, without its arguments."""
 
 
 def module_command(module: str) -> list[str]:
     """Return the command line that starts a module of the command as a program."""
-    return [*_PYTHON, "-m", "ebbtide.command", module]
+    return [*_MODULE, module]
 
 
 def module_of(argv: Sequence[str]) -> tuple[str, Sequence[str]]:
@@ -43,10 +44,9 @@ def module_of(argv: Sequence[str]) -> tuple[str, Sequence[str]]:
 
     Raises `ValueError` for another command line.
     """
-    *start, _ = module_command("")
-    if list(argv[: len(start)]) != start:
+    if tuple(argv[: len(_MODULE)]) != _MODULE:
         raise ValueError(f"this starts no module of the command: {' '.join(argv)}")
-    module, *arguments = argv[len(start) :]
+    module, *arguments = argv[len(_MODULE) :]
     return module, arguments
 
 

@@ -35,6 +35,7 @@ _PR_SET_NAME = 15
 class StartRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Start `module` with `arguments`; stdout and stderr are appended to the file `output`."""
 
+    number: int
     name: str
     module: str
     arguments: tuple[str, ...]
@@ -42,15 +43,16 @@ class StartRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Started(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """The answer to a `StartRequest`."""
+    """The answer to the `StartRequest` of this number."""
 
+    number: int
     pid: int
 
 
 class Ended(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """A client has ended: with its exit code, or minus the signal that ended it."""
+    """The client of this number has ended: with its exit code, or minus the signal that ended it."""
 
-    pid: int
+    number: int
     exit_code: int
 
 
@@ -60,16 +62,17 @@ Answer = Started | Ended
 def serve(link: socket.socket) -> StartRequest | None:
     """Fork a client for each request. Returns None once the harness closes the link, and in a client its request."""
     server = os.getpid()
-    pids: dict[int, int] = {}
+    clients: dict[int, tuple[int, int]] = {}
     with selectors.PollSelector() as selector:
         selector.register(link, selectors.EVENT_READ)
         while True:
             for key, _ in selector.select():
-                if key.fd in pids:
+                if key.fd in clients:
+                    number, pid = clients.pop(key.fd)
                     selector.unregister(key.fd)
                     os.close(key.fd)
-                    pid, status = os.waitpid(pids.pop(key.fd), 0)
-                    link.send(msgspec.json.encode(Ended(pid=pid, exit_code=os.waitstatus_to_exitcode(status))))
+                    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+                    link.send(msgspec.json.encode(Ended(number=number, exit_code=code)))
                     continue
                 message = link.recv(MESSAGE_BYTES)
                 if not message:
@@ -77,14 +80,14 @@ def serve(link: socket.socket) -> StartRequest | None:
                 request = msgspec.json.decode(message, type=StartRequest)
                 pid = os.fork()
                 if pid == 0:
-                    for file in (link.detach(), *pids):
+                    for file in (link.detach(), *clients):
                         os.close(file)
                     _become_client(request, server)
                     return request
                 pidfd = os.pidfd_open(pid)
-                pids[pidfd] = pid
+                clients[pidfd] = (request.number, pid)
                 selector.register(pidfd, selectors.EVENT_READ)
-                socket.send_fds(link, [msgspec.json.encode(Started(pid=pid))], [pidfd])
+                socket.send_fds(link, [msgspec.json.encode(Started(number=request.number, pid=pid))], [pidfd])
 
 
 def _become_client(request: StartRequest, server: int) -> None:
@@ -105,7 +108,7 @@ def main(argv: Sequence[str]) -> int:
     """Serve until the harness ends; in a client, run it."""
     for name in _IMPORTED:
         import_module(name)
-    # What is there already is nobody's garbage: a client that looked at it would copy its memory.
+    # The collector must not touch these objects in a client: touching them copies their memory.
     gc.freeze()
     request = serve(socket.socket(fileno=int(argv[0])))
     if request is None:

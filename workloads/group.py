@@ -67,7 +67,7 @@ class Workload:
     """The clients of one run. Use one object from one thread.
 
     - `record` is the run folder: journals and the clients' small files go to `journal/`, their stderr to `logs/`.
-    - `start_client` is `Runtime.start_client`, `bootstrap` is `Runtime.bootstrap_servers()`.
+    - `start_client` starts a client where it reaches the brokers; `bootstrap` is `Runtime.bootstrap_servers()`.
     - `assignments` are each topic's replicas per partition.
     - `properties` are the nodes' properties in the scenario, to ask Kafka about.
     - `command_config` is the properties file with which the clients reach the brokers.

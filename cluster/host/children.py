@@ -91,12 +91,12 @@ def start_child(
     namespace: Path | None = None,
     environment: Mapping[str, str] | None = None,
     folder: Path | None = None,
-    keeps: Sequence[int] = (),
+    inherited: Sequence[int] = (),
 ) -> Child:
     """Start `argv` with stdout and stderr appended to `output`, and stdin empty.
 
-    `keeps` are file descriptors of this process that the child has under the same numbers. Raises `HarnessError` when
-    a needed host command is missing. A program that cannot run shows in its exit status and output.
+    The child has the file descriptors `inherited` under the same numbers. Raises `HarnessError` when a needed host
+    command is missing. A program that cannot run shows in its exit status and output.
     """
     for command, package in (("nsenter", "util-linux"), ("setpriv", "util-linux")):
         if shutil.which(command) is None:
@@ -104,7 +104,7 @@ def start_child(
     words = ["setpriv", "--pdeathsig", "KILL", "--", *argv]
     if namespace is not None:
         words = [*netns_prefix(namespace), *words]
-    return _forker.submit(_start, ledger, words, name, output, environment, folder, keeps).result()
+    return _forker.submit(_start, ledger, words, name, output, environment, folder, inherited).result()
 
 
 def _start(
@@ -114,7 +114,7 @@ def _start(
     output: Path,
     environment: Mapping[str, str] | None,
     folder: Path | None,
-    keeps: Sequence[int],
+    inherited: Sequence[int],
 ) -> Child:
     output.parent.mkdir(parents=True, exist_ok=True)
     gate_read, gate_write = os.pipe2(os.O_CLOEXEC)
@@ -127,7 +127,7 @@ def _start(
                 stderr=subprocess.STDOUT,
                 env={**(os.environ if environment is None else environment), **mark_of(ledger.run_id)},
                 cwd=folder,
-                pass_fds=keeps,
+                pass_fds=inherited,
                 start_new_session=True,
             )
         try:

@@ -149,7 +149,7 @@ class ClientProcess(Protocol):
 
 
 class StartClient(Protocol):
-    """The type of `Runtime.start_client`, for code that needs only this of a runtime."""
+    """Starts a client of a run, such as `Runtime.start_client` does."""
 
     def __call__(self, argv: Sequence[str], *, name: str, output: Path) -> ClientProcess:
         """Start `argv` as the client `name`, stdout and stderr appended to `output`."""
@@ -248,11 +248,13 @@ class Runtime(Protocol):
     def log_file(self, node_id: int) -> Path:
         """Return the node's own log, which restarts append to."""
 
-    def start_client(self, argv: Sequence[str], *, name: str, output: Path, keeps: Sequence[int] = ()) -> ClientProcess:
+    def start_client(
+        self, argv: Sequence[str], *, name: str, output: Path, inherited: Sequence[int] = ()
+    ) -> ClientProcess:
         """Start `argv` in the client namespace; it dies with the harness.
 
-        stdout and stderr are appended to `output`. `keeps` are file descriptors of this process that the new one has
-        under the same numbers. Raises `HarnessError`. A program that cannot run shows in its exit status and output.
+        stdout and stderr are appended to `output`. The program has the file descriptors `inherited` under the same
+        numbers. Raises `HarnessError`. A program that cannot run shows in its exit status and output.
         """
 
     def bootstrap_servers(self) -> list[str]:

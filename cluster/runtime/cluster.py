@@ -221,9 +221,11 @@ class HostRuntime(ABC):
         """Return the node's own log; `close` compresses it to `<name>.log.gz`."""
         return self._folder / LOGS_DIR / f"{self.nodes[node_id].name}.log"
 
-    def start_client(self, argv: Sequence[str], *, name: str, output: Path, keeps: Sequence[int] = ()) -> Child:
+    def start_client(self, argv: Sequence[str], *, name: str, output: Path, inherited: Sequence[int] = ()) -> Child:
         """Start `argv` in the client namespace; it dies with the harness."""
-        return start_child(self._ledger, argv, name=name, output=output, namespace=self._client_namespace, keeps=keeps)
+        return start_child(
+            self._ledger, argv, name=name, output=output, namespace=self._client_namespace, inherited=inherited
+        )
 
     def bootstrap_servers(self) -> list[str]:
         """Return `host:port` of every broker, as clients reach them."""

@@ -8,6 +8,7 @@ import signal
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+import psutil
 import pytest
 
 from cluster.host.children import Child, start_child
@@ -16,7 +17,8 @@ from cluster.host.processes import mark_of, state_of
 from cluster.runtime.base import ClientProcess
 from ebbtide.command import module_command
 from ebbtide.errors import HarnessError
-from ebbtide.waiting import wait_until
+from ebbtide.waiting import WaitExpired, wait_until
+from workloads import forked_clients
 from workloads.forked_clients import ForkedClients
 
 _WAITING = """
@@ -38,8 +40,8 @@ class World:
         self._start_child = functools.partial(start_child, ledger, folder=folder)
         self.clients = ForkedClients(self._start_server, folder / "clients.log")
 
-    def _start_server(self, argv: Sequence[str], *, name: str, output: Path, keeps: Sequence[int] = ()) -> Child:
-        self.servers.append(self._start_child(argv, name=name, output=output, keeps=keeps))
+    def _start_server(self, argv: Sequence[str], *, name: str, output: Path, inherited: Sequence[int] = ()) -> Child:
+        self.servers.append(self._start_child(argv, name=name, output=output, inherited=inherited))
         return self.servers[-1]
 
     def start(self, program: str, name: str, *arguments: str) -> ClientProcess:
@@ -127,3 +129,31 @@ def test_the_first_client_waits_for_nothing_if_its_parent_was_begun(world: World
     world.clients.begin()
     world.start(_WAITING, "sampler", "there")
     assert len(world.servers) == 1
+
+
+def test_a_client_whose_start_took_too_long_is_killed_and_is_not_taken_for_the_next(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.start(_WAITING, "sampler", "there")
+    os.kill(world.servers[0].pid, signal.SIGSTOP)
+    with monkeypatch.context() as short:
+        short.setattr(forked_clients, "_START_TIMEOUT_S", 0.3)
+        with pytest.raises(WaitExpired, match=r"late to start; last seen: .* in state T"):
+            world.start(_WAITING, "late", "late")
+    os.kill(world.servers[0].pid, signal.SIGCONT)
+    following = world.start(_WAITING, "next", "next")
+    assert Path(f"/proc/{following.pid}/comm").read_text() == "next\n"
+    wait_until(lambda: "late" not in _names_below(world.servers[0].pid), awaited="the end of late", timeout_s=20)
+
+
+def _names_below(pid: int) -> list[str]:
+    return [child.name() for child in psutil.Process(pid).children()]
+
+
+def test_a_failure_of_the_process_that_forks_is_not_taken_for_somebody_elses_signal(world: World) -> None:
+    client = world.start(_WAITING, "sampler", "there")
+    assert world.clients._link is not None
+    world.clients._link.send(b"no JSON")
+    with pytest.raises(HarnessError, match=r"(?s)forked from has ended.*DecodeError"):
+        await_end(client)
+    assert client.kill() == -signal.SIGKILL
