@@ -133,14 +133,16 @@ class JudgingProcess:
         return self._answers.pop(record)
 
     def is_judging(self, record: Path) -> bool:
-        """Whether the process works on this record or on those before it: `judge` would wait. Returns at once.
+        """Whether the process works on this record or on those before it: `judge` would wait for it.
 
-        Raises `HarnessError` as `judge` does.
+        False also if the process has ended or failed. `judge` then starts another one, or says what failed.
         """
         try:
             while record in self._waiting and self._is_answer_there():
                 if not self._take_answer():
                     return False
+        except HarnessError:
+            self._end_at_once()
         except BaseException:
             self._end_at_once()
             raise

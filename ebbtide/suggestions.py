@@ -63,13 +63,18 @@ def bracketed_suggestion(word: str, known: Iterable[str], shown: Mapping[str, st
     return f" (did you mean '{(shown or {}).get(near[0], near[0])}'?)" if near else ""
 
 
+def is_short_list(known: Sequence[str]) -> bool:
+    """Whether `allowed_words` shows all of these words."""
+    return len(known) <= _ALL_MAX
+
+
 def allowed_words(word: str, known: Sequence[str]) -> str:
     """Return a short list whole, and of a long list the words nearest to `word`.
 
     A long list also says how many words it has. Nine words or more are a long list: `kill, ... (43 in
     all)`, or `one of 43` if none resembles `word`.
     """
-    if len(known) <= _ALL_MAX:
+    if is_short_list(known):
         return ", ".join(known)
     near = nearest_words(word, known)
     return f"{', '.join(near)}, ... ({len(known)} in all)" if near else f"one of {len(known)}"

@@ -73,17 +73,21 @@ def find(name_or_path: str) -> Scenario:
 def located_refusals(name_or_path: str | None) -> Iterator[None]:
     """Name the file and the lines of settings that Kafka refuses while the block runs.
 
-    The scenario of the block is the one that `find` returned for this name. None: it has no file.
+    The scenario of the block is the one that `find` has just returned for this name. None: it has no file.
     """
+    if name_or_path is None:
+        yield
+        return
+    path = path_from(name_or_path)
+    if is_file(path):
+        file, text = str(path), read_text(path, what="the scenario file")
+    else:
+        file, text = f"{name_or_path}.toml", text_of(name_or_path)
+    # The file may be changed or removed while the block runs.
     try:
         yield
     except RefusedByKafka as error:
-        if name_or_path is None:
-            raise
-        path = path_from(name_or_path)
-        if not is_file(path):
-            raise error.in_file(f"{name_or_path}.toml", text_of(name_or_path)) from None
-        raise error.in_file(str(path), read_text(path, what="the scenario file")) from None
+        raise error.in_file(file, text) from None
 
 
 def _folder() -> resources.abc.Traversable:

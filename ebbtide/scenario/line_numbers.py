@@ -16,7 +16,7 @@ from typing import Any
 from ebbtide.errors import EbbtideError
 
 _LONGEST_CHARS, _MOST_LINES = 20_000, 1_000
-"""A longer file gets no line numbers, because finding them would take seconds."""
+"""A longer file gets no line numbers, because finding them would take many seconds."""
 _MISSING = object()
 
 

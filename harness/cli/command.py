@@ -222,8 +222,8 @@ class Group(_CommandBase, click.Group):
         known = self.list_commands(ctx)
         if args[0] == _HELP:
             mistakes_of(ctx).raise_all(ctx)
-            if len(args) > 1:
-                return self.resolve_command(ctx, [*args[1:], "--help"])
+            if words := [one for one in args[1:] if one != _HELP and not one.startswith("-")]:
+                return self.resolve_command(ctx, [*words, "--help"])
             click.echo(ctx.get_help())
             ctx.exit()
         what = f"unknown {self.subcommand_metavar.lower()}{did_you_mean(args[0], known)}"

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from ebbtide.errors import COMMAND_LINE, EbbtideError, Problems, UsageError
-from ebbtide.suggestions import allowed_words, did_you_mean
+from ebbtide.suggestions import did_you_mean, is_short_list
 
 _SURPLUS_SHOWN = 3
 _A_RUN = "RUN"
@@ -120,11 +120,8 @@ def _unknown_word_error(word: str, options: Sequence[str], *, is_group: bool) ->
     """
     name = word.partition("=")[0]
     long = [one for one in options if one.startswith("--")]
-    allowed = allowed_words(name, long)
-    names_all = allowed == ", ".join(long) and len(long) > 1 and not is_group
-    return UsageError(
-        f"unknown argument{did_you_mean(name, options)}", got=word, allowed=allowed if names_all else None
-    )
+    allowed = ", ".join(long) if is_short_list(long) and len(long) > 1 and not is_group else None
+    return UsageError(f"unknown argument{did_you_mean(name, options)}", got=word, allowed=allowed)
 
 
 def raise_together(errors: list[EbbtideError], ctx: click.Context) -> None:

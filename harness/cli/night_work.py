@@ -91,7 +91,7 @@ def _log_display(store: Store, night: str) -> Iterator[Display]:
 
 
 def judge_of(judging: JudgingProcess) -> Judge:
-    """Return a function that waits until records are judged. It raises `HarnessError` if none can be."""
+    """Return a function that waits until a record is judged. It raises `HarnessError` if none can be."""
     from ebbtide.record.verdict import read_judgement
 
     def end_of(record: Path) -> Verdict | EbbtideError:
@@ -107,7 +107,7 @@ def judge_of(judging: JudgingProcess) -> Judge:
         # The night's summary says why a record cannot be judged, in one line.
         return HarnessError(" ".join(answer.failure.split()))
 
-    return lambda records: {record: end_of(record) for record in records}
+    return end_of
 
 
 def follower(
@@ -126,7 +126,7 @@ def follower(
     log = store.night_folder(night) / RUNS_LOG
 
     def verdict_of(record: Path) -> Verdict:
-        end = judge([record])[record]
+        end = judge(record)
         if isinstance(end, EbbtideError):
             raise end
         return end

@@ -203,7 +203,10 @@ def _run(
     try:
         judge_unjudged(night, jobs)
         batched = partial(following.run, until_s=until_s)
-        night.run(long_runs_apart(oldest_runs_first(jobs, ran), measured_s()), until_s=until_s, after_batch=batched)
+        in_order = oldest_runs_first(jobs, ran)
+        if at_once > 1:
+            in_order = long_runs_apart(in_order, measured_s())
+        night.run(in_order, until_s=until_s, after_batch=batched)
         following.run(until_s=until_s, share=1.0 if args.no_random else SHARE)
         while not args.no_random and not night.is_over:
             for target in targets or [ReleaseTarget(kafka=KNOWN[-1].version)]:

@@ -27,6 +27,8 @@ _FIDELITY_KEY = (
 
 _COMPARED_MAX = 4
 """More runs are not shown side by side."""
+_SAME_MAX = 4
+"""More replays that ended as the record are counted, and not named."""
 
 
 def command() -> Command:
@@ -143,7 +145,9 @@ def _print_result(original: LoadedRun, replays: list[Replay], found: list[Replay
             _print_replay(one)
         if len(mine) > 1:
             same = [one.run.folder for one in mine if one.is_same and one.run is not None]
-            print("".join(f"  - {folder}: the same\n" for folder in same[:_COMPARED_MAX]), end="")
+            print("".join(f"  - {folder}: the same\n" for folder in same[:_SAME_MAX]), end="")
+            if len(same) > _SAME_MAX:
+                print(f"  - {len(same) - _SAME_MAX} more: the same")
     if any(one.repetition is not None for one in replays):
         print(_FIDELITY_KEY)
     judged = [one.folder for one in runs if one.verdict is not None]

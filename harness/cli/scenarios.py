@@ -92,13 +92,13 @@ def _unknown_action(word: str) -> UsageError:
     from ebbtide.suggestions import did_you_mean, nearest_names
 
     names = catalogue.names()
-    begun = [one for one in names if one.startswith(word)]
+    begun = nearest_names(word, [one for one in names if one.startswith(word)])
     allowed = "list, or show NAME"
     if (near := _nearest_scenario(word)) is not None:
         what, next_ = "unknown action, did you mean a scenario?", f"ebbtide scenarios show {near}"
     elif begun:
         what, next_ = "unknown action, did you mean a scenario?", f"ebbtide scenarios    (lists all {len(names)})"
-        allowed += f", such as {', '.join(nearest_names(word, begun))}"
+        allowed += f", such as {', '.join(begun)}"
     else:
         what, next_ = f"unknown action{did_you_mean(word, _ACTIONS)}", "ebbtide scenarios --help"
     return UsageError(what, got=repr(word), allowed=allowed, next=next_)

@@ -121,10 +121,9 @@ def long_runs_apart(jobs: Sequence[Job], took_s: Mapping[str, float]) -> list[Jo
     limit_s = _LONG * median(took_s.values())
     ordered: list[Job] = []
     for _, of_round in itertools.groupby(jobs, key=lambda job: job.number):
-        parts: tuple[list[Job], list[Job]] = ([], [])
-        for job in of_round:
-            parts[took_s.get(job.scenario, 0.0) > limit_s].append(job)
-        others, long = parts
+        round_jobs = list(of_round)
+        long = [job for job in round_jobs if took_s.get(job.scenario, 0.0) > limit_s]
+        others = [job for job in round_jobs if job not in long]
         apart = len(others) / max(1, len(long))
         for at, job in enumerate(long):
             others.insert(at + round(at * apart), job)

@@ -38,8 +38,8 @@ CarryOut = Callable[[Iterable[Job]], Generator[tuple[Job, Path | EbbtideError], 
 
 It asks for the next job only when it can start it.
 """
-Judge = Callable[[Sequence[Path]], dict[Path, Verdict | EbbtideError]]
-"""Judges records; a record that cannot be read has an error. Raises `EbbtideError` if judging cannot start."""
+Judge = Callable[[Path], Verdict | EbbtideError]
+"""Judges a record; returns an error if it cannot be read. Raises `EbbtideError` if judging cannot start."""
 IsJudging = Callable[[Path], bool]
 """Whether `Judge` would wait for a record."""
 
@@ -104,7 +104,7 @@ class Night:
         *,
         carry_out: CarryOut,
         judge: Judge,
-        is_judging: IsJudging = lambda _: False,
+        is_judging: IsJudging,
         budget_s: float,
         report: Callable[[str], None],
         clock: Callable[[], float] = time.time,
@@ -168,10 +168,9 @@ class Night:
         return self.done[before:]
 
     def _ready_of(self, unjudged: Sequence[tuple[Path, Job]]) -> Sequence[tuple[Path, Job]]:
-        """Return the first of these runs, as many as are judged; all of them if too many are not."""
-        if len(unjudged) >= UNJUDGED_MOST:
-            return unjudged
-        return tuple(itertools.takewhile(lambda one: not self._is_judging(one[0]), unjudged))
+        """Return the first of these runs, as many as are judged; one that is not if too many wait."""
+        ready = tuple(itertools.takewhile(lambda one: not self._is_judging(one[0]), unjudged))
+        return ready or tuple(unjudged[: max(0, len(unjudged) - UNJUDGED_MOST + 1)])
 
     def not_reached(self, jobs: Iterable[Job]) -> tuple[SkippedJob, ...]:
         """Return the jobs that had no turn: their share of the budget was spent, or the host failed."""
@@ -237,11 +236,8 @@ class Night:
 
     def _note_verdicts(self, ran: Sequence[tuple[Path, Job]]) -> None:
         """Write down how runs were judged; waits for those that are not."""
-        if not ran:
-            return
-        verdicts = self._judge([record for record, _ in ran])
         for record, job in ran:
-            verdict = verdicts[record]
+            verdict = self._judge(record)
             if isinstance(verdict, EbbtideError):
                 done = FinishedJob(
                     night=self._plan.night, job=job, run_id=record.name, ended="failed", why=(str(verdict),)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable
 from pathlib import Path
 
 import msgspec
@@ -95,9 +95,9 @@ class World:
         (record / SCENARIO).write_text(text_of(msgspec.structs.replace(scenario, kafka=(job.target.kafka,))))
         return record
 
-    def judge(self, records: Sequence[Path]) -> dict[Path, Verdict | EbbtideError]:
+    def judge(self, record: Path) -> Verdict | EbbtideError:
         self.ran_when_judged.append(len(self.ran))
-        return {one: self.verdict(one) for one in records}
+        return self.verdict(record)
 
     def verdict(self, record: Path) -> Verdict:
         outcome = self.outcomes.get((record / "key").read_text(), "as-predicted")

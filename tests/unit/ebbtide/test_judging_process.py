@@ -29,6 +29,9 @@ for line in iter(sys.stdin.readline, ""):
         (record.parent / "killed").touch()
         print("it crashed here", file=sys.stderr)
         os._exit(9)
+    if record.name == "nonsense":
+        print("this is no answer", flush=True)
+        continue
     code, failure = (4, "error: no record") if record.name == "none" else (1, None)
     print(json.dumps({"record": str(record), "outcome": None, "exit_code": code, "failure": failure}), flush=True)
 (Path(os.environ["ENDED"])).touch()
@@ -83,6 +86,15 @@ def test_it_says_without_waiting_whether_a_record_is_being_judged(judge: Judging
     assert [Path(judge.judge(record).record).name for record in records[:2]] == ["one", "two"]
     with pytest.raises(HarnessError, match="ended twice"):
         judge.judge(records[2])
+
+
+def test_whether_a_record_is_judged_is_answered_also_if_the_process_fails(
+    judge: JudgingProcess, tmp_path: Path
+) -> None:
+    judge.hand_over(tmp_path / "nonsense")
+    wait_until(lambda: not judge.is_judging(tmp_path / "nonsense"), awaited="the answer", timeout_s=20)
+    with pytest.raises(HarnessError, match="answers with something else"):
+        judge.judge(tmp_path / "nonsense")
 
 
 def test_a_process_that_ends_is_replaced_and_judges_the_record(judge: JudgingProcess, tmp_path: Path) -> None:

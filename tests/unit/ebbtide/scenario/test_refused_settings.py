@@ -58,6 +58,19 @@ def test_each_setting_is_named_with_its_line_and_the_one_that_was_meant(scenario
     ]
 
 
+def test_lines_are_those_of_the_file_that_was_run(scenario: Path) -> None:
+    thread = line_of(scenario, "num.network.thread")
+
+    @catalogue.located_refusals(str(scenario))
+    def run() -> None:
+        scenario.unlink()
+        raise unknown_properties_error(UNKNOWN)
+
+    with pytest.raises(Problems) as caught:
+        run()
+    assert caught.value.problems[0].line == thread
+
+
 def test_a_scenario_of_the_catalogue_is_named_as_a_file() -> None:
     refused = RefusedByKafka("no", [UsageError("no", where="topics.t")], allowed="others", next="correct it")
     with pytest.raises(Problems) as caught, catalogue.located_refusals("healthy"):

@@ -143,7 +143,13 @@ def test_surplus_words_are_reported_once_with_what_is_allowed(
 
 @pytest.mark.parametrize(
     ("words", "same"),
-    [("help", "--help"), ("help runs", "runs --help"), ("help cluster up", "cluster up --help")],
+    [
+        ("help", "--help"),
+        ("help --help", "--help"),
+        ("help help", "--help"),
+        ("help runs", "runs --help"),
+        ("help cluster up", "cluster up --help"),
+    ],
 )
 def test_help_is_a_word_too(words: str, same: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(same.split()) == ExitCode.AS_PREDICTED

@@ -80,7 +80,14 @@ def test_runs_start_while_others_are_judged_up_to_a_limit(world: World) -> None:
     jobs = [job(number) for number in range(1, UNJUDGED_MOST + 3)]
     world.night(is_judging=lambda _: True).run(jobs)
     assert [one.job for one in world.store.history()] == jobs
-    assert world.ran_when_judged == [UNJUDGED_MOST, len(jobs)]
+    assert world.ran_when_judged[:4] == [UNJUDGED_MOST, UNJUDGED_MOST + 1, UNJUDGED_MOST + 2, UNJUDGED_MOST + 2]
+
+
+def test_contradictions_are_followed_up_also_if_judging_is_slower_than_running(world: World) -> None:
+    followed: list[int] = []
+    jobs = [job(number) for number in range(1, UNJUDGED_MOST + 2 * BATCH)]
+    world.night(is_judging=lambda _: True).run(jobs, after_batch=lambda: followed.append(len(world.ran)))
+    assert followed == [UNJUDGED_MOST + BATCH - 1, UNJUDGED_MOST + 2 * BATCH - 1]
 
 
 def test_a_run_is_written_down_as_soon_as_it_and_those_before_it_are_judged(world: World) -> None:

@@ -141,15 +141,14 @@ def test_a_night_says_which_records_it_could_not_judge_and_ends_if_it_can_judge_
         AnalyzedRecord(record="three", exit_code=3, failure="there is no Java", can_judge=False),
     ]
     judge = judge_of(Mock(judge=Mock(side_effect=answers)))
-    ends = judge([Path("one"), Path("two")])
-    assert [str(end) for end in ends.values()] == [
+    assert [str(judge(Path(name))) for name in ("one", "two")] == [
         "the judging process ended twice with this record",
         "no manifest.json",
     ]
     with pytest.raises(HarnessError, match="there is no Java"):
-        judge([Path("three")])
+        judge(Path("three"))
     with pytest.raises(HarnessError, match="does not start"):
-        judge_of(Mock(begin=Mock(side_effect=HarnessError("it does not start"))))([Path("four")])
+        judge_of(Mock(begin=Mock(side_effect=HarnessError("it does not start"))))(Path("four"))
 
 
 def test_a_follow_up_runs_in_a_process_of_its_own_though_nothing_else_runs(
