@@ -20,12 +20,12 @@ from pathlib import Path
 import msgspec
 from kafka.errors import KafkaError
 
+from cluster.runtime.java_compiler import COMPILER
 from cluster.runtime.verifiable_tools import ToolCommand
 from ebbtide.errors import HarnessError
 from workloads.process import end_as_child_did
 
 _SOURCE = Path(__file__).with_name("RemoteProducer.java")
-_COMPILER = "org.codehaus.janino.SimpleCompiler"
 _ENDED = "the process of the Java client has ended"
 _END_S = 10.0
 """How long the end of a process that closed its output is awaited."""
@@ -33,7 +33,7 @@ _END_S = 10.0
 
 def program_command(java: ToolCommand, source: Path, arguments: list[str]) -> list[str]:
     """Return the command that compiles a program of Ebbtide's and starts it; it dies with this process."""
-    words = [java.executable, *java.options, "-cp", os.pathsep.join(java.class_path), _COMPILER]
+    words = [java.executable, *java.options, "-cp", os.pathsep.join(java.class_path), COMPILER]
     return ["setpriv", "--pdeathsig", "KILL", "--", *words, str(source), source.stem, *arguments]
 
 

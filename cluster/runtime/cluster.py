@@ -257,8 +257,8 @@ class HostRuntime(ABC):
         """Make what the nodes' processes will run in, before their volumes and files."""
 
     @abstractmethod
-    def _start_formatting(self, node_ids: Sequence[int]) -> Mapping[int, NodeProcess]:
-        """Start each node's `_format_program`, which needs no network."""
+    def _run_formatting(self, node_ids: Sequence[int]) -> Mapping[int, int]:
+        """Run each node's `_format_program`, which needs no network, and return the exit status of each."""
 
     @abstractmethod
     def _start_servers(self, node_ids: Sequence[int]) -> None:
@@ -281,8 +281,7 @@ class HostRuntime(ABC):
         return self._processes[node_id]
 
     def _format(self, node_ids: Sequence[int]) -> None:
-        ended = {node_id: tool.wait(FORMAT_TIMEOUT_S) for node_id, tool in self._start_formatting(node_ids).items()}
-        for node_id, status in ended.items():
+        for node_id, status in self._run_formatting(node_ids).items():
             if status != 0:
                 raise self._end_error(self.nodes[node_id], "could not be formatted", status)
 

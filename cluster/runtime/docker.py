@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from cluster.host.ledger import Ledger
 from cluster.images import Image, connect, find_image
 from cluster.runtime.base import PowerLossMethod
-from cluster.runtime.cluster import HostRuntime
+from cluster.runtime.cluster import FORMAT_TIMEOUT_S, HostRuntime
 from cluster.runtime.docker_node import ContainerProcess, NodeContainer, Task
 from cluster.runtime.node_process import NodeProcess
 from ebbtide.errors import HarnessError
@@ -77,9 +77,10 @@ class DockerRuntime(HostRuntime):
             self._client.api.timeout = REQUEST_TIMEOUT_S
         return self._client
 
-    def _start_formatting(self, node_ids: Sequence[int]) -> Mapping[int, NodeProcess]:
+    def _run_formatting(self, node_ids: Sequence[int]) -> Mapping[int, int]:
         self._create([node_id for node_id in node_ids if node_id not in self._containers])
-        return self._start(node_ids, "format")
+        started = self._start(node_ids, "format")
+        return {node_id: tool.wait(FORMAT_TIMEOUT_S) for node_id, tool in started.items()}
 
     def _start_servers(self, node_ids: Sequence[int]) -> None:
         outdated = [node_id for node_id in node_ids if self._made_for[node_id] != self.releases[node_id]]

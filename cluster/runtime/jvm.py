@@ -53,12 +53,13 @@ _ARCHIVE_TIMEOUT_S = 3 * _TRAIN_TIMEOUT_S
 
 
 class JavaProgram(msgspec.Struct, frozen=True, kw_only=True):
-    """A class with a `main`, its arguments, and the options of the JVM that runs it."""
+    """A class with a `main`, its arguments, and the options of the JVM that runs it; `jars` besides the release's."""
 
     main: str
     arguments: tuple[str, ...]
     heap_mb: int = HEAP_MB
     options: tuple[str, ...] = ()
+    jars: tuple[Path, ...] = ()
 
 
 class Installation(msgspec.Struct, frozen=True, kw_only=True):
@@ -101,15 +102,19 @@ def java_command(
     *,
     heap_mb: int = HEAP_MB,
     options: Sequence[str] = (),
+    jars: Sequence[Path] = (),
 ) -> list[str]:
-    """Return the command that runs class `main`, with a class archive if one exists."""
+    """Return the command that runs class `main`, with a class archive if one exists.
+
+    `jars` come behind those of the release: the archive is valid for a class path that begins with these.
+    """
     archive = installation.archive()
     return [
         str(installation.java.executable),
         *jvm_options(heap_mb, archive if archive.is_file() else None),
         *options,
         "-cp",
-        installation.class_path(),
+        os.pathsep.join([installation.class_path(), *map(str, jars)]),
         main,
         *arguments,
     ]

@@ -12,9 +12,9 @@ from pathlib import Path
 from cluster.host.children import Child, start_child
 from cluster.host.ledger import Ledger
 from cluster.runtime.base import NodeInfo, PowerLossMethod
-from cluster.runtime.cluster import HostRuntime
+from cluster.runtime.cluster import FORMAT_TIMEOUT_S, HostRuntime
+from cluster.runtime.format_nodes import program_for_all, statuses_of
 from cluster.runtime.jvm import Installation, JavaProgram, installation_of, java_command
-from cluster.runtime.node_process import NodeProcess
 from ebbtide.scenario.model import ClusterSpec
 
 
@@ -53,11 +53,19 @@ class LocalRuntime(HostRuntime):
         self._scratch.mkdir(parents=True)
         self._namespaces = {node_id: self.network.add_namespace(node_id) for node_id in self.nodes}
 
-    def _start_formatting(self, node_ids: Sequence[int]) -> Mapping[int, NodeProcess]:
-        nodes = [self.nodes[node_id] for node_id in node_ids]
-        return {
-            node.id: self._child(node, self._format_program(node), f"format of {node.name}", None) for node in nodes
-        }
+    def _run_formatting(self, node_ids: Sequence[int]) -> Mapping[int, int]:
+        of_release: dict[str, list[NodeInfo]] = {}
+        for node_id in node_ids:
+            of_release.setdefault(self.releases[node_id], []).append(self.nodes[node_id])
+        statuses: dict[int, int] = {}
+        for nodes in of_release.values():
+            first, *others = nodes
+            program = self._format_program(first)
+            if others:
+                program = program_for_all({self.log_file(one.id): self._format_program(one).arguments for one in nodes})
+            tool = self._child(first, program, f"format of {first.name}" + " and others" * bool(others), None)
+            statuses |= statuses_of([one.id for one in nodes], tool.wait(FORMAT_TIMEOUT_S))
+        return statuses
 
     def _start_servers(self, node_ids: Sequence[int]) -> None:
         self.wire.open({node_id: self._namespaces[node_id] for node_id in node_ids})
@@ -89,5 +97,6 @@ class LocalRuntime(HostRuntime):
             program.arguments,
             heap_mb=program.heap_mb,
             options=options,
+            jars=program.jars,
         )
         return start_child(self._ledger, command, name=name, output=self.log_file(node.id), namespace=namespace)

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib.util import find_spec
 from pathlib import Path
 
 import msgspec
 
 from cluster.jars.releases import Progress, ensure
 from cluster.jars.tools_jar import tools_jar
+from cluster.runtime.java_compiler import compiler_jars
 from cluster.runtime.jvm import installation_of, jvm_options
-from ebbtide.errors import HarnessError
 
 _HEAP_MB = 256
-_COMPILER_JARS = ("janino", "commons-compiler")
 
 
 class ToolCommand(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,7 +37,7 @@ def ensure_compiler(kafka: str, progress: Progress) -> ToolCommand:
 
     The compiler is Janino, from Spark's jars. Raises as `ensure_tools`.
     """
-    return _ensure(kafka, progress, _compiler_jars)
+    return _ensure(kafka, progress, compiler_jars)
 
 
 def _ensure(kafka: str, progress: Progress, more_jars: Callable[[], list[Path]]) -> ToolCommand:
@@ -54,14 +52,3 @@ def _ensure(kafka: str, progress: Progress, more_jars: Callable[[], list[Path]])
         options=tuple(jvm_options(_HEAP_MB, archive if archive.is_file() else None)),
         class_path=tuple(map(str, jars)),
     )
-
-
-def _compiler_jars() -> list[Path]:
-    spark = find_spec("pyspark")
-    folder = Path(spark.origin).parent / "jars" if spark is not None and spark.origin is not None else Path()
-    jars = [jar for name in _COMPILER_JARS for jar in folder.glob(f"{name}-[0-9]*.jar")]
-    if len(jars) != len(_COMPILER_JARS):
-        raise HarnessError(
-            "the Java compiler of Spark is missing", where=str(folder), allowed=", ".join(_COMPILER_JARS)
-        )
-    return jars

@@ -13,7 +13,6 @@ from cluster.host.volumes import Volume
 from cluster.runtime.base import NodeInfo, PowerLossMethod
 from cluster.runtime.cluster import HostRuntime
 from cluster.runtime.disks import NodeDisks
-from cluster.runtime.node_process import NodeProcess
 from cluster.runtime.releases import NodeReleases
 from ebbtide.scenario.model import ClusterSpec
 from faults import disk
@@ -55,7 +54,7 @@ class OneNode(HostRuntime):
 
     def _make_node_places(self) -> None: ...
 
-    def _start_formatting(self, node_ids: Sequence[int]) -> Mapping[int, NodeProcess]:
+    def _run_formatting(self, node_ids: Sequence[int]) -> Mapping[int, int]:
         return {}
 
     def _start_servers(self, node_ids: Sequence[int]) -> None: ...
