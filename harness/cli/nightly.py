@@ -148,10 +148,10 @@ def _run(
     from harness.cli.night_work import carrier, follower, judge_of
     from harness.nightly.followup import SHARE, FollowupRunner
     from harness.nightly.host_limits import split_jobs, unavailable_kinds
-    from harness.nightly.job import ReleaseTarget, catalogue_jobs, long_runs_apart, oldest_runs_first
+    from harness.nightly.job import ReleaseTarget, catalogue_jobs, oldest_runs_first
     from harness.nightly.night import Night, RepeatedFailures
     from harness.nightly.random_jobs import RandomJobs
-    from harness.nightly.shards import jobs_of_shard, measured_s
+    from harness.nightly.shards import jobs_of_shard
 
     budget_s, targets, scenarios, shard = settings
     impossible = unavailable_kinds(check_host())
@@ -203,10 +203,7 @@ def _run(
     try:
         judge_unjudged(night, jobs)
         batched = partial(following.run, until_s=until_s)
-        in_order = oldest_runs_first(jobs, ran)
-        if at_once > 1:
-            in_order = long_runs_apart(in_order, measured_s())
-        night.run(in_order, until_s=until_s, after_batch=batched)
+        night.run(oldest_runs_first(jobs, ran), until_s=until_s, after_batch=batched)
         following.run(until_s=until_s, share=1.0 if args.no_random else SHARE)
         while not args.no_random and not night.is_over:
             for target in targets or [ReleaseTarget(kafka=KNOWN[-1].version)]:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from statistics import median
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Annotated, Literal
 
 import msgspec
@@ -17,9 +15,6 @@ from ebbtide.scenario.requested_release import spell_release
 Runtime = Literal["auto", "docker", "local"]
 """The runtime as the user asked for it; `auto` is decided for each run."""
 Origin = Literal["catalogue", "random"]
-
-_LONG = 2.0
-"""A run is long if it takes more than so many times the median."""
 
 
 _TargetWord = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}\Z")]
@@ -109,23 +104,3 @@ def oldest_runs_first(jobs: Iterable[Job], ran: Sequence[str]) -> list[Job]:
     """
     last = {group: at for at, group in enumerate(ran)}
     return sorted(jobs, key=lambda job: (job.number, last.get(job.group, -1)))
-
-
-def long_runs_apart(jobs: Sequence[Job], took_s: Mapping[str, float]) -> list[Job]:
-    """Return the jobs of each round with the long ones spread between the others, as far apart as possible.
-
-    Long runs mostly wait: two at once would leave the cores idle. `took_s`: how long a scenario takes, by its name.
-    """
-    if not took_s:
-        return list(jobs)
-    limit_s = _LONG * median(took_s.values())
-    ordered: list[Job] = []
-    for _, of_round in itertools.groupby(jobs, key=lambda job: job.number):
-        round_jobs = list(of_round)
-        long = [job for job in round_jobs if took_s.get(job.scenario, 0.0) > limit_s]
-        others = [job for job in round_jobs if job not in long]
-        apart = len(others) / max(1, len(long))
-        for at, job in enumerate(long):
-            others.insert(at + round(at * apart), job)
-        ordered += others
-    return ordered

@@ -21,7 +21,7 @@ from ebbtide.scenario import catalogue
 from ebbtide.scenario.steps.table import DISK_TROUBLES, WIRE_KINDS
 from harness.cli.night_work import RUNS_LOG, carrier, judge_of
 from harness.nightly.host_limits import split_jobs, unavailable_kinds
-from harness.nightly.job import Job, ReleaseTarget, catalogue_jobs, long_runs_apart, oldest_runs_first
+from harness.nightly.job import Job, ReleaseTarget, catalogue_jobs, oldest_runs_first
 from harness.nightly.junit import write_junit
 from harness.nightly.random_jobs import RandomJobs
 from harness.nightly.store import Followup, NightPlan, SkippedJob
@@ -213,16 +213,6 @@ def test_the_catalogue_goes_on_with_what_ran_the_longest_ago() -> None:
     ran = [jobs[1].group, jobs[0].group, jobs[2].group, jobs[1].group]
     order = [(one.number, one.scenario) for one in oldest_runs_first(jobs, ran)]
     assert order == [(number, name) for number in (1, 2) for name in ("d", "a", "c", "b")]
-
-
-def test_long_runs_are_kept_apart_within_each_round() -> None:
-    took_s = {"long-1": 100.0, "long-2": 90.0} | dict.fromkeys("abcd", 20.0)
-    names = ("long-1", "long-2", "a", "b", "c", "never-measured")
-    jobs = [job(number, name) for number in (1, 2) for name in names]
-    order = [(one.number, one.scenario) for one in long_runs_apart(jobs, took_s)]
-    apart = ("long-1", "a", "b", "long-2", "c", "never-measured")
-    assert order == [(number, name) for number in (1, 2) for name in apart]
-    assert long_runs_apart(jobs, {}) == jobs
 
 
 def test_the_summary_names_what_was_followed_up_of_earlier_nights(world: World) -> None:
