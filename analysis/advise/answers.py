@@ -55,6 +55,8 @@ class ModelDesk:
         """Return what the model says; RF or a budget beyond the explorer's is unknown."""
         if acks == "all" and self.release.refuses_acks_all(group.settings.rf, group.settings.min_isr):
             return EventAnswer(says="refused")
+        if event.budget.get("brokers", 0) > group.brokers:
+            return EventAnswer(says="unknown", within="this needs a broker without a replica, and the cluster has none")
         bounds = event.bounds(group, acks)
         if bounds.size > MAX_BROKERS or max(bounds.power_losses, bounds.kills, bounds.stops) > MAX_BUDGET:
             return EventAnswer(says="unknown", within=f"the model has at most {MAX_BROKERS} brokers")

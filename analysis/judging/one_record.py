@@ -191,6 +191,7 @@ def verdict_of(record: Path, manifest: Manifest, reconciliation: Reconciliation)
         comparison=comparison,
         no_scenario=no_scenario,
         faulty=[*(one.why for one in case.gaps), *unproven_reasons(manifest, scenario, recorded)],
+        no_final_read=manifest.why_no_final_read,
     )
     counts = reconciliation.counts
     return Verdict(

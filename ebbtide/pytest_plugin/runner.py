@@ -224,8 +224,12 @@ class CommandRunner:
 
         lines = done.stderr.splitlines()
         error = next((at for at, line in enumerate(lines) if line.startswith("error:")), None)
-        start = error if error is not None else max(0, len(lines) - _TAIL_LINES)
-        message = [f"ebbtide {' '.join(done.args[len(self._command) :])}: exit code {done.returncode}", *lines[start:]]
+        command = f"ebbtide {' '.join(done.args[len(self._command) :])}: exit code {done.returncode}"
+        # pytest's summary has the first line only.
+        if error is None:
+            message = [command, *lines[-_TAIL_LINES:]]
+        else:
+            message = [lines[error].removeprefix("error: "), *lines[error + 1 :], command]
         return CommandFailed("\n".join(message), mistake=done.returncode == ExitCode.USAGE)
 
 

@@ -220,6 +220,11 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
         return " ".join(" ".join(lines).split())
 
     @property
+    def why_no_final_read(self) -> str | None:
+        """Why a complete run has no final read, in one line; None if it has one, or is not complete."""
+        return self.why_incomplete if self.status == "complete" and self.final_consumer is None else None
+
+    @property
     def release_path(self) -> tuple[str, ...]:
         """Each release that a node ran, in the order in which the first node started on it."""
         starts = sorted((one.started_ns, one.kafka) for each in self.releases.values() for one in each)

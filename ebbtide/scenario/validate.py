@@ -22,7 +22,7 @@ from ebbtide.scenario.steps.disk import ReadOnlyStep
 from ebbtide.scenario.triggers import HeldTrigger
 from ebbtide.scenario.validate_clients import validate_clients
 from ebbtide.scenario.validate_directories import validate_log_dirs
-from ebbtide.scenario.validate_features import validate_feature_name, validate_features
+from ebbtide.scenario.validate_features import FEATURES, validate_feature_name, validate_features
 from ebbtide.scenario.validate_order import validate_order, validate_starts
 from ebbtide.scenario.validate_properties import validate_outward_properties, validate_properties
 from ebbtide.scenario.validate_quorum import validate_quorum, validate_voter_steps
@@ -95,8 +95,8 @@ def _formatting(
     controller_properties: Mapping[str, str],
     broker_properties: Mapping[str, str],
 ) -> Iterator[UsageError]:
-    """Report levels that a release cannot be formatted with."""
-    if any(level < 0 for level in features.values()):
+    """Report levels that a release cannot be formatted with; what no release can have is reported before."""
+    if any(level < 0 or name not in FEATURES for name, level in features.items()):
         return
     cluster = ClusterSpec(
         features=dict(features),

@@ -67,13 +67,14 @@ def run(args: Args) -> ExitCode:
     if args.out is not None:
         check_writable(args.out, "page")
     path = args.out if args.out is not None else default_page(records)
+    shown = shown_page(path)
     compared = write_comparison(records, path)
     if args.json:
         from harness.cli.compare_output import compare_output
 
         print_json(compare_output(compared, records, path))
     else:
-        print(f"comparison: {path}")
+        print(f"comparison: {shown}")
     return ExitCode.AS_PREDICTED
 
 
@@ -83,14 +84,20 @@ def default_page(records: Sequence[Path]) -> Path:
     return last.parent / f"compare-{last.name}.html"
 
 
+def shown_page(path: Path) -> str:
+    """Return how the terminal names a page that is about to be written; says that it replaces one."""
+    return f"{path}    (replaces an earlier page)" if path.exists() else str(path)
+
+
 def print_comparison(records: Sequence[Path]) -> None:
     """Write the page on some records that were just judged, and print its path, or why there is none."""
     from analysis.compare.page import write_comparison
 
     path = default_page(records)
+    shown = shown_page(path)
     try:
         write_comparison(records, path)
     except EbbtideError as error:
         print(f"\ncomparison: none: {error.what}")
     else:
-        print(f"\ncomparison: {path}")
+        print(f"\ncomparison: {shown}")

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 from cluster.privileges.choice import PrivilegeRequest
 from ebbtide.errors import EbbtideError, ExitCode
 from ebbtide.judging_process import JudgingProcess
-from ebbtide.plurals import plural
 from harness.cli import completing
 from harness.cli.cluster_options import add_jobs_option, jobs_of
 from harness.cli.command import Args, Command
@@ -161,8 +160,8 @@ def _run(
         wanted = jobs_of_shard(wanted, shard)
     jobs, skipped = split_jobs(wanted, scenarios, impossible)
     for outcome in clean():
-        if outcome.undone:
-            _report(f"cleaned up after {outcome.run_id}: {plural(len(outcome.undone), 'thing')} undone")
+        for what in outcome.undone:
+            _report(f"cleaned up after {outcome.run_id}: {what}")
     drawing = RandomJobs(store.corpora_folder(), without=[kind for kind in KINDS if kind in impossible])
 
     judge = judge_of(judging)

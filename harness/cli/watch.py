@@ -156,7 +156,6 @@ def _watch(args: Args) -> ExitCode:
     records: list[Path] = []
     with report_unfinished_records("recorded, but not judged; next", lambda: records, display.note):
         records.append(watch_cluster(request, display))
-        display.note("judging")
         return judge_all(records, as_json=args.json)
 
 

@@ -86,10 +86,12 @@ def decide(
     comparison: Comparison | None,
     no_scenario: str | None,
     faulty: Sequence[str],
+    no_final_read: str | None = None,
 ) -> tuple[Outcome, list[str]]:
     """Decide the outcome and the reasons for it.
 
-    `no_scenario` says why there is nothing to compare with.
+    `no_scenario` says why there is nothing to compare with, `no_final_read` why a complete run has no final read. The
+    latter is the cause of most of what is unknown then.
     """
     against = [
         f"{one.found.kip} is violated: {one.found.name} ({_first_case(one)})"
@@ -120,6 +122,8 @@ def decide(
         open_ += comparison.open
     if no_scenario is not None:
         open_.append(no_scenario)
+    if open_ and no_final_read is not None:
+        open_.insert(0, no_final_read)
     return ("inconclusive", open_) if open_ else ("as-predicted", [])
 
 

@@ -76,8 +76,8 @@ def test_answers_that_the_change_takes_away_are_counted() -> None:
     says = [
         (line.today.acks_all.says, line.after.acks_all.says) for line in wider.groups[0].lines if line.after is not None
     ]
-    assert sum(today != "unknown" and after == "unknown" for today, after in says) == 4
-    assert "For 4 events that the model answers today, it has no answer after the change." in headline(wider).more
+    assert sum(today != "unknown" and after == "unknown" for today, after in says) == 5
+    assert "For 5 events that the model answers today, it has no answer after the change." in headline(wider).more
 
 
 def test_the_change_is_summed_up_for_the_same_events(changed: Advice) -> None:

@@ -39,3 +39,13 @@ def test_a_change_to_more_replicas_names_their_number() -> None:
     saves = next(one.saves for one in two.groups[0].remedies if one.assume.startswith("replication.factor=3"))
     assert "2 brokers lose power together, in sync" in saves
     assert not any(one.startswith("all 2") for one in saves)
+
+
+def test_an_event_that_needs_a_broker_without_a_replica_has_no_answer_where_there_is_none() -> None:
+    snapshot = cluster("4.3", topic("orders", 2, 1), brokers=brokers(3, NEWEST["4.3"]))
+    advice = advise(snapshot, assumed=parse_assumption("replication.factor=3,min.insync.replicas=2"))
+    moves = next(line for line in advice.groups[0].lines if line.key == "moves-worst")
+    assert moves.today.acks_all.says != "unknown"
+    assert moves.after is not None
+    assert moves.after.acks_all.says == "unknown"
+    assert "needs a broker without a replica" in moves.after.acks_all.within

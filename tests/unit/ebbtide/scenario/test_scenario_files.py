@@ -218,6 +218,8 @@ def test_features_are_known_by_name_and_have_no_level_below_0() -> None:
     unknown = problems["cluster.features.eligible.leader.replica.version"]
     assert "did you mean 'eligible.leader.replicas.version'?" in unknown
     assert "0 or more" in problems["cluster.features.kraft.version"]
+    text = text.replace("-1", "0")
+    assert set(problems_of(text)) == {"cluster.features.eligible.leader.replica.version"}, "said once, not by release"
 
 
 def test_a_missing_key_is_named_with_what_belongs_there() -> None:

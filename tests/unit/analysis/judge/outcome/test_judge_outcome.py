@@ -120,6 +120,15 @@ def test_no_final_read_is_inconclusive(tmp_path: Path) -> None:
     assert any("no final read" in sentence for sentence in verdict.why)
 
 
+def test_the_first_reason_says_why_there_was_no_final_read(tmp_path: Path) -> None:
+    story = healthy_story(tmp_path)
+    story.unknown["lost"] = "there was no final read"
+    failure = "the cluster did not settle, so there is no final read: waited 90 s for t-0; last seen: leader none"
+    story.change(failure=failure, final_consumer=None, final_offsets={})
+    verdict = story.judge()
+    assert (verdict.outcome, verdict.why[0]) == ("inconclusive", failure)
+
+
 def test_losses_that_are_not_known_are_not_said_to_be_none(tmp_path: Path) -> None:
     story = healthy_story(tmp_path, LOSS)
     story.unknown["lost"] = "there was no final read"
