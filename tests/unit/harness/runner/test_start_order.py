@@ -33,6 +33,7 @@ def test_brokers_of_a_dynamic_quorum_start_after_its_controllers_are_ready(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, quorum: Quorum, groups: list[tuple[int, ...]]
 ) -> None:
     monkeypatch.setattr(session, "Workload", lambda **_: Mock(**{"create_topics.return_value": ()}))
+    monkeypatch.setattr(session, "ForkedClients", Mock())
     cluster = ClusterSpec(controllers=3, brokers=3, quorum=quorum)
     scenario = msgspec.structs.replace(catalogue.find("healthy"), cluster=cluster, kafka=("4.3.1",))
     runtime = Mock(
