@@ -166,7 +166,7 @@ class FakeRunner:
         self.asked.append(f"{scenario} on {kafka}")
         if scenario not in ENDS:
             code, why = (3, "no loop device") if scenario == "breaks" else (4, "unknown scenario")
-            raise CommandFailed(f"ebbtide run {scenario}: exit code {code}\nerror: {why}", mistake=code == 4)
+            raise CommandFailed(f"{why}\nebbtide run {scenario}: exit code {code}", mistake=code == 4)
         return write_record(_folder(settings), kafka, settings.seed, ENDS[scenario]), self._lease(
             keep
         ) if keep else None
