@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import select
 import subprocess
 import time
 from collections.abc import Sequence
@@ -20,7 +19,7 @@ from ebbtide.command import COMMAND
 from ebbtide.cores import JUDGES, own_nice, set_nice
 from ebbtide.errors import HarnessError
 from ebbtide.scratch import JUDGING, remove_abandoned, scratch_folder
-from ebbtide.waiting import WaitExpired
+from ebbtide.waiting import WaitExpired, is_readable
 
 if TYPE_CHECKING:
     from ebbtide.record.analyzed import AnalyzedRecord
@@ -141,11 +140,10 @@ class JudgingProcess:
             while record in self._waiting and self._is_answer_there():
                 if not self._take_answer():
                     return False
-        except HarnessError:
+        except BaseException as error:
             self._end_at_once()
-        except BaseException:
-            self._end_at_once()
-            raise
+            if not isinstance(error, HarnessError):
+                raise
         return record in self._waiting
 
     def finish(self) -> None:
@@ -211,20 +209,16 @@ class JudgingProcess:
         """Whether the process has answered, or ended."""
         assert self._process is not None
         assert self._process.stdout is not None
-        ready = select.poll()
-        ready.register(self._process.stdout, select.POLLIN)
-        return b"\n" in self._unread or bool(ready.poll(0))
+        return b"\n" in self._unread or is_readable(self._process.stdout)
 
     def _read_line(self) -> bytes | None:
         """Return the next line that the process prints, None if it closed its output. Raises `WaitExpired`."""
         assert self._process is not None
         assert self._process.stdout is not None
         output = self._process.stdout.fileno()
-        ready = select.poll()
-        ready.register(output, select.POLLIN)
         deadline = time.monotonic() + _ANSWER_TIMEOUT_S
         while b"\n" not in self._unread:
-            if not ready.poll(max(0.0, deadline - time.monotonic()) * 1000):
+            if not is_readable(output, max(0.0, deadline - time.monotonic())):
                 raise WaitExpired(f"the verdict of {self._waiting[0]}", _ANSWER_TIMEOUT_S, self._tail() or "no output")
             if not (data := os.read(output, _PIPE_BYTES)):
                 return None

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import select
 import shutil
 import signal
 import tempfile
@@ -19,6 +18,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from ebbtide.locks import is_held
+from ebbtide.waiting import is_readable
 
 SPARK = "ebbtide-spark-"
 DOCTOR = "ebbtide-doctor-"
@@ -27,7 +27,7 @@ MAVEN = "ebbtide-maven-"
 PYTEST = "ebbtide-pytest-"
 JUDGING = "ebbtide-judging-"
 _PREFIXES = (SPARK, DOCTOR, IMAGE, MAVEN, PYTEST, JUDGING)
-_KILL_TIMEOUT_MS = 10_000
+_KILL_TIMEOUT_S = 10.0
 _LOCK = "owner.lock"
 
 
@@ -112,8 +112,6 @@ def _kill_if_in(folder: Path, process: Path, owner: int) -> None:
         if process.stat().st_uid != owner or flag not in (process / "cmdline").read_bytes().split(b"\0"):
             return
         signal.pidfd_send_signal(pidfd, signal.SIGKILL)
-        poll = select.poll()
-        poll.register(pidfd, select.POLLIN)
-        poll.poll(_KILL_TIMEOUT_MS)
+        is_readable(pidfd, _KILL_TIMEOUT_S)
     finally:
         os.close(pidfd)

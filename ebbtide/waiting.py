@@ -6,11 +6,15 @@ time limit and the last state, so that an inconclusive run explains itself.
 
 from __future__ import annotations
 
+import select
 import time
 from collections.abc import Callable
-from typing import NoReturn, TypeVar
+from typing import IO, TYPE_CHECKING, NoReturn, TypeVar
 
 from ebbtide.errors import HarnessError
+
+if TYPE_CHECKING:
+    from socket import socket
 
 T = TypeVar("T")
 
@@ -59,3 +63,13 @@ def wait_until(
 def pause(duration_s: float) -> None:
     """Sleep for a duration that belongs to the experiment, such as an `after` trigger."""
     time.sleep(max(0.0, duration_s))
+
+
+def is_readable(file: int | IO[bytes] | socket, wait_s: float = 0.0) -> bool:
+    """Whether a file has something to read, or has ended; waits at most `wait_s` for that.
+
+    Unlike `select.select`, it takes descriptors of any size.
+    """
+    ready = select.poll()
+    ready.register(file, select.POLLIN)
+    return bool(ready.poll(wait_s * 1000))

@@ -16,10 +16,12 @@ from ebbtide.errors import UsageError
 from ebbtide.record.manifest import FinalOffsets, FinalTransactions
 from ebbtide.scenario.client_libraries import GroupProtocol
 from ebbtide.scenario.model import CopiedOffsets, Isolation, NodeRole, OffsetReset
-from ebbtide.scenario.refused_settings import RefusedByKafka
+from ebbtide.scenario.refused_settings import RefusedByKafka, allowed_or_near
 
 FINAL_CONSUMER = 0
 """The id under which the final read is journalled; scenario consumers count from 1, so that it is free."""
+
+_SETTINGS = "settings of a topic, in this release"
 
 Config = TypeVar("Config", bound=msgspec.Struct)
 
@@ -255,14 +257,13 @@ def read_topics_result(path: Path) -> TopicsResult:
         return result
     raise RefusedByKafka(
         "; ".join(one.why for one in result.refused),
-        [UsageError(one.why, where=one.where, allowed=_allowed_settings(one.near)) for one in result.refused],
-        allowed=_allowed_settings(", ".join(one.near for one in result.refused if one.near)),
+        [
+            UsageError(one.why, where=one.where, allowed=allowed_or_near(_SETTINGS, [one.near]))
+            for one in result.refused
+        ],
+        allowed=allowed_or_near(_SETTINGS, [one.near for one in result.refused]),
         next="correct the topic's settings, and try again",
     )
-
-
-def _allowed_settings(near: str) -> str:
-    return "settings of a topic, in this release" + (f" (did you mean {near}?)" if near else "")
 
 
 def read_config(path: Path, kind: type[Config]) -> Config:

@@ -9,10 +9,9 @@ import array
 import contextlib
 import itertools
 import os
-import select
 import signal
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -24,7 +23,7 @@ from cluster.runtime.jvm import tail_of
 from ebbtide.command import module_command, module_of
 from ebbtide.errors import HarnessError
 from ebbtide.record.files import log_command
-from ebbtide.waiting import wait_until
+from ebbtide.waiting import is_readable, wait_until
 from workloads.fork_server import MESSAGE_BYTES, Answer, Started, StartRequest
 
 _START_TIMEOUT_S = 60.0
@@ -80,15 +79,13 @@ class ForkedClients:
         module, arguments = module_of(argv)
         output.parent.mkdir(parents=True, exist_ok=True)
         self.begin()
-        self._started, self._awaited = (
-            None,
-            StartRequest(
-                number=next(self._numbers),
-                name=name,
-                module=module,
-                arguments=tuple(arguments),
-                output=str(output.absolute()),
-            ),
+        self._started = None
+        self._awaited = StartRequest(
+            number=next(self._numbers),
+            name=name,
+            module=module,
+            arguments=tuple(arguments),
+            output=str(output.absolute()),
         )
         assert self._link is not None
         try:
@@ -124,16 +121,17 @@ class ForkedClients:
 
     def check_server(self) -> None:
         """Raise `HarnessError` if the process that forks ended by itself, and not by a signal."""
-        if self._server is not None and _await_end(self._server) >= 0:
+        if self._server is None:
+            return
+        pid = self._server.pid
+        if _await_status(self._server.exit_status, f"process {pid}", pid) >= 0:
             raise self._end_error()
 
     def take_answers(self, wait_s: float = 0.0) -> bool:
         """Read what the process that forks has said; waits for the first word. Returns whether it still runs."""
         if self._link is None or self._link.fileno() < 0:
             return False
-        ready = select.poll()
-        ready.register(self._link, select.POLLIN)
-        while ready.poll(wait_s * 1000):
+        while is_readable(self._link, wait_s):
             wait_s = 0.0
             try:
                 # `socket.recv_fds` takes no notice of flags.
@@ -203,35 +201,30 @@ class _ForkedClient:
 
     def _status_within(self, wait_s: float) -> int | None:
         runs = self._clients.take_answers(wait_s) if self._status is None else True
-        if self._status is None and not runs and self._has_ended():
+        if self._status is None and not runs and is_readable(self._pidfd):
             self._ended_with_server = True
             self.end(-signal.SIGKILL)
         return self._status
-
-    def _has_ended(self) -> bool:
-        ready = select.poll()
-        ready.register(self._pidfd, select.POLLIN)
-        return bool(ready.poll(0))
 
     def kill(self) -> int:
         """Send SIGKILL, wait until the process is reaped, and return its exit status."""
         if self._status_within(0.0) is None:
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
-
-        def status() -> tuple[int] | None:
-            found = self._status_within(_POLL_S)
-            return None if found is None else (found,)
-
-        awaited, last_seen = f"{self._name} (pid {self.pid}) to end", lambda: f"state {state_of(self.pid)}"
-        return wait_until(status, awaited=awaited, timeout_s=KILL_TIMEOUT_S, last_seen=last_seen)[0]
+        return _await_status(lambda: self._status_within(_POLL_S), f"{self._name} (pid {self.pid})", self.pid)
 
 
-def _await_end(process: ClientProcess) -> int:
-    """Return the exit status of a process that has closed its files."""
+def _await_status(status: Callable[[], int | None], who: str, pid: int) -> int:
+    """Wait until a process that is about to end has an exit status, and return it. Raises `WaitExpired`."""
 
-    def status() -> tuple[int] | None:
-        found = process.exit_status()
+    def ended() -> tuple[int] | None:
+        found = status()
         return None if found is None else (found,)
 
-    return wait_until(status, awaited=f"process {process.pid} to end", timeout_s=KILL_TIMEOUT_S)[0]
+    (found,) = wait_until(
+        ended,
+        awaited=f"{who} to end",
+        timeout_s=KILL_TIMEOUT_S,
+        last_seen=lambda: f"state {state_of(pid)}",
+    )
+    return found

@@ -20,7 +20,7 @@ from pathlib import Path
 import msgspec
 from kafka.errors import KafkaError
 
-from cluster.runtime.java_compiler import COMPILER
+from cluster.runtime.java_compiler import COMPILER, arguments_for
 from cluster.runtime.verifiable_tools import ToolCommand
 from ebbtide.errors import HarnessError
 from workloads.process import end_as_child_did
@@ -34,7 +34,7 @@ _END_S = 10.0
 def program_command(java: ToolCommand, source: Path, arguments: list[str]) -> list[str]:
     """Return the command that compiles a program of Ebbtide's and starts it; it dies with this process."""
     words = [java.executable, *java.options, "-cp", os.pathsep.join(java.class_path), COMPILER]
-    return ["setpriv", "--pdeathsig", "KILL", "--", *words, str(source), source.stem, *arguments]
+    return ["setpriv", "--pdeathsig", "KILL", "--", *words, *arguments_for(source, arguments)]
 
 
 class JavaCallError(KafkaError):  # type: ignore[misc]

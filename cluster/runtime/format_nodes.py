@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from cluster.runtime.java_compiler import COMPILER, compiler_jars
+from cluster.runtime.java_compiler import COMPILER, arguments_for, compiler_jars
 from cluster.runtime.jvm import TOOL_HEAP_MB, JavaProgram
 
 _SOURCE = Path(__file__).with_name("FormatNodes.java")
@@ -16,10 +16,11 @@ _SOURCE = Path(__file__).with_name("FormatNodes.java")
 
 def program_for_all(arguments: Mapping[Path, Sequence[str]]) -> JavaProgram:
     """Return the program that formats the nodes whose logs these are, with these arguments of StorageTool."""
-    words = [str(_SOURCE), _SOURCE.stem]
+    words: list[str] = []
     for log, of_node in arguments.items():
         words += [str(log), str(len(of_node)), *of_node]
-    return JavaProgram(main=COMPILER, arguments=tuple(words), heap_mb=TOOL_HEAP_MB, jars=tuple(compiler_jars()))
+    compiled = tuple(arguments_for(_SOURCE, words))
+    return JavaProgram(main=COMPILER, arguments=compiled, heap_mb=TOOL_HEAP_MB, jars=tuple(compiler_jars()))
 
 
 def statuses_of(node_ids: Sequence[int], exit_code: int) -> dict[int, int]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
 from ebbtide.errors import HarnessError
 
 COMPILER = "org.codehaus.janino.SimpleCompiler"
-"""The class that runs a program: its arguments are a source file, the class in it, and the arguments of its `main`."""
+"""The class that runs a program, with the arguments that `arguments_for` returns."""
 
 _JARS = ("janino", "commons-compiler")
 
@@ -21,3 +22,8 @@ def compiler_jars() -> list[Path]:
     if len(jars) != len(_JARS):
         raise HarnessError("the Java compiler of Spark is missing", where=str(folder), allowed=", ".join(_JARS))
     return jars
+
+
+def arguments_for(source: Path, arguments: Sequence[str]) -> list[str]:
+    """Return what the compiler needs to compile a file and run the class of its name with these arguments."""
+    return [str(source), source.stem, *arguments]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from ebbtide.errors import EbbtideError, Problems, UsageError
 from ebbtide.scenario.line_numbers import add_lines
@@ -24,3 +24,9 @@ class RefusedByKafka(UsageError):
         """Return the same as an error of the scenario file with this text, with lines."""
         add_lines(text, self.problems)
         return Problems(file, [*self.problems], next=self.next)
+
+
+def allowed_or_near(allowed: str, near: Iterable[str]) -> str:
+    """Return what is allowed, with the names that were probably meant; empty ones do not count."""
+    meant = ", ".join(one for one in near if one)
+    return allowed + (f" (did you mean {meant}?)" if meant else "")

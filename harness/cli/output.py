@@ -54,7 +54,7 @@ def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, whole:
         console.print(table, width=max(console.width, _table_width(widths[: max(whole, 1)])), crop=False)
         return
     for line in (headers, *rows):
-        print("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
+        print(_aligned(line, widths))
 
 
 def print_folded_table(
@@ -100,9 +100,14 @@ def _print_with_lines_below(headers: Sequence[str], rows: Sequence[Sequence[str]
     firsts = [list(row[:-1]) for row in (headers, *rows)]
     widths = [max(map(len, column)) for column in zip(*firsts, strict=True)]
     for first, row in zip(firsts, (headers, *rows), strict=True):
-        print("  ".join(cell.ljust(at_least) for cell, at_least in zip(first, widths, strict=True)).rstrip())
+        print(_aligned(first, widths))
         for line in fold_words(row[-1], width - len(_BELOW), cuts=False):
             print(f"{_BELOW}{line}".rstrip())
+
+
+def _aligned(cells: Sequence[str], widths: Sequence[int]) -> str:
+    """Return cells without rules between them as one line."""
+    return (" " * _GAP).join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)).rstrip()
 
 
 def _table_width(widths: Sequence[int]) -> int:

@@ -12,9 +12,10 @@ from cluster.runtime.properties import BROKER_PORT, CONTROLLER_PORT
 from ebbtide.errors import UsageError
 from ebbtide.releases import first_with
 from ebbtide.scenario.model import Scenario
-from ebbtide.scenario.refused_settings import RefusedByKafka
+from ebbtide.scenario.refused_settings import RefusedByKafka, allowed_or_near
 from workloads.config import ScenarioProperties, UnknownProperty
 
+_PROPERTIES = "properties of this release"
 _KAFKAS_OWN = "org.apache.kafka."
 
 
@@ -65,17 +66,13 @@ def unknown_properties_error(unknown: Sequence[UnknownProperty]) -> RefusedByKaf
             UsageError(
                 f"Kafka does not know {one.name}, and ignores it",
                 where=f"{one.table}.{one.name}",
-                allowed=_allowed_properties(one.near),
+                allowed=allowed_or_near(_PROPERTIES, [one.near]),
             )
             for one in unknown
         ],
-        allowed=_allowed_properties(", ".join(one.near for one in unknown if one.near)),
+        allowed=allowed_or_near(_PROPERTIES, [one.near for one in unknown]),
         next="correct the scenario file, and run it again",
     )
-
-
-def _allowed_properties(near: str) -> str:
-    return "properties of this release" + (f" (did you mean {near}?)" if near else "")
 
 
 def _plug_in_class(properties: Mapping[str, str]) -> str:
