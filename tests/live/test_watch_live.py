@@ -60,6 +60,11 @@ def topics_left(cluster: ForeignCluster, *topics: str) -> list[str]:
         return [topic for topic, _ in broker.metadata(list(topics)).partitions]
 
 
+def await_deletion(cluster: ForeignCluster, topic: str) -> None:
+    """A broker learns from the metadata log that a topic is gone, after the controller answered."""
+    wait_until(lambda: not topics_left(cluster, topic), awaited=f"the topic {topic} to be gone", timeout_s=10)
+
+
 def watch_while(cluster: ForeignCluster, runs: Path, act: Callable[[Path], None]) -> Path:
     """Watch until `act` has broken the cluster; returns the record."""
     failures: list[BaseException] = []
@@ -113,7 +118,8 @@ def test_a_killed_leader_loses_nothing_and_the_record_has_marks_elections_and_re
     assert manifest.runtime == "foreign"
     assert manifest.watch is not None
     assert manifest.watch.why_log_ends is None
-    assert topics_left(cluster, topic, OTHERS) == [OTHERS]
+    await_deletion(cluster, topic)
+    assert topics_left(cluster, OTHERS) == [OTHERS]
     (mark,) = read_steps(record) or ()
     assert str(mark.whom).startswith("killed broker")
     names = names_in_the_log(record)
@@ -151,7 +157,7 @@ def test_a_watch_that_is_ended_early_leaves_no_topic(
         assert "the run did not complete: interrupted" in judged.stdout
     else:
         assert process.returncode == 3
-    wait_until(lambda: not topics_left(cluster, topic), awaited="the topic to be gone", timeout_s=10)
+    await_deletion(cluster, topic)
 
 
 def test_a_controller_that_cannot_be_reached_is_one_error_and_no_topic_is_made(
