@@ -10,8 +10,9 @@ import time
 from collections.abc import Sequence
 
 from cluster.kafka_api.connection import WireError
+from cluster.snapshot.hints import hint_for
 from cluster.snapshot.requests import ApiFacts, Refused, ask_api_versions
-from cluster.snapshot.secure_connection import SecureConnection, hint_for
+from cluster.snapshot.secure_connection import SecureConnection
 from cluster.snapshot.security import Security
 from ebbtide.errors import UsageError
 
@@ -30,7 +31,7 @@ def first_answer(bootstrap: Sequence[str], security: Security) -> tuple[SecureCo
     Raises `UsageError` within `SEARCH_S` and one more connection, with what each address answered.
     """
     end, failures = time.monotonic() + SEARCH_S, list[str]()
-    hint: str | None = None
+    hints = list[str]()
     for address in bootstrap:
         left_s = end - time.monotonic()
         if left_s < _LEFT_MIN_S:
@@ -47,8 +48,8 @@ def first_answer(bootstrap: Sequence[str], security: Security) -> tuple[SecureCo
         except (WireError, Refused) as error:
             connection.close()
             failures.append(str(error) if isinstance(error, WireError) else f"{address}: {error}")
-            if isinstance(error, WireError):
-                hint = hint or hint_for(error, security, answered=False)
+            if isinstance(error, WireError) and (hint := hint_for(error, address, security, answered=False)):
+                hints.append(hint)
         except BaseException:
             connection.close()
             raise
@@ -57,7 +58,7 @@ def first_answer(bootstrap: Sequence[str], security: Security) -> tuple[SecureCo
         where="--bootstrap",
         got="; ".join(failures),
         allowed="HOST:PORT of a broker's client listener",
-        next=hint,
+        next="; or ".join(dict.fromkeys(hints)) or None,
     )
 
 

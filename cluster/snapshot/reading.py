@@ -9,6 +9,7 @@ from typing import Any
 
 from cluster.kafka_api.connection import DESCRIBE_TOPIC_PARTITIONS, NONE, WireError
 from cluster.snapshot.first_contact import CONNECT_S, FIRST_ANSWER_S, first_answer
+from cluster.snapshot.hints import hint_for
 from cluster.snapshot.requests import (
     ApiFacts,
     Refused,
@@ -19,7 +20,7 @@ from cluster.snapshot.requests import (
     ask_reassignments,
     ask_topic_configs,
 )
-from cluster.snapshot.secure_connection import SecureConnection, hint_for
+from cluster.snapshot.secure_connection import SecureConnection
 from cluster.snapshot.security import Security
 from ebbtide.errors import UsageError
 from ebbtide.releases.feature_levels import METADATA_VERSION
@@ -47,7 +48,7 @@ def read_cluster(bootstrap: Sequence[str], security: Security) -> ClusterSnapsho
         try:
             return _read(connection, facts, security)
         except WireError as error:
-            hint = hint_for(error, security, answered=True)
+            hint = hint_for(error, connection.address, security, answered=True)
             raise UsageError("the broker stopped answering", where="--bootstrap", got=str(error), next=hint) from None
 
 

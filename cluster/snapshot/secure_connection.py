@@ -27,7 +27,7 @@ _ANSWERS = {
     b"\x15\x03": "the answer is TLS; set security.protocol=SSL or SASL_SSL in the --command-config file",
     b"HTTP": "the answer is HTTP: that is not a port of Kafka",
 }
-_PROTOCOL_HINT = "is security.protocol right for this listener? (--command-config)"
+TLS_FAILED = "TLS failed"
 
 
 class LoginRefused(UsageError):
@@ -77,7 +77,7 @@ class SecureConnection(BrokerConnection):
             ) from None
         except OSError as error:
             reason = getattr(error, "reason", None) or str(error)
-            raise WireError(f"{self.address}: TLS failed ({reason}); {_PROTOCOL_HINT}") from None
+            raise WireError(f"{self.address}: {TLS_FAILED} ({reason})") from None
         finally:
             if self._socket is plain:
                 with contextlib.suppress(OSError):
@@ -126,13 +126,3 @@ class SecureConnection(BrokerConnection):
                 if data.startswith(begins):
                     raise OSError(meaning)
         return data
-
-
-def hint_for(error: WireError, security: Security, *, answered: bool) -> str | None:
-    """Return what to try after a failed request; `answered`: an earlier request of the connection was answered."""
-    text = str(error)
-    if "closed the connection" not in text and "reset by peer" not in text:
-        return None
-    if answered and security.login is None:
-        return "the listener may require a login: set security.protocol and sasl.* in the --command-config file"
-    return _PROTOCOL_HINT

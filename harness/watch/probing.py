@@ -10,8 +10,8 @@ import msgspec
 from cluster.kafka_api.connection import WireError
 from cluster.kafka_api.metadata_log import QuorumRefused, quorum_voters
 from cluster.snapshot.first_contact import first_answer
+from cluster.snapshot.hints import hint_for
 from cluster.snapshot.requests import ApiFacts, Refused, ask_api_versions
-from cluster.snapshot.secure_connection import hint_for
 from cluster.snapshot.security import security_of
 from cluster.watched.watch_topic import connection_to
 from ebbtide.errors import UsageError
@@ -58,7 +58,7 @@ def probe_cluster(bootstrap: Sequence[str], command_config: str | None, kafka: s
         except QuorumRefused:
             voters = ()
         except WireError as error:
-            hint = hint_for(error, security, answered=True)
+            hint = hint_for(error, first, security, answered=True)
             raise UsageError(
                 "the broker stopped answering", where=f"--bootstrap {first}", got=str(error), next=hint
             ) from None

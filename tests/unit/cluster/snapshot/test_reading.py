@@ -7,6 +7,8 @@ import ssl
 import subprocess
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -178,6 +180,60 @@ def test_a_port_without_a_listener_is_named() -> None:
         read_cluster([address], PLAIN)
     assert address in str(raised.value)
     assert "Connection refused" in str(raised.value)
+    assert "start that broker" in str(raised.value)
+    assert "security.protocol" not in str(raised.value)
+
+
+@contextmanager
+def closing_port(*, unasked: bool) -> Iterator[str]:
+    """A port that closes each connection: at once, as one whose broker is down, or once something came."""
+    ended = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(0.05)
+
+        def serve() -> None:
+            while not ended.is_set():
+                with suppress(OSError):
+                    connection, _ = server.accept()
+                    threading.Thread(target=end, args=(connection,), daemon=True).start()
+
+        def end(connection: socket.socket) -> None:
+            with connection, suppress(OSError):
+                if not unasked:
+                    connection.settimeout(5.0)
+                    connection.recv(1000)
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        yield f"127.0.0.1:{server.getsockname()[1]}"
+        ended.set()
+        thread.join(2.0)
+
+
+@pytest.mark.parametrize("protocol", ["PLAINTEXT", "SSL"])
+def test_a_published_port_whose_broker_is_down_does_not_blame_the_protocol(protocol: str) -> None:
+    with (
+        closing_port(unasked=True) as first,
+        closing_port(unasked=True) as second,
+        pytest.raises(UsageError, match="no broker answers") as raised,
+    ):
+        read_cluster([first, second], Security(protocol=protocol))
+    said = str(raised.value)
+    assert first in said
+    assert f"{second} closes connections before anything is sent, so it leads to no broker" in said
+    assert "security.protocol" not in said
+
+
+@pytest.mark.parametrize("protocol", ["PLAINTEXT", "SSL"])
+def test_a_broker_that_closes_on_what_it_reads_blames_the_protocol_of_its_listener(protocol: str) -> None:
+    with (
+        closing_port(unasked=True) as down,
+        closing_port(unasked=False) as up,
+        pytest.raises(UsageError, match="no broker answers") as raised,
+    ):
+        read_cluster([down, up], Security(protocol=protocol))
+    assert f"is security.protocol right for the listener {up}?" in str(raised.value)
+    assert f"right for the listener {down}" not in str(raised.value)
 
 
 def test_a_second_address_is_tried() -> None:
