@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from enum import IntEnum
 from typing import Any
 
-from ebbtide.shown_text import escape_controls
+from ebbtide.shown_text import escape_controls, without_middle
 
 SHOWN_MAX = 2_000
 """How many characters an error shows of a place and of a wrong value."""
@@ -115,13 +115,7 @@ class EbbtideError(Exception):
 
 
 def _shorten(text: str) -> str:
-    """Return the text without its middle if it is long.
-
-    A value in somebody else's file can have megabytes.
-    """
-    if len(text) <= SHOWN_MAX:
-        return text
-    return f"{text[: SHOWN_MAX // 2]} ... {text[-SHOWN_MAX // 4 :]} ({len(text):,} characters)"
+    return without_middle(text, SHOWN_MAX)
 
 
 def error_in_one_line(error: Exception) -> str:

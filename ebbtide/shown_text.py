@@ -27,5 +27,15 @@ def has_controls(text: str, *, lines: bool = False) -> bool:
     return _CONTROLS.search(text) is not None or (not lines and ("\n" in text or "\t" in text))
 
 
+def without_middle(text: str, longest: int) -> str:
+    """Return a text that is longer than `longest` with only its beginning, its end and its length.
+
+    A value in somebody else's file can have megabytes.
+    """
+    if len(text) <= longest:
+        return text
+    return f"{text[: longest // 2]} ... {text[-longest // 4 :]} ({len(text):,} characters)"
+
+
 def _escape(found: re.Match[str]) -> str:
     return f"\\u{ord(found[0]):04x}"

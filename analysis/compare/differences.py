@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from itertools import zip_longest
 
 import msgspec
@@ -10,8 +10,9 @@ import msgspec
 from analysis.report.election_words import ROAD_TEXT
 from analysis.report.picture.model import ElectionMark, RunPicture
 from analysis.report.summary import JudgedRun, summary_lines
-from analysis.report.words import offset_s
+from analysis.report.words import count_lost, offset_s
 from ebbtide.plurals import plural
+from ebbtide.record.verdict import Verdict
 
 _SAME_IN_MEANING = ("record", "took", "longest phases", "without leader", "without ack")
 """Lines of the summary that differ from run to run without meaning anything: names and times."""
@@ -27,71 +28,107 @@ class ComparedRow(msgspec.Struct, frozen=True, kw_only=True):
     differs: bool
 
 
-def rows_of(runs: Sequence[JudgedRun]) -> list[ComparedRow]:
-    """Return the figures of the runs side by side, those that differ first."""
+def rows_of(runs: Sequence[JudgedRun], *, without: Container[int] = ()) -> list[ComparedRow]:
+    """Return the figures of the runs side by side, those that differ first.
+
+    The runs at the places `without` are shown, and differ from none: they have nothing to compare.
+    """
     columns = [summary_lines(run) for run in runs]
+    compared = [at for at in range(len(runs)) if at not in without]
     rows = []
     for at, (name, _) in enumerate(columns[0]):
         cells = tuple(column[at][1] for column in columns)
-        meanings = {cell == "-" for cell in cells} if name in _DIFFER_BY_PRESENCE else set(cells)
+        known = [cells[at] for at in compared]
+        meanings = {cell == "-" for cell in known} if name in _DIFFER_BY_PRESENCE else set(known)
         rows.append(ComparedRow(name=name, cells=cells, differs=name not in _SAME_IN_MEANING and len(meanings) > 1))
     return sorted(rows, key=lambda row: not row.differs)
 
 
-def election_rows(pictures: Sequence[RunPicture], partition: str) -> list[ComparedRow]:
+def election_rows(pictures: Sequence[RunPicture | None], partition: str) -> list[ComparedRow]:
     """Return the elections of a partition after time 0, the first of each run beside each other.
+
+    A run without a picture has nothing to compare, and an empty cell.
 
     Two elections mean the same if the leaders came by the same road and lost the same: ids of
     brokers differ from run to run.
     """
-    elections = [_elections(picture, partition) for picture in pictures]
+    elections = [_elections(picture, partition) if picture is not None else [] for picture in pictures]
     rows = []
     for number, found in enumerate(zip_longest(*elections), 1):
-        meanings = {_meaning(one) for one in found}
+        meanings = {_meaning(one) for one, picture in zip(found, pictures, strict=True) if picture is not None}
         cells = tuple(
-            "-" if one is None else _cell(one, picture.zero_ns) for one, picture in zip(found, pictures, strict=True)
+            "-" if one is None or picture is None else _cell(one, picture.zero_ns)
+            for one, picture in zip(found, pictures, strict=True)
         )
         rows.append(ComparedRow(name=f"election {number}", cells=cells, differs=len(meanings) > 1))
     return rows
 
 
-def sentences_of(runs: Sequence[JudgedRun], pictures: Sequence[RunPicture], partition: str | None) -> list[str]:
-    """Return what differs between the first run and each other one, a sentence each."""
+def failures_of(runs: Sequence[JudgedRun], pictures: Sequence[RunPicture | None]) -> list[str]:
+    """Return which runs did not complete, and why, a sentence each."""
     found = []
+    for at, (run, picture) in enumerate(zip(runs, pictures, strict=True)):
+        if run.manifest.status == "complete":
+            continue
+        name, verb = _name(runs, at), "failed" if run.manifest.status == "failed" else "was interrupted"
+        if picture is None:
+            said = f"{name} {verb} before it sent a record, so nothing can be compared for it"
+        else:
+            said = f"{name} {verb}, so a difference may come from that"
+        why = run.manifest.why_incomplete or "its record gives no reason"
+        found.append(f"{said[0].upper()}{said[1:]}: {why.rstrip('.')}.")
+    return found
+
+
+def sentences_of(runs: Sequence[JudgedRun], pictures: Sequence[RunPicture | None], partition: str | None) -> list[str]:
+    """Return what differs between the first run and each other one, a sentence each.
+
+    The runs that did not complete come first. A run without a picture is compared with none.
+    """
+    found = failures_of(runs, pictures)
     scenarios = dict.fromkeys(run.manifest.scenario or "-" for run in runs)
     if len(scenarios) > 1:
         found.append(
             f"The runs are of different scenarios ({', '.join(scenarios)}), so a difference need not come from the "
             "release."
         )
-    for other in range(1, len(runs)):
-        found += _sentences(runs, pictures, partition, other)
+    drawn = [(at, picture) for at, picture in enumerate(pictures) if picture is not None]
+    for other in drawn[1:]:
+        found += _sentences(runs, drawn[0], other, partition)
     return found or ["Nothing differs but times."]
 
 
 def _sentences(
-    runs: Sequence[JudgedRun], pictures: Sequence[RunPicture], partition: str | None, other: int
+    runs: Sequence[JudgedRun], first: tuple[int, RunPicture], other: tuple[int, RunPicture], partition: str | None
 ) -> list[str]:
-    names = [_name(runs, at) for at in (0, other)]
-    lost = [sum(loss.count for loss in runs[at].verdict.losses) for at in (0, other)]
+    names = [_name(runs, at) for at, _ in (first, other)]
+    verdicts = [runs[at].verdict for at, _ in (first, other)]
     found = []
-    if lost[0] != lost[1]:
-        counts = [
-            f"{name} lost {plural(count, 'record') if count else 'no record'}"
-            for name, count in zip(names, lost, strict=True)
-        ]
+    counts = [_lost_clause(name, verdict) for name, verdict in zip(names, verdicts, strict=True)]
+    if _lost_count(verdicts[0]) != _lost_count(verdicts[1]):
         found.append(f"{counts[0][0].upper()}{counts[0][1:]}; {counts[1]}.")
     if partition is not None:
-        for one, two in zip_longest(_elections(pictures[0], partition), _elections(pictures[other], partition)):
+        for one, two in zip_longest(_elections(first[1], partition), _elections(other[1], partition)):
             if _meaning(one) != _meaning(two):
-                first, second = _clause(names[0], one), _clause(names[1], two)
-                found.append(f"{second[0].upper()}{second[1:]}, where {first} ({partition}).")
+                clauses = _clause(names[0], one), _clause(names[1], two)
+                found.append(f"{clauses[1][0].upper()}{clauses[1][1:]}, where {clauses[0]} ({partition}).")
                 break
-    if runs[0].verdict.outcome != runs[other].verdict.outcome:
-        found.append(
-            f"The first run is {runs[0].verdict.outcome}, and that on {names[1]} is {runs[other].verdict.outcome}."
-        )
+    if verdicts[0].outcome != verdicts[1].outcome:
+        named = "The first run" if first[0] == 0 else f"That on {names[0]}"
+        found.append(f"{named} is {verdicts[0].outcome}, and that on {names[1]} is {verdicts[1].outcome}.")
     return found
+
+
+def _lost_count(verdict: Verdict) -> int | None:
+    """Return how many records a run lost; None if that is not known."""
+    return None if count_lost(verdict) is None else sum(loss.count for loss in verdict.losses)
+
+
+def _lost_clause(name: str, verdict: Verdict) -> str:
+    count = _lost_count(verdict)
+    if count is None:
+        return f"it is not known what {name} lost"
+    return f"{name} lost {plural(count, 'record') if count else 'no record'}"
 
 
 def _name(runs: Sequence[JudgedRun], at: int) -> str:

@@ -10,26 +10,28 @@ from urllib.parse import quote
 import msgspec
 
 from analysis.compare.aligning import align, common_partition
-from analysis.compare.differences import ComparedRow, election_rows, rows_of, sentences_of
+from analysis.compare.differences import ComparedRow, election_rows, failures_of, rows_of, sentences_of
+from analysis.evidence.nothing_sent import ended_before_sending
 from analysis.report.drawing.layout import LEGEND, draw
 from analysis.report.drawing.model import DrawnPartition
 from analysis.report.html import REPORT, fit_class, page_script, page_style
 from analysis.report.model import scenario_title
 from analysis.report.pages import page_templates, script_hash
 from analysis.report.picture.building import picture_of, read_source
-from analysis.report.picture.model import StepSpan
+from analysis.report.picture.model import RunPicture, StepSpan
 from analysis.report.summary import JudgedRun, judged_run
 from analysis.report.words import has_sends, headline, release_text
 from ebbtide.errors import UsageError
 from ebbtide.record.files import write_atomically
 from ebbtide.record.manifest import read_run
-from ebbtide.record.verdict import read_judgement
+from ebbtide.record.verdict import not_judged, read_judgement, unfinished_verdict
 
 
 class ComparedRun(msgspec.Struct, frozen=True, kw_only=True):
     """One run of the page: its verdict in a sentence, and its picture if there is one.
 
-    `report` is the address of its report from the page; empty: it has none.
+    `report` is the address of its report from the page; empty: it has none. `failure` says why the run did not
+    complete. If it then sent no record, nothing `is_compared`.
     """
 
     target: str
@@ -38,6 +40,8 @@ class ComparedRun(msgspec.Struct, frozen=True, kw_only=True):
     outcome: str
     headline: str
     loses: bool
+    failure: str | None
+    is_compared: bool
     drawn: DrawnPartition | None
 
 
@@ -45,7 +49,8 @@ class RunComparison(msgspec.Struct, frozen=True, kw_only=True):
     """Some judged runs, side by side.
 
     `partition` is the partition that the page shows, None where the runs have none in common; `step` is the step at
-    which the time axes meet. `sentences` say what differs.
+    which the time axes meet. `sentences` say what differs; the first of them are the `failures`: which runs did not
+    complete, and why.
     """
 
     runs: tuple[ComparedRun, ...]
@@ -53,6 +58,7 @@ class RunComparison(msgspec.Struct, frozen=True, kw_only=True):
     title: str
     partition: str | None
     step: StepSpan | None
+    failures: tuple[str, ...]
     sentences: tuple[str, ...]
     elections: tuple[ComparedRow, ...]
     rows: tuple[ComparedRow, ...]
@@ -68,33 +74,52 @@ def write_comparison(records: Sequence[Path], path: Path) -> RunComparison:
 def compare_runs(records: Sequence[Path], folder: Path) -> RunComparison:
     """Return the comparison of some judged records; its page links their reports from `folder`.
 
-    Raises `UsageError` when a record is damaged, was not judged, or has no metadata timeline.
+    A run that ended before it sent a record is said to have, and is compared with none. Raises `UsageError` when a
+    record is damaged, was not judged, or has no metadata timeline, and when no run sent a record.
     """
     manifests = [read_run(record) for record in records]
     runs = [judged_run(record, read_judgement(record)) for record in records]
-    pictures = []
-    for record, manifest, run in zip(records, manifests, runs, strict=True):
-        picture = picture_of(read_source(record, manifest, run.verdict))
-        if picture is None:
-            raise UsageError("there is nothing to compare: no event of the run has a time", where=str(record))
-        pictures.append(picture)
-    aligned = align(pictures)
+    without = {at for at, record in enumerate(records) if ended_before_sending(record, manifests[at])}
+    pictures = [None if at in without else _picture(record, runs[at]) for at, record in enumerate(records)]
+    if len(without) == len(records):
+        raise UsageError(
+            "there is nothing to compare: no run sent a record",
+            where=", ".join(map(str, records)),
+            got=" ".join(failures_of(runs, pictures)),
+        )
+    aligned = align([one for one in pictures if one is not None])
     partition = common_partition(aligned.pictures)
+    rest = iter(aligned.pictures)
+    pictures = [None if one is None else next(rest) for one in pictures]
     drawn = [
-        next((one for one in draw(picture, f"r{at}p").partitions if one.name == partition), None)
-        for at, picture in enumerate(aligned.pictures)
+        next((part for part in draw(one, f"r{at}p").partitions if part.name == partition), None) if one else None
+        for at, one in enumerate(pictures)
     ]
     scenarios = tuple(dict.fromkeys(run.manifest.scenario for run in runs))
     return RunComparison(
-        runs=tuple(_run(record, run, one, folder) for record, run, one in zip(records, runs, drawn, strict=True)),
+        runs=tuple(
+            _run(record, run, picture, one, folder)
+            for record, run, picture, one in zip(records, runs, pictures, drawn, strict=True)
+        ),
         scenarios=scenarios,
         title=scenario_title(records[0]) if len(scenarios) == 1 else "",
         partition=partition,
         step=aligned.step,
-        sentences=tuple(sentences_of(runs, aligned.pictures, partition)),
-        elections=tuple(election_rows(aligned.pictures, partition)) if partition is not None else (),
-        rows=tuple(rows_of(runs)),
+        failures=tuple(failures_of(runs, pictures)),
+        sentences=tuple(sentences_of(runs, pictures, partition)),
+        elections=tuple(election_rows(pictures, partition)) if partition is not None else (),
+        rows=tuple(rows_of(runs, without=without)),
     )
+
+
+def _picture(record: Path, run: JudgedRun) -> RunPicture:
+    """Return the picture of a run to compare. Raises `UsageError`."""
+    if run.verdict == unfinished_verdict(run.manifest.run_id):
+        raise not_judged(record)
+    picture = picture_of(read_source(record, run.manifest, run.verdict))
+    if picture is None:
+        raise UsageError("there is nothing to compare: no event of the run has a time", where=str(record))
+    return picture
 
 
 def render_comparison(compared: RunComparison) -> str:
@@ -114,7 +139,9 @@ def render_comparison(compared: RunComparison) -> str:
     )
 
 
-def _run(record: Path, run: JudgedRun, drawn: DrawnPartition | None, folder: Path) -> ComparedRun:
+def _run(
+    record: Path, run: JudgedRun, picture: RunPicture | None, drawn: DrawnPartition | None, folder: Path
+) -> ComparedRun:
     report = record / REPORT
     return ComparedRun(
         target=release_text(run.target),
@@ -123,5 +150,7 @@ def _run(record: Path, run: JudgedRun, drawn: DrawnPartition | None, folder: Pat
         outcome=run.verdict.outcome,
         headline=headline(run.verdict, run.target, sends=has_sends(record, run.verdict)),
         loses=any(loss.committed for loss in run.verdict.losses),
+        failure=None if run.manifest.status == "complete" else run.manifest.why_incomplete or run.manifest.status,
+        is_compared=picture is not None,
         drawn=drawn,
     )

@@ -8,18 +8,16 @@ from typing import Any
 
 import msgspec
 
+from analysis.evidence.nothing_sent import ended_before_sending
 from analysis.explain.table_rows import TableRow, find_rows
 from ebbtide.errors import UsageError
-from ebbtide.journal.convert import JOURNAL_SUFFIX
 from ebbtide.journal.payload import PRODUCER_SHIFT
 from ebbtide.logs.segments import TopicPartition
-from ebbtide.record.files import ANOMALIES_DIR, JOURNAL_DIR
+from ebbtide.record.files import ANOMALIES_DIR
 from ebbtide.record.manifest import LIST_RECORDS
 from ebbtide.record.reading import open_run
-from ebbtide.record.tables import table_files
 from ebbtide.scenario.write import SCENARIO
 from ebbtide.untrusted.files import is_file
-from ebbtide.untrusted.parquet import footer_of
 
 _NAMED_MAX = 5
 
@@ -39,15 +37,9 @@ class Subject(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def nothing_to_explain(record: Path) -> UsageError | None:
-    """Return the error for a run that ended before a producer sent anything; None: it may have a record.
-
-    A complete run without rows is a copy that lost them, so nothing can be said of its records.
-    """
+    """Return the error for a run that ended before a producer sent anything; None: it may have a record."""
     manifest = open_run(record).manifest
-    if manifest.status == "complete" or any((record / JOURNAL_DIR).glob(f"*{JOURNAL_SUFFIX}")):
-        return None
-    tables = [path for table in ("sends", "polls", "replicas") for path in table_files(record, table)]
-    if any(footer_of(path).num_rows for path in tables):
+    if not ended_before_sending(record, manifest):
         return None
     again = manifest.status == "failed" and manifest.watch is None and is_file(record / SCENARIO)
     return UsageError(

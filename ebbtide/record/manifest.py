@@ -18,6 +18,7 @@ from ebbtide.errors import EbbtideError, UsageError
 from ebbtide.record.contents import check_contents
 from ebbtide.record.files import RUN_ID_ALLOWED, check_ended, is_going, is_run_id, write_atomically
 from ebbtide.scenario.model import Acks, FileSystem, WriteBack
+from ebbtide.shown_text import without_middle
 from ebbtide.untrusted.files import is_file, is_folder, read_file
 from ebbtide.untrusted.values import decode_json
 
@@ -37,6 +38,8 @@ class NoRecord(UsageError):
 RECORD_VERSION = 1
 """The version of the record format that this Ebbtide writes, and the newest that it reads."""
 
+_REASON_MAX = 600
+"""How many characters `why_incomplete` has, but for the note that says how many are left out."""
 _NAMED_MAX = 5
 """How many records of a folder an error names."""
 
@@ -212,12 +215,14 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     def why_incomplete(self) -> str | None:
         """Why the run is not complete, in one line.
 
-        A record without `failure_clause` has only the message, or a sentence. Its advice is no reason.
+        A record without `failure_clause` has only the message, or a sentence. Its advice is no reason. The middle of a
+        long reason, such as the last lines of a log, is left out.
         """
-        if self.failure_clause is not None or self.failure is None:
-            return self.failure_clause
-        lines = takewhile(lambda line: not line.startswith(("  allowed:", "  next:")), self.failure.splitlines())
-        return " ".join(" ".join(lines).split())
+        clause = self.failure_clause
+        if clause is None and self.failure is not None:
+            lines = takewhile(lambda line: not line.startswith(("  allowed:", "  next:")), self.failure.splitlines())
+            clause = " ".join(" ".join(lines).split())
+        return without_middle(clause, _REASON_MAX) if clause is not None else None
 
     @property
     def why_no_final_read(self) -> str | None:

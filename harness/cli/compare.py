@@ -6,6 +6,7 @@ import shlex
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ebbtide.errors import EbbtideError, ExitCode, UsageError
 from harness.cli import completing
@@ -14,12 +15,17 @@ from harness.cli.output import print_json
 from harness.cli.run_arguments import without_files_beside
 from harness.cli.scenario_file import check_writable
 
+if TYPE_CHECKING:
+    from analysis.compare.page import RunComparison
+
 
 def command() -> Command:
     """Declare the verb's arguments."""
     command = Command(
         "Compare judged runs of one scenario, for instance on two releases. The page has a picture of each run on the "
-        "same time axis. It says what differs: which broker was elected and how, and what was lost.",
+        "same time axis. It says what differs: which broker was elected and how, and what was lost. A run that did not "
+        "complete is named, with the reason. The exit code is 0, or 2 if fewer than two runs can be compared, as the "
+        "others ended before they sent a record.",
         epilog="example: ebbtide compare runs/RUN-ON-3.9.1 runs/RUN-ON-4.3.1",
     )
     command.argument(
@@ -74,8 +80,9 @@ def run(args: Args) -> ExitCode:
 
         print_json(compare_output(compared, records, path))
     else:
-        print(f"comparison: {shown}")
-    return ExitCode.AS_PREDICTED
+        _print_page(compared, shown)
+    can_compare = sum(one.is_compared for one in compared.runs) > 1
+    return ExitCode.AS_PREDICTED if can_compare else ExitCode.INCONCLUSIVE
 
 
 def default_page(records: Sequence[Path]) -> Path:
@@ -95,9 +102,17 @@ def print_comparison(records: Sequence[Path]) -> None:
 
     path = default_page(records)
     shown = shown_page(path)
+    print()
     try:
-        write_comparison(records, path)
+        compared = write_comparison(records, path)
     except EbbtideError as error:
-        print(f"\ncomparison: none: {error.what}")
+        print(f"comparison: none: {error.what}")
     else:
-        print(f"\ncomparison: {shown}")
+        _print_page(compared, shown)
+
+
+def _print_page(compared: RunComparison, shown: str) -> None:
+    """Print which runs did not complete, and then where the page is."""
+    for sentence in compared.failures:
+        print(sentence)
+    print(f"comparison: {shown}")

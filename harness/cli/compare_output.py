@@ -12,7 +12,11 @@ from analysis.compare.page import RunComparison
 
 
 class ComparedVerdict(msgspec.Struct, frozen=True, kw_only=True):
-    """One run of a comparison; `loses`: it lost committed records."""
+    """One run of a comparison; `loses`: it lost committed records.
+
+    `failure` says why the run did not complete, null if it did. `is_compared` is false for a run that then sent no
+    record, so that nothing can be compared for it.
+    """
 
     record: str
     run_id: str
@@ -20,6 +24,8 @@ class ComparedVerdict(msgspec.Struct, frozen=True, kw_only=True):
     outcome: str
     headline: str
     loses: bool
+    failure: str | None
+    is_compared: bool
 
 
 class CompareOutput(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,6 +53,8 @@ def compare_output(compared: RunComparison, records: Sequence[Path], page: Path)
             outcome=run.outcome,
             headline=run.headline,
             loses=run.loses,
+            failure=run.failure,
+            is_compared=run.is_compared,
         )
         for record, run in zip(records, compared.runs, strict=True)
     )

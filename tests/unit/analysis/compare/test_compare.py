@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import msgspec
 import pytest
 from checkout import DATA
+from judge_records import Story
 
 from analysis.compare.aligning import align, common_partition
 from analysis.compare.differences import election_rows, rows_of, sentences_of
@@ -18,8 +20,8 @@ from analysis.report.picture.building import picture_of, read_source
 from analysis.report.picture.model import RunPicture
 from analysis.report.summary import JudgedRun, judged_run
 from ebbtide.errors import UsageError
-from ebbtide.record.manifest import read_manifest
-from ebbtide.record.verdict import read_judgement
+from ebbtide.record.manifest import failure_keys, read_manifest
+from ebbtide.record.verdict import read_judgement, unfinished_verdict, write_verdict
 from harness.cli.main import main
 
 WITHOUT_ELR = DATA / "runs" / "last-replica-standing-3.9.1"
@@ -161,6 +163,89 @@ def test_the_command_writes_the_page_beside_the_last_record(tmp_path: Path, caps
     assert main(["compare", str(WITHOUT_ELR), str(WITH_ELR), "--out", str(page)]) == 0
     assert capsys.readouterr().out == f"comparison: {page}\n"
     assert page.is_file()
+
+
+@pytest.fixture
+def refused(tmp_path: Path) -> Path:
+    """A run that failed because Kafka refused its topic, so that nothing was sent; its cluster had started."""
+    story = Story(tmp_path / "refused", kafka="4.3.1")
+    for broker in (1, 2, 3):
+        story.broker(1, broker)
+    error = UsageError("Kafka does not know flush.message", where="topics.t.config", next="correct it")
+    story.change(status="failed", scenario="last-replica-standing", **failure_keys(error))
+    write_verdict(story.record, story.judge())
+    return story.record
+
+
+WHY = "Kafka does not know flush.message (topics.t.config)"
+REFUSED = f"Kafka 4.3.1 failed before it sent a record, so nothing can be compared for it: {WHY}."
+
+
+def test_a_run_that_failed_before_it_sent_a_record_is_named_with_the_reason(
+    refused: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = tmp_path / "both.html"
+    assert main(["compare", str(WITHOUT_ELR), str(refused), "--out", str(page)]) == 2
+    assert capsys.readouterr().out == f"{REFUSED}\ncomparison: {page}\n"
+    shown = page.read_text()
+    assert f"<h1>{REFUSED}</h1>" in shown
+    assert f"The run did not complete: {WHY}" in shown
+    assert shown.count('<figure class="partition"') == 1
+    assert 'class="differs"' not in shown
+
+
+def test_a_run_that_was_not_judged_can_be_named_as_failed_too(refused: Path, tmp_path: Path) -> None:
+    write_verdict(refused, unfinished_verdict("run-1"))
+    assert compare_runs([WITHOUT_ELR, refused], tmp_path).sentences == (REFUSED,)
+
+
+def test_other_runs_are_compared_beside_one_that_failed(refused: Path, tmp_path: Path) -> None:
+    page = str(tmp_path / "three.html")
+    assert main(["compare", str(refused), str(WITHOUT_ELR), str(WITH_ELR), "--out", page]) == 0
+    compared = compare_runs([refused, WITHOUT_ELR, WITH_ELR], tmp_path)
+    name = "Run 1 (Kafka 4.3.1)"
+    assert compared.sentences[:2] == (
+        REFUSED.replace("Kafka 4.3.1", name, 1),
+        "Kafka 3.9.1 lost 2,000 records; run 3 (Kafka 4.3.1) lost no record.",
+    )
+    assert compared.partition == "t-0"
+    assert [row.cells[0] for row in compared.elections] == ["-"]
+    assert {row.name for row in compared.rows if row.differs} == {
+        row.name for row in compare_runs([WITHOUT_ELR, WITH_ELR], tmp_path).rows if row.differs
+    }
+
+
+def test_runs_of_which_none_sent_a_record_are_refused_with_each_reason(refused: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    shutil.copytree(refused, other)
+    with pytest.raises(UsageError, match="no run sent a record") as caught:
+        compare_runs([refused, other], tmp_path)
+    assert str(caught.value.got).count(WHY) == 2
+
+
+def test_what_a_run_lost_is_not_known_if_its_clause_is_not(pictures: tuple[RunPicture, ...]) -> None:
+    whole, two = read_run_of(WITHOUT_ELR), read_run_of(WITH_ELR)
+    unknown = tuple(
+        msgspec.structs.replace(one, status="unknown") if one.name.startswith("no-committed-loss") else one
+        for one in two.verdict.properties
+    )
+    cut = msgspec.structs.replace(
+        two,
+        verdict=msgspec.structs.replace(two.verdict, properties=[*unknown]),
+        manifest=msgspec.structs.replace(two.manifest, status="failed", failure="broker-1 died by itself"),
+    )
+    assert sentences_of([whole, cut], pictures, "t-0")[:2] == [
+        "Kafka 4.3.1 failed, so a difference may come from that: broker-1 died by itself.",
+        "Kafka 3.9.1 lost 2,000 records; it is not known what Kafka 4.3.1 lost.",
+    ]
+
+
+def test_a_complete_run_must_have_been_judged(tmp_path: Path) -> None:
+    record = tmp_path / "record"
+    shutil.copytree(WITH_ELR, record)
+    write_verdict(record, unfinished_verdict(read_manifest(record).run_id))
+    with pytest.raises(UsageError, match="the record has not been judged"):
+        compare_runs([WITHOUT_ELR, record], tmp_path)
 
 
 def test_one_run_and_a_folder_that_is_no_record_are_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

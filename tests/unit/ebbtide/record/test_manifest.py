@@ -14,3 +14,11 @@ def test_an_old_record_says_why_its_run_is_incomplete_without_the_advice() -> No
         "no such setting (a.b)"
     )
     assert Manifest(run_id="whole").why_incomplete is None
+
+
+def test_a_long_reason_keeps_its_beginning_and_its_end() -> None:
+    log = "broker-1 died by itself (" + "a line of its log " * 100 + "FATAL: why)"
+    reason = Manifest(run_id="long", failure_clause=log).why_incomplete or ""
+    assert reason.startswith("broker-1 died by itself (a line")
+    assert reason.endswith(f"FATAL: why) ({len(log):,} characters)")
+    assert len(reason) < 700
