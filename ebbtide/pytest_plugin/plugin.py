@@ -123,23 +123,22 @@ def _lacking_abilities(config: pytest.Config, items: Sequence[pytest.Item]) -> l
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run a test once for each release that its marker or its scenario names."""
     try:
-        releases = _releases(metafunc)
-    except WrongMarker as error:
-        raise pytest.Collector.CollectError(f"{metafunc.definition.nodeid}: {error}") from None
+        releases = _releases(metafunc.config.stash[PLUGIN], metafunc.definition)
+    except WrongMarker:  # an error here would end the whole file: pytest_runtest_setup reports it for this test alone
+        return
     if releases:
         if "kafka_version" not in metafunc.fixturenames:
             metafunc.fixturenames.append("kafka_version")
         metafunc.parametrize("kafka_version", releases, indirect=True, scope="session")
 
 
-def _releases(metafunc: pytest.Metafunc) -> tuple[str, ...]:
-    plugin = metafunc.config.stash[PLUGIN]
+def _releases(plugin: Plugin, test: pytest.Item) -> tuple[str, ...]:
     settings = plugin.settings
-    scenario = metafunc.definition.get_closest_marker("scenario")
+    scenario = test.get_closest_marker("scenario")
     marked = scenario_in(scenario) if scenario is not None else None
     if marked is not None and plugin.replays(marked.name):
         return (str(settings.kafka),)
-    versions = metafunc.definition.get_closest_marker("kafka")
+    versions = test.get_closest_marker("kafka")
     if versions is not None:
         return releases_in(versions)
     if marked is None:
@@ -163,6 +162,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         call_or_fail(plugin.turn.take)
     try:
         scenario_of(item)
+        _releases(plugin, item)
         expected_of(item)
         needs = needs_of(item)
         lacking = {need: why for need in needs if (why := plugin.why_lacking(need)) is not None}

@@ -100,3 +100,23 @@ def test_a_wrong_marker_of_a_unittest_is_an_error_of_that_test(project: Project)
     result = project.run(f"{test}    def test_it(self): pass\n\ndef test_other(): pass")
     result.assert_outcomes(passed=1, errors=1)
     result.stdout.fnmatch_lines(["scenario takes one scenario, *; got 'holds', kafak (did you mean 'kafka'?)"])
+
+
+@pytest.mark.parametrize(
+    ("marker", "says"),
+    [
+        ("kafka(versions=['4.3.1', '4.3'])", "@pytest.mark.kafka: not a Kafka release"),
+        ("scenario('holds', kafka='4.3')", "@pytest.mark.scenario: not a Kafka release"),
+        ("scenario('last-replica-standin')", "unknown scenario, *"),
+        ("kafka()", "kafka takes releases, *; got nothing"),
+    ],
+)
+def test_a_wrong_marker_is_an_error_of_its_test_and_the_others_of_the_file_run(
+    project: Project, marker: str, says: str
+) -> None:
+    wrong = f"@pytest.mark.parametrize('x', [1])\n@pytest.mark.{marker}\ndef test_it(x): pass"
+    result = project.run(f"{wrong}\n\n{RUNS}\ndef test_holds(): pass\n\ndef test_plain(): pass", "-v")
+    result.assert_outcomes(passed=2, errors=1)
+    result.stdout.fnmatch_lines(["*::test_it?1? ERROR *", says])
+    result.stdout.no_fnmatch_line("*Interrupted*")
+    assert sum(line.startswith(says.partition(",")[0]) for line in result.outlines) == 1
