@@ -6,6 +6,7 @@ whose appearance ends it. Most write a journal.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -255,13 +256,15 @@ def read_topics_result(path: Path) -> TopicsResult:
     result = msgspec.json.decode(path.read_bytes(), type=TopicsResult)
     if not result.refused:
         return result
-    raise RefusedByKafka(
-        "; ".join(one.why for one in result.refused),
-        [
-            UsageError(one.why, where=one.where, allowed=allowed_or_near(_SETTINGS, [one.near]))
-            for one in result.refused
-        ],
-        allowed=allowed_or_near(_SETTINGS, [one.near for one in result.refused]),
+    raise settings_error(result.refused)
+
+
+def settings_error(refused: Sequence[RefusedSetting]) -> RefusedByKafka:
+    """Return the error for settings of topics that Kafka refused. `refused` has at least one."""
+    return RefusedByKafka(
+        "; ".join(one.why for one in refused),
+        [UsageError(one.why, where=one.where, allowed=allowed_or_near(_SETTINGS, [one.near])) for one in refused],
+        allowed=allowed_or_near(_SETTINGS, [one.near for one in refused]),
         next="correct the topic's settings, and try again",
     )
 

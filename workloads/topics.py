@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from cluster.kafka_api.config_names import BROKER, INVALID_CONFIG, ask_configs, known_topic_settings
+from cluster.kafka_api.config_names import BROKER, INVALID_CONFIG, ask_configs
 from cluster.kafka_api.connection import NONE, BrokerConnection, ClusterState, WireError
 from ebbtide.errors import HarnessError
 from ebbtide.record.files import write_atomically
@@ -28,6 +28,7 @@ from workloads.config import (
     read_config,
 )
 from workloads.process import Stop, run_client
+from workloads.refused_settings import refused_settings
 from workloads.status import ClientState, StatusFile
 
 _TOPIC_ALREADY_EXISTS = 36
@@ -129,7 +130,8 @@ def _create(broker: BrokerConnection, topics: dict[str, NewTopic]) -> str:
         if answer.error in _NOT_YET:
             return f"{broker.address} answers {name} with error {answer.error} {answer.message}".rstrip()
         if answer.error == INVALID_CONFIG:
-            raise TopicSettingsRefused(_refused_settings(broker, topics, name, answer.message))
+            configs = {name: one.config for name, one in topics.items()}
+            raise TopicSettingsRefused(refused_settings(broker, configs, name, answer.message))
         if answer.error not in (NONE, _TOPIC_ALREADY_EXISTS):
             raise HarnessError(
                 f"Kafka refuses to create the topic {name}",
@@ -138,30 +140,6 @@ def _create(broker: BrokerConnection, topics: dict[str, NewTopic]) -> str:
                 next="correct the topic's settings in the scenario file",
             )
     return ""
-
-
-def _refused_settings(
-    broker: BrokerConnection, topics: dict[str, NewTopic], refused: str, message: str
-) -> list[RefusedSetting]:
-    """Return the settings of all topics that Kafka does not know, else what it says of the topic that it refused."""
-    known = sorted(known_topic_settings(broker, refused))
-    unknown = [
-        RefusedSetting(
-            topic=name,
-            why=f"Kafka does not know {key}",
-            near=next(iter(nearest_words(key, known, most=1)), ""),
-            key=key,
-        )
-        for name, topic in topics.items()
-        for key in topic.config
-        if known and key not in known
-    ]
-    if unknown:
-        return unknown
-    words = {word.strip(",.:;") for word in message.split()}
-    named = [key for key in topics[refused].config if key in words]
-    why = f"Kafka refuses the settings of a topic: {message}"
-    return [RefusedSetting(topic=refused, why=why, key=named[0] if len(named) == 1 else "")]
 
 
 def _first_incomplete(state: ClusterState, topics: dict[str, NewTopic]) -> str:

@@ -14,6 +14,7 @@ from kafka.protocol.admin import CreateTopicsRequest, CreateTopicsResponse
 from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 
 from cluster.kafka_api.admin_requests import DeleteTopic, ask
+from cluster.kafka_api.config_names import INVALID_CONFIG
 from cluster.kafka_api.connection import NONE, BrokerConnection, WireError
 from cluster.snapshot.secure_connection import SecureConnection
 from cluster.snapshot.security import security_of
@@ -33,6 +34,10 @@ _DENIED_NAMES = ("TOPIC_AUTHORIZATION_FAILED", "CLUSTER_AUTHORIZATION_FAILED")
 
 class TopicRefused(UsageError):
     """Kafka answered that it did not make the topic."""
+
+
+class SettingsRefused(TopicRefused):
+    """Kafka did not make the topic because of its settings."""
 
 
 class WatchTopic(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="watch-topic"):
@@ -99,8 +104,8 @@ def make_topic(
 ) -> None:
     """Ask a broker once to make a topic; Kafka chooses the replicas.
 
-    Raises `FileExistsError` for a topic that exists, `TopicRefused` with Kafka's reason, and `WireError` without an
-    answer.
+    Raises `FileExistsError` for a topic that exists, `TopicRefused` with Kafka's reason, which may be its settings,
+    and `WireError` without an answer.
     """
     kind = CreateTopicsRequest.CreatableTopic
     wish = CreateTopicsRequest(
@@ -122,7 +127,8 @@ def make_topic(
     if answer.error_code != NONE:
         said = f"{for_code(answer.error_code).message} {answer.error_message or ''}".rstrip()
         is_denied = answer.error_code in _DENIED
-        raise TopicRefused(
+        refusal = SettingsRefused if answer.error_code == INVALID_CONFIG else TopicRefused
+        raise refusal(
             f"Kafka refuses to make the topic {name}",
             where=broker.address,
             got=said,

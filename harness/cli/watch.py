@@ -127,6 +127,7 @@ def _say(args: Args) -> ExitCode:
 
 
 def _watch(args: Args) -> ExitCode:
+    from ebbtide.scenario import catalogue
     from ebbtide.shown_console import PlainTextConsole
     from harness.cli.analyze import judge_all
     from harness.cli.run_flow import report_unfinished_records
@@ -154,7 +155,10 @@ def _watch(args: Args) -> ExitCode:
     require_folder(args.runs)
     display = PlainDisplay(PlainTextConsole(stderr=args.json))
     records: list[Path] = []
-    with report_unfinished_records("recorded, but not judged; next", lambda: records, display.note):
+    with (
+        catalogue.located_refusals(args.words[0] if args.words else None),
+        report_unfinished_records("recorded, but not judged; next", lambda: records, display.note),
+    ):
         records.append(watch_cluster(request, display))
         return judge_all(records, as_json=args.json)
 

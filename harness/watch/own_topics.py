@@ -4,13 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+import msgspec
+
 from cluster.host.ledger import Ledger
 from cluster.kafka_api.connection import BrokerConnection, WireError
-from cluster.watched.watch_topic import PREFIX, TopicRefused, WatchTopic, connection_to, make_topic, missing_rights
+from cluster.watched.watch_topic import (
+    PREFIX,
+    SettingsRefused,
+    TopicRefused,
+    WatchTopic,
+    connection_to,
+    make_topic,
+    missing_rights,
+)
 from ebbtide.errors import HarnessError, UsageError
 from ebbtide.logs.segments import TopicPartition
 from ebbtide.scenario.model import TopicSpec
+from ebbtide.scenario.refused_settings import RefusedByKafka
 from ebbtide.waiting import wait_until
+from harness.watch.plan import name_in_file
+from workloads.config import settings_error
+from workloads.refused_settings import refused_settings
 
 
 class OwnTopics:
@@ -40,16 +54,17 @@ class OwnTopics:
         ]
 
     def make(self, ledger: Ledger, name: str) -> None:
-        """Make a topic. Raises `TopicRefused` with Kafka's reason, and `HarnessError` if no broker answers.
+        """Make a topic.
 
-        The request is sent once: Kafka may have carried out a request that it did not answer.
+        Raises `RefusedByKafka` for its settings, `TopicRefused` with another reason of Kafka, and `HarnessError` if no
+        broker answers. The request is sent once: Kafka may have carried out a request that it did not answer.
         """
         entry = WatchTopic(
             run_id=self._run_id, name=name, bootstrap=self._addresses, command_config=self._command_config
         )
         try:
             ledger.make(entry, lambda: self._ask_for(name))
-        except TopicRefused:
+        except (TopicRefused, RefusedByKafka):
             # It was not made. To delete it would fail too, and hide the reason.
             ledger.forget(entry)
             raise
@@ -73,10 +88,21 @@ class OwnTopics:
                         replication_factor=topic.replication_factor,
                         config=config,
                     )
+                except SettingsRefused as refusal:
+                    raise self._settings_error(broker, name, refusal) from None
                 except WireError as error:
                     raise HarnessError("a broker got the request and did not answer", got=str(error)) from None
                 return
         raise HarnessError(f"no broker makes the topic {name}", got=seen)
+
+    def _settings_error(self, broker: BrokerConnection, name: str, refusal: SettingsRefused) -> UsageError:
+        """Return the error that names the settings as the file of the workload has them."""
+        configs = {topic: one.config for topic, one in self._topics.items()}
+        try:
+            found = refused_settings(broker, configs, name, refusal.got or "")
+        except WireError:  # it refused the topic all the same
+            return refusal
+        return settings_error([msgspec.structs.replace(one, topic=name_in_file(one.topic)) for one in found])
 
     def check_rights(self, timeout_s: float) -> None:
         """Raise `UsageError` if this user may not do what a watch does with its topics.

@@ -91,6 +91,11 @@ def scenario_of(cluster: WatchedCluster, workload: Scenario | None, run: str) ->
     )
 
 
+def name_in_file(topic: str) -> str:
+    """Return the name that the workload gives to a topic which a watch made."""
+    return topic.removeprefix(PREFIX).partition("-")[2]
+
+
 def _default_workload(brokers: int) -> Scenario:
     factor = min(3, brokers)
     return Scenario(

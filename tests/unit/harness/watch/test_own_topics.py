@@ -8,12 +8,15 @@ import pytest
 
 from cluster.host.ledger import Ledger
 from cluster.kafka_api.connection import BrokerConnection, WireError
-from cluster.watched.watch_topic import TopicRefused
-from ebbtide.errors import HarnessError, UsageError
+from cluster.watched.watch_topic import SettingsRefused, TopicRefused
+from ebbtide.errors import ExitCode, HarnessError, UsageError
 from ebbtide.scenario.model import TopicSpec
 from ebbtide.waiting import WaitExpired
-from harness.watch import own_topics
+from harness.cli.main import main
+from harness.watch import own_topics, watching
 from harness.watch.own_topics import OwnTopics
+from harness.watch.watching import WatchRequest
+from workloads import refused_settings
 
 NAME = "ebbtide-watch-ab12-t"
 
@@ -37,6 +40,48 @@ def test_a_topic_that_kafka_refused_is_not_deleted_by_the_ledger(
     monkeypatch.setattr(own_topics, "make_topic", refuse(TopicRefused("no")))
     with pytest.raises(TopicRefused), Ledger.open("r", tmp_path, ledgers=tmp_path / "ledger") as ledger:
         topics.make(ledger, NAME)
+
+
+WORKLOAD = """
+[topics.t]
+partitions = 1
+config = { "retention.ms" = "-1", "flush.message" = "1" }
+
+[[producers]]
+id = 1
+topic = "t"
+rate_per_s = 5
+"""
+
+
+def test_a_setting_that_kafka_refuses_is_named_with_its_line_and_the_topic_is_not_deleted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "mine.toml"
+    file.write_text(WORKLOAD)
+
+    def watch(request: WatchRequest, _display: object) -> Path:
+        assert request.workload is not None
+        specs = {NAME: request.workload.topics["t"]}
+        topics = OwnTopics("r", specs, ["a:1"], ["a:1"], None)
+        with Ledger.open("r", tmp_path, ledgers=tmp_path / "ledger") as ledger:
+            topics.make(ledger, NAME)
+        raise AssertionError
+
+    monkeypatch.setattr(BrokerConnection, "api_keys", lambda _self: frozenset())
+    refusal = SettingsRefused("no", got="Unknown topic config name: flush.message")
+    monkeypatch.setattr(own_topics, "make_topic", refuse(refusal))
+    monkeypatch.setattr(refused_settings, "known_topic_settings", lambda *_: {"retention.ms", "flush.messages"})
+    monkeypatch.setattr(watching, "watch_cluster", watch)
+    argv = ["watch", str(file), "--bootstrap", "a:1", "--for", "1s", "--runs", str(tmp_path / "runs")]
+    assert main(argv) == ExitCode.USAGE
+    assert capsys.readouterr().err.splitlines() == [
+        f"error: {file}: 1 problem",
+        "  1. Kafka does not know flush.message",
+        "     where:   topics.t.config.flush.message (line 4)",
+        "     allowed: settings of a topic, in this release (did you mean flush.messages?)",
+        "  next:    correct the topic's settings, and try again",
+    ]
 
 
 def test_a_topic_whose_request_was_not_answered_stays_in_the_ledger(
