@@ -13,6 +13,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from analysis.evidence.nothing_sent import ended_before_sending
 from analysis.evidence.remaking import PARTS, Part, is_of_parts, parts_to_remake
 from analysis.evidence.wholeness import OF_PREDICTIONS, is_evidence_whole, is_raw_whole
 from analysis.judge.causes.blame import (
@@ -190,8 +191,9 @@ def verdict_of(record: Path, manifest: Manifest, reconciliation: Reconciliation)
         commits=case.commits,
         comparison=comparison,
         no_scenario=no_scenario,
-        faulty=[*(one.why for one in case.gaps), *unproven_reasons(manifest, scenario, recorded)],
+        faulty=unproven_reasons(manifest, scenario, recorded, [one.why for one in case.gaps]),
         no_final_read=manifest.why_no_final_read,
+        sent_nothing=not (case.gaps or reconciliation.counts.sends) and ended_before_sending(record, manifest),
     )
     counts = reconciliation.counts
     return Verdict(

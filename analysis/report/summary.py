@@ -11,6 +11,7 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
+from analysis.evidence.nothing_sent import ended_before_sending
 from analysis.judge.history.elections import all_elections
 from analysis.judge.history.timeline import load_timeline
 from analysis.report import words
@@ -59,6 +60,7 @@ def judged_run(record: Path, verdict: Verdict, *, named: str | None = None) -> J
     `named` is the record's address, if `record` is a copy.
     """
     manifest = read_manifest(record)
+    is_empty = verdict.outcome == "inconclusive" and ended_before_sending(record, manifest)
     from_elr = tuple(one.as_recorded for one in all_elections(load_timeline(record)) if one.road == "elr")
     return JudgedRun(
         record=named or str(record),
@@ -66,7 +68,7 @@ def judged_run(record: Path, verdict: Verdict, *, named: str | None = None) -> J
         verdict=verdict,
         sends=words.send_counts(record, verdict),
         target=words.target(record, manifest) or "unknown",
-        protocol=protocol_row(verdict, prediction_of(record, manifest)),
+        protocol="cannot tell" if is_empty else protocol_row(verdict, prediction_of(record, manifest)),
         from_elr=from_elr,
     )
 

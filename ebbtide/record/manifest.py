@@ -38,7 +38,7 @@ class NoRecord(UsageError):
 RECORD_VERSION = 1
 """The version of the record format that this Ebbtide writes, and the newest that it reads."""
 
-_REASON_MAX = 600
+REASON_MAX = 600
 """How many characters `why_incomplete` has, but for the note that says how many are left out."""
 _NAMED_MAX = 5
 """How many records of a folder an error names."""
@@ -220,9 +220,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
         """
         clause = self.failure_clause
         if clause is None and self.failure is not None:
-            lines = takewhile(lambda line: not line.startswith(("  allowed:", "  next:")), self.failure.splitlines())
-            clause = " ".join(" ".join(lines).split())
-        return without_middle(clause, _REASON_MAX) if clause is not None else None
+            clause = message_without_advice(self.failure)
+        return without_middle(clause, REASON_MAX) if clause is not None else None
 
     @property
     def why_no_final_read(self) -> str | None:
@@ -234,6 +233,12 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
         """Each release that a node ran, in the order in which the first node started on it."""
         starts = sorted((one.started_ns, one.kafka) for each in self.releases.values() for one in each)
         return tuple(dict.fromkeys(kafka for _, kafka in starts)) or (self.kafka,)
+
+
+def message_without_advice(message: str) -> str:
+    """Return the message of an error in one line, without what is allowed and what to type next."""
+    lines = takewhile(lambda line: not line.startswith(("  allowed:", "  next:")), message.splitlines())
+    return " ".join(" ".join(lines).split())
 
 
 def failure_keys(error: BaseException) -> dict[str, str | None]:

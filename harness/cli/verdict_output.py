@@ -82,7 +82,8 @@ def _print_summary(runs: Sequence[JudgedRun]) -> None:
 def next_command(run: JudgedRun) -> str:
     """Return what to type to learn more: the story of the first lost record, or all of the verdict.
 
-    After a watch without the metadata log, no command knows more: the next watch can.
+    After a watch without the metadata log, no command knows more: the next watch can. The error of a failed run says
+    what to do after it.
     """
     from ebbtide.record.manifest import NO_CONTROLLERS_NAMED
 
@@ -90,6 +91,8 @@ def next_command(run: JudgedRun) -> str:
     if watch is not None and watch.why_log_ends == NO_CONTROLLERS_NAMED:
         return "ebbtide watch --bootstrap HOST:PORT --controllers HOST:PORT --for 30m    (the metadata log says why)"
     record = shlex.quote(str(run.record))
+    if run.manifest.failure_next is not None and run.verdict.outcome == "inconclusive":
+        return run.manifest.failure_next
     if "://" not in record and any(one.kind == "lost" and one.count for one in run.verdict.anomalies):
         return f"ebbtide explain {record}    (its first lost record, step by step)"
     return f"ebbtide analyze {record} --json    (all of verdict.json)"

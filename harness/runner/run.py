@@ -266,6 +266,7 @@ class _Run:
             keys = {"failure": "the disk was full while recording"} if full else failure_keys(error)
             with contextlib.suppress(OSError):
                 self._amend(status="failed", **keys)
+            self.display.note(f"failed; what was recorded is in {self.record}")
             if not full:
                 raise
             raise HarnessError(

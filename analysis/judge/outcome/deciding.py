@@ -16,7 +16,7 @@ from analysis.judge.clauses.invariants import CheckedClause
 from analysis.judge.clauses.outcome_checks import AttributedAnomaly, elections_in_brackets, group_alike, places_of
 from analysis.judge.outcome.prediction import Comparison
 from ebbtide.plurals import plural
-from ebbtide.record.manifest import Manifest
+from ebbtide.record.manifest import REASON_MAX, Manifest, message_without_advice
 from ebbtide.record.properties import hw_fell_without_cause, is_needed
 from ebbtide.record.steps import StepEntry
 from ebbtide.record.verdict import Outcome
@@ -24,20 +24,25 @@ from ebbtide.scenario.model import Scenario
 from ebbtide.scenario.property_names import COMMITS_KEPT, NO_COMMITTED_LOSS, NO_HW_REGRESSION
 from ebbtide.scenario.steps.table import CUT_KINDS
 from ebbtide.scenario.steps.waiting import WaitStep
+from ebbtide.shown_text import without_middle
 
 _SHOWN_MAX = 20
 _NAMES_BEFORE_REASON = 2
 """Up to this many clauses are named before the reason why they are unknown."""
 
 
-def unproven_reasons(manifest: Manifest, scenario: Scenario | None, steps: Sequence[StepEntry] | None) -> list[str]:
+def unproven_reasons(
+    manifest: Manifest, scenario: Scenario | None, steps: Sequence[StepEntry] | None, gaps: Sequence[str] = ()
+) -> list[str]:
     """Return why the schedule cannot be taken as carried out.
 
-    Each sentence makes the run inconclusive.
+    Each sentence makes the run inconclusive. That the run did not complete is the first, because the rest follows from
+    it. `gaps` say what the record lacks.
     """
     found = []
     if manifest.status != "complete":
         found.append(f"the run did not complete: {manifest.why_incomplete or manifest.status}")
+    found += gaps
     if manifest.torn_journal_bytes:
         torn = plural(manifest.torn_journal_bytes, "byte")
         found.append(
@@ -52,7 +57,9 @@ def unproven_reasons(manifest: Manifest, scenario: Scenario | None, steps: Seque
         if step.optional:
             continue
         name = f"step {step.index} ({step.step}{_node_names(step)})"
-        reason = f": {step.why}" if step.why else ""
+        # The failure of the run is its first reason already.
+        why = None if step.why == manifest.failure else step.why
+        reason = f": {without_middle(message_without_advice(why), REASON_MAX)}" if why else ""
         if step.fired_ns is None:
             found.append(f"{name} never fired{reason}")
         elif not step.is_a(WaitStep) and (step.effect_ns is None or step.proof.get("probe") == "failed"):
@@ -87,11 +94,13 @@ def decide(
     no_scenario: str | None,
     faulty: Sequence[str],
     no_final_read: str | None = None,
+    sent_nothing: bool = False,
 ) -> tuple[Outcome, list[str]]:
     """Decide the outcome and the reasons for it.
 
     `no_scenario` says why there is nothing to compare with, `no_final_read` why a complete run has no final read. The
-    latter is the cause of most of what is unknown then.
+    latter is the cause of most of what is unknown then. `sent_nothing`: the run did not complete, which is the first of
+    `faulty`, and sent no record before. All the rest follows from that, and is summed up.
     """
     against = [
         f"{one.found.kip} is violated: {one.found.name} ({_first_case(one)})"
@@ -109,6 +118,10 @@ def decide(
             against += comparison.unless_faulty
     if against:
         return "contradicted", [*against, *faulty, *(comparison.open if comparison is not None else ())]
+    if sent_nothing:
+        unknown = sum(one.found.status == "unknown" for one in checked)
+        clauses = f": {plural(unknown, 'clause')} of the protocol cannot be checked" if unknown else ""
+        return "inconclusive", [*faulty[:1], f"no record was sent before that, so there is nothing to judge{clauses}"]
     open_ = [*faulty]
     open_ += _unknown_reasons(
         [one for one in _needed_clauses(checked, comparison, regressions) if one.found.status == "unknown"]

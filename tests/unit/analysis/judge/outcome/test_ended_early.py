@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
-from judge_records import NO_LOSS, by_name, healthy_story
+from judge_records import NO_LOSS, Story, by_name, healthy_story
 
+from analysis.judge.outcome.deciding import unproven_reasons
 from ebbtide.errors import UsageError
 from ebbtide.record.manifest import failure_keys
-from ebbtide.record.verdict import AnomalyCount, Verdict
+from ebbtide.record.steps import StepEntry
+from ebbtide.record.verdict import AnomalyCount, Counts, Verdict
+from harness.cli.verdict_output import VerdictOutput
 
 
 def reasons(verdict: Verdict) -> str:
@@ -77,3 +81,61 @@ def test_a_journal_that_was_torn_leaves_a_complete_run_inconclusive(tmp_path: Pa
     verdict = story.judge()
     assert verdict.outcome == "inconclusive"
     assert verdict.why[0].startswith("17 bytes at the ends of the clients' journals")
+
+
+@pytest.fixture
+def refused(tmp_path: Path) -> Story:
+    """A run whose topic Kafka refused: nothing was sent, and so nothing is known."""
+    story = Story(tmp_path)
+    story.predict(NO_LOSS + '\nanomalies = "none"', steps=2)
+    story.counts = Counts()
+    story.unknown = dict.fromkeys(("lost", "duplicate", "unseen"), "sends is missing")
+    error = UsageError("Kafka does not know flush.message", where="topics.t.config", next="correct the topic")
+    story.change(status="failed", final_consumer=None, **failure_keys(error))
+    return story
+
+
+def test_a_run_that_sent_nothing_names_its_failure_and_sums_up_what_follows_from_it(refused: Story) -> None:
+    verdict = refused.judge()
+    assert verdict.outcome == "inconclusive"
+    assert verdict.why[0] == "the run did not complete: Kafka does not know flush.message (topics.t.config)"
+    unknown = [name for name, status in by_name(verdict).items() if status == "unknown"]
+    assert verdict.why[1].startswith("no record was sent before that, so there is nothing to judge: ")
+    assert f"{len(unknown)} clauses of the protocol cannot be checked" in verdict.why[1]
+    assert "steps" not in reasons(verdict)
+    assert "could not be decided" not in reasons(verdict)
+
+
+def test_a_person_reads_of_a_run_that_sent_nothing_what_to_do_and_no_list_of_clauses(
+    refused: Story, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output = VerdictOutput(1, as_json=False)
+    output.add(refused.record, refused.judge())
+    output.end()
+    out = capsys.readouterr().out
+    assert "\n  next:   correct the topic\n" in out
+    assert re.search(r"^protocol +cannot tell$", out, re.MULTILINE)
+
+
+def test_the_failure_of_a_run_comes_before_what_its_record_lacks(tmp_path: Path) -> None:
+    story = healthy_story(tmp_path)
+    story.change(status="failed", failure="the disk was full")
+    gaps = ["sends is damaged", "polls is missing"]
+    found = unproven_reasons(story.manifest, None, story.steps, gaps)
+    assert found[:3] == ["the run did not complete: the disk was full", *gaps]
+
+
+def test_the_failure_that_ended_a_step_is_said_once_and_another_one_in_one_line(tmp_path: Path) -> None:
+    story = healthy_story(tmp_path)
+    failure = UsageError("broker-1 died by itself", where="logs", got="its last words", next="look there").render()
+    story.change(status="failed", failure=failure)
+    assert story.steps is not None
+    story.steps += [
+        StepEntry(index=0, step="heal", why=failure),
+        StepEntry(index=1, step="start", why=UsageError("too late", where="broker-1", next="try again").render()),
+    ]
+    assert story.judge().why[:3] == [
+        "the run did not complete: broker-1 died by itself where: logs got: its last words",
+        "step 0 (heal) never fired",
+        "step 1 (start) never fired: too late where: broker-1",
+    ]
