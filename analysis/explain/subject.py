@@ -10,6 +10,7 @@ import msgspec
 
 from analysis.evidence.nothing_sent import ended_before_sending
 from analysis.explain.table_rows import TableRow, find_rows
+from analysis.judge.history.timeline import load_timeline
 from ebbtide.errors import UsageError
 from ebbtide.journal.payload import PRODUCER_SHIFT
 from ebbtide.logs.segments import TopicPartition
@@ -17,6 +18,7 @@ from ebbtide.record.files import ANOMALIES_DIR
 from ebbtide.record.manifest import LIST_RECORDS
 from ebbtide.record.reading import open_run
 from ebbtide.scenario.write import SCENARIO
+from ebbtide.suggestions import bracketed_suggestion
 from ebbtide.untrusted.files import is_file
 
 _NAMED_MAX = 5
@@ -73,10 +75,11 @@ def subject_of_value(record: Path, value: int) -> Subject:
 def subject_at(record: Path, at: TopicPartition, offset: int) -> Subject:
     """Return the record at an offset: the lost one, else the first that was acked there.
 
-    Raises `UsageError` when the record knows no record at this offset.
+    Raises `UsageError` when the record knows no record at this offset, or no such partition.
     """
     values = _values_at(record, at, offset)
     if not values:
+        _require_partition(record, at, f"{at}:{offset}")
         raise UsageError(
             "nobody sent, acked or read a record at this offset",
             where=str(record),
@@ -117,13 +120,35 @@ def _values_at(record: Path, at: TopicPartition, offset: int) -> list[int]:
     return list(dict.fromkeys(row.values["value"] for row in rows if row.values["value"] is not None))
 
 
+def _require_partition(record: Path, at: TopicPartition, got: str) -> None:
+    """Raise `UsageError` if neither the manifest nor the metadata log has this partition.
+
+    Steps create topics and add partitions, which only the metadata log has.
+    """
+    topics = open_run(record).manifest.topics
+    planned = {TopicPartition(name, number) for name, topic in topics.items() for number in range(topic.partitions)}
+    known = sorted({*planned, *(TopicPartition(*key) for key in load_timeline(record).partitions)})
+    if at in known:
+        return
+    has_topic = any(one.topic == at.topic for one in known)
+    # Kafka's own topics have many partitions, and no producer of the run sends to them.
+    shown = [str(one) for one in known if not one.topic.startswith("__")]
+    of_topic = [str(one) for one in known if one.topic == at.topic] or shown
+    more = f" and {len(of_topic) - _NAMED_MAX} more" if len(of_topic) > _NAMED_MAX else ""
+    near = "" if has_topic else bracketed_suggestion(at.topic, {one.topic for one in known})
+    raise UsageError(
+        f"the topic {at.topic} of this run has no partition {at.partition}"
+        if has_topic
+        else f"this run has no topic {at.topic}",
+        where=str(record),
+        got=got,
+        allowed=f"{', '.join(of_topic[:_NAMED_MAX])}{more}{near}" if of_topic else "none: the run created no topic",
+        next=f"ebbtide explain {shlex.quote(str(record))}    (explains the first lost record)",
+    )
+
+
 def _known_offsets(record: Path, at: TopicPartition) -> str:
-    """Say which offsets of the partition have records, or which partitions there are."""
-    manifest = open_run(record).manifest
-    names = [str(TopicPartition(name, n)) for name, topic in manifest.topics.items() for n in range(topic.partitions)]
-    if str(at) not in names:
-        more = f" and {len(names) - _NAMED_MAX} more" if len(names) > _NAMED_MAX else ""
-        return f"{', '.join(names[:_NAMED_MAX])}{more}"
+    """Say which offsets of the partition have records."""
     rows = (row.values["offset"] for row in find_rows(record, "sends", topic=at.topic, partition=at.partition))
     acked = [offset for offset in rows if offset is not None]
     return f"{at}:{min(acked)} to {at}:{max(acked)}, where brokers acked records" if acked else "no offset was acked"

@@ -239,9 +239,32 @@ def test_an_unknown_value_and_an_unknown_offset_are_refused_with_what_is_known(l
     with pytest.raises(UsageError) as refused:
         subject_at(lost, T_0, 500)
     assert refused.value.allowed == "t-0:0 to t-0:2, where brokers acked records"
+
+
+@pytest.mark.parametrize(
+    ("topic", "partition", "what", "allowed"),
+    [
+        ("u", 0, "this run has no topic u", "new-0, new-1, t-0"),
+        ("news", 0, "this run has no topic news", "new-0, new-1, t-0 (did you mean 'new'?)"),
+        ("t", 7, "the topic t of this run has no partition 7", "t-0"),
+        ("new", 2, "the topic new of this run has no partition 2", "new-0, new-1"),
+        ("new", 1, "nobody sent, acked or read a record at this offset", "no offset was acked"),
+    ],
+)
+def test_a_partition_that_the_run_does_not_have_is_refused_with_those_that_it_has(
+    topic: str, partition: int, what: str, allowed: str, tmp_path: Path
+) -> None:
+    story = Story(tmp_path)
+    story.state(1)
+    # Steps created them: the manifest has only the topics of the scenario.
+    story.state(2, topic="new")
+    story.state(3, topic="new", partition=1)
+    story.state(4, topic="__consumer_offsets")
+    send(story, 1, at=1)
     with pytest.raises(UsageError) as refused:
-        subject_at(lost, TopicPartition("u", 0), 0)
-    assert refused.value.allowed == "t-0"
+        subject_at(finish(story), TopicPartition(topic, partition), 1)
+    assert (refused.value.what, refused.value.allowed) == (what, allowed)
+    assert refused.value.got == f"{topic}-{partition}:1"
 
 
 def test_the_page_escapes_what_others_named(lost: Path, tmp_path: Path) -> None:
