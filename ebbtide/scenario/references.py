@@ -105,9 +105,10 @@ def validate_partition(parts: Parts, partition: PartitionName, where: str, names
         return
     if number >= sizes.get(topic, 0):
         known = [f"{name}-{index}" for name, size in sizes.items() for index in range(size)]
-        allowed = (
-            ", ".join(known[:8]) + (", ..." if len(known) > 8 else "") + bracketed_suggestion(str(partition), known)
-        )
+        # Every partition ends with a number, which makes none resemble another topic's.
+        others = {name: f"{name}-{number}" for name, size in sizes.items() if number < size}
+        near = bracketed_suggestion(topic, others, shown=others)
+        allowed = ", ".join(known[:8]) + (", ..." if len(known) > 8 else "") + near
         yield UsageError("unknown partition", where=where, got=repr(partition), allowed=allowed)
 
 

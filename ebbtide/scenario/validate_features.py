@@ -21,7 +21,7 @@ from ebbtide.releases.feature_levels import (
     uses_metadata_version_name,
 )
 from ebbtide.scenario.model import ClusterSpec
-from ebbtide.suggestions import bracketed_suggestion
+from ebbtide.suggestions import bracketed_suggestion, nearest_words
 
 FEATURES = (
     METADATA_VERSION,
@@ -35,6 +35,7 @@ FEATURES = (
 """The features that Kafka finalises, from its `Feature` enum, `MetadataVersion` and `KRaftVersion`."""
 
 _UNSTABLE = "unstable.feature.versions.enable"
+_ENDING = ".version"
 _INITIALS_MIN = 2
 _ABSENT = range(1)
 """Level 0 of a feature that a release does not have says what is so anyway."""
@@ -43,8 +44,22 @@ _ABSENT = range(1)
 def validate_feature_name(name: str, where: str) -> Iterator[UsageError]:
     """A feature that no release has."""
     if name not in FEATURES:
-        allowed = ", ".join(FEATURES) + bracketed_suggestion(_feature_of_initials(name) or name, FEATURES)
+        allowed = ", ".join(FEATURES) + _suggested_feature(name)
         yield UsageError("unknown feature", where=where, got=repr(name), allowed=allowed)
+
+
+def _suggested_feature(name: str) -> str:
+    """Return in brackets the feature that was probably meant, or an empty text.
+
+    Every name ends with `.version`, so that this part makes no feature resemble another name.
+    """
+    features = {one.removesuffix(_ENDING): one for one in FEATURES}
+    initials = _feature_of_initials(name)
+    if initials is not None:
+        return bracketed_suggestion(initials, FEATURES)
+    first, dot, last = name.replace("-", ".").replace("_", ".").rpartition(".")
+    own = first if dot and nearest_words(f".{last}", [_ENDING]) else name
+    return bracketed_suggestion(own, features, shown=features)
 
 
 def _feature_of_initials(name: str) -> str | None:

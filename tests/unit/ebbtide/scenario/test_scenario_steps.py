@@ -57,6 +57,14 @@ def test_a_role_may_name_a_partition_that_a_step_adds() -> None:
     assert problems(added, kill) == {}
 
 
+@pytest.mark.parametrize(("named", "meant"), [("x-0", None), ("t-9", None), ("tt-0", "t-0"), ("tt-9", None)])
+def test_a_partition_is_suggested_only_if_its_topic_resembles_the_one_that_was_named(
+    named: str, meant: str | None
+) -> None:
+    told = problems(f'step = "kill"\ntarget = "leader({named})"')["steps[0].target"]
+    assert (f"(did you mean '{meant}'?)" in told) if meant else ("did you mean" not in told)
+
+
 def test_a_step_may_not_name_a_partition_that_a_later_step_adds() -> None:
     added = 'step = "add-partitions"\ntopic = "t"\ncount = 3'
     wait = 'step = "wait"\ntrigger = { isr = { partition = "t-2", size = 3 } }'
