@@ -14,6 +14,7 @@ from typing import Any, cast
 from msgspec import inspect
 
 from ebbtide.errors import UsageError
+from ebbtide.scenario.key_places import place_of_key
 from ebbtide.scenario.plain_values import is_set
 from ebbtide.scenario.steps.keys import SHOWN, keys_of
 from ebbtide.scenario.steps.step import StepSpec
@@ -153,13 +154,20 @@ def _at(where: str, key: str) -> str:
 
 def _unknown_key(key: str, where: str, known: Collection[str]) -> UsageError:
     names = sorted(known)
-    return UsageError("unknown key", where=_at(where, key), allowed=", ".join(names) + bracketed_suggestion(key, names))
+    allowed = ", ".join(names) + bracketed_suggestion(key, names)
+    return UsageError(_what_is_unknown(key), where=_at(where, key), allowed=allowed)
 
 
 def _unknown_key_of_any_step(key: str, where: str) -> UsageError:
     """Report a key that no kind of step has, where the kind is not known; all kinds together have many keys."""
     allowed = f"{allowed_words(key, sorted(_every_field()))}, see docs/scenario-steps.md"
-    return UsageError("unknown key", where=_at(where, key), allowed=allowed)
+    return UsageError(_what_is_unknown(key), where=_at(where, key), allowed=allowed)
+
+
+def _what_is_unknown(key: str) -> str:
+    """Say that a key is unknown, and where it belongs if another table has it."""
+    place = place_of_key(key)
+    return "unknown key" if place is None else f"unknown key here: it belongs {place}"
 
 
 def _without_none(kind: inspect.Type) -> inspect.Type:
