@@ -260,6 +260,9 @@ class Runtime(Protocol):
     def bootstrap_servers(self) -> list[str]:
         """Return `host:port` of every broker, as clients reach them."""
 
+    def controller_servers(self) -> list[str]:
+        """Return `host:port` of every controller, as clients reach them."""
+
     def close(self) -> None:
         """Kill what runs and undo what was made outside the run folder.
 

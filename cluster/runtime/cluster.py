@@ -231,6 +231,10 @@ class HostRuntime(ABC):
         """Return `host:port` of every broker, as clients reach them."""
         return [f"{node.address}:{BROKER_PORT}" for node in self.nodes.values() if node.role == "broker"]
 
+    def controller_servers(self) -> list[str]:
+        """Return `host:port` of every controller, as clients reach them."""
+        return [f"{node.address}:{CONTROLLER_PORT}" for node in self.nodes.values() if node.role == "controller"]
+
     def close(self) -> None:
         """Kill what runs, undo the ledger and compress the logs. Idempotent.
 

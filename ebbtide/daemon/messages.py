@@ -45,6 +45,7 @@ class ClusterStatus(msgspec.Struct, frozen=True, kw_only=True):
     - `namespace`: the clients' network namespace as the daemon sees it; `powers` are the daemon's privileges.
     - `scenario`: empty for a plain cluster.
     - `kept`: its run is over, and the cluster was left up.
+    - `bootstrap`, `controllers`: the addresses of the brokers and of the controllers in the clients' network.
     - `published`: the addresses on the host's loopback that lead to the brokers.
     """
 
@@ -64,6 +65,7 @@ class ClusterStatus(msgspec.Struct, frozen=True, kw_only=True):
     steps: int
     kept: bool = False
     published: tuple[str, ...] = ()
+    controllers: tuple[str, ...] = ()
 
 
 class AskStatus(msgspec.Struct, frozen=True, kw_only=True, tag="status"):

@@ -313,6 +313,8 @@ def _print_status(status: ClusterStatus) -> None:
     print(f"{status.name}: Kafka {status.kafka}, {nodes}, runtime {status.runtime}{left_up}")
     only = "" if status.published else " only"
     print(f"  brokers:  {','.join(status.bootstrap)}, reached from the clients' network namespace{only}")
+    if status.controllers:
+        print(f"  quorum:   {','.join(status.controllers)}, the controllers, reached from there only")
     print(f"  reach:    ebbtide cluster exec -- CMD, or {shlex.join(namespace_prefix(status))} CMD")
     if status.published:
         print(f"  publish:  {','.join(status.published)}, reached from this host")

@@ -165,6 +165,7 @@ class ClusterDaemon:
             steps=len(cluster.session.entries),
             kept=cluster.kept,
             published=cluster.published,
+            controllers=tuple(cluster.runtime.controller_servers()),
         )
 
 

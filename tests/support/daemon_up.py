@@ -80,6 +80,9 @@ class StandIn:
     def bootstrap_servers(self) -> list[str]:
         return ["10.99.0.1:9092"]
 
+    def controller_servers(self) -> list[str]:
+        return ["10.99.0.100:9093"]
+
 
 class Notes:
     """A display that keeps its notes."""

@@ -168,6 +168,12 @@ def test_commands_enter_the_clients_namespace_only_and_know_the_brokers(up: Up) 
         ("fault stop broker(1)", ExitCode.AS_PREDICTED, "stop broker-1: took effect"),
         ("fault kill broker(1)", ExitCode.INCONCLUSIVE, "NO PROOF that it took effect: it is still there"),
         ("cluster status", ExitCode.AS_PREDICTED, "broker-1        running, unfenced"),
+        (
+            "cluster status",
+            ExitCode.AS_PREDICTED,
+            "  quorum:   10.99.0.100:9093, the controllers, reached from there only\n",
+        ),
+        ("cluster status --json", ExitCode.AS_PREDICTED, '"controllers":["10.99.0.100:9093"]'),
         ("cluster status --json", ExitCode.AS_PREDICTED, '"name":"one"'),
         ("cluster status --cluster one", ExitCode.AS_PREDICTED, "one: Kafka 4.3.1, 3 brokers, 0 controllers, runtime"),
         ("cluster --cluster one status", ExitCode.AS_PREDICTED, "one: Kafka 4.3.1, 3 brokers, 0 controllers, runtime"),
