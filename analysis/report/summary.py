@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import zip_longest
-from pathlib import Path
+from pathlib import Path, PurePath
 
 import msgspec
 from rich import box
@@ -102,8 +102,8 @@ def summary_lines(run: JudgedRun) -> list[tuple[str, str]]:
 def summary_tables(runs: Sequence[JudgedRun], width: int) -> list[Table]:
     """Return the runs as tables for a terminal of `width` columns.
 
-    Many runs are several tables, because their cells would be too narrow. A table names no records if their paths do
-    not fit into its cells.
+    Many runs are several tables, because their cells would be too narrow. A table names only the folders of the records
+    if their paths do not fit into its cells.
     """
     room = width - _EDGES - _name_width(runs)
     many = max(1, room // (_DRAWN_WIDTH_MIN + _BETWEEN))
@@ -128,8 +128,8 @@ def _drawn(runs: Sequence[JudgedRun], room: int) -> Table:
 def summary_text(runs: Sequence[JudgedRun]) -> str:
     """Return the runs as aligned text of at most 100 columns, for a pipe or a log.
 
-    One run may have a longer line: the path of its record. The text of several names no records if their paths do not
-    fit into its cells.
+    One run may have a longer line: the path of its record. The text of several names only the folders of the records if
+    their paths do not fit into its cells.
     """
     if not runs:
         return ""
@@ -156,10 +156,12 @@ def _folded(
 ) -> list[dict[str, list[str]]]:
     """Return the lines of each cell of each column by row, folded so that all columns fit into `room`.
 
-    The path of a record is never folded: the row is left out if one does not fit, unless `with_record`.
+    The path of a record is never folded. If one does not fit, the row has the names of the records' folders, which are
+    folded, unless `with_record`.
     """
     wanted = [
-        max(len(line) for name, shown in column if name != _RECORD for line in shown.split("\n")) for column in columns
+        max(len(line) for name, shown in column for line in (_parts(shown) if name == _RECORD else shown.split("\n")))
+        for column in columns
     ]
     widths = column_widths(wanted, room)
     wider = [max(width, len(dict(column)[_RECORD])) for width, column in zip(widths, columns, strict=True)]
@@ -167,12 +169,18 @@ def _folded(
         with_record = True
     return [
         {
-            name: [shown] if name == _RECORD else fold_words(shown, width)
+            name: [shown]
+            if name == _RECORD and with_record
+            else fold_words(PurePath(shown).name if name == _RECORD else shown, width)
             for name, shown in column
-            if name != _RECORD or with_record
         }
         for column, width in zip(columns, widths, strict=True)
     ]
+
+
+def _parts(record: str) -> list[str]:
+    """Return the parts of the name of a record's folder; it is folded between these."""
+    return [f"{part}-" for part in PurePath(record).name.split("-")]
 
 
 def _style(row: str, shown: str, verdict: Verdict) -> str:

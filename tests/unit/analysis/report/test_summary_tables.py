@@ -96,9 +96,23 @@ def test_no_word_is_broken_in_a_table_of_two_runs_and_no_path_is_cut(side_by_sid
 def test_the_text_of_one_run_has_its_whole_path_and_of_several_only_if_it_fits(side_by_side: list[JudgedRun]) -> None:
     one = msgspec.structs.replace(side_by_side[0], record="/" + "long-path/" * 20)
     assert f"record               {one.record}" in summary_text([one]).splitlines()
-    assert "long-path" not in summary_text([one, one])
+    assert "long-path/" not in summary_text([one, one])
     short = msgspec.structs.replace(one, record="runs/x")
     assert summary_text([short, short]).splitlines()[-1].split() == ["record", "runs/x", "runs/x"]
+
+
+def test_every_column_of_many_runs_has_the_name_of_its_record(side_by_side: list[JudgedRun]) -> None:
+    names = [f"20261126T15020{at}-last-replica-standing-3.9.1-a50{at}" for at in range(6)]
+    runs = [msgspec.structs.replace(side_by_side[0], record=f"/home/{'x' * 90}/runs/{name}") for name in names]
+    lines = summary_text(runs).splitlines()
+    begin = next(at for at, line in enumerate(lines) if line.startswith("record "))
+    first = lines[begin].index("20261126")
+    width = lines[begin].index("20261126", first + 1) - first
+    found = ["".join(line[first + at * width :][:width].strip() for line in lines[begin:]) for at in range(len(runs))]
+    assert found == names
+    assert all(part in lines[begin] for part in ("20261126T150200-", "20261126T150205-"))
+    drawn = [column for table in summary_tables(runs, 80) for column in table.columns[1:]]
+    assert ["".join(str([*column.cells][-1]).split()) for column in drawn] == names
 
 
 def test_the_summary_of_two_runs_fits_into_100_columns(side_by_side: list[JudgedRun]) -> None:
