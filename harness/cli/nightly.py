@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from harness.nightly.night import Night
     from harness.nightly.store import NightPlan, SkippedJob, Store
 
+_DAY_S = 86_400.0
 CATALOGUE_SHARE = 0.8
 """The catalogue's share of the budget if random schedules follow; the rest of it runs the next night."""
 
@@ -195,6 +196,7 @@ def _run(
     )
     ran = [one.job.group for one in store.history() if one.night < plan.night]
     until_s = night.until_s if args.no_random else plan.started_s + CATALOGUE_SHARE * budget_s
+    _report(_explained_budget(args, plan, until_s, night.until_s))
 
     def finished_plan() -> NightPlan:
         return msgspec.structs.replace(plan, skipped=(*skipped, *night.not_reached(jobs)))
@@ -217,6 +219,16 @@ def _run(
         _report(f"next: the same command continues night {plan.night} in {store.folder}")
         raise
     return _close(args, store, finished_plan())
+
+
+def _explained_budget(args: Args, plan: NightPlan, catalogue_until_s: float, until_s: float) -> str:
+    """Return until when runs start, and what --budget has to do with it."""
+    clock = "%H:%M" if until_s - plan.started_s < _DAY_S else "%Y-%m-%d %H:%M"
+    end, of_catalogue = (f"{datetime.fromtimestamp(one):{clock}}" for one in (until_s, catalogue_until_s))
+    budget = f"night {plan.night}: --budget {args.budget} lets runs start until {end}"
+    if args.no_random:
+        return f"{budget}; a scenario that has no turn by then is first in the next night"
+    return f"{budget}: scenarios until {of_catalogue} at the latest, then random schedules"
 
 
 def _plan(

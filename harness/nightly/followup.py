@@ -124,10 +124,10 @@ class FollowupRunner:
             left_s = min(until_s - now_s, share * self._budget_s - spent_s)
             if left_s <= 0:
                 return
-            self._report(f"{done.job.key}: contradicted: replaying it {REPLAYS} times, then shrinking it")
+            self._report(f"{done.job.label}: contradicted: replaying it {REPLAYS} times, then shrinking it")
             one = self._carry_out(done, now_s + left_s)
             self._store.append_followup(self._night, msgspec.structs.replace(one, took_s=self._clock() - now_s))
-            self._report(f"{done.job.key}: {one.describe()}")
+            self._report(f"{done.job.label}: {one.describe()}")
 
 
 def follow_up(

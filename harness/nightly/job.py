@@ -72,6 +72,17 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
         """The job's unique name in its night."""
         return f"{self.group} #{self.number}"
 
+    @property
+    def label(self) -> str:
+        """The name that people read: a runtime and a repetition only where somebody asked for them."""
+        repetition = f", run {self.number}" if self.origin == "catalogue" and self.number > 1 else ""
+        return f"{group_label(self.group)}{repetition}"
+
+
+def group_label(group: str) -> str:
+    """Return the name of a group, or of a target with its runtime, that people read."""
+    return group.removesuffix(" (auto)")
+
 
 def random_job(target: ReleaseTarget, runtime: Runtime, seed: int) -> Job:
     """Return the job that runs the schedule drawn from `seed`."""

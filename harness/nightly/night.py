@@ -140,7 +140,7 @@ class Night:
                 if self._clock() >= end_s:
                     return
                 if job.key not in done:
-                    self._report(job.key)
+                    self._report(f"{job.label}: started")
                     started_s[job.key] = self._clock()
                     yield job
 
@@ -226,7 +226,7 @@ class Night:
 
     def _note_failure(self, job: Job, error: EbbtideError, took_s: float) -> None:
         self._failed_in_a_row += 1
-        self._report(f"{job.key}: failed: {error.what}")
+        self._report(f"{job.label}: failed: {error.what}")
         why = (str(error),)
         self._add(FinishedJob(night=self._plan.night, job=job, run_id=None, ended="failed", why=why, took_s=took_s))
         if self._failed_in_a_row >= GIVE_UP_AFTER:
@@ -245,7 +245,7 @@ class Night:
             else:
                 done = judged_job(self._plan.night, job, record, verdict)
             self._add(done)
-            self._report(f"{job.key}: {done.ended}" + (f": {done.why[0]}" if done.ended != "as-predicted" else ""))
+            self._report(f"{job.label}: {done.ended}" + (f": {done.why[0]}" if done.ended != "as-predicted" else ""))
 
     def _add(self, done: FinishedJob) -> None:
         mib = psutil.Process().memory_info().rss >> 20

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
+from harness.nightly.job import group_label
 from harness.nightly.store import FinishedJob, Followup, JobEnd, NightPlan
 from harness.nightly.trend import Trend
 
@@ -41,7 +42,7 @@ def _lines(
         )
     for title, groups in (("New", changes.new), ("Gone", changes.gone), ("Flaky", changes.flaky)):
         if groups:
-            yield f"\n**{title}**: " + "; ".join(groups)
+            yield f"\n**{title}**: " + "; ".join(map(group_label, groups))
     yield from _table([done for done in finished if done.job.origin == "catalogue"])
     for ended in _ORDER[:-1]:
         mine = [done for done in finished if done.ended == ended and not done.is_expected]
@@ -50,7 +51,9 @@ def _lines(
     if earlier := [one for one in followups.values() if one.run_id not in ids]:
         yield "\n## Contradictions of earlier nights, followed up\n"
         yield from (f"- `ebbtide analyze {runs}/{one.run_id}`: {one.describe()}" for one in earlier)
-    known = Counter(f"{done.job.group}: {done.known_bug}" for done in finished if done.known_bug is not None)
+    known = Counter(
+        f"{group_label(done.job.group)}: {done.known_bug}" for done in finished if done.known_bug is not None
+    )
     if known:
         yield "\n## Known bugs, found again\n"
         yield from (f"- {what} ({count} of these runs)" for what, count in sorted(known.items()))
@@ -72,16 +75,20 @@ def _table(finished: Sequence[FinishedJob]) -> Iterator[str]:
     """Make the table of scenarios by targets; a cell counts how the repetitions ended."""
     if not finished:
         return
-    targets = list(dict.fromkeys(f"{done.job.target} ({done.job.runtime})" for done in finished))
+    targets = list(dict.fromkeys(_target(done) for done in finished))
     cells: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
     for done in finished:
-        cells[done.job.scenario, f"{done.job.target} ({done.job.runtime})"][done.ended] += 1
+        cells[done.job.scenario, _target(done)][done.ended] += 1
     yield "\n## Catalogue\n"
     yield "| scenario | " + " | ".join(targets) + " |"
     yield "|---|" + "---|" * len(targets)
     for scenario in sorted({done.job.scenario for done in finished}):
         row = [", ".join(f"{count} {_SHORT[one]}" for one, count in cells[scenario, name].items()) for name in targets]
         yield f"| {scenario} | " + " | ".join(cell or "-" for cell in row) + " |"
+
+
+def _target(done: FinishedJob) -> str:
+    return group_label(f"{done.job.target} ({done.job.runtime})")
 
 
 def _section(
@@ -91,7 +98,7 @@ def _section(
         return
     yield f"\n## {ended.capitalize()}\n"
     for done in finished:
-        yield f"- {done.job.key}: {done.why[0] if done.why else 'no reason given'}"
+        yield f"- {done.job.label}: {done.why[0] if done.why else 'no reason given'}"
         if done.run_id is not None:
             if done.run_id in followups:
                 yield f"  - {followups[done.run_id].describe()}"

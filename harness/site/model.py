@@ -165,7 +165,7 @@ def _row(done: FinishedJob, reports: Mapping[str, Path], followups: Mapping[str,
     followup = followups.get(str(done.run_id))
     return RunRow(
         night=done.night,
-        key=done.job.key,
+        key=done.job.label,
         mark=mark_of(done),
         why=done.why,
         lost=", ".join(f"{count:,} {cause}" for cause, count in sorted(done.causes.items()) if count) or "none",

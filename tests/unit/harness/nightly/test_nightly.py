@@ -57,6 +57,16 @@ def test_a_scenario_that_fixes_a_feature_level_is_not_run_at_another() -> None:
     assert one.key == "healthy on 4.3.1:f=1 (local) #1"
 
 
+def test_people_read_a_runtime_and_a_repetition_only_where_somebody_asked_for_them() -> None:
+    target = parse_target("4.3.1")
+    healthy = [catalogue.find("healthy")]
+    first, second = catalogue_jobs(healthy, [target], "auto", times=2)
+    assert (first.label, second.label) == ("healthy on 4.3.1", "healthy on 4.3.1, run 2")
+    assert random_job(target, "auto", 77).label == "random-77 on 4.3.1"
+    [local] = catalogue_jobs(healthy, [target], "local", times=1)
+    assert local.label == "healthy on 4.3.1 (local)"
+
+
 @pytest.mark.parametrize("text", ["4.3.1:f", "4.3.1:f=x", "4.3.1:=1", "newest"])
 def test_a_target_that_is_none_is_refused(text: str) -> None:
     with pytest.raises(UsageError):
@@ -292,6 +302,12 @@ def test_the_summary_has_the_table_and_each_reason(world: World) -> None:
     assert "| healthy | 1 ok, 1 **CONTRADICTED** |" in page
     assert f"`ebbtide replay store/runs/{NIGHT}-2`" in page
     assert "**Flaky**: healthy on 4.3.1 (local)" in page
+    auto = [msgspec.structs.replace(one, job=msgspec.structs.replace(one.job, runtime="auto")) for one in finished]
+    page = summary_page(world.plan, auto, trend(auto, NIGHT), "store/runs")
+    assert "**Flaky**: healthy on 4.3.1\n" in page
+    assert "| scenario | 4.3.1 |" in page
+    assert "- healthy on 4.3.1, run 2: " in page
+    assert "auto" not in page
 
 
 def test_junit_counts_contradictions_as_failures_and_what_proved_nothing_as_errors(tmp_path: Path) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import time
 from collections.abc import Callable, Generator, Iterable
+from datetime import datetime
 from pathlib import Path
 from unittest.mock import Mock
 from xml.etree import ElementTree
@@ -19,6 +21,7 @@ from cluster.runtime.choose import DockerChoice
 from ebbtide.errors import EbbtideError, ExitCode, HarnessError, UsageError
 from harness.cli.main import main
 from harness.cli.night_outputs import NightOutput
+from harness.cli.nightly import CATALOGUE_SHARE, _explained_budget
 from harness.nightly.job import Job
 from harness.nightly.store import FinishedJob, Followup, NightPlan
 
@@ -92,6 +95,27 @@ def test_inconclusive_runs_fail_a_night_only_where_they_are_asked_to(world: Worl
     only = ("--scenarios", "healthy", "--no-random")
     assert run_nightly(world, *only, "--fail-on", "contradicted") == ExitCode.AS_PREDICTED
     assert run_nightly(world, *only) == ExitCode.INCONCLUSIVE
+
+
+def test_a_night_says_what_its_budget_means_and_what_starts(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    run_nightly(world, "--scenarios", "healthy", "--runtime", "auto", "--budget", "100m", "--no-random")
+    err = capsys.readouterr().err
+    assert re.search(r"night \w+: --budget 100m lets runs start until \d\d:\d\d; a scenario that has no turn", err)
+    assert "  healthy on 4.3.1: started\n" in err
+    assert "  healthy on 4.3.1: as-predicted\n" in err
+    assert "(auto)" not in err
+
+
+@pytest.mark.parametrize(("budget_h", "shown"), [(2, "%H:%M"), (48, "%Y-%m-%d %H:%M")])
+def test_a_night_with_random_schedules_says_until_when_the_scenarios_start(budget_h: int, shown: str) -> None:
+    plan = NightPlan(night="n", settings={}, started_s=1e9)
+    end_s, scenarios_s = 1e9 + 3600 * budget_h, 1e9 + 3600 * budget_h * CATALOGUE_SHARE
+    end, scenarios = (datetime.fromtimestamp(one).strftime(shown) for one in (end_s, scenarios_s))
+    said = _explained_budget(Mock(budget="2h", no_random=False), plan, scenarios_s, end_s)
+    assert said == (
+        f"night n: --budget 2h lets runs start until {end}: scenarios until {scenarios} at the latest, then random "
+        "schedules"
+    )
 
 
 def test_a_night_as_json_has_its_runs_and_prints_no_summary(world: World, capsys: pytest.CaptureFixture[str]) -> None:
