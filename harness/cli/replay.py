@@ -136,7 +136,7 @@ def _print_result(original: LoadedRun, replays: list[Replay], found: list[Replay
     print(f"\nrecorded on Kafka {original.manifest.kafka}: {recorded}")
     for summary in found:
         mine = [one for one in replays if one.kafka == summary.kafka]
-        share = f"{summary.same} of {summary.times} with the same outcome and cause"
+        share = _agreement(summary, mine)
         fidelity = f", fidelity {summary.fidelity:.2f}" if summary.fidelity is not None else ""
         print(f"replayed on Kafka {summary.kafka}: {share}{fidelity}")
         if ignored := {name for one in mine if one.run for name in one.run.manifest.ignored_properties}:
@@ -153,6 +153,17 @@ def _print_result(original: LoadedRun, replays: list[Replay], found: list[Replay
     judged = [one.folder for one in runs if one.verdict is not None]
     if 1 < len(judged) <= _COMPARED_MAX:
         print_comparison(judged)
+
+
+def _agreement(summary: ReplaySummary, replays: list[Replay]) -> str:
+    """Return how many replays ended as the record; where the release saves the records, that none lost any."""
+    if summary.answer is None or summary.answer.saved != "yes":
+        return f"{summary.same} of {summary.times} with the same outcome and cause"
+    none = "no committed record lost" + (f" in any of {summary.times}" if summary.times > 1 else "")
+    verdicts = [one.run.verdict for one in replays if one.run is not None]
+    if all(one is not None and one.outcome == "as-predicted" for one in verdicts):
+        return f"{none}, as the specification predicts for this release"
+    return none
 
 
 def _print_answers(found: list[ReplaySummary]) -> None:

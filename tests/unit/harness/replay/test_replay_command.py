@@ -19,7 +19,7 @@ from ebbtide.record.files import ANOMALIES_DIR
 from ebbtide.record.manifest import Status, failure_keys, read_manifest, write_manifest
 from ebbtide.record.steps import read_steps, write_steps
 from ebbtide.record.tables import table_files
-from ebbtide.record.verdict import Verdict, read_verdict, write_verdict
+from ebbtide.record.verdict import Outcome, Verdict, read_verdict, write_verdict
 from harness.cli import crash, judging
 from harness.cli.main import main
 from harness.replay import replaying
@@ -145,6 +145,29 @@ def test_what_another_release_would_have_saved_is_said_first(world: World, capsy
         for text in ("would Kafka 4.3.1 have saved the records? no: ", "scenario  ", "replayed on Kafka")
     )
     assert answer < min(rest)
+
+
+@pytest.mark.parametrize("outcome", ["as-predicted", "contradicted"])
+@pytest.mark.parametrize("times", [1, 3])
+def test_replays_on_a_release_that_saves_the_records_are_said_to_lose_none(
+    world: World, capsys: pytest.CaptureFixture[str], outcome: Outcome, times: int
+) -> None:
+    world.kafka, world.replayed = "4.3.1", world.replayed[:times]
+    for record in world.replayed:
+        write_manifest(record, msgspec.structs.replace(read_manifest(record), kafka="4.3.1"))
+        verdict = verdict_of(record)
+        held = [msgspec.structs.replace(one, status="holds") for one in verdict.properties]
+        saved = msgspec.structs.replace(verdict, outcome=outcome, losses=[], anomalies=[], properties=held)
+        world.ends[record] = saved
+    main(["replay", str(world.recorded), "--kafka", "4.3.1"])
+    told = capsys.readouterr().out
+    assert "would Kafka 4.3.1 have saved the records? yes: " in told
+    assert "with the same outcome" not in told
+    line = next(line for line in told.splitlines() if line.startswith("replayed on Kafka 4.3.1: "))
+    assert line.startswith(
+        "replayed on Kafka 4.3.1: no committed record lost" + (" in any of 3" if times == 3 else "") + ", "
+    )
+    assert ("as the specification predicts for this release" in line) is (outcome == "as-predicted")
 
 
 def test_nodes_with_other_ids_are_said_to_have_those_of_the_replay(
