@@ -86,6 +86,7 @@ def next_command(run: JudgedRun) -> str:
     what to do after it.
     """
     from ebbtide.record.manifest import NO_CONTROLLERS_NAMED
+    from ebbtide.record.verdict import VERDICT
 
     watch = run.manifest.watch
     if watch is not None and watch.why_log_ends == NO_CONTROLLERS_NAMED:
@@ -95,4 +96,5 @@ def next_command(run: JudgedRun) -> str:
         return run.manifest.failure_next
     if "://" not in record and any(one.kind == "lost" and one.count for one in run.verdict.anomalies):
         return f"ebbtide explain {record}    (its first lost record, step by step)"
-    return f"ebbtide analyze {record} --json    (all of verdict.json)"
+    show = "hadoop fs -cat" if "://" in record else "cat"
+    return f"{show} {shlex.quote(f'{run.record}/{VERDICT}')}    (the whole verdict)"

@@ -135,7 +135,7 @@ def test_judging_again_replaces_what_was_written_and_a_person_reads_addresses(
     assert main(["analyze", address]) == 2
     out = capsys.readouterr().out
     assert f"report: {address}/report.html" in out
-    assert f"ebbtide analyze {address} --json" in out
+    assert f"hadoop fs -cat {address}/verdict.json " in out
     first = written_files(record)
     assert "anomalies/old.parquet" not in first
     assert json.loads((record / "verdict.json").read_text())["counts"]["acked"] == 2

@@ -232,7 +232,10 @@ def test_a_run_that_lost_nothing_points_to_its_verdict(
     story.write()
     stories[tmp_path] = story
     main(["analyze", str(tmp_path)])
-    assert f"  next:   ebbtide analyze {tmp_path} --json" in capsys.readouterr().out
+    next_line = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("  next:   cat "))
+    verdict = Path(next_line.split()[2])
+    assert verdict == tmp_path / "verdict.json"
+    assert json.loads(verdict.read_text())["outcome"]
 
 
 def test_a_watch_without_controllers_says_what_the_next_watch_needs() -> None:
@@ -240,7 +243,9 @@ def test_a_watch_without_controllers_says_what_the_next_watch_needs() -> None:
     run = Mock(record="r", **{"manifest.watch": watch, "verdict.anomalies": ()})
     assert next_command(run).startswith("ebbtide watch --bootstrap HOST:PORT --controllers HOST:PORT ")
     run.manifest.watch = None
-    assert next_command(run).startswith("ebbtide analyze r --json")
+    assert next_command(run).startswith("cat r/verdict.json ")
+    run.record = "hdfs://namenode/r"
+    assert next_command(run).startswith("hadoop fs -cat hdfs://namenode/r/verdict.json ")
 
 
 def test_runs_lists_newest_first_and_damaged_ones_as_such(
