@@ -26,7 +26,7 @@ from cluster.jars.maven import FETCH_TIMEOUT_S, Artifact, ArtifactMissing, copy_
 from ebbtide.errors import HarnessError, UsageError
 from ebbtide.locks import await_lock
 from ebbtide.places import cache_dir
-from ebbtide.releases.known_releases import OLDEST, nearest_release, parse_version
+from ebbtide.releases.known_releases import nearest_release, parse_version, published_releases
 
 LOG_OPTIONS = (
     "-Dorg.slf4j.simpleLogger.logFile=System.out",
@@ -271,7 +271,7 @@ def _missing_error(version: str, error: ArtifactMissing) -> HarnessError | Usage
         "no such Kafka release in Maven's repository",
         where=error.where,
         got=version,
-        allowed=f"a published release from {OLDEST} on; the nearest known is {nearest_release(version)}",
+        allowed=published_releases(version),
         next="ebbtide kafka list",
     )
 

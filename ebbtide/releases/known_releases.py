@@ -84,6 +84,11 @@ def next_release(version: str) -> str | None:
     return str(max(one for one in later if one.release[:2] == minor))
 
 
+def published_releases(near: str) -> str:
+    """Return which releases may be named, as an error says it that got `near` instead."""
+    return f"a published release from {OLDEST} on; the nearest known is {nearest_release(near)}"
+
+
 def nearest_release(version: str) -> str:
     """Return the known release nearest to `version` by major, minor and patch.
 

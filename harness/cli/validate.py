@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from ebbtide.errors import EbbtideError, ExitCode, Problems
+from ebbtide.errors import EbbtideError, ExitCode, Problems, UsageError
 from ebbtide.plurals import plural
 from harness.cli.command import Args, Command
 
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 def command() -> Command:
     """Declare the verb's arguments."""
     command = Command(
-        "Check scenario files, and print every problem. Exit code 0: all files are valid, 4: at least one is not."
+        "Check scenario files, and print every problem. A release that Ebbtide does not know is only a warning. Exit "
+        "code 0: all files are valid, 4: at least one is not."
     )
     command.argument(
         "files",
@@ -44,7 +45,7 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class CheckedFile(msgspec.Struct, frozen=True, kw_only=True):
-    """A scenario file: what it describes, or its problems. A file without problems is valid."""
+    """A scenario file: what it describes, or its problems. A file without problems is valid, also with warnings."""
 
     file: str
     valid: bool
@@ -52,6 +53,7 @@ class CheckedFile(msgspec.Struct, frozen=True, kw_only=True):
     steps: int | None = None
     kafka: tuple[str, ...] = ()
     problems: tuple[Problem, ...] = ()
+    warnings: tuple[Problem, ...] = ()
 
 
 def run(args: Args) -> ExitCode:
@@ -59,7 +61,7 @@ def run(args: Args) -> ExitCode:
     code = ExitCode.AS_PREDICTED
     for file in args.files:
         try:
-            scenario = _load(file)
+            scenario, warnings = _load(file)
         except EbbtideError as error:
             code = ExitCode.USAGE
             if args.json:
@@ -69,24 +71,40 @@ def run(args: Args) -> ExitCode:
                 print(f"error: {error.render()}", file=sys.stderr)
         else:
             if args.json:
-                kafka, steps = tuple(scenario.kafka), len(scenario.steps)
-                _print_json(CheckedFile(file=str(file), valid=True, scenario=scenario.name, steps=steps, kafka=kafka))
+                checked = CheckedFile(
+                    file=str(file),
+                    valid=True,
+                    scenario=scenario.name,
+                    steps=len(scenario.steps),
+                    kafka=tuple(scenario.kafka),
+                    warnings=tuple(map(_problem, warnings)),
+                )
+                _print_json(checked)
                 continue
             many = plural(len(scenario.steps), "step")
-            print(f"{file}: ok, {scenario.name}: {many} on Kafka {', '.join(scenario.kafka)}")
+            print(f"{file}: ok, {scenario.name}: {many} on Kafka {', '.join(scenario.kafka)}", flush=True)
+            for one in warnings:
+                print(f"warning: {file}: {one.render()}", file=sys.stderr)
     return code
 
 
-def _load(file: Path) -> Scenario:
-    """Read a file, or the shipped scenario of this name. Raises `EbbtideError`."""
+def _load(file: Path) -> tuple[Scenario, list[UsageError]]:
+    """Read a file, or the shipped scenario of this name; returns it with its warnings. Raises `EbbtideError`."""
     from ebbtide.scenario import catalogue
+    from ebbtide.scenario.line_numbers import add_lines
     from ebbtide.scenario.parse import load, parse
-    from ebbtide.untrusted.files import is_file, is_folder
+    from ebbtide.scenario.unknown_releases import unknown_releases
+    from ebbtide.untrusted.files import is_file, is_folder, read_text
 
     name = str(file)
     if not is_file(file) and not is_folder(file) and _may_be_a_name(name):
-        return parse(catalogue.text_of(name), file=f"{name}.toml", strict=True)
-    return load(file, strict=True)
+        scenario = parse(catalogue.text_of(name), file=f"{name}.toml", strict=True)
+    else:
+        scenario = load(file, strict=True)
+    warnings = unknown_releases(scenario)
+    if warnings and is_file(file):
+        add_lines(read_text(file, what="the scenario file"), warnings)
+    return scenario, warnings
 
 
 def _may_be_a_name(name: str) -> bool:

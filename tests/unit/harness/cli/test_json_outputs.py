@@ -26,6 +26,7 @@ from ebbtide.errors import ExitCode
 from ebbtide.record.rows import PartitionState
 from ebbtide.record.steps import StepEntry
 from ebbtide.record.verdict import VERDICT
+from ebbtide.scenario import catalogue
 from harness.cli.fault import result_of
 from harness.cli.image import RemovedImage
 from harness.cli.json_outputs import ReplayOutput, ReplayRow, ShrinkOutput, json_outputs
@@ -123,6 +124,14 @@ def test_checked_files_fit_their_schema(tmp_path: Path, capsys: pytest.CaptureFi
     acks = next(one for one in second["problems"] if one["where"] == "producers[0].acks")
     assert (acks["got"], acks["line"]) == ("-1", 3)
     assert re.search(r'-1 is "all"', acks["allowed"])
+
+
+def test_a_valid_file_fits_its_schema_with_its_warnings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "new.toml"
+    file.write_text(catalogue.text_of("healthy").replace('"3.9.1"', '"9.9.9"'))
+    assert main(["validate", str(file), "--json"]) == ExitCode.AS_PREDICTED
+    [found] = assert_fits(OUTPUTS["validate"], capsys.readouterr().out)
+    assert (found["valid"], [one["got"] for one in found["warnings"]]) == (True, ["9.9.9"])
 
 
 def test_a_counterexample_is_data_step_by_step(capsys: pytest.CaptureFixture[str]) -> None:
