@@ -1,7 +1,8 @@
 """A process that judges records while clusters run: `ebbtide analyze -`.
 
 It starts beside a cluster, so that no verdict waits for Spark's start. It outlives the end of its Java process; if it
-ends itself, another one judges the records that have no answer yet.
+ends itself, another one judges the records that have no answer yet. It does not outlive its caller: it ends once nobody
+reads its answers.
 """
 
 from __future__ import annotations

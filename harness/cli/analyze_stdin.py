@@ -2,12 +2,20 @@
 
 The session starts and warms up before the first path comes, and is kept until stdin ends. So a caller with a record now
 and then does not wait for Spark's start.
+
+A caller that was killed leaves paths behind: many may wait in the pipe. So the process also ends as soon as nobody can
+read its answers. Otherwise it would write into records that the next start of the caller judges.
 """
 
 from __future__ import annotations
 
+import contextlib
+import os
 import select
+import signal
 import sys
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,15 +39,53 @@ def judge_from_stdin() -> ExitCode:
     from harness.cli.judging import JudgingSession
 
     codes: set[ExitCode] = set()
+    reader = _AnswerReader()
     # While no record waits, clusters on this host go first: their delays would show in their records.
     with JudgingSession.keep(yields=True) as session:
         _start_early(session)
         for line in iter(sys.stdin.readline, ""):
             session.stop_yielding()
             if path := line.rstrip("\n"):
-                codes.add(_judge_and_print(session, path))
+                with reader.is_needed():
+                    codes.add(_judge_and_print(session, path))
     # Nothing was judged, so nothing is as predicted.
     return ExitCode.worst(codes or {ExitCode.INCONCLUSIVE})
+
+
+class _AnswerReader:
+    """The other end of stdout, if it is a pipe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._is_gone = False
+        self._is_needed = False
+        threading.Thread(target=self._await_end, name="ebbtide-answer-reader", daemon=True).start()
+
+    @contextlib.contextmanager
+    def is_needed(self) -> Iterator[None]:
+        """Unwind the stack of this process as soon as the reader is gone, if that happens before the block ends."""
+        with self._lock:
+            if self._is_gone:
+                raise SystemExit(ExitCode.HARNESS_FAILED)
+            self._is_needed = True
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._is_needed = False
+
+    def _await_end(self) -> None:
+        poll = select.poll()
+        try:
+            # Without events, poll reports only errors. A pipe has one once its last reader is gone.
+            poll.register(sys.stdout.fileno(), 0)
+        except OSError:  # not a file, as in a test
+            return
+        poll.poll()
+        with self._lock:
+            self._is_gone = True
+            if self._is_needed:
+                os.kill(os.getpid(), signal.SIGTERM)
 
 
 def _start_early(session: JudgingSession) -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 from ebbtide import judging_process
@@ -245,3 +247,55 @@ def test_a_process_without_a_folder_for_its_log_does_not_start(monkeypatch: pyte
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "gone"))
     with pytest.raises(HarnessError, match="the judging process does not start"):
         JudgingProcess([sys.executable, "-c", ""]).begin()
+
+
+_SLOW = """
+import sys
+from pathlib import Path
+from ebbtide.command import main
+from ebbtide.waiting import pause
+from harness.cli import judging
+
+def judge(record):
+    with Path(FOLDER, "asked").open("a") as asked:
+        print(record.name, file=asked)
+    pause(3600)
+
+class Judge:
+    def __enter__(self):
+        return judge
+    def __exit__(self, *_):
+        pass
+
+judging.JudgingSession.spark_for = lambda *_: None
+judging.open_judge = lambda _: Judge()
+sys.exit(main())
+"""
+_CALLER = """
+import sys
+from pathlib import Path
+from ebbtide.judging_process import JudgingProcess
+
+judge = JudgingProcess([sys.executable, sys.argv[1]])
+judge.hand_over(Path("first"))
+judge.hand_over(Path("second"))
+print(judge._process.pid, flush=True)
+judge.judge(Path("first"))
+"""
+
+
+def test_it_ends_at_once_and_judges_no_further_record_when_its_caller_is_killed(tmp_path: Path) -> None:
+    slow = tmp_path / "slow.py"
+    slow.write_text(f"FOLDER = {str(tmp_path)!r}\n{_SLOW}")
+    environment = os.environ | {"TMPDIR": str(tmp_path)}
+    words = [sys.executable, "-c", _CALLER, str(slow)]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, env=environment, cwd=Path(__file__).parents[3]) as caller:
+        assert caller.stdout is not None
+        orphan = psutil.Process(int(caller.stdout.readline()))
+        wait_until((tmp_path / "asked").exists, awaited="a record that is being judged", timeout_s=60)
+        caller.kill()
+    _, left = psutil.wait_procs([orphan], timeout=20)
+    for one in left:
+        one.kill()
+    assert left == []
+    assert (tmp_path / "asked").read_text() == "first\n"
