@@ -38,8 +38,8 @@ class NoRecord(UsageError):
 RECORD_VERSION = 1
 """The version of the record format that this Ebbtide writes, and the newest that it reads."""
 
-REASON_MAX = 600
-"""How many characters `why_incomplete` has, but for the note that says how many are left out."""
+_REASON_MAX = 600
+"""How many characters a reason has, but for the note that says how many are left out."""
 _NAMED_MAX = 5
 """How many records of a folder an error names."""
 
@@ -220,8 +220,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
         """
         clause = self.failure_clause
         if clause is None and self.failure is not None:
-            clause = message_without_advice(self.failure)
-        return without_middle(clause, REASON_MAX) if clause is not None else None
+            return reason_of_message(self.failure)
+        return without_middle(clause, _REASON_MAX) if clause is not None else None
 
     @property
     def why_no_final_read(self) -> str | None:
@@ -235,10 +235,13 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(dict.fromkeys(kafka for _, kafka in starts)) or (self.kafka,)
 
 
-def message_without_advice(message: str) -> str:
-    """Return the message of an error in one line, without what is allowed and what to type next."""
+def reason_of_message(message: str) -> str:
+    """Return the message of an error as a reason: in one line, without what is allowed and what to type next.
+
+    The middle of a long reason is left out.
+    """
     lines = takewhile(lambda line: not line.startswith(("  allowed:", "  next:")), message.splitlines())
-    return " ".join(" ".join(lines).split())
+    return without_middle(" ".join(" ".join(lines).split()), _REASON_MAX)
 
 
 def failure_keys(error: BaseException) -> dict[str, str | None]:

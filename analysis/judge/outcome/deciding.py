@@ -16,7 +16,7 @@ from analysis.judge.clauses.invariants import CheckedClause
 from analysis.judge.clauses.outcome_checks import AttributedAnomaly, elections_in_brackets, group_alike, places_of
 from analysis.judge.outcome.prediction import Comparison
 from ebbtide.plurals import plural
-from ebbtide.record.manifest import REASON_MAX, Manifest, message_without_advice
+from ebbtide.record.manifest import Manifest, reason_of_message
 from ebbtide.record.properties import hw_fell_without_cause, is_needed
 from ebbtide.record.steps import StepEntry
 from ebbtide.record.verdict import Outcome
@@ -24,7 +24,6 @@ from ebbtide.scenario.model import Scenario
 from ebbtide.scenario.property_names import COMMITS_KEPT, NO_COMMITTED_LOSS, NO_HW_REGRESSION
 from ebbtide.scenario.steps.table import CUT_KINDS
 from ebbtide.scenario.steps.waiting import WaitStep
-from ebbtide.shown_text import without_middle
 
 _SHOWN_MAX = 20
 _NAMES_BEFORE_REASON = 2
@@ -59,7 +58,7 @@ def unproven_reasons(
         name = f"step {step.index} ({step.step}{_node_names(step)})"
         # The failure of the run is its first reason already.
         why = None if step.why == manifest.failure else step.why
-        reason = f": {without_middle(message_without_advice(why), REASON_MAX)}" if why else ""
+        reason = f": {reason_of_message(why)}" if why else ""
         if step.fired_ns is None:
             found.append(f"{name} never fired{reason}")
         elif not step.is_a(WaitStep) and (step.effect_ns is None or step.proof.get("probe") == "failed"):

@@ -84,6 +84,7 @@ OTHER = (
     "analysis.report.picture.series._BINS_MAX",  # a curve over a longer time is not drawn
     "analysis.report.stories.STORIES_MAX",  # stories in a report, which says how many it leaves out
     "ebbtide.record.manifest._NAMED_MAX",  # names in an error
+    "ebbtide.record.manifest._REASON_MAX",  # letters of a reason
     "harness.nightly.followup.SHRINK_AT_MOST_S",  # time
     "harness.shrink.refute.MAX_SEARCH_S",  # after that a run answers
     "harness.shrink.steps._ACKED_MAX",  # a trigger of a candidate, which a run answers for
