@@ -20,7 +20,7 @@ from analysis.report.drawing.model import DrawnPicture
 from analysis.report.election_words import blames_of, elections_by_offset, transition
 from analysis.report.group_commits import CommitRow, commit_rows, count_lost_commits
 from analysis.report.picture.building import partitions_by_blame, picture_of, read_source
-from analysis.report.protocol import as_one_line, outcome_basis, protocol_row
+from analysis.report.protocol import as_one_line, outcome_basis, protocol_of
 from analysis.report.stories import STORIES_MAX, LossStory, stories_of
 from ebbtide.errors import EbbtideError
 from ebbtide.record.manifest import Manifest
@@ -254,7 +254,7 @@ def _figures(record: Path, verdict: Verdict, manifest: Manifest) -> tuple[tuple[
         ("without leader, longest", outage_text(verdict, "no_leader")),
         ("without ack, longest", outage_text(verdict, "no_ack")),
         ("took", words.duration(manifest.start_ns, manifest.end_ns)),
-        ("protocol", as_one_line(protocol_row(verdict, prediction_of(record, manifest)))),
+        ("protocol", as_one_line(protocol_of(record, manifest, verdict))),
     )
     return tuple((name, value) for name, value in found if value != "-")
 

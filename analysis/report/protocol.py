@@ -2,13 +2,29 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+from analysis.evidence.nothing_sent import ended_before_sending
 from analysis.judge.outcome.prediction import known_bug_of
+from ebbtide.record.manifest import Manifest
+from ebbtide.record.predictions import prediction_of
 from ebbtide.record.properties import needed_unknown_clauses
 from ebbtide.record.verdict import Verdict, counts_by_kind
 from ebbtide.scenario.model import PROTOCOL_ALONE, Prediction
 from ebbtide.scenario.property_names import NO_COMMITTED_LOSS
 
 _ALLOWS = "allows the loss"
+_CANNOT_TELL = "cannot tell"
+
+
+def protocol_of(record: Path, manifest: Manifest, verdict: Verdict) -> str:
+    """Return what the specification says of a judged record, as `protocol_row`.
+
+    Of a run that ended before it sent a record every clause is unknown, so none is named.
+    """
+    if verdict.outcome == "inconclusive" and ended_before_sending(record, manifest):
+        return _CANNOT_TELL
+    return protocol_row(verdict, prediction_of(record, manifest))
 
 
 def protocol_row(verdict: Verdict, prediction: Prediction | None) -> str:
@@ -18,7 +34,7 @@ def protocol_row(verdict: Verdict, prediction: Prediction | None) -> str:
     needed is known; `prediction` says which clauses are.
     """
     if not verdict.properties:
-        return "cannot tell"
+        return _CANNOT_TELL
     violated = [one.name for one in verdict.properties if one.status == "violated"]
     unknown = needed_unknown_clauses(verdict, prediction)
     lost = counts_by_kind(verdict.anomalies).get("lost", 0)
@@ -33,7 +49,7 @@ def protocol_row(verdict: Verdict, prediction: Prediction | None) -> str:
         lines = [_ALLOWS]
     elif not unknown:
         lines = ["nothing violated"]
-    return "\n".join([*lines, *(["cannot tell:", *unknown] if unknown else [])])
+    return "\n".join([*lines, *([f"{_CANNOT_TELL}:", *unknown] if unknown else [])])
 
 
 def outcome_basis(verdict: Verdict, prediction: Prediction | None) -> str:

@@ -11,16 +11,14 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from analysis.evidence.nothing_sent import ended_before_sending
 from analysis.judge.history.elections import all_elections
 from analysis.judge.history.timeline import load_timeline
 from analysis.report import words
 from analysis.report.election_words import is_broken_promise
 from analysis.report.folding import column_widths, fold_words
-from analysis.report.protocol import as_one_line, protocol_row
+from analysis.report.protocol import as_one_line, protocol_of
 from ebbtide.record.manifest import Manifest, read_manifest
 from ebbtide.record.outages import oldest_text, outage_text
-from ebbtide.record.predictions import prediction_of
 from ebbtide.record.verdict import Loss, RecordedElection, Verdict
 
 _LOST = "lost, committed"
@@ -60,7 +58,6 @@ def judged_run(record: Path, verdict: Verdict, *, named: str | None = None) -> J
     `named` is the record's address, if `record` is a copy.
     """
     manifest = read_manifest(record)
-    is_empty = verdict.outcome == "inconclusive" and ended_before_sending(record, manifest)
     from_elr = tuple(one.as_recorded for one in all_elections(load_timeline(record)) if one.road == "elr")
     return JudgedRun(
         record=named or str(record),
@@ -68,7 +65,7 @@ def judged_run(record: Path, verdict: Verdict, *, named: str | None = None) -> J
         verdict=verdict,
         sends=words.send_counts(record, verdict),
         target=words.target(record, manifest) or "unknown",
-        protocol="cannot tell" if is_empty else protocol_row(verdict, prediction_of(record, manifest)),
+        protocol=protocol_of(record, manifest, verdict),
         from_elr=from_elr,
     )
 

@@ -9,6 +9,7 @@ import pytest
 from judge_records import NO_LOSS, Story, by_name, healthy_story
 
 from analysis.judge.outcome.deciding import unproven_reasons
+from analysis.report.model import build
 from ebbtide.errors import UsageError
 from ebbtide.record.manifest import failure_keys
 from ebbtide.record.steps import StepEntry
@@ -115,6 +116,12 @@ def test_a_person_reads_of_a_run_that_sent_nothing_what_to_do_and_no_list_of_cla
     out = capsys.readouterr().out
     assert "\n  next:   correct the topic\n" in out
     assert re.search(r"^protocol +cannot tell$", out, re.MULTILINE)
+
+
+def test_the_report_of_a_run_that_sent_nothing_begins_with_its_failure_and_names_no_clauses(refused: Story) -> None:
+    report = build(refused.record, refused.manifest, refused.judge(), [])
+    assert report.because == "Why: the run did not complete: Kafka does not know flush.message (topics.t.config)"
+    assert dict(report.figures)["protocol"] == "cannot tell"
 
 
 def test_the_failure_of_a_run_comes_before_what_its_record_lacks(tmp_path: Path) -> None:
