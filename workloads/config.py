@@ -128,7 +128,8 @@ class FinalReadConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     """The configuration of the final read of every partition, from start to HW.
 
     It runs after everything was healed. A `FinalRead` is written to `result` as JSON. With `transactional_ids` it
-    first waits up to `transactions_s` until no transaction is open, and it asks for the last stable offsets.
+    first waits up to `transactions_s` until no transaction is open, and it asks for the last stable offsets. The
+    `replicas` of each `topic-partition` are asked for their own HW at the end, at the addresses of `brokers`.
     """
 
     endpoints: Endpoints
@@ -137,17 +138,30 @@ class FinalReadConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     bootstrap: tuple[str, ...]
     topics: dict[str, int]
     result: str
+    brokers: dict[int, str] = {}
+    replicas: dict[str, tuple[int, ...]] = {}
     transactional_ids: tuple[str, ...] = ()
     transactions_s: float = 0.0
     timeout_s: float = 30.0
     request_timeout_ms: int = 5_000
 
 
+class ReplicaMarks(msgspec.Struct, frozen=True, kw_only=True):
+    """The replicas that answered with the final HW: `{broker: {"topic-partition": HW}}`.
+
+    `why_not_all` names those that did not, and what they answered last.
+    """
+
+    reached: dict[int, dict[str, int]] = {}
+    why_not_all: str | None = None
+
+
 class FinalRead(msgspec.Struct, frozen=True, kw_only=True):
-    """What the final read found: the ends by `topic-partition`, and the transactions if it was asked for them."""
+    """What the final read found: the ends by `topic-partition`, and what else it was asked for."""
 
     offsets: dict[str, FinalOffsets]
     transactions: FinalTransactions | None = None
+    replica_marks: ReplicaMarks = ReplicaMarks()
 
 
 class SamplerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

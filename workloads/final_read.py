@@ -6,7 +6,7 @@
 It runs after everything was healed. What it returns is the final log that the run is measured against, so that a
 partial read is refused. It asks for the offsets before and after the read. An attempt in which a leader changed or
 the HW went back is thrown away and repeated. After transactions, it first waits until they have ended
-(`workloads.ended_transactions`).
+(`workloads.ended_transactions`). In the end it asks each replica for its own HW (`workloads.replica_marks`).
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from pathlib import Path
 import msgspec
 from kafka import KafkaConsumer, TopicPartition
 from kafka.errors import AuthorizationError, KafkaError
+from msgspec.structs import replace
 
 from cluster.kafka_api.connection import EARLIEST, LATEST, NONE, WireError
 from ebbtide.errors import UsageError
@@ -32,6 +33,7 @@ from workloads.ended_transactions import await_ended_transactions, last_stable_o
 from workloads.process import Stop, run_client
 from workloads.reaching import connection_to
 from workloads.reading import ReadPartition, journal_poll, open_consumer, wait_for_brokers
+from workloads.replica_marks import ask_replica_marks
 from workloads.sampler import partitions_of
 from workloads.settings import reader_settings
 from workloads.status import ClientState, StatusFile
@@ -200,7 +202,8 @@ def run(config: FinalReadConfig, _status: StatusFile, stop: Stop) -> ClientState
     )
     if stop:
         return ClientState.STOPPED
-    write_atomically(Path(config.result), msgspec.json.encode(found))
+    marks = ask_replica_marks(config.endpoints, config.brokers, config.replicas, found.offsets)
+    write_atomically(Path(config.result), msgspec.json.encode(replace(found, replica_marks=marks)))
     return ClientState.DONE
 
 

@@ -26,7 +26,7 @@ from ebbtide.errors import HarnessError
 from ebbtide.journal.convert import JOURNAL_SUFFIX
 from ebbtide.logs.segments import TopicPartition
 from ebbtide.record.files import JOURNAL_DIR, LOGS_DIR
-from ebbtide.record.manifest import ACKS, FinalOffsets, FinalTransactions
+from ebbtide.record.manifest import ACKS
 from ebbtide.scenario.client_libraries import DEFAULT_GROUP_PROTOCOL
 from ebbtide.scenario.internal_topics import INTERNAL_TOPICS
 from ebbtide.scenario.model import ConsumerSpec, ProducerSpec, TopicSpec
@@ -50,6 +50,7 @@ from workloads.ended_transactions import ENDING_S, transactional_id
 from workloads.group_offsets import groups_to_ask
 from workloads.library_settings import CONSUMER_MODULES, consumer_line, copy_settings, producer_line, producer_module
 from workloads.replica_logs import ReplicaLogsConfig
+from workloads.replica_marks import MARKS_S
 from workloads.replica_question import ReplicaQuestion
 from workloads.sampler import partitions_of
 from workloads.send_account import COUNTERS, SendCounts
@@ -111,7 +112,6 @@ class Workload:
         self._final = self._client(f"consumer-{FINAL_CONSUMER}", "final_read")
         self._topic_maker = self._client("topics", "topics")
         self._asked = 0
-        self.final_transactions: FinalTransactions | None = None
         self._counts = {name: spec.partitions for name, spec in topics.items()} | dict(final_partition_counts or {})
         self._slots = {item: index for index, item in enumerate(partitions_of(self._counts))}
         self._brokers: dict[int, str] = {}
@@ -258,13 +258,16 @@ class Workload:
         return ReplicaQuestion(client, result)
 
     def final_read(
-        self, timeout_s: float = 30.0, *, topics: Mapping[str, int] | None = None
-    ) -> dict[str, FinalOffsets]:
+        self,
+        timeout_s: float = 30.0,
+        *,
+        topics: Mapping[str, int] | None = None,
+        replicas: Mapping[TopicPartition, Sequence[int]] | None = None,
+    ) -> FinalRead:
         """Read every partition of `topics` from its start to its HW, as consumer `FINAL_CONSUMER`.
 
-        None: all topics that were created. Kafka's own are left out. Returns the ends by `topic-partition`;
-        `final_transactions` then says what is known of the transactions. Raises `HarnessError` that says why the read
-        did not settle.
+        None: all topics that were created. Kafka's own are left out. The `replicas` are asked for their own HW.
+        Raises `HarnessError` that says why the read did not settle.
         """
         created = {name: spec.partitions for name, spec in self._topics.items()}
         transactional = [spec for spec, _ in self._producers.values() if spec.transactional]
@@ -281,14 +284,14 @@ class Workload:
                 if name not in INTERNAL_TOPICS
             },
             result=str(result),
+            brokers=self._brokers,
+            replicas={str(at): tuple(brokers) for at, brokers in (replicas or {}).items()},
             transactional_ids=tuple(transactional_id(spec) for spec in transactional),
             transactions_s=transactions_s,
             timeout_s=timeout_s,
         )
-        self._final.run_to_end(config, self._start_client, timeout_s + transactions_s)
-        found = msgspec.json.decode(result.read_bytes(), type=FinalRead)
-        self.final_transactions = found.transactions
-        return found.offsets
+        self._final.run_to_end(config, self._start_client, timeout_s + transactions_s + MARKS_S)
+        return msgspec.json.decode(result.read_bytes(), type=FinalRead)
 
     def stop(self, timeout_s: float = 10.0) -> list[ClientEnd]:
         """End the clients that run; returns how every client ended."""

@@ -1,17 +1,18 @@
-"""Writes watermarks from the brokers' `replication-offset-checkpoint` files.
+"""Writes watermarks from what brokers said of their replicas' HWs: in their checkpoint files, and in answers.
 
-The file holds the HW of every replica as the broker last wrote it: every five seconds and at a
-clean shutdown, so it may lag.
+A broker's `replication-offset-checkpoint` holds the HW of every replica as the broker last wrote it: every five seconds
+and at a clean shutdown, so it may lag. What the broker answered at the end of the run is newer, and counts instead.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from analysis.evidence.replicas import is_of_run
 from analysis.evidence.report import CheckpointsReport, manifest_or_none, node_folders, save
 from analysis.evidence.table_file import new_table_part
-from ebbtide.logs.checkpoint_file import HIGH_WATERMARKS, read_checkpoint
+from ebbtide.logs.checkpoint_file import ANSWERED_HIGH_WATERMARKS, HIGH_WATERMARKS, read_checkpoint
 from ebbtide.logs.segments import TopicPartition, leo_of, partition_folders, replica_folder
 from ebbtide.record.files import RAW_DIR, raw_log_dirs
 from ebbtide.record.manifest import Manifest
@@ -29,18 +30,17 @@ def write_checkpoints(record: Path) -> CheckpointsReport:
     folders = node_folders(record, "broker")
     expected = set(manifest.topology.brokers) if manifest is not None else set()
     missing = [f"{RAW_DIR}/broker-{node}/{HIGH_WATERMARKS}" for node in sorted(expected - folders.keys())]
-    problems = []
+    problems: list[str] = []
     with new_table_part(record, "watermarks", "checkpoint") as table:
         for broker, folder in folders.items():
             log_dirs = raw_log_dirs(folder)
             seen: set[TopicPartition] = set()
-            for log_dir in log_dirs:
-                path = log_dir / HIGH_WATERMARKS
+            for path in _files_of(folder, log_dirs):
                 name = str(path.relative_to(record))
                 if not path.is_file():
                     missing.append(name)
                     continue
-                if len(log_dirs) > 1 and path.stat().st_size == 0 and not partition_folders(log_dir):
+                if len(log_dirs) > 1 and path.stat().st_size == 0 and not partition_folders(path.parent):
                     continue
                 try:
                     marks = read_checkpoint(path)
@@ -51,7 +51,7 @@ def write_checkpoints(record: Path) -> CheckpointsReport:
                 for partition, high_watermark in marks.items():
                     replica = replica_folder(log_dirs, partition)
                     # The checkpoint of a directory may name a replica that has left it since.
-                    elsewhere = replica.is_dir() and replica.parent != log_dir
+                    elsewhere = path.name == HIGH_WATERMARKS and replica.is_dir() and replica.parent != path.parent
                     if elsewhere or partition in seen or not is_of_run(partition, manifest):
                         continue
                     seen.add(partition)
@@ -62,6 +62,20 @@ def write_checkpoints(record: Path) -> CheckpointsReport:
         report = CheckpointsReport(rows=table.rows, missing=tuple(missing), problems=tuple(problems))
     save(record, "checkpoints", report)
     return report
+
+
+def _files_of(folder: Path, log_dirs: Sequence[Path]) -> Iterator[Path]:
+    """Yield a broker's files of HWs, the newest knowledge first.
+
+    A broker that answered need not have written its own file yet.
+    """
+    answered = folder / ANSWERED_HIGH_WATERMARKS
+    if answered.is_file():
+        yield answered
+    for log_dir in log_dirs:
+        written = log_dir / HIGH_WATERMARKS
+        if written.is_file() or not answered.is_file():
+            yield written
 
 
 def _written_ns(path: Path, manifest: Manifest | None) -> int:

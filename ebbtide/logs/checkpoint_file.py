@@ -5,14 +5,20 @@ The file has a version, a count, then `topic partition offset` lines.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
-from ebbtide.logs.segments import TopicPartition, partition_folders
+from ebbtide.logs.segments import TopicPartition
 from ebbtide.untrusted.files import UnreadableFile, read_text
 
 HIGH_WATERMARKS = "replication-offset-checkpoint"
 """The file with the HW of every replica, as the broker last wrote it."""
+
+ANSWERED_HIGH_WATERMARKS = "answered-high-watermarks"
+"""The file, in the same format, with the HWs that a broker answered for its replicas at the end of a run.
+
+It is Ebbtide's, in a record only. It is newer than the broker's own file.
+"""
 
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 """The file with the offset of every log up to which the broker has certainly fsynced it."""
@@ -39,18 +45,7 @@ def read_checkpoint(path: Path) -> dict[TopicPartition, int]:
     return offsets
 
 
-def read_high_watermarks(data_dirs: Sequence[Path]) -> dict[TopicPartition, int]:
-    """Return the checkpointed HW of every replica of a node.
-
-    Each log directory has a checkpoint of its own, which counts for the replicas in that directory: a replica may have
-    left it since. Raises `ValueError` as `read_checkpoint` does.
-    """
-    if len(data_dirs) == 1:
-        return read_checkpoint(data_dirs[0] / HIGH_WATERMARKS)
-    found = {}
-    for data_dir in data_dirs:
-        # A directory without replicas has an empty checkpoint.
-        if there := partition_folders(data_dir).keys():
-            marks = read_checkpoint(data_dir / HIGH_WATERMARKS)
-            found.update({at: mark for at, mark in marks.items() if at in there})
-    return found
+def checkpoint_text(offsets: Mapping[TopicPartition, int]) -> str:
+    """Return the text of a checkpoint file with these offsets."""
+    lines = [f"{at.topic} {at.partition} {offset}" for at, offset in offsets.items()]
+    return "".join(f"{line}\n" for line in ("0", str(len(lines)), *lines))

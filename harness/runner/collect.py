@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import shutil
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from analysis.evidence.collect import write_checkpoints, write_replicas, write_timeline
 from cluster.runtime.base import Runtime
 from ebbtide.journal.convert import convert_journals
 from ebbtide.journal.payload import value_of
-from ebbtide.logs.checkpoint_file import HIGH_WATERMARKS, RECOVERY_POINTS
+from ebbtide.logs.checkpoint_file import ANSWERED_HIGH_WATERMARKS, HIGH_WATERMARKS, RECOVERY_POINTS, checkpoint_text
 from ebbtide.logs.meta_properties import META_PROPERTIES
-from ebbtide.logs.segments import METADATA_FOLDER, partition_folders
-from ebbtide.record.files import MORE_LOG_DIRS, RAW_DIR
+from ebbtide.logs.segments import METADATA_FOLDER, TopicPartition, partition_folders
+from ebbtide.record.files import MORE_LOG_DIRS, RAW_DIR, write_atomically
 
 RAW_LIMIT_BYTES = 512 * 1024 * 1024
 """A replica with larger segments is left out of raw/; the manifest names it."""
@@ -54,6 +54,15 @@ def collect_raw(runtime: Runtime, topics: Iterable[str], record: Path) -> tuple[
                     else:
                         _copy(log, folder / log.name, _REPLICA_FILES)
     return tuple(dict.fromkeys(omitted))
+
+
+def write_replica_marks(record: Path, reached: Mapping[int, Mapping[str, int]]) -> None:
+    """Write the HWs that each broker answered for its replicas to raw/, as `{broker: {"topic-partition": HW}}`."""
+    for broker, marks in reached.items():
+        folder = record / RAW_DIR / f"broker-{broker}"
+        folder.mkdir(parents=True, exist_ok=True)
+        found = {TopicPartition.parse(name): mark for name, mark in marks.items()}
+        write_atomically(folder / ANSWERED_HIGH_WATERMARKS, checkpoint_text(found).encode())
 
 
 def _size_of(log: Path) -> int:

@@ -11,30 +11,25 @@ import msgspec
 from cluster.runtime.base import Runtime
 from ebbtide.errors import Disturbed, HarnessError
 from ebbtide.kraft.image import describe
-from ebbtide.logs.checkpoint_file import read_high_watermarks
-from ebbtide.logs.segments import TopicPartition
-from ebbtide.record.manifest import FinalOffsets, FinalTransactions
 from ebbtide.record.rows import PartitionState
 from ebbtide.scenario.model import Scenario
 from ebbtide.waiting import WaitExpired, wait_until
 from harness.runner.display import Display
 from harness.runner.schedule import Schedule
 from harness.runner.view import ClusterView
+from workloads.config import FinalRead
 from workloads.group import Workload
 
 FINAL_READ_TIMEOUT_S = 60.0
-CHECKPOINT_TIMEOUT_S = 8.0
 
 
 class End(msgspec.Struct, frozen=True, kw_only=True):
-    """How the live part ended: the offsets of the final read, or why there was none.
+    """How the live part ended: what the final read found, or why there was none.
 
-    `final_transactions` is what was known of the transactions before it. `disturbed`: something outside of
-    the run ended it early.
+    `disturbed`: something outside of the run ended it early.
     """
 
-    final_offsets: dict[str, FinalOffsets] = {}
-    final_transactions: FinalTransactions | None = None
+    final: FinalRead = FinalRead(offsets={})
     why_no_final_read: str | None = None
     disturbed: Disturbed | None = None
 
@@ -76,10 +71,7 @@ class Ending:
         if why is not None:
             return End(why_no_final_read=why)
         with self._time_phase("final read"):
-            end = self._final_read()
-        with self._time_phase("checkpoints"):
-            self._await_checkpoints(end)
-        return end
+            return self._final_read()
 
     def _settle(self) -> str | None:
         """Wait until each partition has a leader and its full ISR.
@@ -129,46 +121,18 @@ class Ending:
             if name not in self._schedule.deleted_topics
         }
         try:
-            ends = self._workload.final_read(FINAL_READ_TIMEOUT_S, topics=topics)
-            return End(final_offsets=ends, final_transactions=self._workload.final_transactions)
+            found = self._workload.final_read(
+                FINAL_READ_TIMEOUT_S,
+                topics=topics,
+                replicas={at: row.replicas for at, row in self._view.image.partitions.items()},
+            )
         except HarnessError as error:
             self._display.note(f"no final read: {error}")
             return End(why_no_final_read=f"the final read failed: {error.as_clause()}")
-
-    def _await_checkpoints(self, end: End) -> None:
-        """Wait until every replica has checkpointed its final HW.
-
-        Brokers do that every 5 s.
-
-        Replicas are compared only below their own checkpointed HW. If a checkpoint takes too long the run continues,
-        and the records above it are not compared.
-        """
-        wanted = {
-            (node, TopicPartition.parse(name)): offsets.high_watermark
-            for name, offsets in end.final_offsets.items()
-            for node in self._view.image.partitions[TopicPartition.parse(name)].replicas
-        }
-
-        def behind() -> list[str]:
-            nodes = {node for node, _ in wanted}
-            written = {node: read_high_watermarks(self._runtime.data_dirs(node)) for node in nodes}
-            return [
-                f"{partition} on broker {node} is at {written[node].get(partition)}, not {high_watermark}"
-                for (node, partition), high_watermark in wanted.items()
-                if written[node].get(partition) != high_watermark
-            ]
-
-        def is_written() -> bool:
-            self._watch()
-            # A file that is just being replaced cannot be read: try again.
-            with contextlib.suppress(ValueError):
-                return not behind()
-            return False
-
-        try:
-            wait_until(is_written, awaited="every replica's HW checkpoint", timeout_s=CHECKPOINT_TIMEOUT_S)
-        except WaitExpired as error:
-            self._display.note(str(error))
+        if found.replica_marks.why_not_all is not None:
+            # The replica is compared below the HW that its broker checkpointed last.
+            self._display.note(found.replica_marks.why_not_all)
+        return End(final=found)
 
 
 def _is_at_rest(row: PartitionState) -> bool:

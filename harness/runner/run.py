@@ -47,7 +47,7 @@ from ebbtide.scenario.safety import refuse_unsafe
 from ebbtide.scenario.write import SCENARIO, text_of
 from ebbtide.signals import is_interrupt
 from harness.runner.client_tools import java_tools, require_libraries
-from harness.runner.collect import RAW_LIMIT_BYTES, collect_raw, write_tables
+from harness.runner.collect import RAW_LIMIT_BYTES, collect_raw, write_replica_marks, write_tables
 from harness.runner.display import Display
 from harness.runner.draws import draw
 from harness.runner.ending import End
@@ -190,6 +190,7 @@ class _Run:
         session.close(leave_nodes=leave_nodes)
         with session.time_phase("collect"):
             omitted = collect_raw(runtime, self.scenario.topics, self.record)
+            write_replica_marks(self.record, session.end.final.replica_marks.reached)
             lines = [msgspec.json.encode(one) + b"\n" for one in session.view.committed]
             write_atomically(self.record / QUORUM_FILE, b"".join(lines))
         self._amend(
@@ -210,9 +211,9 @@ class _Run:
         end = session.end
         self._amend(
             status="complete" if end.disturbed is None else "failed",
-            final_consumer=FINAL_CONSUMER if end.final_offsets else None,
-            final_offsets=end.final_offsets,
-            final_transactions=end.final_transactions,
+            final_consumer=FINAL_CONSUMER if end.final.offsets else None,
+            final_offsets=end.final.offsets,
+            final_transactions=end.final.transactions,
             disturbed=end.disturbed is not None,
             torn_journal_bytes=torn_bytes,
             timings_s=session.timings_s,

@@ -37,7 +37,7 @@ def with_witness(jars: Sequence[Path]) -> Callable[[Session], None]:
 
 def _read_final_log(session: Session, jars: Sequence[Path]) -> str | None:
     """Read the final log into the record; returns the reason if that was not possible."""
-    if not session.end.final_offsets:
+    if not session.end.final.offsets:
         return f"there was no final read to compare with: {session.end.why_no_final_read}"
     config = session.record / ".witness.json"
     output = session.record / LOGS_DIR / "client-witness.log"
@@ -47,7 +47,7 @@ def _read_final_log(session: Session, jars: Sequence[Path]) -> str | None:
             WitnessConfig(
                 bootstrap=tuple(session.runtime.bootstrap_servers()),
                 run_id=session.run_id,
-                final_offsets=session.end.final_offsets,
+                final_offsets=session.end.final.offsets,
                 jars=tuple(map(str, jars)),
                 into=str(into),
             )

@@ -8,12 +8,12 @@ The HW of each answer goes to a file in the form of a broker's own checkpoint.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from cluster.kafka_api.connection import WireError
 from cluster.kafka_api.replica_log import ReplicaRefused, read_replica
-from ebbtide.logs.checkpoint_file import HIGH_WATERMARKS
+from ebbtide.logs.checkpoint_file import HIGH_WATERMARKS, checkpoint_text
 from ebbtide.logs.segments import TopicPartition
 from ebbtide.record.files import write_atomically
 from harness.watch.observer import Connect, whole_batches
@@ -57,7 +57,7 @@ def read_replicas(
                 marks[at] = mark
         if marks or not any(name.startswith(f"{folder.name}/") for name in missing):
             # Without any replica the file says that the broker was asked, and has none.
-            write_atomically(folder / HIGH_WATERMARKS, _checkpoint(marks.items()))
+            write_atomically(folder / HIGH_WATERMARKS, checkpoint_text(marks).encode())
     for at, assigned in replicas.items():
         for broker in sorted(set(assigned or ()) - brokers.keys()):
             missing[f"broker-{broker}/{at}"] = "nobody asked this broker: it registered after the watch began"
@@ -83,8 +83,3 @@ def _read_one(
             part = read_replica(connection, at, offset)
     write_atomically(folder / f"{start:020}.log", bytes(data))
     return part.high_watermark
-
-
-def _checkpoint(marks: Iterable[tuple[TopicPartition, int]]) -> bytes:
-    lines = [f"{at.topic} {at.partition} {mark}" for at, mark in marks]
-    return "".join(f"{line}\n" for line in ("0", str(len(lines)), *lines)).encode()

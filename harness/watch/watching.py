@@ -59,7 +59,7 @@ from harness.watch.own_topics import OwnTopics
 from harness.watch.plan import RUN_DIGITS, scenario_of
 from harness.watch.probing import WatchedCluster, probe_cluster
 from harness.watch.replicas import read_replicas
-from workloads.config import FINAL_CONSUMER
+from workloads.config import FINAL_CONSUMER, FinalRead
 from workloads.group import Workload
 
 _LOOK_S = 0.2
@@ -158,9 +158,9 @@ class _Watch:
             self._amend(
                 status="complete",
                 end_ns=time.time_ns(),
-                final_consumer=FINAL_CONSUMER if final else None,
-                final_offsets=final,
-                final_transactions=workload.final_transactions,
+                final_consumer=FINAL_CONSUMER if final.offsets else None,
+                final_offsets=final.offsets,
+                final_transactions=final.transactions,
                 failure=why,
                 torn_journal_bytes=torn_bytes,
                 timings_s=self._timings,
@@ -246,14 +246,14 @@ class _Watch:
             for entry in self.marks.entries[before:]:
                 self.display.note(f"mark: {entry.whom}")
 
-    def _end(self, workload: Workload) -> tuple[dict[str, Any], str | None]:
-        """Read everything; returns the final offsets, and why there are none."""
+    def _end(self, workload: Workload) -> tuple[FinalRead, str | None]:
+        """Read everything; returns what the final read found, and why it found nothing."""
         workload.stop_producers()
         counts = workload.send_counts()
         self.display.note(
             f"{plural(counts.acked, 'record')} acked, {counts.unknown:,} unknown, {counts.failed:,} failed"
         )
-        final: dict[str, Any] = {}
+        final = FinalRead(offsets={})
         why = None
         try:
             self.topics.await_leaders(self.scenario.settle_s, self._look_at_log)

@@ -98,7 +98,7 @@ def test_a_stopped_producer_has_an_outcome_for_every_record(make: Make, library:
     assert [end.is_clean for end in workload.stop_producers()] == [True]
     counts = workload.send_counts()
     assert counts.handed == counts.acked + counts.failed + counts.unknown
-    final = workload.final_read()[f"stopped-{library}-0"]
+    final = workload.final_read().offsets[f"stopped-{library}-0"]
     assert counts.acked <= final.high_watermark <= counts.handed
     workload.stop()
 
@@ -109,7 +109,7 @@ def test_java_transactions_stand_in_the_log_as_their_rows_say(make: Make, tmp_pa
     workload = make([producer], [reader], partitions=2, tools={1: ensure_compiler(VERSION, lambda event: None)})
     workload.start()
     await_producers(workload)
-    ends = workload.final_read()
+    ends = workload.final_read().offsets
     workload.stop()
     assert convert_journals(tmp_path) == 0
     sends = _rows(tmp_path, "sends/producer-1")
@@ -208,7 +208,7 @@ def test_members_that_read_with_librdkafka_share_their_commits_and_miss_nothing(
         poll_s=0.5,
     )
     workload.stop_producers()
-    ends = workload.final_read()
+    ends = workload.final_read().offsets
     written = {(one, offset) for one in (0, 1) for offset in range(ends[f"{topic}-{one}"].high_watermark)}
     wait_until(
         lambda: written <= _returned(tmp_path, 1, 2),

@@ -80,7 +80,7 @@ def test_a_hundred_thousand_records_at_full_speed_are_journalled_read_and_final(
         timeout_s=60,
     )
     assert [end.is_clean for end in workload.stop_producers()] == [True]
-    final = workload.final_read()
+    final = workload.final_read().offsets
     wait_until(lambda: _polled_count(tmp_path) == 100_000, awaited="the consumer to have read all", timeout_s=30)
     assert {key: (end.log_start, end.high_watermark) for key, end in final.items()} == {
         "full-0": (0, 50_000),
@@ -136,7 +136,7 @@ def test_what_the_leader_refuses_before_the_append_is_failed_and_not_there(make:
     workload.start()
     wait_until(workload.are_producers_done, awaited="every record to be refused", timeout_s=20)
     assert workload.send_counts() == SendCounts(handed=50, failed=50)
-    assert workload.final_read()["refused-0"].high_watermark == 0
+    assert workload.final_read().offsets["refused-0"].high_watermark == 0
     workload.stop()
     convert_journals(tmp_path)
     assert {row["error"] for row in _rows(tmp_path, "sends/producer-1")} == {"MESSAGE_TOO_LARGE"}
@@ -236,7 +236,7 @@ def test_a_tailing_consumer_outlives_a_truncation_in_a_new_session(
     acked = workload.acked()
     wait_until(lambda: workload.acked() > acked + 500, awaited="the producer to go on", timeout_s=30)
     workload.stop_producers()
-    final = workload.final_read()[f"{topic}-0"].high_watermark
+    final = workload.final_read().offsets[f"{topic}-0"].high_watermark
     workload.check()
     wait_until(
         lambda: _last_polled(tmp_path) == final - 1,

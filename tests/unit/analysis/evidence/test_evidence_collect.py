@@ -11,6 +11,7 @@ import evidence_builders as build
 import msgspec
 import pyarrow.parquet as pq
 import pytest
+from msgspec.structs import replace
 
 from analysis.evidence import table_file
 from analysis.evidence.collect import write_checkpoints, write_replicas, write_timeline
@@ -292,6 +293,20 @@ def test_a_checkpoint_becomes_a_watermark_of_each_replica(record: Path) -> None:
     os.utime(path, ns=(5_000, 5_000))
     write_checkpoints(record)
     assert {row["at_ns"] for row in rows(record, "watermarks")} == {1_000}
+
+
+def test_what_a_broker_answered_at_the_end_counts_instead_of_its_older_checkpoint(record: Path) -> None:
+    manifest(record, brokers=1, start_ns=1, end_ns=1_000)
+    replica(record, 1, "t-0", build.plain_batch(0, b"1", b"2", b"3"))
+    raw = record / "raw" / "broker-1"
+    (raw / "replication-offset-checkpoint").write_text("0\n2\nt 0 2\nt 1 7\n")
+    (raw / "answered-high-watermarks").write_text("0\n1\nt 0 3\n")
+    report = write_checkpoints(record)
+    keys = ("partition", "high_watermark", "log_end_offset")
+    assert [tuple(row[key] for key in keys) for row in rows(record, "watermarks")] == [(0, 3, 3), (1, 7, None)]
+    (raw / "replication-offset-checkpoint").unlink()
+    assert write_checkpoints(record) == replace(report, rows=1)
+    assert report.missing == ()
 
 
 @pytest.mark.parametrize("text", ["", "1\n0\n", "0\n2\nt 0 1\n", "0\n1\nt 0\n", "0\nx\n", "\0\0\0", "\xff"])

@@ -7,7 +7,6 @@ from pathlib import Path
 import evidence_builders as build
 import pytest
 
-from ebbtide.logs.checkpoint_file import HIGH_WATERMARKS, read_high_watermarks
 from ebbtide.logs.segments import TopicPartition, log_dir_of, partition_folders, replica_folder
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -42,18 +41,3 @@ def test_a_replica_is_in_a_directory_once_nothing_of_it_moves(dirs: list[Path]) 
     assert log_dir_of(dirs, T0) is None, "two copies: nobody knows which one is the replica"
     (dirs[0] / "t-0").rename(dirs[0] / "t-0.0123456789abcdef0123456789abcdef-delete")
     assert log_dir_of(dirs, T0) == 2
-
-
-def test_a_directorys_checkpoint_counts_for_the_replicas_in_it(dirs: list[Path]) -> None:
-    (dirs[0] / HIGH_WATERMARKS).write_text("0\n2\nt 0 5\nt 1 3\n")
-    (dirs[1] / HIGH_WATERMARKS).write_text("0\n1\nt 1 9\n")
-    assert read_high_watermarks(dirs) == {T0: 5, T1: 9}
-
-
-def test_a_directory_without_replicas_needs_no_checkpoint(dirs: list[Path], tmp_path: Path) -> None:
-    (dirs[0] / HIGH_WATERMARKS).write_text("0\n1\nt 0 5\n")
-    (tmp_path / "three").mkdir()
-    (tmp_path / "three" / HIGH_WATERMARKS).write_text("")
-    assert read_high_watermarks([dirs[0], tmp_path / "three"]) == {T0: 5}
-    with pytest.raises(ValueError, match=r"."):
-        read_high_watermarks([tmp_path / "three"])

@@ -1,0 +1,57 @@
+"""The HW of each replica is asked of its own broker, until it is the final one."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from cluster.kafka_api.connection import WireError
+from cluster.kafka_api.replica_log import LogPart, ReplicaRefused
+from ebbtide.logs.segments import TopicPartition
+from ebbtide.record.manifest import FinalOffsets
+from workloads import replica_marks
+from workloads.config import Endpoints, ReplicaMarks
+from workloads.replica_marks import ask_replica_marks
+
+ENDPOINTS = Endpoints(status="", stop="")
+BROKERS = {1: "host-1:9092", 2: "host-2:9092"}
+REPLICAS = {"t-0": (1, 2), "other-0": (1,)}
+ENDS = {"t-0": FinalOffsets(log_start=0, high_watermark=9)}
+
+
+@pytest.fixture
+def answers(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[Any]]:
+    """What each address answers in turn, a HW or an error; the last one again and again."""
+    found: dict[str, list[Any]] = {}
+
+    def answer(connection: SimpleNamespace, at: TopicPartition, offset: int) -> LogPart:
+        assert (at, offset) == (TopicPartition("t", 0), 9)
+        said = found[connection.address]
+        one = said.pop(0) if len(said) > 1 else said[0]
+        if isinstance(one, Exception):
+            raise one
+        return LogPart(batches=b"", high_watermark=one, log_start=0)
+
+    monkeypatch.setattr(replica_marks, "read_replica", answer)
+    monkeypatch.setattr(replica_marks, "MARKS_S", 0.3)
+    return found
+
+
+def test_a_follower_is_asked_until_it_has_the_final_hw(answers: dict[str, list[Any]]) -> None:
+    answers.update({"host-1:9092": [9], "host-2:9092": [WireError("reset"), ReplicaRefused("NOT_YET"), 8, 9]})
+    assert ask_replica_marks(ENDPOINTS, BROKERS, REPLICAS, ENDS) == ReplicaMarks(reached={1: {"t-0": 9}, 2: {"t-0": 9}})
+
+
+@pytest.mark.parametrize("last", [8, 10, ReplicaRefused("KAFKA_STORAGE_ERROR"), WireError("refused")])
+def test_a_replica_with_another_hw_has_none_in_the_record(answers: dict[str, list[Any]], last: object) -> None:
+    answers.update({"host-1:9092": [9], "host-2:9092": [last]})
+    found = ask_replica_marks(ENDPOINTS, BROKERS, REPLICAS, ENDS)
+    assert found.reached == {1: {"t-0": 9}, 2: {}}
+    assert "t-0 on broker 2" in (found.why_not_all or "")
+    assert str(last) in (found.why_not_all or "")
+
+
+def test_without_replicas_to_ask_nothing_is_waited_for() -> None:
+    assert ask_replica_marks(ENDPOINTS, {}, {}, ENDS) == ReplicaMarks()
