@@ -81,7 +81,7 @@ KINDS = (
     input_skipped,
 )
 
-_SPARK_FACTOR = 10
+_SPARK_FACTOR = 500
 """Spark leaves rows out above so many times the rows above which NumPy does."""
 
 _ROWS_OF_A_SUM = 2
@@ -139,7 +139,7 @@ def reconcile_runs(
             if not is_small(rows):
                 row_pass = summed_rows(spark, runs, until_done.enter_context(scratch_folder(SPARK)))
             planned = rows if row_pass is None else row_pass.sums
-            one_part = is_small(planned) and fits_one_part(planned)
+            one_part = fits_one_part(planned)
             kept = until_done.enter_context(FrameKeeper(spark))
             costs = planned if row_pass is None else planned * _ROWS_OF_A_SUM
             until_done.enter_context(plans_for(spark, costs, one_part=one_part))

@@ -47,7 +47,7 @@ LOCAL_MASTER = "local[2]"
 _INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 _INTERPRETED_ROWS_MAX = 400_000
 """Above so many rows, compiled plans save more than compiling them costs."""
-_SMALL_ROWS_MAX = 100_000
+_SMALL_ROWS_MAX = 2_000
 """Up to so many rows, summing up and leaving out rows without Spark (`row_pass`) costs more jobs than it saves."""
 _ONE_PART_ROWS_MAX = 100_000
 """Up to so many rows, planning and starting the tasks of a shuffle takes longer than one core with all rows."""
