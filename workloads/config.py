@@ -146,7 +146,7 @@ class FinalReadConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     request_timeout_ms: int = 5_000
 
 
-class ReplicaMarks(msgspec.Struct, frozen=True, kw_only=True):
+class AnsweredHighWatermarks(msgspec.Struct, frozen=True, kw_only=True):
     """The replicas that answered with the final HW: `{broker: {"topic-partition": HW}}`.
 
     `why_not_all` names those that did not, and what they answered last.
@@ -161,7 +161,7 @@ class FinalRead(msgspec.Struct, frozen=True, kw_only=True):
 
     offsets: dict[str, FinalOffsets]
     transactions: FinalTransactions | None = None
-    replica_marks: ReplicaMarks = ReplicaMarks()
+    answered: AnsweredHighWatermarks = AnsweredHighWatermarks()
 
 
 class SamplerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

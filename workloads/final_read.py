@@ -6,7 +6,7 @@
 It runs after everything was healed. What it returns is the final log that the run is measured against, so that a
 partial read is refused. It asks for the offsets before and after the read. An attempt in which a leader changed or
 the HW went back is thrown away and repeated. After transactions, it first waits until they have ended
-(`workloads.ended_transactions`). In the end it asks each replica for its own HW (`workloads.replica_marks`).
+(`workloads.ended_transactions`). In the end it asks each replica for its own HW (`workloads.replica_high_watermarks`).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from workloads.ended_transactions import await_ended_transactions, last_stable_o
 from workloads.process import Stop, run_client
 from workloads.reaching import connection_to
 from workloads.reading import ReadPartition, journal_poll, open_consumer, wait_for_brokers
-from workloads.replica_marks import ask_replica_marks
+from workloads.replica_high_watermarks import ask_high_watermarks
 from workloads.sampler import partitions_of
 from workloads.settings import reader_settings
 from workloads.status import ClientState, StatusFile
@@ -202,8 +202,10 @@ def run(config: FinalReadConfig, _status: StatusFile, stop: Stop) -> ClientState
     )
     if stop:
         return ClientState.STOPPED
-    marks = ask_replica_marks(config.endpoints, config.brokers, config.replicas, found.offsets)
-    write_atomically(Path(config.result), msgspec.json.encode(replace(found, replica_marks=marks)))
+    # The read counts whatever becomes of the questions.
+    write_atomically(Path(config.result), msgspec.json.encode(found))
+    answered = ask_high_watermarks(config.endpoints, config.brokers, config.replicas, found.offsets, lambda: bool(stop))
+    write_atomically(Path(config.result), msgspec.json.encode(replace(found, answered=answered)))
     return ClientState.DONE
 
 

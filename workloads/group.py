@@ -49,8 +49,8 @@ from workloads.config import (
 from workloads.ended_transactions import ENDING_S, transactional_id
 from workloads.group_offsets import groups_to_ask
 from workloads.library_settings import CONSUMER_MODULES, consumer_line, copy_settings, producer_line, producer_module
+from workloads.replica_high_watermarks import ASKING_S
 from workloads.replica_logs import ReplicaLogsConfig
-from workloads.replica_marks import MARKS_S
 from workloads.replica_question import ReplicaQuestion
 from workloads.sampler import partitions_of
 from workloads.send_account import COUNTERS, SendCounts
@@ -290,7 +290,7 @@ class Workload:
             transactions_s=transactions_s,
             timeout_s=timeout_s,
         )
-        self._final.run_to_end(config, self._start_client, timeout_s + transactions_s + MARKS_S)
+        self._final.run_to_end(config, self._start_client, timeout_s + transactions_s + ASKING_S)
         return msgspec.json.decode(result.read_bytes(), type=FinalRead)
 
     def stop(self, timeout_s: float = 10.0) -> list[ClientEnd]:

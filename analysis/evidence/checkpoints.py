@@ -1,12 +1,13 @@
 """Writes watermarks from what brokers said of their replicas' HWs: in their checkpoint files, and in answers.
 
 A broker's `replication-offset-checkpoint` holds the HW of every replica as the broker last wrote it: every five seconds
-and at a clean shutdown, so it may lag. What the broker answered at the end of the run is newer, and counts instead.
+and at a clean shutdown, so it may lag. What the broker answered at the end of the run counts instead.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import contextlib
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
 from analysis.evidence.replicas import is_of_run
@@ -23,8 +24,8 @@ def write_checkpoints(record: Path) -> CheckpointsReport:
     """Write `watermarks/checkpoint.parquet`: one row a replica of each broker in raw/.
 
     `log_end_offset` is null where the replica's segments are not in raw/. `at_ns` is when the file
-    was written, as far as its time is within the run, else the run's end. Each log directory of a
-    broker has a file of its own.
+    was written, as far as its time is within the run, else the run's end; answers are written after
+    it. Each log directory of a broker has a file of its own.
     """
     manifest, lives = manifest_or_none(record), TopicLives.of_record(record)
     folders = node_folders(record, "broker")
@@ -65,16 +66,19 @@ def write_checkpoints(record: Path) -> CheckpointsReport:
 
 
 def _files_of(folder: Path, log_dirs: Sequence[Path]) -> Iterator[Path]:
-    """Yield a broker's files of HWs, the newest knowledge first.
+    """Yield a broker's files of HWs, first what it answered.
 
-    A broker that answered need not have written its own file yet.
+    Its own file need not be there yet if it answered for every replica of that log directory.
     """
     answered = folder / ANSWERED_HIGH_WATERMARKS
+    known: Collection[TopicPartition] = ()
     if answered.is_file():
         yield answered
+        with contextlib.suppress(ValueError):
+            known = read_checkpoint(answered).keys()
     for log_dir in log_dirs:
-        written = log_dir / HIGH_WATERMARKS
-        if written.is_file() or not answered.is_file():
+        written, replicas = log_dir / HIGH_WATERMARKS, partition_folders(log_dir).keys()
+        if written.is_file() or not replicas or not replicas <= set(known):
             yield written
 
 

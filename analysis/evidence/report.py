@@ -93,7 +93,7 @@ class ReplicasReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CheckpointsReport(msgspec.Struct, frozen=True, kw_only=True):
-    """How many watermarks were taken from checkpoint files.
+    """How many watermarks were taken from answers and checkpoint files.
 
     `problems` are files that could not be read.
     """

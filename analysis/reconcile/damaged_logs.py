@@ -1,9 +1,9 @@
-"""Finds the replicas' logs that are damaged below the HW they checkpointed.
+"""Finds the replicas' logs that are damaged below their last known HW.
 
 The data: evidence.json, which says for each damage from which offset on the log cannot be read, and
-the checkpointed HWs (watermarks of source checkpoint). A torn tail above the HW is what a power
-loss leaves, and says nothing. Compaction leaves gaps between two segments of a compacted topic;
-these say nothing either.
+the HWs that the replicas answered or checkpointed (watermarks of source checkpoint). A torn tail
+above the HW is what a power loss leaves, and says nothing. Compaction leaves gaps between two
+segments of a compacted topic; these say nothing either.
 
 Why it matters: a batch that cannot be read has no row in replicas. A missing row there counts as no
 divergence. Without this check, a log that nobody can read would agree with every other log.
@@ -56,7 +56,7 @@ def _first_damage(
             first = min(below, key=lambda one: _start_offset(one, log))
             why = (
                 f"{first.file}: {first.damage.detail}, from offset {_start_offset(first, log)} on, "
-                f"below the checkpointed HW {high_watermark}"
+                f"below its last known HW {high_watermark}"
             )
             yield DamagedLog(log.topic, log.partition, log.broker, why)
 

@@ -1,7 +1,7 @@
 """replica-divergence: two replicas differ at an offset below both their HWs.
 
 The rule: one item an offset at which two replicas hold different values or leader epochs. Both must
-be below the HW that each last checkpointed; a row that is missing in one replica does not count.
+be below the HW that each last checkpointed or answered; a row that is missing in one replica does not count.
 
 The data: replicas, and each replica's last row of source checkpoint in watermarks.
 
@@ -53,7 +53,7 @@ def why_unknown(facts: Facts) -> str | None:
     if lacking is not None:
         return lacking
     if not facts.checkpoints:
-        return "no replica's checkpointed HW is known (watermarks of source checkpoint)"
+        return "no replica's own HW is known (watermarks of source checkpoint)"
     return facts.with_damage() or facts.with_unread_replicas()
 
 

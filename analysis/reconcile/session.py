@@ -166,7 +166,7 @@ def suits_quick_start(rows: int) -> bool:
 
 
 def is_small(rows: int) -> bool:
-    """Return whether the tables have so few rows that a job's own cost dominates."""
+    """Return whether summing up so few rows without Spark costs more than it saves."""
     return rows <= _SMALL_ROWS_MAX
 
 

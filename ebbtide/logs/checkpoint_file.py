@@ -17,7 +17,7 @@ HIGH_WATERMARKS = "replication-offset-checkpoint"
 ANSWERED_HIGH_WATERMARKS = "answered-high-watermarks"
 """The file, in the same format, with the HWs that a broker answered for its replicas at the end of a run.
 
-It is Ebbtide's, in a record only. It is newer than the broker's own file.
+It is Ebbtide's, in a record only, and counts instead of the broker's own file.
 """
 
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"

@@ -56,13 +56,12 @@ def collect_raw(runtime: Runtime, topics: Iterable[str], record: Path) -> tuple[
     return tuple(dict.fromkeys(omitted))
 
 
-def write_replica_marks(record: Path, reached: Mapping[int, Mapping[str, int]]) -> None:
-    """Write the HWs that each broker answered for its replicas to raw/, as `{broker: {"topic-partition": HW}}`."""
-    for broker, marks in reached.items():
-        folder = record / RAW_DIR / f"broker-{broker}"
-        folder.mkdir(parents=True, exist_ok=True)
-        found = {TopicPartition.parse(name): mark for name, mark in marks.items()}
-        write_atomically(folder / ANSWERED_HIGH_WATERMARKS, checkpoint_text(found).encode())
+def write_answered_high_watermarks(record: Path, reached: Mapping[int, Mapping[str, int]]) -> None:
+    """Write the HWs that each broker answered for its replicas to its raw/, as `{broker: {"topic-partition": HW}}`."""
+    for broker, answers in reached.items():
+        found = {TopicPartition.parse(name): high_watermark for name, high_watermark in answers.items()}
+        path = record / RAW_DIR / f"broker-{broker}" / ANSWERED_HIGH_WATERMARKS
+        write_atomically(path, checkpoint_text(found).encode())
 
 
 def _size_of(log: Path) -> int:

@@ -71,7 +71,10 @@ class Ending:
         if why is not None:
             return End(why_no_final_read=why)
         with self._time_phase("final read"):
-            return self._final_read()
+            end = self._final_read()
+            # A node that ended by itself meanwhile ends the run.
+            self._watch()
+        return end
 
     def _settle(self) -> str | None:
         """Wait until each partition has a leader and its full ISR.
@@ -129,9 +132,9 @@ class Ending:
         except HarnessError as error:
             self._display.note(f"no final read: {error}")
             return End(why_no_final_read=f"the final read failed: {error.as_clause()}")
-        if found.replica_marks.why_not_all is not None:
-            # The replica is compared below the HW that its broker checkpointed last.
-            self._display.note(found.replica_marks.why_not_all)
+        if found.answered.why_not_all is not None:
+            compared = "such a replica is compared below the HW that its broker checkpointed last"
+            self._display.note(f"{found.answered.why_not_all}; {compared}")
         return End(final=found)
 
 

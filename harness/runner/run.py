@@ -47,7 +47,7 @@ from ebbtide.scenario.safety import refuse_unsafe
 from ebbtide.scenario.write import SCENARIO, text_of
 from ebbtide.signals import is_interrupt
 from harness.runner.client_tools import java_tools, require_libraries
-from harness.runner.collect import RAW_LIMIT_BYTES, collect_raw, write_replica_marks, write_tables
+from harness.runner.collect import RAW_LIMIT_BYTES, collect_raw, write_answered_high_watermarks, write_tables
 from harness.runner.display import Display
 from harness.runner.draws import draw
 from harness.runner.ending import End
@@ -190,7 +190,7 @@ class _Run:
         session.close(leave_nodes=leave_nodes)
         with session.time_phase("collect"):
             omitted = collect_raw(runtime, self.scenario.topics, self.record)
-            write_replica_marks(self.record, session.end.final.replica_marks.reached)
+            write_answered_high_watermarks(self.record, session.end.final.answered.reached)
             lines = [msgspec.json.encode(one) + b"\n" for one in session.view.committed]
             write_atomically(self.record / QUORUM_FILE, b"".join(lines))
         self._amend(

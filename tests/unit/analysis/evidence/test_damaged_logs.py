@@ -47,7 +47,7 @@ def damaged_logs_of(record: Path, *policies: PolicyFacts, high_watermark: int = 
 
 def test_a_hole_below_the_high_watermark_is_damage(record: Path) -> None:
     (damaged,) = damaged_logs_of(record)
-    assert "from offset 1 on, below the checkpointed HW 6" in damaged.why
+    assert "from offset 1 on, below its last known HW 6" in damaged.why
 
 
 def test_a_hole_above_the_high_watermark_is_none(record: Path) -> None:

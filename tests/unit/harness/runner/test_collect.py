@@ -7,10 +7,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import evidence_builders as build
+import pyarrow.parquet as pq
 import pytest
 
+from analysis.evidence.collect import write_checkpoints
 from ebbtide.logs.checkpoint_file import HIGH_WATERMARKS
-from harness.runner.collect import collect_raw
+from ebbtide.record.tables import table_files
+from harness.runner.collect import collect_raw, write_answered_high_watermarks
 
 
 @pytest.fixture
@@ -46,3 +49,13 @@ def test_a_replica_in_two_directories_is_left_out_and_said(broker: Any, tmp_path
     build.write_log(broker.dirs[1] / "t-0", build.plain_batch(0, b"other"))
     assert collect_raw(broker, ["t"], tmp_path / "record") == ("broker-1/t-0",)
     assert not any("t-0" in name for name in copied(tmp_path / "record"))
+
+
+def test_what_brokers_answered_becomes_the_hws_of_their_replicas(broker: Any, tmp_path: Path) -> None:
+    record = tmp_path / "record"
+    collect_raw(broker, ["t"], record)
+    write_answered_high_watermarks(record, {1: {"t-0": 1, "t-1": 1}})
+    report = write_checkpoints(record)
+    assert (report.rows, report.missing, report.problems) == (2, (), ())
+    (path,) = table_files(record, "watermarks")
+    assert [row["high_watermark"] for row in pq.read_table(path).to_pylist()] == [1, 1]
