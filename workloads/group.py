@@ -270,6 +270,7 @@ class Workload:
         Raises `HarnessError` that says why the read did not settle.
         """
         created = {name: spec.partitions for name, spec in self._topics.items()}
+        counts = created if topics is None else topics
         transactional = [spec for spec, _ in self._producers.values() if spec.transactional]
         transactions_s = ENDING_S if transactional else 0.0
         result = self._folder / "final.json"
@@ -278,11 +279,7 @@ class Workload:
             journal=self._journal(self._final),
             run_id=self._run_id,
             bootstrap=self._bootstrap,
-            topics={
-                name: count
-                for name, count in (created if topics is None else topics).items()
-                if name not in INTERNAL_TOPICS
-            },
+            topics={name: count for name, count in counts.items() if name not in INTERNAL_TOPICS},
             result=str(result),
             brokers=self._brokers,
             replicas={str(at): tuple(brokers) for at, brokers in (replicas or {}).items()},

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 import evidence_builders as build
@@ -293,30 +292,6 @@ def test_a_checkpoint_becomes_a_watermark_of_each_replica(record: Path) -> None:
     os.utime(path, ns=(5_000, 5_000))
     write_checkpoints(record)
     assert {row["at_ns"] for row in rows(record, "watermarks")} == {1_000}
-
-
-def test_what_a_broker_answered_at_the_end_counts_instead_of_its_older_checkpoint(record: Path) -> None:
-    manifest(record, brokers=1, start_ns=1, end_ns=1_000)
-    replica(record, 1, "t-0", build.plain_batch(0, b"1", b"2", b"3"))
-    raw = record / "raw" / "broker-1"
-    (raw / "replication-offset-checkpoint").write_text("0\n2\nt 0 2\nt 1 7\n")
-    (raw / "answered-high-watermarks").write_text("0\n1\nt 0 3\n")
-    report = write_checkpoints(record)
-    keys = ("partition", "high_watermark", "log_end_offset")
-    assert [tuple(row[key] for key in keys) for row in rows(record, "watermarks")] == [(0, 3, 3), (1, 7, None)]
-    assert report.missing == ()
-
-
-@pytest.mark.parametrize(("answers", "missing"), [("0\n1\nt 0 3\n", ()), ("0\n0\n", ("t-0",)), ("x", ("t-0",))])
-def test_a_missing_checkpoint_is_no_gap_only_if_the_broker_answered_for_every_replica(
-    record: Path, answers: str, missing: Sequence[str]
-) -> None:
-    manifest(record, brokers=1, start_ns=1, end_ns=1_000)
-    replica(record, 1, "t-0", build.plain_batch(0, b"1", b"2", b"3"))
-    (record / "raw" / "broker-1" / "answered-high-watermarks").write_text(answers)
-    report = write_checkpoints(record)
-    assert report.missing == ("raw/broker-1/replication-offset-checkpoint",) * len(missing)
-    assert len(rows(record, "watermarks")) == 1 - len(missing)
 
 
 @pytest.mark.parametrize("text", ["", "1\n0\n", "0\n2\nt 0 1\n", "0\n1\nt 0\n", "0\nx\n", "\0\0\0", "\xff"])

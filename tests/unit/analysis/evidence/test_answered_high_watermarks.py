@@ -1,0 +1,47 @@
+"""What a broker answered for its replicas at the end of a run counts instead of its checkpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import evidence_builders as build
+import pyarrow.parquet as pq
+import pytest
+
+from analysis.evidence.collect import write_checkpoints
+from ebbtide.record.manifest import Manifest, Topology, write_manifest
+from ebbtide.record.tables import table_files
+
+
+def _manifest(record: Path) -> None:
+    nodes = Topology(controllers=(100,), brokers=(1,))
+    write_manifest(record, Manifest(run_id="r", topology=nodes, start_ns=1, end_ns=1_000))
+
+
+def _rows(record: Path) -> list[dict[str, object]]:
+    return [row for path in table_files(record, "watermarks") for row in pq.read_table(path).to_pylist()]
+
+
+def test_what_a_broker_answered_at_the_end_counts_instead_of_its_older_checkpoint(tmp_path: Path) -> None:
+    _manifest(tmp_path)
+    build.write_log(tmp_path / "raw/broker-1/t-0", build.plain_batch(0, b"1", b"2", b"3"))
+    raw = tmp_path / "raw" / "broker-1"
+    (raw / "replication-offset-checkpoint").write_text("0\n2\nt 0 2\nt 1 7\n")
+    (raw / "answered-high-watermarks").write_text("0\n1\nt 0 3\n")
+    report = write_checkpoints(tmp_path)
+    keys = ("partition", "high_watermark", "log_end_offset")
+    assert [tuple(row[key] for key in keys) for row in _rows(tmp_path)] == [(0, 3, 3), (1, 7, None)]
+    assert report.missing == ()
+
+
+@pytest.mark.parametrize(("answers", "missing"), [("0\n1\nt 0 3\n", ()), ("0\n0\n", ("t-0",)), ("x", ("t-0",))])
+def test_a_missing_checkpoint_is_no_gap_only_if_the_broker_answered_for_every_replica(
+    tmp_path: Path, answers: str, missing: Sequence[str]
+) -> None:
+    _manifest(tmp_path)
+    build.write_log(tmp_path / "raw/broker-1/t-0", build.plain_batch(0, b"1", b"2", b"3"))
+    (tmp_path / "raw" / "broker-1" / "answered-high-watermarks").write_text(answers)
+    report = write_checkpoints(tmp_path)
+    assert report.missing == ("raw/broker-1/replication-offset-checkpoint",) * len(missing)
+    assert len(_rows(tmp_path)) == 1 - len(missing)
