@@ -75,17 +75,27 @@ def failures_of(runs: Sequence[JudgedRun], pictures: Sequence[RunPicture | None]
             said = f"{name} {verb} before it sent a record, so nothing can be compared for it"
         else:
             said = f"{name} {verb}, so a difference may come from that"
-        why = run.manifest.why_incomplete or "its record gives no reason"
-        found.append(f"{said[0].upper()}{said[1:]}: {why.rstrip('.')}.")
+        found.append(f"{said[0].upper()}{said[1:]}: {why_incomplete_of(run).rstrip('.')}.")
     return found
 
 
-def sentences_of(runs: Sequence[JudgedRun], pictures: Sequence[RunPicture | None], partition: str | None) -> list[str]:
+def why_incomplete_of(run: JudgedRun) -> str:
+    """Return why a run did not complete, also where its record does not say it."""
+    return run.manifest.why_incomplete or "its record gives no reason"
+
+
+def sentences_of(
+    runs: Sequence[JudgedRun],
+    pictures: Sequence[RunPicture | None],
+    partition: str | None,
+    *,
+    failures: Sequence[str] = (),
+) -> list[str]:
     """Return what differs between the first run and each other one, a sentence each.
 
-    The runs that did not complete come first. A run without a picture is compared with none.
+    The `failures` of the runs come first. A run without a picture is compared with none.
     """
-    found = failures_of(runs, pictures)
+    found = [*failures]
     scenarios = dict.fromkeys(run.manifest.scenario or "-" for run in runs)
     if len(scenarios) > 1:
         found.append(

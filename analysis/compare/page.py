@@ -10,7 +10,14 @@ from urllib.parse import quote
 import msgspec
 
 from analysis.compare.aligning import align, common_partition
-from analysis.compare.differences import ComparedRow, election_rows, failures_of, rows_of, sentences_of
+from analysis.compare.differences import (
+    ComparedRow,
+    election_rows,
+    failures_of,
+    rows_of,
+    sentences_of,
+    why_incomplete_of,
+)
 from analysis.evidence.nothing_sent import ended_before_sending
 from analysis.report.drawing.layout import LEGEND, draw
 from analysis.report.drawing.model import DrawnPartition
@@ -79,13 +86,18 @@ def compare_runs(records: Sequence[Path], folder: Path) -> RunComparison:
     """
     manifests = [read_run(record) for record in records]
     runs = [judged_run(record, read_judgement(record)) for record in records]
-    without = {at for at, record in enumerate(records) if ended_before_sending(record, manifests[at])}
+    without = {
+        at
+        for at, (record, manifest, run) in enumerate(zip(records, manifests, runs, strict=True))
+        if ended_before_sending(record, manifest, run.verdict.counts)
+    }
     pictures = [None if at in without else _picture(record, runs[at]) for at, record in enumerate(records)]
+    failures = failures_of(runs, pictures)
     if len(without) == len(records):
         raise UsageError(
             "there is nothing to compare: no run sent a record",
             where=", ".join(map(str, records)),
-            got=" ".join(failures_of(runs, pictures)),
+            got=" ".join(failures),
         )
     aligned = align([one for one in pictures if one is not None])
     partition = common_partition(aligned.pictures)
@@ -105,8 +117,8 @@ def compare_runs(records: Sequence[Path], folder: Path) -> RunComparison:
         title=scenario_title(records[0]) if len(scenarios) == 1 else "",
         partition=partition,
         step=aligned.step,
-        failures=tuple(failures_of(runs, pictures)),
-        sentences=tuple(sentences_of(runs, pictures, partition)),
+        failures=tuple(failures),
+        sentences=tuple(sentences_of(runs, pictures, partition, failures=failures)),
         elections=tuple(election_rows(pictures, partition)) if partition is not None else (),
         rows=tuple(rows_of(runs, without=without)),
     )
@@ -150,7 +162,7 @@ def _run(
         outcome=run.verdict.outcome,
         headline=headline(run.verdict, run.target, sends=has_sends(record, run.verdict)),
         loses=any(loss.committed for loss in run.verdict.losses),
-        failure=None if run.manifest.status == "complete" else run.manifest.why_incomplete or run.manifest.status,
+        failure=None if run.manifest.status == "complete" else why_incomplete_of(run),
         is_compared=picture is not None,
         drawn=drawn,
     )

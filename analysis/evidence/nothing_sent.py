@@ -7,16 +7,28 @@ from pathlib import Path
 from ebbtide.journal.convert import JOURNAL_SUFFIX
 from ebbtide.record.files import JOURNAL_DIR
 from ebbtide.record.manifest import Manifest
+from ebbtide.record.sums import missing_files, read_sums
 from ebbtide.record.tables import table_files
+from ebbtide.record.verdict import Counts
 from ebbtide.untrusted.parquet import footer_of
 
+_TABLES = ("sends", "polls", "replicas")
+"""The tables that have a row for a record that a client sent."""
 
-def ended_before_sending(record: Path, manifest: Manifest) -> bool:
+
+def ended_before_sending(record: Path, manifest: Manifest, counts: Counts) -> bool:
     """Whether the run did not complete, and nothing was sent before.
 
-    A complete run without rows is a copy that lost them, so nothing can be said of its records.
+    `counts` are those of its judgement. A record that lost its tables has no rows either: then the counts or SHA256SUMS
+    may have what was there. A complete run without rows is such a copy too, so nothing can be said of its records.
     """
-    if manifest.status == "complete" or any((record / JOURNAL_DIR).glob(f"*{JOURNAL_SUFFIX}")):
+    if manifest.status == "complete" or counts.sends or any((record / JOURNAL_DIR).glob(f"*{JOURNAL_SUFFIX}")):
         return False
-    tables = [path for table in ("sends", "polls", "replicas") for path in table_files(record, table)]
-    return not any(footer_of(path).num_rows for path in tables)
+    tables = [path for table in _TABLES for path in table_files(record, table)]
+    return not any(footer_of(path).num_rows for path in tables) and not _lost_tables(record)
+
+
+def _lost_tables(record: Path) -> list[str]:
+    """Return the files of the tables that the run left, by SHA256SUMS, and that are missing."""
+    left = (name for name in read_sums(record) or {} if Path(name).parts[0].partition(".")[0] in _TABLES)
+    return missing_files(record, left)

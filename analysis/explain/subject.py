@@ -13,10 +13,11 @@ from analysis.explain.table_rows import TableRow, find_rows
 from analysis.judge.history.timeline import load_timeline
 from ebbtide.errors import UsageError
 from ebbtide.journal.payload import PRODUCER_SHIFT
-from ebbtide.logs.segments import TopicPartition
+from ebbtide.logs.segments import INTERNAL_PREFIX, TopicPartition
 from ebbtide.record.files import ANOMALIES_DIR
 from ebbtide.record.manifest import LIST_RECORDS
 from ebbtide.record.reading import open_run
+from ebbtide.record.verdict import Verdict
 from ebbtide.scenario.write import SCENARIO
 from ebbtide.suggestions import bracketed_suggestion
 from ebbtide.untrusted.files import is_file
@@ -38,10 +39,10 @@ class Subject(msgspec.Struct, frozen=True, kw_only=True):
     others: tuple[int, ...] = ()
 
 
-def nothing_to_explain(record: Path) -> UsageError | None:
+def nothing_to_explain(record: Path, verdict: Verdict) -> UsageError | None:
     """Return the error for a run that ended before a producer sent anything; None: it may have a record."""
     manifest = open_run(record).manifest
-    if not ended_before_sending(record, manifest):
+    if not ended_before_sending(record, manifest, verdict.counts):
         return None
     again = manifest.status == "failed" and manifest.watch is None and is_file(record / SCENARIO)
     return UsageError(
@@ -123,23 +124,28 @@ def _values_at(record: Path, at: TopicPartition, offset: int) -> list[int]:
 def _require_partition(record: Path, at: TopicPartition, got: str) -> None:
     """Raise `UsageError` if neither the manifest nor the metadata log has this partition.
 
-    Steps create topics and add partitions, which only the metadata log has.
+    Steps create topics and add partitions, which only the metadata log has. Without it the error asserts nothing.
     """
     topics = open_run(record).manifest.topics
     planned = {TopicPartition(name, number) for name, topic in topics.items() for number in range(topic.partitions)}
-    known = sorted({*planned, *(TopicPartition(*key) for key in load_timeline(record).partitions)})
+    timeline = load_timeline(record)
+    known = sorted({*planned, *(TopicPartition(*key) for key in timeline.partitions)})
     if at in known:
         return
     has_topic = any(one.topic == at.topic for one in known)
     # Kafka's own topics have many partitions, and no producer of the run sends to them.
-    shown = [str(one) for one in known if not one.topic.startswith("__")]
+    shown = [str(one) for one in known if not one.topic.startswith(INTERNAL_PREFIX)]
     of_topic = [str(one) for one in known if one.topic == at.topic] or shown
     more = f" and {len(of_topic) - _NAMED_MAX} more" if len(of_topic) > _NAMED_MAX else ""
     near = "" if has_topic else bracketed_suggestion(at.topic, {one.topic for one in known})
+    if "partitions" in timeline.missing:
+        what = f"it is not known whether this run had the partition {at}: the record has no metadata log"
+    elif has_topic:
+        what = f"the topic {at.topic} of this run has no partition {at.partition}"
+    else:
+        what = f"this run has no topic {at.topic}"
     raise UsageError(
-        f"the topic {at.topic} of this run has no partition {at.partition}"
-        if has_topic
-        else f"this run has no topic {at.topic}",
+        what,
         where=str(record),
         got=got,
         allowed=f"{', '.join(of_topic[:_NAMED_MAX])}{more}{near}" if of_topic else "none: the run created no topic",

@@ -193,7 +193,7 @@ def verdict_of(record: Path, manifest: Manifest, reconciliation: Reconciliation)
         no_scenario=no_scenario,
         faulty=unproven_reasons(manifest, scenario, recorded, [one.why for one in case.gaps]),
         no_final_read=manifest.why_no_final_read,
-        sent_nothing=not (case.gaps or reconciliation.counts.sends) and ended_before_sending(record, manifest),
+        sent_nothing=not case.gaps and ended_before_sending(record, manifest, reconciliation.counts),
     )
     counts = reconciliation.counts
     return Verdict(

@@ -22,7 +22,7 @@ def protocol_of(record: Path, manifest: Manifest, verdict: Verdict) -> str:
 
     Of a run that ended before it sent a record every clause is unknown, so none is named.
     """
-    if verdict.outcome == "inconclusive" and ended_before_sending(record, manifest):
+    if verdict.outcome == "inconclusive" and ended_before_sending(record, manifest, verdict.counts):
         return _CANNOT_TELL
     return protocol_row(verdict, prediction_of(record, manifest))
 

@@ -57,7 +57,7 @@ def run(args: Args) -> ExitCode:
         check_writable(args.html, "page", "--html")
     manifest, verdict = read_run(args.run), read_judgement(args.run)
     is_judged = verdict != unfinished_verdict(manifest.run_id)
-    if (nothing := nothing_to_explain(args.run)) is not None:
+    if (nothing := nothing_to_explain(args.run, verdict)) is not None:
         if not is_judged or args.place is not None or args.value is not None:
             raise nothing
         return _print_nothing(args, nothing)

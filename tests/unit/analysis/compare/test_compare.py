@@ -11,7 +11,7 @@ from checkout import DATA
 from judge_records import Story
 
 from analysis.compare.aligning import align, common_partition
-from analysis.compare.differences import election_rows, rows_of, sentences_of
+from analysis.compare.differences import election_rows, failures_of, rows_of, sentences_of
 from analysis.compare.page import compare_runs, render_comparison
 from analysis.report.drawing.layout import LEGEND, draw
 from analysis.report.drawing.model import DrawnPartition
@@ -20,8 +20,8 @@ from analysis.report.picture.building import picture_of, read_source
 from analysis.report.picture.model import RunPicture
 from analysis.report.summary import JudgedRun, judged_run
 from ebbtide.errors import UsageError
-from ebbtide.record.manifest import failure_keys, read_manifest
-from ebbtide.record.verdict import read_judgement, unfinished_verdict, write_verdict
+from ebbtide.record.manifest import failure_keys, read_manifest, write_manifest
+from ebbtide.record.verdict import Counts, read_judgement, unfinished_verdict, write_verdict
 from harness.cli.main import main
 
 WITHOUT_ELR = DATA / "runs" / "last-replica-standing-3.9.1"
@@ -169,6 +169,7 @@ def test_the_command_writes_the_page_beside_the_last_record(tmp_path: Path, caps
 def refused(tmp_path: Path) -> Path:
     """A run that failed because Kafka refused its topic, so that nothing was sent; its cluster had started."""
     story = Story(tmp_path / "refused", kafka="4.3.1")
+    story.counts = Counts()
     for broker in (1, 2, 3):
         story.broker(1, broker)
     error = UsageError("Kafka does not know flush.message", where="topics.t.config", next="correct it")
@@ -197,6 +198,25 @@ def test_a_run_that_failed_before_it_sent_a_record_is_named_with_the_reason(
 def test_a_run_that_was_not_judged_can_be_named_as_failed_too(refused: Path, tmp_path: Path) -> None:
     write_verdict(refused, unfinished_verdict("run-1"))
     assert compare_runs([WITHOUT_ELR, refused], tmp_path).sentences == (REFUSED,)
+
+
+def test_a_failed_run_whose_record_lost_its_tables_is_not_said_to_have_sent_nothing(
+    refused: Path, tmp_path: Path
+) -> None:
+    verdict = read_judgement(refused)
+    write_verdict(refused, msgspec.structs.replace(verdict, counts=Counts(sends=3, acked=3)))
+    compared = compare_runs([WITHOUT_ELR, refused], tmp_path)
+    assert compared.failures == (f"Kafka 4.3.1 failed, so a difference may come from that: {WHY}.",)
+    assert compared.runs[1].is_compared
+    assert "cannot tell:\n" in read_run_of(refused).protocol
+
+
+def test_a_failed_run_without_a_reason_is_said_to_have_none(refused: Path, tmp_path: Path) -> None:
+    manifest = msgspec.structs.replace(read_manifest(refused), failure=None, failure_clause=None)
+    write_manifest(refused, manifest)
+    compared = compare_runs([WITHOUT_ELR, refused], tmp_path)
+    assert compared.failures[0].endswith(": its record gives no reason.")
+    assert compared.runs[1].failure == "its record gives no reason"
 
 
 def test_other_runs_are_compared_beside_one_that_failed(refused: Path, tmp_path: Path) -> None:
@@ -234,7 +254,8 @@ def test_what_a_run_lost_is_not_known_if_its_clause_is_not(pictures: tuple[RunPi
         verdict=msgspec.structs.replace(two.verdict, properties=[*unknown]),
         manifest=msgspec.structs.replace(two.manifest, status="failed", failure="broker-1 died by itself"),
     )
-    assert sentences_of([whole, cut], pictures, "t-0")[:2] == [
+    runs = [whole, cut]
+    assert sentences_of(runs, pictures, "t-0", failures=failures_of(runs, pictures))[:2] == [
         "Kafka 4.3.1 failed, so a difference may come from that: broker-1 died by itself.",
         "Kafka 3.9.1 lost 2,000 records; it is not known what Kafka 4.3.1 lost.",
     ]

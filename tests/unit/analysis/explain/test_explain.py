@@ -267,6 +267,18 @@ def test_a_partition_that_the_run_does_not_have_is_refused_with_those_that_it_ha
     assert refused.value.got == f"{topic}-{partition}:1"
 
 
+@pytest.mark.parametrize("at", [TopicPartition("t", 7), TopicPartition("new", 0)])
+def test_without_a_metadata_log_a_partition_is_not_said_to_be_missing(at: TopicPartition, tmp_path: Path) -> None:
+    story = Story(tmp_path)
+    send(story, 1, at=1)
+    with pytest.raises(UsageError) as refused:
+        subject_at(finish(story), at, 1)
+    assert refused.value.what == (
+        f"it is not known whether this run had the partition {at}: the record has no metadata log"
+    )
+    assert refused.value.allowed == "t-0"
+
+
 def test_the_page_escapes_what_others_named(lost: Path, tmp_path: Path) -> None:
     manifest = (lost / "manifest.json").read_text().replace("hand-made", "<script>alert(1)</script>")
     (lost / "manifest.json").write_text(manifest)

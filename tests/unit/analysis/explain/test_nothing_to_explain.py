@@ -10,7 +10,7 @@ from judge_records import Story, ns
 from analysis.explain.subject import nothing_to_explain
 from ebbtide.errors import UsageError
 from ebbtide.record.manifest import failure_keys
-from ebbtide.record.verdict import unfinished_verdict, write_verdict
+from ebbtide.record.verdict import Counts, read_judgement, unfinished_verdict, write_verdict
 from harness.cli.main import main
 
 
@@ -24,6 +24,7 @@ def finish(story: Story) -> Path:
 def begun(tmp_path: Path) -> Story:
     """A run whose topic Kafka refused, so that nothing was sent."""
     story = Story(tmp_path)
+    story.counts = Counts()
     error = UsageError("Kafka does not know flush.message", where="topics.t.config", next="correct it")
     story.change(status="failed", **failure_keys(error))
     return story
@@ -65,7 +66,7 @@ def test_a_failed_run_without_advice_can_be_run_again_if_its_scenario_is_there(
         assert f"next: {next_}" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("may_have", ["a row", "a journal", "all but its tables"])
+@pytest.mark.parametrize("may_have", ["a row", "a journal", "all but its tables", "counts", "sums of lost tables"])
 def test_a_run_that_may_have_sent_something_is_not_said_to_have_nothing(may_have: str, begun: Story) -> None:
     if may_have == "a row":
         row = {"topic": "t", "partition": 0, "offset": None, "value": 1, "producer": 1, "sequence": 1, "acks": -1}
@@ -73,8 +74,12 @@ def test_a_run_that_may_have_sent_something_is_not_said_to_have_nothing(may_have
         begun.tables["sends"].append(row)
     if may_have == "all but its tables":
         begun.change(status="complete")
+    if may_have == "counts":
+        begun.counts = Counts(sends=3)
     record = finish(begun)
+    if may_have == "sums of lost tables":
+        (record / "SHA256SUMS").write_text(f"{'0' * 64}  sends/producer-1.parquet\n")
     if may_have == "a journal":
         (record / "journal").mkdir(exist_ok=True)
         (record / "journal" / "producer-1.journal").touch()
-    assert nothing_to_explain(record) is None
+    assert nothing_to_explain(record, read_judgement(record)) is None
