@@ -28,8 +28,8 @@ from workloads.config import (
     read_config,
 )
 from workloads.process import Stop, run_client
-from workloads.refused_settings import refused_settings
 from workloads.status import ClientState, StatusFile
+from workloads.topic_refusals import find_refused_settings
 
 _TOPIC_ALREADY_EXISTS = 36
 _UNKNOWN_TYPE = 0
@@ -131,7 +131,7 @@ def _create(broker: BrokerConnection, topics: dict[str, NewTopic]) -> str:
             return f"{broker.address} answers {name} with error {answer.error} {answer.message}".rstrip()
         if answer.error == INVALID_CONFIG:
             configs = {name: one.config for name, one in topics.items()}
-            raise TopicSettingsRefused(refused_settings(broker, configs, name, answer.message))
+            raise TopicSettingsRefused(find_refused_settings(broker, configs, name, answer.message))
         if answer.error not in (NONE, _TOPIC_ALREADY_EXISTS):
             raise HarnessError(
                 f"Kafka refuses to create the topic {name}",

@@ -37,7 +37,11 @@ class TopicRefused(UsageError):
 
 
 class SettingsRefused(TopicRefused):
-    """Kafka did not make the topic because of its settings."""
+    """Kafka did not make the topic because of its settings; `message` is what it says of them, which may be empty."""
+
+    def __init__(self, what: str, *, message: str, where: str | None = None, got: str | None = None) -> None:
+        super().__init__(what, where=where, got=got)
+        self.message = message
 
 
 class WatchTopic(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="watch-topic"):
@@ -126,10 +130,12 @@ def make_topic(
         raise FileExistsError(errno.EEXIST, "a topic of this name exists", name)
     if answer.error_code != NONE:
         said = f"{for_code(answer.error_code).message} {answer.error_message or ''}".rstrip()
+        what = f"Kafka refuses to make the topic {name}"
+        if answer.error_code == INVALID_CONFIG:
+            raise SettingsRefused(what, message=answer.error_message or "", where=broker.address, got=said)
         is_denied = answer.error_code in _DENIED
-        refusal = SettingsRefused if answer.error_code == INVALID_CONFIG else TopicRefused
-        raise refusal(
-            f"Kafka refuses to make the topic {name}",
+        raise TopicRefused(
+            what,
             where=broker.address,
             got=said,
             next=f"give this user the rights Create and Delete on topics with the prefix {PREFIX}"

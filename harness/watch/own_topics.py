@@ -24,7 +24,7 @@ from ebbtide.scenario.refused_settings import RefusedByKafka
 from ebbtide.waiting import wait_until
 from harness.watch.plan import name_in_file
 from workloads.config import settings_error
-from workloads.refused_settings import refused_settings
+from workloads.topic_refusals import find_refused_settings
 
 
 class OwnTopics:
@@ -99,7 +99,7 @@ class OwnTopics:
         """Return the error that names the settings as the file of the workload has them."""
         configs = {topic: one.config for topic, one in self._topics.items()}
         try:
-            found = refused_settings(broker, configs, name, refusal.got or "")
+            found = find_refused_settings(broker, configs, name, refusal.message)
         except WireError:  # it refused the topic all the same
             return refusal
         return settings_error([msgspec.structs.replace(one, topic=name_in_file(one.topic)) for one in found])

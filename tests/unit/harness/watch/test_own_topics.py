@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from cluster.host.ledger import Ledger
@@ -11,12 +12,13 @@ from cluster.kafka_api.connection import BrokerConnection, WireError
 from cluster.watched.watch_topic import SettingsRefused, TopicRefused
 from ebbtide.errors import ExitCode, HarnessError, UsageError
 from ebbtide.scenario.model import TopicSpec
+from ebbtide.scenario.refused_settings import RefusedByKafka
 from ebbtide.waiting import WaitExpired
 from harness.cli.main import main
 from harness.watch import own_topics, watching
 from harness.watch.own_topics import OwnTopics
 from harness.watch.watching import WatchRequest
-from workloads import refused_settings
+from workloads import topic_refusals
 
 NAME = "ebbtide-watch-ab12-t"
 
@@ -69,9 +71,9 @@ def test_a_setting_that_kafka_refuses_is_named_with_its_line_and_the_topic_is_no
         raise AssertionError
 
     monkeypatch.setattr(BrokerConnection, "api_keys", lambda _self: frozenset())
-    refusal = SettingsRefused("no", got="Unknown topic config name: flush.message")
+    refusal = SettingsRefused("no", message="Unknown topic config name: flush.message")
     monkeypatch.setattr(own_topics, "make_topic", refuse(refusal))
-    monkeypatch.setattr(refused_settings, "known_topic_settings", lambda *_: {"retention.ms", "flush.messages"})
+    monkeypatch.setattr(topic_refusals, "known_topic_settings", lambda *_: {"retention.ms", "flush.messages"})
     monkeypatch.setattr(watching, "watch_cluster", watch)
     argv = ["watch", str(file), "--bootstrap", "a:1", "--for", "1s", "--runs", str(tmp_path / "runs")]
     assert main(argv) == ExitCode.USAGE
@@ -82,6 +84,27 @@ def test_a_setting_that_kafka_refuses_is_named_with_its_line_and_the_topic_is_no
         "     allowed: settings of a topic, in this release (did you mean flush.messages?)",
         "  next:    correct the topic's settings, and try again",
     ]
+
+
+def test_a_value_that_kafka_refuses_is_said_in_the_words_of_kafka_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    says = "Invalid value x for configuration retention.ms"
+
+    class Topic(msgspec.Struct):
+        error_code: int = 40
+        error_message: str = says
+
+    class Answers(msgspec.Struct):
+        topics: tuple[Topic, ...] = (Topic(),)
+
+    monkeypatch.setattr(BrokerConnection, "api_keys", lambda _self: frozenset())
+    monkeypatch.setattr(BrokerConnection, "ask", lambda *_: Answers())
+    monkeypatch.setattr(topic_refusals, "known_topic_settings", lambda *_: {"retention.ms"})
+    topics = OwnTopics("r", {NAME: TopicSpec(config={"retention.ms": "x"})}, ["a:1"], ["a:1"], None)
+    with pytest.raises(RefusedByKafka) as caught, Ledger.open("r", tmp_path, ledgers=tmp_path / "ledger") as ledger:
+        topics.make(ledger, NAME)
+    assert caught.value.what == f"Kafka refuses the settings of a topic: {says}"
 
 
 def test_a_topic_whose_request_was_not_answered_stays_in_the_ledger(

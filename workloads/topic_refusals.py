@@ -1,4 +1,4 @@
-"""Finds the settings of topics for which Kafka refuses a topic."""
+"""Finds the settings for which Kafka refuses a topic."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ebbtide.suggestions import nearest_words
 from workloads.config import RefusedSetting
 
 
-def refused_settings(
+def find_refused_settings(
     broker: BrokerConnection, configs: Mapping[str, Mapping[str, str]], refused: str, message: str
 ) -> list[RefusedSetting]:
     """Return the settings of all topics that Kafka does not know, else what it says of the topic that it refused.
