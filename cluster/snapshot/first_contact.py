@@ -28,7 +28,8 @@ _METADATA, _CONTROLLED_SHUTDOWN, _DESCRIBE_QUORUM = 3, 7, 55
 def first_answer(bootstrap: Sequence[str], security: Security) -> tuple[SecureConnection, ApiFacts]:
     """Return an open connection to the first broker that answers, and what it says of itself.
 
-    Raises `UsageError` within `SEARCH_S` and one more connection, with what each address answered.
+    Raises `UsageError` with what each address answered. No address is asked after `SEARCH_S`. The last one may still
+    take its own deadlines, and a second connection that finds its hint.
     """
     end, failures = time.monotonic() + SEARCH_S, list[str]()
     hints = list[str]()

@@ -1,7 +1,8 @@
 """What to try where a broker that Ebbtide did not start gives no answer.
 
 A port that forwards to a broker which is down also accepts a connection, and then closes it. A broker that dislikes
-what it reads waits for it first. So a connection on which nothing is sent shows which of both it is.
+what it reads waits for it first. So a connection on which nothing is sent shows which of both is probable. It proves
+neither: above `max.connections.per.ip` Kafka closes an accepted connection unasked.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ def hint_for(error: WireError, address: str, security: Security, *, answered: bo
     if not any(words in str(error) for words in _DROPPED):
         return None
     if _is_closed_unasked(address):
-        return f"{_START} ({address} closes connections before anything is sent, so it leads to no broker)"
+        why = f"{address} closes connections before anything is sent, so it probably leads to no broker that is up"
+        return f"{_START} ({why})"
     if answered and security.login is None:
         return "the listener may require a login: set security.protocol and sasl.* in the --command-config file"
     return f"is security.protocol right for the listener {address}? (--command-config)"
