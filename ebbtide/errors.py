@@ -88,7 +88,7 @@ class EbbtideError(Exception):
 
     def as_clause(self) -> str:
         """Return what is wrong, where and what was found, as a part of another message's line."""
-        found = "".join(f" ({_shorten(text)})" for text in (self.where, self.got) if text)
+        found = "".join(f" ({without_middle(text, SHOWN_MAX)})" for text in (self.where, self.got) if text)
         return escape_controls(" ".join(f"{self.what}{found}".split()))
 
     def in_one_line(self) -> str:
@@ -102,20 +102,16 @@ class EbbtideError(Exception):
         The leading `error:` is not part of it.
         """
         lines = [self.what]
-        where = None if self.where is None else _shorten(self.where)
+        where = None if self.where is None else without_middle(self.where, SHOWN_MAX)
         for label, text in (
             ("where", where if where is None or self.line is None else f"{where} (line {self.line})"),
-            ("got", None if self.got is None else _shorten(self.got)),
+            ("got", None if self.got is None else without_middle(self.got, SHOWN_MAX)),
             ("allowed", self.allowed),
             ("next", self.next),
         ):
             if text is not None:
                 lines.append(f"  {label + ':':<9}{text}")
         return escape_controls("\n".join(lines))
-
-
-def _shorten(text: str) -> str:
-    return without_middle(text, SHOWN_MAX)
 
 
 def error_in_one_line(error: Exception) -> str:

@@ -36,7 +36,7 @@ class RunRow(msgspec.Struct, frozen=True, kw_only=True):
     """One run of a cell. `report` is the file of its report; None: its record is gone."""
 
     night: str
-    key: str
+    label: str
     mark: Mark
     why: tuple[str, ...]
     lost: str
@@ -165,7 +165,7 @@ def _row(done: FinishedJob, reports: Mapping[str, Path], followups: Mapping[str,
     followup = followups.get(str(done.run_id))
     return RunRow(
         night=done.night,
-        key=done.job.label,
+        label=done.job.label,
         mark=mark_of(done),
         why=done.why,
         lost=", ".join(f"{count:,} {cause}" for cause, count in sorted(done.causes.items()) if count) or "none",

@@ -1,4 +1,4 @@
-"""Releases that Ebbtide does not know: `validate` warns of them, in the words of the error that ends a run."""
+"""`ebbtide validate` warns of releases that Ebbtide does not know."""
 
 from __future__ import annotations
 
