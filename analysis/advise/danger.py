@@ -25,6 +25,11 @@ class DangerNow(msgspec.Struct, frozen=True, kw_only=True):
 
 _KINDS: tuple[tuple[str, str], ...] = (
     ("leaderless", "has no leader: nobody can read or write it"),
+    (
+        "last-replica-below-min-isr",
+        "has one in-sync replica left and is below min.insync.replicas: acks=all is refused, and another failure may "
+        "lose records",
+    ),
     ("last-replica", "has one in-sync replica left: another failure may lose records or stop it"),
     ("below-min-isr", "is below min.insync.replicas: acks=all is refused"),
     ("under-replicated", "has replicas out of the ISR"),
@@ -54,9 +59,10 @@ def _kinds_of(partition: SnapshotPartition, min_isr: int, release: ReleaseFacts)
     rf = len(final_replicas(partition))
     if partition.leader < 0:
         yield "leaderless"
+    is_refused = len(partition.isr) < min(min_isr, rf) or release.refuses_acks_all(rf, min_isr)
     if len(partition.isr) == 1 and rf > 1:
-        yield "last-replica"
-    if len(partition.isr) < min(min_isr, rf) or release.refuses_acks_all(rf, min_isr):
+        yield "last-replica-below-min-isr" if is_refused else "last-replica"
+    if is_refused:
         yield "below-min-isr"
     if not set(final_replicas(partition)) <= set(partition.isr):
         yield "under-replicated"

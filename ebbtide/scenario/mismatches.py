@@ -21,7 +21,7 @@ from ebbtide.scenario.steps.step import StepSpec
 from ebbtide.scenario.steps.table import STEP_TYPES
 from ebbtide.scenario.triggers import TRIGGERS, Trigger
 from ebbtide.struct_fields import struct_fields
-from ebbtide.suggestions import allowed_words, bracketed_suggestion, nearest_words
+from ebbtide.suggestions import allowed_words, bracketed_suggestion, meant_name, nearest_words
 
 
 def mismatches(value: Any, kind: type, where: str = "") -> list[UsageError]:
@@ -154,8 +154,11 @@ def _at(where: str, key: str) -> str:
 
 def _unknown_key(key: str, where: str, known: Collection[str]) -> UsageError:
     names = sorted(known)
-    allowed = ", ".join(names) + bracketed_suggestion(key, names)
-    return UsageError(_what_is_unknown(key), where=_at(where, key), allowed=allowed)
+    meant = meant_name(key, names)
+    # The beginning of a key of this table is a slip here, also where another table has it: `rate` is `rate_per_s`.
+    what = "unknown key" if meant is not None and meant.startswith(key) else _what_is_unknown(key)
+    suggestion = f" (did you mean '{meant}'?)" if meant is not None else ""
+    return UsageError(what, where=_at(where, key), allowed=", ".join(names) + suggestion)
 
 
 def _unknown_key_of_any_step(key: str, where: str) -> UsageError:

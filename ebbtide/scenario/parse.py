@@ -62,7 +62,8 @@ def _not_toml(file: str, text: str, error: ValueError) -> UsageError:
     # A value that never ends is at fault where it begins, and not at the end of the file.
     line = int(named[1]) if named else LineFinder(text).first_unreadable_line()
     shown = f": {lines[line - 1].strip()}" if line is not None and line <= len(lines) else ""
-    allowed = 'TOML, in which a text has quotes: acks = "all"'
+    is_twice = "overwrite" in str(error) or "twice" in str(error)
+    allowed = "each key and each table once" if is_twice else 'TOML, in which a text has quotes: acks = "all"'
     problem = UsageError("not TOML", where=file, got=f"{error}{shown}", allowed=allowed)
     if line is not None:
         problem.add_line(line)

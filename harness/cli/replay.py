@@ -73,6 +73,7 @@ def run(args: Args) -> ExitCode:
     """Replay, judge, compare, and print the result."""
     from harness.cli.judging import judging_together
     from harness.replay.replaying import (
+        incomplete_note,
         judge_replays,
         launch_differences,
         run_replays,
@@ -92,8 +93,9 @@ def run(args: Args) -> ExitCode:
     ):
         with progress_display(as_json=args.json) as display:
             launch = runs.prepare(display)
-            if (differs := launch_differences(original, launch)) is not None:
-                display.note(differs)
+            for note in (incomplete_note(original), launch_differences(original, launch)):
+                if note is not None:
+                    display.note(note)
             ran = run_replays(
                 original, releases, times=args.times, seed=args.seed, launch=launch, display=display, jobs=jobs
             )

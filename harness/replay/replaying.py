@@ -94,6 +94,14 @@ def launch_differences(original: LoadedRun, launch: Launch) -> str | None:
     return f"the replays differ from the record: {'; '.join(found)}" if found else None
 
 
+def incomplete_note(original: LoadedRun) -> str | None:
+    """Return what to expect of replays of a run that did not complete, or None."""
+    if original.manifest.status == "complete":
+        return None
+    why = original.manifest.why_incomplete or original.manifest.status
+    return f"the recorded run did not complete ({why}), so its replays differ from it where it ended"
+
+
 def run_replays(
     original: LoadedRun,
     releases: Sequence[str],

@@ -170,12 +170,14 @@ def test_the_worst_partitions_come_first() -> None:
             "4.3",
             topic("whole", 1, 1),
             topic("behind", 2, 1, partition={"isr": (1,)}),
+            topic("refused", 2, 2, partition={"isr": (1,)}),
             topic("dead", 1, 1, partition={"leader": -1, "isr": (), "elr": (2,)}),
             topic("moving", 1, 1, partition={"replicas": (1, 2), "isr": (1, 2), "adding": (2,), "removing": (1,)}),
         )
     )
     assert [(one.kind, one.count) for one in advice.dangers] == [
         ("leaderless", 1),
+        ("last-replica-below-min-isr", 1),
         ("last-replica", 1),
         ("reassigned", 1),
     ]

@@ -38,6 +38,12 @@ def test_a_key_in_the_wrong_table_is_reported_with_the_right_one(text: str, wher
     assert problem_at(text, where).startswith(f"unknown key here: it belongs {place}\n")
 
 
+def test_the_beginning_of_a_key_of_its_table_is_a_slip_in_that_table() -> None:
+    found = problem_at(HEALTHY.replace("[[producers]]\n", "[[producers]]\nrate = 9\n"), "producers[0].rate")
+    assert found.startswith("unknown key\n")
+    assert "(did you mean 'rate_per_s'?)" in found
+
+
 def test_a_key_of_a_table_and_of_the_whole_file_belongs_to_either() -> None:
     assert place_of_key("name") == f"under [[steps]], or {TOP}"
 

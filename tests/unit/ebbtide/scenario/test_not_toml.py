@@ -31,6 +31,12 @@ def test_a_file_that_is_not_toml_names_the_line_at_fault(text: str, line: int, s
     assert told[3].endswith(f": {shown}")
 
 
+@pytest.mark.parametrize("text", ['name = "x"\nname = "y"\n', "[cluster]\nbrokers = 3\n[cluster]\nbrokers = 3\n"])
+def test_what_stands_twice_may_stand_once(text: str) -> None:
+    with pytest.raises(Problems, match="allowed: each key and each table once"):
+        parse(text, file="f.toml")
+
+
 def test_a_value_that_toml_allows_and_ebbtide_does_not_read_has_no_line() -> None:
     with pytest.raises(Problems, match=r"where:   f\.toml\n"):
         parse(f"settle_s = {'[' * 70}{']' * 70}", file="f.toml")

@@ -15,7 +15,14 @@ from ebbtide.record.steps import read_steps, write_steps
 from harness.replay.answer import answer
 from harness.replay.compare import compare
 from harness.replay.recorded_run import LoadedRun, load_run
-from harness.replay.replaying import Replay, launch_differences, missed_gate, summarize, with_recorded_power_loss
+from harness.replay.replaying import (
+    Replay,
+    incomplete_note,
+    launch_differences,
+    missed_gate,
+    summarize,
+    with_recorded_power_loss,
+)
 from harness.runner.launch import Launch, LaunchOptions
 
 
@@ -159,3 +166,12 @@ def test_the_gate_at_which_a_replay_departed_is_reported_with_what_was_awaited_a
     steps[1] = msgspec.structs.replace(steps[1], state={"reached": False, "waited_s": 12.0, "seen": seen})
     told = missed_gate(msgspec.structs.replace(run, steps=tuple(steps)))
     assert told == f"the recorded state before step 1 ({steps[1].step}) did not come within 12.0 s: {seen}"
+
+
+def test_a_record_of_a_run_that_did_not_complete_is_said_to_be_one_before_it_is_replayed() -> None:
+    lost = load_run(LOST)
+    assert incomplete_note(lost) is None
+    cut = msgspec.structs.replace(lost.manifest, status="failed", failure="interrupted by a signal")
+    assert incomplete_note(msgspec.structs.replace(lost, manifest=cut)) == (
+        "the recorded run did not complete (interrupted by a signal), so its replays differ from it where it ended"
+    )
