@@ -32,7 +32,7 @@ def test_a_file_that_is_not_toml_names_the_line_at_fault(text: str, line: int, s
 
 
 @pytest.mark.parametrize("text", ['name = "x"\nname = "y"\n', "[cluster]\nbrokers = 3\n[cluster]\nbrokers = 3\n"])
-def test_what_stands_twice_may_stand_once(text: str) -> None:
+def test_a_duplicated_key_or_table_is_allowed_once(text: str) -> None:
     with pytest.raises(Problems, match="allowed: each key and each table once"):
         parse(text, file="f.toml")
 
