@@ -68,7 +68,8 @@ def write_checkpoints(record: Path) -> CheckpointsReport:
 def _files_of(folder: Path, log_dirs: Sequence[Path]) -> Iterator[Path]:
     """Yield a broker's files of HWs, first what it answered.
 
-    Its own file need not be there yet if it answered for every replica of that log directory.
+    Its own file need not be written yet if it answered for every replica of that log directory. A broker makes an empty
+    file as it starts.
     """
     answered = folder / ANSWERED_HIGH_WATERMARKS
     known: Collection[TopicPartition] = ()
@@ -78,7 +79,8 @@ def _files_of(folder: Path, log_dirs: Sequence[Path]) -> Iterator[Path]:
             known = read_checkpoint(answered).keys()
     for log_dir in log_dirs:
         written, replicas = log_dir / HIGH_WATERMARKS, partition_folders(log_dir).keys()
-        if written.is_file() or not replicas or not replicas <= set(known):
+        is_written = written.is_file() and written.stat().st_size > 0
+        if is_written or not replicas or not replicas <= set(known):
             yield written
 
 

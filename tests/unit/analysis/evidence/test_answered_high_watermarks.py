@@ -45,3 +45,15 @@ def test_a_missing_checkpoint_is_no_gap_only_if_the_broker_answered_for_every_re
     report = write_checkpoints(tmp_path)
     assert report.missing == ("raw/broker-1/replication-offset-checkpoint",) * len(missing)
     assert len(_rows(tmp_path)) == 1 - len(missing)
+
+
+@pytest.mark.parametrize("partition", [0, 1])
+def test_an_empty_checkpoint_is_one_that_the_broker_has_not_written_yet(tmp_path: Path, partition: int) -> None:
+    _manifest(tmp_path)
+    raw = tmp_path / "raw/broker-1"
+    build.write_log(raw / "t-0", build.plain_batch(0, b"1", b"2", b"3"))
+    (raw / "answered-high-watermarks").write_text(f"0\n1\nt {partition} 3\n")
+    (raw / "replication-offset-checkpoint").touch()
+    report = write_checkpoints(tmp_path)
+    answered_all = partition == 0
+    assert bool(report.problems) is not answered_all
