@@ -41,8 +41,8 @@ def write_checkpoints(record: Path) -> CheckpointsReport:
                 if not path.is_file():
                     missing.append(name)
                     continue
-                if len(log_dirs) > 1 and path.stat().st_size == 0 and not partition_folders(path.parent):
-                    continue
+                if path.stat().st_size == 0 and not partition_folders(path.parent):
+                    continue  # nothing of the run is there, and the broker has not written the file yet
                 try:
                     marks = read_checkpoint(path)
                 except ValueError as error:

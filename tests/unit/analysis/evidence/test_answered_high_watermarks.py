@@ -57,3 +57,12 @@ def test_an_empty_checkpoint_is_one_that_the_broker_has_not_written_yet(tmp_path
     report = write_checkpoints(tmp_path)
     answered_all = partition == 0
     assert bool(report.problems) is not answered_all
+
+
+def test_an_empty_checkpoint_of_a_broker_without_a_replica_of_the_run_says_nothing(tmp_path: Path) -> None:
+    _manifest(tmp_path)
+    raw = tmp_path / "raw/broker-1"
+    raw.mkdir(parents=True)
+    (raw / "replication-offset-checkpoint").touch()
+    report = write_checkpoints(tmp_path)
+    assert (report.rows, report.missing, report.problems) == (0, (), ())
