@@ -18,6 +18,9 @@ from harness.cli.scenario_file import check_writable
 if TYPE_CHECKING:
     from analysis.compare.page import RunComparison
 
+_NAME_MAX = 100
+"""Characters of a record's folder in the name of a page: file systems allow 255 in all."""
+
 
 def command() -> Command:
     """Declare the verb's arguments."""
@@ -40,7 +43,7 @@ def command() -> Command:
         "--out",
         type=Path,
         metavar="FILE.html",
-        help="the page, which replaces an older one (default: compare-RUN_ID.html beside the last record)",
+        help="the page, which replaces an older one (default: compare-RUN-with-RUN.html beside the last record)",
     )
     command.flag("--json", help="print the page's path, and what differs, as one JSON object")
     return command
@@ -86,9 +89,10 @@ def run(args: Args) -> ExitCode:
 
 
 def default_page(records: Sequence[Path]) -> Path:
-    """Return the page beside the last record, named by its folder."""
-    last = records[-1].resolve()
-    return last.parent / f"compare-{last.name}.html"
+    """Return the page beside the last record, named by the folders of the first and the last one."""
+    first, last = records[0].resolve(), records[-1].resolve()
+    between = f"-{len(records) - 2}-more" if len(records) > 2 else ""
+    return last.parent / f"compare-{first.name[:_NAME_MAX]}{between}-with-{last.name[:_NAME_MAX]}.html"
 
 
 def shown_page(path: Path) -> str:
