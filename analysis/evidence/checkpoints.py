@@ -6,8 +6,7 @@ and at a clean shutdown, so it may lag. What the broker answered at the end of t
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Set
 from pathlib import Path
 
 from analysis.evidence.replicas import is_of_run
@@ -36,13 +35,14 @@ def write_checkpoints(record: Path) -> CheckpointsReport:
         for broker, folder in folders.items():
             log_dirs = raw_log_dirs(folder)
             seen: set[TopicPartition] = set()
-            for path in _files_of(folder, log_dirs):
+            answered = [one for one in (folder / ANSWERED_HIGH_WATERMARKS,) if one.is_file()]
+            for path in (*answered, *(log_dir / HIGH_WATERMARKS for log_dir in log_dirs)):
                 name = str(path.relative_to(record))
+                if _need_not_be_written(path, seen):
+                    continue
                 if not path.is_file():
                     missing.append(name)
                     continue
-                if path.stat().st_size == 0 and not partition_folders(path.parent):
-                    continue  # nothing of the run is there, and the broker has not written the file yet
                 try:
                     marks = read_checkpoint(path)
                 except ValueError as error:
@@ -65,23 +65,15 @@ def write_checkpoints(record: Path) -> CheckpointsReport:
     return report
 
 
-def _files_of(folder: Path, log_dirs: Sequence[Path]) -> Iterator[Path]:
-    """Yield a broker's files of HWs, first what it answered.
+def _need_not_be_written(path: Path, answered: Set[TopicPartition]) -> bool:
+    """Whether a broker had no need yet to write this file: it answered for every replica in the folder.
 
-    Its own file need not be written yet if it answered for every replica of that log directory. A broker makes an empty
-    file as it starts.
+    A broker makes an empty file as it starts, also where it has no replica.
     """
-    answered = folder / ANSWERED_HIGH_WATERMARKS
-    known: Collection[TopicPartition] = ()
-    if answered.is_file():
-        yield answered
-        with contextlib.suppress(ValueError):
-            known = read_checkpoint(answered).keys()
-    for log_dir in log_dirs:
-        written, replicas = log_dir / HIGH_WATERMARKS, partition_folders(log_dir).keys()
-        is_written = written.is_file() and written.stat().st_size > 0
-        if is_written or not replicas or not replicas <= set(known):
-            yield written
+    if path.is_file() and path.stat().st_size > 0:
+        return False
+    replicas = partition_folders(path.parent).keys()
+    return replicas <= answered and (path.is_file() or bool(replicas))
 
 
 def _written_ns(path: Path, manifest: Manifest | None) -> int:

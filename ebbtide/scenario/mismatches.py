@@ -157,8 +157,7 @@ def _unknown_key(key: str, where: str, known: Collection[str]) -> UsageError:
     meant = meant_name(key, names)
     # The beginning of a key of this table is a slip here, also where another table has it: `rate` is `rate_per_s`.
     what = "unknown key" if meant is not None and meant.startswith(key) else _what_is_unknown(key)
-    suggestion = f" (did you mean '{meant}'?)" if meant is not None else ""
-    return UsageError(what, where=_at(where, key), allowed=", ".join(names) + suggestion)
+    return UsageError(what, where=_at(where, key), allowed=", ".join(names) + bracketed_suggestion(meant or key, names))
 
 
 def _unknown_key_of_any_step(key: str, where: str) -> UsageError:
