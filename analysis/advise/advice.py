@@ -10,7 +10,7 @@ from analysis.advise.answers import STATES_MAX, AnswerCache, ModelDesk
 from analysis.advise.assumption import KAFKA, Assumption
 from analysis.advise.danger import DangerNow, dangers_now
 from analysis.advise.events import AdvisedEvent, event_for
-from analysis.advise.groups import TopicGroup, differing_configs, groups_of, hosting_brokers
+from analysis.advise.groups import TopicGroup, brokers_in_words, differing_configs, groups_of, hosting_brokers
 from analysis.advise.known import KnownDefect, defects_of
 from analysis.advise.lines import AdviceLine, lines_for
 from analysis.advise.measured import measured_of
@@ -225,7 +225,8 @@ def _notes(
     ]
     missing = sorted(hosting_brokers(snapshot) - {broker.id for broker in snapshot.brokers})
     if missing:
-        notes.append(f"brokers that have replicas and are not alive: {', '.join(map(str, missing[:20]))}")
+        is_dead, has = ("is", "has") if len(missing) == 1 else ("are", "have")
+        notes.append(f"{brokers_in_words(missing)} {is_dead} not alive, but {has} replicas")
     if not any(broker.configs for broker in snapshot.brokers):
         notes.append("no broker's configs are known; the advice takes Kafka's defaults")
     if any(group.settings.unclean for group in groups) or any(

@@ -26,11 +26,12 @@ class AdviceRelease(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AdviceDefect(msgspec.Struct, frozen=True, kw_only=True):
-    """A known bug of the release, what to change, and its page in docs/."""
+    """A known bug of the release, what to change, the price of the change, and the bug's page in docs/."""
 
     name: str
     what: str
     change: str
+    price: str
     page: str
 
 
@@ -118,7 +119,8 @@ def advice_output(advice: Advice) -> AdviceOutput:
         release_after=None if advice.after is None else _release(advice.after),
         danger_now=advice.dangers,
         known_bugs=tuple(
-            AdviceDefect(name=one.name, what=one.what, change=one.change, page=one.page) for one in advice.defects
+            AdviceDefect(name=one.name, what=one.what, change=one.change, price=one.price, page=one.page)
+            for one in advice.defects
         ),
         groups=tuple(_group(one) for one in advice.groups),
         notes=advice.notes,

@@ -8,11 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 import msgspec
 from packaging.version import Version
 
-from analysis.advise.groups import TopicGroup, hosting_brokers
+from analysis.advise.groups import TopicGroup, brokers_in_words, hosting_brokers
 from analysis.advise.release import ReleaseFacts, assumed_release
 from analysis.spec.partition import MV_ELR
 from ebbtide.errors import UsageError
-from ebbtide.plurals import plural
 from ebbtide.releases.feature_levels import (
     ELR_VERSION,
     METADATA_VERSION,
@@ -28,7 +27,6 @@ KAFKA, RF = "kafka", "replication.factor"
 _NUMBERS = {RF: 7, MIN_ISR: 100, FLUSH_MESSAGES: 2**63 - 1, ELR_VERSION: 1}
 _KEYS = (KAFKA, RF, MIN_ISR, UNCLEAN, FLUSH_MESSAGES, ELR_VERSION, METADATA_VERSION)
 _WHERE = "--assume"
-_SHOWN_MAX = 20
 _SETTINGS: dict[str, tuple[str, Callable[[str], int | bool]]] = {
     RF: ("rf", int),
     MIN_ISR: ("min_isr", int),
@@ -105,8 +103,7 @@ class Assumption(msgspec.Struct, frozen=True):
             raise UsageError(
                 "Kafka refuses more replicas than the cluster has brokers",
                 where=_WHERE,
-                got=f"{RF}={self.values[RF]} with {plural(len(brokers), 'broker')} "
-                f"({', '.join(map(str, brokers[:_SHOWN_MAX]))})",
+                got=f"{RF}={self.values[RF]} with {brokers_in_words(brokers)}",
                 allowed=f"1 to {len(brokers)}",
                 next=f"{_WHERE} {RF}={len(brokers)}    (more replicas need more brokers first)",
             )

@@ -71,7 +71,8 @@ def _kinds_of(partition: SnapshotPartition, min_isr: int, release: ReleaseFacts)
 
 
 def _in_words(topic: str, partition: SnapshotPartition) -> str:
-    parts = [f"replicas {_ids(partition.replicas)}", f"ISR {_ids(partition.isr)}"]
+    host = "broker" if len(partition.replicas) == 1 else "brokers"
+    parts = [f"on {host} {_ids(partition.replicas)}", f"ISR {_ids(partition.isr)}"]
     if partition.elr:
         parts.append(f"ELR {_ids(partition.elr)}")
     return f"{topic}-{partition.index} ({', '.join(parts)})"

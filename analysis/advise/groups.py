@@ -20,6 +20,7 @@ from ebbtide.snapshot.model import (
     SnapshotPartition,
 )
 
+_NAMED_MAX = 5
 NEVER = 2**62
 """A flush interval from here on is none: Kafka's default is the largest number of 64 bits."""
 
@@ -106,6 +107,14 @@ def groups_of(snapshot: ClusterSnapshot, pattern: str = "*") -> list[TopicGroup]
 def hosting_brokers(snapshot: ClusterSnapshot) -> set[int]:
     """Return the brokers that have replicas, whether they are alive or not."""
     return {one for topic in snapshot.topics for partition in topic.partitions for one in partition.replicas}
+
+
+def brokers_in_words(ids: Sequence[int]) -> str:
+    """Return the ids with their noun, so that none reads as a count: `brokers 3 and 5`."""
+    names = [str(one) for one in ids]
+    rest = len(names) - _NAMED_MAX
+    *first, last = [*names[:_NAMED_MAX], f"{rest} more"] if rest > 0 else names
+    return f"brokers {', '.join(first)} and {last}" if first else f"broker {last}"
 
 
 def final_replicas(partition: SnapshotPartition) -> tuple[int, ...]:

@@ -7,12 +7,12 @@ from typing import Literal
 import msgspec
 
 from analysis.advise.advice import Advice, AdvisedLine, unasked_brokers
+from analysis.advise.groups import brokers_in_words
 from ebbtide.plurals import plural
 
 MARK = "*"
 """Marks lines that are there only for the column `then`."""
 MARK_MEANS = "the line is there only for the change: it does not count as one of today's events"
-_NAMED_MAX = 5
 _CLAUSE_MAX = 80
 """The most characters of one note in the headline."""
 
@@ -114,11 +114,8 @@ def _lines(advice: Advice) -> list[AdvisedLine]:
 def _not_asked(advice: Advice) -> list[str]:
     """Return what could not be asked, in short clauses; the notes have the reasons."""
     clauses = []
-    if brokers := [str(one.id) for one in unasked_brokers(advice.snapshot)]:
-        rest = len(brokers) - _NAMED_MAX
-        *first, last = [*brokers[:_NAMED_MAX], f"{rest} more"] if rest > 0 else brokers
-        names = f"{', '.join(first)} and {last}" if first else last
-        clauses.append(f"{'broker' if len(brokers) == 1 else 'brokers'} {names} could not be asked")
+    if brokers := [one.id for one in unasked_brokers(advice.snapshot)]:
+        clauses.append(f"{brokers_in_words(brokers)} could not be asked")
     if advice.groups:
         clauses += [_clause(note) for note in advice.snapshot.notes]
     return clauses

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import msgspec
 from packaging.version import Version
 
+from analysis.advise.prices import NO_WAY_BACK, RESTART
 from analysis.advise.release import ReleaseFacts
 from ebbtide.releases.feature_levels import METADATA_VERSION, METADATA_VERSIONS
 
@@ -14,11 +15,12 @@ _KIP_903 = METADATA_VERSIONS["3.5-IV1"]
 
 
 class KnownDefect(msgspec.Struct, frozen=True, kw_only=True):
-    """A defect, the condition for it, and what to change."""
+    """A defect, the condition for it, what to change, and the price of that."""
 
     name: str
     what: str
     change: str
+    price: str
     page: str
     applies: Callable[[ReleaseFacts], bool]
 
@@ -58,6 +60,7 @@ DEFECTS: tuple[KnownDefect, ...] = (
         name="KAFKA-14139",
         what="a broker that returns with an empty disk may join the ISR by a late request, lead, and lose everything",
         change="Kafka 3.5 or newer, with metadata.version 3.5-IV1 or newer",
+        price=f"{RESTART}; {NO_WAY_BACK}",
         page=_BUGS,
         applies=_before_kip_903,
     ),
@@ -65,6 +68,7 @@ DEFECTS: tuple[KnownDefect, ...] = (
         name="KAFKA-12670",
         what="unclean.leader.election.enable has no effect",
         change="Kafka 3.9 or newer, if you want it to have an effect",
+        price=f"{RESTART}; where the setting is true, a replica that lacks committed records may lead",
         page=_BUGS,
         applies=_within("3.3", "3.9"),
     ),
@@ -72,6 +76,7 @@ DEFECTS: tuple[KnownDefect, ...] = (
         name="KAFKA-15583",
         what="the HW advances while the ISR is below min.insync.replicas",
         change="Kafka 3.7 or newer",
+        price=f"{RESTART}; while the ISR is too small, consumers see no new record, also none with acks=1",
         page=_BUGS,
         applies=_within("3.3", "3.7"),
     ),
@@ -79,6 +84,7 @@ DEFECTS: tuple[KnownDefect, ...] = (
         name="KAFKA-15665",
         what="a reassignment completes while the ISR is below min.insync.replicas",
         change="Kafka 3.8 or newer",
+        price=f"{RESTART}; a reassignment may wait until all its target replicas are in the ISR",
         page=_BUGS,
         applies=_within("3.3", "3.8"),
     ),
@@ -86,6 +92,7 @@ DEFECTS: tuple[KnownDefect, ...] = (
         name="KAFKA-18991",
         what="a follower that obeys an answer of an earlier leader epoch keeps records that differ",
         change="Kafka 3.9.1, 4.0.1 or newer",
+        price=RESTART,
         page=_BUGS,
         applies=_is_18991_open,
     ),
@@ -93,6 +100,7 @@ DEFECTS: tuple[KnownDefect, ...] = (
         name="KAFKA-19522",
         what="the last known leader is elected while it is fenced",
         change="Kafka 4.1 or newer",
+        price=f"{RESTART}; the partition has no leader until its last known leader is back",
         page=_BUGS,
         applies=elects_fenced_leaders,
     ),
@@ -100,6 +108,7 @@ DEFECTS: tuple[KnownDefect, ...] = (
         name="apache/kafka#20716",
         what="the assignment of a new disk's directory empties the ELR, and all records may be lost",
         change="Kafka 4.3 or newer",
+        price=RESTART,
         page="findings/new-disk-wipes-elr.md",
         applies=new_disk_empties_elr,
     ),
@@ -107,6 +116,7 @@ DEFECTS: tuple[KnownDefect, ...] = (
         name="move-and-back",
         what="two reassignments, there and back, lose everything while two replicas are cut off",
         change="reassign only partitions whose ISR is whole; no release has a fix",
+        price="a reassignment waits while a replica is down or out of the ISR",
         page="findings/move-and-back.md",
         applies=_with_elr("4.3", "4.5"),
     ),
@@ -114,6 +124,7 @@ DEFECTS: tuple[KnownDefect, ...] = (
         name="elr-off, raise-min-isr, late-min-isr, first-partition",
         what="changes of min.insync.replicas, of the ELR feature, and of partition 0 lose committed records",
         change="make these changes only while the ISR of every partition is whole; no release has a fix",
+        price="the change waits while a replica is down or out of the ISR",
         page=_FINDINGS,
         applies=_with_elr("4.0", "4.5"),
     ),
@@ -121,6 +132,7 @@ DEFECTS: tuple[KnownDefect, ...] = (
         name="KAFKA-20554",
         what="planned changes of the leader lose records with acks=1",
         change="acks=all for records that must not be lost; no release has a fix",
+        price="a producer waits for all in-sync replicas, and is refused while the ISR is below min.insync.replicas",
         page=_BUGS,
         applies=lambda release: True,
     ),

@@ -17,15 +17,18 @@ from ebbtide.snapshot.model import FLUSH_MESSAGES, MIN_ISR, UNCLEAN
 Prices = dict[str, str]
 """The price of each value that changes, by its name and value as `--assume` takes them."""
 
+RESTART = "every controller and broker restarts on another release"
+NO_WAY_BACK = "there is no way back to a release that does not know this level"
+
 
 def release_prices(today: ReleaseFacts, after: ReleaseFacts) -> Prices:
     """Return the prices of another release, and of other feature levels."""
     prices: Prices = {}
     if after.kafka != today.kafka:
-        prices[f"{KAFKA}={after.kafka}"] = "every controller and broker restarts on another release"
+        prices[f"{KAFKA}={after.kafka}"] = RESTART
     level, level_after = (one.features.get(METADATA_VERSION, 0) for one in (today, after))
     if level_after > level:
-        prices[f"{METADATA_VERSION}={level_after}"] = "there is no way back to a release that does not know this level"
+        prices[f"{METADATA_VERSION}={level_after}"] = NO_WAY_BACK
     if level_after < level:
         prices[f"{METADATA_VERSION}={level_after}"] = (
             "Kafka refuses a lower level if the two levels differ in the metadata that they write"
@@ -49,7 +52,11 @@ def topic_prices(
 
 def _topic_prices(today: GroupSettings, after: GroupSettings, release: ReleaseFacts) -> Iterator[tuple[str, str]]:
     if after.rf > today.rf:
-        yield RF, f"{after.rf / today.rf:.3g} times the disk and the traffic between brokers"
+        yield (
+            RF,
+            f"{after.rf / today.rf:.3g} times the disk and the traffic between brokers; "
+            f"acks=all waits for up to {plural(after.rf - today.rf, 'more replica')}",
+        )
     if after.rf < today.rf:
         yield RF, f"{plural(today.rf - after.rf, 'copy', 'copies')} fewer of each record"
     if (after.rf, after.min_isr) != (today.rf, today.min_isr):

@@ -45,7 +45,11 @@ def print_advice(advice: Advice) -> None:
     if advice.defects:
         print("\nKnown bugs and findings on this release")
         for defect in advice.defects:
-            _say("", f"{defect.name}: {defect.what}. Change: {defect.change}. [docs/{defect.page}]", mark="- ")
+            _say(
+                "",
+                f"{defect.name}: {defect.what}. Change: {defect.change}. Price: {defect.price}. [docs/{defect.page}]",
+                mark="- ",
+            )
     print()
     for when, meaning in WHEN_MEANS.items():
         _say(f"{when}:", meaning)
@@ -85,7 +89,7 @@ def _print_group(advised: AdvisedGroup, advice: Advice) -> None:
     for remedy in advised.remedies:
         _say(
             "change:",
-            f"{remedy.change} ({remedy.cost}). Then these lose nothing with acks=all: {'; '.join(remedy.saves)}.",
+            f"{remedy.change}. Price: {remedy.cost}. Then these lose nothing with acks=all: {'; '.join(remedy.saves)}.",
         )
 
 

@@ -181,13 +181,15 @@ def test_the_worst_partitions_come_first() -> None:
         ("last-replica", 1),
         ("reassigned", 1),
     ]
-    assert advice.dangers[0].examples == ("dead-0 (replicas 1, ISR none, ELR 2)",)
+    assert advice.dangers[0].examples == ("dead-0 (on broker 1, ISR none, ELR 2)",)
 
 
 def test_brokers_with_replicas_that_are_not_alive_are_named_and_count() -> None:
     alone = (SnapshotBroker(id=1, address="b:1", metadata_versions=(4, 21)),)
     advice = advise(cluster("3.9", topic("a", 2, 1), topic("b", 1, 1), brokers=alone))
-    assert any("are not alive: 2" in note for note in advice.notes)
+    assert "broker 2 is not alive, but has replicas" in advice.notes
+    more = advise(cluster("3.9", topic("a", 3, 1), brokers=alone))
+    assert "brokers 2 and 3 are not alive, but have replicas" in more.notes
     assert {one.group.brokers for one in advice.groups} == {2}
 
 

@@ -22,7 +22,7 @@ def assumed(text: str, snapshot: ClusterSnapshot = ON_43) -> Advice:
 def test_more_replicas_than_brokers_are_refused_as_kafka_refuses_them() -> None:
     with pytest.raises(UsageError, match="Kafka refuses more replicas than the cluster has brokers") as refused:
         assumed("replication.factor=5")
-    assert refused.value.got == "replication.factor=5 with 3 brokers (1, 2, 3)"
+    assert refused.value.got == "replication.factor=5 with brokers 1, 2 and 3"
     assert refused.value.allowed == "1 to 3"
     assert (refused.value.next or "").startswith("--assume replication.factor=3 ")
 

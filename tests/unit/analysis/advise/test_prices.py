@@ -30,7 +30,11 @@ def group(**settings: object) -> TopicGroup:
         ("min.insync.replicas=2", {"rf": 2}, "with 1 of 2 replicas down"),
         ("min.insync.replicas=1", {"min_isr": 2}, "a record may be acked that only one broker has"),
         ("min.insync.replicas=4", {}, "it counts as 3, the RF; with 1 of 3 replicas down"),
-        ("replication.factor=5", {}, "1.67 times the disk"),
+        (
+            "replication.factor=5",
+            {},
+            "1.67 times the disk and the traffic between brokers; acks=all waits for up to 2 more replicas",
+        ),
         ("replication.factor=2", {}, "1 copy fewer of each record"),
         ("flush.messages=1", {}, "an fsync for each batch on every replica: fewer records a second"),
         ("flush.messages=1000", {}, "an fsync for each 1,000 records"),

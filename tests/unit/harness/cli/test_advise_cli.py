@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import html
 import json
+import re
 from pathlib import Path
 
 import pytest
 from made_cluster import MadeCluster, served_cluster
-from made_snapshots import brokers, cluster, topic
+from made_snapshots import ELR, brokers, cluster, topic
 
 from analysis.advise.advice import advise
 from analysis.advise.assumption import parse_assumption
+from ebbtide.snapshot.file import write_snapshot
 from harness.cli import advise_scenarios
 from harness.cli.main import main
 
@@ -48,6 +51,23 @@ def test_an_assumption_stands_beside_today(tmp_path: Path, capsys: pytest.Captur
     line = next(one for one in said.splitlines() if one.startswith("1 broker loses power"))
     assert line.split()[-4:] == ["loses", "loses", "loses", "survives/survives"]
     assert "price: flush.messages=1: an fsync for each batch" in said
+
+
+@pytest.mark.parametrize("minor", ["3.4", "3.9", "4.0", "4.3"])
+def test_each_proposed_change_names_its_price(minor: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    saved, page = tmp_path / "cluster.json", tmp_path / "advice.html"
+    topics = (topic("one", 1, 1), topic("all", 3, 1, configs={"unclean.leader.election.enable": "true"}))
+    advice = advise(cluster(minor, *topics, features={ELR: 1} if minor == "4.0" else None))
+    write_snapshot(saved, advice.snapshot)
+    assert main(["advise", str(saved), "--html", str(page)]) == 0
+    on_page = " ".join(html.unescape(re.sub("<.*?>", "", page.read_text())).split())
+    in_terminal = " ".join(capsys.readouterr().out.split())
+    changes = [(one.change, one.cost) for group in advice.groups for one in group.remedies]
+    assert changes
+    for change, price in [*changes, *((one.change, one.price) for one in advice.defects)]:
+        assert price
+        assert f"{change}. Price: {price}." in in_terminal
+        assert f"{change}. Price: {price}." in on_page
 
 
 @pytest.mark.parametrize(
