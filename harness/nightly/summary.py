@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
+from ebbtide.plurals import plural
 from harness.nightly.job import group_label
 from harness.nightly.store import FinishedJob, Followup, JobEnd, NightPlan
 from harness.nightly.trend import Trend
@@ -31,7 +32,7 @@ def _lines(
     yield f"# Night {plan.night}"
     yield ""
     yield (
-        f"{len(finished)} runs: "
+        f"{plural(len(finished), 'run')}: "
         + (", ".join(f"{counts[one]} {one}" for one in _ORDER if counts[one]) or "none")
         + f"{left_out}."
     )

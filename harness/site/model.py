@@ -14,6 +14,7 @@ import msgspec
 
 from analysis.report.html import REPORT
 from ebbtide.record.files import is_run_id
+from harness.nightly.job import group_label
 from harness.nightly.store import FinishedJob, Followup, Store
 from harness.nightly.trend import Trend, trend
 
@@ -131,7 +132,9 @@ def site_of(stores: Sequence[Store]) -> Site:
         targets=tuple(sorted({target for _, target in cells}, key=_by_numbers)),
         cells=cells,
         drawn=tuple(drawn),
-        changes=changes,
+        changes=Trend(
+            **{name: tuple(map(group_label, groups)) for name, groups in msgspec.structs.asdict(changes).items()}
+        ),
         replayed=(sum(one.same for one in followups.values()), sum(one.times for one in followups.values())),
     )
 

@@ -62,7 +62,7 @@ def test_scenarios_that_the_host_cannot_do_are_left_out_and_said(world: World, t
     assert [one.job.scenario for one in skipped] == ["disk-full", "disk-full"]
     plan = msgspec.structs.replace(world.plan, skipped=skipped)
     page = summary_page(plan, [finished_job(NIGHT, "as-predicted")], trend([], NIGHT), "store/runs")
-    assert "1 runs: 1 as-predicted; 2 not run." in page
+    assert "1 run: 1 as-predicted; 2 not run." in page
     assert "- this host lacks ext4 shutdown (no loop device): disk-full" in page
     write_junit(tmp_path / "junit.xml", NIGHT, [finished_job(NIGHT, "as-predicted")], skipped)
     [suite] = ElementTree.parse(tmp_path / "junit.xml").getroot()
