@@ -6,7 +6,7 @@ They import Ebbtide only when a test uses it.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from ebbtide.pytest_plugin.kafka_cluster import KafkaCluster
     from ebbtide.pytest_plugin.run_record import RunRecord
     from ebbtide.pytest_plugin.runner import Lease
+    from ebbtide.scenario.model import Scenario
 
 PLUGIN = pytest.StashKey[Plugin]()
 _JUDGED = pytest.StashKey[JudgedTest]()
@@ -287,15 +288,25 @@ def chaos(request: pytest.FixtureRequest, kafka_version: str) -> Iterator[Chaos]
         parts, expected = chaos_of(item), expected_of(item)
     except WrongMarker as error:
         raise pytest.fail.Exception(str(error), pytrace=False) from None
+    scenario = call_or_fail(lambda: _scenario_of_chaos(item, parts, kafka_version, expected))
     cluster, lease = call_or_fail(
-        lambda: plugin.runner.open_chaos(
-            parts, kafka_version, expected, plugin.settings, keep=plugin.keeps_next_cluster
-        )
+        lambda: plugin.runner.open_chaos(scenario, kafka_version, plugin.settings, keep=plugin.keeps_next_cluster)
     )
     judged = item.stash[_JUDGED] = JudgedTest()
     judged.finish = lambda: plugin.runner.judge_chaos(cluster, lease)
     yield cluster
     call_or_fail(lambda: plugin.release_cluster(lease, failed=item.nodeid in plugin.failed))
+
+
+def _scenario_of_chaos(
+    item: pytest.Item, parts: Mapping[str, Any], kafka: str, expected: Sequence[str] | None
+) -> Scenario:
+    """Return the scenario of a test's chaos fixture. Raises `Problems` that name the marker's place."""
+    from ebbtide.pytest_plugin.chaos_scenario import chaos_scenario
+    from ebbtide.pytest_plugin.marker_places import place_of_marker
+
+    place = place_of_marker(item, "chaos")
+    return chaos_scenario(parts, kafka, expected, marker=f"{place}: @pytest.mark.chaos", line_of=place.line_of)
 
 
 @pytest.fixture

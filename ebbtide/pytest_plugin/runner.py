@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from ebbtide.command import COMMAND
 from ebbtide.judging_process import JudgingProcess
@@ -25,14 +25,9 @@ from ebbtide.scratch import PYTEST, scratch_folder
 if TYPE_CHECKING:
     from ebbtide.daemon.messages import ClusterStatus
     from ebbtide.daemon.starting import DaemonProcess
+    from ebbtide.scenario.model import Scenario
 
 _TAIL_LINES = 20
-_DEFAULTS: Mapping[str, Any] = {
-    "topics": {"t": {}},
-    "producers": [{"id": 1, "topic": "t", "rate_per_s": 500}],
-    "consumers": [{"id": 1, "topics": ["t"]}],
-}
-"""The scenario of a chaos test without a marker: one partition, an acks=all producer, a consumer."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,9 +68,7 @@ class Runner(Protocol):
     def open_cluster(self, kafka: str, settings: Settings, *, keep: bool) -> tuple[KafkaCluster, Lease]:
         """Start a plain cluster. Raises `CommandFailed`."""
 
-    def open_chaos(
-        self, parts: Mapping[str, Any], kafka: str, expected: Sequence[str] | None, settings: Settings, *, keep: bool
-    ) -> tuple[Chaos, Lease]:
+    def open_chaos(self, scenario: Scenario, kafka: str, settings: Settings, *, keep: bool) -> tuple[Chaos, Lease]:
         """Start a cluster with clients, whose run is judged at its end. Raises `CommandFailed`."""
 
     def judge_chaos(self, chaos: Chaos, lease: Lease) -> RunRecord:
@@ -156,14 +149,10 @@ class CommandRunner:
         status = self._await_cluster(["cluster", "up", "--kafka", kafka, *_daemon_options(lease, settings)], lease)
         return KafkaCluster(status, self._command), lease
 
-    def open_chaos(
-        self, parts: Mapping[str, Any], kafka: str, expected: Sequence[str] | None, settings: Settings, *, keep: bool
-    ) -> tuple[Chaos, Lease]:
+    def open_chaos(self, scenario: Scenario, kafka: str, settings: Settings, *, keep: bool) -> tuple[Chaos, Lease]:
         """Call `ebbtide cluster up SCENARIO`."""
-        from ebbtide.scenario.parse import parse
         from ebbtide.scenario.write import text_of
 
-        scenario = parse(scenario_text(parts, kafka, expected), file="the chaos marker", to_run=True)
         lease = Lease(name=_new_name(), tied=not keep)
         with errors_as_failed():
             self._judge.begin()
@@ -231,45 +220,6 @@ class CommandRunner:
         else:
             message = [lines[error].removeprefix("error: "), *lines[error + 1 :], command]
         return CommandFailed("\n".join(message), mistake=done.returncode == ExitCode.USAGE)
-
-
-def scenario_text(parts: Mapping[str, Any], kafka: str, expected: Sequence[str] | None) -> str:
-    """Return the scenario file of a chaos test, without steps.
-
-    The run must show one of the `expected` causes or properties. If it expects none, no committed record may be lost,
-    and no HW may go back.
-    """
-    from typing import get_args
-
-    import tomli_w
-
-    from ebbtide.scenario.model import AllowedCause
-
-    causes = [one for one in expected or () if one in get_args(AllowedCause)]
-    prediction: dict[str, Any] = {"kafka": f"=={kafka}", "clause": "the test's own expectation"}
-    if len(causes) == 1:
-        # The plugin itself checks that the cause occurred. The prediction only allows it: with more, a run without
-        # the cause, or in which it only made the HW go back, would be inconclusive.
-        prediction["loss"] = {"cause": causes[0]}
-    elif expected is None:
-        prediction["loss"] = {"committed": "none"}
-        prediction["hw_regression"] = "none"
-    return tomli_w.dumps(
-        {
-            "name": "chaos",
-            "title": "The steps of a test",
-            "description": "The test itself ran the steps.",
-            "kafka": [kafka],
-            **_plain_value({**_DEFAULTS, **parts}),
-            "predictions": [prediction],
-        }
-    )
-
-
-def _plain_value(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {key: _plain_value(one) for key, one in value.items()}
-    return [_plain_value(one) for one in value] if isinstance(value, list | tuple) else value
 
 
 def _common_options(settings: Settings) -> list[str]:

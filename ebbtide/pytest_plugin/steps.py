@@ -59,17 +59,17 @@ def step_of(kind: str, values: tuple[Any, ...], keys: Mapping[str, Any]) -> Step
     elif values:
         raw["partition" if kind in _BY_PARTITION else "target"] = values[0]
     raw |= {("from" if key == "from_" else key): value for key, value in keys.items()}
-    raw = _as_toml(raw)
+    raw = as_toml(raw)
     problems = mismatches(raw, StepSpec)
     if problems:
         raise Problems(f"the step {kind}", [*problems])
     return from_plain(raw, StepSpec)
 
 
-def _as_toml(value: Any) -> Any:
-    """Replace tuples by lists, as in a scenario file."""
-    if isinstance(value, dict):
-        return {key: _as_toml(item) for key, item in value.items()}
+def as_toml(value: Any) -> Any:
+    """Return a value of Python as a scenario file would have it: tuples are lists, and every key is a text."""
+    if isinstance(value, Mapping):
+        return {str(key): as_toml(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_as_toml(item) for item in value]
+        return [as_toml(item) for item in value]
     return value

@@ -37,6 +37,11 @@ def example_with(where: str | None) -> str:
     return by_key.get(_KIN.get(near[0], near[0]), _USUAL) if near else _USUAL
 
 
+def show_example(where: str | None) -> str:
+    """Return the command that shows the example for a place in a file."""
+    return f"ebbtide scenarios show {example_with(where)}"
+
+
 def _shortest_first() -> Iterator[tuple[str, str]]:
     """Yield each shipped scenario and its text: the plainest one, then the shortest files first."""
     folder = resources.files("ebbtide") / "scenarios"

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ebbtide.errors import EbbtideError, Problems, UsageError
-from ebbtide.scenario.examples import example_with
+from ebbtide.scenario.examples import show_example
 from ebbtide.scenario.line_numbers import LineFinder, add_lines
 from ebbtide.scenario.model import Scenario
 from ebbtide.scenario.parts import Parts, read_parts
@@ -42,17 +42,13 @@ def load(
         # Editors on Windows begin it with a byte order mark.
         text = read_text(path, what="the scenario file")
     except UnreadableFile as error:
-        error.add_next((next or _show_example(None)) if is_file(path) else _CATALOGUE)
+        error.add_next((next or show_example(None)) if is_file(path) else _CATALOGUE)
         raise
     try:
         return parse(text, file=str(path), next=next, strict=strict, to_run=to_run, defaults=defaults)
     except Problems as found:
-        shown = found.next or _show_example(str(getattr(found.problems[0], "where", None)))
+        shown = found.next or show_example(str(getattr(found.problems[0], "where", None)))
         raise Problems(str(path), [*found.problems], next=shown) from None
-
-
-def _show_example(where: str | None) -> str:
-    return f"ebbtide scenarios show {example_with(where)}"
 
 
 def _not_toml(file: str, text: str, error: ValueError) -> UsageError:
@@ -92,6 +88,17 @@ def parse(
         raw = {**(defaults or {}), **decode_toml(text)}
     except ValueError as error:
         raise Problems(file, [_not_toml(file, text, error)], next=next) from None
+    try:
+        return check(raw, file=file, next=next, strict=strict, to_run=to_run)
+    except Problems as found:
+        add_lines(text, found.problems)
+        raise Problems(file, [*found.problems], next=found.next) from None
+
+
+def check(
+    raw: dict[str, Any], *, file: str, next: str | None = None, strict: bool = False, to_run: bool = False
+) -> Scenario:
+    """Check the decoded content of a scenario file, as `parse` does; its errors have no lines. Raises `Problems`."""
     parts, mismatched = read_parts(raw)
     problems: list[EbbtideError] = [*mismatched, *validate(parts, to_run=strict or to_run)]
     if strict:
@@ -100,7 +107,6 @@ def parse(
     told = {one.where for one in problems}
     problems += [one for one in validate_texts(raw) if one.where not in told]
     if problems:
-        add_lines(text, problems)
         raise Problems(file, problems, next=next or _help_of_step(parts, problems))
     return from_plain(raw, Scenario)
 

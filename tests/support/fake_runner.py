@@ -22,12 +22,12 @@ from ebbtide.pytest_plugin.chaos import Chaos
 from ebbtide.pytest_plugin.command_failed import CommandFailed
 from ebbtide.pytest_plugin.kafka_cluster import KafkaCluster
 from ebbtide.pytest_plugin.run_record import RunRecord, read_record
-from ebbtide.pytest_plugin.runner import Ability, Lease, scenario_text
+from ebbtide.pytest_plugin.runner import Ability, Lease
 from ebbtide.pytest_plugin.settings import Settings
 from ebbtide.record.manifest import read_manifest
 from ebbtide.record.steps import StepEntry
 from ebbtide.record.verdict import Loss, RecordedElection, Verdict, write_verdict
-from ebbtide.scenario.parse import parse
+from ebbtide.scenario.model import Scenario
 from ebbtide.scenario.steps.step import StepSpec
 from ebbtide.waiting import WaitExpired
 
@@ -182,10 +182,7 @@ class FakeRunner:
         lease = self._lease(keep)
         return FakeCluster(_status(lease.name, kafka, settings)), lease
 
-    def open_chaos(
-        self, parts: Mapping[str, Any], kafka: str, expected: Sequence[str] | None, settings: Settings, *, keep: bool
-    ) -> tuple[Chaos, Lease]:
-        scenario = parse(scenario_text(parts, kafka, expected), file="the chaos marker")
+    def open_chaos(self, scenario: Scenario, kafka: str, settings: Settings, *, keep: bool) -> tuple[Chaos, Lease]:
         lease = self._lease(keep)
         self._settings = settings
         self._steps = FakeSteps(self.fails)

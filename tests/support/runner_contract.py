@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ebbtide.errors import UsageError
+from ebbtide.pytest_plugin.chaos_scenario import chaos_scenario
 from ebbtide.pytest_plugin.command_failed import CommandFailed
 from ebbtide.pytest_plugin.kafka_cluster import Unproven
 from ebbtide.pytest_plugin.runner import Runner
@@ -31,7 +32,7 @@ def an_unknown_scenario_is_a_mistake(runner: Runner, settings: Settings) -> None
 def a_chaos_run_is_judged_with_its_steps_and_can_be_replayed(runner: Runner, settings: Settings) -> None:
     """The run is inconclusive because a step never fires, and so is its replay."""
     parts = {"topics": {"orders": {}}, "producers": [], "consumers": []}
-    chaos, lease = runner.open_chaos(parts, KAFKA, None, settings, keep=False)
+    chaos, lease = runner.open_chaos(chaos_scenario(parts, KAFKA, None), KAFKA, settings, keep=False)
     try:
         assert (chaos.topics, chaos.kafka) == (("orders",), KAFKA)
         killed = chaos.kill("broker(1)")

@@ -17,13 +17,14 @@ from fake_runner import ENDS, LOST, write_record
 from analysis.judge.outcome.deciding import decide
 from analysis.judge.outcome.prediction import ObservedRun, compare
 from analysis.reconcile import reconciling
+from ebbtide.pytest_plugin.chaos_scenario import chaos_scenario
 from ebbtide.pytest_plugin.judgement import allowed_expectations, failure_message
 from ebbtide.pytest_plugin.run_record import RunRecord
-from ebbtide.pytest_plugin.runner import scenario_text
 from ebbtide.record.manifest import read_manifest
 from ebbtide.record.verdict import KINDS, AnomalyCount, Loss, PropertyResult, Regression
 from ebbtide.scenario import catalogue
 from ebbtide.scenario.parse import load
+from ebbtide.scenario.write import text_of
 
 
 @pytest.mark.parametrize(
@@ -68,7 +69,7 @@ def chaos_run(
 ) -> RunRecord:
     """A run of `chaos` with this marker, held to what its scenario file predicts."""
     run = write_record(folder, "4.3.1", 7, ENDS["holds"])
-    (folder / "scenario.toml").write_text(scenario_text({}, "4.3.1", expected))
+    (folder / "scenario.toml").write_text(text_of(chaos_scenario({}, "4.3.1", expected)))
     seen = ObservedRun(
         committed_lost=sum(one.count for one in losses if one.committed),
         uncommitted_lost=sum(one.count for one in losses if not one.committed),

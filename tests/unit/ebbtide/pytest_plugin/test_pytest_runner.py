@@ -15,6 +15,7 @@ from ebbtide.daemon.messages import ClusterStatus, Refusal, Reply
 from ebbtide.errors import UsageError
 from ebbtide.pytest_plugin import runner as runners
 from ebbtide.pytest_plugin.chaos import Chaos
+from ebbtide.pytest_plugin.chaos_scenario import chaos_scenario
 from ebbtide.pytest_plugin.command_failed import CommandFailed
 from ebbtide.pytest_plugin.runner import CommandRunner, Lease
 from ebbtide.pytest_plugin.settings import Settings
@@ -49,7 +50,7 @@ def settings(tmp_path: Path) -> Settings:
 
 def test_an_owner_that_does_not_end_is_the_harness_failing(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(control, "end", lambda _name: None)
-    chaos, _ = FakeRunner().open_chaos({}, "4.3.1", None, settings, keep=False)
+    chaos, _ = FakeRunner().open_chaos(chaos_scenario({}, "4.3.1", None), "4.3.1", settings, keep=False)
     lease = Lease(name="pytest-1", process=StuckOwner())  # type: ignore[arg-type]
     with pytest.raises(CommandFailed, match="waited 120 s for the daemon of pytest-1 to end"):
         CommandRunner().judge_chaos(chaos, lease)
@@ -60,7 +61,7 @@ def test_a_step_that_the_owner_refuses_is_shown_where_the_test_asked_for_it(
 ) -> None:
     refusal = Refusal(usage=True, what="unknown partition", got="t-9")
     monkeypatch.setattr(control, "_ask", lambda _name, _request: Reply(refusal=refusal))
-    stand_in, _ = FakeRunner().open_chaos({}, "4.3.1", None, settings, keep=False)
+    stand_in, _ = FakeRunner().open_chaos(chaos_scenario({}, "4.3.1", None), "4.3.1", settings, keep=False)
     chaos = Chaos(stand_in._status, stand_in.topics)
     with pytest.raises(UsageError, match="unknown partition") as caught:
         chaos.power_loss("leader(t-9)")
@@ -70,7 +71,7 @@ def test_a_step_that_the_owner_refuses_is_shown_where_the_test_asked_for_it(
 def test_a_kept_cluster_is_ended_when_its_run_cannot_be_read(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    chaos, _ = FakeRunner().open_chaos({}, "4.3.1", None, settings, keep=True)
+    chaos, _ = FakeRunner().open_chaos(chaos_scenario({}, "4.3.1", None), "4.3.1", settings, keep=True)
     unjudged = settings.runs / "run-1"
     owner = StuckOwner(msgspec.structs.replace(chaos._status, record=str(unjudged / "kept")))
     monkeypatch.setattr(starting, "DaemonProcess", lambda *_arguments, **_how: owner)

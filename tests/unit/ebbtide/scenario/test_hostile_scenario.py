@@ -20,7 +20,7 @@ from analysis.reconcile.model import Reconciliation
 from ebbtide.daemon.control import ask
 from ebbtide.daemon.messages import CreateTopic
 from ebbtide.errors import ExitCode, Problems, UsageError
-from ebbtide.pytest_plugin.runner import scenario_text
+from ebbtide.pytest_plugin.chaos_scenario import chaos_scenario
 from ebbtide.record.manifest import MANIFEST, read_manifest
 from ebbtide.record.verdict import read_verdict
 from ebbtide.releases.known_releases import KNOWN
@@ -201,7 +201,7 @@ def test_a_random_schedule_is_safe_on_every_release() -> None:
 def test_the_plugin_refuses_it_in_a_marker() -> None:
     parts = {"cluster": {"broker_properties": SECOND_LINE}}
     with pytest.raises(Problems, match="not a property's value"):
-        parse(scenario_text(parts, "4.3.1", None), file="the chaos marker")
+        chaos_scenario(parts, "4.3.1", None)
 
 
 def test_a_cluster_by_hand_is_given_no_topic_whose_name_is_a_path(no_clusters: None, up: Up) -> None:

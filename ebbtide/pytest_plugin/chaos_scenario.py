@@ -1,0 +1,101 @@
+"""The scenario of a `chaos` test: the parts of its marker, and the plugin's defaults for the others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ebbtide.pytest_plugin.steps import as_toml
+
+if TYPE_CHECKING:
+    from ebbtide.errors import EbbtideError, UsageError
+    from ebbtide.scenario.model import Scenario
+
+_TOPIC = "t"
+DEFAULTS: Mapping[str, Any] = {
+    "topics": {_TOPIC: {}},
+    "producers": [{"id": 1, "topic": _TOPIC, "rate_per_s": 500}],
+    "consumers": [{"id": 1, "topics": [_TOPIC]}],
+}
+"""The scenario of a chaos test without a marker: one partition, an acks=all producer, a consumer."""
+
+
+def chaos_scenario(
+    parts: Mapping[str, Any],
+    kafka: str,
+    expected: Sequence[str] | None,
+    *,
+    marker: str = "@pytest.mark.chaos",
+    line_of: Callable[[str], int | None] | None = None,
+) -> Scenario:
+    """Return the scenario of a chaos test, without steps.
+
+    The run must show one of the `expected` causes or properties. If it expects none, no committed record may be lost,
+    and no HW may go back. `marker` names the marker in errors, and `line_of` returns the line of a key in the test's
+    file. Raises `Problems`.
+    """
+    from ebbtide.errors import Problems
+    from ebbtide.scenario.examples import show_example
+    from ebbtide.scenario.mismatches import is_within
+    from ebbtide.scenario.parse import check
+
+    raw = {
+        "name": "chaos",
+        "title": "The steps of a test",
+        "description": "The test itself ran the steps.",
+        "kafka": [kafka],
+        **DEFAULTS,
+        **as_toml(parts),
+        "predictions": [_prediction(kafka, expected)],
+    }
+    problems: list[EbbtideError] = [*_defaults_without_topic(parts)]
+    needed = [str(one.where) for one in problems]
+    try:
+        scenario = check(raw, file=marker, to_run=True)
+    except Problems as found:
+        # The author did not write the defaults, so no error may be about what is in them.
+        others = [one for one in found.problems if not any(is_within(str(one.where), key) for key in needed)]
+        problems = [*others, *problems]
+    if not problems:
+        return scenario
+    for one in problems:
+        if line_of is not None and one.where is not None and (line := line_of(one.where)) is not None:
+            one.add_line(line)
+    raise Problems(marker, problems, next=show_example(problems[0].where))
+
+
+def _defaults_without_topic(parts: Mapping[str, Any]) -> Iterator[UsageError]:
+    """Report clients that the marker must give, because the default ones use a topic that it replaced."""
+    from ebbtide.errors import UsageError
+
+    topics = parts.get("topics", DEFAULTS["topics"])
+    if not isinstance(topics, Mapping) or not topics or _TOPIC in topics:
+        return
+    first = next(iter(topics))
+    for key, verb, client in (
+        ("producers", "writes to", {"id": 1, "topic": first, "rate_per_s": 500}),
+        ("consumers", "reads", {"id": 1, "topics": [first]}),
+    ):
+        if key not in parts:
+            yield UsageError(
+                f"missing key: the default of {key} {verb} the topic {_TOPIC}, which this marker does not have",
+                where=key,
+                allowed=f"{key}=[{client}]",
+            )
+
+
+def _prediction(kafka: str, expected: Sequence[str] | None) -> Mapping[str, Any]:
+    from typing import get_args
+
+    from ebbtide.scenario.model import AllowedCause
+
+    causes = [one for one in expected or () if one in get_args(AllowedCause)]
+    prediction: dict[str, Any] = {"kafka": f"=={kafka}", "clause": "the test's own expectation"}
+    if len(causes) == 1:
+        # The plugin itself checks that the cause occurred. The prediction only allows it: with more, a run without
+        # the cause, or in which it only made the HW go back, would be inconclusive.
+        prediction["loss"] = {"cause": causes[0]}
+    elif expected is None:
+        prediction["loss"] = {"committed": "none"}
+        prediction["hw_regression"] = "none"
+    return prediction

@@ -1,0 +1,84 @@
+"""Mistakes in a chaos marker are reported with the lines of the test's file, before a cluster starts."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from plugin_project import Project, project
+
+__all__ = ["project"]
+pytest_plugins = "pytester"
+
+ACKS = 'producers=[{"id": 1, "topic": "t", "rate_per_s": 5, "acks": "ll"}]'
+
+
+def messages(project: Project, source: str) -> list[str]:
+    """Return the lines of the one error of a file; its first line is `source`."""
+    (project.folder / "test_it.py").write_text(source)
+    result = project.run("", "test_it.py")
+    result.assert_outcomes(errors=1)
+    at = next(at for at, line in enumerate(result.outlines) if "ERROR at setup" in line)
+    return list(itertools.takewhile(lambda line: not line.startswith("==="), result.outlines[at + 1 :]))
+
+
+TEST = "def test_it(chaos): pass"
+METHOD = "  def test_it(self, chaos): pass"
+
+
+@pytest.mark.parametrize(
+    ("source", "line", "at"),
+    [
+        (f"import pytest\n\n@pytest.mark.chaos({ACKS})\n{TEST}", 3, 3),
+        (f"import pytest\n@pytest.mark.kafka('4.3.1')\n@pytest.mark.chaos(\n  settle_s=1,\n  {ACKS},\n)\n{TEST}", 3, 5),
+        (f"from pytest import mark\n@mark.chaos({ACKS.replace('[', '[ # acks' + chr(10))})\n{TEST}", 2, 3),
+        (f"import pytest\n@pytest.mark.chaos({ACKS})\nclass TestIt:\n{METHOD}", 2, 2),
+        (f"import pytest\nclass TestIt:\n  pytestmark = [\n    pytest.mark.chaos({ACKS})]\n{METHOD}", 4, 4),
+        (f"import pytest\npytestmark = pytest.mark.chaos({ACKS})\n{TEST}", 2, 2),
+        (f"import pytest\nBY = {ACKS[10:]}\n@pytest.mark.chaos(settle_s=1,\n  producers=BY)\n{TEST}", 3, 4),
+    ],
+)
+def test_a_mistake_names_the_file_the_line_of_the_marker_and_that_of_the_key(
+    project: Project, source: str, line: int, at: int
+) -> None:
+    first, what, where, *_ = messages(project, source)
+    assert first == f"test_it.py:{line}: @pytest.mark.chaos: 1 problem"
+    assert what == "  1. wrong value"
+    assert where == f"     where:   producers[0].acks (line {at})"
+
+
+def test_the_line_of_the_test_is_named_for_a_marker_that_is_made_elsewhere(project: Project) -> None:
+    source = f"import pytest\nlost = pytest.mark.chaos({ACKS})\n\n@lost\ndef test_it(chaos): pass"
+    first, _, where, *_ = messages(project, source)
+    assert first == "test_it.py:4: @pytest.mark.chaos: 1 problem"
+    assert where == "     where:   producers[0].acks"
+
+
+def test_a_marker_with_another_topic_is_asked_for_its_clients_and_not_for_those_that_nobody_wrote(
+    project: Project,
+) -> None:
+    source = 'import pytest\n@pytest.mark.chaos(topics={"orders": {"partitions": 2}})\ndef test_it(chaos): pass'
+    assert messages(project, source) == [
+        "test_it.py:2: @pytest.mark.chaos: 2 problems",
+        "  1. missing key: the default of producers writes to the topic t, which this marker does not have",
+        "     where:   producers",
+        "     allowed: producers=[{'id': 1, 'topic': 'orders', 'rate_per_s': 500}]",
+        "  2. missing key: the default of consumers reads the topic t, which this marker does not have",
+        "     where:   consumers",
+        "     allowed: consumers=[{'id': 1, 'topics': ['orders']}]",
+        "  next:    ebbtide scenarios show healthy",
+    ]
+
+
+@pytest.mark.parametrize("value", ["None", "object", "{1: 2}", "b'3'"])
+def test_a_value_that_no_scenario_file_can_have_is_a_wrong_value(project: Project, value: str) -> None:
+    source = f'import pytest\n@pytest.mark.chaos(topics={{"t": {{"partitions": {value}}}}})\ndef test_it(chaos): pass'
+    assert messages(project, source)[1:3] == ["  1. wrong value", "     where:   topics.t.partitions (line 2)"]
+
+
+def test_what_the_suggestion_for_a_missing_client_says_is_a_marker_that_works(project: Project) -> None:
+    marker = (
+        "topics={'orders': {}}, producers=[{'id': 1, 'topic': 'orders', 'rate_per_s': 500}], "
+        "consumers=[{'id': 1, 'topics': ['orders']}]"
+    )
+    project.run(f"@pytest.mark.chaos({marker})\ndef test_it(chaos): pass").assert_outcomes(passed=1)
