@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import re
 import shlex
-import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,7 +16,7 @@ from harness.cli import completing
 from harness.cli.analyze_stdin import STDIN, judge_from_stdin
 from harness.cli.command import Args, Command
 from harness.cli.record_error import print_error
-from harness.cli.run_arguments import without_files_beside
+from harness.cli.run_arguments import note_left_out, without_files_beside
 
 if TYPE_CHECKING:
     from analysis.remote.record import RemoteRecord, RemoteStore
@@ -96,7 +95,7 @@ def path_or_address(text: str) -> Path | str:
 
 
 def records_in(path: Path) -> list[Path]:
-    """Return the record at `path`, or the finished runs in this folder, by name.
+    """Return the record at `path`, or the finished runs in this folder, by name; a note says what is left out.
 
     A folder with a `runs` folder stands for the runs in there. Raises `UsageError` if every run in
     the folder is still running.
@@ -119,8 +118,7 @@ def records_in(path: Path) -> list[Path]:
         raise UsageError(
             "every run in this folder is still running", where=str(path), next=f"ebbtide runs {shlex.quote(str(path))}"
         )
-    for record in running:
-        print(f"{record}: still running, so it is not judged", file=sys.stderr)
+    note_left_out(found, going=running, plain=[record for record in found if record not in runs])
     return [record for record in runs if record not in running]
 
 

@@ -6,6 +6,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from ebbtide.plurals import plural
+
+_NAMED_MAX = 3
+
 
 def without_files_beside(paths: Sequence[Path]) -> list[Path]:
     """Return the paths without the files that lie beside a run record of the list; a note names each.
@@ -22,3 +26,37 @@ def without_files_beside(paths: Sequence[Path]) -> list[Path]:
         else:
             kept.append(path)
     return kept
+
+
+def note_left_out(records: Sequence[Path], *, going: Sequence[Path], plain: Sequence[Path]) -> None:
+    """Say in one line what of the folder of these records is not judged; say nothing if all is.
+
+    Some of the records are of runs that are `going`, or of `plain` clusters. Whatever else lies in the folder is no
+    record. Nobody means a hidden file or folder as a record.
+    """
+    from ebbtide.record.manifest import MANIFEST
+    from ebbtide.untrusted.files import is_folder
+
+    others = sorted(
+        path
+        for folder in {record.parent for record in records}
+        for path in folder.iterdir()
+        if path not in records and not path.name.startswith(".")
+    )
+    parts = [
+        f"{plural(len(paths), noun)}{which} ({_named(paths)})"
+        for noun, which, paths in (
+            ("run", " still under way", going),
+            ("plain cluster", "", plain),
+            ("folder", f" without {MANIFEST}", [path for path in others if is_folder(path)]),
+            ("file", "", [path for path in others if not is_folder(path)]),
+        )
+        if paths
+    ]
+    if parts:
+        print(f"left out of {records[0].parent}: {', '.join(parts)}", file=sys.stderr)
+
+
+def _named(paths: Sequence[Path]) -> str:
+    more = f" and {len(paths) - _NAMED_MAX} more" if len(paths) > _NAMED_MAX else ""
+    return ", ".join(path.name for path in paths[:_NAMED_MAX]) + more

@@ -47,6 +47,20 @@ def test_the_record_of_a_plain_cluster_is_no_run(verb: str, store: Path, capsys:
     assert "next:    ebbtide cluster up SCENARIO" in told
 
 
+def test_what_is_no_record_is_left_out_in_one_line(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shutil.rmtree(store / "by-hand")
+    assert analyze.records_in(store) == [store / "a-run"]
+    assert capsys.readouterr().err == ""
+    for name in ("half-a-copy", "b", "c", "d", ".hidden"):
+        (store / name).mkdir()
+    (store / "compare.html").touch()
+    for folder in (store, store.parent):
+        assert analyze.records_in(folder) == [store / "a-run"]
+        assert capsys.readouterr().err == (
+            f"left out of {store}: 4 folders without manifest.json (b, c, d and 1 more), 1 file (compare.html)\n"
+        )
+
+
 def test_a_plain_cluster_among_runs_is_not_judged(store: Path) -> None:
     assert analyze.records_in(store) == [store / "a-run"]
     shutil.rmtree(store / "a-run")
@@ -148,7 +162,7 @@ def test_a_run_that_is_still_going_is_left_out_of_its_folder(
 ) -> None:
     shutil.copytree(LOST, store / "ended")
     assert analyze.records_in(store) == [store / "ended"]
-    assert capsys.readouterr().err == f"{running_record}: still running, so it is not judged\n"
+    assert capsys.readouterr().err == f"left out of {store}: 1 run still under way (a-run), 1 plain cluster (by-hand)\n"
     shutil.rmtree(store / "ended")
     with pytest.raises(UsageError, match="every run in this folder is still running"):
         analyze.records_in(store)
