@@ -77,15 +77,18 @@ def one_line_summary(run: RunRecord) -> str:
 
 
 def where_to_look(run: RunRecord) -> list[str]:
-    """Return the record, its report, and the command that repeats the run."""
+    """Return the record, its report, what to type next, and the command that repeats the run."""
     replayed = [] if run.fidelity is None else [f"  replay: fidelity {run.fidelity:.2f} to the recorded run"]
     if run.ignored_properties:
         replayed.append(f"  ignored, because Kafka {run.kafka} does not know them: {', '.join(run.ignored_properties)}")
+    # Nobody recorded how to break a cluster that was only watched.
+    again = [] if run.watched else [f"  again:  ebbtide replay {shlex.quote(str(run.path))}"]
     return [
         *replayed,
         f"  record: {run.path}",
         f"  report: {run.path / 'report.html'}",
-        f"  next:   ebbtide replay {shlex.quote(str(run.path))}",
+        f"  next:   {run.next}",
+        *again,
     ]
 
 

@@ -28,9 +28,10 @@ class Unproven(AssertionError):
 
 
 def _unproven(entry: StepEntry, what: str) -> Unproven:
+    from ebbtide.scenario.steps.table import help_of_kind
+
     return Unproven(
-        f"inconclusive: step {entry.index} ({entry.step}) {what}: {entry.why}\n"
-        f"  next:   ebbtide fault {entry.step} --help    (its options, and what proves that it took effect)"
+        f"inconclusive: step {entry.index} ({entry.step}) {what}: {entry.why}\n  next:    {help_of_kind(entry.step)}"
     )
 
 

@@ -13,8 +13,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class RunRecord:
-    """One judged run; `path` is its folder, `verdict` the decoded verdict.json.
+    """One judged run; `path` is its folder, `verdict` the decoded verdict.json, `next` the command to type next.
 
+    `watched`: Ebbtide did not start the cluster.
     A replay also has `ignored_properties`, which its release does not know, and `fidelity`, which says from 0 to 1 how
     far it agrees with the recorded run.
     """
@@ -23,6 +24,8 @@ class RunRecord:
     verdict: Verdict
     kafka: str
     seed: int | None
+    next: str
+    watched: bool = False
     ignored_properties: tuple[str, ...] = ()
     fidelity: float | None = None
 
@@ -47,6 +50,7 @@ def read_record(path: Path) -> RunRecord:
     Raises `UsageError` if it is not a record, or has no verdict.
     """
     from ebbtide.record.manifest import read_manifest
+    from ebbtide.record.next_command import next_command
     from ebbtide.record.verdict import read_judgement
 
     manifest, verdict = read_manifest(path), read_judgement(path)
@@ -55,6 +59,8 @@ def read_record(path: Path) -> RunRecord:
         verdict=verdict,
         kafka=manifest.kafka,
         seed=manifest.seed,
+        next=next_command(str(path), manifest, verdict),
+        watched=manifest.watch is not None,
         ignored_properties=manifest.ignored_properties,
     )
 

@@ -47,6 +47,7 @@ def step_of(kind: str, values: tuple[Any, ...], keys: Mapping[str, Any]) -> Step
     from ebbtide.scenario.mismatches import mismatches
     from ebbtide.scenario.plain_values import from_plain
     from ebbtide.scenario.steps.step import StepSpec
+    from ebbtide.scenario.steps.table import help_of_kind
 
     __tracebackhide__ = True
     raw: dict[str, Any] = {"step": kind}
@@ -54,7 +55,10 @@ def step_of(kind: str, values: tuple[Any, ...], keys: Mapping[str, Any]) -> Step
         raw["groups"] = [[group] if isinstance(group, str) else group for group in values]
     elif len(values) > 1:
         raise UsageError(
-            f"{kind} takes one target", got=", ".join(map(repr, values)), allowed="other values by keyword"
+            f"{kind} takes one target",
+            got=", ".join(map(repr, values)),
+            allowed="other values by keyword",
+            next=help_of_kind(kind),
         )
     elif values:
         raw["partition" if kind in _BY_PARTITION else "target"] = values[0]
@@ -62,7 +66,7 @@ def step_of(kind: str, values: tuple[Any, ...], keys: Mapping[str, Any]) -> Step
     raw = as_toml(raw)
     problems = mismatches(raw, StepSpec)
     if problems:
-        raise Problems(f"the step {kind}", [*problems])
+        raise Problems(f"the step {kind}", [*problems], next=help_of_kind(kind))
     return from_plain(raw, StepSpec)
 
 

@@ -13,6 +13,7 @@ from ebbtide.scenario.line_numbers import LineFinder, add_lines
 from ebbtide.scenario.model import Scenario
 from ebbtide.scenario.parts import Parts, read_parts
 from ebbtide.scenario.plain_values import from_plain
+from ebbtide.scenario.steps.table import help_of_kind
 from ebbtide.scenario.triggers import tag_of
 from ebbtide.scenario.validate import validate
 from ebbtide.scenario.validate_predictions import validate_predictions
@@ -119,4 +120,4 @@ def _help_of_step(parts: Parts, problems: Sequence[EbbtideError]) -> str | None:
         return None
     if wrong[0].type is None:
         return "ebbtide fault --help    (lists the kinds of steps)"
-    return f"ebbtide fault {tag_of(wrong[0].type)} --help"
+    return help_of_kind(tag_of(wrong[0].type))

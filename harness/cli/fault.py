@@ -108,6 +108,7 @@ def _read_step(args: Args) -> StepSpec:
     from ebbtide.scenario.plain_values import from_plain
     from ebbtide.scenario.steps.keys import SHOWN, types_of
     from ebbtide.scenario.steps.step import StepSpec
+    from ebbtide.scenario.steps.table import help_of_kind
 
     problems: list[EbbtideError] = []
     raw: dict[str, Any] = {"step": args.kind}
@@ -125,7 +126,7 @@ def _read_step(args: Args) -> StepSpec:
     unread = {str(one.where).removeprefix("--").replace("-", "_") for one in problems}
     problems += [one for one in mismatches(raw, StepSpec) if one.where not in unread]
     if problems:
-        raise Problems(f"the step {args.kind}", problems, next=f"ebbtide fault {args.kind} --help")
+        raise Problems(f"the step {args.kind}", problems, next=help_of_kind(args.kind))
     return from_plain(raw, StepSpec)
 
 
@@ -154,7 +155,7 @@ def _parse_value(kind: str, typed: str | bool) -> Any:
 def _print_result(step: StepEntry, result: StepResult) -> None:
     """Print whether the step took effect."""
     from ebbtide.record.steps import REFUSED
-    from ebbtide.scenario.steps.table import ADMIN_KINDS
+    from ebbtide.scenario.steps.table import ADMIN_KINDS, help_of_kind
 
     # The target of an administrative request already says what is asked for.
     words = [step.whom] if step.step in ADMIN_KINDS and step.whom else [step.step, step.whom]
@@ -168,5 +169,5 @@ def _print_result(step: StepEntry, result: StepResult) -> None:
         "no-proof": step.why if is_refused else f"NO PROOF that it took effect: {step.why}",
     }
     print(f"{what}: {said[result]}")
-    if is_refused:
-        print(f"  next:    ebbtide fault {step.step} --help")
+    if result in ("never-fired", "no-proof"):
+        print(f"  next:    {help_of_kind(step.step)}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import shutil
 import sys
 from collections.abc import Callable, Sequence
@@ -66,6 +65,7 @@ def _print_summary(runs: Sequence[JudgedRun]) -> None:
     """
     from analysis.report.folding import fold_words
     from ebbtide.record.files import is_run_id
+    from ebbtide.record.next_command import next_command
 
     print_side_by_side(runs)
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
@@ -76,25 +76,4 @@ def _print_summary(runs: Sequence[JudgedRun]) -> None:
             lines = [sentence] if width is None else fold_words(sentence, width - len(_BULLET), cuts=False)
             print(_BULLET + f"\n{' ' * len(_BULLET)}".join(lines))
         print(f"  report: {one.record}/report.html")
-        print(f"  next:   {next_command(one)}")
-
-
-def next_command(run: JudgedRun) -> str:
-    """Return what to type to learn more: the story of the first lost record, or all of the verdict.
-
-    After a watch without the metadata log, no command knows more: the next watch can. The error of a failed run says
-    what to do after it.
-    """
-    from ebbtide.record.manifest import NO_CONTROLLERS_NAMED
-    from ebbtide.record.verdict import VERDICT
-
-    watch = run.manifest.watch
-    if watch is not None and watch.why_log_ends == NO_CONTROLLERS_NAMED:
-        return "ebbtide watch --bootstrap HOST:PORT --controllers HOST:PORT --for 30m    (the metadata log says why)"
-    record = shlex.quote(str(run.record))
-    if run.manifest.failure_next is not None and run.verdict.outcome == "inconclusive":
-        return run.manifest.failure_next
-    if "://" not in record and any(one.kind == "lost" and one.count for one in run.verdict.anomalies):
-        return f"ebbtide explain {record}    (its first lost record, step by step)"
-    show = "hadoop fs -cat" if "://" in record else "cat"
-    return f"{show} {shlex.quote(f'{run.record}/{VERDICT}')}    (the whole verdict)"
+        print(f"  next:   {next_command(one.record, one.manifest, one.verdict)}")

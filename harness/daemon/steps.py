@@ -14,7 +14,7 @@ from ebbtide.scenario.parts import Parts, StepPart
 from ebbtide.scenario.references import EarlierNames
 from ebbtide.scenario.roles import CLIENTS
 from ebbtide.scenario.steps.step import StepSpec, target_of
-from ebbtide.scenario.steps.table import DISK_TROUBLES
+from ebbtide.scenario.steps.table import DISK_TROUBLES, help_of_kind
 from ebbtide.scenario.steps.wire import ReleaseStep
 from ebbtide.scenario.validate import validate
 from ebbtide.scenario.validate_order import impossible_now
@@ -34,7 +34,7 @@ def refuse_invalid(scenario: Scenario, step: StepSpec, image: MetadataImage) -> 
         for one in _problems(scenario, step, image)
     ]
     if problems:
-        raise Problems(f"the step {step.step}", problems, next=f"ebbtide fault {step.step} --help")
+        raise Problems(f"the step {step.step}", problems, next=help_of_kind(step.step))
 
 
 def refuse_without_effect(session: Session, step: StepSpec) -> None:

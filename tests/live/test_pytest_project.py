@@ -198,7 +198,8 @@ def _check_contradicted(case: Case, output: str) -> None:
         "contradicted: predicted no loss of committed records, seen 2,000 lost",
         "first at offset 0, last at 1999; cause: last-replica-standing, by the election of broker ",
         f"  record: {record}",
-        f"  next:   ebbtide replay {record}",
+        f"  next:   ebbtide explain {record} ",
+        f"  again:  ebbtide replay {record}",
     ):
         assert line in output, output
         assert line in case.text

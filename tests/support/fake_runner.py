@@ -26,7 +26,7 @@ from ebbtide.pytest_plugin.runner import Ability, Lease
 from ebbtide.pytest_plugin.settings import Settings
 from ebbtide.record.manifest import read_manifest
 from ebbtide.record.steps import StepEntry
-from ebbtide.record.verdict import Loss, RecordedElection, Verdict, write_verdict
+from ebbtide.record.verdict import AnomalyCount, Loss, RecordedElection, Verdict, write_verdict
 from ebbtide.scenario.model import Scenario
 from ebbtide.scenario.steps.step import StepSpec
 from ebbtide.waiting import WaitExpired
@@ -44,7 +44,13 @@ LOST = Loss(
 )
 ENDS: Mapping[str, Verdict] = {
     "holds": Verdict(run_id="", outcome="as-predicted"),
-    "loses": Verdict(run_id="", outcome="contradicted", why=["12 committed records of t-0 are lost"], losses=[LOST]),
+    "loses": Verdict(
+        run_id="",
+        outcome="contradicted",
+        why=["12 committed records of t-0 are lost"],
+        losses=[LOST],
+        anomalies=[AnomalyCount(kind="lost", topic="t", partition=0, count=12)],
+    ),
     "proves-nothing": Verdict(run_id="", outcome="inconclusive", why=["step 0 (kill) never fired"]),
 }
 

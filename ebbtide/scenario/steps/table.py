@@ -71,3 +71,8 @@ NEEDS_A_SOUND_VOLUME = DISK_TROUBLES | LOSES_RECORDS
 def kinds_needing(check: str) -> tuple[StepKind, ...]:
     """The kinds that need what this check of `ebbtide doctor` tries."""
     return tuple(sorted(_kinds(lambda one: check in one.host)))
+
+
+def help_of_kind(kind: StepKind) -> str:
+    """Return the command that explains a kind of step, for errors about a step of this kind."""
+    return f"ebbtide fault {kind} --help    (its options, and what proves that it took effect)"

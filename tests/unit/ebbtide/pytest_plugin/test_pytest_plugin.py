@@ -14,6 +14,7 @@ from fake_runner import FakeRunner
 from plugin_project import Project, project
 
 from ebbtide.pytest_plugin.settings import Settings
+from ebbtide.scenario.steps.table import help_of_kind
 
 __all__ = ["project"]
 pytest_plugins = "pytester"
@@ -46,7 +47,8 @@ def test_a_contradiction_fails_with_cause_first_lost_offset_and_the_line_to_repl
             "  lost:   12 committed of t-0, first at offset 3, last at 14; cause: last-replica-standing, "
             "by the election of broker 2 in leader epoch 2",
             "  record: */runs/run-*",
-            "  next:   ebbtide replay */runs/run-*",
+            "  next:   ebbtide explain */runs/run-*    (its first lost record, step by step)",
+            "  again:  ebbtide replay */runs/run-*",
         ]
     )
 
@@ -215,7 +217,7 @@ def test_a_step_without_proof_ends_the_test_as_inconclusive(project: Project) ->
     result.stdout.fnmatch_lines(
         [
             "*inconclusive: step 1 (kill) has no proof that it took effect: waited for nothing",
-            "E *next:   ebbtide fault kill --help*",
+            f"E *next:    {help_of_kind('kill')}",
         ]
     )
 

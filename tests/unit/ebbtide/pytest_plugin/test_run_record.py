@@ -2,11 +2,38 @@
 
 from __future__ import annotations
 
+import json
+import shutil
+from pathlib import Path
+
+import pytest
 from checkout import DATA
 
+from ebbtide.pytest_plugin.judgement import where_to_look
 from ebbtide.pytest_plugin.run_record import read_record
+from harness.cli.verdict_output import VerdictOutput
+
+LOST = DATA / "runs" / "last-replica-standing-3.9.1"
 
 
 def test_a_run_is_shown_in_one_short_line() -> None:
-    run = read_record(DATA / "runs" / "last-replica-standing-3.9.1")
+    run = read_record(LOST)
     assert repr(run) == f"RunRecord({str(run.path)!r}, as-predicted, lost=2000)"
+
+
+def test_pytest_and_the_command_say_the_same_line_to_type_next(capsys: pytest.CaptureFixture[str]) -> None:
+    run = read_record(LOST)
+    output = VerdictOutput(1, as_json=False)
+    output.add(LOST, run.verdict)
+    output.end()
+    (said,) = (line for line in capsys.readouterr().out.splitlines() if line.startswith("  next: "))
+    assert said in where_to_look(run)
+    assert said.startswith(f"  next:   ebbtide explain {LOST} ")
+
+
+def test_a_run_can_be_replayed_unless_its_cluster_was_only_watched(tmp_path: Path) -> None:
+    assert where_to_look(read_record(LOST))[-1] == f"  again:  ebbtide replay {LOST}"
+    shutil.copytree(LOST, tmp_path / "watched")
+    file = tmp_path / "watched" / "manifest.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"runtime": "foreign", "watch": {}}))
+    assert not any("ebbtide replay" in line for line in where_to_look(read_record(tmp_path / "watched")))

@@ -17,6 +17,7 @@ from ebbtide.scenario import catalogue
 from ebbtide.scenario.parse import load, parse
 from ebbtide.scenario.parts import TablePart
 from ebbtide.scenario.steps.step import TargetStep
+from ebbtide.scenario.steps.table import help_of_kind
 
 PARTITION = 'step = "partition"\ngroups = [["leader(t-0)"], ["followers(t-0)"]]'
 FLAP = 'step = "flap"\ntimes = 2\nperiod = "2s"\ngroups = [["leader(t-0)"], ["followers(t-0)"]]'
@@ -133,9 +134,7 @@ def test_a_rule_that_reads_an_unknown_field_fails() -> None:
         list(TablePart(type=TargetStep, values={"target": "x"}).check(rule))
 
 
-@pytest.mark.parametrize(
-    ("count", "next"), [(100_000, "ebbtide fault wait --help"), (-1, "ebbtide scenarios show healthy")]
-)
+@pytest.mark.parametrize(("count", "next"), [(100_000, help_of_kind("wait")), (-1, "ebbtide scenarios show healthy")])
 def test_validating_suggests_the_help_of_a_kind_if_only_steps_are_wrong(tmp_path: Path, count: int, next: str) -> None:
     file = tmp_path / "wrong.toml"
     text = catalogue.text_of("healthy").replace("deadline_s = 120", "deadline_s = -1")

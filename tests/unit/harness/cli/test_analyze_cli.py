@@ -18,10 +18,10 @@ from analysis.judging import many_records as many
 from analysis.reconcile import session as spark
 from ebbtide.errors import EbbtideError, HarnessError, Problems, UsageError
 from ebbtide.record.manifest import NO_CONTROLLERS_NAMED, WatchFacts
+from ebbtide.record.next_command import next_command
 from ebbtide.record.verdict import Verdict, read_verdict, unfinished_verdict, write_verdict
 from harness.cli.main import main
 from harness.cli.progress import shown_progress
-from harness.cli.verdict_output import next_command
 
 LOSS = 'loss = { committed = "some" }'
 
@@ -240,12 +240,13 @@ def test_a_run_that_lost_nothing_points_to_its_verdict(
 
 def test_a_watch_without_controllers_says_what_the_next_watch_needs() -> None:
     watch = WatchFacts(why_log_ends=NO_CONTROLLERS_NAMED)
-    run = Mock(record="r", **{"manifest.watch": watch, "verdict.anomalies": ()})
-    assert next_command(run).startswith("ebbtide watch --bootstrap HOST:PORT --controllers HOST:PORT ")
-    run.manifest.watch = None
-    assert next_command(run).startswith("cat r/verdict.json ")
-    run.record = "hdfs://namenode/r"
-    assert next_command(run).startswith("hadoop fs -cat hdfs://namenode/r/verdict.json ")
+    manifest, verdict = Mock(watch=watch), Mock(anomalies=())
+    watched = next_command("r", manifest, verdict)
+    assert watched.startswith("ebbtide watch --bootstrap HOST:PORT --controllers HOST:PORT ")
+    manifest.watch = None
+    assert next_command("r", manifest, verdict).startswith("cat r/verdict.json ")
+    remote = next_command("hdfs://namenode/r", manifest, verdict)
+    assert remote.startswith("hadoop fs -cat hdfs://namenode/r/verdict.json ")
 
 
 def test_runs_lists_newest_first_and_damaged_ones_as_such(

@@ -26,6 +26,7 @@ from ebbtide.errors import ExitCode, HarnessError, UsageError
 from ebbtide.record.steps import REFUSED
 from ebbtide.scenario.model import TopicSpec
 from ebbtide.scenario.steps.step import StepSpec
+from ebbtide.scenario.steps.table import help_of_kind
 from ebbtide.scenario.words import Duration
 from harness.cli.main import main
 from harness.daemon import serving
@@ -191,6 +192,15 @@ def test_the_verbs_talk_to_the_owner(
     assert says in capsys.readouterr().out
 
 
+def test_a_fault_without_proof_points_to_the_help_that_says_what_proves_it(
+    up: Up, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fire = up.session.fire
+    monkeypatch.setattr(up.session, "fire", lambda step: msgspec.structs.replace(fire(step), effect_ns=None, why="x"))
+    assert main(["fault", "kill", "broker(1)"]) == 2
+    assert capsys.readouterr().out.endswith(f": x\n  next:    {help_of_kind('kill')}\n")
+
+
 def test_a_request_that_kafka_refused_is_said_to_be_refused(
     up: Up, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -201,7 +211,7 @@ def test_a_request_that_kafka_refused_is_said_to_be_refused(
     )
     assert main(["fault", "set-config", "--resource", "topic:t", "--config", "x", "--value", "1"]) == 2
     told = capsys.readouterr().out
-    assert told == f"topic:t x: {why}\n  next:    ebbtide fault set-config --help\n"
+    assert told == f"topic:t x: {why}\n  next:    {help_of_kind('set-config')}\n"
 
 
 def test_the_keys_of_a_step_are_options(up: Up, monkeypatch: pytest.MonkeyPatch) -> None:
