@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shlex
 from collections import Counter
 from collections.abc import Sequence
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ebbtide.errors import EbbtideError, ExitCode, UsageError
+from ebbtide.plurals import plural
 from harness.cli import completing
 from harness.cli.command import Args, Command
 from harness.cli.output import print_json
@@ -55,14 +57,7 @@ def run(args: Args) -> ExitCode:
 
     records = without_files_beside(args.runs)
     if len(records) < 2:
-        raise UsageError(
-            "a comparison needs two runs or more",
-            where="RUN",
-            got=str(len(records)),
-            allowed="2 or more",
-            next=f"ebbtide compare {shlex.quote(str(records[0])) if records else 'RUN'} OTHER_RUN"
-            "    (ebbtide runs lists the runs)",
-        )
+        raise _needs_two(records[0])
     times = Counter(one.resolve() for one in records)
     twice = next((one for one in records if times[one.resolve()] > 1), None)
     if twice is not None:
@@ -86,6 +81,54 @@ def run(args: Args) -> ExitCode:
         _print_page(compared, shown)
     can_compare = sum(one.is_compared for one in compared.runs) > 1
     return ExitCode.AS_PREDICTED if can_compare else ExitCode.INCONCLUSIVE
+
+
+def _needs_two(alone: Path) -> UsageError:
+    """Return the error of one run, or of a folder of runs; it names two runs of one scenario if there are two.
+
+    Raises `UsageError` for a path that is neither.
+    """
+    from ebbtide.record.manifest import is_record, read_manifest, records_of
+
+    is_run = is_record(alone)
+    folder = alone.parent if is_run else alone
+    beside = records_of(folder) or records_of(folder / "runs")
+    if not is_run and not beside:
+        read_manifest(alone)
+    listed = f"ebbtide runs {shlex.quote(str(beside[0].parent if beside else folder))}"
+    pair = _newest_pair(beside, alone if is_run else None)
+    return UsageError(
+        "a comparison needs two runs or more",
+        where="RUN",
+        got=f"only {alone}" if is_run else f"{alone}, a folder of {plural(len(beside), 'record')}",
+        allowed="2 or more runs, best of one scenario",
+        next=f"{listed}    (lists the runs; then type `ebbtide compare RUN OTHER_RUN`)"
+        if pair is None
+        else f"ebbtide compare {shlex.join(map(str, pair))}    ({listed} lists the runs)",
+    )
+
+
+def _newest_pair(records: Sequence[Path], run: Path | None) -> tuple[Path, Path] | None:
+    """Return the newest two runs of one scenario, the older one first; with `run`, that run and another one."""
+    newest = {} if run is None else {_scenario_of(run): run}
+    for record in reversed(records):
+        if run is not None and record.resolve() == run.resolve():
+            continue
+        scenario = _scenario_of(record)
+        if scenario is not None and scenario in newest:
+            return (record, newest[scenario]) if run is None else (run, record)
+        if run is None:
+            newest[scenario] = record
+    return None
+
+
+def _scenario_of(record: Path) -> str | None:
+    """Return the scenario of a run that has ended; None for a record that cannot be compared."""
+    from ebbtide.record.manifest import read_run
+
+    with contextlib.suppress(EbbtideError):
+        return read_run(record).scenario
+    return None
 
 
 def default_page(records: Sequence[Path]) -> Path:

@@ -274,3 +274,24 @@ def test_one_run_and_a_folder_that_is_no_record_are_refused(capsys: pytest.Captu
     assert "a comparison needs two runs or more" in capsys.readouterr().err
     with pytest.raises(UsageError, match="not a run record"):
         compare_runs([WITH_ELR, tmp_path], tmp_path)
+
+
+def test_a_single_run_and_a_folder_of_runs_say_what_to_type(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    older, newer, other = runs / "1-without-elr", runs / "2-with-elr", runs / "3-of-another-scenario"
+    for record, content in ((older, WITHOUT_ELR), (newer, WITH_ELR), (other, WITH_ELR)):
+        shutil.copytree(content, record)
+    write_manifest(other, msgspec.structs.replace(read_manifest(other), scenario="healthy"))
+    listed = f"ebbtide runs {runs}"
+    for typed, got, next in (
+        (runs, f"{runs}, a folder of 3 records", f"ebbtide compare {older} {newer}    ({listed} lists the runs)"),
+        (tmp_path, f"{tmp_path}, a folder of 3 records", f"ebbtide compare {older} {newer}    ({listed} lists"),
+        (newer, f"only {newer}", f"ebbtide compare {newer} {older}    ({listed} lists the runs)"),
+        (other, f"only {other}", f"{listed}    (lists the runs; then type `ebbtide compare RUN OTHER_RUN`)"),
+    ):
+        assert main(["compare", str(typed)]) == 4
+        said = capsys.readouterr().err
+        assert f"got:     {got}\n" in said
+        assert f"next:    {next}" in said
+    assert main(["compare", str(tmp_path / "nothing-there")]) == 4
+    assert "no such run record" in capsys.readouterr().err
