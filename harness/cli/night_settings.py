@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from harness.nightly.shards import Shard
 
 Parsed = TypeVar("Parsed")
+_SUFFIX = ".toml"
 
 NightSettings: TypeAlias = "tuple[float, list[ReleaseTarget] | None, list[Scenario], Shard | None]"
 """The budget in seconds, the targets, the scenarios and the shard; no targets: those that each scenario names."""
@@ -101,15 +103,27 @@ def _targets(text: str) -> list[ReleaseTarget]:
 
 def _scenarios(text: str | None) -> list[Scenario]:
     from ebbtide.scenario import catalogue
-    from ebbtide.suggestions import bracketed_suggestion
+    from ebbtide.suggestions import allowed_words, bracketed_suggestion
 
     known = catalogue.names()
     names = known if text is None else _required_list(text, "--scenarios")
-    if others := [f"{name}{bracketed_suggestion(name, known)}" for name in names if name not in known]:
+    others = [name for name in names if name not in known]
+    if not others:
+        return [catalogue.find(name) for name in names]
+    got = ", ".join(f"{name}{bracketed_suggestion(name.removesuffix(_SUFFIX), known)}" for name in others)
+    if files := [name for name in others if name.endswith(_SUFFIX) or "/" in name]:
         raise UsageError(
-            "not a scenario of the catalogue", got=", ".join(others), next="ebbtide scenarios    (lists all)"
+            "a night takes no scenario files",
+            got=got,
+            allowed=f"names that `ebbtide scenarios` lists, comma-separated, such as {known[0]}",
+            next=f"ebbtide run {shlex.quote(files[0])}    (runs the file)",
         )
-    return [catalogue.find(name) for name in names]
+    raise UsageError(
+        "not a scenario of the catalogue",
+        got=got,
+        allowed=allowed_words(others[0], known),
+        next="ebbtide scenarios    (lists all)",
+    )
 
 
 def _required_list(text: str, where: str) -> list[str]:

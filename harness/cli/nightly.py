@@ -66,7 +66,7 @@ def command() -> Command:
         "--scenarios",
         metavar="NAMES",
         completes=completing.complete_scenarios,
-        help="run only these of the scenarios that `ebbtide scenarios` lists, comma-separated",
+        help="run only these of the scenarios that `ebbtide scenarios` lists, comma-separated; no files",
     )
     command.option("--times", type=int, default=1, metavar="N", help="how often to run each scenario (default 1)")
     command.option(
