@@ -38,8 +38,10 @@ def example_with(where: str | None) -> str:
 
 
 def show_example(where: str | None) -> str:
-    """Return the command that shows the example for a place in a file."""
-    return f"ebbtide scenarios show {example_with(where)}"
+    """Return the command that shows the example for a place in a file, and says what it is an example of."""
+    name, found = example_with(where), _KEY.match(where or "")
+    of = "a whole file" if name == _USUAL or found is None else f"[{found[1] or found[2] or found[3]}]"
+    return f"ebbtide scenarios show {name}    (an example of {of})"
 
 
 def _shortest_first() -> Iterator[tuple[str, str]]:

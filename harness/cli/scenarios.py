@@ -45,6 +45,7 @@ class ShippedScenario(msgspec.Struct, frozen=True, kw_only=True):
 def run(args: Args) -> ExitCode:
     """Print the list, or the TOML of one scenario."""
     from ebbtide.scenario import catalogue
+    from ebbtide.scenario.examples import show_example
 
     if args.action not in _ACTIONS:
         raise _unknown_action(args.action)
@@ -55,7 +56,7 @@ def run(args: Args) -> ExitCode:
             raise UsageError(
                 "show needs the name of a scenario",
                 allowed="a name that `ebbtide scenarios` lists",
-                next="ebbtide scenarios show healthy",
+                next=show_example(None),
             )
         if Path(args.name).is_file():
             raise UsageError(

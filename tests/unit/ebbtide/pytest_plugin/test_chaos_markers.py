@@ -66,7 +66,7 @@ def test_a_marker_with_another_topic_is_asked_for_its_clients_and_not_for_those_
         "  2. missing key: the default of consumers reads the topic t, which this marker does not have",
         "     where:   consumers",
         "     allowed: consumers=[{'id': 1, 'topics': ['orders']}]",
-        "  next:    ebbtide scenarios show healthy",
+        "  next:    ebbtide scenarios show healthy    (an example of a whole file)",
     ]
 
 

@@ -47,7 +47,8 @@ def test_the_first_mistake_of_a_file_chooses_the_scenario(tmp_path: Path, capsys
     file = tmp_path / "wrong.toml"
     file.write_text(catalogue.text_of("healthy").replace("[topics.t]", "[cluster]\nlog_dirs = 9\n[topics.t]"))
     assert main(["validate", str(file)]) == ExitCode.USAGE
-    assert f"next:    ebbtide scenarios show {example_with('cluster.log_dirs')}\n" in capsys.readouterr().err
+    name = example_with("cluster.log_dirs")
+    assert f"next:    ebbtide scenarios show {name}    (an example of [cluster])\n" in capsys.readouterr().err
 
 
 def test_validate_takes_the_name_of_a_shipped_scenario(

@@ -244,7 +244,7 @@ def test_validating_suggests_a_shipped_file_and_running_suggests_to_validate(tmp
         load(file)
     with pytest.raises(Problems) as running:
         catalogue.find(str(file))
-    assert validating.value.next == "ebbtide scenarios show healthy"
+    assert validating.value.next == "ebbtide scenarios show healthy    (an example of a whole file)"
     assert running.value.next == f"ebbtide validate {file}"
 
 

@@ -25,6 +25,7 @@ def test_the_catalogue_lists_no_file_and_shows_none(tmp_path: Path, capsys: pyte
         (["rack-powe"], "ebbtide scenarios show rack-power\n"),
         (["lst"], "ebbtide scenarios --help\n"),
         (["xyz"], "ebbtide scenarios --help\n"),
+        (["show"], "ebbtide scenarios show healthy    (an example of a whole file)\n"),
         (["show", str(mine)], f"cat '{mine}'\n"),
         (["show", "healthy.toml"], "ebbtide scenarios    (lists all"),
     ):

@@ -134,7 +134,10 @@ def test_a_rule_that_reads_an_unknown_field_fails() -> None:
         list(TablePart(type=TargetStep, values={"target": "x"}).check(rule))
 
 
-@pytest.mark.parametrize(("count", "next"), [(100_000, help_of_kind("wait")), (-1, "ebbtide scenarios show healthy")])
+@pytest.mark.parametrize(
+    ("count", "next"),
+    [(100_000, help_of_kind("wait")), (-1, "ebbtide scenarios show healthy    (an example of a whole file)")],
+)
 def test_validating_suggests_the_help_of_a_kind_if_only_steps_are_wrong(tmp_path: Path, count: int, next: str) -> None:
     file = tmp_path / "wrong.toml"
     text = catalogue.text_of("healthy").replace("deadline_s = 120", "deadline_s = -1")
