@@ -14,6 +14,7 @@ from msgspec import inspect
 from ebbtide.scenario.model import Scenario
 from ebbtide.scenario.steps.step import StepSpec
 from ebbtide.scenario.steps.table import STEP_TYPES
+from ebbtide.scenario.triggers import TRIGGERS
 from ebbtide.struct_fields import struct_fields
 
 _TOP = "at the top of the file, before the first table"
@@ -61,3 +62,5 @@ def _tables(kind: inspect.Type, path: str, brackets: str = "[{}]") -> Iterator[t
             yield from _tables(item, f"{path}.NAME")
         case inspect.CustomType(cls=cls) if cls is StepSpec:
             yield place, {one.encode_name for step in STEP_TYPES.values() for one in struct_fields(cast(Any, step))}
+            for key in TRIGGERS:
+                yield f"{place} as trigger = {{ {key} = ... }}", {key}

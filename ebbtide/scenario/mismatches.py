@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, cast
 
 from msgspec import inspect
 
 from ebbtide.errors import UsageError
+from ebbtide.scenario.kafka_names import kafka_name_hint, name_with_dots
 from ebbtide.scenario.key_places import place_of_key
 from ebbtide.scenario.plain_values import is_set
 from ebbtide.scenario.steps.keys import SHOWN, keys_of
@@ -81,7 +82,7 @@ def _struct(value: Mapping[str, Any], kind: inspect.StructType, where: str) -> I
         if key in fields:
             yield from _walk(element, fields[key].type, _at(where, key))
         else:
-            yield _unknown_key(key, where, fields)
+            yield _unknown_key(key, element, where, fields, _tables_of_settings(fields))
     for name, field in fields.items():
         if field.required and name not in value:
             yield UsageError("missing key", where=_at(where, name), allowed=_describe(_without_none(field.type)))
@@ -103,7 +104,7 @@ def _step(value: Mapping[str, Any], where: str) -> Iterator[UsageError]:
         if key == "step":
             continue
         if key not in fields:
-            yield _unknown_key(key, where, {"step", *own}) if known else _unknown_key_of_any_step(key, where)
+            yield _unknown_key(key, element, where, {"step", *own}) if known else _unknown_key_of_any_step(key, where)
         elif key not in own and is_set(element):
             yield UsageError(f"{word} has no {key}", where=_at(where, key), allowed=", ".join(sorted(own)))
         else:
@@ -117,7 +118,7 @@ def _step(value: Mapping[str, Any], where: str) -> Iterator[UsageError]:
 def _trigger(value: Mapping[str, Any], where: str) -> Iterator[UsageError]:
     for key, element in value.items():
         if key not in TRIGGERS:
-            yield _unknown_key(key, where, TRIGGERS)
+            yield _unknown_key(key, element, where, TRIGGERS)
             continue
         kind = TRIGGERS[key]
         bare = _fields_of(kind)[kind.bare].type if kind.bare else _type_info(cast(Any, kind))
@@ -152,8 +153,21 @@ def _at(where: str, key: str) -> str:
     return f"{where}.{key}" if where else key
 
 
-def _unknown_key(key: str, where: str, known: Collection[str]) -> UsageError:
+def _tables_of_settings(fields: Mapping[str, inspect.Field]) -> list[str]:
+    """Return the keys whose tables have any names, with texts as their values: the names are Kafka's."""
+    kinds = {name: _without_none(field.type) for name, field in fields.items()}
+    return [
+        name
+        for name, kind in kinds.items()
+        if isinstance(kind, inspect.DictType) and isinstance(kind.value_type, inspect.StrType)
+    ]
+
+
+def _unknown_key(key: str, value: Any, where: str, known: Collection[str], tables: Sequence[str] = ()) -> UsageError:
+    """Report a key that its table does not have; `tables` are those of its keys that take Kafka's names."""
     names = sorted(known)
+    if (hint := kafka_name_hint(name_with_dots(key, value), known, tables)) is not None:
+        return UsageError(f"unknown key: {hint}", where=_at(where, key), allowed=", ".join(names))
     meant = meant_name(key, names)
     # The beginning of a key of this table is a slip here, also where another table has it: `rate` is `rate_per_s`.
     what = "unknown key" if meant is not None and meant.startswith(key) else _what_is_unknown(key)
@@ -208,6 +222,9 @@ def _toml_value(value: Any) -> str:
 
 def _hint(value: Any, kind: inspect.Type, where: str) -> str:
     """Return the probable meaning in brackets, or an empty text."""
+    key = where.rpartition(".")[2]
+    if isinstance(value, dict) and (hint := kafka_name_hint(name_with_dots(key, value), {key})) is not None:
+        return f" ({hint})"
     if isinstance(kind, inspect.LiteralType):
         if str(value) == "-1" and "all" in kind.values:
             return ' (-1 is "all")'
@@ -219,21 +236,13 @@ def _hint(value: Any, kind: inspect.Type, where: str) -> str:
     if isinstance(kind, inspect.StructType | inspect.DictType) and isinstance(value, list):
         return f" (a table begins with [{where}{'.NAME' if isinstance(kind, inspect.DictType) else ''}])"
     if isinstance(kind, inspect.StrType) and isinstance(value, dict):
-        return f' (dots make tables: a name with dots is quoted, "{_dotted_name(where.rpartition(".")[2], value)}")'
+        return f' (dots make tables: a name with dots is quoted, "{name_with_dots(key, value)}")'
     return ""
 
 
 def _is_of_texts(kind: inspect.VarTupleType) -> bool:
     """Whether the elements of a list are texts, which may be names of roles or partitions."""
     return isinstance(_without_none(kind.item_type), inspect.StrType)
-
-
-def _dotted_name(name: str, value: Any) -> str:
-    """The name that TOML took apart."""
-    while isinstance(value, dict) and value:
-        key, value = next(iter(value.items()))
-        name = f"{name}.{key}"
-    return name
 
 
 def _describe(kind: inspect.Type) -> str:

@@ -11,6 +11,7 @@ from ebbtide.scenario.parse import parse
 from ebbtide.scenario.write import text_of
 
 HEALTHY = text_of(catalogue.find("healthy"))
+AFTER = "under [[steps]] as trigger = { after = ... }"
 TOP = "at the top of the file, before the first table"
 
 
@@ -32,6 +33,10 @@ def problem_at(text: str, where: str) -> str:
         (HEALTHY.replace("[cluster]\n", "[cluster]\nsettle_s = 9\n"), "cluster.settle_s", TOP),
         (HEALTHY + '\n[[steps]]\nstep = "heal"\nbrokers = 3\n', "steps[1].brokers", "under [cluster]"),
         (HEALTHY + "\n[[steps]]\nstep = 'hael'\nmin_isr = 3\n", "steps[1].min_isr", "under [topics.NAME]"),
+        (HEALTHY + "\n[[steps]]\nstep = 'heal'\nafter = '2s'\n", "steps[1].after", AFTER),
+        (HEALTHY + "\n[[steps]]\nstep = 'hael'\nafter = '2s'\n", "steps[1].after", AFTER),
+        ("after = '2s'\n" + HEALTHY, "after", AFTER),
+        ("hw_at_least = 3\n" + HEALTHY, "hw_at_least", "under [[steps]] as trigger = { hw_at_least = ... }"),
     ],
 )
 def test_a_key_in_the_wrong_table_is_reported_with_the_right_one(text: str, where: str, place: str) -> None:
