@@ -17,6 +17,7 @@ from cluster.runtime.storage import directory_id
 from ebbtide.errors import UsageError
 from ebbtide.scenario.model import ClusterSpec
 from ebbtide.scenario.owned_properties import HARNESS_OWNED, leads_out
+from ebbtide.scenario.refused_settings import RefusedByKafka
 from ebbtide.scenario.roles import FIRST_CONTROLLER
 
 BROKER_PORT = 9092
@@ -24,6 +25,7 @@ CONTROLLER_PORT = 9093
 PUBLISHED_PORT = 9094
 """The listener of a broker that clients on the host are led to."""
 
+_VALUES = "a value that this release takes"
 _REFUSAL = re.compile(r"Invalid value .* for configuration (?P<name>[^\s:]+): (?P<why>.+)")
 
 
@@ -103,7 +105,7 @@ def properties_of(plan: ClusterPlan, node: NodeInfo, data_dirs: Sequence[Path]) 
     return generated | wished
 
 
-def refused_value_error(spec: ClusterSpec, node: NodeInfo, log: str) -> UsageError | None:
+def refused_value_error(spec: ClusterSpec, node: NodeInfo, log: str) -> RefusedByKafka | None:
     """Return the error for a scenario's property value that Kafka refused, or None.
 
     `log` is the end of the node's log.
@@ -112,10 +114,12 @@ def refused_value_error(spec: ClusterSpec, node: NodeInfo, log: str) -> UsageErr
     for refusal in _REFUSAL.finditer(log):
         name = refusal["name"]
         if name in wished:
-            return UsageError(
-                f"Kafka refuses {name} = {wished[name]}: {refusal['why']}",
-                where=f"cluster.{node.role}_properties",
-                next="correct it in the scenario file, and run the scenario again",
+            what, where = f"Kafka refuses {name} = {wished[name]}: {refusal['why']}", f"cluster.{node.role}_properties"
+            return RefusedByKafka(
+                what,
+                [UsageError(what, where=f"{where}.{name}", allowed=_VALUES)],
+                allowed=_VALUES,
+                next="correct the scenario file, and run it again",
             )
     return None
 

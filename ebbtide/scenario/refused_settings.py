@@ -20,10 +20,13 @@ class RefusedByKafka(UsageError):
         places = dict.fromkeys(one.where for one in problems if one.where is not None)
         super().__init__(what, where=", ".join(places), allowed=allowed, next=next)
 
-    def in_file(self, file: str, text: str) -> Problems:
-        """Return the same as an error of the scenario file with this text, with lines."""
+    def in_file(self, file: str, text: str, next: str | None = None) -> Problems:
+        """Return the same as an error of the scenario file with this text, with lines.
+
+        `next` is the command to type once the file is right.
+        """
         add_lines(text, self.problems)
-        return Problems(file, [*self.problems], next=self.next)
+        return Problems(file, [*self.problems], next=next or self.next)
 
 
 def allowed_or_near(allowed: str, near: Iterable[str]) -> str:

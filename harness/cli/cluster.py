@@ -198,7 +198,7 @@ def _run_daemon(args: Args) -> ExitCode:
     name = choose_name(args.name)
     runs = check_runs(launch_options_of(args), scenario, scenario.kafka)
     with (
-        catalogue.located_refusals(args.scenario),
+        catalogue.located_refusals(args.scenario, "ebbtide cluster up"),
         display_for(PlainTextConsole()) as display,
         contextlib.ExitStack() as ended,
     ):

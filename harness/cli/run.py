@@ -122,7 +122,7 @@ def run(args: Args) -> ExitCode:
     kept_as = choose_name(args.name) if args.keep_cluster else None
     runs = check_runs(options, scenario, releases)
     seed, drive = seed_or_new(args.seed), _drive_for(args.witness)
-    with catalogue.located_refusals(args.scenario):
+    with catalogue.located_refusals(args.scenario, "ebbtide run"):
         if kept_as is not None:
             return _run_and_keep(runs, name=kept_as, seed=seed, as_json=args.json, drive=drive)
         return run_and_judge(runs, seed=seed, as_json=args.json, drive=drive, jobs=jobs, judges=not args.no_judge)

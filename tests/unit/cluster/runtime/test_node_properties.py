@@ -134,7 +134,7 @@ def test_a_value_that_kafka_refuses_is_reported_as_the_scenarios() -> None:
     broker, controller = (plan_cluster(spec, address_of).nodes[id_] for id_ in (1, 100))
     refused = refused_value_error(spec, broker, log)
     assert refused is not None
-    assert refused.where == "cluster.broker_properties"
+    assert refused.where == "cluster.broker_properties.num.io.threads"
     assert refused.what == "Kafka refuses num.io.threads = three: Not a number of type INT"
     assert refused_value_error(spec, controller, log) is None, "the scenario gave it to brokers"
     assert refused_value_error(spec, broker, "Killed") is None

@@ -42,7 +42,7 @@ def line_of(file: Path, word: str) -> int:
 
 
 def test_each_setting_is_named_with_its_line_and_the_one_that_was_meant(scenario: Path) -> None:
-    with pytest.raises(Problems) as caught, catalogue.located_refusals(str(scenario)):
+    with pytest.raises(Problems) as caught, catalogue.located_refusals(str(scenario), "ebbtide run"):
         raise unknown_properties_error(UNKNOWN)
     assert caught.value.exit_code == ExitCode.USAGE
     thread, keeper = line_of(scenario, "num.network.thread"), line_of(scenario, "zookeeper")
@@ -54,7 +54,7 @@ def test_each_setting_is_named_with_its_line_and_the_one_that_was_meant(scenario
         "  2. Kafka does not know zookeeper.connect, and ignores it",
         f"     where:   cluster.controller_properties.zookeeper.connect (line {keeper})",
         "     allowed: properties of this release",
-        "  next:    correct the scenario file, and run it again",
+        f"  next:    ebbtide run {scenario}    (once the file is right)",
     ]
 
 
@@ -77,6 +77,7 @@ def test_a_scenario_of_the_catalogue_is_named_as_a_file() -> None:
         raise refused
     assert caught.value.file == "healthy.toml"
     assert caught.value.problems[0].line == 9
+    assert caught.value.next == "ebbtide scenarios show healthy > my.toml    (a copy that you can change)"
 
 
 def test_without_a_file_and_of_other_errors_nothing_changes(scenario: Path) -> None:
@@ -112,4 +113,7 @@ def test_every_verb_that_runs_a_file_names_it(
     monkeypatch.setattr(owned_runs, "own_cluster", refuse)
     runs = ["--runs", str(scenario.parent / "runs"), "--kafka", "4.3.1"]
     assert main([*verb, str(scenario), *runs]) == ExitCode.USAGE
-    assert f"error: {scenario}: 2 problems\n" in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert f"error: {scenario}: 2 problems\n" in error
+    again = " ".join(word for word in verb if not word.startswith("-"))
+    assert f"  next:    ebbtide {again} {scenario}    (once the file is right)\n" in error
