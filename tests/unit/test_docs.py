@@ -18,11 +18,45 @@ MAX_LINES = 200
 UNCOMMITTED = "uncommitted-at-failover"
 GENERATED_TABLES = {"coverage-facts.md"}
 """Pages that are one long table, made by tools/pages."""
+MAX_COLUMNS = 100
+GENERATED = {
+    *("coverage-facts.md", "json.md", "replay-rates.md", "scenarios.md", "what-acks-buys.md", "what-recovery-saves.md"),
+    *(f"scenarios/{page.name}" for page in (DOCS / "scenarios").glob("*.md")),
+}
+"""Pages that programs in tools/pages make."""
 
 
 def test_no_page_is_longer_than_a_person_reads() -> None:
     lengths = {page.relative_to(DOCS).as_posix(): len(page.read_text().splitlines()) for page in DOCS.rglob("*.md")}
     assert {name for name, lines in lengths.items() if lines > MAX_LINES} - GENERATED_TABLES == set()
+
+
+def _too_wide(page: str) -> list[int]:
+    """Return the numbers of the lines of prose that a wrap would shorten; tables and code may be wider."""
+    prose = re.sub(r"^```.*?^```", lambda code: "\n" * code[0].count("\n"), page, flags=re.MULTILINE | re.DOTALL)
+    wide = re.compile(r" {0,3}(?:[-*] |\d+\. )?[^|\s]\S* ")
+    lines = enumerate(prose.splitlines(), 1)
+    return [number for number, line in lines if len(line) > MAX_COLUMNS and wide.match(line)]
+
+
+def test_prose_is_wrapped() -> None:
+    pages = {page.relative_to(DOCS).as_posix(): _too_wide(page.read_text()) for page in DOCS.rglob("*.md")}
+    assert {name: lines for name, lines in pages.items() if lines and name not in GENERATED} == {}
+
+
+@pytest.mark.parametrize(
+    ("line", "is_too_wide"),
+    [
+        ("a " * 51, True),
+        ("- " + "a " * 51, True),
+        ("| " + "a " * 51, False),
+        ("    " + "a " * 51, False),
+        ("  [a](" + "a" * 100 + ")", False),
+        ("a " * 50, False),
+    ],
+)
+def test_only_prose_that_can_be_wrapped_is_too_wide(line: str, is_too_wide: bool) -> None:
+    assert (_too_wide(f"```\n{'a ' * 60}\n```\n{line}\n") == [4]) == is_too_wide
 
 
 @pytest.mark.parametrize("folder", ["decisions", "findings"])
