@@ -22,7 +22,9 @@ def ended_before_sending(record: Path, manifest: Manifest, counts: Counts) -> bo
     `counts` are those of its judgement. A record that lost its tables has no rows either: then the counts or SHA256SUMS
     may have what was there. A complete run without rows is such a copy too, so nothing can be said of its records.
     """
-    if manifest.status == "complete" or counts.sends or any((record / JOURNAL_DIR).glob(f"*{JOURNAL_SUFFIX}")):
+    if manifest.status == "complete" or counts.sends or counts.polls:
+        return False
+    if any((record / JOURNAL_DIR).glob(f"*{JOURNAL_SUFFIX}")):
         return False
     tables = [path for table in _TABLES for path in table_files(record, table)]
     return not any(footer_of(path).num_rows for path in tables) and not _lost_tables(record)

@@ -183,6 +183,7 @@ def verdict_of(record: Path, manifest: Manifest, reconciliation: Reconciliation)
         comparison = as_unproven(comparison, why="the record is not whole")
     if comparison is not None and manifest.disturbed:
         comparison = as_unproven(comparison, why="something outside of the run interfered")
+    sent_nothing = not case.gaps and ended_before_sending(record, manifest, reconciliation.counts)
     outcome, why = decide(
         checked=checked,
         losses=case.losses,
@@ -193,7 +194,7 @@ def verdict_of(record: Path, manifest: Manifest, reconciliation: Reconciliation)
         no_scenario=no_scenario,
         faulty=unproven_reasons(manifest, scenario, recorded, [one.why for one in case.gaps]),
         no_final_read=manifest.why_no_final_read,
-        sent_nothing=not case.gaps and ended_before_sending(record, manifest, reconciliation.counts),
+        sent_nothing=sent_nothing,
     )
     counts = reconciliation.counts
     return Verdict(
@@ -204,7 +205,7 @@ def verdict_of(record: Path, manifest: Manifest, reconciliation: Reconciliation)
             *_prediction_reasons(
                 comparison, outcome, {one.found.name for one in checked if one.found.status == "violated"}
             ),
-            observed_sentence(seen, acks_0_summary(facts)),
+            *([] if sent_nothing else [observed_sentence(seen, acks_0_summary(facts))]),
             *reasons_of(case.losses, case.regressions, case.vanished, case.commits, case.repeats),
         ],
         counts=counts,

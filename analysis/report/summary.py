@@ -183,7 +183,7 @@ def _parts(record: str) -> list[str]:
 def _style(row: str, shown: str, verdict: Verdict) -> str:
     """Return the style of a cell: of the row of committed losses, and of the outcome."""
     if row == _LOST:
-        return {"0": "green", words.UNKNOWN: "yellow"}.get(shown, "bold red")
+        return {"0": "" if verdict.sent_nothing else "green", words.UNKNOWN: "yellow"}.get(shown, "bold red")
     if row == "outcome":
         return _OUTCOME_STYLE[verdict.outcome]
     return ""

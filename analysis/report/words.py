@@ -93,6 +93,8 @@ def headline(verdict: Verdict, kafka: str | None, *, sends: bool) -> str:
         count = f"{'at least ' if not_known else ''}{committed + uncommitted:,}"
         release = release_text(kafka) if kafka else "of an unknown release"
         seen = f"Kafka {release} lost {count} of {acked}, {which} ({causes})"
+    elif verdict.sent_nothing:
+        seen = "the run ended before it sent a record"
     elif not sends:
         seen = "it is not known how many records were acked or lost"
     elif not_known:
@@ -114,17 +116,18 @@ def headline(verdict: Verdict, kafka: str | None, *, sends: bool) -> str:
 
 
 def has_sends(record: Path, verdict: Verdict) -> bool:
-    """Return whether the record says what was sent.
+    """Return whether it is known what was sent, if anything was.
 
     Without sends, or before they are judged, the counts are 0.
     """
-    return verdict.counts.sends > 0 or (bool(verdict.properties) and bool(table_files(record, "sends")))
+    is_counted = bool(verdict.properties) and bool(table_files(record, "sends"))
+    return verdict.counts.sends > 0 or verdict.sent_nothing or is_counted
 
 
 def send_counts(record: Path, verdict: Verdict) -> tuple[tuple[str, str], ...]:
     """Return how many records were sent, acked by a broker, failed and unknown, each with its name.
 
-    `?` where the record has no sends to count.
+    `?` where the record has no sends to count, and may have lost them.
     """
     counts = verdict.counts
     known = has_sends(record, verdict)
@@ -152,7 +155,7 @@ def count_lost_acks_0(verdict: Verdict) -> str:
 def count_lost(verdict: Verdict) -> int | None:
     """Return how many records are lost, with any acks; None where that is undecided."""
     count = sum(one.count for one in verdict.anomalies if one.kind == "lost")
-    decided = bool(verdict.properties) and not is_undecided(verdict, NO_COMMITTED_LOSS)
+    decided = verdict.sent_nothing or (bool(verdict.properties) and not is_undecided(verdict, NO_COMMITTED_LOSS))
     return count if decided or count else None
 
 
@@ -166,7 +169,7 @@ def count_lost_text(verdict: Verdict, *, committed: bool) -> str:
     attributed = sum(loss.count for loss in verdict.losses)
     if committed and anomalies > attributed:
         count += anomalies - attributed
-    if is_undecided(verdict, NO_COMMITTED_LOSS):
+    if is_undecided(verdict, NO_COMMITTED_LOSS) and not verdict.sent_nothing:
         return f"at least {count:,}" if count else UNKNOWN
     return UNKNOWN if count_lost(verdict) is None else f"{count:,}"
 

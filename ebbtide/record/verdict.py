@@ -210,6 +210,10 @@ class PropertyResult(msgspec.Struct, frozen=True, kw_only=True):
     evidence: list[Any] = []
 
 
+NOTHING_SENT = "no record was sent before that, so there is nothing to judge"
+"""How the reason begins with which the judge says that a run ended before it sent a record."""
+
+
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     """The judgement of one run; `why` has a sentence for each reason for the outcome.
 
@@ -229,6 +233,11 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     unavailable: list[Unavailability] = []
     properties: list[PropertyResult] = []
     coverage: dict[str, int] = {}
+
+    @property
+    def sent_nothing(self) -> bool:
+        """Whether the run ended before it sent a record, so that there is nothing to judge."""
+        return self.outcome == "inconclusive" and any(reason.startswith(NOTHING_SENT) for reason in self.why)
 
 
 def disturbance_of(manifest: Manifest, verdict: Verdict) -> str | None:

@@ -19,7 +19,7 @@ from ebbtide.plurals import plural
 from ebbtide.record.manifest import Manifest, reason_of_message
 from ebbtide.record.properties import hw_fell_without_cause, is_needed
 from ebbtide.record.steps import StepEntry
-from ebbtide.record.verdict import Outcome
+from ebbtide.record.verdict import NOTHING_SENT, Outcome
 from ebbtide.scenario.model import Scenario
 from ebbtide.scenario.property_names import COMMITS_KEPT, NO_COMMITTED_LOSS, NO_HW_REGRESSION
 from ebbtide.scenario.steps.table import CUT_KINDS
@@ -120,7 +120,7 @@ def decide(
     if sent_nothing:
         unknown = sum(one.found.status == "unknown" for one in checked)
         clauses = f": {plural(unknown, 'clause')} of the protocol cannot be checked" if unknown else ""
-        return "inconclusive", [*faulty[:1], f"no record was sent before that, so there is nothing to judge{clauses}"]
+        return "inconclusive", [*faulty[:1], f"{NOTHING_SENT}{clauses}"]
     open_ = [*faulty]
     open_ += _unknown_reasons(
         [one for one in _needed_clauses(checked, comparison, regressions) if one.found.status == "unknown"]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -13,7 +15,8 @@ from analysis.report.model import build
 from ebbtide.errors import UsageError
 from ebbtide.record.manifest import failure_keys
 from ebbtide.record.steps import StepEntry
-from ebbtide.record.verdict import AnomalyCount, Counts, Verdict
+from ebbtide.record.verdict import AnomalyCount, Counts, Verdict, write_verdict
+from harness.cli.main import main
 from harness.cli.verdict_output import VerdictOutput
 
 
@@ -105,6 +108,7 @@ def test_a_run_that_sent_nothing_names_its_failure_and_sums_up_what_follows_from
     assert f"{len(unknown)} clauses of the protocol cannot be checked" in verdict.why[1]
     assert "steps" not in reasons(verdict)
     assert "could not be decided" not in reasons(verdict)
+    assert "it is not known" not in reasons(verdict)
 
 
 def test_a_person_reads_of_a_run_that_sent_nothing_what_to_do_and_no_list_of_clauses(
@@ -115,13 +119,40 @@ def test_a_person_reads_of_a_run_that_sent_nothing_what_to_do_and_no_list_of_cla
     output.end()
     out = capsys.readouterr().out
     assert "\n  next:   correct the topic\n" in out
-    assert re.search(r"^protocol +cannot tell$", out, re.MULTILINE)
+    shown = dict(re.findall(r"^(\S.*?)  +(\S.*)$", out, re.MULTILINE))
+    assert shown["protocol"] == "cannot tell"
+    assert {shown[name] for name in ("sent", "acked", "failed", "unknown", "lost, committed")} == {"0"}
+
+
+def test_the_list_of_runs_counts_no_record_of_a_run_that_sent_nothing(
+    refused: Story, tmp_path_factory: pytest.TempPathFactory, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_verdict(refused.record, refused.judge())
+    runs = tmp_path_factory.mktemp("runs")
+    shutil.copytree(refused.record, runs / "refused")
+    assert main(["runs", str(runs), "--json"]) == 0
+    row = json.loads(capsys.readouterr().out)
+    assert (row["outcome"], row["acked"], row["lost"]) == ("inconclusive", 0, 0)
+
+
+def test_a_failed_run_that_may_have_lost_its_sends_does_not_say_that_it_sent_nothing(refused: Story) -> None:
+    (refused.record / "journal").mkdir()
+    (refused.record / "journal" / "producer-1.journal").write_bytes(b"")
+    verdict = refused.judge()
+    assert not verdict.sent_nothing
+    report = build(refused.record, refused.manifest, verdict, [])
+    assert report.headline == "Inconclusive: it is not known how many records were acked or lost."
+    assert dict(report.figures)["lost, committed"] == "?"
 
 
 def test_the_report_of_a_run_that_sent_nothing_begins_with_its_failure_and_names_no_clauses(refused: Story) -> None:
     report = build(refused.record, refused.manifest, refused.judge(), [])
     assert report.because == "Why: the run did not complete: Kafka does not know flush.message (topics.t.config)"
-    assert dict(report.figures)["protocol"] == "cannot tell"
+    assert report.headline == "Inconclusive: the run ended before it sent a record."
+    figures = dict(report.figures)
+    assert figures["protocol"] == "cannot tell"
+    assert (figures["sent"], figures["acked"], figures["lost, committed"]) == ("0", "0", "0")
+    assert report.no_losses == "None."
 
 
 def test_the_failure_of_a_run_comes_before_what_its_record_lacks(tmp_path: Path) -> None:
