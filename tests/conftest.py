@@ -18,6 +18,8 @@ import hypothesis
 import pytest
 from host_turn import HOST
 
+from ebbtide.signals import ENDING
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -48,6 +50,20 @@ def pytest_configure() -> None:
     """
     for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
         if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, handler)
+
+
+@pytest.fixture(autouse=True)
+def _handlers_as_before() -> Iterator[None]:
+    """Put back what a test made of this process's signals.
+
+    A client takes SIGTERM and SIGINT for as long as it lives, and a test may run its body in this process. The next
+    test would end no more by a signal.
+    """
+    before = {number: signal.getsignal(number) for number in ENDING}
+    yield
+    for number, handler in before.items():
+        if handler is not None and signal.getsignal(number) is not handler:
             signal.signal(number, handler)
 
 
