@@ -12,7 +12,7 @@ from typing import TypeVar
 
 import msgspec
 
-from cluster.runtime.verifiable_tools import ToolCommand
+from cluster.runtime.tool_command import ToolCommand
 from ebbtide.errors import UsageError
 from ebbtide.record.manifest import FinalOffsets, FinalTransactions
 from ebbtide.scenario.client_libraries import GroupProtocol

@@ -13,13 +13,14 @@ import ctypes
 import gc
 import os
 import selectors
-import signal
 import socket
 import sys
 from collections.abc import Sequence
 from importlib import import_module
 
 import msgspec
+
+from ebbtide.parent_death import die_with_parent
 
 _CLIENTS = ("admin", "consumer", "final_read", "producer", "replica_logs", "sampler", "topics")
 _IMPORTED = ("tenacity", *(f"workloads.{name}" for name in _CLIENTS))
@@ -28,7 +29,6 @@ _IMPORTED = ("tenacity", *(f"workloads.{name}" for name in _CLIENTS))
 MESSAGE_BYTES = 65_536
 """The most bytes of a message."""
 
-_PR_SET_PDEATHSIG = 1
 _PR_SET_NAME = 15
 
 
@@ -92,11 +92,10 @@ def serve(link: socket.socket) -> StartRequest | None:
 
 def _become_client(request: StartRequest, server: int) -> None:
     """Give this process what a client has: its end, its name, and its log. Ends it if the server is gone already."""
-    libc = ctypes.CDLL(None)
-    libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    die_with_parent()
     if os.getppid() != server:
         os._exit(1)
-    libc.prctl(_PR_SET_NAME, request.name.encode())
+    ctypes.CDLL(None).prctl(_PR_SET_NAME, request.name.encode())
     os.setsid()
     log = os.open(request.output, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
     for standard in (sys.stdout, sys.stderr):

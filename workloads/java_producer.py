@@ -26,7 +26,7 @@ from pathlib import Path
 
 import msgspec
 
-from cluster.runtime.verifiable_tools import ToolCommand
+from cluster.runtime.tool_command import ToolCommand
 from ebbtide.errors import HarnessError
 from ebbtide.journal.file import JournalHeader, JournalWriter
 from ebbtide.journal.outcomes import outcome_of_last_answer

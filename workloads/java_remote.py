@@ -21,7 +21,7 @@ import msgspec
 from kafka.errors import KafkaError
 
 from cluster.runtime.java_compiler import COMPILER, arguments_for
-from cluster.runtime.verifiable_tools import ToolCommand
+from cluster.runtime.tool_command import ToolCommand
 from ebbtide.errors import HarnessError
 from workloads.process import end_as_child_did
 

@@ -25,6 +25,7 @@ from typing import NoReturn
 from ebbtide.account import home_dir
 from ebbtide.command import module_command
 from ebbtide.errors import ExitCode, HarnessError
+from ebbtide.parent_death import die_with_parent
 from ebbtide.privileges import PRIVILEGES_VARIABLE
 from ebbtide.signals import exit_code_of
 
@@ -33,7 +34,6 @@ _CLONE_NEWUSER = 0x10000000
 _CLONE_NEWPID = 0x20000000
 _MS_NOSUID, _MS_NODEV, _MS_NOEXEC = 2, 4, 8
 _MS_BIND, _MS_REC, _MS_SLAVE = 0x1000, 0x4000, 0x80000
-_PR_SET_PDEATHSIG = 1
 
 _FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _AWAITED = {*_FORWARDED, signal.SIGCHLD}
@@ -126,7 +126,7 @@ def _first_process(command: Sequence[str], alive: int, mask: set[int | signal.Si
     It also adopts orphans.
     """
     os.setsid()
-    _check(_libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL), "asking to die with the parent")
+    die_with_parent()
     if select.select([alive], [], [], 0)[0]:  # the parent died before the death signal was set
         return ExitCode.HARNESS_FAILED
     _mount_private_folders()

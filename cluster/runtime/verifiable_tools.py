@@ -5,23 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-import msgspec
-
 from cluster.jars.releases import Progress, ensure
 from cluster.jars.tools_jar import tools_jar
 from cluster.runtime.java_compiler import compiler_jars
 from cluster.runtime.jvm import installation_of, jvm_options
+from cluster.runtime.tool_command import ToolCommand
 
 _HEAP_MB = 256
-
-
-class ToolCommand(msgspec.Struct, frozen=True, kw_only=True):
-    """What runs the Java clients of one release: a Java, its options and the class path."""
-
-    kafka: str
-    executable: str
-    options: tuple[str, ...]
-    class_path: tuple[str, ...]
 
 
 def ensure_tools(kafka: str, progress: Progress) -> ToolCommand:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from cluster.runtime.verifiable_tools import ToolCommand, ensure_compiler, ensure_tools
+from cluster.runtime.tool_command import ToolCommand
+from cluster.runtime.verifiable_tools import ensure_compiler, ensure_tools
 from ebbtide.errors import HarnessError
 from ebbtide.librdkafka import require_librdkafka
 from ebbtide.scenario.model import Scenario

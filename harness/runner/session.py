@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from cluster.runtime.base import Runtime
-from cluster.runtime.verifiable_tools import ToolCommand
+from cluster.runtime.tool_command import ToolCommand
 from ebbtide.kraft.image import describe
 from ebbtide.logs.segments import METADATA_FOLDER, log_dir_of, log_end, replica_folder
 from ebbtide.record.files import LOGS_DIR, RAW_DIR, write_atomically

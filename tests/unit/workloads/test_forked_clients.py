@@ -5,6 +5,8 @@ from __future__ import annotations
 import functools
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -157,3 +159,10 @@ def test_a_failure_of_the_process_that_forks_is_not_taken_for_somebody_elses_sig
     with pytest.raises(HarnessError, match=r"(?s)forked from has ended.*DecodeError"):
         await_end(client)
     assert client.kill() == -signal.SIGKILL
+
+
+def test_the_process_that_forks_clients_does_not_import_what_starts_a_node() -> None:
+    script = "import sys; from workloads.fork_server import _IMPORTED; [__import__(one) for one in _IMPORTED]"
+    script += "; print(*(one for one in sys.modules if one.startswith(('cluster.host', 'cluster.runtime.jvm'))))"
+    done = subprocess.run([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True, check=True)
+    assert done.stdout.split() == []
