@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from ebbtide.errors import COMMAND_LINE, EbbtideError, Problems, UsageError
@@ -35,12 +36,26 @@ def settings_of(args: Args) -> NightSettings:
     seconds = _parse_or_note(wrong, "--budget", lambda: budget_s_of(args))
     targets = None if args.kafka is None else _parse_or_note(wrong, "--kafka", lambda: _targets(args.kafka))
     scenarios = _parse_or_note(wrong, "--scenarios", lambda: _scenarios(args.scenarios))
+    _parse_or_note(wrong, "--store", lambda: _check_is_no_record(args.store))
     shard = None if args.shard is None else _parse_or_note(wrong, "--shard", lambda: _shard(args.shard))
     if seconds is None or scenarios is None or wrong:
         raise wrong[0] if len(wrong) == 1 else Problems(COMMAND_LINE, wrong)
     if args.no_random:
         _check_has_jobs(args, targets, scenarios, shard)
     return seconds, targets, scenarios, shard
+
+
+def _check_is_no_record(store: Path) -> None:
+    """Raise `UsageError` for a run record: a night would write its runs into it."""
+    from ebbtide.record.manifest import is_record
+
+    if is_record(store):
+        raise UsageError(
+            "this is a run record, not a store of nights",
+            got=str(store),
+            allowed="a store of earlier nights, or a new folder",
+            next="name another folder with --store DIR",
+        )
 
 
 def _shard(text: str) -> Shard:

@@ -19,6 +19,7 @@ from ebbtide import __version__
 from ebbtide.errors import HarnessError, UsageError
 from ebbtide.privileges import current_privileges
 from ebbtide.properties_file import is_writable
+from ebbtide.record.manifest import is_record
 
 _FULL_BYTES = 8 << 20
 _FULL = (errno.ENOSPC, errno.EDQUOT)
@@ -54,6 +55,13 @@ def require_folder(folder: Path) -> Path:
     Raises `UsageError` if no record can be made in it.
     """
     _check_path(folder.absolute())
+    if is_record(folder):
+        raise UsageError(
+            "this is a run record, which holds no other records",
+            where=str(folder),
+            allowed="a folder of records, or a new one",
+            next="name another folder for records",
+        )
     existing = next(one for one in (folder.absolute(), *folder.absolute().parents) if os.path.exists(one))
     with _record_errors(folder, existing):
         tempfile.TemporaryFile(dir=existing).close()

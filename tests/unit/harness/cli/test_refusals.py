@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import tempfile
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from replay_records import LOST
 
 from ebbtide.errors import ExitCode, HarnessError, UsageError
 from ebbtide.scenario import catalogue
-from harness.cli import shrink, spec_find
+from harness.cli import nightly, shrink, spec_find
 from harness.cli.main import main
 from harness.cli.scenario_file import check_writable, write_scenario
 from harness.runner import launch
@@ -242,6 +243,35 @@ def test_records_that_cannot_be_made_are_refused_before_anything_is_made(
     assert f"where:   {tmp_path / 'no' / 'runs'}\n" in told
     assert f"got:     {tmp_path}: {os.strerror(error)}" in told
     assert "next:    name another folder for records" in told
+
+
+@pytest.mark.usefixtures("no_clusters")
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["run", "healthy", "--runs"],
+        ["replay", str(LOST), "--runs"],
+        ["random", "--run", "--runs"],
+        ["cluster", "up", "--foreground", "--runs"],
+        ["nightly", "--store"],
+    ],
+    ids=lambda words: words[0],
+)
+def test_no_records_are_made_in_a_run_record(
+    words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    record = tmp_path / "run"
+    shutil.copytree(LOST, record)
+    before = sorted(path.name for path in record.iterdir())
+    monkeypatch.setattr(launch, "prepare", lambda *_: pytest.fail("prepared before"))
+    monkeypatch.setattr(nightly, "_run", lambda *_: pytest.fail("the night began"))
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.chdir(tmp_path)
+    assert main([*words, str(record)]) == ExitCode.USAGE
+    said = capsys.readouterr().err
+    assert "this is a run record" in said
+    assert "next:    name another folder" in said
+    assert sorted(path.name for path in record.iterdir()) == before
 
 
 def test_a_file_is_no_folder_for_records(tmp_path: Path) -> None:
