@@ -14,6 +14,7 @@ from typing import Any, cast
 from msgspec import inspect
 
 from ebbtide.errors import UsageError
+from ebbtide.scenario.allowed_values import describe, describe_missing, hint, is_64_bits, toml_value, without_none
 from ebbtide.scenario.kafka_names import kafka_name_hint, name_with_dots
 from ebbtide.scenario.key_places import place_of_key
 from ebbtide.scenario.plain_values import is_set
@@ -22,7 +23,9 @@ from ebbtide.scenario.steps.step import StepSpec
 from ebbtide.scenario.steps.table import STEP_TYPES
 from ebbtide.scenario.triggers import TRIGGERS, Trigger
 from ebbtide.struct_fields import struct_fields
-from ebbtide.suggestions import allowed_words, bracketed_suggestion, meant_name, nearest_words
+from ebbtide.suggestions import allowed_words, bracketed_suggestion, meant_name
+
+_KINDS_PAGE = "see docs/scenario-steps.md"
 
 
 def mismatches(value: Any, kind: type, where: str = "") -> list[UsageError]:
@@ -47,14 +50,15 @@ def field_types(kind: Any) -> Mapping[str, Any]:
 
 def meant_keys(value: Collection[str], known: Collection[str]) -> set[str]:
     """The keys that were probably meant by those which are not known."""
-    return {near for key in value if key not in known for near in nearest_words(key, sorted(known), most=1)}
+    names = sorted(known)
+    return {meant for key in value if key not in known and (meant := meant_name(key, names)) is not None}
 
 
 _type_info = functools.cache(inspect.type_info)
 
 
 def _walk(value: Any, kind: inspect.Type, where: str) -> Iterator[UsageError]:
-    kind = _without_none(kind)
+    kind = without_none(kind)
     match kind:
         case inspect.StructType() if isinstance(value, dict):
             yield from _struct(value, kind, where)
@@ -72,7 +76,7 @@ def _walk(value: Any, kind: inspect.Type, where: str) -> Iterator[UsageError]:
             yield from _text(value, cls, where)
         case _ if not _fits(value, kind):
             yield UsageError(
-                "wrong value", where=where, got=_toml_value(value), allowed=_describe(kind) + _hint(value, kind, where)
+                "wrong value", where=where, got=toml_value(value), allowed=describe(kind) + hint(value, kind, where)
             )
 
 
@@ -83,9 +87,10 @@ def _struct(value: Mapping[str, Any], kind: inspect.StructType, where: str) -> I
             yield from _walk(element, fields[key].type, _at(where, key))
         else:
             yield _unknown_key(key, element, where, fields, _tables_of_settings(fields))
+    meant = meant_keys(value, fields)
     for name, field in fields.items():
-        if field.required and name not in value:
-            yield UsageError("missing key", where=_at(where, name), allowed=_describe(_without_none(field.type)))
+        if field.required and name not in value and name not in meant:
+            yield UsageError("missing key", where=_at(where, name), allowed=describe_missing(name, field.type, where))
 
 
 def _step(value: Mapping[str, Any], where: str) -> Iterator[UsageError]:
@@ -93,10 +98,12 @@ def _step(value: Mapping[str, Any], where: str) -> Iterator[UsageError]:
     word = str(value.get("step"))
     known = word in STEP_TYPES
     if "step" not in value:
-        yield UsageError("missing key", where=_at(where, "step"), allowed=" | ".join(STEP_TYPES))
+        yield UsageError(
+            "missing key", where=_at(where, "step"), allowed=f"one of {len(STEP_TYPES)} kinds, {_KINDS_PAGE}"
+        )
     elif not known:
-        allowed = f"{allowed_words(word, list(STEP_TYPES))}, see docs/scenario-steps.md"
-        yield UsageError("wrong value", where=_at(where, "step"), got=_toml_value(value["step"]), allowed=allowed)
+        allowed = f"{allowed_words(word, list(STEP_TYPES))}, {_KINDS_PAGE}"
+        yield UsageError("wrong value", where=_at(where, "step"), got=toml_value(value["step"]), allowed=allowed)
     fields = {**_every_field(), **(_fields_of(STEP_TYPES[word]) if known else {})}
     needed, possible = keys_of(word) if known else ((), tuple(fields))
     own = {*needed, *possible}
@@ -155,7 +162,7 @@ def _at(where: str, key: str) -> str:
 
 def _tables_of_settings(fields: Mapping[str, inspect.Field]) -> list[str]:
     """Return the keys whose tables have any names, with texts as their values: the names are Kafka's."""
-    kinds = {name: _without_none(field.type) for name, field in fields.items()}
+    kinds = {name: without_none(field.type) for name, field in fields.items()}
     return [
         name
         for name, kind in kinds.items()
@@ -176,7 +183,7 @@ def _unknown_key(key: str, value: Any, where: str, known: Collection[str], table
 
 def _unknown_key_of_any_step(key: str, where: str) -> UsageError:
     """Report a key that no kind of step has, where the kind is not known; all kinds together have many keys."""
-    allowed = f"{allowed_words(key, sorted(_every_field()))}, see docs/scenario-steps.md"
+    allowed = f"{allowed_words(key, sorted(_every_field()))}, {_KINDS_PAGE}"
     return UsageError(_what_is_unknown(key), where=_at(where, key), allowed=allowed)
 
 
@@ -186,19 +193,12 @@ def _what_is_unknown(key: str) -> str:
     return "unknown key" if place is None else f"unknown key here: it belongs {place}"
 
 
-def _without_none(kind: inspect.Type) -> inspect.Type:
-    """`X` of `X | None`; a scenario file has no other unions."""
-    if isinstance(kind, inspect.UnionType):
-        return next(one for one in kind.types if not isinstance(one, inspect.NoneType))
-    return kind
-
-
 def _fits(value: Any, kind: inspect.Type) -> bool:
     match kind:
         case inspect.LiteralType(values=values):
             return value in values
         case inspect.IntType() | inspect.FloatType() if isinstance(value, int):
-            return not isinstance(value, bool) and _is_64_bits(value)
+            return not isinstance(value, bool) and is_64_bits(value)
         case inspect.FloatType():
             return isinstance(value, float) and math.isfinite(value)
         case inspect.BoolType():
@@ -206,63 +206,3 @@ def _fits(value: Any, kind: inspect.Type) -> bool:
         case inspect.StrType():
             return isinstance(value, str)
     return False
-
-
-def _is_64_bits(value: int) -> bool:
-    """As a whole number of TOML is; its decoder takes longer ones."""
-    return -(2**63) <= value < 2**63
-
-
-def _toml_value(value: Any) -> str:
-    """As it stands in the file, or nearly."""
-    if isinstance(value, bool):
-        return str(value).lower()
-    return "more than 64 bits" if isinstance(value, int) and not _is_64_bits(value) else repr(value)
-
-
-def _hint(value: Any, kind: inspect.Type, where: str) -> str:
-    """Return the probable meaning in brackets, or an empty text."""
-    key = where.rpartition(".")[2]
-    if isinstance(value, dict) and (hint := kafka_name_hint(name_with_dots(key, value), {key})) is not None:
-        return f" ({hint})"
-    if isinstance(kind, inspect.LiteralType):
-        if str(value) == "-1" and "all" in kind.values:
-            return ' (-1 is "all")'
-        return bracketed_suggestion(str(value), [str(word) for word in kind.values])
-    if isinstance(kind, inspect.VarTupleType) and isinstance(value, str) and _is_of_texts(kind):
-        return f', such as ["{value}"]'
-    if isinstance(kind, inspect.VarTupleType) and isinstance(value, dict):
-        return f" (each element of the list begins with [[{where}]])"
-    if isinstance(kind, inspect.StructType | inspect.DictType) and isinstance(value, list):
-        return f" (a table begins with [{where}{'.NAME' if isinstance(kind, inspect.DictType) else ''}])"
-    if isinstance(kind, inspect.StrType) and isinstance(value, dict):
-        return f' (dots make tables: a name with dots is quoted, "{name_with_dots(key, value)}")'
-    return ""
-
-
-def _is_of_texts(kind: inspect.VarTupleType) -> bool:
-    """Whether the elements of a list are texts, which may be names of roles or partitions."""
-    return isinstance(_without_none(kind.item_type), inspect.StrType)
-
-
-def _describe(kind: inspect.Type) -> str:
-    match kind:
-        case inspect.LiteralType(values=values):
-            return " | ".join(f'"{word}"' if isinstance(word, str) else str(word) for word in values)
-        case inspect.CustomType(cls=cls) if cls in (StepSpec, Trigger):
-            return "a table"
-        case inspect.CustomType(cls=cls) if (shown := getattr(cls, "shown", None)) is not None:
-            return f"a string in quotes: {shown}"
-        case inspect.StrType() | inspect.CustomType():
-            return "a string in quotes"
-        case inspect.IntType():
-            return "a whole number"
-        case inspect.FloatType():
-            return "a finite number"
-        case inspect.BoolType():
-            return "true or false"
-        case inspect.VarTupleType():
-            return "a list"
-        case inspect.StructType(fields=fields) if needed := [one.encode_name for one in fields if one.required]:
-            return f"a table with {', '.join(needed)}"
-    return "a table"

@@ -6,6 +6,7 @@ It checks cluster, topics, clients, predictions, and the steps as a whole.
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
@@ -203,4 +204,5 @@ def _predictions(parts: Parts) -> Iterator[UsageError]:
             SpecifierSet(text or "")
         except InvalidSpecifier:
             where = f"predictions[{index}].kafka"
-            yield UsageError("not a version range", where=where, got=repr(text), allowed="e.g. '>=3.7,<4.1'")
+            meant = f" (did you mean '=={text}'?)" if re.fullmatch(r"[0-9]+\.[0-9]+\.[0-9]+", str(text)) else ""
+            yield UsageError("not a version range", where=where, got=repr(text), allowed=f"e.g. '>=3.7,<4.1'{meant}")

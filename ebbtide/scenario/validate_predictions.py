@@ -31,9 +31,10 @@ def validate_predictions(parts: Parts) -> Iterator[UsageError]:
             for at, fact in enumerate(prediction.elements(key)):
                 if fact is not None:
                     yield from _fact_known(fact, f"{where}.{key}[{at}]")
-        for at, name in enumerate(prediction.elements("holds")):
-            if name is not None:
-                yield from _property_known(name, f"{where}.holds[{at}]")
+        for key in ("holds", "violates"):
+            for at, name in enumerate(prediction.elements(key)):
+                if name is not None:
+                    yield from _property_known(name, f"{where}.{key}[{at}]")
         yield from _contradictory_holds(prediction, f"{where}.holds")
         if (loss := prediction.get("loss")) is not None:
             for key in ("at_least", "cause"):

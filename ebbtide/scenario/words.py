@@ -12,6 +12,8 @@ RATE_BYTES_S_MIN = 1_000
 RATE_BYTES_S_MAX = 12_500_000
 
 _RATE = re.compile(r"(\d+(?:\.\d+)?)([km])bit")
+_UNITS = {"ms": "ms", "mil": "ms", "s": "s", "m": "m"}
+"""How people begin the word of a unit."""
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m)")
 
 
@@ -58,8 +60,19 @@ class Duration(ParsedText):
         super().__init__(text)
         match = _DURATION.fullmatch(text.strip())
         if match is None:
-            raise UsageError("not a duration", got=repr(text), allowed="a number with its unit: 500ms, 2s, 1m")
+            allowed = "a number with its unit: 500ms, 2s, 1m" + _meant_duration(text)
+            raise UsageError("not a duration", got=repr(text), allowed=allowed)
         self.seconds = float(match[1]) * {"ms": 0.001, "s": 1.0, "m": 60.0}[match[2]]
+
+
+def _meant_duration(text: str) -> str:
+    """Return the duration that was probably meant, in brackets; a number without a unit has seconds."""
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-z]*)\s*", text.lower())
+    if found is None:
+        return ""
+    begun = (unit for begin, unit in _UNITS.items() if found[2].startswith(begin))
+    unit = next(begun, None) if found[2] else "s"
+    return "" if unit is None else f" (did you mean '{found[1]}{unit}'?)"
 
 
 class Rate(ParsedText):

@@ -171,7 +171,7 @@ WAITING = f'step = "wait"\n{STEP}'
         ),
         ("partitions = 3", "partitions = 0", {"topics.t.partitions"}),
         ("partitions = 3", 'partitions = "3"', {"topics.t.partitions"}),
-        ("[topics.t]", "[topic.t]", {"topic", "topics"}),
+        ("[topics.t]", "[topic.t]", {"topic"}),
         ('acks = "all"\ncount = 100000', 'acks = "most"', {"producers[0].acks", "producers[0].count"}),
         ("count = 100000\n", 'rate_per_s = "fast"\n', {"producers[0].rate_per_s"}),
         ("count = 100000\n", "cuont = 100000\n", {"producers[0].cuont"}),

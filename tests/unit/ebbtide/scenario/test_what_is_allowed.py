@@ -45,3 +45,67 @@ def test_a_setting_that_is_a_key_of_the_producer_points_to_the_key(client: Clien
 def test_one_text_in_place_of_a_list_is_shown_as_a_list() -> None:
     told = problems_of('kafka = "4.3.1"\n')["kafka"]
     assert told.endswith('allowed: a list, such as ["4.3.1"]')
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "where", "allowed"),
+    [
+        ('acks = "all"', "acks = 1", "producers[0].acks", '"0" | "1" | "all" (in quotes: "1")'),
+        ("count = 100000", 'count = "9"', "producers[0].count", "a whole number (without quotes: 9)"),
+        ("min_isr = 2", 'config = { "segment.bytes" = 9 }', "topics.t.config.segment.bytes", 'a string in quotes: "9"'),
+        ("trigger = { acked = 100000 }", 'trigger = "2s"', "steps[0].trigger", "a table, such as { after = '2s' }"),
+        ("trigger = { acked = 100000 }", "trigger = 2", "steps[0].trigger", "a table, such as { acked = 1000 }"),
+        (
+            'step = "wait"',
+            'step = "partition"\ngroups = ["broker(1)", ["broker(2)"]]',
+            "steps[0].groups[0]",
+            'a list, such as ["broker(1)"]',
+        ),
+        (
+            'loss = { committed = "none", uncommitted = "none" }',
+            'loss = "none"',
+            "predictions[0].loss",
+            "a table with some of committed, uncommitted, acks, cause, at_least, none_on, commits",
+        ),
+        ('kafka = ">=3.3"', 'kafka = "4.3.1"', "predictions[0].kafka", "e.g. '>=3.7,<4.1' (did you mean '==4.3.1'?)"),
+    ],
+)
+def test_a_wrong_value_is_shown_as_the_file_would_have_it(before: str, after: str, where: str, allowed: str) -> None:
+    text = catalogue.text_of("healthy")
+    assert before in text
+    assert problems_of(text.replace(before, after, 1))[where].splitlines()[-1] == f"  allowed: {allowed}"
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"), [("5", "5s"), ("5 s", "5s"), ("1.5 seconds", "1.5s"), ("2min", "2m"), ("300 msec", "300ms")]
+)
+def test_a_duration_without_its_unit_or_with_a_long_one_suggests_the_duration(typed: str, meant: str) -> None:
+    text = catalogue.text_of("healthy").replace("{ acked = 100000 }", f'{{ after = "{typed}" }}')
+    assert problems_of(text)["steps[0].trigger.after"].endswith(f"(did you mean '{meant}'?)")
+
+
+@pytest.mark.parametrize("typed", ["soon", "5h", "-5", ""])
+def test_what_no_duration_resembles_suggests_none(typed: str) -> None:
+    text = catalogue.text_of("healthy").replace("{ acked = 100000 }", f'{{ after = "{typed}" }}')
+    assert "did you mean" not in problems_of(text)["steps[0].trigger.after"]
+
+
+def test_a_missing_table_is_shown_with_its_header() -> None:
+    told = problems_of("")
+    assert told["topics"].endswith("allowed: [topics.NAME], a table")
+    assert told["producers"].endswith("allowed: [[producers]], a table with id, topic")
+    assert told["kafka"].endswith("allowed: a list of strings in quotes")
+
+
+def test_a_key_that_is_only_misspelt_is_not_missing_too() -> None:
+    text = catalogue.text_of("healthy")
+    assert set(problems_of(text.replace('topics = ["t"]', 'topic = ["t"]'))) == {"consumers[0].topic"}
+    assert set(problems_of(text.replace("count = 100000", "rate = 5", 1))) == {"producers[0].rate"}
+
+
+def test_a_property_that_no_verdict_has_is_violated_by_none() -> None:
+    text = catalogue.text_of("healthy") + 'known_bug = "KAFKA-1"\nviolates = ["no-aborted-reads"]\n'
+    with pytest.raises(Problems) as caught:
+        parse(text, file="x.toml", strict=True)
+    (found,) = caught.value.problems
+    assert (found.what, found.where) == ("unknown property", "predictions[0].violates[0]")
