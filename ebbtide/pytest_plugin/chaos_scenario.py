@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 from ebbtide.pytest_plugin.steps import as_toml
 
 if TYPE_CHECKING:
+    import pytest
+
     from ebbtide.errors import EbbtideError, UsageError
     from ebbtide.scenario.model import Scenario
 
@@ -18,6 +20,16 @@ DEFAULTS: Mapping[str, Any] = {
     "consumers": [{"id": 1, "topics": [_TOPIC]}],
 }
 """The scenario of a chaos test without a marker: one partition, an acks=all producer, a consumer."""
+
+
+def scenario_of_test(
+    item: pytest.Item, parts: Mapping[str, Any], kafka: str, expected: Sequence[str] | None
+) -> Scenario:
+    """Return the scenario of a test's chaos fixture. Raises `Problems` that name the marker's place."""
+    from ebbtide.pytest_plugin.marker_places import place_of_marker
+
+    place = place_of_marker(item, "chaos")
+    return chaos_scenario(parts, kafka, expected, marker=f"{place}: @pytest.mark.chaos", line_of=place.line_of)
 
 
 def chaos_scenario(

@@ -22,9 +22,26 @@ MARKER_LINES = (
     "chaos(**scenario): cluster, topics, producers, consumers and settle_s of `chaos`, as in a scenario file",
 )
 
+_INSTEAD_OF_KEYS = {
+    "kafka": "@pytest.mark.kafka(...) names the releases",
+    "steps": "the test calls them, as in chaos.kill(...)",
+    "predictions": "@pytest.mark.expected_violation(...) says what the run may show",
+}
+"""Keys of a scenario file that a chaos marker does not have, and what does their work."""
+
 
 class WrongMarker(Exception):
-    """A marker with a mistake; the message names the marker and the right form."""
+    """A mistake in the marker `name`; the message says the right form."""
+
+    def __init__(self, name: str, message: str) -> None:
+        super().__init__(message)
+        self.name = name
+
+    def in_file_of(self, item: pytest.Item) -> str:
+        """Return the message with the file of the test and the line of its marker."""
+        from ebbtide.pytest_plugin.marker_places import place_of_marker
+
+        return f"{self}\n  where:   {place_of_marker(item, self.name)}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,9 +100,10 @@ def expected_of(item: pytest.Item) -> tuple[str, ...] | None:
     known = [*causes, *others]
     if unknown := [repr(word) + bracketed_suggestion(word, known) for word in expected if word not in known]:
         raise WrongMarker(
+            mark.name,
             f"expected_violation does not know {', '.join(unknown)}; allowed: the causes {', '.join(causes)}, the "
             "properties of docs/clauses.md, the coverage facts of docs/coverage-facts.md, and the kinds of anomaly of "
-            "docs/reconcile.md"
+            "docs/reconcile.md",
         )
     return expected
 
@@ -100,8 +118,23 @@ def chaos_of(item: pytest.Item) -> Mapping[str, Any]:
     if mark is None:
         return {}
     if wrong := [*map(repr, mark.args), *_unknown_keywords(mark, allowed)]:
-        raise WrongMarker(f"chaos takes the keys {', '.join(allowed)}, as in a scenario file, not {', '.join(wrong)}")
+        instead = "".join(f"\n  {key}: {how}" for key, how in _INSTEAD_OF_KEYS.items() if key in mark.kwargs)
+        raise WrongMarker(
+            mark.name,
+            f"chaos takes the keys {', '.join(allowed)}, as in a scenario file, not {', '.join(wrong)}{instead}",
+        )
     return mark.kwargs
+
+
+def unused_chaos(item: pytest.Item) -> str | None:
+    """Return the error of a test whose own chaos marker has keys, but which used no cluster; else None.
+
+    A class or a module may mark tests without the fixture, and a marker without keys may only select tests.
+    """
+    mark = next((mark for mark in item.own_markers if mark.name == "chaos"), None)
+    if mark is None or not mark.kwargs:
+        return None
+    return WrongMarker(mark.name, "chaos needs the fixture of its name: def test_it(chaos)").in_file_of(item)
 
 
 def describe_misspelt_markers(item: pytest.Item) -> str:
@@ -116,7 +149,7 @@ def describe_misspelt_markers(item: pytest.Item) -> str:
 def _releases(mark: pytest.Mark, value: Any) -> tuple[str, ...]:
     found = _quoted_names(mark, value)
     if wrong := [f"@pytest.mark.{mark.name}: {why}" for one in found if (why := wrong_release(one)) is not None]:
-        raise WrongMarker("\n".join(wrong))
+        raise WrongMarker(mark.name, "\n".join(wrong))
     return found
 
 
@@ -124,7 +157,7 @@ def _quoted_names(mark: pytest.Mark, value: Any) -> tuple[str, ...]:
     words = tuple(value) if isinstance(value, Iterable) and not isinstance(value, str) else (value,)
     for word in words:
         if not isinstance(word, str):
-            raise WrongMarker(f"{mark.name} takes names in quotes, not {word!r}")
+            raise WrongMarker(mark.name, f"{mark.name} takes names in quotes, not {word!r}")
     return tuple(dict.fromkeys(words))
 
 
@@ -138,4 +171,4 @@ def _unknown_keywords(mark: pytest.Mark, allowed: Sequence[str]) -> list[str]:
 
 def _wrong_marker(mark: pytest.Mark, takes: str, example: str, unknown: Iterable[str]) -> WrongMarker:
     got = ", ".join([*map(repr, mark.args), *unknown]) or "nothing"
-    return WrongMarker(f"{mark.name} takes {takes}, as in @pytest.mark.{mark.name}({example}); got {got}")
+    return WrongMarker(mark.name, f"{mark.name} takes {takes}, as in @pytest.mark.{mark.name}({example}); got {got}")

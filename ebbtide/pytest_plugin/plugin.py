@@ -6,7 +6,7 @@ They import Ebbtide only when a test uses it.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -23,17 +23,17 @@ from ebbtide.pytest_plugin.markers import (
     releases_in,
     scenario_in,
     scenario_of,
+    unused_chaos,
 )
 from ebbtide.pytest_plugin.session import WORKER_KEPT, JudgedTest, Plugin, call_or_fail, uses_clusters
 from ebbtide.pytest_plugin.settings import WORKER_SEED, add_options, read_settings
-from ebbtide.pytest_plugin.watching import Watch, start_watch
+from ebbtide.pytest_plugin.watching import Watch, describe_unknown_settings, start_watch
 
 if TYPE_CHECKING:
     from ebbtide.pytest_plugin.chaos import Chaos
     from ebbtide.pytest_plugin.kafka_cluster import KafkaCluster
     from ebbtide.pytest_plugin.run_record import RunRecord
     from ebbtide.pytest_plugin.runner import Lease
-    from ebbtide.scenario.model import Scenario
 
 PLUGIN = pytest.StashKey[Plugin]()
 _JUDGED = pytest.StashKey[JudgedTest]()
@@ -152,7 +152,7 @@ def _releases(plugin: Plugin, test: pytest.Item) -> tuple[str, ...]:
     try:
         return catalogue.find(marked.name).kafka
     except EbbtideError as error:
-        raise WrongMarker(error.render()) from None
+        raise WrongMarker("scenario", error.render()) from None
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -167,7 +167,9 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         expected_of(item)
         needs = needs_of(item)
         lacking = {need: why for need in needs if (why := plugin.why_lacking(need)) is not None}
-    except (WrongMarker, CommandFailed) as error:
+    except WrongMarker as error:
+        raise pytest.fail.Exception(error.in_file_of(item), pytrace=False) from None
+    except CommandFailed as error:
         raise pytest.fail.Exception(str(error), pytrace=False) from None
     if lacking:
         reason = "; ".join(f"needs {need}: {why}" for need, why in lacking.items())
@@ -223,10 +225,12 @@ def _judge_run(item: pytest.Item) -> str | None:
     try:
         expected = expected_of(item)
         if judged is None:
-            return None if expected is None else "expected_violation needs @pytest.mark.scenario or the chaos fixture"
+            if expected is not None:
+                return "expected_violation needs @pytest.mark.scenario or the chaos fixture"
+            return unused_chaos(item)
         run = judged.run or (judged.finish() if judged.finish is not None else None)
     except WrongMarker as error:
-        return str(error)
+        return error.in_file_of(item)
     except CommandFailed as error:
         return error.full_message()
     if run is None:
@@ -287,8 +291,10 @@ def chaos(request: pytest.FixtureRequest, kafka_version: str) -> Iterator[Chaos]
     try:
         parts, expected = chaos_of(item), expected_of(item)
     except WrongMarker as error:
-        raise pytest.fail.Exception(str(error), pytrace=False) from None
-    scenario = call_or_fail(lambda: _scenario_of_chaos(item, parts, kafka_version, expected))
+        raise pytest.fail.Exception(error.in_file_of(item), pytrace=False) from None
+    from ebbtide.pytest_plugin.chaos_scenario import scenario_of_test
+
+    scenario = call_or_fail(lambda: scenario_of_test(item, parts, kafka_version, expected))
     cluster, lease = call_or_fail(
         lambda: plugin.runner.open_chaos(scenario, kafka_version, plugin.settings, keep=plugin.keeps_next_cluster)
     )
@@ -296,17 +302,6 @@ def chaos(request: pytest.FixtureRequest, kafka_version: str) -> Iterator[Chaos]
     judged.finish = lambda: plugin.runner.judge_chaos(cluster, lease)
     yield cluster
     call_or_fail(lambda: plugin.release_cluster(lease, failed=item.nodeid in plugin.failed))
-
-
-def _scenario_of_chaos(
-    item: pytest.Item, parts: Mapping[str, Any], kafka: str, expected: Sequence[str] | None
-) -> Scenario:
-    """Return the scenario of a test's chaos fixture. Raises `Problems` that name the marker's place."""
-    from ebbtide.pytest_plugin.chaos_scenario import chaos_scenario
-    from ebbtide.pytest_plugin.marker_places import place_of_marker
-
-    place = place_of_marker(item, "chaos")
-    return chaos_scenario(parts, kafka, expected, marker=f"{place}: @pytest.mark.chaos", line_of=place.line_of)
 
 
 @pytest.fixture
@@ -321,6 +316,8 @@ def kafka_watch(request: pytest.FixtureRequest) -> Iterator[Callable[..., Watch]
     def start(bootstrap: str, **settings: Any) -> Watch:
         if started:
             pytest.fail("a test has one watch", pytrace=False)
+        if (unknown := describe_unknown_settings(settings)) is not None:
+            pytest.fail(unknown, pytrace=False)
         runs = plugin.settings.runs
         watch = call_or_fail(lambda: start_watch(bootstrap, **{"runs": runs, **settings}))
         started.append(watch)

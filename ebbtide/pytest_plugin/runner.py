@@ -160,9 +160,11 @@ class CommandRunner:
             file = folder / "chaos.toml"
             file.write_text(text_of(scenario))
             words = ["cluster", "up", str(file), "--kafka", kafka, "--seed", str(settings.seed), "--wire"]
-            status = self._await_cluster(
-                [*words, *(["--keep-cluster"] if keep else []), *_daemon_options(lease, settings)], lease
-            )
+            words += [*(["--keep-cluster"] if keep else []), *_daemon_options(lease, settings)]
+            try:
+                status = self._await_cluster(words, lease)
+            except CommandFailed as error:
+                raise error.about("@pytest.mark.chaos", file) from None
         return Chaos(status, tuple(scenario.topics), self._command), lease
 
     def judge_chaos(self, chaos: Chaos, lease: Lease) -> RunRecord:

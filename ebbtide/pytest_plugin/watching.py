@@ -9,13 +9,14 @@ from __future__ import annotations
 import os
 import subprocess
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from ebbtide.command import COMMAND
 from ebbtide.pytest_plugin.command_failed import CommandFailed
 from ebbtide.pytest_plugin.run_record import RunRecord, read_record
 from ebbtide.scratch import PYTEST, scratch_folder
+from ebbtide.suggestions import bracketed_suggestion
 
 START_TIMEOUT_S = 120.0
 END_TIMEOUT_S = 600.0
@@ -150,11 +151,24 @@ def start_watch(
     options = {"--controllers": controllers, "--command-config": command_config, "--kafka": kafka}
     words = [*command, "watch", "--bootstrap", bootstrap, "--for", at_most, "--runs", str(runs), "--json"]
     words += [str(word) for flag, value in options.items() if value is not None for word in (flag, value)]
-    with scratch_folder(PYTEST) as folder:
-        if workload is None:
-            workload = folder / "watch.toml"
-            text = PROMISE.format(
-                partitions=partitions, replication_factor=replication_factor, min_isr=min_isr, rate_per_s=rate_per_s
-            )
-            workload.write_text(text)
+    if workload is not None:
         return Watch([*words, str(workload)], runs, command)
+    with scratch_folder(PYTEST) as folder:
+        file = folder / "watch.toml"
+        text = PROMISE.format(
+            partitions=partitions, replication_factor=replication_factor, min_isr=min_isr, rate_per_s=rate_per_s
+        )
+        file.write_text(text)
+        try:
+            return Watch([*words, str(file)], runs, command)
+        except CommandFailed as error:
+            raise error.about("kafka_watch", file) from None
+
+
+def describe_unknown_settings(settings: Iterable[str]) -> str | None:
+    """Return the error for keywords that `start_watch` does not take; None if it takes all."""
+    known = ["runs", *(start_watch.__kwdefaults__ or {})]
+    unknown = [name + bracketed_suggestion(name, known) for name in settings if name not in known]
+    if not unknown:
+        return None
+    return f"kafka_watch takes the keywords {', '.join(sorted(known))}; got {', '.join(unknown)}"

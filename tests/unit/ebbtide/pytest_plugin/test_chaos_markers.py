@@ -76,6 +76,47 @@ def test_a_value_that_no_scenario_file_can_have_is_a_wrong_value(project: Projec
     assert messages(project, source)[1:3] == ["  1. wrong value", "     where:   topics.t.partitions (line 2)"]
 
 
+@pytest.mark.parametrize(
+    ("keys", "says"),
+    [
+        ("kafka='4.3.1'", "  kafka: @pytest.mark.kafka(...) names the releases"),
+        ("steps=[]", "  steps: the test calls them, as in chaos.kill(...)"),
+        ("predictions=[]", "  predictions: @pytest.mark.expected_violation(...) says what the run may show"),
+    ],
+)
+def test_a_key_of_a_scenario_file_that_a_marker_lacks_is_told_what_does_its_work(
+    project: Project, keys: str, says: str
+) -> None:
+    told = messages(project, f"import pytest\n\n@pytest.mark.chaos({keys})\n{TEST}")
+    assert told[0].startswith("chaos takes the keys cluster, topics, ")
+    assert told[1:] == [says, "  where:   test_it.py:3"]
+
+
+@pytest.mark.parametrize("marker", ["kafka()", "needs(docker=True)", "expected_violation()", "scenario(3)"])
+def test_a_mistake_in_any_marker_names_its_line(project: Project, marker: str) -> None:
+    told = messages(project, f"import pytest\n\n@pytest.mark.filterwarnings('error')\n@pytest.mark.{marker}\n{TEST}")
+    assert told[-1] == "  where:   test_it.py:4"
+
+
+def test_a_test_whose_marker_describes_a_cluster_uses_it(project: Project) -> None:
+    result = project.run("@pytest.mark.chaos(settle_s=1)\ndef test_it(): pass")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["chaos needs the fixture of its name: def test_it(chaos)", "  where:   *.py:4"])
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "@pytest.mark.chaos\ndef test_it(): pass",
+        "pytestmark = pytest.mark.chaos(settle_s=1)\ndef test_it(): pass",
+        "@pytest.mark.chaos(settle_s=1)\nclass TestIt:\n  def test_it(self): pass",
+        "@pytest.mark.chaos(settle_s=1)\ndef test_it(request): request.getfixturevalue('chaos')",
+    ],
+)
+def test_a_marker_that_describes_no_cluster_of_this_test_needs_no_fixture(project: Project, source: str) -> None:
+    project.run(source).assert_outcomes(passed=1)
+
+
 def test_what_the_suggestion_for_a_missing_client_says_is_a_marker_that_works(project: Project) -> None:
     marker = (
         "topics={'orders': {}}, producers=[{'id': 1, 'topic': 'orders', 'rate_per_s': 500}], "

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
+from unittest.mock import Mock
 
 import msgspec
 import pytest
@@ -19,6 +20,7 @@ from ebbtide.pytest_plugin.chaos_scenario import chaos_scenario
 from ebbtide.pytest_plugin.command_failed import CommandFailed
 from ebbtide.pytest_plugin.runner import CommandRunner, Lease
 from ebbtide.pytest_plugin.settings import Settings
+from ebbtide.scenario.refused_settings import RefusedByKafka
 from ebbtide.waiting import WaitExpired
 
 
@@ -78,6 +80,34 @@ def test_a_kept_cluster_is_ended_when_its_run_cannot_be_read(
     with pytest.raises(CommandFailed, match="run-1"):
         CommandRunner().run_scenario("healthy", "4.3.1", settings, keep=True)
     assert owner.terminated
+
+
+def test_what_kafka_refuses_of_a_marker_names_the_marker_and_no_file_that_nobody_has(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class RefusedCluster(FakeProcess):
+        def __init__(self, words: Sequence[str], *_: object, **__: object) -> None:
+            self._file = words[2]
+
+        def await_up(self) -> ClusterStatus:
+            again = f"ebbtide cluster up {self._file}    (once the file is right)"
+            raise UsageError(refused.in_file(self._file, Path(self._file).read_text(), again).render())
+
+    what = "Kafka does not know num.io.thread, and ignores it"
+    problems = [UsageError(what, where="cluster.broker_properties.num.io.thread", allowed="others")]
+    refused = RefusedByKafka("", problems, allowed="", next="correct it")
+    monkeypatch.setattr(starting, "DaemonProcess", RefusedCluster)
+    scenario = chaos_scenario({"cluster": {"broker_properties": {"num.io.thread": "4"}}}, "4.3.1", None)
+    runner = CommandRunner()
+    monkeypatch.setattr(runner, "_judge", Mock())
+    with pytest.raises(CommandFailed) as caught:
+        runner.open_chaos(scenario, "4.3.1", settings, keep=False)
+    assert str(caught.value).splitlines() == [
+        "@pytest.mark.chaos: 1 problem",
+        f"  1. {what}",
+        "     where:   cluster.broker_properties.num.io.thread",
+        "     allowed: others",
+    ]
 
 
 @pytest.mark.parametrize(

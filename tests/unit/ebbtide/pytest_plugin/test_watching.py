@@ -11,7 +11,7 @@ from fake_runner import ENDS, write_record
 
 from ebbtide.pytest_plugin import watching
 from ebbtide.pytest_plugin.command_failed import CommandFailed
-from ebbtide.pytest_plugin.watching import Watch, start_watch
+from ebbtide.pytest_plugin.watching import Watch, describe_unknown_settings, start_watch
 
 COMMAND = """
 import signal, sys, time
@@ -29,7 +29,9 @@ elif words[1] != "mark":
     workload = Path(words[-1])
     (folder / "workload").write_text(workload.read_text())
     if {refuses!r}:
-        print("error: no broker answers")
+        print("error:", workload, end=": no broker answers\\n")
+        print("  where:   topics.t (line 3)")
+        print("  next:    ebbtide validate", workload)
         sys.exit(4)
     print("   0.1s  watch the-run", flush=True)
     print("   0.2s  watching for 3600 s; to note", flush=True)
@@ -92,6 +94,24 @@ def test_a_cluster_that_cannot_be_watched_is_a_mistake_of_the_test(tmp_path: Pat
     with pytest.raises(CommandFailed, match="no broker answers") as caught:
         start_watch("b:9092", runs=tmp_path, command=stand_in(tmp_path, refuses=True))
     assert caught.value.mistake
+
+
+def test_the_error_of_a_watch_names_no_file_that_the_test_has_not_given(tmp_path: Path) -> None:
+    with pytest.raises(CommandFailed) as caught:
+        start_watch("b:9092", runs=tmp_path, command=stand_in(tmp_path, refuses=True))
+    assert str(caught.value).splitlines() == ["error: kafka_watch: no broker answers", "  where:   topics.t"]
+    file = tmp_path / "mine.toml"
+    file.touch()
+    with pytest.raises(CommandFailed) as caught:
+        start_watch("b:9092", runs=tmp_path, command=stand_in(tmp_path, refuses=True), workload=file)
+    assert str(caught.value).splitlines()[1:] == ["  where:   topics.t (line 3)", f"  next:    ebbtide validate {file}"]
+
+
+def test_a_misspelt_keyword_of_a_watch_says_which_was_meant() -> None:
+    assert describe_unknown_settings(["partitions", "at_most"]) is None
+    told = describe_unknown_settings(["partitons"])
+    assert told is not None
+    assert told.endswith("; got partitons (did you mean 'partitions'?)")
 
 
 def test_a_watch_that_failed_is_the_harness_failing(tmp_path: Path) -> None:
