@@ -17,13 +17,19 @@ _ALL_MAX = 8
 
 
 def nearest_words(word: str, known: Iterable[str], most: int = NEAREST_MAX) -> list[str]:
-    """Return the known words that resemble `word`, the nearest first, at most `most`."""
+    """Return the known words that resemble `word`, the nearest first, at most `most`.
+
+    Capitals do not count: `ALL` is `all`.
+    """
     if len(word) > _WORD_MAX:
         return []
     # Imported here: every process of Ebbtide imports this package, and few meet a mistake.
     from difflib import get_close_matches
 
-    return get_close_matches(word, list(known), n=most, cutoff=0.6)
+    by_lower: dict[str, str] = {}
+    for one in known:
+        by_lower.setdefault(one.lower(), one)
+    return [by_lower[near] for near in get_close_matches(word.lower(), list(by_lower), n=most, cutoff=0.6)]
 
 
 def nearest_names(word: str, known: Iterable[str]) -> list[str]:

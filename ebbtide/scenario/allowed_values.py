@@ -50,7 +50,8 @@ def hint(value: Any, kind: inspect.Type, where: str) -> str:
                 return ' (-1 is "all")'
             return bracketed_suggestion(str(value), [str(word) for word in values])
         case inspect.VarTupleType(item_type=item) if isinstance(value, str) and _is_text(without_none(item)):
-            return f', such as ["{value}"]'
+            quoted_each = ", ".join(f'"{one.strip()}"' for one in value.split(","))
+            return f", such as [{quoted_each}]"
         case inspect.VarTupleType(item_type=item) if _is_table(without_none(item)):
             return f" (each element of the list begins with [[{where}]])"
         case inspect.StructType() | inspect.DictType() if isinstance(value, list):
@@ -64,11 +65,11 @@ def hint(value: Any, kind: inspect.Type, where: str) -> str:
 
 def _other_quotes(value: Any, kind: inspect.Type) -> str | None:
     """Return the value with quotes, or without, if the key takes it so; else None."""
-    if isinstance(value, int | float) and not isinstance(value, bool) and len(str(value)) <= _NUMBER_MAX:
+    if isinstance(value, int | float) and len(shown := toml_value(value)) <= _NUMBER_MAX:
         if isinstance(kind, inspect.StrType):
-            return f': "{value}"'
-        if isinstance(kind, inspect.LiteralType) and str(value) in kind.values:
-            return f' (in quotes: "{value}")'
+            return f': "{shown}"'
+        if isinstance(kind, inspect.LiteralType) and shown in kind.values:
+            return f' (in quotes: "{shown}")'
     elif isinstance(value, str):
         is_number = isinstance(kind, inspect.IntType | inspect.FloatType) and _NUMBER.fullmatch(value)
         if is_number or (isinstance(kind, inspect.BoolType) and value in ("true", "false")):

@@ -204,5 +204,16 @@ def _predictions(parts: Parts) -> Iterator[UsageError]:
             SpecifierSet(text or "")
         except InvalidSpecifier:
             where = f"predictions[{index}].kafka"
-            meant = f" (did you mean '=={text}'?)" if re.fullmatch(r"[0-9]+\.[0-9]+\.[0-9]+", str(text)) else ""
-            yield UsageError("not a version range", where=where, got=repr(text), allowed=f"e.g. '>=3.7,<4.1'{meant}")
+            allowed = "e.g. '>=3.7,<4.1'" + _meant_range(str(text))
+            yield UsageError("not a version range", where=where, got=repr(text), allowed=allowed)
+
+
+def _meant_range(text: str) -> str:
+    """Return in brackets the range that was probably meant: one release, or a range that lacks its commas."""
+    is_release = re.fullmatch(r"[0-9]+\.[0-9]+\.[0-9]+", text) is not None
+    meant = f"=={text}" if is_release else re.sub(r"(?<=[0-9*]) +(?=[<>=!~])", ",", text)
+    try:
+        SpecifierSet(meant)
+    except InvalidSpecifier:
+        return ""
+    return f" (did you mean '{meant}'?)"

@@ -41,6 +41,11 @@ def test_a_word_that_resembles_none_suggests_nothing() -> None:
     assert bracketed_suggestion("kil", KINDS, shown={"kill": "kill ROLE"}) == " (did you mean 'kill ROLE'?)"
 
 
+def test_capitals_do_not_count() -> None:
+    assert nearest_words("KILL", KINDS, most=1) == ["kill"]
+    assert nearest_words("empty", ["Empty", "Dead"]) == ["Empty"]
+
+
 def test_the_beginning_of_one_name_means_that_name() -> None:
     assert meant_name("fill", KINDS) == "fill-disk"
     assert nearest_names("fill", KINDS)[0] == "fill-disk"

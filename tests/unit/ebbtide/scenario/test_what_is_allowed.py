@@ -54,6 +54,21 @@ def test_one_text_in_place_of_a_list_is_shown_as_a_list() -> None:
         ("count = 100000", 'count = "9"', "producers[0].count", "a whole number (without quotes: 9)"),
         ("min_isr = 2", 'config = { "segment.bytes" = 9 }', "topics.t.config.segment.bytes", 'a string in quotes: "9"'),
         ("trigger = { acked = 100000 }", 'trigger = "2s"', "steps[0].trigger", "a table, such as { after = '2s' }"),
+        ("min_isr = 2", "config = { compact = true }", "topics.t.config.compact", 'a string in quotes: "true"'),
+        ('acks = "all"', "acks = 'ALL'", "producers[0].acks", '"0" | "1" | "all" (did you mean \'all\'?)'),
+        (
+            'step = "wait"',
+            'step = "reassign"\npartition = "t-0"\nreplicas = "broker(1), broker(2)"',
+            "steps[0].replicas",
+            'a list, such as ["broker(1)", "broker(2)"]',
+        ),
+        (
+            'kafka = ">=3.3"',
+            'kafka = ">=3.3 <4.1"',
+            "predictions[0].kafka",
+            "e.g. '>=3.7,<4.1' (did you mean '>=3.3,<4.1'?)",
+        ),
+        ('kafka = ">=3.3"', 'kafka = "new"', "predictions[0].kafka", "e.g. '>=3.7,<4.1'"),
         ("trigger = { acked = 100000 }", "trigger = 2", "steps[0].trigger", "a table, such as { acked = 1000 }"),
         (
             'step = "wait"',
