@@ -137,7 +137,8 @@ def test_a_folder_of_records_stands_for_all_of_them(
     out, err = capsys.readouterr()
     assert [json.loads(line)["run_id"] for line in out.splitlines()] == ["contradicts", "predicted", "proves-nothing"]
     assert "damaged/manifest.json" in err
-    assert "notes" not in err
+    assert err.count("notes") == 1
+    assert f"left out of {records['damaged'].parent}: 1 folder without manifest.json (notes)\n" in err
 
 
 def test_a_record_that_is_named_twice_is_judged_once(
