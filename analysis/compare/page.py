@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import quote
@@ -98,6 +99,7 @@ def compare_runs(records: Sequence[Path], folder: Path) -> RunComparison:
             "there is nothing to compare: no run sent a record",
             where=", ".join(map(str, records)),
             got=" ".join(failures),
+            next=f"ebbtide explain {shlex.quote(str(records[0]))}    (says what to type next)",
         )
     aligned = align([one for one in pictures if one is not None])
     partition = common_partition(aligned.pictures)

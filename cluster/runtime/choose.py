@@ -69,7 +69,7 @@ Choice = DockerChoice | LocalChoice
 def check_options(asked: Asked, image: str | None, releases: int) -> None:
     """Raise `UsageError` where the options contradict each other."""
     if image is not None and asked == "local":
-        raise UsageError("--image needs the docker runtime", got="--runtime local")
+        raise UsageError("--image needs the docker runtime", got="--runtime local", next="--runtime docker")
     if image is not None and releases > 1:
         raise UsageError("--image names one image, which holds one release", got=f"{releases} releases")
 

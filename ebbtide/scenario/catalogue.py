@@ -6,6 +6,7 @@ It names a shipped scenario, or the path of a file.
 from __future__ import annotations
 
 import contextlib
+import os
 import shlex
 from collections.abc import Iterator
 from importlib import resources
@@ -15,6 +16,7 @@ from ebbtide.errors import UsageError
 from ebbtide.scenario.model import Scenario
 from ebbtide.scenario.parse import load, parse
 from ebbtide.scenario.refused_settings import RefusedByKafka
+from ebbtide.scenario.write import SCENARIO
 from ebbtide.suggestions import meant_name, nearest_names
 from ebbtide.untrusted.files import is_file, is_folder, path_from, read_text
 
@@ -48,6 +50,13 @@ def find(name_or_path: str) -> Scenario:
     A file gets the strict checks for authors. Raises `UsageError` or `Problems`.
     """
     path = path_from(name_or_path)
+    if path.suffix == ".toml" and path.stem in names() and not os.path.lexists(path):
+        raise UsageError(
+            f"no such file, did you mean the scenario {path.stem}?",
+            where=str(path),
+            allowed="a name that `ebbtide scenarios` lists, or the path of a .toml file",
+            next=f"ebbtide scenarios show {path.stem} > {shlex.quote(str(path))}    (makes the file)",
+        )
     if path.suffix == ".toml" or is_file(path):
         return load(path, next=f"ebbtide validate {shlex.quote(str(path))}", strict=True)
     file = Path(f"{name_or_path}.toml")
@@ -64,7 +73,9 @@ def find(name_or_path: str) -> Scenario:
             "this is a folder, not a scenario",
             got=repr(name_or_path),
             allowed="a name that `ebbtide scenarios` lists, or the path of a .toml file",
-            next="ebbtide scenarios",
+            next=f"name its file: {shlex.quote(str(file))}"
+            if is_file(file := path / SCENARIO)
+            else "ebbtide scenarios",
         )
     return parse(text_of(name_or_path), file=f"{name_or_path}.toml", to_run=True)
 

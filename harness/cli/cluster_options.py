@@ -279,7 +279,7 @@ def _refuse_upgrade(scenario: Scenario, first: str, to: str) -> None:
 def with_features(scenario: Scenario, words: Sequence[str]) -> Scenario:
     """Return the scenario with the feature levels of the given `NAME=LEVEL` words.
 
-    They replace the scenario's own levels. Raises `Problems` for words that are not `NAME=LEVEL`.
+    They replace the scenario's own levels. Raises `UsageError` with all words that are not `NAME=LEVEL`.
     """
     from ebbtide.errors import COMMAND_LINE, Problems
     from ebbtide.scenario.validate_features import validate_feature_name
@@ -296,7 +296,7 @@ def with_features(scenario: Scenario, words: Sequence[str]) -> Scenario:
             allowed = "NAME=LEVEL, such as eligible.leader.replicas.version=0"
             problems.append(UsageError("not a feature level", where="--feature", got=repr(word), allowed=allowed))
     if problems:
-        raise Problems(COMMAND_LINE, problems)
+        raise problems[0] if len(problems) == 1 else Problems(COMMAND_LINE, problems)
     return with_levels(scenario, levels)
 
 

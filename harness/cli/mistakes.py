@@ -148,15 +148,19 @@ def _surplus_error(words: Sequence[str], ctx: click.Context) -> UsageError:
 
     kafka = _options(ctx).get("--kafka")
     single = [one for one in ctx.command.params if isinstance(one, click.Argument) and one.nargs == 1]
-    what, allowed = "unknown argument", None
+    what, allowed, meant = "unknown argument", None, None
     if kafka is not None and all(re.match(r"\d+\.\d", word) for word in words):
         releases = ",".join(word.strip(",") for word in (ctx.params["kafka"], *words) if word)
         several = f"--kafka {releases}    (several are separated by commas)"
         allowed = "one release" if kafka.metavar == "RELEASE" else several
     elif single:
         what = f"{ctx.command_path} takes one {single[0].metavar or single[0].name} at a time"
+        meant = ctx.params.get(str(single[0].name))
+    elif "--scenarios" in _options(ctx):
+        allowed = f"--scenarios {shlex.quote(','.join(words))}"
     record = next((word for word in words if is_record(Path(word))), None)
-    next_ = None if record is None else f"{ctx.command_path} {shlex.quote(record)}    (one after the other)"
+    first = record or meant
+    next_ = None if first is None else f"{ctx.command_path} {shlex.quote(str(first))}    (one after the other)"
     more = f" and {len(words) - _SURPLUS_SHOWN} more" if len(words) > _SURPLUS_SHOWN else ""
     return UsageError(what, got=", ".join(words[:_SURPLUS_SHOWN]) + more, allowed=allowed, next=next_)
 

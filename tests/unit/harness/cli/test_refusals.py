@@ -165,7 +165,17 @@ def test_a_file_named_without_its_ending_gets_the_full_name_suggested(
     assert catalogue.find("healthy").name == "healthy"
     (tmp_path / "my.toml").unlink()
     assert main(["run", "my"]) == ExitCode.USAGE
-    assert "this is a folder, not a scenario" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "this is a folder, not a scenario" in said
+    assert "next:    ebbtide scenarios\n" in said
+    assert main(["run", str(LOST)]) == ExitCode.USAGE
+    assert f"next:    name its file: {LOST / 'scenario.toml'}\n" in capsys.readouterr().err
+    assert main(["run", "bridge.toml"]) == ExitCode.USAGE
+    said = capsys.readouterr().err
+    assert "no such file, did you mean the scenario bridge?" in said
+    assert "next:    ebbtide scenarios show bridge > bridge.toml" in said
+    assert main(["run", "bridge", "--feature", "elr"]) == ExitCode.USAGE
+    assert capsys.readouterr().err.startswith("error: not a feature level\n  where:   --feature\n")
     (tmp_path / "my").rmdir()
     assert main(["run", "my"]) == ExitCode.USAGE
     assert "(lists all" in capsys.readouterr().err

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from ebbtide.errors import ExitCode, Problems
+from ebbtide.errors import ExitCode, Problems, UsageError
 from ebbtide.scenario import catalogue
 from ebbtide.scenario.parse import parse
 from ebbtide.scenario.write import text_of
@@ -57,7 +57,7 @@ def test_all_words_that_are_no_level_are_reported_at_once() -> None:
     ],
 )
 def test_an_unknown_feature_suggests_the_one_that_was_meant(name: str, meant: str | None) -> None:
-    with pytest.raises(Problems) as caught:
+    with pytest.raises(UsageError) as caught:
         with_features(catalogue.find("healthy"), [f"{name}=1"])
     told = caught.value.render()
     assert (f"(did you mean '{meant}'?)" in told) if meant else ("did you mean" not in told)
