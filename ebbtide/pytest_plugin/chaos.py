@@ -6,13 +6,14 @@ It is a cluster with clients that a test breaks, and whose record is judged.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ebbtide.command import COMMAND
 from ebbtide.pytest_plugin.kafka_cluster import Breakable
 
 if TYPE_CHECKING:
     from ebbtide.daemon.messages import ClusterStatus
+    from ebbtide.record.steps import StepEntry
 
 
 class Chaos(Breakable):
@@ -25,3 +26,14 @@ class Chaos(Breakable):
     def __init__(self, status: ClusterStatus, topics: tuple[str, ...], command: Sequence[str] = COMMAND) -> None:
         super().__init__(status, command)
         self.topics = topics
+
+    def create_topic(self, topic: str, **settings: Any) -> StepEntry | str:
+        """Create a topic for the test's own clients, and return its name.
+
+        A topic of Ebbtide's clients that a step deleted is made again by the step `create-topic`, whose line of
+        steps.jsonl is returned.
+        """
+        __tracebackhide__ = True
+        if topic in self.topics:
+            return self.fire("create-topic", topic=topic, **settings)
+        return self.new_topic(topic, **settings)

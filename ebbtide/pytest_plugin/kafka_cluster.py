@@ -76,6 +76,12 @@ class Breakable:
         Another example: `wait(isr={"partition": "t-0", "size": 1})`.
         """
         __tracebackhide__ = True
+        if not trigger:
+            from ebbtide.errors import UsageError
+            from ebbtide.scenario.steps.table import help_of_kind
+
+            allowed = "wait(acked=1000), or wait(after='2s') for a time"
+            raise UsageError("wait needs a trigger", got=repr(deadline_s), allowed=allowed, next=help_of_kind("wait"))
         return self.fire("wait", trigger=trigger, deadline_s=deadline_s)
 
     @property
@@ -155,11 +161,7 @@ class Breakable:
         assert entry is not None
         return entry
 
-
-class KafkaCluster(Breakable):
-    """A plain cluster that all tests of a session with the same release share."""
-
-    def create_topic(
+    def new_topic(
         self, name: str, *, partitions: int = 1, replication_factor: int = 3, min_isr: int = 2, **config: str
     ) -> str:
         """Create a topic and return its name, once every partition has its whole ISR.
@@ -180,3 +182,9 @@ class KafkaCluster(Breakable):
         )
         ask(self.name, CreateTopic(topic=name, spec=spec))
         return name
+
+
+class KafkaCluster(Breakable):
+    """A plain cluster that all tests of a session with the same release share."""
+
+    create_topic = Breakable.new_topic

@@ -46,6 +46,7 @@ def step_of(kind: str, values: tuple[Any, ...], keys: Mapping[str, Any]) -> Step
     from ebbtide.errors import Problems, UsageError
     from ebbtide.scenario.mismatches import mismatches
     from ebbtide.scenario.plain_values import from_plain
+    from ebbtide.scenario.steps.keys import keys_of
     from ebbtide.scenario.steps.step import StepSpec
     from ebbtide.scenario.steps.table import help_of_kind
 
@@ -53,15 +54,19 @@ def step_of(kind: str, values: tuple[Any, ...], keys: Mapping[str, Any]) -> Step
     raw: dict[str, Any] = {"step": kind}
     if values and kind in _BY_GROUPS:
         raw["groups"] = [[group] if isinstance(group, str) else group for group in values]
-    elif len(values) > 1:
-        raise UsageError(
-            f"{kind} takes one target",
-            got=", ".join(map(repr, values)),
-            allowed="other values by keyword",
-            next=help_of_kind(kind),
-        )
     elif values:
-        raw["partition" if kind in _BY_PARTITION else "target"] = values[0]
+        keys_here = [key for part in keys_of(kind) for key in part]
+        key = "partition" if kind in _BY_PARTITION else "target"
+        if key not in keys_here or len(values) > 1:
+            by_keyword = [name for name in keys_here if name != key]
+            what = f"{kind} takes one {key}" if key in keys_here else f"{kind} takes its values by keyword"
+            raise UsageError(
+                what,
+                got=", ".join(map(repr, values)),
+                allowed=f"by keyword: {', '.join(by_keyword)}",
+                next=help_of_kind(kind),
+            )
+        raw[key] = values[0]
     raw |= {("from" if key == "from_" else key): value for key, value in keys.items()}
     raw = as_toml(raw)
     problems = mismatches(raw, StepSpec)

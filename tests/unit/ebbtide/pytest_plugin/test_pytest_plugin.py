@@ -227,6 +227,9 @@ def test_a_step_without_proof_ends_the_test_as_inconclusive(project: Project) ->
     [
         ("chaos.powerloss(broker(1))", "*has no 'powerloss'. Did you mean 'power_loss'?"),
         ("chaos.kill(broker(1), broker(2))", "*kill takes one target*"),
+        ("chaos.set_config('t', 'min.insync.replicas', 1)", "*set-config takes its values by keyword*"),
+        ("chaos.delete_topic('t')", "*by keyword: topic, expect_error, name, trigger, deadline_s, optional*"),
+        ("chaos.wait(5)", "*allowed: wait(acked=1000), or wait(after='2s') for a time*"),
         ("chaos.kill(target=1)", "*wrong value*"),
         ("chaos.partition([broker(1)], [broker(2)], grups=1)", "*unknown key*"),
         ("chaos.kill(broker(9))", "*no broker of this id*"),

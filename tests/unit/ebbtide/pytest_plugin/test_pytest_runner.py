@@ -12,7 +12,7 @@ import pytest
 from fake_runner import ENDS, FakeProcess, FakeRunner, write_record
 
 from ebbtide.daemon import control, starting
-from ebbtide.daemon.messages import ClusterStatus, Refusal, Reply
+from ebbtide.daemon.messages import ClusterStatus, CreateTopic, Fire, Refusal, Reply, Request
 from ebbtide.errors import UsageError
 from ebbtide.pytest_plugin import runner as runners
 from ebbtide.pytest_plugin.chaos import Chaos
@@ -20,6 +20,8 @@ from ebbtide.pytest_plugin.chaos_scenario import chaos_scenario
 from ebbtide.pytest_plugin.command_failed import CommandFailed
 from ebbtide.pytest_plugin.runner import CommandRunner, Lease
 from ebbtide.pytest_plugin.settings import Settings
+from ebbtide.record.steps import StepEntry
+from ebbtide.scenario.model import TopicSpec
 from ebbtide.scenario.refused_settings import RefusedByKafka
 from ebbtide.waiting import WaitExpired
 
@@ -68,6 +70,26 @@ def test_a_step_that_the_owner_refuses_is_shown_where_the_test_asked_for_it(
     with pytest.raises(UsageError, match="unknown partition") as caught:
         chaos.power_loss("leader(t-9)")
     assert [Path(frame.path).name for frame in caught.traceback.filter(caught)] == [Path(__file__).name]
+
+
+def test_a_test_makes_a_topic_of_its_own_beside_those_of_ebbtides_clients(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Request] = []
+
+    def ask(_name: str, request: Request) -> Reply:
+        asked.append(request)
+        return Reply(step=StepEntry(index=0, step="create-topic", effect_ns=2, fired_ns=1))
+
+    monkeypatch.setattr(control, "ask", ask)
+    stand_in, _ = FakeRunner().open_chaos(chaos_scenario({}, "4.3.1", None), "4.3.1", settings, keep=False)
+    chaos = Chaos(stand_in._status, stand_in.topics)
+    assert chaos.create_topic("orders", partitions=2, retention_ms="9") == "orders"
+    spec = TopicSpec(partitions=2, config={"retention.ms": "9"})
+    assert asked == [CreateTopic(topic="orders", spec=spec)]
+    made_again = chaos.create_topic("t")
+    assert isinstance(made_again, StepEntry)
+    assert [getattr(one.step, "topic", None) for one in asked[1:] if isinstance(one, Fire)] == ["t"]
 
 
 def test_a_kept_cluster_is_ended_when_its_run_cannot_be_read(
