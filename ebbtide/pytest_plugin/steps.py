@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from ebbtide.suggestions import nearest_words
+from ebbtide.suggestions import allowed_words, nearest_words
 
 if TYPE_CHECKING:
     from ebbtide.scenario.steps.step import StepSpec
@@ -48,9 +48,12 @@ def step_of(kind: str, values: tuple[Any, ...], keys: Mapping[str, Any]) -> Step
     from ebbtide.scenario.plain_values import from_plain
     from ebbtide.scenario.steps.keys import keys_of
     from ebbtide.scenario.steps.step import StepSpec
-    from ebbtide.scenario.steps.table import help_of_kind
+    from ebbtide.scenario.steps.table import KINDS, help_of_kind
 
     __tracebackhide__ = True
+    if kind not in KINDS:
+        allowed = allowed_words(kind, list(KINDS))
+        raise UsageError("unknown kind of step", got=repr(kind), allowed=allowed, next=help_of_kind(kind))
     raw: dict[str, Any] = {"step": kind}
     if values and kind in _BY_GROUPS:
         raw["groups"] = [[group] if isinstance(group, str) else group for group in values]

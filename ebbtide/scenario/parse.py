@@ -118,6 +118,4 @@ def _help_of_step(parts: Parts, problems: Sequence[EbbtideError]) -> str | None:
     wrong = [(parts.steps or ())[int(one[1])] for one in places if one is not None]
     if not wrong or len(wrong) < len(problems):
         return None
-    if wrong[0].type is None:
-        return "ebbtide fault --help    (lists the kinds of steps)"
-    return help_of_kind(tag_of(wrong[0].type))
+    return help_of_kind("" if wrong[0].type is None else tag_of(wrong[0].type))

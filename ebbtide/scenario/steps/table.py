@@ -74,5 +74,10 @@ def kinds_needing(check: str) -> tuple[StepKind, ...]:
 
 
 def help_of_kind(kind: StepKind) -> str:
-    """Return the command that explains a kind of step, for errors about a step of this kind."""
+    """Return the command that explains a kind of step, for errors about a step of this kind.
+
+    Of a kind that does not exist, it is the command that lists the kinds.
+    """
+    if kind not in KINDS:
+        return "ebbtide fault --help    (lists the kinds of steps)"
     return f"ebbtide fault {kind} --help    (its options, and what proves that it took effect)"
