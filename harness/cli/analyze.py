@@ -16,7 +16,7 @@ from harness.cli import completing
 from harness.cli.analyze_stdin import STDIN, judge_from_stdin
 from harness.cli.command import Args, Command
 from harness.cli.record_error import print_error
-from harness.cli.run_arguments import note_left_out, without_files_beside
+from harness.cli.run_arguments import note_left_out, refuse_folder_above, without_files_beside
 
 if TYPE_CHECKING:
     from analysis.remote.record import RemoteRecord, RemoteStore
@@ -98,7 +98,7 @@ def records_in(path: Path) -> list[Path]:
     """Return the record at `path`, or the finished runs in this folder, by name; a note says what is left out.
 
     A folder with a `runs` folder stands for the runs in there. Raises `UsageError` if every run in
-    the folder is still running.
+    the folder is still running, and if only folders in it have records.
     """
     from ebbtide.record.files import is_going
     from ebbtide.record.manifest import is_plain_cluster, is_record, read_manifest, records_of
@@ -112,6 +112,8 @@ def records_in(path: Path) -> list[Path]:
     if is_record(path) or not path.is_dir():
         return [path]
     found = records_of(path) or records_of(path / "runs")
+    if not found:
+        refuse_folder_above(path)
     runs = [record for record in found if is_run(record)] or found or [path]
     running = [record for record in runs if is_going(record)]
     if len(running) == len(runs):

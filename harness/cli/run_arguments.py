@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from ebbtide.errors import UsageError
 from ebbtide.plurals import plural
 
 _NAMED_MAX = 3
@@ -55,6 +57,21 @@ def note_left_out(records: Sequence[Path], *, going: Sequence[Path], plain: Sequ
     ]
     if parts:
         print(f"left out of {records[0].parent}: {', '.join(parts)}", file=sys.stderr)
+
+
+def refuse_folder_above(folder: Path) -> None:
+    """Raise `UsageError` with the folders to type, if the folders of this folder have records in them."""
+    from ebbtide.record.manifest import MANIFEST
+
+    below = sorted({path.parent.parent for path in folder.glob(f"[!.]*/[!.]*/{MANIFEST}")})
+    if below:
+        raise UsageError(
+            "no run record in this folder, but in folders below it",
+            where=str(folder),
+            got=_named(below),
+            allowed="run records, or folders of run records",
+            next=f"ebbtide analyze {shlex.join(map(str, below[:_NAMED_MAX]))}",
+        )
 
 
 def _named(paths: Sequence[Path]) -> str:

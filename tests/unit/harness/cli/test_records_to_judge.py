@@ -61,6 +61,19 @@ def test_what_is_no_record_is_left_out_in_one_line(store: Path, capsys: pytest.C
         )
 
 
+def test_a_folder_above_folders_of_records_says_which_to_type(
+    store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    above = tmp_path / "above"
+    for name in ("local runs", "docker"):
+        shutil.copytree(store, above / name)
+    assert main(["analyze", str(above)]) == ExitCode.USAGE
+    said = capsys.readouterr().err
+    assert "error: no run record in this folder, but in folders below it\n" in said
+    assert "got:     docker, local runs\n" in said
+    assert f"next:    ebbtide analyze {above}/docker '{above}/local runs'\n" in said
+
+
 def test_a_plain_cluster_among_runs_is_not_judged(store: Path) -> None:
     assert analyze.records_in(store) == [store / "a-run"]
     shutil.rmtree(store / "a-run")
