@@ -169,7 +169,7 @@ def made_part(lines: Sequence[MeasuredLine], clusters_table: str) -> str:
 
 
 _HOW_TO_READ = """\
-A cell has the committed records that the run lost, and the release. *contradicted* is a loss that breaks the
-protocol, as the line's finding says ([elr-off](findings/elr-off.md), [late-min-isr](findings/late-min-isr.md),
-[move-and-back](findings/move-and-back.md)).
-Cells in brackets are answers whose scenarios were not run yet. `-`: the advice has no such line."""
+A cell has the committed records that the run lost, and the release. *contradicted* is a loss that
+breaks the protocol, as the line's finding says ([elr-off](findings/elr-off.md),
+[late-min-isr](findings/late-min-isr.md), [move-and-back](findings/move-and-back.md)). Cells in
+brackets are answers whose scenarios were not run yet. `-`: the advice has no such line."""

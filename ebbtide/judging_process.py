@@ -41,8 +41,9 @@ class JudgingProcess:
     It is also a block that ends the process. An error ends it at once.
     """
 
-    def __init__(self, command: Sequence[str] = COMMAND) -> None:
-        self._command = tuple(command)
+    def __init__(self, command: Sequence[str] = COMMAND, *, many: bool = False) -> None:
+        """Start nothing yet. With `many`, the process suits dozens of records."""
+        self._command = (*command, "analyze", "-", *(["--many"] if many else []))
         self._process: subprocess.Popen[bytes] | None = None
         self._log: Path | None = None
         self._files = contextlib.ExitStack()
@@ -73,7 +74,7 @@ class JudgingProcess:
             log = self._files.enter_context(self._log.open("wb"))
             # In a session of its own, so that Ctrl-C reaches only the caller, which then ends it.
             self._process = subprocess.Popen(
-                [*self._command, "analyze", "-"],
+                self._command,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,

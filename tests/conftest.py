@@ -102,7 +102,7 @@ def spark() -> Iterator[SparkSession]:
 
     priority = os.getpriority(os.PRIO_PROCESS, 0)
     _set_priority(PRIORITY + LATER)
-    with session() as spark:
+    with session(lasts=True) as spark:
         _set_priority(priority)
         yield spark
 

@@ -22,6 +22,7 @@ from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from analysis.reconcile import compilers
 from analysis.reconcile.class_archive import class_archive
 from analysis.reconcile.gateway import (
     check_account_for_scripts,
@@ -63,20 +64,6 @@ _ARCHIVE_EXIT_S = 600.0
 One that is killed meanwhile leaves no archive, so every later session would start as slowly.
 """
 _START_FLAGS = "-XX:+UseSerialGC -XX:-UsePerfData -Xshare:auto"
-_QUICK_COMPILER = "-XX:TieredStopAtLevel=1"
-_LATE_COMPILER = " ".join(
-    f"-XX:Tier4{name}Threshold={at}"
-    for name, at in (("Invocation", 50_000), ("MinInvocation", 6_000), ("Compile", 150_000), ("BackEdge", 400_000))
-)
-"""Ten times the defaults.
-
-The slow compiler then compiles the loops over rows, and leaves planning alone.
-"""
-_QUICK_ROWS_MAX = 60_000_000
-"""From so many rows on, the slow compiler's code is worth its compile time.
-
-Spark gets sums of most rows (the module row_pass), one for some twenty rows.
-"""
 _RETAINED = {
     "spark.ui.retainedJobs": "10",
     "spark.ui.retainedStages": "10",
@@ -112,12 +99,17 @@ def spark_session(master: str | None = None) -> SparkSession:
 
 @contextmanager
 def session(
-    master: str | None = None, *, rows: int = 0, jars: Sequence[Path] = (), yields: bool = False
+    master: str | None = None,
+    *,
+    rows: int = 0,
+    jars: Sequence[Path] = (),
+    yields: bool = False,
+    lasts: bool = False,
 ) -> Iterator[SparkSession]:
     """Open a Spark session for a block; a session that was there already goes on.
 
     `rows`: about how many rows will be read; `jars`: more than Spark's own; `yields`: others get the cores first
-    (`Jvm.yield_cores`). Raises as `spark_session`.
+    (`Jvm.yield_cores`); `lasts`: the session judges dozens of records. Raises as `spark_session`.
     """
     if SparkContext._active_spark_context is not None:
         with _explain_lack_of_memory(Jvm.running):
@@ -127,7 +119,7 @@ def session(
     try:
         # An interrupt comes before the start or after it, so that no JVM is left.
         with defer_signals():
-            jvm = Jvm(master or LOCAL_MASTER, rows=rows, jars=jars, yields=yields)
+            jvm = Jvm(master or LOCAL_MASTER, rows=rows, jars=jars, yields=yields, lasts=lasts)
         with _explain_lack_of_memory(jvm):
             yield jvm.spark
     finally:
@@ -158,11 +150,6 @@ def is_first_session() -> bool:
         is_direct = not has_settings_of_others(_spark_home())
         return class_archive(require_java(), _class_path(is_direct=is_direct), Path()).part is not None
     return False
-
-
-def suits_quick_start(rows: int) -> bool:
-    """Return whether a session that was started for few rows suits so many."""
-    return rows <= _QUICK_ROWS_MAX
 
 
 def is_small(rows: int) -> bool:
@@ -202,7 +189,15 @@ class Jvm:
 
     running: ClassVar[Jvm | None] = None
 
-    def __init__(self, master: str, *, rows: int = 0, jars: Sequence[Path] = (), yields: bool = False) -> None:
+    def __init__(
+        self,
+        master: str,
+        *,
+        rows: int = 0,
+        jars: Sequence[Path] = (),
+        yields: bool = False,
+        lasts: bool = False,
+    ) -> None:
         # py4j logs the traceback of every call that an interrupt cut short to the root logger,
         # which would print it.
         logging.getLogger().addHandler(logging.NullHandler())
@@ -215,7 +210,7 @@ class Jvm:
         variables = {
             "SPARK_HOME": str(_spark_home()),
             "JAVA_HOME": str(java.executable.resolve().parent.parent),
-            "SPARK_LAUNCHER_OPTS": f"{_START_FLAGS} {_QUICK_COMPILER}",
+            "SPARK_LAUNCHER_OPTS": f"{_START_FLAGS} {compilers.QUICK}",
         }
         if is_local(master):
             variables["SPARK_LOCAL_IP"] = "127.0.0.1"
@@ -234,9 +229,8 @@ class Jvm:
                 environment(variables),
                 ThreadPoolExecutor(1, "Spark start") as starter,
             ):
-                compiler = _QUICK_COMPILER if suits_quick_start(rows) else _LATE_COMPILER
                 flags = [
-                    *f"{_START_FLAGS} {compiler} {self._archive.flags}".split(),
+                    *f"{_START_FLAGS} {compilers.compiler(rows, lasts=lasts)} {self._archive.flags}".split(),
                     java_scratch_flag(self._scratch.path),
                     f"-Dlog4j2.configurationFile=file:{self._scratch.path}/log4j2.properties",
                 ]

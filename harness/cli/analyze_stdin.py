@@ -34,14 +34,17 @@ STDIN = "-"
 """The RUN that stands for paths on stdin."""
 
 
-def judge_from_stdin() -> ExitCode:
-    """Judge each record as its path comes, print one JSON object a record, and return the worst exit code."""
+def judge_from_stdin(*, many: bool = False) -> ExitCode:
+    """Judge each record as its path comes, print one JSON object a record, and return the worst exit code.
+
+    With `many`, dozens of records come.
+    """
     from harness.cli.judging import JudgingSession
 
     codes: set[ExitCode] = set()
     reader = _AnswerReader()
     # While no record waits, clusters on this host go first: their delays would show in their records.
-    with JudgingSession.keep(yields=True) as session:
+    with JudgingSession.keep(yields=True, lasts=many) as session:
         _start_early(session)
         for line in iter(sys.stdin.readline, ""):
             session.stop_yielding()

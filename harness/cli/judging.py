@@ -34,8 +34,9 @@ class JudgingSession:
 
     kept: ClassVar[JudgingSession | None] = None
 
-    def __init__(self, *, yields: bool = False) -> None:
+    def __init__(self, *, yields: bool = False, lasts: bool = False) -> None:
         self._yields = yields
+        self._lasts = lasts
         self._stack = contextlib.ExitStack()
         self._jvm: Jvm | None = None
         self._spark: SparkSession | None = None
@@ -43,12 +44,13 @@ class JudgingSession:
 
     @classmethod
     @contextlib.contextmanager
-    def keep(cls, *, yields: bool = False) -> Iterator[JudgingSession]:
+    def keep(cls, *, yields: bool = False, lasts: bool = False) -> Iterator[JudgingSession]:
         """Let all judgements of the block share one session, so that only the first one waits for its start.
 
-        With `yields`, others on this host get the cores first, until `stop_yielding`.
+        With `yields`, others on this host get the cores first, until `stop_yielding`. With `lasts`, the session suits
+        dozens of records: each takes less time, except the first ones.
         """
-        made = cls(yields=yields)
+        made = cls(yields=yields, lasts=lasts)
         cls.kept = made
         try:
             yield made
@@ -58,15 +60,16 @@ class JudgingSession:
 
     def spark_for(self, records: Sequence[Path]) -> SparkSession:
         """Return the session. It is started if there is none that runs and suits these records."""
+        from analysis.reconcile.compilers import suits_quick
         from analysis.reconcile.files import rows_of
-        from analysis.reconcile.session import Jvm, session, suits_quick_start
+        from analysis.reconcile.session import Jvm, session
 
         rows = rows_of(records)
-        if self._spark is not None and (self.has_ended() or (self._is_quick and not suits_quick_start(rows))):
+        if self._spark is not None and (self.has_ended() or (self._is_quick and not suits_quick(rows))):
             self.close()
         if self._spark is None:
-            self._spark = self._stack.enter_context(session(rows=rows, yields=self._yields))
-            self._jvm, self._is_quick = Jvm.running, suits_quick_start(rows)
+            self._spark = self._stack.enter_context(session(rows=rows, yields=self._yields, lasts=self._lasts))
+            self._jvm, self._is_quick = Jvm.running, suits_quick(rows) and not self._lasts
         return self._spark
 
     def stop_yielding(self) -> None:

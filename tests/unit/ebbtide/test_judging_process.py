@@ -22,11 +22,11 @@ _STAND_IN = """
 import json, os, sys
 from pathlib import Path
 
-assert sys.argv[1:] == ["analyze", "-"]
+assert sys.argv[1:3] == ["analyze", "-"]
 for line in iter(sys.stdin.readline, ""):
     record = Path(line.rstrip())
     with (record.parent / "asked").open("a") as asked:
-        print(os.getpid(), record.name, os.nice(0), file=asked)
+        print(os.getpid(), record.name, os.nice(0), *sys.argv[3:], file=asked)
     if record.name == "killer" or (record.name == "killer-once" and not (record.parent / "killed").exists()):
         (record.parent / "killed").touch()
         print("it crashed here", file=sys.stderr)
@@ -70,6 +70,18 @@ def test_it_leaves_the_cores_to_clusters(judge: JudgingProcess, tmp_path: Path) 
     judge.begin()
     judge.judge(tmp_path / "one")
     assert int(asked(tmp_path)[0][2]) == min(19, os.nice(0) + 5)
+
+
+@pytest.mark.parametrize(("many", "words"), [(False, []), (True, ["--many"])])
+def test_a_process_for_many_records_is_asked_for(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, many: bool, words: list[str]
+) -> None:
+    monkeypatch.setenv("ENDED", str(tmp_path / "ended"))
+    script = tmp_path / "stand_in.py"
+    script.write_text(_STAND_IN)
+    with JudgingProcess([sys.executable, str(script)], many=many) as judge:
+        judge.judge(tmp_path / "one")
+    assert asked(tmp_path)[0][3:] == words
 
 
 def test_it_says_without_waiting_whether_a_record_is_being_judged(judge: JudgingProcess, tmp_path: Path) -> None:

@@ -74,7 +74,7 @@ OTHER = (
     "analysis.reconcile.heap._HEAP_MIB_MAX",  # how Spark is set up
     "analysis.reconcile.session._INTERPRETED_ROWS_MAX",
     "analysis.reconcile.session._PARTS_MAX",
-    "analysis.reconcile.session._QUICK_ROWS_MAX",
+    "analysis.reconcile.compilers._QUICK_ROWS_MAX",
     "analysis.reconcile.session._ONE_PART_ROWS_MAX",
     "analysis.reconcile.session._SMALL_ROWS_MAX",
     "harness.nightly.shards.SHARDS_MAX",  # an option of a night

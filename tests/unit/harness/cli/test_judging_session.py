@@ -130,6 +130,15 @@ def test_the_garbage_of_a_record_is_collected_before_the_next_one_is_judged(reco
     assert ran(_COLLECTING, records) == ["judge", "collect", "judge", "collect", "judge"]
 
 
+@pytest.mark.parametrize("many", [False, True])
+def test_a_session_for_many_records_has_the_compiler_that_pays_only_later(many: bool) -> None:
+    script = f"with JudgingSession.keep(lasts={many}) as kept:\n    kept.spark_for([])\n"
+    asks = "    print(json.dumps([word for word in Jvm.running._gateway.proc.args if 'Tier' in word]))\n"
+    flags = ran(script + asks, [])
+    assert ("-XX:TieredStopAtLevel=1" in flags) != many
+    assert any("Tier4" in flag for flag in flags) == many
+
+
 def test_records_whose_paths_come_on_stdin_share_a_java_process_and_outlive_it(records: list[Path]) -> None:
     words = [sys.executable, "-P", "-m", "ebbtide", "analyze", "-"]
     pipe = subprocess.PIPE
@@ -168,8 +177,11 @@ def test_records_whose_paths_come_on_stdin_share_a_java_process_and_outlive_it(r
     assert {(records[0] / VERDICT).read_bytes()} == verdicts, "the verdict is that of any other judgement"
 
 
-def test_paths_on_stdin_come_alone() -> None:
-    words = [sys.executable, "-P", "-m", "ebbtide", "analyze", "-", "runs"]
-    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
+@pytest.mark.parametrize(
+    ("words", "what"), [(["-", "runs"], "paths on stdin come alone"), (["--many", "runs"], "no paths come on stdin")]
+)
+def test_paths_on_stdin_come_alone(words: list[str], what: str) -> None:
+    command = [sys.executable, "-P", "-m", "ebbtide", "analyze", *words]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 4
-    assert "paths on stdin come alone" in done.stderr
+    assert what in done.stderr
