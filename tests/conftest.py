@@ -102,7 +102,7 @@ def spark() -> Iterator[SparkSession]:
 
     priority = os.getpriority(os.PRIO_PROCESS, 0)
     _set_priority(PRIORITY + LATER)
-    with session(lasts=True) as spark:
+    with session(many=True) as spark:
         _set_priority(priority)
         yield spark
 

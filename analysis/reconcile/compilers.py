@@ -11,7 +11,7 @@ _LATE = " ".join(
 )
 """Flags for both compilers, of which the slow one begins at ten times its defaults.
 
-It then compiles the loops over rows, and of planning only what dozens of records have in common.
+It compiles the loops over rows, and only the planning code that dozens of records share.
 """
 
 _QUICK_ROWS_MAX = 60_000_000
@@ -21,11 +21,11 @@ Spark gets sums of most rows (the module row_pass), one for some twenty rows.
 """
 
 
-def suits_quick(rows: int) -> bool:
-    """Return whether a session with the quick compiler suits so many rows."""
-    return rows <= _QUICK_ROWS_MAX
+def suits_quick(rows: int, *, many: bool) -> bool:
+    """Return whether the quick compiler suits a session of about so many rows; `many`: it judges dozens of records."""
+    return rows <= _QUICK_ROWS_MAX and not many
 
 
-def compiler(rows: int, *, lasts: bool) -> str:
-    """Return the flags for a session of about so many rows; `lasts`: it judges dozens of records."""
-    return QUICK if suits_quick(rows) and not lasts else _LATE
+def compiler_flags(rows: int, *, many: bool) -> str:
+    """Return the flags of the compiler that suits such a session."""
+    return QUICK if suits_quick(rows, many=many) else _LATE

@@ -22,8 +22,8 @@ from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from analysis.reconcile import compilers
 from analysis.reconcile.class_archive import class_archive
+from analysis.reconcile.compilers import QUICK, compiler_flags
 from analysis.reconcile.gateway import (
     check_account_for_scripts,
     class_path,
@@ -104,12 +104,12 @@ def session(
     rows: int = 0,
     jars: Sequence[Path] = (),
     yields: bool = False,
-    lasts: bool = False,
+    many: bool = False,
 ) -> Iterator[SparkSession]:
     """Open a Spark session for a block; a session that was there already goes on.
 
     `rows`: about how many rows will be read; `jars`: more than Spark's own; `yields`: others get the cores first
-    (`Jvm.yield_cores`); `lasts`: the session judges dozens of records. Raises as `spark_session`.
+    (`Jvm.yield_cores`); `many`: it judges dozens of records. Raises as `spark_session`.
     """
     if SparkContext._active_spark_context is not None:
         with _explain_lack_of_memory(Jvm.running):
@@ -119,7 +119,7 @@ def session(
     try:
         # An interrupt comes before the start or after it, so that no JVM is left.
         with defer_signals():
-            jvm = Jvm(master or LOCAL_MASTER, rows=rows, jars=jars, yields=yields, lasts=lasts)
+            jvm = Jvm(master or LOCAL_MASTER, rows=rows, jars=jars, yields=yields, many=many)
         with _explain_lack_of_memory(jvm):
             yield jvm.spark
     finally:
@@ -196,7 +196,7 @@ class Jvm:
         rows: int = 0,
         jars: Sequence[Path] = (),
         yields: bool = False,
-        lasts: bool = False,
+        many: bool = False,
     ) -> None:
         # py4j logs the traceback of every call that an interrupt cut short to the root logger,
         # which would print it.
@@ -210,7 +210,7 @@ class Jvm:
         variables = {
             "SPARK_HOME": str(_spark_home()),
             "JAVA_HOME": str(java.executable.resolve().parent.parent),
-            "SPARK_LAUNCHER_OPTS": f"{_START_FLAGS} {compilers.QUICK}",
+            "SPARK_LAUNCHER_OPTS": f"{_START_FLAGS} {QUICK}",
         }
         if is_local(master):
             variables["SPARK_LOCAL_IP"] = "127.0.0.1"
@@ -230,7 +230,7 @@ class Jvm:
                 ThreadPoolExecutor(1, "Spark start") as starter,
             ):
                 flags = [
-                    *f"{_START_FLAGS} {compilers.compiler(rows, lasts=lasts)} {self._archive.flags}".split(),
+                    *f"{_START_FLAGS} {compiler_flags(rows, many=many)} {self._archive.flags}".split(),
                     java_scratch_flag(self._scratch.path),
                     f"-Dlog4j2.configurationFile=file:{self._scratch.path}/log4j2.properties",
                 ]

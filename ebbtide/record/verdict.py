@@ -211,7 +211,7 @@ class PropertyResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 NOTHING_SENT = "no record was sent before that, so there is nothing to judge"
-"""How the reason begins with which the judge says that a run ended before it sent a record."""
+"""The start of the judge's reason for a run that ended before it sent a record."""
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):

@@ -70,7 +70,7 @@ def run(args: Args) -> ExitCode:
         return judge_from_stdin(many=args.many)
     if args.many:
         raise UsageError(
-            "no paths come on stdin", where="--many", got=" ".join(args.runs), allowed=f"--many with RUN `{STDIN}`"
+            "--many needs paths on stdin", where="--many", got=" ".join(args.runs), allowed=f"--many with RUN `{STDIN}`"
         )
     places = [path_or_address(text) for text in args.runs]
     paths = without_files_beside([place for place in places if isinstance(place, Path)])

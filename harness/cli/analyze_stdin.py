@@ -44,7 +44,7 @@ def judge_from_stdin(*, many: bool = False) -> ExitCode:
     codes: set[ExitCode] = set()
     reader = _AnswerReader()
     # While no record waits, clusters on this host go first: their delays would show in their records.
-    with JudgingSession.keep(yields=True, lasts=many) as session:
+    with JudgingSession.keep(yields=True, many=many) as session:
         _start_early(session)
         for line in iter(sys.stdin.readline, ""):
             session.stop_yielding()

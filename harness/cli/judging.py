@@ -34,9 +34,9 @@ class JudgingSession:
 
     kept: ClassVar[JudgingSession | None] = None
 
-    def __init__(self, *, yields: bool = False, lasts: bool = False) -> None:
+    def __init__(self, *, yields: bool = False, many: bool = False) -> None:
         self._yields = yields
-        self._lasts = lasts
+        self._many = many
         self._stack = contextlib.ExitStack()
         self._jvm: Jvm | None = None
         self._spark: SparkSession | None = None
@@ -44,13 +44,13 @@ class JudgingSession:
 
     @classmethod
     @contextlib.contextmanager
-    def keep(cls, *, yields: bool = False, lasts: bool = False) -> Iterator[JudgingSession]:
+    def keep(cls, *, yields: bool = False, many: bool = False) -> Iterator[JudgingSession]:
         """Let all judgements of the block share one session, so that only the first one waits for its start.
 
-        With `yields`, others on this host get the cores first, until `stop_yielding`. With `lasts`, the session suits
+        With `yields`, others on this host get the cores first, until `stop_yielding`. With `many`, the session suits
         dozens of records: each takes less time, except the first ones.
         """
-        made = cls(yields=yields, lasts=lasts)
+        made = cls(yields=yields, many=many)
         cls.kept = made
         try:
             yield made
@@ -65,11 +65,12 @@ class JudgingSession:
         from analysis.reconcile.session import Jvm, session
 
         rows = rows_of(records)
-        if self._spark is not None and (self.has_ended() or (self._is_quick and not suits_quick(rows))):
+        is_quick = suits_quick(rows, many=self._many)
+        if self._spark is not None and (self.has_ended() or (self._is_quick and not is_quick)):
             self.close()
         if self._spark is None:
-            self._spark = self._stack.enter_context(session(rows=rows, yields=self._yields, lasts=self._lasts))
-            self._jvm, self._is_quick = Jvm.running, suits_quick(rows) and not self._lasts
+            self._spark = self._stack.enter_context(session(rows=rows, yields=self._yields, many=self._many))
+            self._jvm, self._is_quick = Jvm.running, is_quick
         return self._spark
 
     def stop_yielding(self) -> None:

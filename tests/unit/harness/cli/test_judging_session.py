@@ -132,7 +132,7 @@ def test_the_garbage_of_a_record_is_collected_before_the_next_one_is_judged(reco
 
 @pytest.mark.parametrize("many", [False, True])
 def test_a_session_for_many_records_has_the_compiler_that_pays_only_later(many: bool) -> None:
-    script = f"with JudgingSession.keep(lasts={many}) as kept:\n    kept.spark_for([])\n"
+    script = f"with JudgingSession.keep(many={many}) as kept:\n    kept.spark_for([])\n"
     asks = "    print(json.dumps([word for word in Jvm.running._gateway.proc.args if 'Tier' in word]))\n"
     flags = ran(script + asks, [])
     assert ("-XX:TieredStopAtLevel=1" in flags) != many
@@ -178,7 +178,8 @@ def test_records_whose_paths_come_on_stdin_share_a_java_process_and_outlive_it(r
 
 
 @pytest.mark.parametrize(
-    ("words", "what"), [(["-", "runs"], "paths on stdin come alone"), (["--many", "runs"], "no paths come on stdin")]
+    ("words", "what"),
+    [(["-", "runs"], "paths on stdin come alone"), (["--many", "runs"], "--many needs paths on stdin")],
 )
 def test_paths_on_stdin_come_alone(words: list[str], what: str) -> None:
     command = [sys.executable, "-P", "-m", "ebbtide", "analyze", *words]
