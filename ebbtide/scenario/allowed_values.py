@@ -14,7 +14,7 @@ from ebbtide.scenario.triggers import Trigger
 from ebbtide.scenario.words import Duration
 from ebbtide.suggestions import bracketed_suggestion, is_short_list
 
-_NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?")
+_NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?")
 _NUMBER_MAX = 20
 
 
@@ -37,7 +37,7 @@ def toml_value(value: Any) -> str:
     return "more than 64 bits" if isinstance(value, int) and not is_64_bits(value) else repr(value)
 
 
-def hint(value: Any, kind: inspect.Type, where: str) -> str:
+def meaning_hint(value: Any, kind: inspect.Type, where: str) -> str:
     """Return the probable meaning in brackets, or an empty text."""
     key = where.rpartition(".")[2]
     if isinstance(value, dict) and (name := kafka_name_hint(name_with_dots(key, value), {key})) is not None:
@@ -70,11 +70,22 @@ def _other_quotes(value: Any, kind: inspect.Type) -> str | None:
             return f': "{shown}"'
         if isinstance(kind, inspect.LiteralType) and shown in kind.values:
             return f' (in quotes: "{shown}")'
-    elif isinstance(value, str):
-        is_number = isinstance(kind, inspect.IntType | inspect.FloatType) and _NUMBER.fullmatch(value)
-        if is_number or (isinstance(kind, inspect.BoolType) and value in ("true", "false")):
-            return f" (without quotes: {value})"
+    elif isinstance(value, str) and (_is_number(value, kind) or _is_truth_value(value, kind)):
+        return f" (without quotes: {value})"
     return None
+
+
+def _is_number(text: str, kind: inspect.Type) -> bool:
+    """Whether a text is a number that a key of this kind takes without quotes."""
+    if len(text) > _NUMBER_MAX or (found := _NUMBER.fullmatch(text)) is None:
+        return False
+    if found[2] is not None:
+        return isinstance(kind, inspect.FloatType)
+    return isinstance(kind, inspect.IntType | inspect.FloatType) and is_64_bits(int(text))
+
+
+def _is_truth_value(text: str, kind: inspect.Type) -> bool:
+    return isinstance(kind, inspect.BoolType) and text in ("true", "false")
 
 
 def _is_text(kind: inspect.Type) -> bool:
@@ -88,10 +99,13 @@ def _is_table(kind: inspect.Type) -> bool:
 
 
 def _is_duration(value: Any) -> bool:
+    if not isinstance(value, str):
+        return False
     try:
-        return isinstance(value, str) and Duration(value) is not None
+        Duration(value)
     except UsageError:
         return False
+    return True
 
 
 def describe_missing(name: str, kind: inspect.Type, where: str) -> str:

@@ -69,13 +69,12 @@ def find(name_or_path: str) -> Scenario:
             next=f"ebbtide validate {shlex.quote(str(file))}",
         )
     if not named and is_folder(path):
+        inner = path / SCENARIO
         raise UsageError(
             "this is a folder, not a scenario",
             got=repr(name_or_path),
             allowed="a name that `ebbtide scenarios` lists, or the path of a .toml file",
-            next=f"name its file: {shlex.quote(str(file))}"
-            if is_file(file := path / SCENARIO)
-            else "ebbtide scenarios",
+            next=f"ebbtide validate {shlex.quote(str(inner))}" if is_file(inner) else "ebbtide scenarios",
         )
     return parse(text_of(name_or_path), file=f"{name_or_path}.toml", to_run=True)
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from importlib import resources
 from typing import Any
 
+from ebbtide.scenario.key_places import header_of_table
 from ebbtide.suggestions import nearest_words
 from ebbtide.untrusted.values import decode_toml
 
@@ -25,10 +26,10 @@ def example_with(where: str | None) -> str:
 
     Of several the shortest file is taken. A misspelled key is taken for the nearest that a scenario uses.
     """
-    found = _KEY.match(where or "")
+    found = _table_and_key(where)
     if found is None:
         return _USUAL
-    table, key = found[1] or found[2] or found[3], found[4]
+    table, key = found
     by_key: dict[str, str] = {}
     for name, text in _shortest_first():
         for used in _keys_in(decode_toml(text), table):
@@ -39,9 +40,15 @@ def example_with(where: str | None) -> str:
 
 def show_example(where: str | None) -> str:
     """Return the command that shows the example for a place in a file, and says what it is an example of."""
-    name, found = example_with(where), _KEY.match(where or "")
-    of = "a whole file" if name == _USUAL or found is None else f"[{found[1] or found[2] or found[3]}]"
+    name, found = example_with(where), _table_and_key(where)
+    of = "a whole file" if name == _USUAL or found is None else header_of_table(found[0])
     return f"ebbtide scenarios show {name}    (an example of {of})"
+
+
+def _table_and_key(where: str | None) -> tuple[str, str] | None:
+    """Return the table of a place in a file, and the key in it; None for a place in no such table."""
+    found = _KEY.match(where or "")
+    return None if found is None else (found[1] or found[2] or found[3], found[4])
 
 
 def _shortest_first() -> Iterator[tuple[str, str]]:

@@ -8,6 +8,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+from ebbtide.scenario.key_places import place_of_key
+from ebbtide.scenario.validate_features import FEATURES
+
+_FEATURE_LEVELS = "features"
 _KEYS: Mapping[str, str] = {
     "broker.session.timeout.ms": "session_timeout_s",
     "compression.type": "compression",
@@ -29,16 +33,29 @@ def name_with_dots(key: str, value: Any) -> str:
     return key
 
 
-def kafka_name_hint(name: str, known: Collection[str], tables: Sequence[str] = ()) -> str | None:
-    """Return how a name of Kafka is spelled in a table with the keys `known`; None if that is not known.
-
-    `tables` are those of its keys that hold settings by Kafka's names.
-    """
+def kafka_name_hint(name: str, known: Collection[str]) -> str | None:
+    """Return how a name of Kafka is spelled in a table with the keys `known`; None if no key means it."""
     dotted = name.replace("_", ".")
     if (key := _KEYS.get(dotted)) in known:
         return f"Kafka's {dotted} is {key} here"
-    if "." not in name:
-        return None
-    if (key := name.replace(".", "_")) in known:
+    if "." in name and (key := name.replace(".", "_")) in known:
         return f"Kafka's {name} is {key} here"
-    return f'Kafka\'s names belong in {" or ".join(tables)}: {tables[0]} = {{ "{name}" = ... }}' if tables else None
+    return None
+
+
+def kafka_place_hint(name: str, known: Collection[str]) -> str | None:
+    """Return where a name of Kafka belongs that means a feature or a key of another table; None for other names."""
+    if name in FEATURES:
+        there = "" if _FEATURE_LEVELS in known else " under [cluster]"
+        return f'the level of a feature belongs in {_FEATURE_LEVELS}{there}: {_FEATURE_LEVELS} = {{ "{name}" = ... }}'
+    key = name.replace(".", "_")
+    if "." in name and (place := place_of_key(key)) is not None:
+        return f"Kafka's {name} is {key}, which belongs {place}"
+    return None
+
+
+def kafka_table_hint(name: str, tables: Sequence[str]) -> str | None:
+    """Return which of `tables` take a name of Kafka that no key means; None for other words, or without tables."""
+    if "." not in name or not tables:
+        return None
+    return f'Kafka\'s names belong in {" or ".join(tables)}: {tables[0]} = {{ "{name}" = ... }}'

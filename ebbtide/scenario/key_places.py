@@ -31,13 +31,23 @@ def place_of_key(key: str) -> str | None:
     return ", or ".join([*tables, *([_TOP] if _TOP in places else [])])
 
 
+def header_of_table(name: str) -> str:
+    """Return the header of a table of the whole file: `[cluster]`, `[topics.NAME]`, `[[producers]]`."""
+    return next(place for place, _ in _every_table() if place.strip("[]").partition(".")[0] == name)
+
+
 @functools.cache
 def _places() -> Mapping[str, Sequence[str]]:
     found: dict[str, list[str]] = {}
-    for place, keys in _tables(inspect.type_info(Scenario), ""):
+    for place, keys in _every_table():
         for key in keys:
             found.setdefault(key, []).append(place)
     return found
+
+
+@functools.cache
+def _every_table() -> Sequence[tuple[str, set[str]]]:
+    return list(_tables(inspect.type_info(Scenario), ""))
 
 
 def _tables(kind: inspect.Type, path: str, brackets: str = "[{}]") -> Iterator[tuple[str, set[str]]]:

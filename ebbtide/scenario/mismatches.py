@@ -14,8 +14,15 @@ from typing import Any, cast
 from msgspec import inspect
 
 from ebbtide.errors import UsageError
-from ebbtide.scenario.allowed_values import describe, describe_missing, hint, is_64_bits, toml_value, without_none
-from ebbtide.scenario.kafka_names import kafka_name_hint, name_with_dots
+from ebbtide.scenario.allowed_values import (
+    describe,
+    describe_missing,
+    is_64_bits,
+    meaning_hint,
+    toml_value,
+    without_none,
+)
+from ebbtide.scenario.kafka_names import kafka_name_hint, kafka_place_hint, kafka_table_hint, name_with_dots
 from ebbtide.scenario.key_places import place_of_key
 from ebbtide.scenario.plain_values import is_set
 from ebbtide.scenario.steps.keys import SHOWN, keys_of
@@ -75,9 +82,8 @@ def _walk(value: Any, kind: inspect.Type, where: str) -> Iterator[UsageError]:
         case inspect.CustomType(cls=cls) if cls not in (StepSpec, Trigger) and isinstance(value, str):
             yield from _text(value, cls, where)
         case _ if not _fits(value, kind):
-            yield UsageError(
-                "wrong value", where=where, got=toml_value(value), allowed=describe(kind) + hint(value, kind, where)
-            )
+            allowed = describe(kind) + meaning_hint(value, kind, where)
+            yield UsageError("wrong value", where=where, got=toml_value(value), allowed=allowed)
 
 
 def _struct(value: Mapping[str, Any], kind: inspect.StructType, where: str) -> Iterator[UsageError]:
@@ -86,7 +92,7 @@ def _struct(value: Mapping[str, Any], kind: inspect.StructType, where: str) -> I
         if key in fields:
             yield from _walk(element, fields[key].type, _at(where, key))
         else:
-            yield _unknown_key(key, element, where, fields, _tables_of_settings(fields))
+            yield _unknown_key_of_table(key, element, where, fields)
     meant = meant_keys(value, fields)
     for name, field in fields.items():
         if field.required and name not in value and name not in meant:
@@ -170,12 +176,50 @@ def _tables_of_settings(fields: Mapping[str, inspect.Field]) -> list[str]:
     ]
 
 
-def _unknown_key(key: str, value: Any, where: str, known: Collection[str], tables: Sequence[str] = ()) -> UsageError:
-    """Report a key that its table does not have; `tables` are those of its keys that take Kafka's names."""
+def _unknown_key_of_table(key: str, value: Any, where: str, fields: Mapping[str, inspect.Field]) -> UsageError:
+    """Report a key that a table with these fields does not have; it may be a name of Kafka, or a table's name."""
+    name = name_with_dots(key, value)
+    tables = [one for one, field in fields.items() if _is_of_tables(field.type)] if isinstance(value, dict) else []
+    kafka_hint = kafka_place_hint(name, fields)
+    if kafka_hint is None and not _is_own_table(key, value, tables):
+        kafka_hint = kafka_table_hint(name, _tables_of_settings(fields))
+    return _unknown_key(key, value, where, fields, kafka_hint, meant_name(key, tables))
+
+
+def _is_own_table(key: str, value: Any, tables: Sequence[str]) -> bool:
+    """Whether the author wrote a table with a wrong name or in a wrong place.
+
+    TOML also makes a table of a name of Kafka without quotes: of `controller.quorum.voters` that of `controller`, which
+    is only the first word of `controller_properties`.
+    """
+    if not isinstance(value, dict):
+        return False
+    has_quoted_names = any("." in name for name in value)
+    meant = meant_name(key, tables)
+    is_misspelt = meant is not None and (has_quoted_names or not meant.startswith(f"{key}_"))
+    return is_misspelt or place_of_key(key) is not None
+
+
+def _is_of_tables(kind: inspect.Type) -> bool:
+    return isinstance(without_none(kind), inspect.StructType | inspect.DictType)
+
+
+def _unknown_key(
+    key: str,
+    value: Any,
+    where: str,
+    known: Collection[str],
+    other_hint: str | None = None,
+    table: str | None = None,
+) -> UsageError:
+    """Report a key that its table does not have.
+
+    `other_hint` is about a name of Kafka that no key of the table means. `table` is the table that was probably meant.
+    """
     names = sorted(known)
-    if (hint := kafka_name_hint(name_with_dots(key, value), known, tables)) is not None:
-        return UsageError(f"unknown key: {hint}", where=_at(where, key), allowed=", ".join(names))
-    meant = meant_name(key, names)
+    if (kafka_hint := kafka_name_hint(name_with_dots(key, value), known) or other_hint) is not None:
+        return UsageError(f"unknown key: {kafka_hint}", where=_at(where, key), allowed=", ".join(names))
+    meant = table or meant_name(key, names)
     # The beginning of a key of this table is a slip here, also where another table has it: `rate` is `rate_per_s`.
     what = "unknown key" if meant is not None and meant.startswith(key) else _what_is_unknown(key)
     return UsageError(what, where=_at(where, key), allowed=", ".join(names) + bracketed_suggestion(meant or key, names))

@@ -66,7 +66,7 @@ class Duration(ParsedText):
 
 
 def _meant_duration(text: str) -> str:
-    """Return the duration that was probably meant, in brackets; a number without a unit has seconds."""
+    """Return the duration that was probably meant, in brackets; a number without a unit means seconds."""
     found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-z]*)\s*", text.lower())
     if found is None:
         return ""

@@ -76,7 +76,7 @@ def kinds_needing(check: str) -> tuple[StepKind, ...]:
 def help_of_kind(kind: StepKind) -> str:
     """Return the command that explains a kind of step, for errors about a step of this kind.
 
-    Of a kind that does not exist, it is the command that lists the kinds.
+    For an unknown kind, it returns the command that lists the kinds.
     """
     if kind not in KINDS:
         return "ebbtide fault --help    (lists the kinds of steps)"

@@ -59,6 +59,7 @@ def test_a_name_of_kafka_with_underscores_is_reported_with_the_key_that_means_it
         ("[topics.t]", "retention.ms", "config", "config"),
         ("[[producers]]", "retry.backoff.ms", "properties", "properties"),
         ("[cluster]", "log.flush.interval.ms", "broker_properties or controller_properties", "broker_properties"),
+        ("[cluster]", "controller.quorum.voters", "broker_properties or controller_properties", "broker_properties"),
     ],
 )
 def test_any_other_name_of_kafka_is_reported_with_the_table_of_such_names(
@@ -85,6 +86,58 @@ def test_a_name_of_kafka_that_begins_like_the_key_is_reported_with_it(table: str
 
 def test_a_table_without_kafkas_names_only_says_that_the_key_is_unknown() -> None:
     assert problem_with('"max.poll.records" = 2', "[[consumers]]") == "unknown key"
+
+
+@pytest.mark.parametrize(
+    ("table", "line", "meant"),
+    [
+        ("[topics.t]", 'configs = { "retention.ms" = "9" }', "config"),
+        ("[topics.t]", "configs.retention.ms = '9'", "config"),
+        ("[cluster]", 'broker_property = { "log.flush.interval.ms" = "9" }', "broker_properties"),
+        ("[cluster]", 'controller = { "log.flush.interval.ms" = "9" }', "controller_properties"),
+        ("[cluster]", 'feature = { "metadata.version" = 21 }', "features"),
+        ("[[producers]]", 'propertis = { "retry.backoff.ms" = "9" }', "properties"),
+    ],
+)
+def test_a_misspelt_table_is_no_name_of_kafka(table: str, line: str, meant: str) -> None:
+    told = message_with(line, table)
+    assert told.startswith("unknown key\n")
+    assert told.endswith(f"(did you mean '{meant}'?)")
+
+
+@pytest.mark.parametrize(
+    ("line", "place"),
+    [
+        ("trigger = { after = '2s' }", "under [[steps]]"),
+        ('config = { "retention.ms" = "9" }', "under [topics.NAME] or [[steps]]"),
+        ("config.retention.ms = '9'", "under [topics.NAME] or [[steps]]"),
+    ],
+)
+def test_a_table_in_the_wrong_table_is_no_name_of_kafka(line: str, place: str) -> None:
+    assert problem_with(line, "[[producers]]") == f"unknown key here: it belongs {place}"
+
+
+@pytest.mark.parametrize("name", ["metadata.version", "eligible.leader.replicas.version", "group.version"])
+def test_the_level_of_a_feature_belongs_in_features(name: str) -> None:
+    for written in (f'"{name}"', name):
+        for table, there in (("[cluster]", ""), ("[topics.t]", " under [cluster]")):
+            hint = f'the level of a feature belongs in features{there}: features = {{ "{name}" = ... }}'
+            assert problem_with(f"{written} = 1", table) == f"unknown key: {hint}"
+
+
+@pytest.mark.parametrize(
+    ("table", "name", "key", "place"),
+    [
+        ("[cluster]", "replication.factor", "replication_factor", "[topics.NAME]"),
+        ("[topics.t]", "linger.ms", "linger_ms", "[[producers]]"),
+    ],
+)
+def test_a_name_of_kafka_that_another_table_has_as_a_key_is_reported_with_that_table(
+    table: str, name: str, key: str, place: str
+) -> None:
+    for written in (f'"{name}"', name):
+        told = problem_with(f"{written} = 2", table)
+        assert told == f"unknown key: Kafka's {name} is {key}, which belongs under {place}"
 
 
 @pytest.mark.parametrize("key", sorted(_KEYS.values()))

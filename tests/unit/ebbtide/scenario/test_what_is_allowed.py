@@ -91,6 +91,24 @@ def test_a_wrong_value_is_shown_as_the_file_would_have_it(before: str, after: st
     assert problems_of(text.replace(before, after, 1))[where].splitlines()[-1] == f"  allowed: {allowed}"
 
 
+@pytest.mark.parametrize("typed", ["1.5", "9223372036854775808", "9" * 5_000, "007", "1e3", "-"])
+def test_a_text_that_the_key_takes_neither_without_quotes_gets_no_such_advice(typed: str) -> None:
+    text = catalogue.text_of("healthy").replace("count = 100000", f'count = "{typed}"', 1)
+    assert problems_of(text)["producers[0].count"].endswith("allowed: a whole number")
+
+
+@pytest.mark.parametrize("typed", ["1.5", "-3", "0", "9223372036854775807"])
+def test_a_number_in_quotes_is_shown_without_them_where_a_fraction_is_allowed(typed: str) -> None:
+    text = catalogue.text_of("healthy").replace("[topics.t]", f'[cluster]\nsession_timeout_s = "{typed}"\n[topics.t]')
+    assert problems_of(text)["cluster.session_timeout_s"].endswith(f"a finite number (without quotes: {typed})")
+
+
+@pytest.mark.parametrize(("typed", "meant"), [("2s", "{ after = '2s' }"), ("soon", "{ acked = 1000 }")])
+def test_a_text_as_a_trigger_is_shown_as_a_table(typed: str, meant: str) -> None:
+    text = catalogue.text_of("healthy").replace("{ acked = 100000 }", f"'{typed}'", 1)
+    assert problems_of(text)["steps[0].trigger"].endswith(f"a table, such as {meant}")
+
+
 @pytest.mark.parametrize(
     ("typed", "meant"), [("5", "5s"), ("5 s", "5s"), ("1.5 seconds", "1.5s"), ("2min", "2m"), ("300 msec", "300ms")]
 )

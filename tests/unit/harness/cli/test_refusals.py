@@ -169,7 +169,7 @@ def test_a_file_named_without_its_ending_gets_the_full_name_suggested(
     assert "this is a folder, not a scenario" in said
     assert "next:    ebbtide scenarios\n" in said
     assert main(["run", str(LOST)]) == ExitCode.USAGE
-    assert f"next:    name its file: {LOST / 'scenario.toml'}\n" in capsys.readouterr().err
+    assert f"next:    ebbtide validate {LOST / 'scenario.toml'}\n" in capsys.readouterr().err
     assert main(["run", "bridge.toml"]) == ExitCode.USAGE
     said = capsys.readouterr().err
     assert "no such file, did you mean the scenario bridge?" in said
