@@ -13,7 +13,6 @@ from ebbtide.pytest_plugin.kafka_cluster import Breakable
 
 if TYPE_CHECKING:
     from ebbtide.daemon.messages import ClusterStatus
-    from ebbtide.record.steps import StepEntry
 
 
 class Chaos(Breakable):
@@ -27,13 +26,14 @@ class Chaos(Breakable):
         super().__init__(status, command)
         self.topics = topics
 
-    def create_topic(self, topic: str, **settings: Any) -> StepEntry | str:
+    def create_topic(self, topic: str, **settings: Any) -> str:
         """Create a topic for the test's own clients, and return its name.
 
-        A topic of Ebbtide's clients that a step deleted is made again by the step `create-topic`, whose line of
-        steps.jsonl is returned.
+        A topic of Ebbtide's clients that a step deleted is made again by the step `create-topic`. To get its line of
+        steps.jsonl, call `fire("create-topic", topic=...)`.
         """
         __tracebackhide__ = True
         if topic in self.topics:
-            return self.fire("create-topic", topic=topic, **settings)
-        return self.new_topic(topic, **settings)
+            self.fire("create-topic", topic=topic, **settings)
+            return topic
+        return self._new_topic(topic, **settings)

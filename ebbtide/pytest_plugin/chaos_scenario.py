@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ebbtide.pytest_plugin.marker_places import UNPLACED_CHAOS, MarkerPlace
 from ebbtide.pytest_plugin.steps import as_toml
 
 if TYPE_CHECKING:
-    import pytest
-
     from ebbtide.errors import EbbtideError, UsageError
     from ebbtide.scenario.model import Scenario
 
@@ -22,29 +21,13 @@ DEFAULTS: Mapping[str, Any] = {
 """The scenario of a chaos test without a marker: one partition, an acks=all producer, a consumer."""
 
 
-def scenario_of_test(
-    item: pytest.Item, parts: Mapping[str, Any], kafka: str, expected: Sequence[str] | None
-) -> Scenario:
-    """Return the scenario of a test's chaos fixture. Raises `Problems` that name the marker's place."""
-    from ebbtide.pytest_plugin.marker_places import place_of_marker
-
-    place = place_of_marker(item, "chaos")
-    return chaos_scenario(parts, kafka, expected, marker=f"{place}: @pytest.mark.chaos", line_of=place.line_of)
-
-
 def chaos_scenario(
-    parts: Mapping[str, Any],
-    kafka: str,
-    expected: Sequence[str] | None,
-    *,
-    marker: str = "@pytest.mark.chaos",
-    line_of: Callable[[str], int | None] | None = None,
+    parts: Mapping[str, Any], kafka: str, expected: Sequence[str] | None, marker: MarkerPlace = UNPLACED_CHAOS
 ) -> Scenario:
     """Return the scenario of a chaos test, without steps.
 
     The run must show one of the `expected` causes or properties. If it expects none, no committed record may be lost,
-    and no HW may go back. `marker` names the marker in errors, and `line_of` returns the line of a key in the test's
-    file. Raises `Problems`.
+    and no HW may go back. Raises `Problems` that name the place of the `marker`.
     """
     from ebbtide.errors import Problems
     from ebbtide.scenario.examples import show_example
@@ -63,7 +46,7 @@ def chaos_scenario(
     problems: list[EbbtideError] = [*_defaults_without_topic(parts)]
     needed = [str(one.where) for one in problems]
     try:
-        scenario = check(raw, file=marker, to_run=True)
+        scenario = check(raw, file=marker.label, to_run=True)
     except Problems as found:
         # The author did not write the defaults, so no error may be about what is in them.
         others = [one for one in found.problems if not any(is_within(str(one.where), key) for key in needed)]
@@ -71,9 +54,9 @@ def chaos_scenario(
     if not problems:
         return scenario
     for one in problems:
-        if line_of is not None and one.where is not None and (line := line_of(one.where)) is not None:
+        if one.where is not None and (line := marker.line_of(one.where)) is not None:
             one.add_line(line)
-    raise Problems(marker, problems, next=show_example(problems[0].where))
+    raise Problems(marker.label, problems, next=show_example(problems[0].where))
 
 
 def _defaults_without_topic(parts: Mapping[str, Any]) -> Iterator[UsageError]:

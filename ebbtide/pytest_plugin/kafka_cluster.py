@@ -70,19 +70,25 @@ class Breakable:
         __tracebackhide__ = True
         return self._fire(step_of(kind, values, keys))
 
-    def wait(self, deadline_s: float = 30.0, **trigger: Any) -> StepEntry:
+    def wait(self, deadline_s: float | None = None, **trigger: Any) -> StepEntry:
         """Wait for a trigger of a scenario file, such as `wait(acked=1000)`.
 
-        Another example: `wait(isr={"partition": "t-0", "size": 1})`.
+        Another example: `wait(isr={"partition": "t-0", "size": 1})`. Without `deadline_s`, it waits for 30 s at most.
         """
         __tracebackhide__ = True
         if not trigger:
             from ebbtide.errors import UsageError
             from ebbtide.scenario.steps.table import help_of_kind
 
-            allowed = "wait(acked=1000), or wait(after='2s') for a time"
-            raise UsageError("wait needs a trigger", got=repr(deadline_s), allowed=allowed, next=help_of_kind("wait"))
-        return self.fire("wait", trigger=trigger, deadline_s=deadline_s)
+            # Who types wait(5) means a time.
+            seconds = deadline_s if isinstance(deadline_s, int | float) else 2
+            raise UsageError(
+                "wait needs a trigger",
+                got="nothing" if deadline_s is None else repr(deadline_s),
+                allowed=f"wait(acked=1000), or wait(after='{seconds:g}s') for a time",
+                next=help_of_kind("wait"),
+            )
+        return self.fire("wait", trigger=trigger, deadline_s=30.0 if deadline_s is None else deadline_s)
 
     @property
     def name(self) -> str:
@@ -161,8 +167,8 @@ class Breakable:
         assert entry is not None
         return entry
 
-    def new_topic(
-        self, name: str, *, partitions: int = 1, replication_factor: int = 3, min_isr: int = 2, **config: str
+    def _new_topic(
+        self, topic: str, *, partitions: int = 1, replication_factor: int = 3, min_isr: int = 2, **config: str
     ) -> str:
         """Create a topic and return its name, once every partition has its whole ISR.
 
@@ -180,11 +186,11 @@ class Breakable:
             min_isr=min_isr,
             config={key.replace("_", "."): value for key, value in config.items()},
         )
-        ask(self.name, CreateTopic(topic=name, spec=spec))
-        return name
+        ask(self.name, CreateTopic(topic=topic, spec=spec))
+        return topic
 
 
 class KafkaCluster(Breakable):
     """A plain cluster that all tests of a session with the same release share."""
 
-    create_topic = Breakable.new_topic
+    create_topic = Breakable._new_topic

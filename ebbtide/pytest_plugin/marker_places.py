@@ -17,14 +17,24 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class MarkerPlace:
-    """Where a marker stands, or the test that has it if the marker itself was not found."""
+    """Where the marker `name` stands, or the test that has it if the marker itself was not found.
 
-    file: str
-    line: int
+    `file` is empty if the marker is of no test.
+    """
+
+    name: str
+    file: str = ""
+    line: int = 0
     call: ast.Call | None = None
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}"
+
+    @property
+    def label(self) -> str:
+        """The heading of errors in the marker: its place, and its name."""
+        marker = f"@pytest.mark.{self.name}"
+        return f"{self}: {marker}" if self.file else marker
 
     def line_of(self, where: str) -> int | None:
         """Return the line of the value at a path such as `producers[0].acks`, or of the part that lacks it.
@@ -37,11 +47,14 @@ class MarkerPlace:
         return None
 
 
+UNPLACED_CHAOS = MarkerPlace(name="chaos")
+
+
 def place_of_marker(item: pytest.Item, name: str) -> MarkerPlace:
     """Return the place of the test's marker of that name, which is on the test, its class or its module."""
     path, number, _ = item.reportinfo()
     file = os.path.relpath(path, item.config.invocation_params.dir)
-    place = MarkerPlace(file=file, line=(number or 0) + 1)
+    place = MarkerPlace(name=name, file=file, line=(number or 0) + 1)
     node = next((node for node, _ in item.iter_markers_with_node(name)), None)
     try:
         tree = ast.parse(Path(path).read_bytes())
@@ -49,7 +62,7 @@ def place_of_marker(item: pytest.Item, name: str) -> MarkerPlace:
         return place
     # Two markers of one name, or one that a variable holds, are not told apart: then it is the place of the test.
     calls = [] if node is None else [call for call in _calls_at(tree, node, place.line) if _calls_marker(call, name)]
-    return MarkerPlace(file=file, line=calls[0].lineno, call=calls[0]) if len(calls) == 1 else place
+    return MarkerPlace(name=name, file=file, line=calls[0].lineno, call=calls[0]) if len(calls) == 1 else place
 
 
 def _calls_at(tree: ast.Module, node: Node, line: int) -> Iterator[ast.Call]:

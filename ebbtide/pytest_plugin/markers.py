@@ -126,15 +126,17 @@ def chaos_of(item: pytest.Item) -> Mapping[str, Any]:
     return mark.kwargs
 
 
-def unused_chaos(item: pytest.Item) -> str | None:
-    """Return the error of a test whose own chaos marker has keys, but which used no cluster; else None.
+def refuse_unused_chaos(item: pytest.Item) -> None:
+    """Raise `WrongMarker` for a test whose own chaos marker has keys, but which used no cluster.
 
     A class or a module may mark tests without the fixture, and a marker without keys may only select tests.
     """
     mark = next((mark for mark in item.own_markers if mark.name == "chaos"), None)
     if mark is None or not mark.kwargs:
-        return None
-    return WrongMarker(mark.name, "chaos needs the fixture of its name: def test_it(chaos)").in_file_of(item)
+        return
+    raise WrongMarker(
+        mark.name, "the chaos marker describes a cluster, but the test does not use the fixture: def test_it(chaos)"
+    )
 
 
 def describe_misspelt_markers(item: pytest.Item) -> str:

@@ -20,10 +20,10 @@ from ebbtide.pytest_plugin.markers import (
     describe_misspelt_markers,
     expected_of,
     needs_of,
+    refuse_unused_chaos,
     releases_in,
     scenario_in,
     scenario_of,
-    unused_chaos,
 )
 from ebbtide.pytest_plugin.session import WORKER_KEPT, JudgedTest, Plugin, call_or_fail, uses_clusters
 from ebbtide.pytest_plugin.settings import WORKER_SEED, add_options, read_settings
@@ -226,8 +226,11 @@ def _judge_run(item: pytest.Item) -> str | None:
         expected = expected_of(item)
         if judged is None:
             if expected is not None:
-                return "expected_violation needs @pytest.mark.scenario or the chaos fixture"
-            return unused_chaos(item)
+                raise WrongMarker(
+                    "expected_violation", "expected_violation needs @pytest.mark.scenario or the chaos fixture"
+                )
+            refuse_unused_chaos(item)
+            return None
         run = judged.run or (judged.finish() if judged.finish is not None else None)
     except WrongMarker as error:
         return error.in_file_of(item)
@@ -292,11 +295,15 @@ def chaos(request: pytest.FixtureRequest, kafka_version: str) -> Iterator[Chaos]
         parts, expected = chaos_of(item), expected_of(item)
     except WrongMarker as error:
         raise pytest.fail.Exception(error.in_file_of(item), pytrace=False) from None
-    from ebbtide.pytest_plugin.chaos_scenario import scenario_of_test
+    from ebbtide.pytest_plugin.chaos_scenario import chaos_scenario
+    from ebbtide.pytest_plugin.marker_places import place_of_marker
 
-    scenario = call_or_fail(lambda: scenario_of_test(item, parts, kafka_version, expected))
+    marker = place_of_marker(item, "chaos")
+    scenario = call_or_fail(lambda: chaos_scenario(parts, kafka_version, expected, marker))
     cluster, lease = call_or_fail(
-        lambda: plugin.runner.open_chaos(scenario, kafka_version, plugin.settings, keep=plugin.keeps_next_cluster)
+        lambda: plugin.runner.open_chaos(
+            scenario, kafka_version, plugin.settings, keep=plugin.keeps_next_cluster, marker=marker
+        )
     )
     judged = item.stash[_JUDGED] = JudgedTest()
     judged.finish = lambda: plugin.runner.judge_chaos(cluster, lease)

@@ -18,6 +18,7 @@ from ebbtide.judging_process import JudgingProcess
 from ebbtide.pytest_plugin.chaos import Chaos
 from ebbtide.pytest_plugin.command_failed import CommandFailed
 from ebbtide.pytest_plugin.kafka_cluster import KafkaCluster
+from ebbtide.pytest_plugin.marker_places import UNPLACED_CHAOS, MarkerPlace
 from ebbtide.pytest_plugin.run_record import RunRecord, read_record
 from ebbtide.pytest_plugin.settings import Settings
 from ebbtide.scratch import PYTEST, scratch_folder
@@ -68,8 +69,13 @@ class Runner(Protocol):
     def open_cluster(self, kafka: str, settings: Settings, *, keep: bool) -> tuple[KafkaCluster, Lease]:
         """Start a plain cluster. Raises `CommandFailed`."""
 
-    def open_chaos(self, scenario: Scenario, kafka: str, settings: Settings, *, keep: bool) -> tuple[Chaos, Lease]:
-        """Start a cluster with clients, whose run is judged at its end. Raises `CommandFailed`."""
+    def open_chaos(
+        self, scenario: Scenario, kafka: str, settings: Settings, *, keep: bool, marker: MarkerPlace = UNPLACED_CHAOS
+    ) -> tuple[Chaos, Lease]:
+        """Start a cluster with clients, whose run is judged at its end.
+
+        Raises `CommandFailed`, which names the place of the `marker` for what Kafka refuses in it.
+        """
 
     def judge_chaos(self, chaos: Chaos, lease: Lease) -> RunRecord:
         """Heal, settle, read all partitions, and judge; a kept cluster stays.
@@ -149,7 +155,9 @@ class CommandRunner:
         status = self._await_cluster(["cluster", "up", "--kafka", kafka, *_daemon_options(lease, settings)], lease)
         return KafkaCluster(status, self._command), lease
 
-    def open_chaos(self, scenario: Scenario, kafka: str, settings: Settings, *, keep: bool) -> tuple[Chaos, Lease]:
+    def open_chaos(
+        self, scenario: Scenario, kafka: str, settings: Settings, *, keep: bool, marker: MarkerPlace = UNPLACED_CHAOS
+    ) -> tuple[Chaos, Lease]:
         """Call `ebbtide cluster up SCENARIO`."""
         from ebbtide.scenario.write import text_of
 
@@ -164,7 +172,9 @@ class CommandRunner:
             try:
                 status = self._await_cluster(words, lease)
             except CommandFailed as error:
-                raise error.about("@pytest.mark.chaos", file) from None
+                raise error.about(
+                    marker.label, file, line_of=marker.line_of, next="correct the marker, and run the test again"
+                ) from None
         return Chaos(status, tuple(scenario.topics), self._command), lease
 
     def judge_chaos(self, chaos: Chaos, lease: Lease) -> RunRecord:

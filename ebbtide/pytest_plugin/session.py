@@ -9,6 +9,7 @@ from typing import TypeVar
 import pytest
 
 from ebbtide.pytest_plugin.command_failed import CommandFailed
+from ebbtide.pytest_plugin.markers import WrongMarker
 from ebbtide.pytest_plugin.run_record import RunRecord
 from ebbtide.pytest_plugin.runner import Ability, CommandRunner, Lease, Runner, errors_as_failed
 from ebbtide.pytest_plugin.settings import Settings
@@ -82,7 +83,7 @@ class Plugin:
     def why_lacking(self, need: str) -> str | None:
         """Return why the host lacks `need`; None if it has it.
 
-        Raises `CommandFailed` for an unknown need.
+        Raises `WrongMarker` for an unknown need, and `CommandFailed`.
         """
         if need == "root":
             return None if os.geteuid() == 0 else f"user {os.geteuid()} is not root"
@@ -91,8 +92,8 @@ class Plugin:
             from ebbtide.suggestions import bracketed_suggestion
 
             known = ["root", *checks]
-            raise CommandFailed(
-                f"unknown need {need!r}; allowed: {', '.join(known)}{bracketed_suggestion(need, known)}"
+            raise WrongMarker(
+                "needs", f"unknown need {need!r}; allowed: {', '.join(known)}{bracketed_suggestion(need, known)}"
             )
         return checks[need].lacking
 

@@ -26,6 +26,8 @@ CLOSE_TIMEOUT_S = 120.0
 SAY_TIMEOUT_S = 60.0
 _TAIL_LINES = 20
 _BEGUN, _NAMED = "watching for", "watch "
+_OF_TESTS = ("command",)
+"""Keywords of `start_watch` that only tests of the plugin give."""
 
 PROMISE = """
 [topics.t]
@@ -167,7 +169,7 @@ def start_watch(
 
 def describe_unknown_settings(settings: Iterable[str]) -> str | None:
     """Return the error for keywords that `start_watch` does not take; None if it takes all."""
-    known = ["runs", *(start_watch.__kwdefaults__ or {})]
+    known = ["runs", *(name for name in start_watch.__kwdefaults__ or {} if name not in _OF_TESTS)]
     unknown = [name + bracketed_suggestion(name, known) for name in settings if name not in known]
     if not unknown:
         return None

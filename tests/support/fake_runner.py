@@ -21,6 +21,7 @@ from ebbtide.errors import UsageError
 from ebbtide.pytest_plugin.chaos import Chaos
 from ebbtide.pytest_plugin.command_failed import CommandFailed
 from ebbtide.pytest_plugin.kafka_cluster import KafkaCluster
+from ebbtide.pytest_plugin.marker_places import UNPLACED_CHAOS, MarkerPlace
 from ebbtide.pytest_plugin.run_record import RunRecord, read_record
 from ebbtide.pytest_plugin.runner import Ability, Lease
 from ebbtide.pytest_plugin.settings import Settings
@@ -126,9 +127,9 @@ class FakeCluster(KafkaCluster):
         self._steps = FakeSteps()
         self.made: list[str] = []
 
-    def create_topic(self, name: str, **_: Any) -> str:
-        self.made.append(name)
-        return name
+    def create_topic(self, topic: str, **_: Any) -> str:
+        self.made.append(topic)
+        return topic
 
     def _ask(self, step: StepSpec) -> StepEntry:
         if step.step == "delete-topic":
@@ -150,15 +151,20 @@ class FakeRunner:
     """A stand-in for `ebbtide.pytest_plugin.runner.Runner`.
 
     `open` are the clusters that are up; `asked` are the requests to it. `stuck`: no cluster ends
-    when it should.
+    when it should. `refuses`: the key of a marker that Kafka refuses.
     """
 
     def __init__(
-        self, lacking: Mapping[str, str] | None = None, fails: Sequence[str] = (), stuck: bool = False
+        self,
+        lacking: Mapping[str, str] | None = None,
+        fails: Sequence[str] = (),
+        stuck: bool = False,
+        refuses: str | None = None,
     ) -> None:
         self.lacking = lacking or {}
         self.fails = fails
         self.stuck = stuck
+        self.refuses = refuses
         self.open: list[str] = []
         self.asked: list[str] = []
 
@@ -188,7 +194,11 @@ class FakeRunner:
         lease = self._lease(keep)
         return FakeCluster(_status(lease.name, kafka, settings)), lease
 
-    def open_chaos(self, scenario: Scenario, kafka: str, settings: Settings, *, keep: bool) -> tuple[Chaos, Lease]:
+    def open_chaos(
+        self, scenario: Scenario, kafka: str, settings: Settings, *, keep: bool, marker: MarkerPlace = UNPLACED_CHAOS
+    ) -> tuple[Chaos, Lease]:
+        if self.refuses is not None:
+            raise CommandFailed(f"{marker.label}: refused\nline {marker.line_of(self.refuses)}", mistake=True)
         lease = self._lease(keep)
         self._settings = settings
         self._steps = FakeSteps(self.fails)

@@ -14,11 +14,12 @@ ACKS = 'producers=[{"id": 1, "topic": "t", "rate_per_s": 5, "acks": "ll"}]'
 
 
 def messages(project: Project, source: str) -> list[str]:
-    """Return the lines of the one error of a file; its first line is `source`."""
+    """Return the lines of the one error or failure of a file; its first line is `source`."""
     (project.folder / "test_it.py").write_text(source)
     result = project.run("", "test_it.py")
-    result.assert_outcomes(errors=1)
-    at = next(at for at, line in enumerate(result.outlines) if "ERROR at setup" in line)
+    outcomes = result.parseoutcomes()
+    assert outcomes.get("errors", 0) + outcomes.get("failed", 0) == 1
+    at = next(at for at, line in enumerate(result.outlines) if line.startswith("___"))
     return list(itertools.takewhile(lambda line: not line.startswith("==="), result.outlines[at + 1 :]))
 
 
@@ -92,16 +93,37 @@ def test_a_key_of_a_scenario_file_that_a_marker_lacks_is_told_what_does_its_work
     assert told[1:] == [says, "  where:   test_it.py:3"]
 
 
-@pytest.mark.parametrize("marker", ["kafka()", "needs(docker=True)", "expected_violation()", "scenario(3)"])
-def test_a_mistake_in_any_marker_names_its_line(project: Project, marker: str) -> None:
-    told = messages(project, f"import pytest\n\n@pytest.mark.filterwarnings('error')\n@pytest.mark.{marker}\n{TEST}")
+@pytest.mark.parametrize(
+    ("marker", "test"),
+    [
+        ("kafka()", TEST),
+        ("needs(docker=True)", TEST),
+        ("needs('dcoker')", TEST),
+        ("expected_violation()", TEST),
+        ("expected_violation('last-replica-standing')", "def test_it(): pass"),
+        ("scenario(3)", TEST),
+    ],
+)
+def test_a_mistake_in_any_marker_names_its_line(project: Project, marker: str, test: str) -> None:
+    told = messages(project, f"import pytest\n\n@pytest.mark.filterwarnings('error')\n@pytest.mark.{marker}\n{test}")
     assert told[-1] == "  where:   test_it.py:4"
+
+
+def test_what_kafka_refuses_of_a_marker_names_its_file_and_lines(project: Project) -> None:
+    project.runner("refuses='cluster.broker_properties.num.io.thread'")
+    properties = '{"broker_properties": {\n  "num.io.thread": "4"}}'
+    assert messages(project, f"import pytest\n\n@pytest.mark.chaos(settle_s=1,\n  cluster={properties})\n{TEST}") == [
+        "test_it.py:3: @pytest.mark.chaos: refused",
+        "line 5",
+    ]
 
 
 def test_a_test_whose_marker_describes_a_cluster_uses_it(project: Project) -> None:
     result = project.run("@pytest.mark.chaos(settle_s=1)\ndef test_it(): pass")
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["chaos needs the fixture of its name: def test_it(chaos)", "  where:   *.py:4"])
+    result.stdout.fnmatch_lines(
+        ["the chaos marker describes a cluster, but the test does not use *", "  where:   *.py:4"]
+    )
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,6 +19,7 @@ from ebbtide.pytest_plugin import runner as runners
 from ebbtide.pytest_plugin.chaos import Chaos
 from ebbtide.pytest_plugin.chaos_scenario import chaos_scenario
 from ebbtide.pytest_plugin.command_failed import CommandFailed
+from ebbtide.pytest_plugin.marker_places import UNPLACED_CHAOS, MarkerPlace
 from ebbtide.pytest_plugin.runner import CommandRunner, Lease
 from ebbtide.pytest_plugin.settings import Settings
 from ebbtide.record.steps import StepEntry
@@ -87,8 +89,7 @@ def test_a_test_makes_a_topic_of_its_own_beside_those_of_ebbtides_clients(
     assert chaos.create_topic("orders", partitions=2, retention_ms="9") == "orders"
     spec = TopicSpec(partitions=2, config={"retention.ms": "9"})
     assert asked == [CreateTopic(topic="orders", spec=spec)]
-    made_again = chaos.create_topic("t")
-    assert isinstance(made_again, StepEntry)
+    assert chaos.create_topic(topic="t") == "t"
     assert [getattr(one.step, "topic", None) for one in asked[1:] if isinstance(one, Fire)] == ["t"]
 
 
@@ -122,14 +123,22 @@ def test_what_kafka_refuses_of_a_marker_names_the_marker_and_no_file_that_nobody
     scenario = chaos_scenario({"cluster": {"broker_properties": {"num.io.thread": "4"}}}, "4.3.1", None)
     runner = CommandRunner()
     monkeypatch.setattr(runner, "_judge", Mock())
-    with pytest.raises(CommandFailed) as caught:
-        runner.open_chaos(scenario, "4.3.1", settings, keep=False)
-    assert str(caught.value).splitlines() == [
-        "@pytest.mark.chaos: 1 problem",
-        f"  1. {what}",
-        "     where:   cluster.broker_properties.num.io.thread",
-        "     allowed: others",
+    text = 'chaos(\n  cluster={"broker_properties": {\n    "num.io.thread": "4"}})'
+    (call,) = (node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call))
+    places = [
+        (MarkerPlace(name="chaos", file="test_it.py", line=1, call=call), "test_it.py:1: ", " (line 3)"),
+        (UNPLACED_CHAOS, "", ""),
     ]
+    for marker, place, line in places:
+        with pytest.raises(CommandFailed) as caught:
+            runner.open_chaos(scenario, "4.3.1", settings, keep=False, marker=marker)
+        assert str(caught.value).splitlines() == [
+            f"{place}@pytest.mark.chaos: 1 problem",
+            f"  1. {what}",
+            f"     where:   cluster.broker_properties.num.io.thread{line}",
+            "     allowed: others",
+            "  next:    correct the marker, and run the test again",
+        ]
 
 
 @pytest.mark.parametrize(

@@ -111,6 +111,7 @@ def test_a_misspelt_keyword_of_a_watch_says_which_was_meant() -> None:
     assert describe_unknown_settings(["partitions", "at_most"]) is None
     told = describe_unknown_settings(["partitons"])
     assert told is not None
+    assert "command," not in told
     assert told.endswith("; got partitons (did you mean 'partitions'?)")
 
 
