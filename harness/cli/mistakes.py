@@ -144,25 +144,57 @@ def _surplus_error(words: Sequence[str], ctx: click.Context) -> UsageError:
 
     A shell produces surplus words when it expands a pattern to several files, for example `runs/*`.
     """
-    from ebbtide.record.manifest import is_record
-
     kafka = _options(ctx).get("--kafka")
-    single = [one for one in ctx.command.params if isinstance(one, click.Argument) and one.nargs == 1]
-    what, allowed, meant = "unknown argument", None, None
+    what, allowed, next_ = "unknown argument", None, None
     if kafka is not None and all(re.match(r"\d+\.\d", word) for word in words):
-        releases = ",".join(word.strip(",") for word in (ctx.params["kafka"], *words) if word)
-        several = f"--kafka {releases}    (several are separated by commas)"
+        several = f"--kafka {_comma_separated(ctx.params['kafka'], words)}    (several are separated by commas)"
         allowed = "one release" if kafka.metavar == "RELEASE" else several
-    elif single:
-        what = f"{ctx.command_path} takes one {single[0].metavar or single[0].name} at a time"
-        meant = ctx.params.get(str(single[0].name))
+    elif positionals := [one for one in ctx.command.params if isinstance(one, click.Argument) and one.nargs == 1]:
+        what, next_ = _one_at_a_time(words, ctx, positionals)
     elif "--scenarios" in _options(ctx):
-        allowed = f"--scenarios {shlex.quote(','.join(words))}"
-    record = next((word for word in words if is_record(Path(word))), None)
-    first = record or meant
-    next_ = None if first is None else f"{ctx.command_path} {shlex.quote(str(first))}    (one after the other)"
+        allowed, next_ = _scenarios_or_file(words, ctx)
     more = f" and {len(words) - _SURPLUS_SHOWN} more" if len(words) > _SURPLUS_SHOWN else ""
     return UsageError(what, got=", ".join(words[:_SURPLUS_SHOWN]) + more, allowed=allowed, next=next_)
+
+
+def _one_at_a_time(
+    words: Sequence[str], ctx: click.Context, positionals: Sequence[click.Argument]
+) -> tuple[str, str | None]:
+    """Return what a command with single arguments takes, and the command to type next.
+
+    If a surplus word is a run record, several records were typed, and the next command takes the first of them.
+    """
+    from ebbtide.record.manifest import is_record
+
+    taken = [str(value) for one in positionals if (value := ctx.params.get(str(one.name))) is not None]
+    records = [word for word in (*taken, *words) if is_record(Path(word))]
+    has_records = any(word in records for word in words)
+    surplus = positionals[0 if has_records else -1]
+    typed = records[:1] if has_records else taken
+    next_ = f"{ctx.command_path} {shlex.join(typed)}    (one after the other)" if typed else None
+    return f"{ctx.command_path} takes one {surplus.metavar or surplus.name} at a time", next_
+
+
+def _scenarios_or_file(words: Sequence[str], ctx: click.Context) -> tuple[str | None, str | None]:
+    """Return how a command with --scenarios takes these words, or else the command that runs a file among them."""
+    from ebbtide.scenario import catalogue
+    from ebbtide.untrusted.files import is_file
+
+    if all(word in catalogue.names() for word in _separate(words)):
+        return f"--scenarios {_comma_separated(ctx.params['scenarios'], words)}", None
+    file = next((word for word in words if word.endswith(".toml") or is_file(Path(word))), None)
+    if file is None:
+        return "--scenarios NAMES    (names that `ebbtide scenarios` lists)", None
+    return None, f"ebbtide run {shlex.quote(file)}    (runs the file)"
+
+
+def _comma_separated(value: str | None, surplus: Sequence[str]) -> str:
+    """Return the value of an option with the words that follow it, where blanks stand after its commas."""
+    return shlex.quote(",".join(_separate([value or "", *surplus])))
+
+
+def _separate(words: Sequence[str]) -> list[str]:
+    return [one for word in words for one in word.split(",") if one]
 
 
 def _is_option(word: str) -> bool:

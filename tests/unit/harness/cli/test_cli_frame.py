@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from replay_records import LOST
 
 from ebbtide.errors import EbbtideError, ExitCode, HarnessError, UsageError
 from harness.cli import main as frame
@@ -130,12 +131,25 @@ def test_all_mistakes_of_a_command_line_are_reported_at_once(
         ("replay a b c d e", "error: ebbtide replay takes one RUN at a time got: b, c, d and 1 more"),
         ("run a b", "error: ebbtide run takes one SCENARIO at a time got: b next: ebbtide run a (one after the other)"),
         ("nightly healthy bridge", "unknown argument got: healthy, bridge allowed: --scenarios healthy,bridge"),
+        ("nightly --scenarios healthy, bridge", "got: bridge allowed: --scenarios healthy,bridge next: ebbtide n"),
+        ("nightly --scenarios healthy , bridge", "allowed: --scenarios healthy,bridge next: ebbtide nightly --help"),
+        ("nightly my.toml", "error: unknown argument got: my.toml next: ebbtide run my.toml (runs the file)"),
+        ("nightly helthy", "error: unknown argument got: helthy allowed: --scenarios NAMES (names that"),
+        (
+            "nightly RECORD",
+            "--scenarios NAMES (names that `ebbtide scenarios` lists) next: ebbtide nightly --help",
+        ),
+        ("scenarios show a b", "ebbtide scenarios takes one name at a time got: b next: ebbtide scenarios show a (one"),
+        ("explain RECORD t-0:1 x", "at a time got: x next: ebbtide explain RECORD t-0:1 (one after the other)"),
+        ("explain RECORD t-0:1 RECORD", "takes one RUN at a time got: RECORD next: ebbtide explain RECORD (one after"),
         ("doctor extra words", "error: unknown argument got: extra, words"),
     ],
 )
 def test_surplus_words_are_reported_once_with_what_is_allowed(
-    line: str, told: str, capsys: pytest.CaptureFixture[str]
+    line: str, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("RECORD").symlink_to(LOST)
     assert main(line.split()) == ExitCode.USAGE
     error = " ".join(capsys.readouterr().err.split())
     assert told in error
