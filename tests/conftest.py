@@ -54,12 +54,8 @@ def pytest_configure() -> None:
 
 
 @pytest.fixture(autouse=True)
-def _handlers_as_before() -> Iterator[None]:
-    """Put back what a test made of this process's signals.
-
-    A client takes SIGTERM and SIGINT for as long as it lives, and a test may run its body in this process. The next
-    test would end no more by a signal.
-    """
+def _restored_signal_handlers() -> Iterator[None]:
+    """Restore the signal handlers that a test changed. Otherwise a signal would no longer end the next test."""
     before = {number: signal.getsignal(number) for number in ENDING}
     yield
     for number, handler in before.items():

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ebbtide.scenario.model import Scenario
 
 _TOPIC = "t"
-DEFAULTS: Mapping[str, Any] = {
+_DEFAULTS: Mapping[str, Any] = {
     "topics": {_TOPIC: {}},
     "producers": [{"id": 1, "topic": _TOPIC, "rate_per_s": 500}],
     "consumers": [{"id": 1, "topics": [_TOPIC]}],
@@ -32,21 +32,21 @@ def chaos_scenario(
     from ebbtide.errors import Problems
     from ebbtide.scenario.examples import show_example
     from ebbtide.scenario.mismatches import is_within
-    from ebbtide.scenario.parse import check
+    from ebbtide.scenario.parse import scenario_from_decoded
 
     raw = {
         "name": "chaos",
         "title": "The steps of a test",
         "description": "The test itself ran the steps.",
         "kafka": [kafka],
-        **DEFAULTS,
+        **_DEFAULTS,
         **as_toml(parts),
         "predictions": [_prediction(kafka, expected)],
     }
     problems: list[EbbtideError] = [*_defaults_without_topic(parts)]
     needed = [str(one.where) for one in problems]
     try:
-        scenario = check(raw, file=marker.label, to_run=True)
+        scenario = scenario_from_decoded(raw, file=marker.label, to_run=True)
     except Problems as found:
         # The author did not write the defaults, so no error may be about what is in them.
         others = [one for one in found.problems if not any(is_within(str(one.where), key) for key in needed)]
@@ -63,7 +63,7 @@ def _defaults_without_topic(parts: Mapping[str, Any]) -> Iterator[UsageError]:
     """Report clients that the marker must give, because the default ones use a topic that it replaced."""
     from ebbtide.errors import UsageError
 
-    topics = parts.get("topics", DEFAULTS["topics"])
+    topics = parts.get("topics", _DEFAULTS["topics"])
     if not isinstance(topics, Mapping) or not topics or _TOPIC in topics:
         return
     first = next(iter(topics))

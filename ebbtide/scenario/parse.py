@@ -90,13 +90,13 @@ def parse(
     except ValueError as error:
         raise Problems(file, [_not_toml(file, text, error)], next=next) from None
     try:
-        return check(raw, file=file, next=next, strict=strict, to_run=to_run)
+        return scenario_from_decoded(raw, file=file, next=next, strict=strict, to_run=to_run)
     except Problems as found:
         add_lines(text, found.problems)
         raise Problems(file, [*found.problems], next=found.next) from None
 
 
-def check(
+def scenario_from_decoded(
     raw: dict[str, Any], *, file: str, next: str | None = None, strict: bool = False, to_run: bool = False
 ) -> Scenario:
     """Check the decoded content of a scenario file, as `parse` does; its errors have no lines. Raises `Problems`."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib.util
 import os
 import signal
 import subprocess
@@ -30,6 +31,8 @@ def main(argv):
     print(argv[0], flush=True)
     signal.pause()
 """
+_STARTS_NODES = ("cluster.host", "cluster.runtime.jvm")
+"""Modules and packages that start nodes."""
 Start = Callable[..., ClientProcess]
 
 
@@ -163,6 +166,8 @@ def test_a_failure_of_the_process_that_forks_is_not_taken_for_somebody_elses_sig
 
 def test_the_process_that_forks_clients_does_not_import_what_starts_a_node() -> None:
     script = "import sys; from workloads.fork_server import _IMPORTED; [__import__(one) for one in _IMPORTED]"
-    script += "; print(*(one for one in sys.modules if one.startswith(('cluster.host', 'cluster.runtime.jvm'))))"
+    script += f"; print(*(one for one in sys.modules if one.startswith({_STARTS_NODES})))"
+    missing = [module for module in _STARTS_NODES if importlib.util.find_spec(module) is None]
+    assert missing == [], "no process imports a module that does not exist"
     done = subprocess.run([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True, check=True)
     assert done.stdout.split() == []
