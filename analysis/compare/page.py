@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import quote
@@ -32,6 +31,7 @@ from analysis.report.words import has_sends, headline, release_text
 from ebbtide.errors import UsageError
 from ebbtide.record.files import write_atomically
 from ebbtide.record.manifest import read_run
+from ebbtide.record.next_command import next_command
 from ebbtide.record.verdict import not_judged, read_judgement, unfinished_verdict
 
 
@@ -99,7 +99,7 @@ def compare_runs(records: Sequence[Path], folder: Path) -> RunComparison:
             "there is nothing to compare: no run sent a record",
             where=", ".join(map(str, records)),
             got=" ".join(failures),
-            next=f"ebbtide explain {shlex.quote(str(records[0]))}    (says what to type next)",
+            next=next_command(str(records[0]), manifests[0], runs[0].verdict),
         )
     aligned = align([one for one in pictures if one is not None])
     partition = common_partition(aligned.pictures)

@@ -6,6 +6,7 @@ edited, when more is known.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shlex
 from itertools import takewhile
@@ -260,6 +261,14 @@ def is_record(path: Path) -> bool:
     """Whether the path is the folder of a run record."""
     # Unlike `Path.is_file`, this raises for no name, however long.
     return is_file(path / MANIFEST)
+
+
+def has_record_version(folder: Path) -> bool:
+    """Whether this folder has a manifest.json of a run record: other tools have files of that name too."""
+    with contextlib.suppress(UsageError, msgspec.DecodeError):
+        head = decode_json(read_file(folder / MANIFEST, what=MANIFEST), object)
+        return isinstance(head, dict) and "record_version" in head
+    return False
 
 
 def records_of(folder: Path) -> list[Path]:

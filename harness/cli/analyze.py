@@ -16,7 +16,7 @@ from harness.cli import completing
 from harness.cli.analyze_stdin import STDIN, judge_from_stdin
 from harness.cli.command import Args, Command
 from harness.cli.record_error import print_error
-from harness.cli.run_arguments import note_left_out, refuse_folder_above, without_files_beside
+from harness.cli.run_arguments import note_left_out, refuse_folder_of_folders, without_files_beside
 
 if TYPE_CHECKING:
     from analysis.remote.record import RemoteRecord, RemoteStore
@@ -121,15 +121,20 @@ def records_in(path: Path) -> list[Path]:
         return [path]
     found = records_of(path) or records_of(path / "runs")
     if not found:
-        refuse_folder_above(path)
+        refuse_folder_of_folders(path)
     runs = [record for record in found if is_run(record)] or found or [path]
-    running = [record for record in runs if is_going(record)]
-    if len(running) == len(runs):
+    judged = {record for record in runs if not is_going(record)}
+    if not judged:
         raise UsageError(
             "every run in this folder is still running", where=str(path), next=f"ebbtide runs {shlex.quote(str(path))}"
         )
-    note_left_out(found, going=running, plain=[record for record in found if record not in runs])
-    return [record for record in runs if record not in running]
+    plain = set(found) - set(runs)
+    note_left_out(
+        found,
+        going=[record for record in runs if record not in judged],
+        plain=[record for record in found if record in plain],
+    )
+    return [record for record in runs if record in judged]
 
 
 def judge_all(

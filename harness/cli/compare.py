@@ -57,7 +57,7 @@ def run(args: Args) -> ExitCode:
 
     records = without_files_beside(args.runs)
     if len(records) < 2:
-        raise _needs_two(records[0])
+        raise _too_few_runs_error(records[0])
     times = Counter(one.resolve() for one in records)
     twice = next((one for one in records if times[one.resolve()] > 1), None)
     if twice is not None:
@@ -83,7 +83,7 @@ def run(args: Args) -> ExitCode:
     return ExitCode.AS_PREDICTED if can_compare else ExitCode.INCONCLUSIVE
 
 
-def _needs_two(alone: Path) -> UsageError:
+def _too_few_runs_error(alone: Path) -> UsageError:
     """Return the error of one run, or of a folder of runs; it names two runs of one scenario if there are two.
 
     Raises `UsageError` for a path that is neither.
@@ -94,14 +94,14 @@ def _needs_two(alone: Path) -> UsageError:
     folder = alone.parent if is_run else alone
     beside = records_of(folder) or records_of(folder / "runs")
     if not is_run and not beside:
-        read_manifest(alone)
+        read_manifest(alone)  # raises for what is no record
     listed = f"ebbtide runs {shlex.quote(str(beside[0].parent if beside else folder))}"
     pair = _newest_pair(beside, alone if is_run else None)
     return UsageError(
         "a comparison needs two runs or more",
         where="RUN",
         got=f"only {alone}" if is_run else f"{alone}, a folder of {plural(len(beside), 'record')}",
-        allowed="2 or more runs, best of one scenario",
+        allowed="2 or more runs, preferably of one scenario",
         next=f"{listed}    (lists the runs; then type `ebbtide compare RUN OTHER_RUN`)"
         if pair is None
         else f"ebbtide compare {shlex.join(map(str, pair))}    ({listed} lists the runs)",

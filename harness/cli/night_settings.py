@@ -36,7 +36,7 @@ def settings_of(args: Args) -> NightSettings:
     seconds = _parse_or_note(wrong, "--budget", lambda: budget_s_of(args))
     targets = None if args.kafka is None else _parse_or_note(wrong, "--kafka", lambda: _targets(args.kafka))
     scenarios = _parse_or_note(wrong, "--scenarios", lambda: _scenarios(args.scenarios))
-    _parse_or_note(wrong, "--store", lambda: _check_is_no_record(args.store))
+    _parse_or_note(wrong, "--store", lambda: _check_store(args.store))
     shard = None if args.shard is None else _parse_or_note(wrong, "--shard", lambda: _shard(args.shard))
     if seconds is None or scenarios is None or wrong:
         raise wrong[0] if len(wrong) == 1 else Problems(COMMAND_LINE, wrong)
@@ -45,17 +45,10 @@ def settings_of(args: Args) -> NightSettings:
     return seconds, targets, scenarios, shard
 
 
-def _check_is_no_record(store: Path) -> None:
-    """Raise `UsageError` for a run record: a night would write its runs into it."""
-    from ebbtide.record.manifest import is_record
+def _check_store(store: Path) -> None:
+    from harness.runner.host import refuse_record
 
-    if is_record(store):
-        raise UsageError(
-            "this is a run record, not a store of nights",
-            got=str(store),
-            allowed="a store of earlier nights, or a new folder",
-            next="name another folder with --store DIR",
-        )
+    refuse_record(store, allowed="a store of earlier nights, or a new folder")
 
 
 def _shard(text: str) -> Shard:

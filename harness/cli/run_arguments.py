@@ -31,24 +31,25 @@ def without_files_beside(paths: Sequence[Path]) -> list[Path]:
 
 
 def note_left_out(records: Sequence[Path], *, going: Sequence[Path], plain: Sequence[Path]) -> None:
-    """Say in one line what of the folder of these records is not judged; say nothing if all is.
+    """Print one line that names what `analyze` leaves out of a folder.
 
-    Some of the records are of runs that are `going`, or of `plain` clusters. Whatever else lies in the folder is no
-    record. Nobody means a hidden file or folder as a record.
+    It prints nothing if it leaves out nothing. Some of the records are of runs that are `going`, or of `plain`
+    clusters. Whatever else lies in the folder is no record. Nobody means a hidden file or folder as a record.
     """
     from ebbtide.record.manifest import MANIFEST
     from ebbtide.untrusted.files import is_folder
 
+    known = set(records)
     others = sorted(
         path
         for folder in {record.parent for record in records}
         for path in folder.iterdir()
-        if path not in records and not path.name.startswith(".")
+        if path not in known and not path.name.startswith(".")
     )
     parts = [
-        f"{plural(len(paths), noun)}{which} ({_named(paths)})"
+        f"{plural(len(paths), noun)}{which} ({_names_of(paths)})"
         for noun, which, paths in (
-            ("run", " still under way", going),
+            ("run", " still running", going),
             ("plain cluster", "", plain),
             ("folder", f" without {MANIFEST}", [path for path in others if is_folder(path)]),
             ("file", "", [path for path in others if not is_folder(path)]),
@@ -59,7 +60,7 @@ def note_left_out(records: Sequence[Path], *, going: Sequence[Path], plain: Sequ
         print(f"left out of {records[0].parent}: {', '.join(parts)}", file=sys.stderr)
 
 
-def refuse_folder_above(folder: Path) -> None:
+def refuse_folder_of_folders(folder: Path) -> None:
     """Raise `UsageError` with the folders to type, if the folders of this folder have records in them."""
     from ebbtide.record.manifest import MANIFEST
 
@@ -68,12 +69,12 @@ def refuse_folder_above(folder: Path) -> None:
         raise UsageError(
             "no run record in this folder, but in folders below it",
             where=str(folder),
-            got=_named(below),
+            got=_names_of(below),
             allowed="run records, or folders of run records",
             next=f"ebbtide analyze {shlex.join(map(str, below[:_NAMED_MAX]))}",
         )
 
 
-def _named(paths: Sequence[Path]) -> str:
+def _names_of(paths: Sequence[Path]) -> str:
     more = f" and {len(paths) - _NAMED_MAX} more" if len(paths) > _NAMED_MAX else ""
     return ", ".join(path.name for path in paths[:_NAMED_MAX]) + more

@@ -19,7 +19,7 @@ from ebbtide import __version__
 from ebbtide.errors import HarnessError, UsageError
 from ebbtide.privileges import current_privileges
 from ebbtide.properties_file import is_writable
-from ebbtide.record.manifest import is_record
+from ebbtide.record.manifest import has_record_version, is_record
 
 _FULL_BYTES = 8 << 20
 _FULL = (errno.ENOSPC, errno.EDQUOT)
@@ -55,17 +55,26 @@ def require_folder(folder: Path) -> Path:
     Raises `UsageError` if no record can be made in it.
     """
     _check_path(folder.absolute())
-    if is_record(folder):
-        raise UsageError(
-            "this is a run record, which holds no other records",
-            where=str(folder),
-            allowed="a folder of records, or a new one",
-            next="name another folder for records",
-        )
+    refuse_record(folder, allowed="a folder of records, or a new one")
     existing = next(one for one in (folder.absolute(), *folder.absolute().parents) if os.path.exists(one))
     with _record_errors(folder, existing):
         tempfile.TemporaryFile(dir=existing).close()
     return existing
+
+
+def refuse_record(folder: Path, *, allowed: str) -> None:
+    """Raise `UsageError` for a run record, and for a folder inside one: records would be made in the record."""
+    # Not `absolute`: RECORD/../runs is not in the record.
+    real = Path(os.path.realpath(folder))
+    record = real if is_record(real) else next((one for one in real.parents if has_record_version(one)), None)
+    if record is not None:
+        raise UsageError(
+            "a run record holds no other records",
+            where=str(folder),
+            got=f"the run record {record}",
+            allowed=allowed,
+            next="name another folder",
+        )
 
 
 def _check_path(folder: Path) -> None:

@@ -241,7 +241,7 @@ def test_runs_of_which_none_sent_a_record_are_refused_with_each_reason(refused: 
     with pytest.raises(UsageError, match="no run sent a record") as caught:
         compare_runs([refused, other], tmp_path)
     assert str(caught.value.got).count(WHY) == 2
-    assert caught.value.next == f"ebbtide explain {refused}    (says what to type next)"
+    assert caught.value.next == "correct it"
 
 
 def test_what_a_run_lost_is_not_known_if_its_clause_is_not(pictures: tuple[RunPicture, ...]) -> None:

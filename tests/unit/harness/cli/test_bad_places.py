@@ -178,7 +178,7 @@ def test_a_comparison_needs_two_different_runs(tmp_path: Path, capsys: pytest.Ca
     link.symlink_to(LOST)
     (other, *_) = (one for one in sorted(LOST.parent.glob("last-replica-standing-*"), reverse=True) if one != LOST)
     for runs, told, meant in (
-        ([LOST], "two runs or more", str(other)),
+        ([LOST], "allowed: 2 or more runs, preferably of one scenario", str(other)),
         ([LOST, LOST], "with itself", "OTHER_RUN"),
         ([LOST, link], "with itself", "OTHER_RUN"),
     ):

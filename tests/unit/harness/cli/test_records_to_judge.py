@@ -175,7 +175,7 @@ def test_a_run_that_is_still_going_is_left_out_of_its_folder(
 ) -> None:
     shutil.copytree(LOST, store / "ended")
     assert analyze.records_in(store) == [store / "ended"]
-    assert capsys.readouterr().err == f"left out of {store}: 1 run still under way (a-run), 1 plain cluster (by-hand)\n"
+    assert capsys.readouterr().err == f"left out of {store}: 1 run still running (a-run), 1 plain cluster (by-hand)\n"
     shutil.rmtree(store / "ended")
     with pytest.raises(UsageError, match="every run in this folder is still running"):
         analyze.records_in(store)

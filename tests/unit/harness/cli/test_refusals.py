@@ -256,6 +256,7 @@ def test_records_that_cannot_be_made_are_refused_before_anything_is_made(
 
 
 @pytest.mark.usefixtures("no_clusters")
+@pytest.mark.parametrize("folder", ["{record}", "{record}/again", "{link}/again"], ids=["record", "inside", "link"])
 @pytest.mark.parametrize(
     "words",
     [
@@ -268,20 +269,51 @@ def test_records_that_cannot_be_made_are_refused_before_anything_is_made(
     ids=lambda words: words[0],
 )
 def test_no_records_are_made_in_a_run_record(
-    words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    words: list[str],
+    folder: str,
+    record: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    record = tmp_path / "run"
-    shutil.copytree(LOST, record)
+    (tmp_path / "link").symlink_to(record)
     before = sorted(path.name for path in record.iterdir())
     monkeypatch.setattr(launch, "prepare", lambda *_: pytest.fail("prepared before"))
     monkeypatch.setattr(nightly, "_run", lambda *_: pytest.fail("the night began"))
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     monkeypatch.chdir(tmp_path)
-    assert main([*words, str(record)]) == ExitCode.USAGE
+    named = folder.format(record=record, link=tmp_path / "link")
+    assert main([*words, named]) == ExitCode.USAGE
     said = capsys.readouterr().err
-    assert "this is a run record" in said
+    assert "a run record holds no other records" in said
+    assert f"where:   {named}\n" in said
+    assert f"got:     the run record {record}\n" in said
     assert "next:    name another folder" in said
     assert sorted(path.name for path in record.iterdir()) == before
+
+
+@pytest.fixture
+def record(tmp_path: Path) -> Path:
+    return Path(shutil.copytree(LOST, tmp_path / "run"))
+
+
+def test_the_default_folder_of_records_in_a_run_record_is_refused(
+    record: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(record)
+    with pytest.raises(UsageError, match="a run record holds no other records"):
+        require_folder(Path("runs"))
+
+
+def test_a_folder_that_is_not_in_a_record_takes_records(
+    record: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Named from inside the record, and below the manifest.json of another tool."""
+    monkeypatch.chdir(record)
+    assert require_folder(Path("..", "runs")) == record / ".."
+    for text in ('{"name": "an extension"}', "no JSON", "[]"):
+        (tmp_path / "manifest.json").write_text(text)
+        assert require_folder(tmp_path / "runs") == tmp_path
 
 
 def test_a_file_is_no_folder_for_records(tmp_path: Path) -> None:
