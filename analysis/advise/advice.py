@@ -225,8 +225,8 @@ def _notes(
     ]
     missing = sorted(hosting_brokers(snapshot) - {broker.id for broker in snapshot.brokers})
     if missing:
-        is_dead, has = ("is", "has") if len(missing) == 1 else ("are", "have")
-        notes.append(f"{brokers_in_words(missing)} {is_dead} not alive, but {has} replicas")
+        verb, has = ("is", "has") if len(missing) == 1 else ("are", "have")
+        notes.append(f"{brokers_in_words(missing)} {verb} not alive, but {has} replicas")
     if not any(broker.configs for broker in snapshot.brokers):
         notes.append("no broker's configs are known; the advice takes Kafka's defaults")
     if any(group.settings.unclean for group in groups) or any(

@@ -111,6 +111,8 @@ def hosting_brokers(snapshot: ClusterSnapshot) -> set[int]:
 
 def brokers_in_words(ids: Sequence[int]) -> str:
     """Return the ids with their noun, so that none reads as a count: `brokers 3 and 5`."""
+    if not ids:
+        return "no brokers"
     names = [str(one) for one in ids]
     rest = len(names) - _NAMED_MAX
     *first, last = [*names[:_NAMED_MAX], f"{rest} more"] if rest > 0 else names

@@ -22,11 +22,11 @@ _RF = 3
 
 
 class Remedy(msgspec.Struct, frozen=True, kw_only=True):
-    """A change, its cost, and the events that lose acks=all records today and do not after it."""
+    """A change, its price, and the events that lose acks=all records today and do not after it."""
 
     assume: str
     change: str
-    cost: str
+    price: str
     saves: tuple[str, ...]
 
 
@@ -53,8 +53,8 @@ def remedies_for(
         )
         if saves:
             prices = release_prices(release, later) | topic_prices(values, group.settings, after.settings, later)
-            cost = "; ".join(prices.values())
-            found.append(Remedy(assume=assumed.in_words(), change=change, cost=cost, saves=saves))
+            price = "; ".join(prices.values())
+            found.append(Remedy(assume=assumed.in_words(), change=change, price=price, saves=saves))
     return sorted(found, key=lambda one: -len(one.saves))
 
 

@@ -89,7 +89,8 @@ def _print_group(advised: AdvisedGroup, advice: Advice) -> None:
     for remedy in advised.remedies:
         _say(
             "change:",
-            f"{remedy.change}. Price: {remedy.cost}. Then these lose nothing with acks=all: {'; '.join(remedy.saves)}.",
+            f"{remedy.change}. Price: {remedy.price}. "
+            f"Then these lose nothing with acks=all: {'; '.join(remedy.saves)}.",
         )
 
 

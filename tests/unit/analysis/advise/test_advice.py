@@ -10,6 +10,7 @@ from analysis.advise.advice import Advice, AdvisedGroup, AdvisedLine, advise
 from analysis.advise.advice_json import advice_output
 from analysis.advise.assumption import parse_assumption
 from analysis.advise.events import tolerance
+from analysis.advise.groups import brokers_in_words
 from analysis.advise.measured import range_of_losses
 from analysis.advise.page import render_advice
 from analysis.advise.release import release_of
@@ -191,6 +192,24 @@ def test_brokers_with_replicas_that_are_not_alive_are_named_and_count() -> None:
     more = advise(cluster("3.9", topic("a", 3, 1), brokers=alone))
     assert "brokers 2 and 3 are not alive, but have replicas" in more.notes
     assert {one.group.brokers for one in advice.groups} == {2}
+
+
+def test_brokers_are_named_by_their_ids_however_many_there_are() -> None:
+    named = {count: brokers_in_words(range(1, count + 1)) for count in (0, 1, 2, 7)}
+    assert named == {
+        0: "no brokers",
+        1: "broker 1",
+        2: "brokers 1 and 2",
+        7: "brokers 1, 2, 3, 4, 5 and 2 more",
+    }
+
+
+def test_a_change_and_a_known_bug_have_a_price_under_one_name() -> None:
+    output = msgspec.to_builtins(advice_output(advise(cluster("3.4", topic("one", 1, 1)))))
+    changes = [change for group in output["groups"] for change in group["changes"]]
+    assert changes
+    assert output["known_bugs"]
+    assert all(one["price"] for one in [*changes, *output["known_bugs"]])
 
 
 def test_a_rack_counts_as_many_replicas_as_it_has() -> None:

@@ -62,7 +62,7 @@ def test_each_proposed_change_names_its_price(minor: str, tmp_path: Path, capsys
     assert main(["advise", str(saved), "--html", str(page)]) == 0
     on_page = " ".join(html.unescape(re.sub("<.*?>", "", page.read_text())).split())
     in_terminal = " ".join(capsys.readouterr().out.split())
-    changes = [(one.change, one.cost) for group in advice.groups for one in group.remedies]
+    changes = [(one.change, one.price) for group in advice.groups for one in group.remedies]
     assert changes
     for change, price in [*changes, *((one.change, one.price) for one in advice.defects)]:
         assert price
