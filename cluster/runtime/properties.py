@@ -115,12 +115,7 @@ def refused_value_error(spec: ClusterSpec, node: NodeInfo, log: str) -> RefusedB
         name = refusal["name"]
         if name in wished:
             what, where = f"Kafka refuses {name} = {wished[name]}: {refusal['why']}", f"cluster.{node.role}_properties"
-            return RefusedByKafka(
-                what,
-                [UsageError(what, where=f"{where}.{name}", allowed=_VALUES)],
-                allowed=_VALUES,
-                next="correct the scenario file, and run it again",
-            )
+            return RefusedByKafka(what, [UsageError(what, where=f"{where}.{name}", allowed=_VALUES)], allowed=_VALUES)
     return None
 
 

@@ -80,7 +80,7 @@ def find(name_or_path: str) -> Scenario:
 
 
 @contextlib.contextmanager
-def located_refusals(name_or_path: str | None, again: str | None = None) -> Iterator[None]:
+def located_refusals(name_or_path: str | None, again: str) -> Iterator[None]:
     """Name the file and the lines of settings that Kafka refuses while the block runs, and what to type next.
 
     The scenario of the block is the one that `find` has just returned for this name. None: it has no file. `again` is
@@ -92,7 +92,7 @@ def located_refusals(name_or_path: str | None, again: str | None = None) -> Iter
     path = path_from(name_or_path)
     if is_file(path):
         file, text = str(path), read_text(path, what="the scenario file")
-        next_ = None if again is None else f"{again} {shlex.quote(file)}    (once the file is right)"
+        next_ = f"{again} {shlex.quote(file)}    (once the file is right)"
     else:
         file, text = f"{name_or_path}.toml", text_of(name_or_path)
         next_ = f"ebbtide scenarios show {name_or_path} > my.toml    (a copy that you can change)"

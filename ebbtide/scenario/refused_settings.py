@@ -15,18 +15,25 @@ class RefusedByKafka(UsageError):
     So the verb that read the file finds the lines.
     """
 
-    def __init__(self, what: str, problems: Sequence[EbbtideError], *, allowed: str, next: str) -> None:
+    def __init__(
+        self,
+        what: str,
+        problems: Sequence[EbbtideError],
+        *,
+        allowed: str,
+        next: str = "correct the scenario file, and run it again",
+    ) -> None:
         self.problems = tuple(problems)
         places = dict.fromkeys(one.where for one in problems if one.where is not None)
         super().__init__(what, where=", ".join(places), allowed=allowed, next=next)
 
-    def in_file(self, file: str, text: str, next: str | None = None) -> Problems:
+    def in_file(self, file: str, text: str, next: str) -> Problems:
         """Return the same as an error of the scenario file with this text, with lines.
 
         `next` is the command to type once the file is right.
         """
         add_lines(text, self.problems)
-        return Problems(file, [*self.problems], next=next or self.next)
+        return Problems(file, [*self.problems], next=next)
 
 
 def allowed_or_near(allowed: str, near: Iterable[str]) -> str:

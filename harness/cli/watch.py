@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 from ebbtide.errors import ExitCode, UsageError
@@ -156,11 +157,24 @@ def _watch(args: Args) -> ExitCode:
     display = PlainDisplay(PlainTextConsole(stderr=args.json))
     records: list[Path] = []
     with (
-        catalogue.located_refusals(args.words[0] if args.words else None),
+        catalogue.located_refusals(args.words[0] if args.words else None, _command_without_file(args)),
         report_unfinished_records("recorded, but not judged; next", lambda: records, display.note),
     ):
         records.append(watch_cluster(request, display))
         return judge_all(records, as_json=args.json)
+
+
+def _command_without_file(args: Args) -> str:
+    """Return the command of this watch as far as the cluster and the time; a workload may follow."""
+    options = {
+        "--bootstrap": args.bootstrap,
+        "--controllers": args.controllers,
+        "--command-config": args.command_config,
+        "--for": args.duration,
+        "--kafka": args.kafka,
+    }
+    words = [str(word) for flag, value in options.items() if value is not None for word in (flag, value)]
+    return shlex.join(["ebbtide", "watch", *words])
 
 
 def _checked_config(path: Path | None) -> str | None:

@@ -71,7 +71,6 @@ def unknown_properties_error(unknown: Sequence[UnknownProperty]) -> RefusedByKaf
             for one in unknown
         ],
         allowed=allowed_or_near(_PROPERTIES, [one.near for one in unknown]),
-        next="correct the scenario file, and run it again",
     )
 
 

@@ -61,7 +61,7 @@ def test_each_setting_is_named_with_its_line_and_the_one_that_was_meant(scenario
 def test_lines_are_those_of_the_file_that_was_run(scenario: Path) -> None:
     thread = line_of(scenario, "num.network.thread")
 
-    @catalogue.located_refusals(str(scenario))
+    @catalogue.located_refusals(str(scenario), "ebbtide run")
     def run() -> None:
         scenario.unlink()
         raise unknown_properties_error(UNKNOWN)
@@ -73,7 +73,7 @@ def test_lines_are_those_of_the_file_that_was_run(scenario: Path) -> None:
 
 def test_a_scenario_of_the_catalogue_is_named_as_a_file() -> None:
     refused = RefusedByKafka("no", [UsageError("no", where="topics.t")], allowed="others", next="correct it")
-    with pytest.raises(Problems) as caught, catalogue.located_refusals("healthy"):
+    with pytest.raises(Problems) as caught, catalogue.located_refusals("healthy", "ebbtide run"):
         raise refused
     assert caught.value.file == "healthy.toml"
     assert caught.value.problems[0].line == 9
@@ -86,14 +86,15 @@ def test_without_a_file_and_of_other_errors_nothing_changes(scenario: Path) -> N
         (str(scenario), UsageError("wrong", where="topics.t")),
     ]
     for name, error in errors:
-        with pytest.raises(UsageError) as caught, catalogue.located_refusals(name):
+        with pytest.raises(UsageError) as caught, catalogue.located_refusals(name, "ebbtide run"):
             raise error
         assert caught.value is error
 
 
 def test_the_settings_survive_the_way_from_the_process_of_a_run(scenario: Path) -> None:
     sent: RefusedByKafka = pickle.loads(pickle.dumps(unknown_properties_error(UNKNOWN)))
-    assert "(line " in sent.in_file("my.toml", scenario.read_text()).render()
+    assert sent.next == "correct the scenario file, and run it again"
+    assert "(line " in sent.in_file("my.toml", scenario.read_text(), "ebbtide run my.toml").render()
 
 
 @pytest.mark.parametrize(

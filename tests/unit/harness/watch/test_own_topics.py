@@ -75,14 +75,15 @@ def test_a_setting_that_kafka_refuses_is_named_with_its_line_and_the_topic_is_no
     monkeypatch.setattr(own_topics, "make_topic", refuse(refusal))
     monkeypatch.setattr(topic_refusals, "known_topic_settings", lambda *_: {"retention.ms", "flush.messages"})
     monkeypatch.setattr(watching, "watch_cluster", watch)
-    argv = ["watch", str(file), "--bootstrap", "a:1", "--for", "1s", "--runs", str(tmp_path / "runs")]
+    where = ["--bootstrap", "a:1", "--controllers", "c:1,d:1", "--for", "1s"]
+    argv = ["watch", str(file), *where, "--runs", str(tmp_path / "runs")]
     assert main(argv) == ExitCode.USAGE
     assert capsys.readouterr().err.splitlines() == [
         f"error: {file}: 1 problem",
         "  1. Kafka does not know flush.message",
         "     where:   topics.t.config.flush.message (line 4)",
         "     allowed: settings of a topic, in this release (did you mean flush.messages?)",
-        "  next:    correct the topic's settings, and try again",
+        f"  next:    ebbtide watch {' '.join(where)} {file}    (once the file is right)",
     ]
 
 
