@@ -17,6 +17,7 @@ def test_the_wire_proxy_is_measured_and_a_missed_target_ends_with_one() -> None:
 
 
 @pytest.mark.beside
+@pytest.mark.slow
 def test_the_producer_of_each_library_is_measured_beside_the_bare_library() -> None:
     done = run_bench("journal_cost", "--rounds", "1", "--count", "2000", "--min-ratio", "0.01")
     assert_ended_well(done)

@@ -33,7 +33,12 @@ def _pid_of(word: str, command: int) -> int:
     ("word", "number", "says"),
     [
         ("producer-1", signal.SIGTERM, "ended the process of producer-1 (in order"),
-        ("broker-2.properties", signal.SIGSTOP, "stopped the process of broker-2 (SIGSTOP) for at least 3."),
+        pytest.param(
+            "broker-2.properties",
+            signal.SIGSTOP,
+            "stopped the process of broker-2 (SIGSTOP) for at least 3.",
+            marks=pytest.mark.slow,
+        ),
     ],
     ids=["a producer by SIGTERM", "a broker by SIGSTOP"],
 )

@@ -220,6 +220,7 @@ def unread_run(tmp_path_factory: pytest.TempPathFactory) -> UnreadRun:
     return UnreadRun(exit_code=exit_code, errors=errors, record=record)
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_when_the_reader_of_its_output_is_gone(unread_run: UnreadRun) -> None:
     assert unread_run.exit_code == 0, unread_run.errors
     assert verdict_of(unread_run.record).outcome == "as-predicted"

@@ -55,7 +55,11 @@ def test_the_demo_comes_to_the_same_verdicts_by_truncate(home: Path) -> None:
 
 @pytest.mark.parametrize(
     ("number", "status"),
-    [(signal.SIGKILL, -9), (signal.SIGINT, 3), (signal.SIGTERM, 3)],
+    [
+        (signal.SIGKILL, -9),
+        pytest.param(signal.SIGINT, 3, marks=pytest.mark.slow),
+        pytest.param(signal.SIGTERM, 3, marks=pytest.mark.slow),
+    ],
     ids=["kill", "Ctrl-C", "TERM"],
 )
 def test_a_run_that_is_ended_leaves_its_record_and_nothing_else(

@@ -14,6 +14,7 @@ from ebbtide.record.verdict import read_verdict
 pytestmark = pytest.mark.live
 
 
+@pytest.mark.slow
 def test_two_releases_that_run_in_parallel_end_as_predicted_and_leave_nothing(tmp_path: Path) -> None:
     runs = tmp_path / "runs"
     before = HostState.now()

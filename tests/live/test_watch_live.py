@@ -216,6 +216,7 @@ def test_logs_that_are_cut_lose_records(cluster, kafka_watch):
 """
 
 
+@pytest.mark.slow
 def test_a_test_of_ones_own_watches_the_cluster_that_it_brought_up(tmp_path: Path) -> None:
     (tmp_path / "test_mine.py").write_text(MINE)
     path = os.pathsep.join(str(ROOT / folder) for folder in ("", "tests", "tests/support"))

@@ -127,6 +127,7 @@ def _with_spark_dying_at(calls: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(words, capture_output=True, text=True, timeout=600, check=False, cwd=ROOT)
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_a_mutant_with_which_spark_ended_runs_once_more_and_does_not_count_as_caught_by_that() -> None:
     done = _with_spark_dying_at("2")
@@ -139,6 +140,7 @@ def test_a_mutant_with_which_spark_ended_runs_once_more_and_does_not_count_as_ca
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_the_bench_ends_with_an_error_if_spark_ends_twice_with_a_mutant() -> None:
     done = _with_spark_dying_at("2,3")

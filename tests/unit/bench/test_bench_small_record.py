@@ -58,6 +58,7 @@ def test_verdicts_differ_in_what_both_commands_know(tmp_path: Path, one: str, ot
     assert small_record._difference(tmp_path / "one", tmp_path / "other") == differing
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_a_record_is_judged_again_in_one_session(tmp_path: Path) -> None:
     one = _command(tmp_path, "one", "as-predicted")

@@ -171,6 +171,8 @@ INEFFECTIVE: dict[StepKind, tuple[StepSpec, ...]] = {
     "delete-records": (step_of("delete-records", partition="t-0", deadline_s=0.1),),
     "move-replica": (step_of("move-replica", partition="t-0", target="broker(1)", directory=1, deadline_s=0.1),),
     "unregister": (step_of("unregister", target="broker(1)", deadline_s=0.1),),
+    "add-voter": (step_of("add-voter", target="broker(1)", deadline_s=0.1),),
+    "remove-voter": (step_of("remove-voter", target="broker(1)", deadline_s=0.1),),
     "hold-request": (HOLD,),
     "delay-request": (step_of("delay-request", target="broker(1)", api="Fetch", delay=Duration("1ms")),),
     "drop-request": (step_of("drop-request", target="broker(1)", api="Fetch"),),

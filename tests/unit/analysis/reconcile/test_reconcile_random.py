@@ -27,7 +27,12 @@ KINDS = {kind.KIND for kind in reconciling.KINDS}
 
 @pytest.mark.parametrize(
     ("narrows", "batch_rows"),
-    [(False, None), (True, None), (True, 5), (True, 1 << 18)],
+    [
+        (False, None),
+        pytest.param(True, None, marks=pytest.mark.slow),
+        pytest.param(True, 5, marks=pytest.mark.slow),
+        (True, 1 << 18),
+    ],
     ids=["all rows at once", "Spark narrows", "NumPy sums up a few rows", "NumPy sums up many rows"],
 )
 def test_spark_and_plain_python_agree(

@@ -66,7 +66,7 @@ def without_hashes(rows: DataFrame | None) -> list[str]:
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("batch_rows", [3, 1 << 18])
+@pytest.mark.parametrize("batch_rows", [pytest.param(3, marks=pytest.mark.slow), 1 << 18])
 def test_the_sums_are_those_of_spark(
     spark: SparkSession, runs: list[RunFiles], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, batch_rows: int
 ) -> None:

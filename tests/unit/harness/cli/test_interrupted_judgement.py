@@ -26,7 +26,10 @@ def _has_jvm(pid: int) -> bool:
 
 
 @pytest.mark.parametrize("after_s", [0.5, 2.0, None])
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize(
+    "number",
+    [signal.SIGINT, *(pytest.param(one, marks=pytest.mark.slow) for one in (signal.SIGTERM, signal.SIGHUP))],
+)
 def test_an_interrupted_judgement_says_so_and_leaves_no_process(
     after_s: float | None, number: signal.Signals, tmp_path: Path
 ) -> None:
@@ -77,7 +80,7 @@ sys.exit(main())
 """A verb while its cluster ends: Spark starts already, and no block of its own handles signals."""
 
 
-@pytest.mark.parametrize("times", [1, 2])
+@pytest.mark.parametrize("times", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_a_signal_as_judging_begins_leaves_neither_a_jvm_nor_a_folder(times: int, tmp_path: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", BETWEEN], env=os.environ | {"TMPDIR": str(tmp_path)}) as verb:
         wait_until(lambda: _has_jvm(verb.pid), awaited="Spark's JVM", timeout_s=60)

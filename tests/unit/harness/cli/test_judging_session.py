@@ -71,6 +71,7 @@ def ran(script: str, records: list[Path]) -> Any:
     return json.loads(done.stdout.splitlines()[-1])
 
 
+@pytest.mark.slow
 def test_all_judgements_of_a_kept_session_share_a_java_process_and_outlive_it(records: list[Path]) -> None:
     script = """
 with JudgingSession.keep():
@@ -101,6 +102,7 @@ def test_without_a_kept_session_each_block_has_its_own(records: list[Path]) -> N
     assert (ends, pids) == ({"one": "inconclusive"}, [None])
 
 
+@pytest.mark.slow
 def test_a_record_that_ends_the_java_process_stops_no_other_record(records: list[Path]) -> None:
     script = """
 many_records.prepare_record = one_record.prepare_record = as_killer(one_record.prepare_record)
