@@ -36,6 +36,8 @@ PRIORITY, LATER = os.getpriority(os.PRIO_PROCESS, 0), 5
 NEED_ROOT = ("live", "root")
 TAKE_THE_HOST = (*NEED_ROOT, "rootless")
 NEVER_SKIPPED_AS_ROOT = (*NEED_ROOT, "spark")
+NO_USER_NAMESPACES = "no user namespaces: "
+"""How the reason of a skip begins where the kernel refuses them, as in a chroot: root does not change that."""
 
 
 def _has_any(item: pytest.Item, markers: tuple[str, ...]) -> bool:
@@ -196,6 +198,7 @@ def pytest_runtest_makereport(
         and os.geteuid() == 0
         and _has_any(item, NEVER_SKIPPED_AS_ROOT)
         and not (item.get_closest_marker("docker") is not None and _lacks_docker() is not None)
+        and NO_USER_NAMESPACES not in str(report.longrepr)
     ):
         report.outcome = "failed"
         report.longrepr = f"skipped as root, where it must run: {report.longrepr}"
