@@ -120,8 +120,9 @@ def has_sends(record: Path, verdict: Verdict) -> bool:
 
     Without sends, or before they are judged, the counts are 0.
     """
-    is_counted = bool(verdict.properties) and bool(table_files(record, "sends"))
-    return verdict.counts.sends > 0 or verdict.sent_nothing or is_counted
+    if verdict.counts.sends > 0 or verdict.sent_nothing:
+        return True
+    return bool(verdict.properties) and bool(table_files(record, "sends"))
 
 
 def send_counts(record: Path, verdict: Verdict) -> tuple[tuple[str, str], ...]:
