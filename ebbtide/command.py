@@ -56,9 +56,9 @@ def main() -> int:
     SIGINT, SIGTERM and SIGHUP end every verb in the same way, from here to the end of the process: everything is
     undone, and the exit code is 3.
     """
-    interrupt_on_signals(ExitCode.HARNESS_FAILED)
-    _hide_pandas()
     try:
+        interrupt_on_signals(ExitCode.HARNESS_FAILED)
+        _hide_pandas()
         # Held back: a library may swallow an interrupt of its import.
         with defer_signals():
             find_packages()

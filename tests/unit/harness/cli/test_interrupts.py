@@ -47,6 +47,21 @@ sys.exit(main())
 With a second argument it first waits for a line on stdin.
 """
 
+AT_ITS_FIRST_STEP = """
+import signal, sys
+from ebbtide import command
+
+set_handlers = command.interrupt_on_signals
+
+def set_handlers_and_get_a_signal(exit_code):
+    set_handlers(exit_code)
+    signal.raise_signal(int(sys.argv[1]))
+
+command.interrupt_on_signals = set_handlers_and_get_a_signal
+sys.exit(command.main())
+"""
+"""The command, which gets the signal of its first argument as soon as it has its handlers."""
+
 UNDER_NOHUP = """
 import os, sys
 from ebbtide.signals import interrupt_on_signals
@@ -129,6 +144,13 @@ def test_a_signal_while_the_command_still_loads_ends_it_in_the_same_way(number: 
         process.send_signal(number)
         assert process.stderr is not None
         assert (process.stderr.read(), process.wait(30)) == ("interrupted\n", 3)
+
+
+@pytest.mark.parametrize("number", ENDING)
+def test_a_signal_right_after_the_handlers_are_set_ends_the_command_in_the_same_way(number: signal.Signals) -> None:
+    with start([sys.executable, "-c", AT_ITS_FIRST_STEP, str(number.value)]) as process:
+        _, errors = process.communicate(timeout=30)
+    assert (process.returncode, errors) == (3, "interrupted\n")
 
 
 def test_a_closed_terminal_ends_a_verb_in_the_same_way(tmp_path: Path) -> None:
