@@ -17,6 +17,7 @@ from typing import IO, Any
 from pyspark import SparkConf
 from pyspark.java_gateway import launch_gateway
 
+from analysis.reconcile.class_path import class_path
 from ebbtide.account import account_name
 from ebbtide.errors import HarnessError
 from ebbtide.java import Java
@@ -49,11 +50,6 @@ _OPTIONS = (
 )
 
 
-def class_path(spark_home: Path) -> str:
-    """Return the class path of a JVM that is started directly."""
-    return str(spark_home / "jars" / "*")
-
-
 def has_settings_of_others(spark_home: Path) -> bool:
     """Return whether somebody gave Spark or Hadoop settings, which Spark's scripts must read."""
     return (spark_home / "conf").is_dir() or any(os.environ.get(name) for name in _SETTINGS_OF_OTHERS)
@@ -70,7 +66,7 @@ def start_directly(
     process = subprocess.Popen(
         [
             str(java.executable),
-            *("-cp", class_path(spark_home), f"-Xmx{heap_mib}m"),
+            f"-Xmx{heap_mib}m",
             *flags,
             *_OPTIONS,
             _GATEWAY_SERVER,
@@ -80,7 +76,12 @@ def start_directly(
         stderr=stderr,
         # In a session of its own, so that Ctrl-C and a closed terminal reach only this process, which then decides.
         start_new_session=True,
-        env=os.environ | {"SPARK_HOME": str(spark_home), "_PYSPARK_DRIVER_CONN_INFO_PATH": str(connection_file)},
+        env=os.environ
+        | {
+            "CLASSPATH": class_path(spark_home),  # 280 jars, which lists of processes need not show
+            "SPARK_HOME": str(spark_home),
+            "_PYSPARK_DRIVER_CONN_INFO_PATH": str(connection_file),
+        },
     )
     try:
         wait_until(

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Thread
 from typing import Any, ClassVar
 
 import pyspark
@@ -23,10 +24,10 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from analysis.reconcile.class_archive import class_archive
+from analysis.reconcile.class_path import class_path
 from analysis.reconcile.compilers import QUICK, compiler_flags
 from analysis.reconcile.gateway import (
     check_account_for_scripts,
-    class_path,
     environment,
     give_hadoop_a_user,
     has_settings_of_others,
@@ -204,7 +205,7 @@ class Jvm:
         java = require_java()
         self._heap_mib = heap_mib()
         self._gateway: Any = None
-        is_direct = is_local(master) and not jars and not has_settings_of_others(_spark_home())
+        self._is_direct = is_direct = is_local(master) and not jars and not has_settings_of_others(_spark_home())
         if not is_direct:
             check_account_for_scripts()
         variables = {
@@ -300,13 +301,21 @@ class Jvm:
         )
 
     def _end(self, gateway: Any) -> None:
-        # After an interrupted call the connection may be of no use; the process then ends because
-        # its stdin is empty.
-        with contextlib.suppress(Exception), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            if SparkContext._active_spark_context is not None:
+        context = SparkContext._active_spark_context
+        if self._is_direct and self._archive.part is None:
+            # All that it would still do is to remove its files from the scratch folder, which takes half a second.
+            gateway.proc.kill()
+            gateway.proc.wait()
+        elif context is not None:
+            # After an interrupted call the connection may be of no use; the process then ends because
+            # its stdin is empty.
+            with contextlib.suppress(Exception), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
                 self.spark.stop()
-        # Of a JVM that died, `stop` ends halfway, and a new session would take the dead one for its own.
+        server = getattr(context, "_accumulatorServer", None)
+        if server is not None:  # it looks only twice a second whether it is to end
+            Thread(target=server.shutdown, daemon=True).start()
+        # Without `stop`, which ends halfway if the JVM has died, a new session would take the dead one for its own.
         SparkContext._active_spark_context = None
         SparkSession._instantiatedSession = None
         SparkContext._gateway = None

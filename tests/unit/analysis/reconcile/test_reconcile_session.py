@@ -17,7 +17,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from analysis.reconcile.class_archive import KEPT_MAX, class_archive
-from analysis.reconcile.gateway import _SETTINGS_OF_OTHERS, class_path, has_settings_of_others
+from analysis.reconcile.class_path import class_path
+from analysis.reconcile.gateway import _SETTINGS_OF_OTHERS, has_settings_of_others
 from analysis.reconcile.session import Jvm, is_first_session, session, spark_session
 from ebbtide.errors import HarnessError
 from ebbtide.java import Java
@@ -152,7 +153,7 @@ def test_a_second_signal_interrupts_no_end_and_a_killed_jvm_writes_no_archive(
     monkeypatch.setattr("analysis.reconcile.session.SparkContext", SimpleNamespace(_active_spark_context=None))
     finished: list[int] = []
     jvm = Jvm.__new__(Jvm)
-    jvm._gateway, jvm._scratch = _Gateway(returncode), ScratchFolder()
+    jvm._gateway, jvm._scratch, jvm._is_direct = _Gateway(returncode), ScratchFolder(), False
     jvm._archive = SimpleNamespace(part=None, finish=lambda: finished.append(1))  # type: ignore[assignment]
     with unwind_on_signals(), pytest.raises(SystemExit):
         jvm.close()
@@ -166,7 +167,7 @@ def test_a_jvm_that_writes_its_archive_has_minutes_to_exit(monkeypatch: pytest.M
     waited = []
     for part in (None, tmp_path / "part"):
         gateway, jvm = _Gateway(0), Jvm.__new__(Jvm)
-        jvm._gateway, jvm._scratch = gateway, ScratchFolder()
+        jvm._gateway, jvm._scratch, jvm._is_direct = gateway, ScratchFolder(), part is not None
         jvm._archive = SimpleNamespace(part=part, finish=lambda: None)  # type: ignore[assignment]
         with unwind_on_signals(), pytest.raises(SystemExit):
             jvm.close()
