@@ -28,8 +28,8 @@ from pyspark.sql import functions as F
 from analysis.reconcile import row_order, row_sums
 from analysis.reconcile.row_batches import Ints, RowGroup, UnsuitedRows, batches, row_groups
 from analysis.reconcile.row_sums import ACKED, BITS, FAILED, FINAL, HIDDEN, READ, READ_COMMITTED
-from analysis.reconcile.session import is_local
 from analysis.reconcile.tables import RunFiles
+from analysis.spark.java_start import is_local
 from ebbtide.errors import HarnessError
 from ebbtide.untrusted.parquet import READ_ERRORS
 

@@ -18,33 +18,18 @@ from pathlib import Path
 from threading import Thread
 from typing import Any, ClassVar
 
-import pyspark
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from analysis.reconcile.class_archive import class_archive
-from analysis.reconcile.class_path import class_path
-from analysis.reconcile.compilers import QUICK, compiler_flags
-from analysis.reconcile.gateway import (
-    check_account_for_scripts,
-    environment,
-    give_hadoop_a_user,
-    has_settings_of_others,
-    start_by_scripts,
-    start_directly,
-    what_failed,
-)
-from analysis.reconcile.heap import heap_mib, out_of_memory_error
+from analysis.reconcile.gateway import connect, environment, give_hadoop_a_user, start_by_scripts, what_failed
 from analysis.reconcile.parts import settings_for
+from analysis.spark.compilers import QUICK
+from analysis.spark.heap import out_of_memory_error
+from analysis.spark.java_start import LOCAL_MASTER, START_FLAGS, JavaStart, is_local, spark_home
 from ebbtide.cores import WARMS_UP, own_nice, set_nice
 from ebbtide.errors import EbbtideError, HarnessError
-from ebbtide.java import require_java
-from ebbtide.properties_file import render
-from ebbtide.scratch import ScratchFolder, java_scratch_flag
 from ebbtide.signals import defer_signals, is_interrupt
-
-LOCAL_MASTER = "local[2]"
 
 _INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 _INTERPRETED_ROWS_MAX = 400_000
@@ -64,7 +49,6 @@ _ARCHIVE_EXIT_S = 600.0
 
 One that is killed meanwhile leaves no archive, so every later session would start as slowly.
 """
-_START_FLAGS = "-XX:+UseSerialGC -XX:-UsePerfData -Xshare:auto"
 _RETAINED = {
     "spark.ui.retainedJobs": "10",
     "spark.ui.retainedStages": "10",
@@ -75,16 +59,6 @@ _RETAINED = {
 
 Its defaults are 1,000 of each and 100,000 tasks, which a process that judges many records gathers.
 """
-_LOGGING = {
-    "status": "off",
-    "rootLogger.level": "error",
-    "rootLogger.appenderRef.stderr.ref": "stderr",
-    "appender.stderr.type": "Console",
-    "appender.stderr.name": "stderr",
-    "appender.stderr.target": "SYSTEM_ERR",
-    "appender.stderr.layout.type": "PatternLayout",
-    "appender.stderr.layout.pattern": "%d %p %c: %m%n%ex",
-}
 
 
 def spark_session(master: str | None = None) -> SparkSession:
@@ -106,11 +80,13 @@ def session(
     jars: Sequence[Path] = (),
     yields: bool = False,
     many: bool = False,
+    start: JavaStart | None = None,
 ) -> Iterator[SparkSession]:
     """Open a Spark session for a block; a session that was there already goes on.
 
     `rows`: about how many rows will be read; `jars`: more than Spark's own; `yields`: others get the cores first
-    (`Jvm.yield_cores`); `many`: it judges dozens of records. Raises as `spark_session`.
+    (`Jvm.yield_cores`); `many`: it judges dozens of records; `start`: its Java process, if that boots already. Raises
+    as `spark_session`.
     """
     if SparkContext._active_spark_context is not None:
         with _explain_lack_of_memory(Jvm.running):
@@ -120,7 +96,7 @@ def session(
     try:
         # An interrupt comes before the start or after it, so that no JVM is left.
         with defer_signals():
-            jvm = Jvm(master or LOCAL_MASTER, rows=rows, jars=jars, yields=yields, many=many)
+            jvm = Jvm(master or LOCAL_MASTER, rows=rows, jars=jars, yields=yields, many=many, start=start)
         with _explain_lack_of_memory(jvm):
             yield jvm.spark
     finally:
@@ -140,17 +116,6 @@ def _explain_lack_of_memory(jvm: Jvm | None) -> Iterator[None]:
         if explained is None:
             raise
         raise explained from None
-
-
-def is_first_session() -> bool:
-    """Return whether this host's next session is its first one.
-
-    A first session takes longer, because it writes its class archive.
-    """
-    with contextlib.suppress(HarnessError):  # starting the session reports it
-        is_direct = not has_settings_of_others(_spark_home())
-        return class_archive(require_java(), _class_path(is_direct=is_direct), Path()).part is not None
-    return False
 
 
 def is_small(rows: int) -> bool:
@@ -198,68 +163,49 @@ class Jvm:
         jars: Sequence[Path] = (),
         yields: bool = False,
         many: bool = False,
+        start: JavaStart | None = None,
     ) -> None:
         # py4j logs the traceback of every call that an interrupt cut short to the root logger,
         # which would print it.
         logging.getLogger().addHandler(logging.NullHandler())
-        java = require_java()
-        self._heap_mib = heap_mib()
         self._gateway: Any = None
-        self._is_direct = is_direct = is_local(master) and not jars and not has_settings_of_others(_spark_home())
-        if not is_direct:
-            check_account_for_scripts()
+        self._start = start = start or JavaStart(master, rows=rows, many=many, jars=jars)
+        atexit.register(self.close)
         variables = {
-            "SPARK_HOME": str(_spark_home()),
-            "JAVA_HOME": str(java.executable.resolve().parent.parent),
-            "SPARK_LAUNCHER_OPTS": f"{_START_FLAGS} {QUICK}",
+            "SPARK_HOME": str(spark_home()),
+            "JAVA_HOME": str(start.java.executable.resolve().parent.parent),
+            "SPARK_LAUNCHER_OPTS": f"{START_FLAGS} {QUICK}",
         }
         if is_local(master):
             variables["SPARK_LOCAL_IP"] = "127.0.0.1"
-        atexit.register(self.close)
-        self._scratch = ScratchFolder()
-        self._archive = class_archive(java, _class_path(is_direct=is_direct), self._scratch.path)
-        self._said = said = self._scratch.path / "stderr.log"
+        conf = _conf(master, start.scratch, start.flags, start.heap_mib)
+        if jars:
+            conf.set("spark.jars", ",".join(map(str, jars)))
+
+        def begin() -> SparkSession:
+            self._gateway = connect(start) if start.is_direct else start_by_scripts(conf, start.said)
+            self.yield_cores(yields=yields)
+            give_hadoop_a_user(self._gateway)
+            return SparkSession(SparkContext(gateway=self._gateway, conf=conf))
+
         try:
-            (self._scratch.path / "log4j2.properties").write_text(render(_LOGGING), "ascii")
             # A Ctrl-C in the middle would leave a JVM that nobody knows of. In the main thread
             # SparkContext handles it itself, and what it cuts short looks like a failed start; in
             # another thread it leaves signals alone.
-            with (
-                defer_signals(),
-                said.open("wb") as stderr,
-                environment(variables),
-                ThreadPoolExecutor(1, "Spark start") as starter,
-            ):
-                flags = [
-                    *f"{_START_FLAGS} {compiler_flags(rows, many=many)} {self._archive.flags}".split(),
-                    java_scratch_flag(self._scratch.path),
-                    f"-Dlog4j2.configurationFile=file:{self._scratch.path}/log4j2.properties",
-                ]
-                conf = _conf(master, self._scratch.path, flags, self._heap_mib)
-                if jars:
-                    conf.set("spark.jars", ",".join(map(str, jars)))
-
-                def start() -> SparkSession:
-                    self._gateway = (
-                        start_directly(java, _spark_home(), self._heap_mib, flags, self._scratch.path, stderr)
-                        if is_direct
-                        else start_by_scripts(conf, stderr)
-                    )
-                    self.yield_cores(yields=yields)
-                    give_hadoop_a_user(self._gateway)
-                    return SparkSession(SparkContext(gateway=self._gateway, conf=conf))
-
-                self.spark = starter.submit(start).result()
+            with defer_signals(), environment(variables), ThreadPoolExecutor(1, "Spark start") as starter:
+                if start.process is None:
+                    start.launch()
+                self.spark = starter.submit(begin).result()
             Jvm.running = self
         except (KeyboardInterrupt, SystemExit):
             self.close()
             raise
         except Exception as error:
-            cause = what_failed(error, said.read_text(errors="replace"))  # a JVM that has ended cannot say it
+            cause = what_failed(error, start.read_said())  # a JVM that has ended cannot say it
             self.close()
             raise HarnessError(
                 "Spark does not start",
-                where=f"master {master}, {java.executable} ({java.version})",
+                where=f"master {master}, {start.java.executable} ({start.java.version})",
                 got="\n           ".join(cause),
                 next="ebbtide analyze --help    (--master names another Spark master)",
             ) from (None if isinstance(error, PySparkException) else error)
@@ -287,7 +233,7 @@ class Jvm:
             gateway, self._gateway = self._gateway, None
             if gateway is not None:
                 self._end(gateway)
-            self._scratch.remove()
+            self._start.close()
             atexit.unregister(self.close)
 
     def out_of_memory_error(self, error: Exception) -> HarnessError | None:
@@ -295,14 +241,14 @@ class Jvm:
         gateway = self._gateway
         return out_of_memory_error(
             error,
-            heap_mib=self._heap_mib,
-            said=lambda: self._said.read_text(errors="replace"),
+            heap_mib=self._start.heap_mib,
+            said=self._start.read_said,
             exit_status=lambda: _exit_status(gateway),
         )
 
     def _end(self, gateway: Any) -> None:
         context = SparkContext._active_spark_context
-        if self._is_direct and self._archive.part is None:
+        if self._start.is_direct and self._start.archive.part is None:
             # All that it would still do is to remove its files from the scratch folder, which takes half a second.
             gateway.proc.kill()
             gateway.proc.wait()
@@ -324,12 +270,12 @@ class Jvm:
             gateway.shutdown()
         gateway.proc.stdin.close()
         try:
-            gateway.proc.wait(_JVM_EXIT_S if self._archive.part is None else _ARCHIVE_EXIT_S)
+            gateway.proc.wait(_JVM_EXIT_S if self._start.archive.part is None else _ARCHIVE_EXIT_S)
         except subprocess.TimeoutExpired:
             gateway.proc.kill()
             gateway.proc.wait()
         if gateway.proc.returncode == 0:  # a killed JVM has not loaded all classes that later ones need
-            self._archive.finish()
+            self._start.archive.finish()
 
 
 def _exit_status(gateway: Any) -> int | None:
@@ -339,21 +285,6 @@ def _exit_status(gateway: Any) -> int | None:
     with contextlib.suppress(subprocess.TimeoutExpired):
         return int(gateway.proc.wait(_DYING_S))
     return None
-
-
-def _spark_home() -> Path:
-    """Return the folder of Spark: that of its Python package."""
-    return Path(pyspark.__file__).parent
-
-
-def _class_path(*, is_direct: bool) -> str:
-    """Return what distinguishes the class paths of JVMs that are started directly and by Spark's scripts."""
-    return class_path(_spark_home()) if is_direct else str(_spark_home() / "jars")
-
-
-def is_local(master: str) -> bool:
-    """Return whether a Spark master is this host, without processes for the executors."""
-    return master == "local" or master.startswith("local[")
 
 
 def _conf(master: str, scratch: Path, jvm_flags: Sequence[str], heap: int) -> SparkConf:

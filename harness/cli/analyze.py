@@ -150,7 +150,6 @@ def judge_all(
     The output is JSON lines or a table. With `as_json`, `show` is called with each verdict instead of printing it.
     `addresses` name more records, or folders of records, on other file systems.
     """
-    from analysis.judging.many_records import judge_many
     from ebbtide.record.manifest import read_run
     from ebbtide.record.verdict import EXIT_OF_OUTCOME
     from harness.cli.progress import shown_progress
@@ -167,18 +166,22 @@ def judge_all(
             readable.append(record)
     output: VerdictOutput | None = None
     if readable or addresses:
-        from analysis.reconcile.files import rows_of
-        from analysis.reconcile.session import is_first_session, session
-        from analysis.remote.record import RemoteStore
+        from analysis.spark.java_start import early_start, is_first_session
         from ebbtide.signals import unwind_on_signals
 
         first = is_first_session()
-        with unwind_on_signals(), shown_progress() as progress:
+        with unwind_on_signals(), shown_progress() as progress, contextlib.ExitStack() as stack:
             if not addresses:
                 progress.report_records([*map(str, readable)], first=first)
             progress.stage("starting Spark")
-            rows = rows_of(readable)
-            with session(master, rows=rows) as spark, contextlib.ExitStack() as stack:
+            start = None if addresses else stack.enter_context(early_start(readable, master))
+
+            from analysis.judging.many_records import judge_many
+            from analysis.reconcile.files import rows_of
+            from analysis.reconcile.session import session
+            from analysis.remote.record import RemoteStore
+
+            with session(master, rows=rows_of(readable), start=start) as spark:
                 progress.watch(spark)
                 remote: dict[Path, RemoteRecord] = {}
                 if addresses:

@@ -60,16 +60,21 @@ class JudgingSession:
 
     def spark_for(self, records: Sequence[Path]) -> SparkSession:
         """Return the session. It is started if there is none that runs and suits these records."""
-        from analysis.reconcile.compilers import suits_quick
+        from analysis.spark.java_start import early_start
+
+        start = self._stack.enter_context(early_start(records, many=self._many)) if self._spark is None else None
+
         from analysis.reconcile.files import rows_of
         from analysis.reconcile.session import Jvm, session
+        from analysis.spark.compilers import suits_quick
 
         rows = rows_of(records)
         is_quick = suits_quick(rows, many=self._many)
         if self._spark is not None and (self.has_ended() or (self._is_quick and not is_quick)):
             self.close()
         if self._spark is None:
-            self._spark = self._stack.enter_context(session(rows=rows, yields=self._yields, many=self._many))
+            opened = session(rows=rows, yields=self._yields, many=self._many, start=start)
+            self._spark = self._stack.enter_context(opened)
             self._jvm, self._is_quick = Jvm.running, is_quick
         return self._spark
 
@@ -159,10 +164,11 @@ def judging_together() -> Iterator[JudgeTogether]:
 
 def _judge_all(records: Sequence[Path], session: JudgingSession) -> dict[Path, Verdict | EbbtideError]:
     """Judge records together, and those with which the Java process ended each by itself."""
-    from analysis.judging.many_records import judge_many
-
     ends: dict[Path, Verdict | EbbtideError] = {}
     spark = session.spark_for(records)
+
+    from analysis.judging.many_records import judge_many
+
     try:
         ends.update(judge_many(records, spark))
     except Exception as error:
@@ -183,10 +189,11 @@ def _judge_again_if_ended(record: Path, records: Sequence[Path], session: Judgin
 
     `records` set the size of the session. Raises HarnessError if it ends again.
     """
-    from analysis.judging.one_record import judge
-
     for is_last in (False, True):
         spark = session.spark_for(records)
+
+        from analysis.judging.one_record import judge
+
         try:
             return judge(record, spark)
         except Exception as error:

@@ -58,7 +58,7 @@ def judging_note() -> str:
 
     The first time it warns that judging is slow.
     """
-    from analysis.reconcile.session import is_first_session
+    from analysis.spark.java_start import is_first_session
 
     return f"judging ({FIRST_TIME})" if is_first_session() else "judging"
 

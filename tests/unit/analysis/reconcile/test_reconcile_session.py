@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -16,10 +16,10 @@ import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
-from analysis.reconcile.class_archive import KEPT_MAX, class_archive
-from analysis.reconcile.class_path import class_path
-from analysis.reconcile.gateway import _SETTINGS_OF_OTHERS, has_settings_of_others
-from analysis.reconcile.session import Jvm, is_first_session, session, spark_session
+from analysis.reconcile.session import Jvm, session, spark_session
+from analysis.spark.class_archive import KEPT_MAX, class_archive
+from analysis.spark.class_path import class_path
+from analysis.spark.java_start import SETTINGS_OF_OTHERS, JavaStart, has_settings_of_others, is_first_session
 from ebbtide.errors import HarnessError
 from ebbtide.java import Java
 from ebbtide.scratch import ScratchFolder
@@ -137,6 +137,17 @@ class _Gateway:
         self.proc.returncode = self._returncode
 
 
+def _jvm(gateway: _Gateway, *, is_direct: bool, part: Path | None, finish: Callable[[], None] = lambda: None) -> Jvm:
+    """Return a session whose Java process is the gateway's, with a scratch folder of its own."""
+    start = JavaStart.__new__(JavaStart)
+    start.is_direct, start.process, start._scratch = is_direct, None, ScratchFolder()
+    start.scratch = start._scratch.path
+    start.archive = SimpleNamespace(part=part, finish=finish)  # type: ignore[assignment]
+    jvm = Jvm.__new__(Jvm)
+    jvm._gateway, jvm._start = gateway, start
+    return jvm
+
+
 @pytest.fixture
 def default_sigterm() -> Iterator[None]:
     """SIGTERM as at the start of a process, whatever an earlier test in this process made of it."""
@@ -152,12 +163,10 @@ def test_a_second_signal_interrupts_no_end_and_a_killed_jvm_writes_no_archive(
 ) -> None:
     monkeypatch.setattr("analysis.reconcile.session.SparkContext", SimpleNamespace(_active_spark_context=None))
     finished: list[int] = []
-    jvm = Jvm.__new__(Jvm)
-    jvm._gateway, jvm._scratch, jvm._is_direct = _Gateway(returncode), ScratchFolder(), False
-    jvm._archive = SimpleNamespace(part=None, finish=lambda: finished.append(1))  # type: ignore[assignment]
+    jvm = _jvm(_Gateway(returncode), is_direct=False, part=None, finish=lambda: finished.append(1))
     with unwind_on_signals(), pytest.raises(SystemExit):
         jvm.close()
-    assert not jvm._scratch.path.exists()
+    assert not jvm._start.scratch.exists()
     assert len(finished) == written
 
 
@@ -166,9 +175,8 @@ def test_a_jvm_that_writes_its_archive_has_minutes_to_exit(monkeypatch: pytest.M
     monkeypatch.setattr("analysis.reconcile.session.SparkContext", SimpleNamespace(_active_spark_context=None))
     waited = []
     for part in (None, tmp_path / "part"):
-        gateway, jvm = _Gateway(0), Jvm.__new__(Jvm)
-        jvm._gateway, jvm._scratch, jvm._is_direct = gateway, ScratchFolder(), part is not None
-        jvm._archive = SimpleNamespace(part=part, finish=lambda: None)  # type: ignore[assignment]
+        gateway = _Gateway(0)
+        jvm = _jvm(gateway, is_direct=part is not None, part=part)
         with unwind_on_signals(), pytest.raises(SystemExit):
             jvm.close()
         waited.append(gateway.waited_s)
@@ -230,7 +238,7 @@ def test_the_archives_used_last_are_kept_when_another_is_written(
 
 def test_a_session_is_the_first_of_a_host_until_one_has_ended(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("EBBTIDE_CACHE", str(tmp_path))
-    monkeypatch.setattr("analysis.reconcile.session.require_java", lambda: JAVA)
+    monkeypatch.setattr("analysis.spark.java_start.require_java", lambda: JAVA)
     assert is_first_session()
     first = class_archive(JAVA, class_path(Path(pyspark.__file__).parent), tmp_path)
     assert first.part is not None
@@ -246,7 +254,7 @@ def test_a_session_is_the_first_of_a_host_until_one_has_ended(monkeypatch: pytes
 def test_spark_s_own_scripts_start_the_jvm_where_they_have_settings_to_read(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str
 ) -> None:
-    for other in _SETTINGS_OF_OTHERS:
+    for other in SETTINGS_OF_OTHERS:
         monkeypatch.delenv(other, raising=False)
     assert not has_settings_of_others(tmp_path)
     monkeypatch.setenv(name, str(tmp_path))

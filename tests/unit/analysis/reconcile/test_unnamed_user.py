@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 
 from analysis.reconcile import gateway
-from analysis.reconcile.class_archive import ClassArchive, class_archive
-from analysis.reconcile.gateway import _SETTINGS_OF_OTHERS, check_account_for_scripts, give_hadoop_a_user, what_failed
+from analysis.reconcile.gateway import give_hadoop_a_user, what_failed
 from analysis.reconcile.session import Jvm
+from analysis.spark.class_archive import ClassArchive, class_archive
+from analysis.spark.java_start import SETTINGS_OF_OTHERS, check_account_for_scripts
 from cluster.privileges import user_namespace
 from ebbtide.errors import HarnessError
 from ebbtide.java import Java
@@ -36,7 +37,7 @@ Caused by: javax.security.auth.login.LoginException: java.lang.NullPointerExcept
 @pytest.fixture
 def unnamed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gateway, "account_name", lambda: None)
-    for name in (*_SETTINGS_OF_OTHERS, "HADOOP_USER_NAME"):
+    for name in (*SETTINGS_OF_OTHERS, "HADOOP_USER_NAME"):
         monkeypatch.delenv(name, raising=False)
 
 
@@ -93,7 +94,7 @@ def test_hadoop_finds_a_user_with_a_name_itself() -> None:
 def test_sparks_own_scripts_refuse_a_user_without_a_name_before_anything_starts(
     why: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("analysis.reconcile.session.ScratchFolder", lambda: pytest.fail("a folder was made"))
+    monkeypatch.setattr("analysis.spark.java_start.ScratchFolder", lambda: pytest.fail("a folder was made"))
     if why == "settings":
         monkeypatch.setenv("SPARK_CONF_DIR", "/etc/spark")
     with pytest.raises(HarnessError, match="an entry in /etc/passwd") as caught:
@@ -130,6 +131,6 @@ def test_without_a_home_folder_spark_starts_without_a_class_archive(
     def no_home() -> Any:
         raise HarnessError("this user has no home folder")
 
-    monkeypatch.setattr("analysis.reconcile.class_archive.cache_dir", no_home)
+    monkeypatch.setattr("analysis.spark.class_archive.cache_dir", no_home)
     java = Java(executable=Path("/usr/bin/java"), version="17.0.1", major=17)
     assert class_archive(java, "/opt/spark/jars", tmp_path) == ClassArchive()

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from analysis.reconcile.heap import SETTING, heap_mib, out_of_memory_error
+from analysis.spark.heap import SETTING, heap_mib, out_of_memory_error
 from ebbtide.errors import UsageError
 
 TOO_MUCH = """
