@@ -14,6 +14,7 @@ import pytest
 from analysis.reconcile import gateway
 from analysis.reconcile.gateway import give_hadoop_a_user, what_failed
 from analysis.reconcile.session import Jvm
+from analysis.spark import java_start
 from analysis.spark.class_archive import ClassArchive, class_archive
 from analysis.spark.java_start import SETTINGS_OF_OTHERS, check_account_for_scripts
 from cluster.privileges import user_namespace
@@ -36,7 +37,8 @@ Caused by: javax.security.auth.login.LoginException: java.lang.NullPointerExcept
 
 @pytest.fixture
 def unnamed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gateway, "account_name", lambda: None)
+    for module in (gateway, java_start):
+        monkeypatch.setattr(module, "account_name", lambda: None)
     for name in (*SETTINGS_OF_OTHERS, "HADOOP_USER_NAME"):
         monkeypatch.delenv(name, raising=False)
 
