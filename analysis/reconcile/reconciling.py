@@ -52,7 +52,7 @@ from analysis.reconcile.row_batches import UnsuitedRows
 from analysis.reconcile.row_narrowing import narrow_rows
 from analysis.reconcile.row_pass import RowPass, summed_rows
 from analysis.reconcile.ruling_out import Comparisons
-from analysis.reconcile.session import fits_one_part, is_small, plans_for
+from analysis.reconcile.session import Jvm, fits_one_part, is_small, plans_for
 from analysis.reconcile.store import check_writable, store
 from analysis.reconcile.summary import AnomalySummary, summarize
 from analysis.reconcile.tables import RecordTables, RunFiles, load, run_files
@@ -132,6 +132,8 @@ def reconcile_runs(
     Raises for rows of any of them, and then none is done.
     """
     stage("summing up")
+    if Jvm.running is not None:
+        Jvm.running.begin_first_use()
     try:
         rows = sum(sum(run.rows.values()) for run in runs)
         with ExitStack() as until_done:

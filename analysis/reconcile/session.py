@@ -22,6 +22,7 @@ from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from analysis.reconcile.first_use import begin_first_use
 from analysis.reconcile.gateway import connect, environment, give_hadoop_a_user, start_by_scripts, what_failed
 from analysis.reconcile.parts import settings_for
 from analysis.spark.compilers import QUICK
@@ -43,6 +44,8 @@ _PARTS_MIN, _PARTS_MAX = 2, 200
 
 _DYING_S = 2.0
 """How long a JVM with which a call failed may take to end; then it did not die of this."""
+_FIRST_USE_S = 30.0
+"""How long the plan of `first_use` may take; it ends long before the record beside which it runs."""
 _JVM_EXIT_S = 60.0
 _ARCHIVE_EXIT_S = 600.0
 """The first JVM on a host writes its class archive as it exits: 5 to 10 s, and minutes on a busy host.
@@ -169,6 +172,7 @@ class Jvm:
         # which would print it.
         logging.getLogger().addHandler(logging.NullHandler())
         self._gateway: Any = None
+        self._first_use: Thread | None = None
         self._start = start = start or JavaStart(master, rows=rows, many=many, jars=jars)
         atexit.register(self.close)
         variables = {
@@ -222,6 +226,11 @@ class Jvm:
         """Let others on this host go before the Java process, or no longer."""
         set_nice(self._gateway.proc.pid, own_nice() + (WARMS_UP if yields else 0))
 
+    def begin_first_use(self) -> None:
+        """Run the plan of `first_use` beside this thread, if this session has not yet done so."""
+        if self._first_use is None and self._start.is_direct:
+            self._first_use = begin_first_use(self.spark, self._start.scratch, settings_for(1) | _INTERPRETED)
+
     def close(self) -> None:
         """Stop Spark, end the Java process and remove the scratch folder.
 
@@ -247,11 +256,15 @@ class Jvm:
         )
 
     def _end(self, gateway: Any) -> None:
+        if self._first_use is not None:
+            self._first_use.join(_FIRST_USE_S)
         context = SparkContext._active_spark_context
         if self._start.is_direct and self._start.archive.part is None:
             # All that it would still do is to remove its files from the scratch folder, which takes half a second.
             gateway.proc.kill()
             gateway.proc.wait()
+            with contextlib.suppress(Exception):  # `shutdown` would leave the one open that it cannot use
+                gateway.close(keep_callback_server=True)
         elif context is not None:
             # After an interrupted call the connection may be of no use; the process then ends because
             # its stdin is empty.

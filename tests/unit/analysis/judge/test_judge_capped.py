@@ -63,18 +63,14 @@ OTHER = (
     "analysis.judge.history.log_lines._LINE_BYTES_MAX",  # a longer line is read in pieces
     "analysis.judge.history.log_lines._LOG_BYTES_MAX",  # a longer log counts as damaged
     "analysis.judge.trace.actions._EVERY_ISR_MAX",  # only for the nearest states that are shown
-    "analysis.spark.class_archive.KEPT_MAX",  # archives of classes
-    "analysis.spark.class_archive._PART_MAX_S",
     "analysis.reconcile.files._DIGITS_MAX",  # letters of a name
     "analysis.reconcile.files._SHOWN_MAX",
     "analysis.reconcile.narrowing.BLOCKS_MAX",  # with more of them all rows are looked at
     "analysis.reconcile.ruling_out._ROWS_MAX",
     "analysis.reconcile.row_order._RANGES_MAX",  # with more of them all sends are looked at
     "analysis.reconcile.gateway._LINES_MAX",  # lines of an error
-    "analysis.spark.heap._HEAP_MIB_MAX",  # how Spark is set up
-    "analysis.reconcile.session._INTERPRETED_ROWS_MAX",
+    "analysis.reconcile.session._INTERPRETED_ROWS_MAX",  # how Spark is set up
     "analysis.reconcile.session._PARTS_MAX",
-    "analysis.spark.compilers._QUICK_ROWS_MAX",
     "analysis.reconcile.session._ONE_PART_ROWS_MAX",
     "analysis.reconcile.session._SMALL_ROWS_MAX",
     "harness.nightly.shards.SHARDS_MAX",  # an option of a night

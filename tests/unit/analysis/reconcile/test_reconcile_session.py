@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import psutil
 import pyspark
@@ -124,7 +125,7 @@ class _Gateway:
     """A JVM that is sent a second SIGTERM while it is waited for, and ends with `returncode`."""
 
     def __init__(self, returncode: int) -> None:
-        self.proc = SimpleNamespace(stdin=io.BytesIO(), wait=self._wait, returncode=None)
+        self.proc: Any = SimpleNamespace(stdin=io.BytesIO(), wait=self._wait, returncode=None)
         self._returncode = returncode
         self.waited_s = 0.0
 
@@ -144,7 +145,7 @@ def _jvm(gateway: _Gateway, *, is_direct: bool, part: Path | None, finish: Calla
     start.scratch = start._scratch.path
     start.archive = SimpleNamespace(part=part, finish=finish)  # type: ignore[assignment]
     jvm = Jvm.__new__(Jvm)
-    jvm._gateway, jvm._start = gateway, start
+    jvm._gateway, jvm._start, jvm._first_use = gateway, start, None
     return jvm
 
 
@@ -181,6 +182,14 @@ def test_a_jvm_that_writes_its_archive_has_minutes_to_exit(monkeypatch: pytest.M
             jvm.close()
         waited.append(gateway.waited_s)
     assert waited == [60.0, 600.0]
+
+
+def test_the_end_of_a_local_session_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("analysis.reconcile.session.SparkContext", SimpleNamespace(_active_spark_context=None))
+    gateway = _Gateway(0)
+    with subprocess.Popen(["sleep", "60"], stdin=subprocess.PIPE) as gateway.proc:
+        _jvm(gateway, is_direct=True, part=None).close()
+        assert gateway.proc.returncode == -signal.SIGKILL
 
 
 def test_without_java_there_is_one_clear_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

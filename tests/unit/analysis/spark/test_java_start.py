@@ -1,0 +1,78 @@
+"""The Java process of a session boots while Python imports PySpark, and ends with the block."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from analysis.spark import java_start
+from analysis.spark.java_start import SETTINGS_OF_OTHERS, JavaStart, early_start
+from ebbtide.java import Java
+
+
+def launch_sleep(start: JavaStart) -> None:
+    """Stand in for `JavaStart.launch`: start a process that does nothing."""
+    start.process = subprocess.Popen(["sleep", "60"])
+
+
+@pytest.fixture(autouse=True)
+def a_process_without_pyspark(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "pyspark", raising=False)
+    for name in SETTINGS_OF_OTHERS:
+        monkeypatch.delenv(name, raising=False)
+    java = Java(executable=Path("/usr/bin/java"), version="17.0.1", major=17)
+    monkeypatch.setattr(java_start, "require_java", lambda: java)
+    monkeypatch.setattr(java_start, "class_path", lambda _: "x.jar")
+    monkeypatch.setattr(JavaStart, "launch", launch_sleep)
+
+
+def test_the_process_runs_within_the_block_and_leaves_nothing() -> None:
+    with early_start([]) as start:
+        assert start is not None
+        assert start.process is not None
+        assert start.process.poll() is None
+        assert start.scratch.is_dir()
+    assert start.process.returncode == -9
+    assert not start.scratch.exists()
+
+
+def test_an_error_in_the_block_ends_the_process_too() -> None:
+    block = early_start([])
+    start = block.__enter__()
+    assert start is not None
+    assert start.process is not None
+    assert not block.__exit__(ValueError, ValueError(), None)
+    assert start.process.returncode == -9
+    assert not start.scratch.exists()
+
+
+def test_no_process_starts_early_for_another_master_or_beside_pyspark_or_for_records_that_may_be_large(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(JavaStart, "launch", lambda _: pytest.fail("a process was started"))
+    with early_start([], "spark://host:7077") as start:
+        assert start is None
+    (tmp_path / "sends").mkdir()
+    with (tmp_path / "sends" / "1.parquet").open("wb") as file:
+        file.truncate((100 << 20) + 1)
+    with early_start([tmp_path]) as start:
+        assert start is None
+    monkeypatch.setitem(sys.modules, "pyspark", pytest)
+    with early_start([]) as start:
+        assert start is None
+
+
+def test_a_start_that_fails_is_left_to_the_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    launched: list[JavaStart] = []
+
+    def fail(start: JavaStart) -> None:
+        launched.append(start)
+        raise OSError("no room")
+
+    monkeypatch.setattr(JavaStart, "launch", fail)
+    with early_start([]) as start:
+        assert start is None
+    assert not launched[0].scratch.exists()
