@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ebbtide.command import COMMAND
-from ebbtide.pytest_plugin.steps import did_you_mean_step, kind_of, step_of
+from ebbtide.pytest_plugin.steps import did_you_mean_step, kind_of, step_of, topic_of
 
 if TYPE_CHECKING:
     from ebbtide.daemon.messages import ClusterStatus
@@ -173,20 +173,14 @@ class Breakable:
         """Create a topic and return its name, once every partition has its whole ISR.
 
         Every partition also has a leader then. `config` is the topic's configuration, with underscores
-        instead of dots. Raises `HarnessError`.
+        instead of dots. Raises `Problems` for settings that a topic cannot have, and `HarnessError`.
         """
         from ebbtide.daemon.control import ask
         from ebbtide.daemon.messages import CreateTopic
-        from ebbtide.scenario.model import TopicSpec
 
         __tracebackhide__ = True
-        spec = TopicSpec(
-            partitions=partitions,
-            replication_factor=replication_factor,
-            min_isr=min_isr,
-            config={key.replace("_", "."): value for key, value in config.items()},
-        )
-        ask(self.name, CreateTopic(topic=topic, spec=spec))
+        settings = {"partitions": partitions, "replication_factor": replication_factor, "min_isr": min_isr}
+        ask(self.name, CreateTopic(topic=topic, spec=topic_of(topic, settings, config)))
         return topic
 
 

@@ -1,6 +1,6 @@
-"""Turns Python calls into steps.
+"""Turns Python calls into steps and topics.
 
-Examples are `power_loss(leader("t-0"))` and `partition([...], [...])`.
+Examples of steps are `power_loss(leader("t-0"))` and `partition([...], [...])`.
 """
 
 from __future__ import annotations
@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from ebbtide.suggestions import allowed_words, nearest_words
+from ebbtide.suggestions import allowed_words, bracketed_suggestion, nearest_words
 
 if TYPE_CHECKING:
+    from ebbtide.scenario.model import TopicSpec
     from ebbtide.scenario.steps.step import StepSpec
 
 _BY_GROUPS = frozenset({"partition", "flap"})
@@ -76,6 +77,33 @@ def step_of(kind: str, values: tuple[Any, ...], keys: Mapping[str, Any]) -> Step
     if problems:
         raise Problems(f"the step {kind}", [*problems], next=help_of_kind(kind))
     return from_plain(raw, StepSpec)
+
+
+def topic_of(topic: str, settings: Mapping[str, Any], config: Mapping[str, Any]) -> TopicSpec:
+    """Return the topic of a call of `create_topic`.
+
+    `settings` are its own keywords. `config` are all others: names of Kafka, with underscores instead of dots. Raises
+    `Problems` with every mistake.
+    """
+    from ebbtide.errors import Problems, UsageError
+    from ebbtide.scenario.mismatches import mismatches
+    from ebbtide.scenario.model import TopicSpec
+    from ebbtide.scenario.plain_values import from_plain
+
+    __tracebackhide__ = True
+    problems = mismatches(as_toml(settings), TopicSpec)
+    for key, value in config.items():
+        # retention_ms also resembles partitions, so only names of as many words are compared.
+        if meant := bracketed_suggestion(key, [one for one in settings if one.count("_") == key.count("_")]):
+            allowed = f"{', '.join(settings)}, and topic configs of Kafka{meant}"
+            problems.append(UsageError("unknown setting of a topic", where=key, got=repr(value), allowed=allowed))
+            continue
+        for one in mismatches({"config": {key: as_toml(value)}}, TopicSpec):
+            problems.append(UsageError(one.what, where=key, got=one.got, allowed=one.allowed))
+    if problems:
+        raise Problems(f"the topic {topic}", [*problems])
+    names = {key.replace("_", "."): value for key, value in config.items()}
+    return from_plain(as_toml({**settings, "config": names}), TopicSpec)
 
 
 def as_toml(value: Any) -> Any:

@@ -104,15 +104,19 @@ class ClusterDaemon:
     def _answer_call(self, caller: socket.socket) -> None:
         request: Request | None = None
         try:
-            caller.settimeout(_SPEAK_WITHIN_S)
-            with caller.makefile("rb") as words:
-                request = msgspec.json.decode(words.readline(_REQUEST_BYTES_MAX), type=Request, dec_hook=read_part)
-            if isinstance(request, EndCluster):
-                self._display.note("ending: a caller asked for it")
-                self._enders.append(caller)
-                return
-            caller.sendall(msgspec.json.encode(self._reply(request)) + b"\n")
-        except (OSError, ValueError, RecursionError, msgspec.MsgspecError) as error:
+            try:
+                request = _read_request(caller)
+            except UsageError as error:
+                self._display.note(error.in_one_line())
+                reply = Reply(refusal=Refusal.of(error))
+            else:
+                if isinstance(request, EndCluster):
+                    self._display.note("ending: a caller asked for it")
+                    self._enders.append(caller)
+                    return
+                reply = self._reply(request)
+            caller.sendall(msgspec.json.encode(reply) + b"\n")
+        except OSError as error:
             self._display.note(f"a request failed: {error}")
         finally:
             if not isinstance(request, EndCluster):
@@ -167,6 +171,23 @@ class ClusterDaemon:
             published=cluster.published,
             controllers=tuple(cluster.runtime.controller_servers()),
         )
+
+
+def _read_request(caller: socket.socket) -> Request:
+    """Return the caller's request.
+
+    Raises `UsageError` if nobody can read it, and `OSError` if the caller asks nothing in time.
+    """
+    caller.settimeout(_SPEAK_WITHIN_S)
+    with caller.makefile("rb") as words:
+        line = words.readline(_REQUEST_BYTES_MAX)
+    if not line:
+        raise ConnectionResetError("the caller asked nothing")
+    try:
+        request: Request = msgspec.json.decode(line, type=Request, dec_hook=read_part)
+    except (ValueError, RecursionError, msgspec.MsgspecError) as error:
+        raise UsageError("the daemon cannot read this request", got=str(error)) from None
+    return request
 
 
 def _nodes(cluster: OwnedCluster) -> dict[str, NodeStatus]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ast
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 from unittest.mock import Mock
 
 import msgspec
@@ -14,7 +15,7 @@ from fake_runner import ENDS, FakeProcess, FakeRunner, write_record
 
 from ebbtide.daemon import control, starting
 from ebbtide.daemon.messages import ClusterStatus, CreateTopic, Fire, Refusal, Reply, Request
-from ebbtide.errors import UsageError
+from ebbtide.errors import Problems, UsageError
 from ebbtide.pytest_plugin import runner as runners
 from ebbtide.pytest_plugin.chaos import Chaos
 from ebbtide.pytest_plugin.chaos_scenario import chaos_scenario
@@ -91,6 +92,26 @@ def test_a_test_makes_a_topic_of_its_own_beside_those_of_ebbtides_clients(
     assert asked == [CreateTopic(topic="orders", spec=spec)]
     assert chaos.create_topic(topic="t") == "t"
     assert [getattr(one.step, "topic", None) for one in asked[1:] if isinstance(one, Fire)] == ["t"]
+
+
+@pytest.mark.parametrize(
+    ("settings_of_topic", "says"),
+    [
+        ({"retention_ms": 9}, ["wrong value", "where:   retention_ms", "got:     9", 'a string in quotes: "9"']),
+        ({"partitions": "2"}, ["wrong value", "where:   partitions", "a whole number"]),
+        ({"partition": 1}, ["unknown setting of a topic", "where:   partition", "did you mean 'partitions'?"]),
+        ({"replication_facter": "1"}, ["unknown setting of a topic", "did you mean 'replication_factor'?"]),
+    ],
+)
+def test_a_setting_that_a_topic_cannot_have_is_reported_like_a_wrong_key_of_a_step(
+    settings: Settings, settings_of_topic: Mapping[str, Any], says: Sequence[str]
+) -> None:
+    stand_in, _ = FakeRunner().open_chaos(chaos_scenario({}, "4.3.1", None), "4.3.1", settings, keep=False)
+    chaos = Chaos(stand_in._status, stand_in.topics)
+    with pytest.raises(Problems, match="the topic orders: 1 problem") as caught:
+        chaos.create_topic("orders", **settings_of_topic)
+    assert [one for one in says if one not in str(caught.value)] == []
+    assert [Path(frame.path).name for frame in caught.traceback.filter(caught)] == [Path(__file__).name]
 
 
 def test_a_kept_cluster_is_ended_when_its_run_cannot_be_read(

@@ -21,7 +21,7 @@ from ebbtide.daemon.control import (
     open_control_socket,
     sockets_dir,
 )
-from ebbtide.daemon.messages import AskStatus, Fire, NodeStatus
+from ebbtide.daemon.messages import AskStatus, CreateTopic, Fire, NodeStatus, Reply
 from ebbtide.errors import ExitCode, HarnessError, UsageError
 from ebbtide.record.steps import REFUSED
 from ebbtide.scenario.model import TopicSpec
@@ -117,7 +117,23 @@ def test_a_run_that_fails_ends_its_owner_with_the_failure(up: Up) -> None:
 def test_a_caller_that_talks_nonsense_does_no_harm(up: Up, words: bytes) -> None:
     with control._open_connection("one") as connection:
         connection.sendall(words)
-        assert connection.recv(1) == b""
+        with connection.makefile("rb") as answer:
+            reply = msgspec.json.decode(answer.readline(), type=Reply)
+    assert reply.refusal is not None
+    assert reply.refusal.what == "the daemon cannot read this request"
+    assert find_cluster("one").name == "one"
+
+
+def test_a_wrong_field_of_a_request_is_named_and_the_daemon_is_not_said_to_have_ended(up: Up) -> None:
+    spec = TopicSpec(partitions="2")  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="the daemon cannot read this request") as caught:
+        ask("one", CreateTopic(topic="orders", spec=spec))
+    assert "`$.spec.partitions`" in str(caught.value)
+
+
+def test_a_caller_that_asks_nothing_does_no_harm(up: Up) -> None:
+    with control._open_connection("one"):
+        pass
     assert find_cluster("one").name == "one"
 
 
