@@ -6,6 +6,8 @@ It is plain Kafka that tests may use and break, without a verdict.
 from __future__ import annotations
 
 import contextlib
+import json
+import shlex
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -16,6 +18,7 @@ from ebbtide.pytest_plugin.steps import did_you_mean_step, kind_of, step_of, top
 
 if TYPE_CHECKING:
     from ebbtide.daemon.messages import ClusterStatus
+    from ebbtide.errors import UsageError
     from ebbtide.record.steps import StepEntry
     from ebbtide.scenario.steps.step import StepSpec
 
@@ -33,6 +36,17 @@ def _unproven(entry: StepEntry, what: str) -> Unproven:
     return Unproven(
         f"inconclusive: step {entry.index} ({entry.step}) {what}: {entry.why}\n  next:    {help_of_kind(entry.step)}"
     )
+
+
+def _not_a_list(command: str) -> UsageError:
+    from ebbtide.errors import UsageError
+
+    try:
+        words = shlex.split(command)
+    except ValueError:  # a quote without its end
+        words = command.split()
+    allowed = f"a list of words: {json.dumps(words)}"
+    return UsageError("run takes the words of a command", got=repr(command), allowed=allowed)
 
 
 class Breakable:
@@ -136,11 +150,14 @@ class Breakable:
             yield
 
     def run(self, command: Sequence[str], **how: Any) -> subprocess.CompletedProcess[str]:
-        """Run a command in the clients' network namespace.
+        """Run a command, a list of words, in the clients' network namespace.
 
         Its environment has EBBTIDE_BOOTSTRAP. Calls `ebbtide cluster exec`. `how` goes to
-        `subprocess.run`; the output is captured as text.
+        `subprocess.run`; the output is captured as text. Raises `UsageError` for a command in one text.
         """
+        __tracebackhide__ = True
+        if isinstance(command, str):
+            raise _not_a_list(command)
         words = [*self._command, "cluster", "exec", "--cluster", self.name, "--", *command]
         done: subprocess.CompletedProcess[str] = subprocess.run(words, **{"capture_output": True, "text": True, **how})
         return done

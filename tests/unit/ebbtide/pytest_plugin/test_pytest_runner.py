@@ -114,6 +114,15 @@ def test_a_setting_that_a_topic_cannot_have_is_reported_like_a_wrong_key_of_a_st
     assert [Path(frame.path).name for frame in caught.traceback.filter(caught)] == [Path(__file__).name]
 
 
+@pytest.mark.parametrize("command", ["kafka-topics.sh --list", "kafka-topics.sh '--list'"])
+def test_a_command_in_one_text_is_not_taken_for_a_list_of_letters(settings: Settings, command: str) -> None:
+    stand_in, _ = FakeRunner().open_chaos(chaos_scenario({}, "4.3.1", None), "4.3.1", settings, keep=False)
+    with pytest.raises(UsageError, match="run takes the words of a command") as caught:
+        stand_in.run(command)
+    assert caught.value.allowed == 'a list of words: ["kafka-topics.sh", "--list"]'
+    assert [Path(frame.path).name for frame in caught.traceback.filter(caught)] == [Path(__file__).name]
+
+
 def test_a_kept_cluster_is_ended_when_its_run_cannot_be_read(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
