@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ebbtide.journal.convert import JOURNAL_SUFFIX
-from ebbtide.record.files import JOURNAL_DIR
+from ebbtide.journal.convert import has_journals
 from ebbtide.record.manifest import Manifest
 from ebbtide.record.sums import missing_files, read_sums
 from ebbtide.record.tables import table_files
@@ -24,7 +23,7 @@ def ended_before_sending(record: Path, manifest: Manifest, counts: Counts) -> bo
     """
     if manifest.status == "complete" or counts.sends or counts.polls:
         return False
-    if any((record / JOURNAL_DIR).glob(f"*{JOURNAL_SUFFIX}")):
+    if has_journals(record):
         return False
     tables = [path for table in _TABLES for path in table_files(record, table)]
     return not any(footer_of(path).num_rows for path in tables) and not _lost_tables(record)

@@ -70,6 +70,11 @@ _TABLE_OF_NAME = {
 }
 
 
+def has_journals(record: Path) -> bool:
+    """Whether a client of the run has started, and its journal is not converted yet."""
+    return any((record / JOURNAL_DIR).glob(f"*{JOURNAL_SUFFIX}"))
+
+
 def convert_journals(record: Path) -> int:
     """Convert every journal of a run record into its table and remove it.
 

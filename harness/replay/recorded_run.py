@@ -14,8 +14,7 @@ import pyarrow.compute as pc
 
 from analysis.judge.history.timeline import Timeline, load_timeline
 from ebbtide.errors import UsageError
-from ebbtide.journal.convert import JOURNAL_SUFFIX
-from ebbtide.record.files import JOURNAL_DIR
+from ebbtide.journal.convert import has_journals
 from ebbtide.record.manifest import LIST_RECORDS, Manifest, check_run_id, read_run
 from ebbtide.record.rows import PartitionState
 from ebbtide.record.steps import StepEntry, read_steps
@@ -100,20 +99,21 @@ class LoadedRun(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def refuse_empty_run(recorded: LoadedRun) -> None:
-    """Raise `UsageError` for a run that failed before it began.
+    """Raise `UsageError` for a run that failed, or was interrupted, before it began.
 
-    It failed before its first step and before any record was acked.
+    It ended before its first step and before any record was acked.
     """
     manifest, folder = recorded.manifest, recorded.folder
     if (
-        manifest.status != "failed"
+        manifest.status == "complete"
         or any(step.fired_ns is not None for step in recorded.steps)
-        or any((folder / JOURNAL_DIR).glob(f"*{JOURNAL_SUFFIX}"))
+        or has_journals(folder)
         or recorded.acked_at([sys.maxsize]) != [0]
     ):
         return
+    ended = "failed" if manifest.status == "failed" else "was interrupted"
     raise UsageError(
-        "the run failed before its first step, and nothing was acked: there is nothing to repeat",
+        f"the run {ended} before its first step, and nothing was acked: there is nothing to repeat",
         where=str(folder),
         got=manifest.why_incomplete or "no reason given",
         next=manifest.failure_next or f"ebbtide run {shlex.quote(str(folder / SCENARIO))}",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -118,10 +118,25 @@ def test_a_run_that_failed_before_anything_came_about_is_refused_at_once(
     assert f"next:    ebbtide run {record / 'scenario.toml'}\n" in told
 
 
-@pytest.mark.parametrize("came_about", ["a step", "an ack", "a client's journal", "its end"])
-def test_a_run_in_which_something_came_about_can_be_replayed(world: World, came_about: str) -> None:
+@pytest.mark.parametrize("interruption", [{"failure": "interrupted by a signal"}, {}], ids=["a signal", "a kill"])
+def test_a_run_that_was_interrupted_before_anything_came_about_is_refused_too(
+    world: World, interruption: Mapping[str, str]
+) -> None:
     record = world.recorded
-    status: Status = "complete" if came_about == "its end" else "failed"
+    write_manifest(record, msgspec.structs.replace(read_manifest(record), status="interrupted", **interruption))
+    write_steps(record, [msgspec.structs.replace(step, fired_ns=None) for step in read_steps(record) or []])
+    for table in table_files(record, "sends"):
+        table.unlink()
+    with pytest.raises(UsageError, match="the run was interrupted before its first step") as caught:
+        refuse_empty_run(load_run(record))
+    assert caught.value.next == f"ebbtide run {record / 'scenario.toml'}"
+
+
+@pytest.mark.parametrize("ended", ["failed", "interrupted"])
+@pytest.mark.parametrize("came_about", ["a step", "an ack", "a client's journal", "its end"])
+def test_a_run_in_which_something_came_about_can_be_replayed(world: World, came_about: str, ended: Status) -> None:
+    record = world.recorded
+    status: Status = "complete" if came_about == "its end" else ended
     write_manifest(record, msgspec.structs.replace(read_manifest(record), status=status))
     if came_about != "a step":
         write_steps(record, [msgspec.structs.replace(step, fired_ns=None) for step in read_steps(record) or []])
