@@ -13,6 +13,7 @@ import pytest
 
 from ebbtide.pytest_plugin.command_failed import CommandFailed
 from ebbtide.pytest_plugin.judgement import failure_message, one_line_summary, report_properties, where_to_look
+from ebbtide.pytest_plugin.marker_places import place_of_marker
 from ebbtide.pytest_plugin.markers import (
     MARKER_LINES,
     WrongMarker,
@@ -164,6 +165,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     try:
         scenario_of(item)
         _releases(plugin, item)
+        plugin.refuse_unpublished(item)
         expected_of(item)
         needs = needs_of(item)
         lacking = {need: why for need in needs if (why := plugin.why_lacking(need)) is not None}
@@ -296,7 +298,6 @@ def chaos(request: pytest.FixtureRequest, kafka_version: str) -> Iterator[Chaos]
     except WrongMarker as error:
         raise pytest.fail.Exception(error.in_file_of(item), pytrace=False) from None
     from ebbtide.pytest_plugin.chaos_scenario import chaos_scenario
-    from ebbtide.pytest_plugin.marker_places import place_of_marker
 
     marker = place_of_marker(item, "chaos")
     scenario = call_or_fail(lambda: chaos_scenario(parts, kafka_version, expected, marker))
@@ -356,7 +357,8 @@ def run_record(request: pytest.FixtureRequest, kafka_version: str) -> Iterator[R
         run = call_or_fail(lambda: plugin.runner.replay(record, settings))
     else:
         run, lease = call_or_fail(
-            lambda: plugin.runner.run_scenario(marked.name, kafka_version, settings, keep=plugin.keeps_next_cluster)
+            lambda: plugin.runner.run_scenario(marked.name, kafka_version, settings, keep=plugin.keeps_next_cluster),
+            lambda: place_of_marker(item, "scenario"),
         )
     judged = item.stash[_JUDGED] = JudgedTest()
     judged.run = run

@@ -58,6 +58,9 @@ class Runner(Protocol):
     def abilities(self) -> Sequence[Ability]:
         """Return what this host can do. Raises `CommandFailed`."""
 
+    def fetch(self, kafka: str) -> None:
+        """Fetch a release, unless it is there. Raises `CommandFailed`."""
+
     def run_scenario(
         self, scenario: str, kafka: str, settings: Settings, *, keep: bool
     ) -> tuple[RunRecord, Lease | None]:
@@ -113,6 +116,12 @@ class CommandRunner:
             )
             for check in checks
         ]
+
+    def fetch(self, kafka: str) -> None:
+        """Call `ebbtide kafka fetch`."""
+        done = _run_to_end([*self._command, "kafka", "fetch", kafka])
+        if done.returncode != 0:
+            raise self._command_error(done)
 
     def run_scenario(
         self, scenario: str, kafka: str, settings: Settings, *, keep: bool
@@ -220,18 +229,22 @@ class CommandRunner:
             return lease.process.await_up()
 
     def _command_error(self, done: subprocess.CompletedProcess[str]) -> CommandFailed:
-        """Return the error of a command: its message, or the last lines of its output."""
+        """Return the error of a command: its message, or the last lines of its output.
+
+        The author of a wrong test typed no command, so the message of a mistake shows none.
+        """
         from ebbtide.errors import ExitCode
 
         lines = done.stderr.splitlines()
         error = next((at for at, line in enumerate(lines) if line.startswith("error:")), None)
         command = f"ebbtide {' '.join(done.args[len(self._command) :])}: exit code {done.returncode}"
+        mistake = done.returncode == ExitCode.USAGE
         # pytest's summary has the first line only.
         if error is None:
             message = [command, *lines[-_TAIL_LINES:]]
         else:
-            message = [lines[error].removeprefix("error: "), *lines[error + 1 :], command]
-        return CommandFailed("\n".join(message), mistake=done.returncode == ExitCode.USAGE)
+            message = [lines[error].removeprefix("error: "), *lines[error + 1 :], *([] if mistake else [command])]
+        return CommandFailed("\n".join(message), mistake=mistake)
 
 
 def _common_options(settings: Settings) -> list[str]:

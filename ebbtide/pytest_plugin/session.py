@@ -9,7 +9,8 @@ from typing import TypeVar
 import pytest
 
 from ebbtide.pytest_plugin.command_failed import CommandFailed
-from ebbtide.pytest_plugin.markers import WrongMarker
+from ebbtide.pytest_plugin.marker_places import MarkerPlace
+from ebbtide.pytest_plugin.markers import WrongMarker, releases_in, scenario_in
 from ebbtide.pytest_plugin.run_record import RunRecord
 from ebbtide.pytest_plugin.runner import Ability, CommandRunner, Lease, Runner, errors_as_failed
 from ebbtide.pytest_plugin.settings import Settings
@@ -43,6 +44,7 @@ class Plugin:
         self.kept_by_workers: list[str] = []
         self.turn = ClusterTurn(config, settings.runs)
         self._abilities: Sequence[Ability] | None = None
+        self._unpublished: dict[str, str | None] = {}
         self._command_runner = CommandRunner(settings.command)
 
     @property
@@ -97,6 +99,31 @@ class Plugin:
             )
         return checks[need].lacking
 
+    def refuse_unpublished(self, item: pytest.Item) -> None:
+        """Raise `WrongMarker` for a release of the test's marker that does not exist.
+
+        Raises nothing if that cannot be found out: the cluster says so when it starts.
+        """
+        mark = item.get_closest_marker("kafka") or item.get_closest_marker("scenario")
+        if mark is None or not uses_clusters(item):
+            return
+        for kafka in releases_in(mark) if mark.name == "kafka" else scenario_in(mark).kafka:
+            if kafka not in self._unpublished:
+                self._unpublished[kafka] = self._why_unpublished(kafka)
+            if (why := self._unpublished[kafka]) is not None:
+                raise WrongMarker(mark.name, why)
+
+    def _why_unpublished(self, kafka: str) -> str | None:
+        from ebbtide.releases.known_releases import KNOWN
+
+        if kafka in {one.version for one in KNOWN}:
+            return None
+        try:
+            self.runner.fetch(kafka)
+        except CommandFailed as error:
+            return str(error) if error.mistake else None
+        return None
+
     def release_cluster(self, lease: Lease, *, failed: bool) -> None:
         """Stop a cluster that is no longer needed, unless it is to be kept."""
         if failed and self.keeps_next_cluster and lease.process is not None and lease.process.exit_code() is None:
@@ -132,17 +159,18 @@ def _extends_plugin_fixture(name: str, definitions: Sequence[pytest.FixtureDef[o
     return False
 
 
-def call_or_fail(act: Callable[[], T]) -> T:
+def call_or_fail(act: Callable[[], T], place: Callable[[], MarkerPlace] | None = None) -> T:
     """Run `act`; its error fails the test with the message alone.
 
-    The report shows no traceback of the plugin.
+    `place` returns the marker that asked for `act`, which a mistake names. The report shows no traceback of the plugin.
     """
     try:
         with errors_as_failed():
             return act()
     except CommandFailed as error:
+        where = f"\n  where:   {place()}" if error.mistake and place is not None else ""
         # Without `from None` pytest would also show the original error, which says the same.
-        raise pytest.fail.Exception(error.full_message(), pytrace=False) from None
+        raise pytest.fail.Exception(error.full_message() + where, pytrace=False) from None
 
 
 class JudgedTest:

@@ -172,13 +172,20 @@ class FakeRunner:
         names = {"java": ("every run",), "docker": ("the docker runtime",)}
         return [Ability(name=name, lacking=self.lacking.get(name), disables=what) for name, what in names.items()]
 
+    def fetch(self, kafka: str) -> None:
+        self.asked.append(f"fetch {kafka}")
+        if kafka == "9.9.8":
+            raise CommandFailed("Maven does not answer")
+        raise CommandFailed(f"Kafka {kafka} is not published", mistake=True)
+
     def run_scenario(
         self, scenario: str, kafka: str, settings: Settings, *, keep: bool
     ) -> tuple[RunRecord, Lease | None]:
         self.asked.append(f"{scenario} on {kafka}")
         if scenario not in ENDS:
-            code, why = (3, "no loop device") if scenario == "breaks" else (4, "unknown scenario")
-            raise CommandFailed(f"{why}\nebbtide run {scenario}: exit code {code}", mistake=code == 4)
+            if scenario == "breaks":
+                raise CommandFailed("no loop device\nebbtide run breaks: exit code 3")
+            raise CommandFailed("unknown scenario", mistake=True)
         return write_record(_folder(settings), kafka, settings.seed, ENDS[scenario]), self._lease(
             keep
         ) if keep else None

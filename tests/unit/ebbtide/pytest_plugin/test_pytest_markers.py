@@ -120,3 +120,32 @@ def test_a_wrong_marker_is_an_error_of_its_test_and_the_others_of_the_file_run(
     result.stdout.fnmatch_lines(["*::test_it?1? ERROR *", says])
     result.stdout.no_fnmatch_line("*Interrupted*")
     assert sum(line.startswith(says.partition(",")[0]) for line in result.outlines) == 1
+
+
+@pytest.mark.parametrize(
+    ("source", "place"),
+    [
+        ("@pytest.mark.kafka('4.3.1', '9.9.9')\ndef test_it(chaos): pass", ":4"),
+        ("@pytest.mark.kafka('9.9.9')\ndef test_it(kafka_cluster): pass", ":4"),
+        ("@pytest.mark.scenario('holds', kafka='9.9.9')\ndef test_it(): pass", ":4"),
+    ],
+)
+def test_a_release_that_does_not_exist_is_a_mistake_in_its_marker_before_a_cluster_starts(
+    project: Project, source: str, place: str
+) -> None:
+    result = project.run(source)
+    assert result.ret != 0
+    result.stdout.fnmatch_lines(["Kafka 9.9.9 is not published", f"  where:   *.py{place}", "asked: ?'fetch 9.9.9'?*"])
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "@pytest.mark.kafka('4.3.1')\ndef test_it(kafka_cluster): pass",
+        "@pytest.mark.kafka('9.9.8')\ndef test_it(kafka_cluster): pass",
+        "@pytest.mark.kafka('9.9.9')\ndef test_it(kafka_version): pass",
+    ],
+    ids=["a known release", "no answer", "no cluster"],
+)
+def test_a_release_that_may_exist_or_is_not_started_is_no_mistake(project: Project, source: str) -> None:
+    project.run(source).assert_outcomes(passed=1)

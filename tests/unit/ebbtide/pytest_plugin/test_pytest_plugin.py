@@ -70,7 +70,7 @@ def test_a_harness_that_fails_is_an_error_whose_message_is_printed_once(project:
 def test_what_makes_no_sense_is_an_error_and_no_failure_of_the_harness(project: Project) -> None:
     result = project.run(_scenario("no-such-scenario"))
     result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["unknown scenario", "ebbtide run no-such-scenario: exit code 4"])
+    result.stdout.fnmatch_lines(["unknown scenario", "  where:   *.py:4"])
     assert result.stdout.str().count("unknown scenario") == 1
 
 
@@ -354,5 +354,6 @@ def test_the_stand_in_keeps_the_contract_of_the_runner(tmp_path: Path) -> None:
     runner = FakeRunner()
     runner_contract.abilities_have_names_and_reasons(runner)
     runner_contract.an_unknown_scenario_is_a_mistake(runner, settings)
+    runner_contract.an_unknown_release_is_a_mistake(runner)
     runner_contract.a_chaos_run_is_judged_with_its_steps_and_can_be_replayed(runner, settings)
     assert runner.open == []

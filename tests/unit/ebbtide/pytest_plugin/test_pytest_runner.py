@@ -171,9 +171,7 @@ def test_what_kafka_refuses_of_a_marker_names_the_marker_and_no_file_that_nobody
         ]
 
 
-@pytest.mark.parametrize(
-    ("code", "out"), [(4, ""), (3, '{"replays": []}\n'), (0, "")], ids=["refused", "failed", "silent"]
-)
+@pytest.mark.parametrize(("code", "out"), [(3, '{"replays": []}\n'), (0, "")], ids=["failed", "silent"])
 def test_a_replay_that_is_not_carried_out_is_the_harness_failing(
     settings: Settings, monkeypatch: pytest.MonkeyPatch, code: int, out: str
 ) -> None:
@@ -183,6 +181,16 @@ def test_a_replay_that_is_not_carried_out_is_the_harness_failing(
     monkeypatch.setattr(runners, "_run_to_end", finish_command)
     with pytest.raises(CommandFailed, match=rf"no record\nebbtide replay old[\s\S]*exit code {code}"):
         CommandRunner().replay(Path("old"), settings)
+
+
+def test_the_message_of_a_mistake_has_no_command_that_the_plugin_typed(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done = subprocess.CompletedProcess(["ebbtide", "replay", "old"], 4, "", "error: no record\n  next:    look\n")
+    monkeypatch.setattr(runners, "_run_to_end", lambda _: done)
+    with pytest.raises(CommandFailed) as caught:
+        CommandRunner().replay(Path("old"), settings)
+    assert (str(caught.value), caught.value.mistake) == ("no record\n  next:    look", True)
 
 
 def test_a_replay_has_the_same_runtime_and_place_as_any_run_and_is_read_with_its_fidelity(
