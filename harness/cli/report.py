@@ -55,11 +55,7 @@ def run(args: Args) -> ExitCode:
                 next=f"ebbtide analyze {shlex.quote(str(folder))}",
             )
         if not (folder / "history.jsonl").is_file():
-            raise UsageError(
-                "not a store of nights: history.jsonl is missing",
-                where=str(folder),
-                next=f"ebbtide nightly --store {shlex.quote(str(folder))}",
-            )
+            raise _without_history(folder)
     if args.out is None and len(args.stores) > 1:
         raise UsageError("several stores need the folder of their site", where="--out", allowed="--out DIR")
     out = args.out if args.out is not None else args.stores[0] / SITE
@@ -71,6 +67,17 @@ def run(args: Args) -> ExitCode:
     else:
         print(f"site: {index}")
     return ExitCode.AS_PREDICTED
+
+
+def _without_history(folder: Path) -> UsageError:
+    next_ = f"ebbtide nightly --store {shlex.quote(str(folder))}"
+    if not any(folder.glob("nights/*/plan.json")):
+        return UsageError("not a store of nights: history.jsonl is missing", where=str(folder), next=next_)
+    return UsageError(
+        "no run of this store has ended yet",
+        where=str(folder),
+        next=f"{next_}    (with the options of the night that was interrupted, it continues that night)",
+    )
 
 
 def _output(index: Path, site: Site) -> SiteOutput:

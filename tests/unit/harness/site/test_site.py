@@ -15,7 +15,7 @@ from ebbtide.errors import UsageError
 from ebbtide.record.files import write_atomically
 from harness.cli.main import main
 from harness.nightly.job import ReleaseTarget, Runtime, random_job
-from harness.nightly.store import FinishedJob, Followup, JobEnd, Store
+from harness.nightly.store import FinishedJob, Followup, JobEnd, NightPlan, Store
 from harness.site.model import MARKS, gravest, mark_of, page_name, site_of
 from harness.site.writing import write_site
 
@@ -196,6 +196,14 @@ def test_a_run_record_has_its_report_already(tmp_path: Path, capsys: pytest.Capt
     shown = capsys.readouterr().err
     assert "this is a run record, not a store of nights; its report is report.html" in shown
     assert f"ebbtide analyze {tmp_path}" in shown
+
+
+def test_a_store_in_which_no_run_has_ended_yet_is_a_store(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Store(tmp_path).save_plan(NightPlan(night=FIRST, settings={}, started_s=0.0))
+    assert main(["report", str(tmp_path)]) == 4
+    shown = capsys.readouterr().err
+    assert "error: no run of this store has ended yet\n" in shown
+    assert f"ebbtide nightly --store {tmp_path}    (with the options of the night that was interrupted" in shown
 
 
 def test_a_folder_that_is_no_store_and_two_stores_without_a_folder_are_refused(
