@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import shlex
 from collections.abc import Sequence
@@ -170,9 +171,23 @@ def _one_at_a_time(
     records = [word for word in (*taken, *words) if is_record(Path(word))]
     has_records = any(word in records for word in words)
     surplus = positionals[0 if has_records else -1]
+    what = f"{ctx.command_path} takes one {surplus.metavar or surplus.name} at a time"
+    if surplus.metavar == "TARGET" and (meant := _meant_role([*taken, *words])) is not None:
+        return f"{what}, did you mean '{meant}'?", f"{ctx.command_path} {shlex.quote(meant)}"
     typed = records[:1] if has_records else taken
     next_ = f"{ctx.command_path} {shlex.join(typed)}    (one after the other)" if typed else None
-    return f"{ctx.command_path} takes one {surplus.metavar or surplus.name} at a time", next_
+    return what, next_
+
+
+def _meant_role(words: Sequence[str]) -> str | None:
+    """Return the role that was typed as two words: `broker 1` is `broker(1)`."""
+    from ebbtide.scenario.roles import Role
+
+    if len(words) != 2:
+        return None
+    with contextlib.suppress(UsageError):
+        return str(Role(f"{words[0]}({words[1]})"))
+    return None
 
 
 def _scenarios_or_file(words: Sequence[str], ctx: click.Context) -> tuple[str | None, str | None]:

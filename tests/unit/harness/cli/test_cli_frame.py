@@ -142,6 +142,10 @@ def test_all_mistakes_of_a_command_line_are_reported_at_once(
         ("scenarios show a b", "ebbtide scenarios takes one name at a time got: b next: ebbtide scenarios show a (one"),
         ("explain RECORD t-0:1 x", "at a time got: x next: ebbtide explain RECORD t-0:1 (one after the other)"),
         ("explain RECORD t-0:1 RECORD", "takes one RUN at a time got: RECORD next: ebbtide explain RECORD (one after"),
+        ("fault kill broker 1", "one TARGET at a time, did you mean 'broker(1)'? got: 1 next: ebbtide fault kill 'b"),
+        ("fault kill leader t-0", "did you mean 'leader(t-0)'? got: t-0 next: ebbtide fault kill 'leader(t-0)'"),
+        ("fault kill broker(1) 2", "at a time got: 2 next: ebbtide fault kill 'broker(1)' (one after the other)"),
+        ("fault kill brokers 2", "at a time got: 2 next: ebbtide fault kill brokers (one after the other)"),
         ("doctor extra words", "error: unknown argument got: extra, words"),
     ],
 )
