@@ -25,6 +25,7 @@ from cluster.runtime.base import PowerLossMethod, Runtime
 from cluster.runtime.choose import Choice, LocalChoice, open_runtime
 from cluster.runtime.jvm import ensure_class_archive, installation_of
 from ebbtide.errors import Disturbed, EbbtideError, HarnessError
+from ebbtide.journal.convert import has_journals
 from ebbtide.record.files import QUORUM_FILE, mark_going, write_atomically
 from ebbtide.record.manifest import (
     ACKS,
@@ -38,6 +39,7 @@ from ebbtide.record.manifest import (
     write_manifest,
 )
 from ebbtide.record.sums import update_sums, write_sums
+from ebbtide.record.tables import table_files
 from ebbtide.record.verdict import unfinished_verdict, write_verdict
 from ebbtide.releases.known_releases import parse_version
 from ebbtide.scenario.client_libraries import DEFAULT_LIBRARY
@@ -283,7 +285,10 @@ class _Run:
     def _record_interrupt(self) -> None:
         with contextlib.suppress(OSError):
             self._amend(status="interrupted", failure="interrupted by a signal")
-        self.display.note(f"to judge the run so far: ebbtide analyze {shlex.quote(str(self.record))}")
+        if has_journals(self.record) or table_files(self.record, "sends"):
+            self.display.note(f"to judge the run so far: ebbtide analyze {shlex.quote(str(self.record))}")
+        else:
+            self.display.note(f"nothing was sent, so there is nothing to judge; what was recorded is in {self.record}")
 
     def _note_releases(self, releases: Mapping[int, Sequence[NodeRelease]]) -> None:
         self._amend(releases={str(node): tuple(each) for node, each in sorted(releases.items())})
