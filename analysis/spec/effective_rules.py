@@ -25,6 +25,7 @@ from analysis.spec.explore.wording import clause_of
 from analysis.spec.leader import LeaderRules, LeaderStep
 from analysis.spec.protocol import Protocol
 from ebbtide.errors import UsageError
+from ebbtide.suggestions import did_you_mean
 
 _ACTION_OF = {
     "fence": "fence",
@@ -107,7 +108,9 @@ def text_of(protocol: Protocol, event: str | None = None) -> str:
     """
     events = events_of(protocol)
     if event is not None and event not in events:
-        raise UsageError("the protocol has no such event", got=event, allowed=", ".join(events))
+        raise UsageError(
+            f"the protocol has no such event{did_you_mean(event, events)}", got=event, allowed=", ".join(events)
+        )
     asked = [one for one in events if event in (None, one)]
     methods: dict[str, _Method] = {}
     sections: list[tuple[str, list[_Method]]] = []

@@ -59,9 +59,9 @@ def find(name_or_path: str) -> Scenario:
         )
     if path.suffix == ".toml" or is_file(path):
         return load(path, next=f"ebbtide validate {shlex.quote(str(path))}", strict=True)
-    file = Path(f"{name_or_path}.toml")
+    file = _meant_file(name_or_path)
     named = name_or_path in names()
-    if not named and is_file(file):
+    if not named and file is not None:
         raise UsageError(
             f"not a scenario of the catalogue, did you mean {file}?",
             got=repr(name_or_path),
@@ -77,6 +77,15 @@ def find(name_or_path: str) -> Scenario:
             next=f"ebbtide validate {shlex.quote(str(inner))}" if is_file(inner) else "ebbtide scenarios",
         )
     return parse(text_of(name_or_path), file=f"{name_or_path}.toml", to_run=True)
+
+
+def _meant_file(name_or_path: str) -> Path | None:
+    """Return the .toml file beside it that a word without this ending may mean: `my`, `my.tom`."""
+    path = Path(f"{name_or_path}.toml")
+    beside = path.parent.glob("*.toml") if "." in path.stem else ()
+    near = meant_name(Path(name_or_path).name, [one.name for one in beside])
+    found = path if near is None else path.with_name(near)
+    return found if is_file(found) else None
 
 
 @contextlib.contextmanager

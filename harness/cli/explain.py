@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import sys
 from pathlib import Path
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from ebbtide.record.verdict import Verdict
 
 _WHY_MAX = 3
+_GROUPED = re.compile("[0-9]{1,3}(,[0-9]{3})+")
+"""A number as this verb prints it."""
 
 
 def command() -> Command:
@@ -125,7 +128,7 @@ def _subject(args: Args) -> Subject | None:
     if args.place is None:
         return first_lost_subject(args.run)
     name, _, number = args.place.rpartition(":")
-    offset = whole_number(number)
+    offset = whole_number(number.replace(",", "") if _GROUPED.fullmatch(number) else number)
     try:
         at = PartitionName(name).at
     except UsageError:

@@ -82,7 +82,8 @@ def run(args: Args) -> ExitCode:
                 _print_json(checked)
                 continue
             many = plural(len(scenario.steps), "step")
-            print(f"{file}: ok, {scenario.name}: {many} on Kafka {', '.join(scenario.kafka)}", flush=True)
+            named = "" if str(file) == scenario.name else f"{scenario.name}: "
+            print(f"{file}: ok, {named}{many} on Kafka {', '.join(scenario.kafka)}", flush=True)
             for one in warnings:
                 print(f"warning: {file}: {one.render()}", file=sys.stderr)
     return code

@@ -297,6 +297,15 @@ def test_the_command_prints_the_life_and_starts_no_spark(
     assert (lost / "life.html").is_file()
 
 
+def test_a_place_may_have_the_commas_that_the_command_prints(lost: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    refusals = []
+    for place in ("t-0:123456", "t-0:123,456", "t-0:12,34"):
+        assert main(["explain", str(lost), place]) == 4
+        refusals.append(capsys.readouterr().err)
+    assert refusals[0] == refusals[1]
+    assert "not the place of a record" in refusals[2]
+
+
 @pytest.mark.parametrize(
     ("words", "what"),
     [

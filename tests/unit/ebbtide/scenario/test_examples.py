@@ -70,7 +70,7 @@ def test_validate_takes_the_name_of_a_shipped_scenario(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert main(["validate", "healthy"]) == ExitCode.AS_PREDICTED
-    assert "healthy: ok, healthy: 1 step" in capsys.readouterr().out
+    assert "healthy: ok, 1 step on" in capsys.readouterr().out
     # A file of this name comes first.
     (tmp_path / "healthy").write_text("name = 3")
     assert main(["validate", "healthy"]) == ExitCode.USAGE

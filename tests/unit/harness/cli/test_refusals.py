@@ -160,6 +160,8 @@ def test_a_file_named_without_its_ending_gets_the_full_name_suggested(
     told = capsys.readouterr().err
     assert "did you mean my.toml?" in told
     assert "acks-matrix-kill" not in told
+    assert main(["run", "my.tom"]) == ExitCode.USAGE
+    assert "did you mean my.toml?" in capsys.readouterr().err
     (tmp_path / "healthy.toml").touch()
     (tmp_path / "healthy").mkdir()
     assert catalogue.find("healthy").name == "healthy"
