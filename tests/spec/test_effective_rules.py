@@ -98,3 +98,9 @@ def test_the_command_prints_a_variant_or_what_a_release_runs(capsys: pytest.Capt
 def test_the_command_refuses_what_it_does_not_know(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["spec", "rules", *words]) == ExitCode.USAGE
     assert words[-1] in capsys.readouterr().err
+
+
+def test_a_misspelt_event_is_refused_with_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
+    name = events_of(VARIANTS["elr_43"])[0]
+    assert main(["spec", "rules", "4.3.1", f"{name}x"]) == ExitCode.USAGE
+    assert f"did you mean {name}?" in capsys.readouterr().err
