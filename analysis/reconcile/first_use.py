@@ -1,7 +1,7 @@
 """Runs a small plan while the first record of a session is still being planned.
 
 Java loads and links the code of a plan's steps when it first runs them, and one record keeps only one core busy. The
-steps here are those of every record's first job, which therefore finds them loaded.
+steps here resemble those of every record's first job, which therefore finds them loaded.
 """
 
 from __future__ import annotations

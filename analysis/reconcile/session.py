@@ -45,7 +45,7 @@ _PARTS_MIN, _PARTS_MAX = 2, 200
 _DYING_S = 2.0
 """How long a JVM with which a call failed may take to end; then it did not die of this."""
 _FIRST_USE_S = 30.0
-"""How long the plan of `first_use` may take; it ends long before the record beside which it runs."""
+"""How long the end of a session waits for the plan of `first_use`, which a record outlasts by far."""
 _JVM_EXIT_S = 60.0
 _ARCHIVE_EXIT_S = 600.0
 """The first JVM on a host writes its class archive as it exits: 5 to 10 s, and minutes on a busy host.
@@ -255,17 +255,22 @@ class Jvm:
             exit_status=lambda: _exit_status(gateway),
         )
 
-    def _end(self, gateway: Any) -> None:
+    def _join_first_use(self) -> None:
+        """Let the thread end that still calls the Java process, or whose calls fail at once if it is gone."""
         if self._first_use is not None:
             self._first_use.join(_FIRST_USE_S)
+
+    def _end(self, gateway: Any) -> None:
         context = SparkContext._active_spark_context
         if self._start.is_direct and self._start.archive.part is None:
             # All that it would still do is to remove its files from the scratch folder, which takes half a second.
             gateway.proc.kill()
             gateway.proc.wait()
-            with contextlib.suppress(Exception):  # `shutdown` would leave the one open that it cannot use
+            self._join_first_use()
+            with contextlib.suppress(Exception):  # `shutdown` would leave the broken connection open
                 gateway.close(keep_callback_server=True)
         elif context is not None:
+            self._join_first_use()
             # After an interrupted call the connection may be of no use; the process then ends because
             # its stdin is empty.
             with contextlib.suppress(Exception), warnings.catch_warnings():
@@ -277,6 +282,7 @@ class Jvm:
         # Without `stop`, which ends halfway if the JVM has died, a new session would take the dead one for its own.
         SparkContext._active_spark_context = None
         SparkSession._instantiatedSession = None
+        SparkSession._activeSession = None
         SparkContext._gateway = None
         SparkContext._jvm = None
         with contextlib.suppress(Exception):

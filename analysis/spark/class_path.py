@@ -36,20 +36,31 @@ def _unsigned(jar: Path) -> Path:
     if os.pathsep in str(copy):
         return jar
     if not copy.is_file():
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, zipfile.BadZipFile):
             copy.parent.mkdir(parents=True, exist_ok=True)
             _copy_unsigned(jar, copy)
     return copy if copy.is_file() else jar
 
 
 def _copy_unsigned(jar: Path, copy: Path) -> None:
-    """Copy a jar in one step: another session may do the same at once."""
+    """Copy a jar in one step: another session may do the same at once.
+
+    A class archive is for jars of one size and time. So each copy of a jar is the same, and none is replaced.
+    """
     part = copy.with_suffix(f".{os.getpid()}.part")
     try:
-        with zipfile.ZipFile(jar) as signed, zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as unsigned:
+        with (
+            part.open("wb") as file,
+            zipfile.ZipFile(jar) as signed,
+            zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as unsigned,
+        ):
             for entry in signed.infolist():
                 if not (entry.filename.startswith("META-INF/") and entry.filename.endswith(_SIGNATURES)):
                     unsigned.writestr(entry, signed.read(entry))
-        part.replace(copy)
+            unsigned.close()
+            file.flush()
+            os.fsync(file.fileno())
+        os.utime(part, ns=(jar.stat().st_atime_ns, jar.stat().st_mtime_ns))
+        os.link(part, copy)
     finally:
         part.unlink(missing_ok=True)

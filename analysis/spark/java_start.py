@@ -67,7 +67,7 @@ _LOGGING = {
 
 
 class JavaStart:
-    """What a Java process of Spark starts with: its flags, a class archive and a scratch folder; `close` ends both.
+    """What a Java process of Spark starts with; `close` kills the process and removes its scratch folder.
 
     - `is_direct`: `launch` starts the process; otherwise Spark's scripts do.
     - `said`: the file with what the process prints to stderr.
@@ -82,9 +82,10 @@ class JavaStart:
         self.is_direct = is_local(master) and not jars and not has_settings_of_others(spark_home())
         if not self.is_direct:
             check_account_for_scripts()
+        self._class_path = _class_path(is_direct=self.is_direct)
         self._scratch = ScratchFolder()
         self.scratch = self._scratch.path
-        self.archive = class_archive(self.java, _class_path(is_direct=self.is_direct), self.scratch)
+        self.archive = class_archive(self.java, self._class_path, self.scratch)
         self.said = self.scratch / "stderr.log"
         self.connection_file = self.scratch / "gateway"
         self.process: subprocess.Popen[bytes] | None = None
@@ -110,7 +111,7 @@ class JavaStart:
                 start_new_session=True,
                 env=os.environ
                 | {
-                    "CLASSPATH": class_path(home),  # 280 jars, which lists of processes need not show
+                    "CLASSPATH": self._class_path,  # 280 jars, which lists of processes need not show
                     "SPARK_HOME": str(home),
                     "SPARK_LOCAL_IP": "127.0.0.1",
                     "_PYSPARK_DRIVER_CONN_INFO_PATH": str(self.connection_file),
@@ -128,6 +129,8 @@ class JavaStart:
         if self.process is not None and self.process.poll() is None:
             self.process.kill()
             self.process.wait()
+        if self.process is not None and self.process.stdin is not None:
+            self.process.stdin.close()
         self._scratch.remove()
 
 
@@ -159,7 +162,7 @@ def _are_small(records: Sequence[Path]) -> bool:
 
 
 def is_first_session() -> bool:
-    """Return whether this host's next session is its first one.
+    """Return whether this host's next session is its first one; the jars that are copied for it may be copied now.
 
     A first session takes longer, because it writes its class archive.
     """

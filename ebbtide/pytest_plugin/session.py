@@ -100,14 +100,16 @@ class Plugin:
         return checks[need].lacking
 
     def refuse_unpublished(self, item: pytest.Item) -> None:
-        """Raise `WrongMarker` for a release of the test's marker that does not exist.
+        """Raise `WrongMarker` if the test runs on a release of its marker that does not exist.
 
         Raises nothing if that cannot be found out: the cluster says so when it starts.
         """
         mark = item.get_closest_marker("kafka") or item.get_closest_marker("scenario")
         if mark is None or not uses_clusters(item):
             return
-        for kafka in releases_in(mark) if mark.name == "kafka" else scenario_in(mark).kafka:
+        callspec = getattr(item, "callspec", None)
+        kafka = None if callspec is None else callspec.params.get("kafka_version")
+        if kafka in (releases_in(mark) if mark.name == "kafka" else scenario_in(mark).kafka):
             if kafka not in self._unpublished:
                 self._unpublished[kafka] = self._why_unpublished(kafka)
             if (why := self._unpublished[kafka]) is not None:

@@ -59,7 +59,7 @@ def find(name_or_path: str) -> Scenario:
         )
     if path.suffix == ".toml" or is_file(path):
         return load(path, next=f"ebbtide validate {shlex.quote(str(path))}", strict=True)
-    file = _meant_file(name_or_path)
+    file = None if is_folder(path) and not is_file(Path(f"{name_or_path}.toml")) else _meant_file(name_or_path)
     named = name_or_path in names()
     if not named and file is not None:
         raise UsageError(

@@ -181,11 +181,11 @@ def judge_all(
             from analysis.reconcile.session import session
             from analysis.remote.record import RemoteStore
 
-            with session(master, rows=rows_of(readable), start=start) as spark:
+            with session(master, rows=rows_of(readable), start=start) as spark, contextlib.ExitStack() as copies:
                 progress.watch(spark)
                 remote: dict[Path, RemoteRecord] = {}
                 if addresses:
-                    store = stack.enter_context(RemoteStore(spark))
+                    store = copies.enter_context(RemoteStore(spark))
                     remote = {one.folder: one for one in _remote_records(store, addresses, codes)}
                     if readable or remote:
                         progress.report_records([*map(str, [*readable, *remote.values()])], first=first)

@@ -97,10 +97,11 @@ def _start_early(session: JudgingSession) -> None:
     If Spark does not start, the first record gets the error. If the made record cannot be judged, the first record only
     takes longer.
     """
-    from analysis.judging.warm_up import warm_up
-
     try:
         spark = session.spark_for([])
+
+        from analysis.judging.warm_up import warm_up  # PySpark, beside which the Java process boots
+
         if not select.select([sys.stdin], [], [], 0)[0]:
             with scratch_folder(JUDGING) as folder:
                 warm_up(spark, folder)

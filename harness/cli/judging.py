@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from analysis.reconcile.session import Jvm
+    from analysis.spark.java_start import JavaStart
     from ebbtide.record.verdict import Verdict
 
 JudgeTogether: TypeAlias = "Callable[[Sequence[Path]], dict[Path, Verdict | EbbtideError]]"
@@ -62,8 +63,14 @@ class JudgingSession:
         """Return the session. It is started if there is none that runs and suits these records."""
         from analysis.spark.java_start import early_start
 
-        start = self._stack.enter_context(early_start(records, many=self._many)) if self._spark is None else None
+        with contextlib.ExitStack() as starting:
+            start = starting.enter_context(early_start(records, many=self._many)) if self._spark is None else None
+            return self._spark_with(start, records, starting)
 
+    def _spark_with(
+        self, start: JavaStart | None, records: Sequence[Path], starting: contextlib.ExitStack
+    ) -> SparkSession:
+        """Return the session, which takes over `start` if there is none that runs and suits these records."""
         from analysis.reconcile.files import rows_of
         from analysis.reconcile.session import Jvm, session
         from analysis.spark.compilers import suits_quick
@@ -73,6 +80,7 @@ class JudgingSession:
         if self._spark is not None and (self.has_ended() or (self._is_quick and not is_quick)):
             self.close()
         if self._spark is None:
+            self._stack.push(starting.pop_all())
             opened = session(rows=rows, yields=self._yields, many=self._many, start=start)
             self._spark = self._stack.enter_context(opened)
             self._jvm, self._is_quick = Jvm.running, is_quick

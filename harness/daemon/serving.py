@@ -116,7 +116,7 @@ class ClusterDaemon:
                     return
                 reply = self._reply(request)
             caller.sendall(msgspec.json.encode(reply) + b"\n")
-        except OSError as error:
+        except (OSError, ValueError, RecursionError, msgspec.MsgspecError) as error:  # the cluster outlives them
             self._display.note(f"a request failed: {error}")
         finally:
             if not isinstance(request, EndCluster):

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from judge_records import healthy_story
 
 from analysis.spark import java_start
 from analysis.spark.java_start import SETTINGS_OF_OTHERS, JavaStart, early_start
@@ -76,3 +77,27 @@ def test_a_start_that_fails_is_left_to_the_session(monkeypatch: pytest.MonkeyPat
     with early_start([]) as start:
         assert start is None
     assert not launched[0].scratch.exists()
+
+
+ASKS = """
+import sys
+from analysis.spark import java_start
+from harness.cli.main import main
+
+def says_what_is_imported(*_, **__):
+    print("pyspark" in sys.modules, flush=True)
+    raise SystemExit(0)
+
+java_start.early_start = says_what_is_imported
+main(sys.argv[1:])
+"""
+"""Runs a verb until it would start Spark's Java process."""
+
+
+@pytest.mark.parametrize("verb", ["analyze RUN", "analyze -"])
+def test_a_verb_has_not_yet_imported_pyspark_when_it_starts_the_process(verb: str, tmp_path: Path) -> None:
+    story = healthy_story(tmp_path)
+    story.write()
+    words = verb.replace("RUN", str(story.record)).split()
+    done = subprocess.run([sys.executable, "-c", ASKS, *words], input="", capture_output=True, text=True, check=False)
+    assert done.stdout == "False\n", done.stderr
