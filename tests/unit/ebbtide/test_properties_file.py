@@ -148,4 +148,4 @@ def test_no_other_code_puts_a_properties_file_together() -> None:
                 said = ast.unparse(call)
                 if "properties" in said.lower():
                     found.append((path.name, ast.unparse(call.args[0]).partition("(")[0]))
-    assert sorted(found) == [("cluster.py", "render"), ("jvm.py", "render"), ("session.py", "render")]
+    assert sorted(found) == [("cluster.py", "render"), ("java_start.py", "render"), ("jvm.py", "render")]

@@ -16,6 +16,7 @@ from judge_records import ELR_ON, Story, healthy_story, last_replica_standing
 
 from analysis.judging import many_records as many
 from analysis.reconcile import session as spark
+from analysis.spark import java_start
 from ebbtide.errors import EbbtideError, HarnessError, Problems, UsageError
 from ebbtide.record.manifest import NO_CONTROLLERS_NAMED, WatchFacts
 from ebbtide.record.next_command import next_command
@@ -32,7 +33,7 @@ def stories(monkeypatch: pytest.MonkeyPatch) -> dict[Path, Story]:
     told: dict[Path, Story] = {}
 
     @contextmanager
-    def session(master: str | None = None, *, rows: int = 0) -> Iterator[None]:
+    def session(master: str | None = None, *, rows: int = 0, start: None = None) -> Iterator[None]:
         yield None
 
     def judge_many(records: Sequence[Path], *_: object) -> Iterator[tuple[Path, Verdict | EbbtideError]]:
@@ -42,7 +43,7 @@ def stories(monkeypatch: pytest.MonkeyPatch) -> dict[Path, Story]:
             yield record, verdict
 
     monkeypatch.setattr(spark, "session", session)
-    monkeypatch.setattr(spark, "is_first_session", lambda: False)
+    monkeypatch.setattr(java_start, "is_first_session", lambda: False)
     monkeypatch.setattr(many, "judge_many", judge_many)
     return told
 
@@ -195,7 +196,7 @@ def test_many_records_are_reported_in_a_line_each(
 def test_the_first_judging_on_a_host_says_that_it_takes_longer(
     records: dict[str, Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(spark, "is_first_session", lambda: True)
+    monkeypatch.setattr(java_start, "is_first_session", lambda: True)
     main(["analyze", str(records["predicted"])])
     told = "the first analysis of this installation takes a minute or two"
     assert capsys.readouterr().err == f"judging 1 record ({told})\n"
