@@ -52,7 +52,7 @@ from analysis.reconcile.row_batches import UnsuitedRows
 from analysis.reconcile.row_narrowing import narrow_rows
 from analysis.reconcile.row_pass import RowPass, summed_rows
 from analysis.reconcile.ruling_out import Comparisons
-from analysis.reconcile.session import Jvm, fits_one_part, is_small, plans_for
+from analysis.reconcile.session import Jvm, fits_one_part, is_small, one_call_site, plans_for
 from analysis.reconcile.store import check_writable, store
 from analysis.reconcile.summary import AnomalySummary, summarize
 from analysis.reconcile.tables import RecordTables, RunFiles, load, run_files
@@ -145,6 +145,7 @@ def reconcile_runs(
             kept = until_done.enter_context(FrameKeeper(spark))
             costs = planned if row_pass is None else planned * _ROWS_OF_A_SUM
             until_done.enter_context(plans_for(spark, costs, one_part=one_part))
+            until_done.enter_context(one_call_site(spark))
             return _reconcile_runs(spark, runs, kept, row_pass, stage)
     except (Py4JJavaError, PySparkException) as error:
         # To Spark, a file system that went away looks like a damaged file.

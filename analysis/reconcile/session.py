@@ -25,6 +25,7 @@ from pyspark.sql import SparkSession
 from analysis.reconcile.first_use import begin_first_use
 from analysis.reconcile.gateway import connect, environment, give_hadoop_a_user, start_by_scripts, what_failed
 from analysis.reconcile.parts import settings_for
+from analysis.reconcile.remembered_names import RememberedNames
 from analysis.spark.compilers import QUICK
 from analysis.spark.heap import out_of_memory_error
 from analysis.spark.java_start import LOCAL_MASTER, START_FLAGS, JavaStart, is_local, spark_home
@@ -52,6 +53,7 @@ _ARCHIVE_EXIT_S = 600.0
 
 One that is killed meanwhile leaves no archive, so every later session would start as slowly.
 """
+_CALL_SITE = ("callSite.short", "callSite.long")
 _RETAINED = {
     "spark.ui.retainedJobs": "10",
     "spark.ui.retainedStages": "10",
@@ -150,6 +152,23 @@ def plans_for(spark: SparkSession, rows: int, *, one_part: bool = False) -> Iter
             spark.conf.set(key, was or "")
 
 
+@contextmanager
+def one_call_site(spark: SparkSession) -> Iterator[None]:
+    """Give all plans of the block, in this thread, the same call site.
+
+    Spark otherwise searches the stack for one for each step of a plan. Only its UI shows them.
+    """
+    context = spark.sparkContext
+    before = {form: context.getLocalProperty(form) for form in _CALL_SITE}
+    for form in _CALL_SITE:
+        context.setLocalProperty(form, "ebbtide")
+    try:
+        yield
+    finally:
+        for form, was in before.items():
+            context.setLocalProperty(form, was)  # type: ignore[arg-type]  # None removes it
+
+
 class Jvm:
     """A Java process with a Spark session and a scratch folder; `close` ends both.
 
@@ -189,6 +208,7 @@ class Jvm:
         def begin() -> SparkSession:
             self._gateway = connect(start) if start.is_direct else start_by_scripts(conf, start.said)
             self.yield_cores(yields=yields)
+            self._gateway.jvm = RememberedNames(self._gateway.jvm)
             give_hadoop_a_user(self._gateway)
             return SparkSession(SparkContext(gateway=self._gateway, conf=conf))
 

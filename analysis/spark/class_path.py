@@ -1,5 +1,7 @@
-"""Lists the jars of a Java process that is started without Spark's scripts: those of Spark, with two exceptions.
+"""Lists the jars of a Java process that is started without Spark's scripts: those of Spark, with three differences.
 
+- Spark's own jars come first. Spark reads the code of a class for each step of a plan, and Java looks for it in one
+  jar after the other.
 - Spark's machine learning is left out. Each session that finds it gets its SQL functions, which nobody uses here.
   Registering them takes as long as the rest of the session's start.
 - The jars of Janino, which compiles parts of plans, are signed. Java then verifies each class that it loads, and a
@@ -16,6 +18,7 @@ from pathlib import Path
 from ebbtide.errors import HarnessError
 from ebbtide.places import cache_dir
 
+_SPARK = "spark-"
 _LEFT_OUT = "spark-mllib_"
 _SIGNED = ("janino-", "commons-compiler-")
 _SIGNATURES = (".SF", ".RSA", ".DSA", ".EC")
@@ -23,7 +26,8 @@ _SIGNATURES = (".SF", ".RSA", ".DSA", ".EC")
 
 def class_path(spark_home: Path) -> str:
     """Return the class path; copies of signed jars are made if there are none, and the cache can be written."""
-    jars = [jar for jar in sorted((spark_home / "jars").glob("*.jar")) if not jar.name.startswith(_LEFT_OUT)]
+    jars = [jar for jar in (spark_home / "jars").glob("*.jar") if not jar.name.startswith(_LEFT_OUT)]
+    jars.sort(key=lambda jar: (not jar.name.startswith(_SPARK), jar.name))
     return os.pathsep.join(str(_unsigned(jar) if jar.name.startswith(_SIGNED) else jar) for jar in jars)
 
 
