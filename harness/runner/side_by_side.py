@@ -15,7 +15,7 @@ import signal
 import threading
 import time
 import traceback
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
@@ -98,7 +98,10 @@ def run_side_by_side(
                 yield from _take_ended(running, log, on_note)
         finally:
             with defer_signals():
-                _end_processes([one.process for one in running.values()], log)
+                if on_note is not None:
+                    for one in running.values():
+                        on_note(one.key, "ending; its faults are undone and its nodes ended first")
+                _end(running, log, on_note)
 
 
 def run_in_turn(
@@ -152,7 +155,7 @@ def _take_ended(
                 next="ebbtide clean    (if the log says that something could not be undone)",
             )
         with defer_signals():
-            _end_processes([one.process], log)
+            _end({ours: one}, log, on_note)
         del running[ours]
         ours.close()
         yield one.key, end
@@ -165,16 +168,28 @@ def _last_line(process: SpawnProcess, log: Path) -> str:
     return said[-1].strip() if said else "nothing"
 
 
-def _end_processes(processes: Sequence[SpawnProcess], log: Path) -> None:
-    """End processes.
+def _end(
+    runs: Mapping[Connection, _RunningChild[Key]], log: Path, on_note: Callable[[Key, str], object] | None
+) -> None:
+    """End runs, and pass on what they say meanwhile.
 
     Kill those that do not clean up in time, and undo what these left on the host.
     """
+    processes = [one.process for one in runs.values()]
     for process in processes:
         process.terminate()
     until_s = time.monotonic() + _CLEANS_UP_WITHIN_S
-    for process in processes:
-        process.join(max(0.0, until_s - time.monotonic()))
+    speaking = dict(runs)
+    while going := [process.sentinel for process in processes if process.is_alive()]:
+        ready = wait([*speaking, *going], timeout=max(0.0, until_s - time.monotonic()))
+        if not ready:
+            break
+        for ours in ready:
+            if isinstance(ours, Connection) and not _pass_on(ours, speaking[ours].key, on_note):
+                del speaking[ours]
+    for ours, one in speaking.items():
+        while ours.poll() and _pass_on(ours, one.key, on_note):
+            pass
     hanging = [process for process in processes if process.is_alive()]
     for process in hanging:
         process.kill()
@@ -183,6 +198,17 @@ def _end_processes(processes: Sequence[SpawnProcess], log: Path) -> None:
     if hanging:
         with log.open("a") as file:
             file.writelines(f"{line}\n" for line in _undo_leftovers(hanging))
+
+
+def _pass_on(ours: Connection, key: Key, on_note: Callable[[Key, str], object] | None) -> bool:
+    """Pass on a line of a run that ends; return whether it may say more. What it answers does not count any more."""
+    try:
+        said = ours.recv()
+    except EOFError:
+        return False
+    if isinstance(said, str) and on_note is not None:
+        on_note(key, said)
+    return True
 
 
 def _undo_leftovers(killed: Sequence[SpawnProcess]) -> Iterator[str]:

@@ -194,6 +194,20 @@ def test_one_that_is_left_cleans_up_first(tmp_path: Path) -> None:
     assert (tmp_path / "cleaned").exists()
 
 
+def test_what_a_run_says_while_it_is_ended_is_shown(tmp_path: Path) -> None:
+    shown: list[tuple[int, str]] = []
+    ran = run_side_by_side(
+        interrupted_requests(tmp_path),
+        at_once=2,
+        log=tmp_path / "log",
+        carry_out=wait_for_end,
+        on_note=lambda *one: shown.append(one),
+    )
+    with pytest.raises(KeyboardInterrupt):
+        list(ran)
+    assert shown == [(1, "ending; its faults are undone and its nodes ended first"), (1, "cleaning up")]
+
+
 def test_a_run_that_takes_longer_than_it_can_take_is_ended_and_cleans_up(tmp_path: Path) -> None:
     log = tmp_path / "log"
     ran = run_side_by_side(until_up(tmp_path), at_once=2, log=log, carry_out=wait_for_end, limit=lambda _: LIMIT_S)
