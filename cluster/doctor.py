@@ -29,6 +29,9 @@ EVERY_RUN = "every run"
 VOLUMES = "power-loss by file system shutdown"
 """The power loss that needs a volume for each node; without volumes, a power loss is by `truncate`."""
 
+XFS_POWER_LOSS = "power-loss on xfs"
+LIBRDKAFKA_CLIENTS = "clients with librdkafka"
+
 FREE_DISK_BYTES = 1 << 30
 """A run writes a few hundred MB of logs and evidence; this is that with room to spare."""
 
@@ -350,7 +353,7 @@ QUESTIONS: tuple[_Question, ...] = (
         name="xfs shutdown",
         look=partial(_with_volumes, "lose_power", "xfs"),
         trial=True,
-        disables=("power-loss on xfs",),
+        disables=(XFS_POWER_LOSS,),
         remedy="apt-get install --no-install-recommends xfsprogs",
         needed=False,
     ),
@@ -374,7 +377,7 @@ QUESTIONS: tuple[_Question, ...] = (
     _Question(
         name="librdkafka",
         look=librdkafka.describe_librdkafka,
-        disables=("clients with librdkafka",),
+        disables=(LIBRDKAFKA_CLIENTS,),
         remedy=librdkafka.INSTALL,
         needed=False,
     ),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from cluster.doctor import VOLUMES, Check
+from cluster.doctor import LIBRDKAFKA_CLIENTS, VOLUMES, XFS_POWER_LOSS, Check
 from ebbtide.errors import HarnessError
 from ebbtide.scenario.model import Scenario
 from ebbtide.scenario.steps.table import DISK_TROUBLES
@@ -16,7 +16,7 @@ from harness.nightly.store import SkippedJob
 
 
 def unavailable_kinds(checks: Iterable[Check]) -> dict[str, str]:
-    """Return the kinds of step that the host cannot carry out, and what it lacks."""
+    """Return the kinds of step that the host cannot carry out and the other things it cannot do, and what it lacks."""
     found: dict[str, str] = {}
     for check in checks:
         if check.status != "ok":
@@ -33,10 +33,10 @@ def split_jobs(
 ) -> tuple[list[Job], tuple[SkippedJob, ...]]:
     """Split jobs into those that the host can run and those it skips.
 
-    `impossible`: kinds of step that the host cannot carry out, each with the reason. Raises `HarnessError` if the
+    `impossible`: what the host cannot do, as `unavailable_kinds` returns it. Raises `HarnessError` if the
     host can run none of the jobs.
     """
-    why = {one.name: impossible[kind] for one in scenarios for kind in _kinds(one) if kind in impossible}
+    why = {one.name: impossible[kind] for one in scenarios for kind in _needs(one) if kind in impossible}
     can, skipped = [], []
     for job in jobs:
         if job.scenario in why:
@@ -52,5 +52,12 @@ def split_jobs(
     return can, tuple(skipped)
 
 
-def _kinds(scenario: Scenario) -> list[str]:
-    return sorted({step.step for step in scenario.steps})
+def _needs(scenario: Scenario) -> list[str]:
+    """Return the kinds of step of a scenario, and what else a host may lack for it."""
+    needs = sorted({step.step for step in scenario.steps})
+    if scenario.cluster.file_system == "xfs":
+        needs.append(XFS_POWER_LOSS)
+    libraries = {one.library for one in scenario.producers} | {one.library for one in scenario.consumers}
+    if "librdkafka" in libraries:
+        needs.append(LIBRDKAFKA_CLIENTS)
+    return needs

@@ -13,7 +13,7 @@ import pytest
 from nights import NIGHT, World, finished_job, job
 from replay_records import LOST
 
-from cluster.doctor import VOLUMES, Check
+from cluster.doctor import LIBRDKAFKA_CLIENTS, VOLUMES, XFS_POWER_LOSS, Check
 from cluster.runtime.choose import LocalChoice
 from ebbtide.errors import EbbtideError, HarnessError
 from ebbtide.record.analyzed import AnalyzedRecord
@@ -68,6 +68,19 @@ def test_scenarios_that_the_host_cannot_do_are_left_out_and_said(world: World, t
     [suite] = ElementTree.parse(tmp_path / "junit.xml").getroot()
     assert (suite.get("tests"), suite.get("skipped"), suite.get("failures")) == ("3", "2", "0")
     assert len(suite.findall("testcase/skipped")) == 2
+
+
+@pytest.mark.parametrize(
+    ("scenario", "disables"),
+    [("client-libraries", LIBRDKAFKA_CLIENTS), ("kernel-write-back-xfs", XFS_POWER_LOSS)],
+)
+def test_a_scenario_needs_its_client_libraries_and_its_file_system(scenario: str, disables: str) -> None:
+    scenarios = [catalogue.find(name) for name in (scenario, "healthy")]
+    jobs = list(catalogue_jobs(scenarios, [ReleaseTarget(kafka="4.3.1")], "local", times=1))
+    lacking = Check(name="a package", status="missing", detail="not installed", disables=(disables,))
+    can, skipped = split_jobs(jobs, scenarios, unavailable_kinds([lacking]))
+    assert [one.scenario for one in can] == ["healthy"]
+    assert [one.why for one in skipped] == ["this host lacks a package (not installed)"]
 
 
 def test_a_host_that_can_do_none_of_them_is_refused() -> None:
