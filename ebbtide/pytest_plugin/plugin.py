@@ -109,6 +109,8 @@ def _unused_replay(plugin: Plugin, items: Sequence[pytest.Item]) -> list[str]:
 
 
 def _lacking_abilities(config: pytest.Config, items: Sequence[pytest.Item]) -> list[str]:
+    if config.option.collectonly:  # the check takes seconds
+        return []
     if not any(uses_clusters(item) or item.get_closest_marker("needs") for item in items):
         return []
     try:

@@ -181,6 +181,13 @@ def test_a_need_that_this_host_lacks_skips_with_the_reason(project: Project) -> 
     )
 
 
+def test_listing_tests_does_not_check_the_host(project: Project) -> None:
+    project.runner("{'docker': 'no daemon answers'}")
+    result = project.run("@pytest.mark.needs('docker')\ndef test_it(): pass", "--collect-only")
+    result.stdout.fnmatch_lines(["*<Function test_it>"])
+    result.stdout.no_fnmatch_line("*not possible on this host*")
+
+
 def test_what_is_required_is_an_error_and_no_skip(project: Project) -> None:
     project.runner("{'docker': 'no daemon answers'}")
     result = project.run("@pytest.mark.needs('docker')\ndef test_it(): pass", "--ebbtide-require")
