@@ -147,14 +147,14 @@ def _run(
     from ebbtide.scenario.steps.table import KINDS
     from harness.cli.night_work import carrier, follower, judge_of
     from harness.nightly.followup import SHARE, FollowupRunner
-    from harness.nightly.host_limits import split_jobs, unavailable_kinds
+    from harness.nightly.host_limits import split_jobs, unavailable_abilities
     from harness.nightly.job import ReleaseTarget, catalogue_jobs, oldest_runs_first
     from harness.nightly.night import Night, RepeatedFailures
     from harness.nightly.random_jobs import RandomJobs
     from harness.nightly.shards import jobs_of_shard
 
     budget_s, targets, scenarios, shard = settings
-    impossible = unavailable_kinds(check_host())
+    impossible = unavailable_abilities(check_host())
     wanted = list(catalogue_jobs(scenarios, targets, args.runtime, args.times))
     if shard is not None:
         # Split before this host's limits are known, so that all machines split alike.

@@ -13,10 +13,14 @@ from ebbtide.scenario.model import Scenario
 from ebbtide.scenario.steps.table import DISK_TROUBLES
 from harness.nightly.job import Job
 from harness.nightly.store import SkippedJob
+from harness.runner.client_tools import librdkafka_users
 
 
-def unavailable_kinds(checks: Iterable[Check]) -> dict[str, str]:
-    """Return the kinds of step that the host cannot carry out and the other things it cannot do, and what it lacks."""
+def unavailable_abilities(checks: Iterable[Check]) -> dict[str, str]:
+    """Return what the host cannot do, each with the reason.
+
+    The keys are kinds of step, and other abilities that `cluster.doctor` names.
+    """
     found: dict[str, str] = {}
     for check in checks:
         if check.status != "ok":
@@ -25,6 +29,8 @@ def unavailable_kinds(checks: Iterable[Check]) -> dict[str, str]:
     if VOLUMES in found:
         # Without volumes, a power loss truncates files, and nodes have no disk that a fault could damage.
         found = dict.fromkeys(DISK_TROUBLES, found[VOLUMES]) | found
+        # The file system does not matter to truncate.
+        found.pop(XFS_POWER_LOSS, None)
     return found
 
 
@@ -33,10 +39,10 @@ def split_jobs(
 ) -> tuple[list[Job], tuple[SkippedJob, ...]]:
     """Split jobs into those that the host can run and those it skips.
 
-    `impossible`: what the host cannot do, as `unavailable_kinds` returns it. Raises `HarnessError` if the
+    `impossible`: what the host cannot do, as `unavailable_abilities` returns it. Raises `HarnessError` if the
     host can run none of the jobs.
     """
-    why = {one.name: impossible[kind] for one in scenarios for kind in _needs(one) if kind in impossible}
+    why = {one.name: impossible[need] for one in scenarios for need in _needs(one) if need in impossible}
     can, skipped = [], []
     for job in jobs:
         if job.scenario in why:
@@ -57,7 +63,6 @@ def _needs(scenario: Scenario) -> list[str]:
     needs = sorted({step.step for step in scenario.steps})
     if scenario.cluster.file_system == "xfs":
         needs.append(XFS_POWER_LOSS)
-    libraries = {one.library for one in scenario.producers} | {one.library for one in scenario.consumers}
-    if "librdkafka" in libraries:
+    if librdkafka_users(scenario):
         needs.append(LIBRDKAFKA_CLIENTS)
     return needs

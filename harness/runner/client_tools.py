@@ -11,10 +11,16 @@ from ebbtide.librdkafka import require_librdkafka
 from ebbtide.scenario.model import Scenario
 
 
+def librdkafka_users(scenario: Scenario) -> list[str]:
+    """Return the places of a scenario's clients that use librdkafka, such as `producers[0]`."""
+    producers = [f"producers[{index}]" for index, one in enumerate(scenario.producers) if one.library == "librdkafka"]
+    consumers = [f"consumers[{index}]" for index, one in enumerate(scenario.consumers) if one.library == "librdkafka"]
+    return producers + consumers
+
+
 def require_libraries(scenario: Scenario) -> None:
     """Raise `HarnessError` if a client library of the scenario is not installed."""
-    users = [f"producers[{index}]" for index, one in enumerate(scenario.producers) if one.library == "librdkafka"]
-    users += [f"consumers[{index}]" for index, one in enumerate(scenario.consumers) if one.library == "librdkafka"]
+    users = librdkafka_users(scenario)
     if not users:
         return
     try:

@@ -98,9 +98,6 @@ def run_side_by_side(
                 yield from _take_ended(running, log, on_note)
         finally:
             with defer_signals():
-                if on_note is not None:
-                    for one in running.values():
-                        on_note(one.key, "ending; its faults are undone and its nodes ended first")
                 _end(running, log, on_note)
 
 
@@ -134,7 +131,7 @@ def _take_ended(
         for ours in ready:
             try:
                 said: str | Path | EbbtideError = ours.recv()
-            except EOFError:
+            except (EOFError, OSError):
                 said = HarnessError("the process of a run ended without a result", where=str(log), next="ebbtide clean")
             if not isinstance(said, str):
                 answers[ours] = said
@@ -178,37 +175,45 @@ def _end(
     processes = [one.process for one in runs.values()]
     for process in processes:
         process.terminate()
+    for one in runs.values():
+        if one.process.is_alive():
+            _say(one.key, "ending: it undoes its faults and ends its nodes first", on_note)
     until_s = time.monotonic() + _CLEANS_UP_WITHIN_S
     speaking = dict(runs)
-    while going := [process.sentinel for process in processes if process.is_alive()]:
-        ready = wait([*speaking, *going], timeout=max(0.0, until_s - time.monotonic()))
-        if not ready:
-            break
-        for ours in ready:
+    while (left_s := until_s - time.monotonic()) > 0 and (going := [one for one in processes if one.is_alive()]):
+        for ours in wait([*speaking, *(one.sentinel for one in going)], timeout=left_s):
             if isinstance(ours, Connection) and not _pass_on(ours, speaking[ours].key, on_note):
                 del speaking[ours]
-    for ours, one in speaking.items():
-        while ours.poll() and _pass_on(ours, one.key, on_note):
-            pass
     hanging = [process for process in processes if process.is_alive()]
     for process in hanging:
         process.kill()
     for process in hanging:
         process.join(_KILLED_WITHIN_S)
+    for ours, one in speaking.items():
+        while not one.process.is_alive() and ours.poll() and _pass_on(ours, one.key, on_note):
+            pass
     if hanging:
         with log.open("a") as file:
             file.writelines(f"{line}\n" for line in _undo_leftovers(hanging))
 
 
 def _pass_on(ours: Connection, key: Key, on_note: Callable[[Key, str], object] | None) -> bool:
-    """Pass on a line of a run that ends; return whether it may say more. What it answers does not count any more."""
+    """Pass on what a run says while it ends; return whether it may say more."""
     try:
-        said = ours.recv()
-    except EOFError:
+        said: str | Path | EbbtideError = ours.recv()
+    except Exception:  # the process may have ended in the middle of a message
         return False
-    if isinstance(said, str) and on_note is not None:
-        on_note(key, said)
+    if isinstance(said, Path):
+        said = f"recorded in {said}"
+    _say(key, said if isinstance(said, str) else f"failed: {said.what}", on_note)
     return True
+
+
+def _say(key: Key, text: str, on_note: Callable[[Key, str], object] | None) -> None:
+    """Note a line about a run that ends, which it must do also if the terminal is gone."""
+    if on_note is not None:
+        with contextlib.suppress(Exception):
+            on_note(key, text)
 
 
 def _undo_leftovers(killed: Sequence[SpawnProcess]) -> Iterator[str]:

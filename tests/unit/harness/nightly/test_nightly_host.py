@@ -20,7 +20,7 @@ from ebbtide.record.analyzed import AnalyzedRecord
 from ebbtide.scenario import catalogue
 from ebbtide.scenario.steps.table import DISK_TROUBLES, WIRE_KINDS
 from harness.cli.night_work import RUNS_LOG, carrier, judge_of
-from harness.nightly.host_limits import split_jobs, unavailable_kinds
+from harness.nightly.host_limits import split_jobs, unavailable_abilities
 from harness.nightly.job import Job, ReleaseTarget, catalogue_jobs, oldest_runs_first
 from harness.nightly.junit import write_junit
 from harness.nightly.random_jobs import RandomJobs
@@ -46,10 +46,10 @@ NO_VOLUMES = Check(name="ext4 shutdown", status="unknown", detail="no loop devic
 
 
 def test_what_a_host_lacks_is_listed_by_kind_of_step() -> None:
-    assert unavailable_kinds([msgspec.structs.replace(NO_PROXY, status="ok")]) == {}
-    assert unavailable_kinds([NO_PROXY])["hold-request"] == "this host lacks wire proxies (no nft_redir)"
+    assert unavailable_abilities([msgspec.structs.replace(NO_PROXY, status="ok")]) == {}
+    assert unavailable_abilities([NO_PROXY])["hold-request"] == "this host lacks wire proxies (no nft_redir)"
     # Power is lost by truncate there, so nodes have no volumes to break.
-    found = unavailable_kinds([NO_VOLUMES])
+    found = unavailable_abilities([NO_VOLUMES])
     assert found.keys() >= DISK_TROUBLES
     assert "power-loss" not in found
 
@@ -57,7 +57,7 @@ def test_what_a_host_lacks_is_listed_by_kind_of_step() -> None:
 def test_scenarios_that_the_host_cannot_do_are_left_out_and_said(world: World, tmp_path: Path) -> None:
     scenarios = [catalogue.find(name) for name in ("disk-full", "healthy")]
     jobs = list(catalogue_jobs(scenarios, [ReleaseTarget(kafka="4.3.1")], "local", times=2))
-    can, skipped = split_jobs(jobs, scenarios, unavailable_kinds([NO_VOLUMES]))
+    can, skipped = split_jobs(jobs, scenarios, unavailable_abilities([NO_VOLUMES]))
     assert [one.scenario for one in can] == ["healthy", "healthy"]
     assert [one.job.scenario for one in skipped] == ["disk-full", "disk-full"]
     plan = msgspec.structs.replace(world.plan, skipped=skipped)
@@ -78,23 +78,28 @@ def test_a_scenario_needs_its_client_libraries_and_its_file_system(scenario: str
     scenarios = [catalogue.find(name) for name in (scenario, "healthy")]
     jobs = list(catalogue_jobs(scenarios, [ReleaseTarget(kafka="4.3.1")], "local", times=1))
     lacking = Check(name="a package", status="missing", detail="not installed", disables=(disables,))
-    can, skipped = split_jobs(jobs, scenarios, unavailable_kinds([lacking]))
+    can, skipped = split_jobs(jobs, scenarios, unavailable_abilities([lacking]))
     assert [one.scenario for one in can] == ["healthy"]
     assert [one.why for one in skipped] == ["this host lacks a package (not installed)"]
+
+
+def test_without_volumes_the_file_system_does_not_matter() -> None:
+    no_xfs = Check(name="xfs shutdown", status="unknown", detail="no loop device", disables=(XFS_POWER_LOSS,))
+    assert XFS_POWER_LOSS not in unavailable_abilities([NO_VOLUMES, no_xfs])
 
 
 def test_a_host_that_can_do_none_of_them_is_refused() -> None:
     scenarios = [catalogue.find("disk-full")]
     jobs = list(catalogue_jobs(scenarios, None, "local", times=1))
     with pytest.raises(HarnessError, match="none of these scenarios") as refused:
-        split_jobs(jobs, scenarios, unavailable_kinds([NO_VOLUMES]))
+        split_jobs(jobs, scenarios, unavailable_abilities([NO_VOLUMES]))
     assert refused.value.got == "this host lacks ext4 shutdown (no loop device)"
     # Nothing to run, for it names other releases, is not for want of the host.
-    assert split_jobs([], scenarios, unavailable_kinds([NO_VOLUMES])) == ([], ())
+    assert split_jobs([], scenarios, unavailable_abilities([NO_VOLUMES])) == ([], ())
 
 
 def test_no_schedule_is_drawn_that_the_host_cannot_do(tmp_path: Path) -> None:
-    impossible = unavailable_kinds([NO_VOLUMES, NO_PROXY])
+    impossible = unavailable_abilities([NO_VOLUMES, NO_PROXY])
     drawing = RandomJobs(tmp_path / "random", without=tuple(DISK_TROUBLES | WIRE_KINDS))
     for _ in range(10):
         for one in drawing.next_round(ReleaseTarget(kafka="4.3.1"), "local"):

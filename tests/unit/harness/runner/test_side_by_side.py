@@ -75,8 +75,8 @@ def exit_at_once(request: RunRequest, display: Display) -> Path:
 
 def wait_for_end(request: RunRequest, display: Display) -> Path:
     """Ends only when it is told to, and leaves a trace of having cleaned up."""
-    (request.runs / "up").touch()
     try:
+        (request.runs / "up").touch()
         wait_until(lambda: False, awaited="the end", timeout_s=2 * DEADLINE_S)
     finally:
         display.note("cleaning up")
@@ -89,6 +89,14 @@ def hang(request: RunRequest, display: Display) -> Path:
     display.note("waiting for what never comes")
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     return wait_for_end(request, display)
+
+
+def talk(request: RunRequest, display: Display) -> Path:
+    """Says something again and again, and ends only where it is killed."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    (request.runs / "up").touch()
+    while True:
+        display.note("more")
 
 
 def answer_and_hang(request: RunRequest, display: Display) -> Path:
@@ -205,7 +213,32 @@ def test_what_a_run_says_while_it_is_ended_is_shown(tmp_path: Path) -> None:
     )
     with pytest.raises(KeyboardInterrupt):
         list(ran)
-    assert shown == [(1, "ending; its faults are undone and its nodes ended first"), (1, "cleaning up")]
+    assert shown == [(1, "ending: it undoes its faults and ends its nodes first"), (1, "cleaning up")]
+
+
+def test_a_run_is_ended_though_the_terminal_is_gone(tmp_path: Path) -> None:
+    ran = run_side_by_side(
+        interrupted_requests(tmp_path),
+        at_once=2,
+        log=tmp_path / "log",
+        carry_out=wait_for_end,
+        on_note=Mock(side_effect=OSError("no terminal")),
+    )
+    with pytest.raises(KeyboardInterrupt):
+        list(ran)
+    assert (tmp_path / "cleaned").exists()
+
+
+def test_a_run_that_says_more_and_more_is_killed_in_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(side_by_side, "clean", list)
+    monkeypatch.setattr(side_by_side, "_CLEANS_UP_WITHIN_S", 1.0)
+    shown = Mock()
+    ran = run_side_by_side(
+        interrupted_requests(tmp_path), at_once=2, log=tmp_path / "log", carry_out=talk, on_note=shown
+    )
+    with pytest.raises(KeyboardInterrupt):
+        list(ran)
+    shown.assert_called_with(1, "more")
 
 
 def test_a_run_that_takes_longer_than_it_can_take_is_ended_and_cleans_up(tmp_path: Path) -> None:
