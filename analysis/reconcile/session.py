@@ -156,7 +156,7 @@ def plans_for(spark: SparkSession, rows: int, *, one_part: bool = False) -> Iter
 def one_call_site(spark: SparkSession) -> Iterator[None]:
     """Give all plans of the block, in this thread, the same call site.
 
-    Spark otherwise searches the stack for one for each step of a plan. Only its UI shows them.
+    Spark otherwise searches the stack at each step of a plan. It shows call sites in its UI and its log.
     """
     context = spark.sparkContext
     before = {form: context.getLocalProperty(form) for form in _CALL_SITE}

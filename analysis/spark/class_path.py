@@ -18,7 +18,7 @@ from pathlib import Path
 from ebbtide.errors import HarnessError
 from ebbtide.places import cache_dir
 
-_SPARK = "spark-"
+_FIRST = "spark-"
 _LEFT_OUT = "spark-mllib_"
 _SIGNED = ("janino-", "commons-compiler-")
 _SIGNATURES = (".SF", ".RSA", ".DSA", ".EC")
@@ -27,7 +27,7 @@ _SIGNATURES = (".SF", ".RSA", ".DSA", ".EC")
 def class_path(spark_home: Path) -> str:
     """Return the class path; copies of signed jars are made if there are none, and the cache can be written."""
     jars = [jar for jar in (spark_home / "jars").glob("*.jar") if not jar.name.startswith(_LEFT_OUT)]
-    jars.sort(key=lambda jar: (not jar.name.startswith(_SPARK), jar.name))
+    jars.sort(key=lambda jar: (not jar.name.startswith(_FIRST), jar.name))
     return os.pathsep.join(str(_unsigned(jar) if jar.name.startswith(_SIGNED) else jar) for jar in jars)
 
 

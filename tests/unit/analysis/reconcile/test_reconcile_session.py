@@ -17,7 +17,7 @@ import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
-from analysis.reconcile.session import Jvm, session, spark_session
+from analysis.reconcile.session import Jvm, one_call_site, session, spark_session
 from analysis.spark.class_archive import KEPT_MAX, class_archive
 from analysis.spark.class_path import class_path
 from analysis.spark.java_start import SETTINGS_OF_OTHERS, JavaStart, has_settings_of_others, is_first_session
@@ -277,3 +277,17 @@ def test_a_jvm_that_wrote_no_archive_is_no_error(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("EBBTIDE_CACHE", str(tmp_path))
     class_archive(JAVA, JARS, tmp_path).finish()
     assert class_archive(JAVA, JARS, tmp_path).part is not None
+
+
+@pytest.mark.spark
+def test_plans_of_the_block_have_one_call_site_and_then_that_of_the_caller_again(spark: SparkSession) -> None:
+    context = spark.sparkContext
+    context.setLocalProperty("callSite.short", "mine")
+    try:
+        with one_call_site(spark):
+            assert spark.range(1)._jdf.toJavaRDD().rdd().getCreationSite() == "ebbtide"  # type: ignore[operator]
+            assert context.getLocalProperty("callSite.long") == "ebbtide"
+        assert spark.range(1)._jdf.toJavaRDD().rdd().getCreationSite() == "mine"  # type: ignore[operator]
+        assert context.getLocalProperty("callSite.long") is None
+    finally:
+        context.setLocalProperty("callSite.short", None)  # type: ignore[arg-type]
