@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from analysis.explain.subject import Subject
     from ebbtide.record.verdict import Verdict
 
-_WHY_MAX = 3
 _GROUPED = re.compile("[0-9]{1,3}(,[0-9]{3})+")
 """A number as this verb prints it."""
 
@@ -107,7 +106,7 @@ def _print_no_loss(args: Args, verdict: Verdict) -> ExitCode:
         print(f"{args.run}: no acked record is lost", file=to)
     else:
         print(f"{args.run}: it is not known whether an acked record is lost", file=to)
-        for why in verdict.why[:_WHY_MAX]:
+        for why in verdict.why:
             print(f"  {why}", file=to)
     next_ = f"ebbtide explain {shlex.quote(str(args.run))} TOPIC-PARTITION:OFFSET    (explains any record)"
     print(f"next: {next_}", file=to)
