@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 LINE_EVERY = 100
 """Without a terminal, one line is printed for this many records."""
 
-FIRST_TIME = "the first analysis of this installation takes a minute or two"
+FIRST_TIME = "the first analysis of this installation can take three minutes"
 
 STAGES = (
     "starting Spark",

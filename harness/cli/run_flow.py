@@ -9,6 +9,7 @@ import contextlib
 import shlex
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -190,6 +191,8 @@ def _run_at_once(
     runs.mkdir(parents=True, exist_ok=True)
     log = runs / f"runs-of-{requests[0].scenario.name}.log"
     display.note(f"running {min(jobs, len(requests))} releases at once; their output goes to {log}")
+    with log.open("a") as file:
+        file.write(f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC: {', '.join(one.kafka for one in requests)}\n")
     records: dict[int, Path] = {}
     failures: list[EbbtideError] = []
 

@@ -198,7 +198,7 @@ def test_the_first_judging_on_a_host_says_that_it_takes_longer(
 ) -> None:
     monkeypatch.setattr(java_start, "is_first_session", lambda: True)
     main(["analyze", str(records["predicted"])])
-    told = "the first analysis of this installation takes a minute or two"
+    told = "the first analysis of this installation can take three minutes"
     assert capsys.readouterr().err == f"judging 1 record ({told})\n"
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)

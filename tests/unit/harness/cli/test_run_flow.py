@@ -236,6 +236,7 @@ def test_releases_that_run_at_once_are_judged_as_they_end_and_shown_in_the_order
     said = capsys.readouterr().out
     assert "running 2 releases at once; their output goes to runs/runs-of-healthy.log" in said
     assert "Kafka 4.3.1: prepare: 1.0 s" in said
+    assert Path("runs/runs-of-healthy.log").read_text().endswith(" UTC: 3.9.1, 4.3.1\n")
 
 
 @pytest.mark.usefixtures("_roomy_host")
