@@ -97,9 +97,12 @@ class Assumption(msgspec.Struct, frozen=True):
             )
 
     def check_factor(self, snapshot: ClusterSnapshot) -> None:
-        """Raise `UsageError` if the cluster has fewer brokers than the assumed replication factor."""
+        """Raise `UsageError` if the cluster has fewer brokers than the assumed replication factor.
+
+        A snapshot without brokers does not say how many there are.
+        """
         brokers = sorted({one.id for one in snapshot.brokers} | hosting_brokers(snapshot))
-        if RF in self.values and int(self.values[RF]) > len(brokers):
+        if brokers and RF in self.values and int(self.values[RF]) > len(brokers):
             raise UsageError(
                 "Kafka refuses more replicas than the cluster has brokers",
                 where=_WHERE,

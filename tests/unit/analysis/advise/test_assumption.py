@@ -34,6 +34,10 @@ def test_a_broker_that_is_not_alive_may_have_a_replica() -> None:
     assert after.settings.rf == 3
 
 
+def test_a_snapshot_without_brokers_does_not_say_how_many_there_are() -> None:
+    assert assumed("kafka=4.3.1,replication.factor=2", cluster("3.9", brokers=())).groups == ()
+
+
 @pytest.mark.parametrize(("text", "level"), [("21", 21), ("3.9-IV0", 21), ("4.3-IV0", 30)])
 def test_a_metadata_version_is_a_level_or_its_name(text: str, level: int) -> None:
     assert parse_assumption(f"metadata.version={text}").in_words() == f"metadata.version={level}"
