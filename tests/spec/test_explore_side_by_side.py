@@ -17,7 +17,8 @@ from analysis.spec.explore.properties import PROPERTIES
 from analysis.spec.explore.question import Answer, ask, machine_for
 from analysis.spec.explore.search import MOVE_BITS, SearchResult, search
 from analysis.spec.explore.share import Expand, Keep, Place, Share, serve
-from analysis.spec.explore.shared_memory import NUMBER, Hashes, SharedMemory, numbers_in
+from analysis.spec.explore.shared_hashes import SharedHashes
+from analysis.spec.explore.shared_memory import NUMBER, SharedMemory, numbers_in
 from analysis.spec.explore.side_by_side import search_side_by_side
 from analysis.spec.model.bounds import Bounds
 from analysis.spec.model.machine import canonical
@@ -194,27 +195,59 @@ def test_hashes_that_no_process_remembers_are_in_the_table(remembered: int, monk
     assert answers_of(3, *question) == answers_of(1, *question)
 
 
+def new_in(table: SharedHashes, marks: list[int]) -> list[int]:
+    """Return those of `marks` that the table does not have."""
+    left, twice = array("q", marks), array("Q", chain.from_iterable((at, at) for at in range(len(marks))))
+    table.drop_known(0, left, twice)
+    assert [marks[at] for at in twice[::2]] == list(left)
+    assert twice[::2] == twice[1::2]
+    return list(left)
+
+
 def test_a_table_of_hashes_that_grows_keeps_what_every_process_added() -> None:
     memory = SharedMemory(3)
-    tables = [Hashes(memory.hashes, at, 3) for at in range(3)]
+    tables = [SharedHashes(memory.hashes, at, 3) for at in range(3)]
     marks = [hash((number, "mark")) for number in range(400)]
     for slots, added in ((256, marks[:120]), (1024, marks)):
         memory.hashes[slots // 1024].resize(slots * NUMBER)
         for table in tables:
             table.resize(slots)
             table.add(added)
-        assert all(table.known_of(marks) == added for table in tables)
+        assert all(new_in(table, marks) == marks[len(added) :] for table in tables)
+    memory.close()
+
+
+def test_hashes_for_one_slot_are_all_in_the_table() -> None:
+    memory = SharedMemory(1)
+    memory.hashes[0].resize(16 * NUMBER)
+    table = SharedHashes(memory.hashes, 0, 1)
+    table.resize(16)
+    marks = [-3, 13, 29, -19, 14, 15, 31]
+    table.add({*marks})
+    assert new_in(table, [45, *marks, 30]) == [45, 30]
+    memory.close()
+
+
+def test_hashes_before_the_piece_stay_also_if_the_table_has_them() -> None:
+    memory = SharedMemory(1)
+    memory.hashes[0].resize(8 * NUMBER)
+    table = SharedHashes(memory.hashes, 0, 1)
+    table.resize(8)
+    table.add([5, 6])
+    marks = array("q", [5, 6, 7])
+    table.drop_known(1, marks)
+    assert list(marks) == [5, 7]
     memory.close()
 
 
 def test_a_state_whose_hash_is_0_is_found_in_the_table() -> None:
     memory = SharedMemory(1)
     memory.hashes[0].resize(8 * NUMBER)
-    table = Hashes(memory.hashes, 0, 1)
+    table = SharedHashes(memory.hashes, 0, 1)
     table.resize(8)
-    assert table.known_of([0]) == []
+    assert new_in(table, [0, 2]) == [0, 2]
     table.add([0])
-    assert table.known_of([0, 2]) == [0]
+    assert new_in(table, [0, 2]) == [2]
     memory.close()
 
 

@@ -9,11 +9,14 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from itertools import chain, compress, pairwise
 from multiprocessing.connection import Connection
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from analysis.spec.explore.search import MOVE_BITS, Check, states_of
-from analysis.spec.explore.shared_memory import NUMBER, Hashes, NumberPipe, SharedMemory, numbers_in
+from analysis.spec.explore.shared_memory import NUMBER, NumberPipe, SharedMemory, numbers_in
 from analysis.spec.model.machine import Machine, canonical
+
+if TYPE_CHECKING:
+    from analysis.spec.explore.shared_hashes import SharedHashes
 
 
 class Expand(NamedTuple):
@@ -122,10 +125,6 @@ def serve(
                 requests.send(share.moves_to(request.number))
 
 
-_EARLIER = -1
-"""Stands in place of a piece, for a state that was found in an earlier window."""
-
-
 class Share:
     """The work of process `at` of `jobs`."""
 
@@ -134,8 +133,8 @@ class Share:
         first = machine.initial_state()
         start = canonical(first[0], first[1], first[2:])
         self._width = len(start)
-        self._hashes = Hashes(memory.hashes, at, jobs)
-        # Hashes of states that any process found, until they go to the table. A table in C is quicker than `Hashes`.
+        # Hashes of states that any process found, until they go to the table. A set is quicker than the table.
+        self._table: SharedHashes | None = None
         self._seen = {hash(start)}
         self._plans = 0
         # Of the window: the pieces of this process, the moves of each of their states, and what is new in key order.
@@ -190,10 +189,9 @@ class Share:
                 marked(mark)
                 found(key | which)
                 extend(after)
-        marks = self._marks[known:]
-        for mark in self._hashes.known_of(marks):
-            self._claims[mark] = _EARLIER
-        self._send(states.start, marks)
+        if self._table is not None:
+            self._table.drop_known(known, self._marks, self._sorted, self._states)
+        self._send(states.start, self._marks[known:])
         return lost_keys
 
     def _send(self, piece: int, marks: array[int]) -> None:
@@ -242,9 +240,7 @@ class Share:
         self._look_at_others(self._window.stop)
         self._drop()
         if request.slots:
-            self._hashes.resize(request.slots)
-            self._hashes.add(self._seen)
-            self._seen.clear()
+            self._move_to_table(request.slots)
         ends = [bisect_left(self._sorted, piece.stop << MOVE_BITS) for piece in self._pieces]
         self._ends = [0, *ends]
         refused: list[int] = []
@@ -253,6 +249,16 @@ class Share:
             states = states_of(self._states, self._width)
             refused = [key for key, state in zip(self._sorted, states, strict=True) if not check(state)]
         return Kept([stop - start for start, stop in pairwise(self._ends)], refused)
+
+    def _move_to_table(self, slots: int) -> None:
+        """Move all hashes to the table. The first time this imports NumPy, which small searches do not need."""
+        from analysis.spec.explore.shared_hashes import SharedHashes
+
+        if self._table is None:
+            self._table = SharedHashes(self._memory.hashes, self._at, self._jobs)
+        self._table.resize(slots)
+        self._table.add(self._seen)
+        self._seen.clear()
 
     def _drop(self) -> None:
         """Drop the new states that another process found in an earlier piece."""

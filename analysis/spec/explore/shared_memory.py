@@ -1,4 +1,4 @@
-"""What the processes of a search share: the hashes of all states, and the states that wait.
+"""What the processes of a search share: files in memory, and pipes.
 
 The memory is files without a name, which the processes inherit. The kernel frees them with the last process.
 Short messages go through pipes, so that no process waits for a lock of another one, which may be killed.
@@ -13,9 +13,6 @@ from collections.abc import Iterable
 
 NUMBER = 8
 """Bytes of a number of a state, of a key and of a hash."""
-
-_COPIED = 1 << 16
-"""Slots of a table that are moved at once to a larger one."""
 
 
 class SharedFile:
@@ -93,63 +90,6 @@ class SharedMemory:
             file.close()
         for pipe in (self.turns, *self.inboxes):
             pipe.close()
-
-
-class Hashes:
-    """A table of hashes with open addressing, of which process `at` of `jobs` fills a part.
-
-    Each process reads all of it. The low bits of a hash name the process that adds it. They also choose the slot, and
-    the next slots to try are a stride apart. So no two processes write to one slot. 0 marks a free slot,
-    and a hash of 0 is kept as 1.
-    """
-
-    def __init__(self, files: tuple[SharedFile, SharedFile], at: int, jobs: int) -> None:
-        self._files = files
-        self._stride = 1 << (jobs - 1).bit_length()
-        self._mine = frozenset(range(at, self._stride, jobs))
-        self._memory: mmap.mmap | None = None
-        self._slots = memoryview(b"").cast("q")
-
-    def resize(self, slots: int) -> None:
-        """Give the table `slots` slots; it then has only the hashes that this process added."""
-        if slots == len(self._slots):
-            return
-        old, old_memory = self._slots, self._memory
-        self._memory = self._files[0].map(slots * NUMBER)
-        self._slots = memoryview(self._memory).cast("q")
-        self._files = (self._files[1], self._files[0])
-        for start in range(0, len(old), _COPIED):
-            self.add(filter(None, old[start : start + _COPIED]))
-        old.release()
-        if old_memory is not None:
-            old_memory.close()
-
-    def add(self, marks: Iterable[int]) -> None:
-        """Add those of `marks` that belong to this process."""
-        slots, stride, mine = self._slots, self._stride, self._mine
-        mask, low = len(slots) - 1, stride - 1
-        for mark in marks:
-            kept = mark or 1
-            if kept & low in mine:
-                slot = kept & mask
-                while (known := slots[slot]) and known != kept:
-                    slot = slot + stride & mask
-                slots[slot] = kept
-
-    def known_of(self, marks: Iterable[int]) -> list[int]:
-        """Return those of `marks` that any process added."""
-        slots, stride = self._slots, self._stride
-        mask = len(slots) - 1
-        found: list[int] = []
-        for mark in marks if slots else ():
-            kept = mark or 1
-            slot = kept & mask
-            while known := slots[slot]:
-                if known == kept:
-                    found.append(mark)
-                    break
-                slot = slot + stride & mask
-        return found
 
 
 def numbers_in(content: bytes, code: str = "Q") -> array[int]:
