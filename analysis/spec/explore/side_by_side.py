@@ -15,7 +15,7 @@ through a level window by window. In each window:
 So processes wait for each other only at the end of a window.
 
 Each process remembers the hashes of all states, because Python's sets are quick. Once there are more than
-`REMEMBERED`, all go to a table that the processes share, and the sets begin again.
+`REMEMBERED` together, all go to a table that the processes share, and the sets begin again.
 
 So states, moves and paths do not depend on the number of processes. Where a limit or a violation
 ends the search within a window, what a search in one process would not have reached is not counted.
@@ -58,8 +58,11 @@ PIECE_MIN = 1 << 6
 _PIECES_LEFT = 2
 """A piece is at most the rest of the window, divided by this and by the number of processes."""
 
-REMEMBERED = 1 << 20
-"""The most hashes that a process remembers by itself; with more, all go to the shared table."""
+REMEMBERED = 1 << 23
+"""The most hashes that all processes together remember, at about 80 bytes each; with more, all go to the shared table.
+
+The table takes 16 bytes for each state or more, but a search with it takes a fifth longer.
+"""
 
 _SLOTS_MIN = 1 << 12
 """The fewest slots of that table. In a smaller one, hashes could fill the part of one process by chance."""
@@ -187,7 +190,8 @@ class _Coordinator:
         self._memory.turns.put(chain.from_iterable(_pieces(start, stop, jobs)))
         expanded = self._ask([Expand(self._level, level.start, stop)] * jobs, Expanded)
         found = sum(one.found for one in expanded)
-        slots = self._slots_for(known + found) if max(one.remembered for one in expanded) > REMEMBERED else 0
+        remembered = sum(one.remembered for one in expanded)
+        slots = self._slots_for(known + found) if remembered > REMEMBERED else 0
         kept = self._ask([Keep(slots)] * jobs, Kept)
         if slots > self._slots:
             self._memory.hashes[1 - self._table].resize(0)
