@@ -152,7 +152,7 @@ def judge_all(
     """
     from ebbtide.record.manifest import read_run
     from ebbtide.record.verdict import EXIT_OF_OUTCOME
-    from harness.cli.progress import shown_progress
+    from harness.cli.progress import print_saving, shown_progress
     from harness.cli.verdict_output import VerdictOutput
 
     codes: set[ExitCode] = set()
@@ -164,24 +164,24 @@ def judge_all(
             codes.add(print_error(str(record), error))
         else:
             readable.append(record)
-    output: VerdictOutput | None = None
     if readable or addresses:
         from analysis.spark.java_start import early_start, is_first_session
         from ebbtide.signals import unwind_on_signals
 
         first = is_first_session()
-        with unwind_on_signals(), shown_progress() as progress, contextlib.ExitStack() as stack:
-            if not addresses:
-                progress.report_records([*map(str, readable)], first=first)
-            progress.stage("starting Spark")
-            start = None if addresses else stack.enter_context(early_start(readable, master))
+        with unwind_on_signals(), contextlib.ExitStack() as until_printed:
+            with shown_progress() as progress, contextlib.ExitStack() as copies:
+                if not addresses:
+                    progress.report_records([*map(str, readable)], first=first)
+                progress.stage("starting Spark")
+                start = None if addresses else until_printed.enter_context(early_start(readable, master))
 
-            from analysis.judging.many_records import judge_many
-            from analysis.reconcile.files import rows_of
-            from analysis.reconcile.session import session
-            from analysis.remote.record import RemoteStore
+                from analysis.judging.many_records import judge_many
+                from analysis.reconcile.files import rows_of
+                from analysis.reconcile.session import session
+                from analysis.remote.record import RemoteStore
 
-            with session(master, rows=rows_of(readable), start=start) as spark, contextlib.ExitStack() as copies:
+                spark = until_printed.enter_context(session(master, rows=rows_of(readable), start=start))
                 progress.watch(spark)
                 remote: dict[Path, RemoteRecord] = {}
                 if addresses:
@@ -198,8 +198,9 @@ def judge_all(
                         codes.add(EXIT_OF_OUTCOME[verdict.outcome])
                         output.add(record, verdict, named=named)
                     progress.report_judged(record)
-    if output is not None:
-        output.end()
+            output.end()
+            if first:
+                print_saving()
     return ExitCode.worst(codes)
 
 

@@ -25,6 +25,8 @@ LINE_EVERY = 100
 
 FIRST_TIME = "the first analysis of this installation can take three minutes"
 
+_SAVING = "saving Spark's classes, so that later analyses start sooner"
+
 STAGES = (
     "starting Spark",
     "reading",
@@ -61,6 +63,11 @@ def judging_note() -> str:
     from analysis.spark.java_start import is_first_session
 
     return f"judging ({FIRST_TIME})" if is_first_session() else "judging"
+
+
+def print_saving() -> None:
+    """Say why a first analysis does not end once its verdict is printed."""
+    print(_SAVING, file=sys.stderr, flush=True)
 
 
 def stage_text(doing: str) -> str:

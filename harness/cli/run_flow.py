@@ -101,12 +101,13 @@ def run_and_judge(
     `show` is called with each verdict, instead of printing it as JSON. With several `jobs` so many releases run at
     once, and there is no `drive`. Without `judges` the records stay as they are, which is inconclusive.
     """
+    from analysis.spark.java_start import is_first_session
     from ebbtide.judging_process import JudgingProcess
     from ebbtide.record.verdict import unfinished_verdict
     from ebbtide.shown_console import PlainTextConsole
     from harness.cli.compare import print_comparison
     from harness.cli.output import print_json
-    from harness.cli.progress import judging_note
+    from harness.cli.progress import judging_note, print_saving
     from harness.runner.live_view import display_for
 
     with JudgingProcess() as judge:
@@ -127,6 +128,8 @@ def run_and_judge(
         code = _print_verdicts(records, judge, as_json=as_json, show=show)
         if len(records) > 1 and not as_json:
             print_comparison(records)
+        if is_first_session():
+            print_saving()
         return code
 
 

@@ -199,7 +199,8 @@ def test_the_first_judging_on_a_host_says_that_it_takes_longer(
     monkeypatch.setattr(java_start, "is_first_session", lambda: True)
     main(["analyze", str(records["predicted"])])
     told = "the first analysis of this installation can take three minutes"
-    assert capsys.readouterr().err == f"judging 1 record ({told})\n"
+    saving = "saving Spark's classes, so that later analyses start sooner"
+    assert capsys.readouterr().err == f"judging 1 record ({told})\n{saving}\n"
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     with shown_progress() as progress:
