@@ -190,12 +190,8 @@ def _run_at_once(
     """
     from harness.runner.side_by_side import run_side_by_side
 
-    runs = requests[0].runs
-    runs.mkdir(parents=True, exist_ok=True)
-    log = runs / f"runs-of-{requests[0].scenario.name}.log"
+    log = _begin_log(requests)
     display.note(f"running {min(jobs, len(requests))} releases at once; their output goes to {log}")
-    with log.open("a") as file:
-        file.write(f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC: {', '.join(one.kafka for one in requests)}\n")
     records: dict[int, Path] = {}
     failures: list[EbbtideError] = []
 
@@ -219,6 +215,25 @@ def _run_at_once(
         if failures:
             raise failures[0]
     return recorded()
+
+
+def _begin_log(requests: Sequence[RunRequest]) -> Path:
+    """Write the releases of this command to the log of runs at once, and return the log. Raises `HarnessError`."""
+    runs = requests[0].runs
+    log = runs / f"runs-of-{requests[0].scenario.name}.log"
+    try:
+        runs.mkdir(parents=True, exist_ok=True)
+        with log.open("a") as file:
+            file.write(f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC: {', '.join(one.kafka for one in requests)}\n")
+    except OSError as error:
+        raise HarnessError(
+            "the log of runs at once cannot be written",
+            where=str(log),
+            got=error.strerror or str(error),
+            allowed="a file that you can write to",
+            next="name another folder for records with --runs",
+        ) from None
+    return log
 
 
 @contextlib.contextmanager

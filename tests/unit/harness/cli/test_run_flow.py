@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from analysis.spark import java_start
 from cluster import doctor
 from ebbtide import judging_process
 from ebbtide.errors import ExitCode, HarnessError, UsageError
@@ -111,6 +112,7 @@ def world(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> World:
     monkeypatch.setattr(side_by_side, "run_side_by_side", made.run_at_once)
     monkeypatch.setattr(judging_process, "JudgingProcess", lambda: StandIn(made.done, made.broken))
     monkeypatch.setattr(compare, "print_comparison", lambda records: None)
+    monkeypatch.setattr(java_start, "is_first_session", lambda: False)
     return made
 
 
@@ -237,6 +239,29 @@ def test_releases_that_run_at_once_are_judged_as_they_end_and_shown_in_the_order
     assert "running 2 releases at once; their output goes to runs/runs-of-healthy.log" in said
     assert "Kafka 4.3.1: prepare: 1.0 s" in said
     assert Path("runs/runs-of-healthy.log").read_text().endswith(" UTC: 3.9.1, 4.3.1\n")
+
+
+@pytest.mark.usefixtures("world")
+def test_the_first_run_on_a_host_says_what_it_does_after_the_verdict(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(RUN)
+    assert "saving" not in capsys.readouterr().err
+    monkeypatch.setattr(java_start, "is_first_session", lambda: True)
+    main(RUN)
+    assert capsys.readouterr().err.endswith("saving Spark's classes, so that later analyses start sooner\n")
+
+
+@pytest.mark.usefixtures("_roomy_host")
+def test_a_log_of_runs_at_once_that_cannot_be_written_is_one_error(
+    world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("runs/runs-of-healthy.log").mkdir(parents=True)
+    assert main([*RUN, "--jobs", "2"]) == ExitCode.HARNESS_FAILED
+    error = capsys.readouterr().err
+    assert "the log of runs at once cannot be written" in error
+    assert "runs/runs-of-healthy.log" in error
+    assert not any(line.startswith("run ") for line in world.done)
 
 
 @pytest.mark.usefixtures("_roomy_host")
