@@ -7,6 +7,9 @@ MUTANTS ?=
 BENCHES ?= explore random_guidance_model journal_cost wire_proxy cluster_start reconcile page_load
 BIN := .venv/bin
 
+# Images for CI often set it. Every process that a run or a test starts would compile all modules again.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help setup setup-dev demo test test-all mutants lint docs bench clean-host
 
 help:
