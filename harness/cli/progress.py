@@ -67,6 +67,7 @@ def judging_note() -> str:
 
 def print_saving() -> None:
     """Say why a first analysis does not end once its verdict is printed."""
+    sys.stdout.flush()  # into a pipe, the verdict would come only at the end
     print(_SAVING, file=sys.stderr, flush=True)
 
 
