@@ -148,6 +148,10 @@ class JudgingProcess:
                 raise
         return record in self._waiting
 
+    def is_running(self) -> bool:
+        """Whether the process runs."""
+        return self._process is not None and self._process.poll() is None
+
     def finish(self) -> None:
         """Let the process end while the caller goes on: no more records come."""
         if self._process is not None and self._process.stdin is not None:

@@ -161,13 +161,13 @@ def _are_small(records: Sequence[Path]) -> bool:
     return False
 
 
-def is_first_session() -> bool:
+def is_first_session(master: str | None = None) -> bool:
     """Return whether this host's next session is its first one; the jars that are copied for it may be copied now.
 
     A first session takes longer, because it writes its class archive.
     """
     with contextlib.suppress(HarnessError):  # starting the session reports it
-        is_direct = not has_settings_of_others(spark_home())
+        is_direct = is_local(master or LOCAL_MASTER) and not has_settings_of_others(spark_home())
         return class_archive(require_java(), _class_path(is_direct=is_direct), Path()).part is not None
     return False
 

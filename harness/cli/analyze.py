@@ -168,7 +168,7 @@ def judge_all(
         from analysis.spark.java_start import early_start, is_first_session
         from ebbtide.signals import unwind_on_signals
 
-        first = is_first_session()
+        first = is_first_session(master)
         with unwind_on_signals(), contextlib.ExitStack() as until_printed:
             with shown_progress() as progress, contextlib.ExitStack() as copies:
                 if not addresses:

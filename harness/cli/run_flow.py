@@ -128,7 +128,7 @@ def run_and_judge(
         code = _print_verdicts(records, judge, as_json=as_json, show=show)
         if len(records) > 1 and not as_json:
             print_comparison(records)
-        if is_first_session():
+        if judge.is_running() and is_first_session():
             print_saving()
         return code
 
@@ -228,7 +228,7 @@ def _begin_log(requests: Sequence[RunRequest]) -> Path:
     except OSError as error:
         raise HarnessError(
             "the log of runs at once cannot be written",
-            where=str(log),
+            where=str(error.filename or log),
             got=error.strerror or str(error),
             allowed="a file that you can write to",
             next="name another folder for records with --runs",

@@ -12,11 +12,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from analysis.spec.explore import side_by_side
+from analysis.spec.explore import shared_hashes, side_by_side
 from analysis.spec.explore.properties import PROPERTIES
 from analysis.spec.explore.question import Answer, ask, machine_for
 from analysis.spec.explore.search import MOVE_BITS, SearchResult, search
-from analysis.spec.explore.share import Expand, Keep, Place, Share, serve
+from analysis.spec.explore.share import Expand, Keep, Place, Request, Share, serve
 from analysis.spec.explore.shared_hashes import SharedHashes
 from analysis.spec.explore.shared_memory import NUMBER, SharedMemory, numbers_in
 from analysis.spec.explore.side_by_side import search_side_by_side
@@ -189,10 +189,32 @@ def test_a_state_that_two_pieces_find_stays_with_the_first_piece(order: tuple[in
 
 @pytest.mark.parametrize("remembered", [0, 100, 1500])
 def test_hashes_that_no_process_remembers_are_in_the_table(remembered: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[list[Request]] = []
+    answers: list[list[object]] = []
+    ask_all = side_by_side._Coordinator._ask
+
+    def watch(coordinator: Any, requests: list[Request], answer: type) -> list[Any]:
+        asked.append(requests)
+        answers.append(ask_all(coordinator, requests, answer))
+        if isinstance(requests[0], Place):
+            # Only the table in use takes memory.
+            assert sum(os.fstat(file._descriptor).st_size > 0 for file in coordinator._memory.hashes) <= 1
+        return answers[-1]
+
     monkeypatch.setattr(side_by_side, "REMEMBERED", remembered)
     monkeypatch.setattr(side_by_side, "WINDOW", 50)
     question = ("elr_43", "committed", {"power_losses": 2, "records": 2})
-    assert answers_of(3, *question) == answers_of(1, *question)
+    alone = answers_of(1, *question)
+    monkeypatch.setattr(side_by_side._Coordinator, "_ask", watch)
+    assert answers_of(3, *question) == alone
+
+    windows = [one for one in zip(asked, answers, strict=True) if isinstance(one[0][0], Expand)]
+    sums = [sum(expanded.remembered for expanded in each) for _, each in windows]
+    slots = [one[0].slots for one in asked if isinstance(one[0], Keep)]
+    assert [of_window > 0 for of_window in slots] == [remembered < total for total in sums]
+    # It grew, and the processes forgot what had gone there.
+    assert len({*slots} - {0}) > 1
+    assert any(after < before for before, after, moved in zip(sums, sums[1:], slots, strict=False) if moved)
 
 
 def new_in(table: SharedHashes, marks: list[int]) -> list[int]:
@@ -204,16 +226,29 @@ def new_in(table: SharedHashes, marks: list[int]) -> list[int]:
     return list(left)
 
 
-def test_a_table_of_hashes_that_grows_keeps_what_every_process_added() -> None:
+@pytest.mark.parametrize("at_once", [7, 1 << 16])
+def test_a_table_of_hashes_that_grows_keeps_what_every_process_added(
+    at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shared_hashes, "_AT_ONCE", at_once)
     memory = SharedMemory(3)
     tables = [SharedHashes(memory.hashes, at, 3) for at in range(3)]
     marks = [hash((number, "mark")) for number in range(400)]
-    for slots, added in ((256, marks[:120]), (1024, marks)):
+    for slots, start, stop in ((256, 0, 120), (1024, 120, 400)):
         memory.hashes[slots // 1024].resize(slots * NUMBER)
+        written: list[set[int]] = []
         for table in tables:
             table.resize(slots)
-            table.add(added)
-        assert all(new_in(table, marks) == marks[len(added) :] for table in tables)
+        before = list(tables[0]._slots)
+        for table in tables:
+            table.add(marks[start:stop])
+            after = list(table._slots)
+            written.append({slot for slot in range(slots) if after[slot] != before[slot]})
+            before = after
+        # Each writes slots of its own.
+        assert all(written)
+        assert len(set.union(*written)) == sum(map(len, written))
+        assert all(new_in(table, marks) == marks[stop:] for table in tables)
     memory.close()
 
 

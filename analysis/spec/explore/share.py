@@ -134,8 +134,9 @@ class Share:
         start = canonical(first[0], first[1], first[2:])
         self._width = len(start)
         # Hashes of states that any process found, until they go to the table. A set is quicker than the table.
-        self._table: SharedHashes | None = None
         self._seen = {hash(start)}
+        # None until the first hashes go there.
+        self._table: SharedHashes | None = None
         self._plans = 0
         # Of the window: the pieces of this process, the moves of each of their states, and what is new in key order.
         self._window = Expand(0, 0, 0)

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Collection, Iterator
+from itertools import islice
 
 import numpy as np
 import numpy.typing as npt
 
 from analysis.spec.explore.shared_memory import NUMBER, SharedFile
 
-Marks = npt.NDArray[np.int64]
+Numbers = npt.NDArray[np.int64]
+"""Hashes, or numbers of slots."""
 
 _AT_ONCE = 1 << 16
-"""Slots or hashes that are looked at in one step, which needs several times their memory."""
+"""So many hashes are added in one step, which needs several times their memory."""
 
 
 class SharedHashes:
@@ -21,29 +23,34 @@ class SharedHashes:
 
     Each process reads all of it. The low bits of a hash name the process that adds it. They also choose the slot, and
     the next slots to try are a stride apart. So no two processes write to one slot. 0 marks a free slot,
-    and a hash of 0 is kept as 1.
+    and a hash of 0 is kept as 1. NumPy looks for the slots of many hashes in one step.
     """
 
     def __init__(self, files: tuple[SharedFile, SharedFile], at: int, jobs: int) -> None:
         self._files = files
+        # The power of two from `jobs` on: the low bits are the remainder of dividing by it.
         self._stride = 1 << (jobs - 1).bit_length()
-        self._mine = np.arange(at, self._stride, jobs)
-        self._slots: Marks = np.empty(0, np.int64)
+        self._my_low_bits = np.arange(at, self._stride, jobs)
+        self._slots: Numbers = np.empty(0, np.int64)
 
     def resize(self, slots: int) -> None:
-        """Give the table `slots` slots, a power of two; it then has only the hashes that this process added."""
+        """Move to a table of `slots` slots, a power of two, and take along the hashes that this process added.
+
+        The other processes take along theirs.
+        """
         if slots == len(self._slots):
             return
         old = self._slots
         self._slots = np.frombuffer(self._files[0].map(slots * NUMBER), np.int64)
         self._files = (self._files[1], self._files[0])
-        for some in _portions(old):
+        for start in range(0, len(old), _AT_ONCE):
+            some = old[start : start + _AT_ONCE]
             self._add(some[some != 0])
 
     def add(self, marks: Collection[int]) -> None:
         """Add those of `marks` that belong to this process."""
-        for some in _portions(np.fromiter(marks, np.int64, len(marks))):
-            self._add(np.where(some == 0, 1, some))
+        for some in _portions(marks):
+            self._add(_without_0(some))
 
     def drop_known(self, start: int, marks: array[int], *others: array[int]) -> None:
         """Drop, from place `start` on, the marks that any process added.
@@ -51,39 +58,45 @@ class SharedHashes:
         `others` have one number for each mark, or several; those of the dropped marks are dropped too.
         """
         count = len(marks)
-        new = ~self._knows(np.frombuffer(marks[start:], np.int64))
+        new = ~self._knows(_without_0(np.frombuffer(marks[start:], np.int64)))
         if not new.all():
             for numbers in (marks, *others):
                 width = len(numbers) // count
                 rest = np.frombuffer(numbers[start * width :], np.int64).reshape(-1, width)
                 numbers[start * width :] = array(numbers.typecode, rest[new].tobytes())
 
-    def _add(self, kept: Marks) -> None:
-        kept = kept[np.isin(kept & (self._stride - 1), self._mine)]
-        at = kept & (len(self._slots) - 1)
-        while len(kept):
-            free = self._slots[at] == 0
-            # Of several hashes for one slot, one gets it.
-            self._slots[at[free]] = kept[free]
-            left = self._slots[at] != kept
-            kept, at = kept[left], self._next(at[left])
+    def _add(self, hashes: Numbers) -> None:
+        hashes = hashes[np.isin(hashes & (self._stride - 1), self._my_low_bits)]
+        slots = hashes & (len(self._slots) - 1)
+        while len(hashes):
+            free = self._slots[slots] == 0
+            # Several hashes may choose one free slot. One of them gets it; the others try their next slot.
+            self._slots[slots[free]] = hashes[free]
+            homeless = self._slots[slots] != hashes
+            hashes, slots = hashes[homeless], self._next(slots[homeless])
 
-    def _knows(self, marks: Marks) -> npt.NDArray[np.bool_]:
-        known = np.zeros(len(marks), np.bool_)
-        kept = np.where(marks == 0, 1, marks)
-        which, at = np.arange(len(kept)), kept & (len(self._slots) - 1)
-        while len(which):
-            there = self._slots[at]
-            same = there == kept[which]
-            known[which[same]] = True
-            left = ~same & (there != 0)
-            which, at = which[left], self._next(at[left])
+    def _knows(self, hashes: Numbers) -> npt.NDArray[np.bool_]:
+        """Return for each hash whether any process added it."""
+        known = np.zeros(len(hashes), np.bool_)
+        places, slots = np.arange(len(hashes)), hashes & (len(self._slots) - 1)
+        while len(places):
+            found = self._slots[slots]
+            same = found == hashes[places]
+            known[places[same]] = True
+            open_ = ~same & (found != 0)
+            places, slots = places[open_], self._next(slots[open_])
         return known
 
-    def _next(self, at: Marks) -> Marks:
-        return (at + self._stride) & (len(self._slots) - 1)
+    def _next(self, slots: Numbers) -> Numbers:
+        return (slots + self._stride) & (len(self._slots) - 1)
 
 
-def _portions(numbers: Marks) -> Iterator[Marks]:
-    for start in range(0, len(numbers), _AT_ONCE):
-        yield numbers[start : start + _AT_ONCE]
+def _without_0(hashes: Numbers) -> Numbers:
+    return np.where(hashes == 0, 1, hashes)
+
+
+def _portions(marks: Collection[int]) -> Iterator[Numbers]:
+    left = iter(marks)
+    for start in range(0, len(marks), _AT_ONCE):
+        count = min(_AT_ONCE, len(marks) - start)
+        yield np.fromiter(islice(left, count), np.int64, count)

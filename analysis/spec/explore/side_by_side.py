@@ -14,8 +14,8 @@ through a level window by window. In each window:
 
 So processes wait for each other only at the end of a window.
 
-Each process remembers the hashes of all states, because Python's sets are quick. Once there are more than
-`REMEMBERED` together, all go to a table that the processes share, and the sets begin again.
+Each process remembers the hashes of all states, because Python's sets are quick. Once the processes together
+remember more than `REMEMBERED` hashes, all go to a table that they share, and the sets begin again.
 
 So states, moves and paths do not depend on the number of processes. Where a limit or a violation
 ends the search within a window, what a search in one process would not have reached is not counted.
@@ -59,10 +59,13 @@ _PIECES_LEFT = 2
 """A piece is at most the rest of the window, divided by this and by the number of processes."""
 
 REMEMBERED = 1 << 23
-"""The most hashes that all processes together remember, at about 80 bytes each; with more, all go to the shared table.
+"""How many hashes all processes together remember; when a window ends with more, all go to the shared table.
 
-The table takes 16 bytes for each state or more, but a search with it takes a fifth longer.
+The table takes less memory, but a search with it takes a fifth longer.
 """
+
+BYTES_PER_HASH = 80
+"""What a remembered hash takes at most."""
 
 _SLOTS_MIN = 1 << 12
 """The fewest slots of that table. In a smaller one, hashes could fill the part of one process by chance."""

@@ -43,7 +43,7 @@ def stories(monkeypatch: pytest.MonkeyPatch) -> dict[Path, Story]:
             yield record, verdict
 
     monkeypatch.setattr(spark, "session", session)
-    monkeypatch.setattr(java_start, "is_first_session", lambda: False)
+    monkeypatch.setattr(java_start, "is_first_session", lambda master: False)
     monkeypatch.setattr(many, "judge_many", judge_many)
     return told
 
@@ -196,7 +196,7 @@ def test_many_records_are_reported_in_a_line_each(
 def test_the_first_judging_on_a_host_says_that_it_takes_longer(
     records: dict[str, Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(java_start, "is_first_session", lambda: True)
+    monkeypatch.setattr(java_start, "is_first_session", lambda master: True)
     main(["analyze", str(records["predicted"])])
     told = "the first analysis of this installation can take three minutes"
     saving = "saving Spark's classes, so that later analyses start sooner"

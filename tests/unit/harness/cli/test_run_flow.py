@@ -84,6 +84,9 @@ class StandIn:
         if "all" in self._broken:
             raise HarnessError("the judging process does not start")
 
+    def is_running(self) -> bool:
+        return "all" not in self._broken
+
     def finish(self) -> None:
         self._done.append("judging may end")
 
@@ -241,15 +244,17 @@ def test_releases_that_run_at_once_are_judged_as_they_end_and_shown_in_the_order
     assert Path("runs/runs-of-healthy.log").read_text().endswith(" UTC: 3.9.1, 4.3.1\n")
 
 
-@pytest.mark.usefixtures("world")
 def test_the_first_run_on_a_host_says_what_it_does_after_the_verdict(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     main(RUN)
     assert "saving" not in capsys.readouterr().err
     monkeypatch.setattr(java_start, "is_first_session", lambda: True)
     main(RUN)
     assert capsys.readouterr().err.endswith("saving Spark's classes, so that later analyses start sooner\n")
+    world.broken = {"all"}
+    main(RUN)
+    assert "saving" not in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("_roomy_host")
