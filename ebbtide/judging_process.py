@@ -65,7 +65,7 @@ class JudgingProcess:
 
     def begin(self) -> None:
         """Start the process if none runs, and return at once. Raises `HarnessError`."""
-        if self._process is not None and (self._waiting or self._process.poll() is None):
+        if self._waiting or self.is_running():
             return
         self.close()
         try:

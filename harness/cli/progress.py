@@ -25,8 +25,6 @@ LINE_EVERY = 100
 
 FIRST_TIME = "the first analysis of this installation can take three minutes"
 
-_SAVING = "saving Spark's classes, so that later analyses start sooner"
-
 STAGES = (
     "starting Spark",
     "reading",
@@ -68,7 +66,7 @@ def judging_note() -> str:
 def print_saving() -> None:
     """Say why a first analysis does not end once its verdict is printed."""
     sys.stdout.flush()  # into a pipe, the verdict would come only at the end
-    print(_SAVING, file=sys.stderr, flush=True)
+    print("saving Spark's classes, so that later analyses start sooner", file=sys.stderr, flush=True)
 
 
 def stage_text(doing: str) -> str:

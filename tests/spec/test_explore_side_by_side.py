@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import chain
 from typing import Any
 
@@ -252,38 +252,41 @@ def test_a_table_of_hashes_that_grows_keeps_what_every_process_added(
     memory.close()
 
 
-def test_hashes_for_one_slot_are_all_in_the_table() -> None:
+@pytest.fixture
+def table_of() -> Iterator[Callable[[int], SharedHashes]]:
+    """Make a table of so many slots for one process."""
     memory = SharedMemory(1)
-    memory.hashes[0].resize(16 * NUMBER)
-    table = SharedHashes(memory.hashes, 0, 1)
-    table.resize(16)
-    marks = [-3, 13, 29, -19, 14, 15, 31]
-    table.add({*marks})
-    assert new_in(table, [45, *marks, 30]) == [45, 30]
+
+    def make(slots: int) -> SharedHashes:
+        memory.hashes[0].resize(slots * NUMBER)
+        table = SharedHashes(memory.hashes, 0, 1)
+        table.resize(slots)
+        return table
+
+    yield make
     memory.close()
 
 
-def test_hashes_before_the_piece_stay_also_if_the_table_has_them() -> None:
-    memory = SharedMemory(1)
-    memory.hashes[0].resize(8 * NUMBER)
-    table = SharedHashes(memory.hashes, 0, 1)
-    table.resize(8)
+def test_hashes_for_one_slot_are_all_in_the_table(table_of: Callable[[int], SharedHashes]) -> None:
+    table = table_of(16)
+    marks = [-3, 13, 29, -19, 14, 15, 31]
+    table.add({*marks})
+    assert new_in(table, [45, *marks, 30]) == [45, 30]
+
+
+def test_hashes_before_the_piece_stay_also_if_the_table_has_them(table_of: Callable[[int], SharedHashes]) -> None:
+    table = table_of(8)
     table.add([5, 6])
     marks = array("q", [5, 6, 7])
     table.drop_known(1, marks)
     assert list(marks) == [5, 7]
-    memory.close()
 
 
-def test_a_state_whose_hash_is_0_is_found_in_the_table() -> None:
-    memory = SharedMemory(1)
-    memory.hashes[0].resize(8 * NUMBER)
-    table = SharedHashes(memory.hashes, 0, 1)
-    table.resize(8)
+def test_a_state_whose_hash_is_0_is_found_in_the_table(table_of: Callable[[int], SharedHashes]) -> None:
+    table = table_of(8)
     assert new_in(table, [0, 2]) == [0, 2]
     table.add([0])
     assert new_in(table, [0, 2]) == [2]
-    memory.close()
 
 
 @pytest.mark.parametrize(("states", "jobs"), [(1, 2), (15, 2), (700, 3), (70_000, 2)])

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Collection, Iterator
-from itertools import islice
+from collections.abc import Collection
 
 import numpy as np
 import numpy.typing as npt
@@ -43,14 +42,11 @@ class SharedHashes:
         old = self._slots
         self._slots = np.frombuffer(self._files[0].map(slots * NUMBER), np.int64)
         self._files = (self._files[1], self._files[0])
-        for start in range(0, len(old), _AT_ONCE):
-            some = old[start : start + _AT_ONCE]
-            self._add(some[some != 0])
+        self._add(old)
 
     def add(self, marks: Collection[int]) -> None:
         """Add those of `marks` that belong to this process."""
-        for some in _portions(marks):
-            self._add(_without_0(some))
+        self._add(_without_0(np.fromiter(marks, np.int64, len(marks))))
 
     def drop_known(self, start: int, marks: array[int], *others: array[int]) -> None:
         """Drop, from place `start` on, the marks that any process added.
@@ -66,14 +62,17 @@ class SharedHashes:
                 numbers[start * width :] = array(numbers.typecode, rest[new].tobytes())
 
     def _add(self, hashes: Numbers) -> None:
-        hashes = hashes[np.isin(hashes & (self._stride - 1), self._my_low_bits)]
-        slots = hashes & (len(self._slots) - 1)
-        while len(hashes):
-            free = self._slots[slots] == 0
-            # Several hashes may choose one free slot. One of them gets it; the others try their next slot.
-            self._slots[slots[free]] = hashes[free]
-            homeless = self._slots[slots] != hashes
-            hashes, slots = hashes[homeless], self._next(slots[homeless])
+        """Add those of the hashes that belong to this process, without the zeros of free slots."""
+        for start in range(0, len(hashes), _AT_ONCE):
+            some = hashes[start : start + _AT_ONCE]
+            some = some[(some != 0) & np.isin(some & (self._stride - 1), self._my_low_bits)]
+            slots = some & (len(self._slots) - 1)
+            while len(some):
+                free = self._slots[slots] == 0
+                # Several hashes may choose one free slot. One of them gets it; the others try their next slot.
+                self._slots[slots[free]] = some[free]
+                homeless = self._slots[slots] != some
+                some, slots = some[homeless], self._next(slots[homeless])
 
     def _knows(self, hashes: Numbers) -> npt.NDArray[np.bool_]:
         """Return for each hash whether any process added it."""
@@ -93,10 +92,3 @@ class SharedHashes:
 
 def _without_0(hashes: Numbers) -> Numbers:
     return np.where(hashes == 0, 1, hashes)
-
-
-def _portions(marks: Collection[int]) -> Iterator[Numbers]:
-    left = iter(marks)
-    for start in range(0, len(marks), _AT_ONCE):
-        count = min(_AT_ONCE, len(marks) - start)
-        yield np.fromiter(islice(left, count), np.int64, count)
