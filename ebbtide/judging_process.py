@@ -35,6 +35,12 @@ _END_TIMEOUT_S = 30.0
 """How long a process that was asked to end at once may take; it ends Spark first."""
 
 
+TOGETHER = 8
+"""How many records a process for many judges in the same Spark jobs: several cost little more than one."""
+TOGETHER_MARK = "\0"
+"""Is between the paths of such records, which are one line; no path has it."""
+
+
 class JudgingProcess:
     """`begin` starts the process, `hand_over` gives it records, `judge` waits for an answer, and `close` ends it.
 
@@ -42,11 +48,17 @@ class JudgingProcess:
     """
 
     def __init__(self, command: Sequence[str] = COMMAND, *, many: bool = False) -> None:
-        """Start nothing yet. With `many`, the process suits dozens of records."""
+        """Start nothing yet.
+
+        With `many`, the process suits dozens of records, and judges `TOGETHER` of them at once.
+        """
         self._command = (*command, "analyze", "-", *(["--many"] if many else []))
         self._process: subprocess.Popen[bytes] | None = None
         self._log: Path | None = None
         self._files = contextlib.ExitStack()
+        self._together = TOGETHER if many else 1
+        self._held: list[Path] = []
+        """Records that the process does not have yet, because it will judge them together."""
         self._waiting: list[Path] = []
         self._unread = b""
         """The beginning of an answer that is not complete."""
@@ -67,7 +79,7 @@ class JudgingProcess:
         """Start the process if none runs, and return at once. Raises `HarnessError`."""
         if self._waiting or self.is_running():
             return
-        self.close()
+        self._close(_CLOSE_TIMEOUT_S)
         try:
             # `ebbtide clean` finds the folder if this process is killed.
             self._log = self._files.enter_context(scratch_folder(JUDGING)) / "judging.log"
@@ -89,7 +101,8 @@ class JudgingProcess:
     def hand_over(self, record: Path) -> None:
         """Let a record be judged after those before it, and return at once. Raises `HarnessError`.
 
-        At most some hundred records may wait, because the pipes to the process hold no more.
+        A process for many gets it with the next ones, or once `judge` asks for one of them. At most some hundred
+        records may wait, because the pipes to the process hold no more.
         """
         if not _is_a_line(str(record)):
             raise HarnessError(
@@ -98,14 +111,21 @@ class JudgingProcess:
                 allowed="a path of one line in UTF-8",
                 next="ebbtide analyze FOLDER    (with the folder of the record)",
             )
+        self._held.append(record)
+        if len(self._held) >= self._together:
+            self._give(self._held)
+
+    def _give(self, records: Sequence[Path]) -> None:
+        """Let records be judged in the same jobs."""
         if not self._waiting:
             self.begin()
-        self._waiting.append(record)
         assert self._process is not None
         assert self._process.stdin is not None
+        self._held = [record for record in self._held if record not in records]
+        self._waiting += records
         # That it has ended shows when its answer is read.
         with contextlib.suppress(BrokenPipeError):
-            self._process.stdin.write(f"{record}\n".encode())
+            self._process.stdin.write(TOGETHER_MARK.join(map(str, records)).encode() + b"\n")
             self._process.stdin.flush()
 
     def judge(self, record: Path) -> AnalyzedRecord:
@@ -115,8 +135,10 @@ class JudgingProcess:
         else, and `WaitExpired` if a record takes more than an hour.
         """
         try:
-            if record not in self._waiting and record not in self._answers:
+            if not (record in self._waiting or record in self._held or record in self._answers):
                 self.hand_over(record)
+            if record in self._held:
+                self._give(self._held)
             ended_with: Path | None = None
             while record not in self._answers:
                 first = self._waiting[0]
@@ -146,7 +168,7 @@ class JudgingProcess:
             self._end_at_once()
             if not isinstance(error, HarnessError):
                 raise
-        return record in self._waiting
+        return record in self._waiting or record in self._held
 
     def is_running(self) -> bool:
         """Whether the process runs."""
@@ -160,6 +182,7 @@ class JudgingProcess:
 
     def close(self) -> None:
         """End the process when it has answered, and wait for its end. Does nothing if there is none."""
+        self._held = []
         self._close(_CLOSE_TIMEOUT_S)
 
     def _close(self, timeout_s: float) -> None:
@@ -233,9 +256,10 @@ class JudgingProcess:
         return line
 
     def _hand_over_again(self) -> None:
+        """Give each record by itself, so that one with which the process ends shows."""
         waiting, self._waiting = self._waiting, []
         for record in waiting:
-            self.hand_over(record)
+            self._give([record])
 
     def _end_at_once(self) -> None:
         if self._process is not None:

@@ -1,5 +1,7 @@
 """`ebbtide analyze -`: judges records whose paths come on stdin, one a line, in one Spark session.
 
+A line may also have several paths, with a NUL between them. Their records share Spark jobs, which takes less time.
+
 The session starts and warms up before the first path comes, and is kept until stdin ends. So a caller with a record now
 and then does not wait for Spark's start.
 
@@ -15,13 +17,14 @@ import select
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ebbtide.errors import EbbtideError, ExitCode
+from ebbtide.judging_process import TOGETHER_MARK
 from ebbtide.record.analyzed import AnalyzedRecord
-from ebbtide.record.verdict import EXIT_OF_OUTCOME
+from ebbtide.record.verdict import EXIT_OF_OUTCOME, Verdict
 from ebbtide.scratch import JUDGING, scratch_folder
 from ebbtide.signals import is_interrupt
 from harness.cli.crash import write_crash_report
@@ -48,9 +51,9 @@ def judge_from_stdin(*, many: bool = False) -> ExitCode:
         _start_early(session)
         for line in iter(sys.stdin.readline, ""):
             session.stop_yielding()
-            if path := line.rstrip("\n"):
+            if paths := [path for path in line.rstrip("\n").split(TOGETHER_MARK) if path]:
                 with reader.is_needed():
-                    codes.add(_judge_and_print(session, path))
+                    codes |= _judge_and_print(session, paths)
     # Nothing was judged, so nothing is as predicted.
     return ExitCode.worst(codes or {ExitCode.INCONCLUSIVE})
 
@@ -110,25 +113,44 @@ def _start_early(session: JudgingSession) -> None:
             raise
 
 
-def _judge_and_print(session: JudgingSession, path: str) -> ExitCode:
-    from harness.cli.judging import open_judge
+def _judge_and_print(session: JudgingSession, paths: Sequence[str]) -> set[ExitCode]:
+    """Judge the records of a line in the same jobs, print an answer for each, and return their exit codes."""
+    from harness.cli.judging import judging_together
 
+    records = [Path(path) for path in paths]
+    ends: Mapping[Path, Verdict | Exception]
     can_judge = False
-    try:
-        session.spark_for([])
-        can_judge = True
-        with open_judge([Path(path)]) as judge:
-            verdict = judge(Path(path))
-            code = EXIT_OF_OUTCOME[verdict.outcome]
-            # Before the session collects its garbage: who asked goes on meanwhile.
-            print_json(AnalyzedRecord(record=path, outcome=verdict.outcome, exit_code=code))
-            return code
-    except Exception as error:
-        if is_interrupt(error):
-            raise
-        if isinstance(error, EbbtideError):
-            code, failure = error.exit_code, error.render()
-        else:
-            code, failure = ExitCode.HARNESS_FAILED, write_crash_report(error)
+    with contextlib.ExitStack() as stack:
+        try:
+            session.spark_for([])
+            can_judge = True
+            ends = stack.enter_context(judging_together(prints_errors=False))(records)
+        except Exception as error:
+            if is_interrupt(error):
+                raise
+            if can_judge and len(paths) > 1:
+                # A bug with one of them.
+                return {code for path in paths for code in _judge_and_print(session, [path])}
+            ends = dict.fromkeys(records, error)
+        # Before the session collects its garbage: who asked goes on meanwhile.
+        return {
+            _print_answer(path, ends[record], can_judge=can_judge) for path, record in zip(paths, records, strict=True)
+        }
+
+
+def _print_answer(path: str, end: Verdict | Exception, *, can_judge: bool) -> ExitCode:
+    """Print the verdict, or why there is none, and return the exit code that it gives."""
+    from analysis.judging.many_records import Bug
+
+    if isinstance(end, Bug):
+        end = end.error
+    if not isinstance(end, Exception):
+        code = EXIT_OF_OUTCOME[end.outcome]
+        print_json(AnalyzedRecord(record=path, outcome=end.outcome, exit_code=code))
+        return code
+    if isinstance(end, EbbtideError):
+        code, failure = end.exit_code, end.render()
+    else:
+        code, failure = ExitCode.HARNESS_FAILED, write_crash_report(end)
     print_json(AnalyzedRecord(record=path, exit_code=code, failure=failure, can_judge=can_judge))
     return code

@@ -149,12 +149,12 @@ def open_judge(records: Sequence[Path]) -> Iterator[Callable[[Path], Verdict]]:
 
 
 @contextlib.contextmanager
-def judging_together() -> Iterator[JudgeTogether]:
+def judging_together(*, prints_errors: bool = True) -> Iterator[JudgeTogether]:
     """Yield a function that judges records together and writes their verdicts.
 
     The records share Spark jobs. It may be called several times; the first call sets the size of the session. A
-    record that cannot be judged does not stop the others. Its error is printed to stderr, and for a bug also the file
-    with the traceback.
+    record that cannot be judged does not stop the others. With `prints_errors`, its error is printed to stderr, and for
+    a bug also the file with the traceback.
     """
     with _session() as session:
 
@@ -163,7 +163,7 @@ def judging_together() -> Iterator[JudgeTogether]:
 
             ends = _judge_all(records, session) if records else {}
             for record, end in ends.items():
-                if isinstance(end, EbbtideError):
+                if prints_errors and isinstance(end, EbbtideError):
                     print_error(str(record), end)
             return ends
 

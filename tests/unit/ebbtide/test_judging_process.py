@@ -23,10 +23,13 @@ import json, os, sys
 from pathlib import Path
 
 assert sys.argv[1:3] == ["analyze", "-"]
-for line in iter(sys.stdin.readline, ""):
-    record = Path(line.rstrip())
+paths = (path for line in iter(sys.stdin.readline, "") for path in line.rstrip("\\n").replace("\\0", "\\0+").split("\\0"))
+for record in map(Path, paths):
+    with_the_one_before = str(record).startswith("+")
+    record = Path(str(record).removeprefix("+"))
     with (record.parent / "asked").open("a") as asked:
-        print(os.getpid(), record.name, os.nice(0), *sys.argv[3:], file=asked)
+        name = "+" * with_the_one_before + record.name
+        print(os.getpid(), name, os.nice(0), *sys.argv[3:], file=asked)
     if record.name == "killer" or (record.name == "killer-once" and not (record.parent / "killed").exists()):
         (record.parent / "killed").touch()
         print("it crashed here", file=sys.stderr)
@@ -82,6 +85,39 @@ def test_a_process_for_many_records_is_asked_for(
     with JudgingProcess([sys.executable, str(script)], many=many) as judge:
         judge.judge(tmp_path / "one")
     assert asked(tmp_path)[0][3:] == words
+
+
+@pytest.fixture
+def judge_of_many(judge: JudgingProcess) -> Iterator[JudgingProcess]:
+    made = JudgingProcess(judge._command[:2], many=True)
+    yield made
+    made.close()
+
+
+def test_a_process_for_many_gets_several_at_once_or_what_there_is_when_one_of_them_is_asked_for(
+    judge_of_many: JudgingProcess, tmp_path: Path
+) -> None:
+    records = [tmp_path / str(number) for number in range(judging_process.TOGETHER + 3)]
+    for record in records:
+        judge_of_many.hand_over(record)
+    assert all(judge_of_many.is_judging(record) for record in records[-3:]), "they wait for more"
+    judge_of_many.judge(records[judging_process.TOGETHER - 1])
+    assert len(asked(tmp_path)) == judging_process.TOGETHER
+    rest = [*records[: judging_process.TOGETHER - 1], *records[judging_process.TOGETHER :]]
+    assert [judge_of_many.judge(record).record for record in rest] == [str(record) for record in rest]
+    names = [name for _, name, *_ in asked(tmp_path)]
+    assert names == ["0", *(f"+{n}" for n in range(1, 8)), "8", "+9", "+10"]
+
+
+def test_of_several_records_only_the_one_with_which_the_process_ends_twice_fails(
+    judge_of_many: JudgingProcess, tmp_path: Path
+) -> None:
+    for name in ("one", "killer", "two"):
+        judge_of_many.hand_over(tmp_path / name)
+    assert judge_of_many.judge(tmp_path / "one").exit_code == 1
+    with pytest.raises(HarnessError, match="ended twice with this record"):
+        judge_of_many.judge(tmp_path / "killer")
+    assert judge_of_many.judge(tmp_path / "two").exit_code == 1
 
 
 def test_it_says_without_waiting_whether_a_record_is_being_judged(judge: JudgingProcess, tmp_path: Path) -> None:
@@ -268,9 +304,9 @@ from ebbtide.command import main
 from ebbtide.waiting import pause
 from harness.cli import judging
 
-def judge(record):
+def judge(records):
     with Path(FOLDER, "asked").open("a") as asked:
-        print(record.name, file=asked)
+        print(records[0].name, file=asked)
     pause(3600)
 
 class Judge:
@@ -280,7 +316,7 @@ class Judge:
         pass
 
 judging.JudgingSession.spark_for = lambda *_: None
-judging.open_judge = lambda _: Judge()
+judging.judging_together = lambda **_: Judge()
 sys.exit(main())
 """
 _CALLER = """
