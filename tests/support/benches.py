@@ -8,7 +8,6 @@ import sys
 
 from checkout import ROOT
 
-
 _TIMEOUT_S = 900.0
 """Longer than any of them takes on a slow host that has other work."""
 
