@@ -23,12 +23,11 @@ import json, os, sys
 from pathlib import Path
 
 assert sys.argv[1:3] == ["analyze", "-"]
-paths = (path for line in iter(sys.stdin.readline, "") for path in line.rstrip("\\n").replace("\\0", "\\0+").split("\\0"))
-for record in map(Path, paths):
-    with_the_one_before = str(record).startswith("+")
-    record = Path(str(record).removeprefix("+"))
+lines = iter(sys.stdin.readline, "")
+for number, path in ((number, path) for line in lines for number, path in enumerate(line.rstrip("\\n").split("\\0"))):
+    record = Path(path)
+    name = "+" * (number > 0) + record.name  # "+": in one line with the record before
     with (record.parent / "asked").open("a") as asked:
-        name = "+" * with_the_one_before + record.name
         print(os.getpid(), name, os.nice(0), *sys.argv[3:], file=asked)
     if record.name == "killer" or (record.name == "killer-once" and not (record.parent / "killed").exists()):
         (record.parent / "killed").touch()
