@@ -35,8 +35,11 @@ _END_TIMEOUT_S = 30.0
 """How long a process that was asked to end at once may take; it ends Spark first."""
 
 
-TOGETHER = 8
-"""How many records a process for many judges in the same Spark jobs: several cost little more than one."""
+TOGETHER = 4
+"""How many records a process for many judges in the same Spark jobs: several cost little more than one.
+
+More take less time each, but more memory, and their verdicts come later (docs/small-records.md).
+"""
 TOGETHER_MARK = "\0"
 """Is between the paths of such records, which are one line; no path has it."""
 

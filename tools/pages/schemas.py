@@ -25,8 +25,10 @@ prints a script, and `cluster exec` runs your command.
 Each output has a [JSON Schema](https://json-schema.org). Its keys stay within a major version of
 Ebbtide, and new keys may be added. Unknown values are null, or their keys are missing.
 
-`ebbtide analyze -` judges records whose paths come on stdin, one a line, in one Spark session, and answers
-each line at once. `ebbtide run --no-judge` only records: such a process, or another host, judges later.
+`ebbtide analyze -` judges records whose paths come on stdin, one a line, in one Spark session. It
+answers each line at once. A line may have several paths, with a NUL between them. Their records
+share Spark jobs, which takes less time, and each has its answer. `ebbtide run --no-judge` only
+records: such a process, or another host, judges later.
 
 | verbs | prints | schema |
 |---|---|---|
