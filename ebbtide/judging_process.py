@@ -33,8 +33,6 @@ _ANSWER_TIMEOUT_S = 3600.0
 """How long one record may take. A record of 10^9 rows takes some minutes (docs/performance.md)."""
 _END_TIMEOUT_S = 30.0
 """How long a process that was asked to end at once may take; it ends Spark first."""
-
-
 TOGETHER = 4
 """How many records a process for many judges in the same Spark jobs: several cost little more than one.
 
@@ -159,9 +157,9 @@ class JudgingProcess:
         return self._answers.pop(record)
 
     def is_judging(self, record: Path) -> bool:
-        """Whether the process works on this record or on those before it: `judge` would wait for it.
+        """Whether `judge` would wait for this record: it, or one before it, is judged, or it is held for the next ones.
 
-        False also if the process has ended or failed. `judge` then starts another one, or says what failed.
+        False also if the process has ended or failed with it. `judge` then starts another one, or says what failed.
         """
         try:
             while record in self._waiting and self._is_answer_there():

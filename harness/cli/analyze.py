@@ -41,7 +41,7 @@ def command() -> Command:
         help="a run record, e.g. runs/<run_id>, or a folder of records, e.g. runs. Addresses of a Hadoop file system "
         "work too, e.g. hdfs://namenode/runs; $HADOOP_CONF_DIR and $SPARK_CONF_DIR apply. With `-` alone, paths come "
         "on stdin, one a line. Each record is judged as its path comes, all in one Spark session, with one line of "
-        "JSON as the answer",
+        "JSON as the answer. Records of one line, with a NUL between the paths, share their Spark jobs",
     )
     command.flag("--json", help="print each verdict.json as one line instead of a table")
     command.flag(
