@@ -95,12 +95,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    """One Spark session for all tests of a worker that need one: it takes seconds to start."""
-    from analysis.reconcile.session import session
+    """One Spark session for all tests of a worker that need one: it takes seconds to start.
+
+    Also what a test plans by itself suits few rows; Spark's own settings make 200 tasks of each shuffle.
+    """
+    from analysis.reconcile.session import plans_for, session
 
     priority = os.getpriority(os.PRIO_PROCESS, 0)
     _set_priority(PRIORITY + LATER)
-    with session(many=True) as spark:
+    with session(many=True) as spark, plans_for(spark, 0):
         _set_priority(priority)
         yield spark
 

@@ -5,23 +5,23 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from itertools import pairwise
-from typing import Any
 
 from reconcile_oracle_commits import lost_commit_items
 from reconcile_oracle_copies import wrong_copies
 from reconcile_oracle_run import clock_went_back, compacted_topics, has_transactions
+from reconcile_oracle_tables import PlacedTables, Row, place_of
 from reconcile_oracle_transactions import hanging_items
 
 from analysis.reconcile.model import HwRegression
 from ebbtide.record.manifest import Manifest
 
-Row = dict[str, Any]
 Item = tuple[str, str, int, int | None, int | None]
 """(kind, topic, partition, offset, value)."""
 
 
 def anomalies(tables: dict[str, list[Row]], manifest: Manifest) -> list[Item]:
     """Every item of every kind, sorted."""
+    tables = PlacedTables.of(tables)
     items = [
         *_lost_items(tables, manifest),
         *_vanished_items(tables, manifest),
@@ -44,6 +44,7 @@ def anomalies(tables: dict[str, list[Row]], manifest: Manifest) -> list[Item]:
 
 def committed_lost(tables: dict[str, list[Row]], manifest: Manifest) -> set[int]:
     """The values that are lost and were committed."""
+    tables = PlacedTables.of(tables)
     lost = {item[4] for item in _lost_items(tables, manifest)}
     return {
         row["value"]
@@ -52,36 +53,20 @@ def committed_lost(tables: dict[str, list[Row]], manifest: Manifest) -> set[int]
     }
 
 
-def _at(row: Row) -> tuple[str, int]:
-    return row["topic"], row["partition"]
-
-
 def _is_final(row: Row, manifest: Manifest) -> bool:
     return manifest.final_consumer is not None and row["consumer"] == manifest.final_consumer
 
 
-def _leader_logs(tables: dict[str, list[Row]]) -> dict[tuple[str, int], list[Row]]:
-    last: dict[tuple[str, int], Row] = {}
-    for row in sorted(tables["partitions"], key=lambda row: row["metadata_offset"]):
-        last[_at(row)] = row
-    logs: dict[tuple[str, int], list[Row]] = defaultdict(list)
-    for row in tables["replicas"]:
-        if _at(row) in last and last[_at(row)]["leader"] == row["broker"]:
-            logs[_at(row)].append(row)
-    return logs
-
-
-def _is_unread(row: Row, tables: dict[str, list[Row]], manifest: Manifest) -> bool:
+def _is_unread(row: Row, tables: PlacedTables, manifest: Manifest) -> bool:
     """Whether nothing came back of the partition's final log, which is not empty."""
     ends = manifest.final_offsets[f"{row['topic']}-{row['partition']}"]
-    read = any(_at(poll) == _at(row) and _is_final(poll, manifest) for poll in tables["polls"])
+    read = any(_is_final(poll, manifest) for poll in tables.polls_at(place_of(row)))
     return ends.high_watermark > ends.log_start and not read
 
 
-def _lost_items(tables: dict[str, list[Row]], manifest: Manifest) -> list[Item]:
+def _lost_items(tables: PlacedTables, manifest: Manifest) -> list[Item]:
     if manifest.final_consumer is None or manifest.status != "complete" or not tables["polls"]:
         return []
-    logs = _leader_logs(tables)
     items = set()
     for row in tables["sends"]:
         if row["status"] != "acked" or row["offset"] is None:
@@ -93,36 +78,33 @@ def _lost_items(tables: dict[str, list[Row]], manifest: Manifest) -> list[Item]:
             continue
         if row["topic"] in compacted_topics(tables):
             continue
-        polls = [poll for poll in tables["polls"] if _at(poll) == _at(row)]
+        polls = tables.polls_at(place_of(row))
         if any(_is_final(poll, manifest) and poll["value"] == row["value"] for poll in polls):
             continue
         if any(poll["value"] is None and poll["offset"] == row["offset"] for poll in polls):
             continue
-        if any(log["value"] == row["value"] for log in logs[_at(row)]):
+        if any(log["value"] == row["value"] for log in tables.leader_log(place_of(row))):
             continue
-        items.add(("lost", *_at(row), row["offset"], row["value"]))
+        items.add(("lost", *place_of(row), row["offset"], row["value"]))
     return list(items)
 
 
-def _was_committed(row: Row, tables: dict[str, list[Row]], manifest: Manifest) -> bool:
+def _was_committed(row: Row, tables: PlacedTables, manifest: Manifest) -> bool:
     if row["acks"] == -1:
         return True
-    if any(
-        _at(poll) == _at(row) and poll["value"] == row["value"] and not _is_final(poll, manifest)
-        for poll in tables["polls"]
-    ):
+    if any(poll["value"] == row["value"] and not _is_final(poll, manifest) for poll in tables.polls_at(place_of(row))):
         return True
     began: dict[int, int] = {}
     for state in sorted(tables["partitions"], key=lambda state: -state["metadata_offset"]):
-        if _at(state) == _at(row):
+        if place_of(state) == place_of(row):
             began[state["leader_epoch"]] = state["at_ns"]
     acked_ns = row["sent_ns"] if row["done_ns"] is None else row["done_ns"]
     era = max((epoch for epoch, at_ns in began.items() if at_ns <= acked_ns), default=None)
     acked = [other for other in tables["sends"] if other["status"] == "acked"]
     here = [
         other
-        for other in [*tables["polls"], *_leader_logs(tables)[_at(row)], *acked]
-        if _at(other) == _at(row) and other["offset"] == row["offset"]
+        for other in [*tables.polls_at(place_of(row)), *tables.leader_log(place_of(row)), *acked]
+        if place_of(other) == place_of(row) and other["offset"] == row["offset"]
     ]
     bounds = []
     for value in {other["value"] for other in here} - {row["value"]}:
@@ -140,7 +122,7 @@ def _was_committed(row: Row, tables: dict[str, list[Row]], manifest: Manifest) -
         return False
     replaced_in = min(bounds, default=None)
     for mark in tables["watermarks"]:
-        if _at(mark) != _at(row) or mark["high_watermark"] <= row["offset"] or mark["at_ns"] < row["sent_ns"]:
+        if place_of(mark) != place_of(row) or mark["high_watermark"] <= row["offset"] or mark["at_ns"] < row["sent_ns"]:
             continue
         if replaced_in is None or (mark["leader_epoch"] is not None and mark["leader_epoch"] < replaced_in):
             return True
@@ -153,19 +135,20 @@ def _lowest_epoch(value: int | None, here: list[Row]) -> int | None:
     return min((epoch for epoch in epochs if epoch is not None), default=None)
 
 
-def stands_at(row: Row, value: int | None, tables: dict[str, list[Row]], manifest: Manifest) -> bool:
+def stands_at(row: Row, value: int | None, tables: PlacedTables, manifest: Manifest) -> bool:
     """Whether the final log has the value at the offset of the row."""
-    final = [poll for poll in tables["polls"] if _is_final(poll, manifest) and _at(poll) == _at(row)]
-    logs = [*final, *_leader_logs(tables)[_at(row)]]
+    place = place_of(row)
+    final = [poll for poll in tables.polls_of_offset(place, row["offset"]) if _is_final(poll, manifest)]
+    logs = [*final, *tables.leader_log(place)]
     return any(log["offset"] == row["offset"] and log["value"] == value for log in logs)
 
 
-def _was_replaced(poll: Row, tables: dict[str, list[Row]], manifest: Manifest) -> bool:
+def _was_replaced(poll: Row, tables: PlacedTables, manifest: Manifest) -> bool:
     """Whether another value was at the offset after a consumer got the one of `poll`."""
     here = [
         row
-        for row in [*tables["polls"], *_leader_logs(tables)[_at(poll)]]
-        if _at(row) == _at(poll) and row["offset"] == poll["offset"]
+        for row in [*tables.polls_at(place_of(poll)), *tables.leader_log(place_of(poll))]
+        if row["offset"] == poll["offset"]
     ]
     polls = [row for row in here if "polled_ns" in row]
     same = [row["polled_ns"] for row in polls if row["value"] == poll["value"] and _is_final(row, manifest)]
@@ -183,28 +166,27 @@ def _was_replaced(poll: Row, tables: dict[str, list[Row]], manifest: Manifest) -
     return False
 
 
-def _vanished_items(tables: dict[str, list[Row]], manifest: Manifest) -> list[Item]:
+def _vanished_items(tables: PlacedTables, manifest: Manifest) -> list[Item]:
     final_rows = [poll for poll in tables["polls"] if _is_final(poll, manifest)]
     hides = any(poll["isolation"] == "read_committed" for poll in final_rows)
     transactional = any(producer.transactional for producer in manifest.producers.values())
-    logs = _leader_logs(tables)
     items = set()
     for poll in tables["polls"]:
         if _is_final(poll, manifest) or poll["value"] is None:
             continue
-        place = (*_at(poll), poll["offset"])
+        place, offset = place_of(poll), poll["offset"]
         ends = manifest.final_offsets.get(f"{poll['topic']}-{poll['partition']}")
         if ends is not None and poll["offset"] < ends.log_start:
             continue
-        same_place = [other for other in tables["polls"] if (*_at(other), other["offset"]) == place]
+        same_place = tables.polls_of_offset(place, offset)
         replaced = _was_replaced(poll, tables, manifest)
         gone = False
         if manifest.final_consumer is not None and ends is not None and not _is_unread(poll, tables, manifest):
-            last = max((row["offset"] for row in final_rows if _at(row) == _at(poll)), default=-1)
+            last = max((row["offset"] for row in tables.polls_at(place) if _is_final(row, manifest)), default=-1)
             reached = manifest.status == "complete" or poll["offset"] < last or poll["offset"] >= ends.high_watermark
             here = any(row["value"] == poll["value"] and _is_final(row, manifest) for row in same_place)
             damaged = any(row["value"] is None for row in same_place)
-            held = any(log["offset"] == poll["offset"] and log["value"] == poll["value"] for log in logs[_at(poll)])
+            held = any(log["offset"] == offset and log["value"] == poll["value"] for log in tables.leader_log(place))
             sends = [send for send in tables["sends"] if send["value"] == poll["value"]]
             hidden = hides and (
                 any(
@@ -216,14 +198,14 @@ def _vanished_items(tables: dict[str, list[Row]], manifest: Manifest) -> list[It
             )
             gone = reached and not (here or damaged or held or hidden or poll["topic"] in compacted_topics(tables))
         if replaced or gone:
-            items.add(("vanished", *place, poll["value"]))
+            items.add(("vanished", *place, offset, poll["value"]))
     return list(items)
 
 
 def places_of(tables: dict[str, list[Row]]) -> set[tuple[str, int, int, int]]:
     acked = [row for row in tables["sends"] if row["status"] == "acked" and row["offset"] is not None]
     polled = [row for row in tables["polls"] if row["value"] is not None]
-    return {(*_at(row), row["offset"], row["value"]) for row in [*acked, *polled]}
+    return {(*place_of(row), row["offset"], row["value"]) for row in [*acked, *polled]}
 
 
 def _inconsistent(tables: dict[str, list[Row]]) -> list[Item]:
@@ -245,11 +227,11 @@ def _regressions(tables: dict[str, list[Row]]) -> list[Item]:
     if clock_went_back(marks):
         return []
     return [
-        ("hw-regression", *_at(later), later["high_watermark"], None)
+        ("hw-regression", *place_of(later), later["high_watermark"], None)
         for later in marks
         if later["asked_ns"] is not None
         and any(
-            _at(earlier) == _at(later)
+            place_of(earlier) == place_of(later)
             and earlier["leader_epoch"] <= later["leader_epoch"]
             and earlier["at_ns"] < later["asked_ns"]
             and earlier["high_watermark"] > later["high_watermark"]
@@ -265,7 +247,7 @@ def unnamed_drops(stored: list[Row], named: list[HwRegression]) -> list[Row]:
         row
         for row, details in told
         if not any(
-            (one.topic, one.partition) == _at(row)
+            (one.topic, one.partition) == place_of(row)
             and details["earlier"]["leader_epoch"] <= one.leader_epoch <= details["leader_epoch"]
             and one.to <= details["high_watermark"] < one.from_
             for one in named
@@ -277,11 +259,11 @@ def _divergences(tables: dict[str, list[Row]]) -> list[Item]:
     hw: dict[tuple[str, int, int], int] = {}
     for row in sorted(tables["watermarks"], key=lambda row: (row["at_ns"], -row["high_watermark"])):
         if row["source"] == "checkpoint":
-            hw[(*_at(row), row["broker"])] = row["high_watermark"]
+            hw[(*place_of(row), row["broker"])] = row["high_watermark"]
     held: dict[tuple[str, int, int], list[Row]] = defaultdict(list)
     for row in tables["replicas"]:
-        if row["offset"] < hw.get((*_at(row), row["broker"]), -1):
-            held[(*_at(row), row["offset"])].append(row)
+        if row["offset"] < hw.get((*place_of(row), row["broker"]), -1):
+            held[(*place_of(row), row["offset"])].append(row)
     return [
         ("replica-divergence", *place, None)
         for place, rows in held.items()
@@ -312,22 +294,21 @@ def _may_see(session: Row, row: Row, tables: dict[str, list[Row]], manifest: Man
     return session["isolation"] != "read_committed" or _is_surely_visible(row, tables, manifest)
 
 
-def _is_in_final_read(poll: Row, tables: dict[str, list[Row]], manifest: Manifest) -> bool:
+def _is_in_final_read(poll: Row, tables: PlacedTables, manifest: Manifest) -> bool:
     """Whether the final read returned the very record that a consumer got."""
     return any(
         _is_final(row, manifest)
         and all(row[name] == poll[name] for name in ("topic", "partition", "offset", "value", "leader_epoch"))
-        for row in tables["polls"]
+        for row in tables.polls_of_offset(place_of(poll), poll["offset"])
     )
 
 
-def _unseen(tables: dict[str, list[Row]], manifest: Manifest) -> list[Item]:
+def _unseen(tables: PlacedTables, manifest: Manifest) -> list[Item]:
     items = set()
-    ordinary = [poll for poll in tables["polls"] if not _is_final(poll, manifest)]
     for row in tables["polls"]:
         if not _is_final(row, manifest):
             continue
-        here = [poll for poll in ordinary if _at(poll) == _at(row)]
+        here = [poll for poll in tables.polls_at(place_of(row)) if not _is_final(poll, manifest)]
         if any(poll["offset"] == row["offset"] for poll in here):
             continue
         for below in here:
@@ -336,7 +317,7 @@ def _unseen(tables: dict[str, list[Row]], manifest: Manifest) -> list[Item]:
                 between = below["offset"] < row["offset"] < above["offset"]
                 over = same and between and _is_in_final_read(above, tables, manifest)
                 if over and _may_see(below, row, tables, manifest):
-                    items.add(("unseen", *_at(row), row["offset"], None))
+                    items.add(("unseen", *place_of(row), row["offset"], None))
     return list(items)
 
 
@@ -348,53 +329,52 @@ def _aborted_reads(tables: dict[str, list[Row]]) -> list[Item]:
                 continue
             aborted = send["txn_outcome"] == "aborted" and poll["isolation"] == "read_committed"
             if send["status"] == "failed" or aborted:
-                places[poll["value"]].append((*_at(poll), poll["offset"]))
+                places[poll["value"]].append((*place_of(poll), poll["offset"]))
     return [("aborted-read", *min(got), value) for value, got in places.items()]
 
 
-def _disorder(tables: dict[str, list[Row]], manifest: Manifest) -> list[Item]:
-    logs = _leader_logs(tables)
+def _disorder(tables: PlacedTables, manifest: Manifest) -> list[Item]:
     producers: dict[tuple[str, int, int], list[Row]] = defaultdict(list)
     for send in tables["sends"]:
         if send["status"] == "acked" and send["offset"] is not None:
-            producers[(*_at(send), send["producer"])].append(send)
+            producers[(*place_of(send), send["producer"])].append(send)
     items: list[Item] = []
     for sent in producers.values():
         sent.sort(key=lambda send: send["sequence"])
         for first, second in pairwise(sent):
-            final = [poll for poll in tables["polls"] if _is_final(poll, manifest) and _at(poll) == _at(first)]
+            place = place_of(first)
+            final = [poll for poll in tables.polls_at(place) if _is_final(poll, manifest)]
             stands = any(
                 row["offset"] == first["offset"] and row["value"] == first["value"]
-                for row in [*final, *logs[_at(first)]]
+                for row in [*final, *tables.leader_log(place)]
             )
             if second["offset"] < first["offset"] and stands and tables["polls"]:
-                items.append(("dirty-order", *_at(second), second["offset"], second["value"]))
+                items.append(("dirty-order", *place_of(second), second["offset"], second["value"]))
     return items
 
 
-def _poll_skips(tables: dict[str, list[Row]], manifest: Manifest) -> list[Item]:
+def _poll_skips(tables: PlacedTables, manifest: Manifest) -> list[Item]:
     return [
-        ("poll-skip", *_at(poll), poll["offset"], poll["value"])
+        ("poll-skip", *place_of(poll), poll["offset"], poll["value"])
         for poll in tables["polls"]
         if poll["prev_offset"] is not None
         and _is_in_final_read(poll, tables, manifest)
         and any(
             _is_final(row, manifest)
-            and _at(row) == _at(poll)
             and poll["prev_offset"] < row["offset"] < poll["offset"]
             and _may_see(poll, row, tables, manifest)
-            for row in tables["polls"]
+            for row in tables.polls_at(place_of(poll))
         )
     ]
 
 
 def _poll_backs(tables: dict[str, list[Row]]) -> list[Item]:
     return [
-        ("poll-back", *_at(poll), poll["offset"], poll["value"])
+        ("poll-back", *place_of(poll), poll["offset"], poll["value"])
         for poll in tables["polls"]
         if poll["prev_offset"] is not None and poll["offset"] <= poll["prev_offset"]
     ]
 
 
 def _damaged_items(tables: dict[str, list[Row]]) -> set[Item]:
-    return {("damaged", *_at(poll), poll["offset"], None) for poll in tables["polls"] if poll["value"] is None}
+    return {("damaged", *place_of(poll), poll["offset"], None) for poll in tables["polls"] if poll["value"] is None}

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
-from reconcile_oracle import Item, Row, places_of, stands_at
+from reconcile_oracle import Item, places_of, stands_at
+from reconcile_oracle_tables import PlacedTables, Row
 
 from analysis.reconcile.model import Reconciliation
 from ebbtide.record.manifest import Manifest
@@ -20,6 +21,7 @@ Groups = dict[Key, tuple[int, int | None, int | None]]
 
 def groups(items: Sequence[Item], tables: dict[str, list[Row]], manifest: Manifest) -> Groups:
     """The groups of these items, which are all of the record."""
+    tables = PlacedTables.of(tables)
     places: dict[int, list[Row]] = defaultdict(list)
     for topic, partition, offset, value in places_of(tables):
         places[value].append({"topic": topic, "partition": partition, "offset": offset})

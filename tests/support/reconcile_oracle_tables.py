@@ -1,0 +1,60 @@
+"""The rows of a record for the rules in plain Python, which ask again and again for those of one place."""
+
+from __future__ import annotations
+
+import functools
+from collections import defaultdict
+from collections.abc import Mapping
+from typing import Any, Self
+
+Row = dict[str, Any]
+Place = tuple[str, int]
+"""(topic, partition)."""
+
+
+def place_of(row: Row) -> Place:
+    return row["topic"], row["partition"]
+
+
+class PlacedTables(defaultdict[str, list[Row]]):
+    """The rows by table. They must not change once one of the other questions was asked."""
+
+    @classmethod
+    def of(cls, tables: Mapping[str, list[Row]]) -> Self:
+        return tables if isinstance(tables, cls) else cls(list, tables)
+
+    def polls_at(self, place: Place) -> list[Row]:
+        return self._polls.get(place, [])
+
+    def polls_of_offset(self, place: Place, offset: int) -> list[Row]:
+        return self._polls_by_offset.get((*place, offset), [])
+
+    def leader_log(self, place: Place) -> list[Row]:
+        """The log of the partition's last leader."""
+        return self._leader_logs.get(place, [])
+
+    @functools.cached_property
+    def _polls(self) -> dict[Place, list[Row]]:
+        found = defaultdict(list)
+        for row in self["polls"]:
+            found[place_of(row)].append(row)
+        return found
+
+    @functools.cached_property
+    def _polls_by_offset(self) -> dict[tuple[str, int, int], list[Row]]:
+        found = defaultdict(list)
+        for row in self["polls"]:
+            found[*place_of(row), row["offset"]].append(row)
+        return found
+
+    @functools.cached_property
+    def _leader_logs(self) -> dict[Place, list[Row]]:
+        last: dict[Place, Row] = {}
+        for row in sorted(self["partitions"], key=lambda row: row["metadata_offset"]):
+            last[place_of(row)] = row
+        logs = defaultdict(list)
+        for row in self["replicas"]:
+            place = place_of(row)
+            if place in last and last[place]["leader"] == row["broker"]:
+                logs[place].append(row)
+        return logs
