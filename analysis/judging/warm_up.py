@@ -1,4 +1,7 @@
-"""Judges a small made record, so that the next record does not wait for Java's first use of its classes and plans."""
+"""Judges a small made record, so that the next record does not wait for Java's first use of its classes and plans.
+
+A first session does so, too, before it archives its classes (`analysis.reconcile.session`).
+"""
 
 from __future__ import annotations
 
@@ -10,9 +13,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from analysis.judging.one_record import judge
+from analysis.reconcile.session import Jvm
 from ebbtide.journal.payload import value_at
 from ebbtide.record.manifest import FinalOffsets, Manifest, ProducerSetup, TopicSetup, Topology, write_manifest
 from ebbtide.record.tables import TABLES
+from ebbtide.scratch import JUDGING, scratch_folder
+from ebbtide.signals import is_interrupt
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -49,7 +55,26 @@ def warm_up(spark: SparkSession, folder: Path) -> Verdict:
             final_offsets={"t-0": FinalOffsets(log_start=0, high_watermark=_KEPT)},
         ),
     )
-    return judge(record, spark)
+    verdict = judge(record, spark)
+    if Jvm.running is not None:
+        Jvm.running.has_common_classes = True
+    return verdict
+
+
+def complete_first_session(spark: SparkSession) -> None:
+    """Let a first session load the common classes before it ends, whatever it has judged.
+
+    Does nothing in any other session. If the made record cannot be judged, no classes are archived.
+    """
+    jvm = Jvm.running
+    if jvm is None or not jvm.is_first or jvm.has_common_classes:
+        return
+    try:
+        with scratch_folder(JUDGING) as folder:
+            warm_up(spark, folder)
+    except Exception as error:
+        if is_interrupt(error):
+            raise
 
 
 def _rows() -> dict[str, Iterable[dict[str, Any]]]:

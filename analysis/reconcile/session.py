@@ -173,9 +173,13 @@ class Jvm:
     """A Java process with a Spark session and a scratch folder; `close` ends both.
 
     `running` is the one of this process, if there is one. The end of the process closes it too.
+
+    `has_common_classes`: whether it has loaded what judging a record with losses needs. Only then `close` lets a first
+    session archive its classes: later sessions would load again what the archive lacks, and none would write another.
     """
 
     running: ClassVar[Jvm | None] = None
+    has_common_classes = False
 
     def __init__(
         self,
@@ -234,6 +238,11 @@ class Jvm:
                 next="ebbtide analyze --help    (--master names another Spark master)",
             ) from (None if isinstance(error, PySparkException) else error)
 
+    @property
+    def is_first(self) -> bool:
+        """Whether there was no class archive for it, so that it may write one."""
+        return self._start.archive.part is not None
+
     def has_ended(self, within_s: float = 0.0) -> bool:
         """Return whether the Java process has ended, or ends within this time."""
         if self._gateway is None:
@@ -282,7 +291,8 @@ class Jvm:
 
     def _end(self, gateway: Any) -> None:
         context = SparkContext._active_spark_context
-        if self._start.is_direct and self._start.archive.part is None:
+        archives = self.is_first and self.has_common_classes
+        if self._start.is_direct and not archives:
             # All that it would still do is to remove its files from the scratch folder, which takes half a second.
             gateway.proc.kill()
             gateway.proc.wait()
@@ -309,11 +319,11 @@ class Jvm:
             gateway.shutdown()
         gateway.proc.stdin.close()
         try:
-            gateway.proc.wait(_JVM_EXIT_S if self._start.archive.part is None else _ARCHIVE_EXIT_S)
+            gateway.proc.wait(_ARCHIVE_EXIT_S if self.is_first else _JVM_EXIT_S)
         except subprocess.TimeoutExpired:
             gateway.proc.kill()
             gateway.proc.wait()
-        if gateway.proc.returncode == 0:  # a killed JVM has not loaded all classes that later ones need
+        if archives and gateway.proc.returncode == 0:  # a killed JVM has written none
             self._start.archive.finish()
 
 

@@ -118,6 +118,13 @@ class JudgingSession:
             with contextlib.suppress(Exception):
                 jvm.System.gc()
 
+    def complete_first(self) -> None:
+        """Let a first session have the classes of the common plans, so that it may archive them as it ends."""
+        if self._spark is not None and not self.has_ended():
+            from analysis.judging.warm_up import complete_first_session
+
+            complete_first_session(self._spark)
+
     def close(self) -> None:
         """End the session; the next record starts another one."""
         stack, self._stack = self._stack, contextlib.ExitStack()

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TextIO
+from types import SimpleNamespace
+from typing import TextIO, cast
 
 import pytest
 from pyspark.sql import SparkSession
 
 from analysis.judging import warm_up
+from analysis.reconcile.session import Jvm
 from harness.cli import analyze_stdin
 from harness.cli.judging import JudgingSession
 
@@ -21,6 +23,36 @@ def test_the_made_record_loses_acknowledged_records_so_that_the_common_plans_run
 ) -> None:
     verdict = warm_up.warm_up(spark, tmp_path)
     assert {one.kind: one.count for one in verdict.anomalies} == {"hw-regression": 1, "lost": 5, "vanished": 5}
+    assert Jvm.running is not None
+    assert Jvm.running.has_common_classes
+
+
+@pytest.mark.parametrize(
+    ("is_first", "has_common_classes", "judged"), [(True, False, 1), (True, True, 0), (False, False, 0)]
+)
+def test_only_a_first_session_without_the_common_classes_loads_them_before_it_ends(
+    monkeypatch: pytest.MonkeyPatch, is_first: bool, has_common_classes: bool, judged: int
+) -> None:
+    running = SimpleNamespace(is_first=is_first, has_common_classes=has_common_classes)
+    monkeypatch.setattr(Jvm, "running", running)
+    done: list[str] = []
+    monkeypatch.setattr(warm_up, "judge", lambda record, spark: done.append(record.name))
+    for _ in range(2):
+        warm_up.complete_first_session(cast("SparkSession", None))
+    assert done == ["warm-up"] * judged
+    assert running.has_common_classes == (has_common_classes or judged == 1)
+
+
+def test_a_made_record_that_cannot_be_judged_ends_no_first_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    running = SimpleNamespace(is_first=True, has_common_classes=False)
+    monkeypatch.setattr(Jvm, "running", running)
+
+    def fail(*_: object) -> None:
+        raise ConnectionRefusedError("the Java process ended")
+
+    monkeypatch.setattr(warm_up, "judge", fail)
+    warm_up.complete_first_session(cast("SparkSession", None))
+    assert not running.has_common_classes
 
 
 @pytest.fixture

@@ -146,6 +146,7 @@ def _jvm(gateway: _Gateway, *, is_direct: bool, part: Path | None, finish: Calla
     start.archive = SimpleNamespace(part=part, finish=finish)  # type: ignore[assignment]
     jvm = Jvm.__new__(Jvm)
     jvm._gateway, jvm._start, jvm._first_use = gateway, start, None
+    jvm.has_common_classes = part is not None
     return jvm
 
 
@@ -160,11 +161,11 @@ def default_sigterm() -> Iterator[None]:
 @pytest.mark.usefixtures("default_sigterm")
 @pytest.mark.parametrize(("returncode", "written"), [(0, 1), (143, 0)])
 def test_a_second_signal_interrupts_no_end_and_a_killed_jvm_writes_no_archive(
-    monkeypatch: pytest.MonkeyPatch, returncode: int, written: int
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, returncode: int, written: int
 ) -> None:
     monkeypatch.setattr("analysis.reconcile.session.SparkContext", SimpleNamespace(_active_spark_context=None))
     finished: list[int] = []
-    jvm = _jvm(_Gateway(returncode), is_direct=False, part=None, finish=lambda: finished.append(1))
+    jvm = _jvm(_Gateway(returncode), is_direct=False, part=tmp_path / "part", finish=lambda: finished.append(1))
     with unwind_on_signals(), pytest.raises(SystemExit):
         jvm.close()
     assert not jvm._start.scratch.exists()
@@ -190,6 +191,20 @@ def test_the_end_of_a_local_session_is_not_waited_for(monkeypatch: pytest.Monkey
     with subprocess.Popen(["sleep", "60"], stdin=subprocess.PIPE) as gateway.proc:
         _jvm(gateway, is_direct=True, part=None).close()
         assert gateway.proc.returncode == -signal.SIGKILL
+
+
+def test_a_first_session_that_lacks_the_common_classes_writes_no_archive(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("analysis.reconcile.session.SparkContext", SimpleNamespace(_active_spark_context=None))
+    finished: list[int] = []
+    gateway = _Gateway(0)
+    with subprocess.Popen(["sleep", "60"], stdin=subprocess.PIPE) as gateway.proc:
+        jvm = _jvm(gateway, is_direct=True, part=tmp_path / "part", finish=lambda: finished.append(1))
+        jvm.has_common_classes = False
+        jvm.close()
+        assert gateway.proc.returncode == -signal.SIGKILL, "later sessions would lack them too"
+    assert finished == []
 
 
 def test_without_java_there_is_one_clear_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
