@@ -71,15 +71,15 @@ def attribute_loss(evidence: Evidence, lost: LostRange) -> list[LostPart]:
         if found.cause == "unexplained" and lost.last_sent_ns is not None:
             found = _acked_by_a_deposed_leader(evidence, lost_offset, lost.last_sent_ns) or found
         if found.cause == "unexplained" and lost.acks != -1:
-            found = _lost_after_its_return(evidence, lost_offset, found) or found
+            found = lost_after_its_return(evidence, lost_offset, found) or found
         if parts and parts[-1][2] == found:
             first = parts.pop()[0]
         parts.append((first, end - 1, found))
     return _with_counts(evidence, lost, parts)
 
 
-def _lost_after_its_return(evidence: Evidence, lost_offset: LostOffset, found: Attribution) -> Attribution | None:
-    """Attribute a record that was not committed yet when the guilty election lacked it.
+def lost_after_its_return(evidence: Evidence, lost_offset: LostOffset, found: Attribution) -> Attribution | None:
+    """Attribute a record that was not committed yet when the election of `found` lacked it.
 
     None: it did not come back, or nothing explains its loss afterwards.
     """

@@ -5,8 +5,8 @@ replica that has not followed that leader keeps it, and may lead after that: the
 committed (compare Raft, figure 8). If it is lost in the end, a later election is guilty.
 
 The evidence is twofold. A consumer read the record, as its own leader epoch says, after the first
-election that lacked it. And no leader before that election served a HW above it, so that no deposed
-leader gave it to the consumer.
+election that lacked it. And nothing shows that the record was committed before: no consumer had
+read it, and no leader had served a HW above it, so that no deposed leader gave it to the consumer.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from analysis.judge.history.timeline import MILLISECOND_NS
 
 
 def as_of_its_return(evidence: Evidence, lost_offset: LostOffset, lacked_by: ElectionEvent) -> LostOffset | None:
-    """Return the offset as of the first time that it was read after `lacked_by`; None if it was not.
+    """Return the offset as of the first time that it was read; None if that was not after `lacked_by`.
 
     `lost_offset` was written under its `since_epoch`.
     """
@@ -30,7 +30,6 @@ def as_of_its_return(evidence: Evidence, lost_offset: LostOffset, lacked_by: Ele
         of_partition
         & (pc.field("offset") == lost_offset.offset)
         & (pc.field("leader_epoch") == lost_offset.since_epoch)
-        & (pc.field("polled_ns") > lacked_by.after.at_ns + MILLISECOND_NS)
     )
     times = [
         at_ns
@@ -43,9 +42,12 @@ def as_of_its_return(evidence: Evidence, lost_offset: LostOffset, lacked_by: Ele
         & (pc.field("leader_epoch") < lacked_by.epoch)
         & (pc.field("high_watermark") > lost_offset.offset)
     )
-    if not times or any(True for _ in batches(evidence.record, "watermarks", ["broker"], committed_before)):
+    first_ns = min(times, default=None)
+    if first_ns is None or first_ns <= lacked_by.after.at_ns + MILLISECOND_NS:
         return None
-    state = evidence.timeline.state_at_time(lost_offset.topic, lost_offset.partition, min(times))
+    if any(True for _ in batches(evidence.record, "watermarks", ["broker"], committed_before)):
+        return None
+    state = evidence.timeline.state_at_time(lost_offset.topic, lost_offset.partition, first_ns)
     if state is None or state.leader_epoch <= lacked_by.epoch:
         return None
-    return msgspec.structs.replace(lost_offset, since_ns=min(times), since_epoch=state.leader_epoch)
+    return msgspec.structs.replace(lost_offset, since_ns=first_ns, since_epoch=state.leader_epoch)

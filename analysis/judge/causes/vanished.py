@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from analysis.judge.causes.attribution import attribute, cuts_of
+from analysis.judge.causes.attribution import attribute, cuts_of, lost_after_its_return
 from analysis.judge.causes.lost_offsets import lowest_between
 from analysis.judge.clauses.outcome_checks import AttributedAnomaly
 from analysis.judge.history.evidence import Attribution, Evidence, LostOffset
@@ -106,7 +106,8 @@ def _attribute_offset(
     """Attribute an offset that is known to have held a committed record.
 
     A slow consumer returns records from its buffer after they were cut off. Where no event after
-    the poll explains the record's absence, an event after the start of its leader epoch may.
+    the poll explains the record's absence, an event after the start of its leader epoch may. Or a leader lacked the
+    record before it was committed, and it came back.
     """
     lost_offset = LostOffset(
         topic=vanished.topic,
@@ -128,7 +129,10 @@ def _attribute_offset(
         )
         return Attribution(cause=None, election=None, why=why)
     earlier = attribute(evidence, msgspec.structs.replace(lost_offset, since_ns=min(lost_offset.since_ns, begun_ns)))
-    return found if earlier.cause in ("unexplained", None) else earlier
+    if earlier.cause not in ("unexplained", None):
+        return earlier
+    again = lost_after_its_return(evidence, lost_offset, found) if found.cause == "unexplained" else None
+    return again or found
 
 
 def _epoch_start_ns(evidence: Evidence, topic: str, partition: int, epoch: int) -> int | None:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
 import pytest
-from judge_records import ELR_ON, Story, cause_and_leader, ns
+from judge_records import ELR_ON, Story, by_name, cause_and_leader, ns
+
+NO_LOSS = "no-committed-loss-unless-allowed"
 
 
-def returned(record: Path, *, read_s: float | None = 25, old_hw: int = 100) -> Story:
+def returned(record: Path, *, reads_s: Sequence[float] = (25,), old_hw: int = 100, is_acked: bool = True) -> Story:
     """100 records with acks=1 of leader 1 that leader 2 lacked, and leader 3 had; a recovery elects leader 2 again.
 
-    A consumer read them at `read_s`; leader 1 had served the HW `old_hw`.
+    A consumer read them at `reads_s`; leader 1 had served the HW `old_hw`. They were acked, or their producer sent them
+    once more to leader 2.
     """
     story = Story(record, kafka="4.3.1", features=ELR_ON)
     story.state(1)
@@ -30,7 +34,7 @@ def returned(record: Path, *, read_s: float | None = 25, old_hw: int = 100) -> S
     assert story.steps is not None
     parameters = {"partition": "t-0", "strategy": "balanced"}
     story.steps[-1] = msgspec.structs.replace(story.steps[-1], parameters=parameters)
-    if read_s is not None:
+    for session, read_s in enumerate(reads_s):
         for offset in range(100, 200):
             story.tables["polls"].append(
                 {
@@ -39,14 +43,17 @@ def returned(record: Path, *, read_s: float | None = 25, old_hw: int = 100) -> S
                     "offset": offset,
                     "value": offset,
                     "consumer": 1,
-                    "session": 1,
+                    "session": session,
                     "prev_offset": offset - 1,
                     "leader_epoch": 0,
                     "isolation": "read_uncommitted",
                     "polled_ns": ns(read_s),
                 }
             )
-    story.lose(100, 199, acked_s=5, acks=1)
+    if is_acked:
+        story.lose(100, 199, acked_s=5, acks=1)
+    else:
+        story.vanish_range(100, 199, epoch=0, read_s=min(reads_s))
     return story
 
 
@@ -55,11 +62,32 @@ def test_the_election_that_lost_them_after_their_return_is_guilty(tmp_path: Path
 
 
 @pytest.mark.parametrize(
-    ("read_s", "old_hw"),
-    [(None, 100), (9, 100), (12, 100), (25, 200)],
-    ids=["never read", "read before the election", "read before a later one", "committed before"],
+    ("reads_s", "old_hw"),
+    [((), 100), ((9,), 100), ((12,), 100), ((25, 9), 100), ((25,), 200)],
+    ids=[
+        "never read",
+        "read before the election",
+        "read before a later one",
+        "read before and after",
+        "committed before",
+    ],
 )
 def test_without_the_evidence_of_a_return_the_first_election_stays_guilty(
-    tmp_path: Path, read_s: float | None, old_hw: int
+    tmp_path: Path, reads_s: Sequence[float], old_hw: int
 ) -> None:
-    assert cause_and_leader(returned(tmp_path, read_s=read_s, old_hw=old_hw).judge()) == ("unexplained", 2, 1)
+    assert cause_and_leader(returned(tmp_path, reads_s=reads_s, old_hw=old_hw).judge()) == ("unexplained", 2, 1)
+
+
+def test_records_that_were_sent_twice_vanished_by_the_election_after_their_return(tmp_path: Path) -> None:
+    verdict = returned(tmp_path, is_acked=False).judge()
+    assert by_name(verdict)[NO_LOSS] != "violated"
+    assert "t-0, 100 vanished records, unclean-recovery: broker 2 was elected" in " | ".join(verdict.why)
+
+
+@pytest.mark.parametrize(("reads_s", "old_hw"), [((25, 9), 100), ((25,), 200)], ids=["read before", "committed before"])
+def test_read_records_that_were_committed_before_a_leader_lacked_them_vanished_against_the_protocol(
+    tmp_path: Path, reads_s: Sequence[float], old_hw: int
+) -> None:
+    verdict = returned(tmp_path, reads_s=reads_s, old_hw=old_hw, is_acked=False).judge()
+    assert by_name(verdict)[NO_LOSS] == "violated"
+    assert "100 read records of t-0 vanished against the protocol: broker 2 led from the ISR" in verdict.why[0]
