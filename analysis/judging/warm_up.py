@@ -34,11 +34,34 @@ _START_NS = 1_700_000_000_000_000_000
 _OF_TOPIC: dict[str, Any] = {"topic": "t", "partition": 0}
 
 
-def warm_up(spark: SparkSession, folder: Path) -> Verdict:
-    """Make a record in `folder`, judge it, and return its verdict.
+def warm_up(spark: SparkSession) -> Verdict:
+    """Make a record in a temporary folder, judge it, and return its verdict.
 
     One partition loses the last records that were acknowledged, so that the common plans run.
     """
+    with scratch_folder(JUDGING) as folder:
+        verdict = judge(_made_record(folder), spark)
+    if Jvm.running is not None:
+        Jvm.running.has_common_classes = True
+    return verdict
+
+
+def complete_first_session(spark: SparkSession) -> None:
+    """Let a first session load the common classes before it ends, whatever it has judged.
+
+    Does nothing in any other session. If the made record cannot be judged, no classes are archived.
+    """
+    jvm = Jvm.running
+    if jvm is None or not jvm.is_first or jvm.has_common_classes:
+        return
+    try:
+        warm_up(spark)
+    except Exception as error:
+        if is_interrupt(error):
+            raise
+
+
+def _made_record(folder: Path) -> Path:
     record = folder / "warm-up"
     record.mkdir()
     for table, rows in _rows().items():
@@ -55,26 +78,7 @@ def warm_up(spark: SparkSession, folder: Path) -> Verdict:
             final_offsets={"t-0": FinalOffsets(log_start=0, high_watermark=_KEPT)},
         ),
     )
-    verdict = judge(record, spark)
-    if Jvm.running is not None:
-        Jvm.running.has_common_classes = True
-    return verdict
-
-
-def complete_first_session(spark: SparkSession) -> None:
-    """Let a first session load the common classes before it ends, whatever it has judged.
-
-    Does nothing in any other session. If the made record cannot be judged, no classes are archived.
-    """
-    jvm = Jvm.running
-    if jvm is None or not jvm.is_first or jvm.has_common_classes:
-        return
-    try:
-        with scratch_folder(JUDGING) as folder:
-            warm_up(spark, folder)
-    except Exception as error:
-        if is_interrupt(error):
-            raise
+    return record
 
 
 def _rows() -> dict[str, Iterable[dict[str, Any]]]:

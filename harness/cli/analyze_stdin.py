@@ -25,7 +25,6 @@ from ebbtide.errors import EbbtideError, ExitCode
 from ebbtide.judging_process import TOGETHER_MARK
 from ebbtide.record.analyzed import AnalyzedRecord
 from ebbtide.record.verdict import EXIT_OF_OUTCOME, Verdict
-from ebbtide.scratch import JUDGING, scratch_folder
 from ebbtide.signals import is_interrupt
 from harness.cli.crash import write_crash_report
 from harness.cli.output import print_json
@@ -107,8 +106,7 @@ def _start_early(session: JudgingSession) -> None:
         from analysis.judging.warm_up import warm_up  # PySpark, beside which the Java process boots
 
         if not select.select([sys.stdin], [], [], 0)[0]:
-            with scratch_folder(JUDGING) as folder:
-                warm_up(spark, folder)
+            warm_up(spark)
     except Exception as error:
         if is_interrupt(error):
             raise

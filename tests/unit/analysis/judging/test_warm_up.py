@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from pathlib import Path
 from types import SimpleNamespace
 from typing import TextIO, cast
 
@@ -19,11 +18,12 @@ from harness.cli.judging import JudgingSession
 
 @pytest.mark.spark
 def test_the_made_record_loses_acknowledged_records_so_that_the_common_plans_run(
-    spark: SparkSession, tmp_path: Path
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    verdict = warm_up.warm_up(spark, tmp_path)
-    assert {one.kind: one.count for one in verdict.anomalies} == {"hw-regression": 1, "lost": 5, "vanished": 5}
     assert Jvm.running is not None
+    monkeypatch.setattr(Jvm.running, "has_common_classes", False)
+    verdict = warm_up.warm_up(spark)
+    assert {one.kind: one.count for one in verdict.anomalies} == {"hw-regression": 1, "lost": 5, "vanished": 5}
     assert Jvm.running.has_common_classes
 
 
@@ -67,7 +67,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[TextIO]:
 
 def test_it_warms_up_only_while_no_record_waits(asked: TextIO, monkeypatch: pytest.MonkeyPatch) -> None:
     done: list[str] = []
-    monkeypatch.setattr(warm_up, "warm_up", lambda spark, folder: done.append("warm-up"))
+    monkeypatch.setattr(warm_up, "warm_up", lambda spark: done.append("warm-up"))
     with JudgingSession.keep() as kept:
         analyze_stdin._start_early(kept)
         asked.write("runs/one\n")
