@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import functools
 from collections import defaultdict
-from collections.abc import Mapping
-from typing import Any, Self
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Self, TypeVar
 
+Key = TypeVar("Key")
 Row = dict[str, Any]
 Place = tuple[str, int]
 """(topic, partition)."""
@@ -35,26 +36,25 @@ class PlacedTables(defaultdict[str, list[Row]]):
 
     @functools.cached_property
     def _polls(self) -> dict[Place, list[Row]]:
-        found = defaultdict(list)
-        for row in self["polls"]:
-            found[place_of(row)].append(row)
-        return found
+        return _grouped(self["polls"], place_of)
 
     @functools.cached_property
     def _polls_by_offset(self) -> dict[tuple[str, int, int], list[Row]]:
-        found = defaultdict(list)
-        for row in self["polls"]:
-            found[*place_of(row), row["offset"]].append(row)
-        return found
+        return _grouped(self["polls"], lambda row: (*place_of(row), row["offset"]))
 
     @functools.cached_property
     def _leader_logs(self) -> dict[Place, list[Row]]:
         last: dict[Place, Row] = {}
         for row in sorted(self["partitions"], key=lambda row: row["metadata_offset"]):
             last[place_of(row)] = row
-        logs = defaultdict(list)
-        for row in self["replicas"]:
-            place = place_of(row)
-            if place in last and last[place]["leader"] == row["broker"]:
-                logs[place].append(row)
-        return logs
+        in_leader_log = (
+            row for row in self["replicas"] if place_of(row) in last and last[place_of(row)]["leader"] == row["broker"]
+        )
+        return _grouped(in_leader_log, place_of)
+
+
+def _grouped(rows: Iterable[Row], key: Callable[[Row], Key]) -> dict[Key, list[Row]]:
+    found = defaultdict(list)
+    for row in rows:
+        found[key(row)].append(row)
+    return found

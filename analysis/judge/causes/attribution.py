@@ -70,7 +70,7 @@ def attribute_loss(evidence: Evidence, lost: LostRange) -> list[LostPart]:
         found = attribute(evidence, lost_offset)
         if found.cause == "unexplained" and lost.last_sent_ns is not None:
             found = _acked_by_a_deposed_leader(evidence, lost_offset, lost.last_sent_ns) or found
-        if found.cause == "unexplained" and lost.acks != -1:
+        if lost.acks != -1:
             found = lost_after_its_return(evidence, lost_offset, found) or found
         if parts and parts[-1][2] == found:
             first = parts.pop()[0]
@@ -79,11 +79,13 @@ def attribute_loss(evidence: Evidence, lost: LostRange) -> list[LostPart]:
 
 
 def lost_after_its_return(evidence: Evidence, lost_offset: LostOffset, found: Attribution) -> Attribution | None:
-    """Attribute a record that was not committed yet when the election of `found` lacked it.
+    """Attribute a record that was not committed yet when the election of `found`, which no rule explains, lacked it.
 
-    None: it did not come back, or nothing explains its loss afterwards.
+    None: `found` is not unexplained, the record did not come back, or nothing explains its loss afterwards.
     """
-    again = None if found.election is None else as_of_its_return(evidence, lost_offset, found.election)
+    if found.cause != "unexplained" or found.election is None:
+        return None
+    again = as_of_its_return(evidence, lost_offset, found.election)
     later = None if again is None else attribute(evidence, again)
     return None if later is None or later.cause in ("unexplained", None) else later
 

@@ -106,8 +106,8 @@ def _attribute_offset(
     """Attribute an offset that is known to have held a committed record.
 
     A slow consumer returns records from its buffer after they were cut off. Where no event after
-    the poll explains the record's absence, an event after the start of its leader epoch may. Or a leader lacked the
-    record before it was committed, and it came back.
+    the poll explains the record's absence, an event after the start of its leader epoch may. Or a
+    leader lacked the record before it was committed, and it came back.
     """
     lost_offset = LostOffset(
         topic=vanished.topic,
@@ -131,8 +131,7 @@ def _attribute_offset(
     earlier = attribute(evidence, msgspec.structs.replace(lost_offset, since_ns=min(lost_offset.since_ns, begun_ns)))
     if earlier.cause not in ("unexplained", None):
         return earlier
-    again = lost_after_its_return(evidence, lost_offset, found) if found.cause == "unexplained" else None
-    return again or found
+    return lost_after_its_return(evidence, lost_offset, found) or found
 
 
 def _epoch_start_ns(evidence: Evidence, topic: str, partition: int, epoch: int) -> int | None:
