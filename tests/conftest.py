@@ -97,7 +97,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def spark() -> Iterator[SparkSession]:
     """One Spark session for all tests of a worker that need one: it takes seconds to start.
 
-    Also what a test plans by itself suits few rows; Spark's own settings make 200 tasks of each shuffle.
+    Plans that a test makes itself suit few rows, too: Spark's own settings make 200 tasks of each shuffle.
     """
     from analysis.reconcile.session import plans_for, session
 

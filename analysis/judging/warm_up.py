@@ -46,13 +46,12 @@ def warm_up(spark: SparkSession) -> Verdict:
     return verdict
 
 
-def complete_first_session(spark: SparkSession) -> None:
-    """Let a first session load the common classes before it ends, whatever it has judged.
+def load_common_classes_if_first(spark: SparkSession) -> None:
+    """Let a first session load the classes of the common plans before it ends, whatever it has judged.
 
     Does nothing in any other session. If the made record cannot be judged, no classes are archived.
     """
-    jvm = Jvm.running
-    if jvm is None or not jvm.is_first or jvm.has_common_classes:
+    if Jvm.running is None or not Jvm.running.lacks_common_classes:
         return
     try:
         warm_up(spark)

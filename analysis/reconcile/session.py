@@ -174,8 +174,7 @@ class Jvm:
 
     `running` is the one of this process, if there is one. The end of the process closes it too.
 
-    `has_common_classes`: whether it has loaded what judging a record with losses needs. Only then `close` lets a first
-    session archive its classes: later sessions would load again what the archive lacks, and none would write another.
+    `has_common_classes`: whether it has loaded what judging a record with losses needs.
     """
 
     running: ClassVar[Jvm | None] = None
@@ -243,6 +242,15 @@ class Jvm:
         """Whether there was no class archive for it, so that it may write one."""
         return self._start.archive.part is not None
 
+    @property
+    def lacks_common_classes(self) -> bool:
+        """Whether it is a first session that archives nothing yet.
+
+        Later sessions would load again what the archive lacks, and none would write another. A master on other hosts
+        archives what it has: it cannot read the made record of this host that loads the rest.
+        """
+        return self.is_first and not self.has_common_classes and is_local(self._start.master)
+
     def has_ended(self, within_s: float = 0.0) -> bool:
         """Return whether the Java process has ended, or ends within this time."""
         if self._gateway is None:
@@ -291,7 +299,7 @@ class Jvm:
 
     def _end(self, gateway: Any) -> None:
         context = SparkContext._active_spark_context
-        archives = self.is_first and self.has_common_classes
+        archives = self.is_first and not self.lacks_common_classes
         if self._start.is_direct and not archives:
             # All that it would still do is to remove its files from the scratch folder, which takes half a second.
             gateway.proc.kill()
@@ -319,7 +327,7 @@ class Jvm:
             gateway.shutdown()
         gateway.proc.stdin.close()
         try:
-            gateway.proc.wait(_ARCHIVE_EXIT_S if self.is_first else _JVM_EXIT_S)
+            gateway.proc.wait(_ARCHIVE_EXIT_S if archives else _JVM_EXIT_S)
         except subprocess.TimeoutExpired:
             gateway.proc.kill()
             gateway.proc.wait()

@@ -77,6 +77,7 @@ class JavaStart:
 
     def __init__(self, master: str, *, rows: int = 0, many: bool = False, jars: Sequence[Path] = ()) -> None:
         """`rows`, `many` and `jars` are as in `session`."""
+        self.master = master
         self.java = require_java()
         self.heap_mib = heap_mib()
         self.is_direct = is_local(master) and not jars and not has_settings_of_others(spark_home())

@@ -177,7 +177,7 @@ def judge_all(
                 start = None if addresses else until_printed.enter_context(early_start(readable, master))
 
                 from analysis.judging.many_records import judge_many
-                from analysis.judging.warm_up import complete_first_session
+                from analysis.judging.warm_up import load_common_classes_if_first
                 from analysis.reconcile.files import rows_of
                 from analysis.reconcile.session import session
                 from analysis.remote.record import RemoteStore
@@ -202,7 +202,7 @@ def judge_all(
             output.end()
             if first:
                 print_saving()
-                complete_first_session(spark)
+                load_common_classes_if_first(spark)
     return ExitCode.worst(codes)
 
 

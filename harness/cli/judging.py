@@ -118,12 +118,12 @@ class JudgingSession:
             with contextlib.suppress(Exception):
                 jvm.System.gc()
 
-    def complete_first(self) -> None:
-        """Let a first session have the classes of the common plans, so that it may archive them as it ends."""
+    def load_common_classes(self) -> None:
+        """Load the classes of the common plans if this is a first session, which archives them as it ends."""
         if self._spark is not None and not self.has_ended():
-            from analysis.judging.warm_up import complete_first_session
+            from analysis.judging.warm_up import load_common_classes_if_first
 
-            complete_first_session(self._spark)
+            load_common_classes_if_first(self._spark)
 
     def close(self) -> None:
         """End the session; the next record starts another one."""
@@ -232,3 +232,4 @@ def _session() -> Iterator[JudgingSession]:
         made = JudgingSession()
         stack.callback(made.close)
         yield made
+        made.load_common_classes()

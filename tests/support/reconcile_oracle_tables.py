@@ -1,4 +1,4 @@
-"""The rows of a record for the rules in plain Python, which ask again and again for those of one place."""
+"""Groups the rows of a record by their place, for the rules in plain Python."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def place_of(row: Row) -> Place:
 
 
 class PlacedTables(defaultdict[str, list[Row]]):
-    """The rows by table. They must not change once one of the other questions was asked."""
+    """The rows by table. They must not change after the first call of a method."""
 
     @classmethod
     def of(cls, tables: Mapping[str, list[Row]]) -> Self:

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from analysis.judge.causes.came_back import as_of_its_return
+from analysis.judge.causes.came_back import election_that_may_have_restored
 from analysis.judge.causes.lost_offsets import LostStretch, stretches_between
 from analysis.judge.causes.permits import has_lost_offset, why_it_could_lead
 from analysis.judge.causes.uncommitted_losses import why_uncommitted
@@ -71,23 +71,35 @@ def attribute_loss(evidence: Evidence, lost: LostRange) -> list[LostPart]:
         if found.cause == "unexplained" and lost.last_sent_ns is not None:
             found = _acked_by_a_deposed_leader(evidence, lost_offset, lost.last_sent_ns) or found
         if lost.acks != -1:
-            found = lost_after_its_return(evidence, lost_offset, found) or found
+            found = unknown_if_it_came_back(evidence, lost_offset, found)
         if parts and parts[-1][2] == found:
             first = parts.pop()[0]
         parts.append((first, end - 1, found))
     return _with_counts(evidence, lost, parts)
 
 
-def lost_after_its_return(evidence: Evidence, lost_offset: LostOffset, found: Attribution) -> Attribution | None:
-    """Attribute a record that was not committed yet when the election of `found`, which no rule explains, lacked it.
+def unknown_if_it_came_back(evidence: Evidence, lost_offset: LostOffset, found: Attribution) -> Attribution:
+    """Return `found`; without a cause if a later election may be guilty instead.
 
-    None: `found` is not unexplained, the record did not come back, or nothing explains its loss afterwards.
+    Asked where no rule explains the election of `found`. Its leader may have lacked the record before it was committed.
     """
     if found.cause != "unexplained" or found.election is None:
-        return None
-    again = as_of_its_return(evidence, lost_offset, found.election)
-    later = None if again is None else attribute(evidence, again)
-    return None if later is None or later.cause in ("unexplained", None) else later
+        return found
+    restored = election_that_may_have_restored(evidence, lost_offset, found.election)
+    if restored is None:
+        return found
+    later = attribute(
+        evidence,
+        msgspec.structs.replace(lost_offset, since_ns=restored.after.at_ns, since_epoch=restored.epoch, exact=True),
+    )
+    if later.cause == "unexplained":
+        return found
+    why = (
+        f"broker {found.election.leader} lacked the record under epoch {found.election.epoch}, perhaps before it was "
+        f"committed: broker {restored.leader}, elected under epoch {restored.epoch}, may have had it again, and then "
+        f"a later election lost it ({later.cause or 'cause not known'}: {later.why})"
+    )
+    return Attribution(cause=None, election=found.election, why=why)
 
 
 def _acked_by_a_deposed_leader(evidence: Evidence, lost_offset: LostOffset, sent_ns: int) -> Attribution | None:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from analysis.judge.causes.attribution import attribute, cuts_of, lost_after_its_return
+from analysis.judge.causes.attribution import attribute, cuts_of, unknown_if_it_came_back
 from analysis.judge.causes.lost_offsets import lowest_between
 from analysis.judge.clauses.outcome_checks import AttributedAnomaly
 from analysis.judge.history.evidence import Attribution, Evidence, LostOffset
@@ -83,11 +83,11 @@ def _attribute_read_record(evidence: Evidence, vanished: VanishedRange, offset: 
     """
     read_ns = vanished.read_ns if vanished.read_ns is not None else 0
     if vanished.leader_epoch is not None:
-        return _attribute_offset(evidence, vanished, offset, read_ns, vanished.leader_epoch)
+        lost_offset = _lost_offset(vanished, offset, read_ns, vanished.leader_epoch)
+        return unknown_if_it_came_back(evidence, lost_offset, _attribute_offset(evidence, lost_offset))
     state = evidence.timeline.state_at_time(vanished.topic, vanished.partition, read_ns)
-    found = _attribute_offset(
-        evidence, vanished, offset, read_ns, state.leader_epoch if state is not None else -1, exact=False
-    )
+    lost_offset = _lost_offset(vanished, offset, read_ns, state.leader_epoch if state is not None else -1)
+    found = attribute(evidence, msgspec.structs.replace(lost_offset, exact=False))
     return _unknown_if_unexplained(found, "the leader epoch under which it was written is not known")
 
 
@@ -95,33 +95,34 @@ def _attribute_divergence(evidence: Evidence, vanished: VanishedRange, offset: i
     epoch = vanished.leader_epoch
     if epoch is None:
         return Attribution(cause=None, election=None, why="they are of one leader epoch")
-    begun_ns = _epoch_start_ns(evidence, vanished.topic, vanished.partition, epoch)
-    found = _attribute_offset(evidence, vanished, offset, begun_ns if begun_ns is not None else 0, epoch)
+    begun_ns = evidence.timeline.epoch_start_ns(vanished.topic, vanished.partition, epoch)
+    found = _attribute_offset(evidence, _lost_offset(vanished, offset, begun_ns or 0, epoch))
     return _unknown_if_unexplained(found, found.why)
 
 
-def _attribute_offset(
-    evidence: Evidence, vanished: VanishedRange, offset: int, since_ns: int, since_epoch: int, *, exact: bool = True
-) -> Attribution:
-    """Attribute an offset that is known to have held a committed record.
-
-    A slow consumer returns records from its buffer after they were cut off. Where no event after
-    the poll explains the record's absence, an event after the start of its leader epoch may. Or a
-    leader lacked the record before it was committed, and it came back.
-    """
-    lost_offset = LostOffset(
+def _lost_offset(vanished: VanishedRange, offset: int, since_ns: int, since_epoch: int) -> LostOffset:
+    """Return an offset that is known to have held a committed record of `since_epoch`."""
+    return LostOffset(
         topic=vanished.topic,
         partition=vanished.partition,
         offset=offset,
         committed=True,
         since_ns=since_ns,
         since_epoch=since_epoch,
-        exact=exact,
+        exact=True,
     )
+
+
+def _attribute_offset(evidence: Evidence, lost_offset: LostOffset) -> Attribution:
+    """Attribute a record whose leader epoch is known.
+
+    A slow consumer returns records from its buffer after they were cut off. Where no event after
+    the poll explains the record's absence, an event after the start of its leader epoch may.
+    """
     found = attribute(evidence, lost_offset)
-    if not exact or found.cause not in ("unexplained", None) or not evidence.timeline.partitions:
+    if found.cause not in ("unexplained", None) or not evidence.timeline.partitions:
         return found
-    begun_ns = _epoch_start_ns(evidence, lost_offset.topic, lost_offset.partition, lost_offset.since_epoch)
+    begun_ns = evidence.timeline.epoch_start_ns(lost_offset.topic, lost_offset.partition, lost_offset.since_epoch)
     if begun_ns is None:
         why = (
             f"the metadata timeline of {lost_offset.name} lacks leader epoch {lost_offset.since_epoch}, "
@@ -129,18 +130,7 @@ def _attribute_offset(
         )
         return Attribution(cause=None, election=None, why=why)
     earlier = attribute(evidence, msgspec.structs.replace(lost_offset, since_ns=min(lost_offset.since_ns, begun_ns)))
-    if earlier.cause not in ("unexplained", None):
-        return earlier
-    return lost_after_its_return(evidence, lost_offset, found) or found
-
-
-def _epoch_start_ns(evidence: Evidence, topic: str, partition: int, epoch: int) -> int | None:
-    """Return when a leader epoch of the partition began, by the controller's clock.
-
-    None: the timeline does not have the epoch.
-    """
-    states = evidence.timeline.states(topic, partition)
-    return next((one.at_ns for one in states if one.leader_epoch == epoch), None)
+    return found if earlier.cause in ("unexplained", None) else earlier
 
 
 def _unknown_if_unexplained(found: Attribution, why: str) -> Attribution:

@@ -66,6 +66,13 @@ class Timeline(msgspec.Struct, frozen=True, kw_only=True):
         found = [state for state in states if state.at_ns <= at_ns]
         return found[-1] if found else (states[0] if states else None)
 
+    def epoch_start_ns(self, topic: str, partition: int, epoch: int) -> int | None:
+        """Return when a leader epoch of the partition began, by the controller's clock.
+
+        None: the timeline does not have the epoch.
+        """
+        return next((one.at_ns for one in self.states(topic, partition) if one.leader_epoch == epoch), None)
+
     def pairs(self) -> Iterator[tuple[PartitionState, PartitionState]]:
         """Yield every state with its successor, within one life of the partition."""
         for states in self.partitions.values():

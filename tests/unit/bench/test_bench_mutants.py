@@ -11,8 +11,8 @@ import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
-from analysis.reconcile import reconciling
-from bench.mutate_reconcile import Suite, _run, main, mutants_by_name, select_mutants
+from bench import mutate_reconcile
+from bench.mutate_reconcile import SparkEnded, Suite, _run, main, mutants_by_name, select_mutants
 from bench.reconcile_mutants import MUTANTS, ONLY_NARROWED
 from harness.cli.judging import JudgingSession
 
@@ -83,17 +83,6 @@ def test_what_a_mutant_changes_stands_in_its_module_once(name: str) -> None:
     assert after != before
 
 
-@pytest.mark.spark
-def test_a_spoilt_checker_is_caught_by_few_histories(
-    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    # The session of this process goes on, which the benchmark takes for its own.
-    monkeypatch.setattr(reconciling, "is_small", reconciling.is_small)
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    assert main(["damaged-1", "--histories", "1", "--whole"]) == 0
-    assert capsys.readouterr().out.splitlines()[-1] == "1 of 1 mutants caught"
-
-
 def test_what_only_a_narrowed_reconciliation_runs_is_not_mutated_without_one() -> None:
     named = {name for name, mutant in mutants_by_name().items() if mutant[1] in ONLY_NARROWED}
     of_large_records = {name for name in mutants_by_name() if name.startswith(("row_", "narrowing"))}
@@ -105,14 +94,13 @@ import os, signal, sys
 from analysis.reconcile.session import Jvm
 from bench import mutate_reconcile
 
-dies_at = {int(number) for number in sys.argv[1].split(",")}
 calls = 0
 whole = mutate_reconcile.reconcile_all
 
 def dying(spark, records):
     global calls
     calls += 1
-    if calls in dies_at:
+    if calls == 2:  # the first call is that without a mutant
         os.kill(Jvm.running._gateway.proc.pid, signal.SIGKILL)
     return whole(spark, records)
 
@@ -121,16 +109,10 @@ sys.exit(mutate_reconcile.main(["damaged-1", "replica_divergence-2", "--historie
 """
 
 
-def _with_spark_dying_at(calls: str) -> subprocess.CompletedProcess[str]:
-    """Run the bench in a process of its own; its first call of the reconciliation is that without a mutant."""
-    words = [sys.executable, "-c", _DYING, calls]
-    return subprocess.run(words, capture_output=True, text=True, timeout=600, check=False, cwd=ROOT)
-
-
-@pytest.mark.slow
 @pytest.mark.spark
 def test_a_mutant_with_which_spark_ended_runs_once_more_and_does_not_count_as_caught_by_that() -> None:
-    done = _with_spark_dying_at("2")
+    words = [sys.executable, "-c", _DYING]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=600, check=False, cwd=ROOT)
     assert done.returncode == 0, done.stderr
     assert "Spark ended with damaged-1, which says nothing about the tests: once more" in done.stderr
     assert done.stdout.splitlines() == [
@@ -140,10 +122,28 @@ def test_a_mutant_with_which_spark_ended_runs_once_more_and_does_not_count_as_ca
     ]
 
 
-@pytest.mark.slow
-@pytest.mark.spark
-def test_the_bench_ends_with_an_error_if_spark_ends_twice_with_a_mutant() -> None:
-    done = _with_spark_dying_at("2,3")
-    assert done.returncode == 1
-    assert "caught" not in done.stdout
-    assert "error: Spark ended twice with damaged-1" in done.stderr
+class EndingSuite(Suite):
+    """Spark ends with each mutant."""
+
+    def __init__(self, folder: Path, histories: int, *, narrowed: bool) -> None:
+        self._asked = 0
+        self._records = []
+
+    def differs(self, spark: SparkSession, *, only_narrowed: bool | None = None) -> str | None:
+        self._asked += 1
+        if self._asked > 1:
+            raise SparkEnded("Spark ended", got="Py4JNetworkError")
+        return None
+
+
+def test_the_bench_ends_with_an_error_if_spark_ends_twice_with_a_mutant(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(mutate_reconcile, "Suite", EndingSuite)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setattr(JudgingSession, "spark_for", FakeSession.spark_for)
+    assert main(["lost-1"]) == 1
+    said = capsys.readouterr()
+    assert "once more" in said.err
+    assert "error: Spark ended twice with lost-1" in said.err
+    assert "caught" not in said.out

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 from types import SimpleNamespace
 from typing import TextIO, cast
 
@@ -12,8 +13,9 @@ from pyspark.sql import SparkSession
 
 from analysis.judging import warm_up
 from analysis.reconcile.session import Jvm
+from analysis.spark.java_start import LOCAL_MASTER, JavaStart
 from harness.cli import analyze_stdin
-from harness.cli.judging import JudgingSession
+from harness.cli.judging import JudgingSession, judging_together, open_judge
 
 
 @pytest.mark.spark
@@ -27,32 +29,58 @@ def test_the_made_record_loses_acknowledged_records_so_that_the_common_plans_run
     assert Jvm.running.has_common_classes
 
 
+def running_jvm(*, is_first: bool = True, has_common_classes: bool = False, master: str = LOCAL_MASTER) -> Jvm:
+    """A session of this process without a Java process."""
+    jvm = Jvm.__new__(Jvm)
+    archive = SimpleNamespace(part=Path("classes.jsa") if is_first else None)
+    jvm._start = cast("JavaStart", SimpleNamespace(archive=archive, master=master))
+    jvm.has_common_classes = has_common_classes
+    return jvm
+
+
 @pytest.mark.parametrize(
-    ("is_first", "has_common_classes", "judged"), [(True, False, 1), (True, True, 0), (False, False, 0)]
+    ("running", "judged"),
+    [
+        (running_jvm(), 1),
+        (running_jvm(has_common_classes=True), 0),
+        (running_jvm(is_first=False), 0),
+        (running_jvm(master="spark://elsewhere:7077"), 0),
+    ],
+    ids=["first", "first and complete", "with an archive", "on other hosts, which do not see the made record"],
 )
-def test_only_a_first_session_without_the_common_classes_loads_them_before_it_ends(
-    monkeypatch: pytest.MonkeyPatch, is_first: bool, has_common_classes: bool, judged: int
+def test_only_a_first_session_of_this_host_without_the_common_classes_loads_them_before_it_ends(
+    monkeypatch: pytest.MonkeyPatch, running: Jvm, judged: int
 ) -> None:
-    running = SimpleNamespace(is_first=is_first, has_common_classes=has_common_classes)
     monkeypatch.setattr(Jvm, "running", running)
     done: list[str] = []
     monkeypatch.setattr(warm_up, "judge", lambda record, spark: done.append(record.name))
     for _ in range(2):
-        warm_up.complete_first_session(cast("SparkSession", None))
+        warm_up.load_common_classes_if_first(cast("SparkSession", None))
     assert done == ["warm-up"] * judged
-    assert running.has_common_classes == (has_common_classes or judged == 1)
+    assert not running.lacks_common_classes
 
 
 def test_a_made_record_that_cannot_be_judged_ends_no_first_session(monkeypatch: pytest.MonkeyPatch) -> None:
-    running = SimpleNamespace(is_first=True, has_common_classes=False)
+    running = running_jvm()
     monkeypatch.setattr(Jvm, "running", running)
 
     def fail(*_: object) -> None:
         raise ConnectionRefusedError("the Java process ended")
 
     monkeypatch.setattr(warm_up, "judge", fail)
-    warm_up.complete_first_session(cast("SparkSession", None))
-    assert not running.has_common_classes
+    warm_up.load_common_classes_if_first(cast("SparkSession", None))
+    assert running.lacks_common_classes
+
+
+def test_verbs_load_them_before_they_end_their_session_unless_they_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[str] = []
+    monkeypatch.setattr(JudgingSession, "load_common_classes", lambda self: done.append("load"))
+    monkeypatch.setattr(JudgingSession, "close", lambda self: done.append("close"))
+    with open_judge([]):
+        pass
+    with pytest.raises(ValueError, match="a bug"), judging_together():
+        raise ValueError("a bug")
+    assert done == ["load", "close", "close"]
 
 
 @pytest.fixture

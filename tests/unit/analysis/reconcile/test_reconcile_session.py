@@ -20,7 +20,13 @@ from pyspark.sql import SparkSession
 from analysis.reconcile.session import Jvm, one_call_site, session, spark_session
 from analysis.spark.class_archive import KEPT_MAX, class_archive
 from analysis.spark.class_path import class_path
-from analysis.spark.java_start import SETTINGS_OF_OTHERS, JavaStart, has_settings_of_others, is_first_session
+from analysis.spark.java_start import (
+    LOCAL_MASTER,
+    SETTINGS_OF_OTHERS,
+    JavaStart,
+    has_settings_of_others,
+    is_first_session,
+)
 from ebbtide.errors import HarnessError
 from ebbtide.java import Java
 from ebbtide.scratch import ScratchFolder
@@ -142,7 +148,7 @@ def _jvm(gateway: _Gateway, *, is_direct: bool, part: Path | None, finish: Calla
     """Return a session whose Java process is the gateway's, with a scratch folder of its own."""
     start = JavaStart.__new__(JavaStart)
     start.is_direct, start.process, start._scratch = is_direct, None, ScratchFolder()
-    start.scratch = start._scratch.path
+    start.scratch, start.master = start._scratch.path, LOCAL_MASTER
     start.archive = SimpleNamespace(part=part, finish=finish)  # type: ignore[assignment]
     jvm = Jvm.__new__(Jvm)
     jvm._gateway, jvm._start, jvm._first_use = gateway, start, None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from analysis.reconcile.row_batches import Ints, row_groups
 from analysis.reconcile.row_choice import OffsetBlocks, ValueBlocks
 from analysis.reconcile.row_pass import RowPass, summed_rows
 from analysis.reconcile.row_sums import Groups, hashed, sum_replicas
+from analysis.reconcile.session import plans_for
 from analysis.reconcile.tables import RunFiles, load, run_files
 from ebbtide.errors import UsageError
 from ebbtide.record.tables import TABLES
@@ -47,6 +48,13 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> list[RunFiles]:
     return [run_files(one.write(folder / str(number)), one.manifest()) for number, one in enumerate(builders)]
 
 
+@pytest.fixture
+def compiled_plans(spark: SparkSession) -> Iterator[None]:
+    """Spark compiles its plans, as it does for a large record."""
+    with plans_for(spark, 1_000_000):
+        yield
+
+
 def summed(spark: SparkSession, runs: list[RunFiles], folder: Path) -> RowPass:
     found = summed_rows(spark, runs, folder)
     assert found is not None
@@ -67,6 +75,7 @@ def without_hashes(rows: DataFrame | None) -> list[str]:
 
 @pytest.mark.spark
 @pytest.mark.parametrize("batch_rows", [pytest.param(3, marks=pytest.mark.slow), 1 << 18])
+@pytest.mark.usefixtures("compiled_plans")
 def test_the_sums_are_those_of_spark(
     spark: SparkSession, runs: list[RunFiles], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, batch_rows: int
 ) -> None:
