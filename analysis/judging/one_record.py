@@ -230,7 +230,9 @@ def _case(
     """Return the evidence of the run, with a cause for each loss and HW regression."""
     steps = None if recorded is None else split_composed_steps(recorded)
     statics = scenario.cluster.controller_properties if scenario is not None else None
-    evidence = load_evidence(record, manifest, steps, statics=statics)
+    consumers = scenario.consumers if scenario is not None else ()
+    prompt = frozenset(one.id for one in consumers if one.max_rate_per_s is None)
+    evidence = load_evidence(record, manifest, steps, statics=statics, prompt_consumers=prompt)
     proven = steps if manifest.watch is None else None
 
     def known(blamed: Sequence[AttributedAnomaly]) -> list[AttributedAnomaly]:

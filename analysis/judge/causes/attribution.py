@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from analysis.judge.causes.came_back import election_that_may_have_restored
+from analysis.judge.causes.came_back import possible_return
 from analysis.judge.causes.lost_offsets import LostStretch, stretches_between
 from analysis.judge.causes.permits import has_lost_offset, why_it_could_lead
 from analysis.judge.causes.uncommitted_losses import why_uncommitted
@@ -71,32 +71,35 @@ def attribute_loss(evidence: Evidence, lost: LostRange) -> list[LostPart]:
         if found.cause == "unexplained" and lost.last_sent_ns is not None:
             found = _acked_by_a_deposed_leader(evidence, lost_offset, lost.last_sent_ns) or found
         if lost.acks != -1:
-            found = unknown_if_it_came_back(evidence, lost_offset, found)
+            found = attribute_after_return(evidence, lost_offset, found)
         if parts and parts[-1][2] == found:
             first = parts.pop()[0]
         parts.append((first, end - 1, found))
     return _with_counts(evidence, lost, parts)
 
 
-def unknown_if_it_came_back(evidence: Evidence, lost_offset: LostOffset, found: Attribution) -> Attribution:
-    """Return `found`; without a cause if a later election may be guilty instead.
+def attribute_after_return(evidence: Evidence, lost_offset: LostOffset, found: Attribution) -> Attribution:
+    """Return `found`, or the later election that lost the record if it came back in between.
 
     Asked where no rule explains the election of `found`. Its leader may have lacked the record before it was committed.
+    If nothing shows that the record came back, and nothing that it did not, the result has no cause.
     """
     if found.cause != "unexplained" or found.election is None:
         return found
-    restored = election_that_may_have_restored(evidence, lost_offset, found.election)
-    if restored is None:
+    back = possible_return(evidence, lost_offset, found.election)
+    if back is None:
         return found
+    since_ns, since_epoch = back.election.after.at_ns, back.election.epoch
     later = attribute(
-        evidence,
-        msgspec.structs.replace(lost_offset, since_ns=restored.after.at_ns, since_epoch=restored.epoch, exact=True),
+        evidence, msgspec.structs.replace(lost_offset, since_ns=since_ns, since_epoch=since_epoch, exact=True)
     )
     if later.cause == "unexplained":
         return found
+    if back.is_shown:
+        return later
     why = (
         f"broker {found.election.leader} lacked the record under epoch {found.election.epoch}, perhaps before it was "
-        f"committed: broker {restored.leader}, elected under epoch {restored.epoch}, may have had it again, and then "
+        f"committed: broker {back.election.leader}, elected under epoch {since_epoch}, may have had it again, and then "
         f"a later election lost it ({later.cause or 'cause not known'}: {later.why})"
     )
     return Attribution(cause=None, election=found.election, why=why)

@@ -4,15 +4,17 @@ A record that is not committed may be absent from the next leader's log, and no 
 replica that has not followed that leader keeps it, and may lead after that: then the record can be
 committed (compare Raft, figure 8). If it is lost in the end, a later election is guilty.
 
-A record of a run cannot prove this. A consumer's rows say when it returned a record, and not when
-or from whom it had fetched it. HWs are samples. So if the evidence does not contradict the return,
-it is not known which election is guilty.
+A consumer's rows say when it returned a record, and not when or from whom it had fetched it. So the
+return is shown only by a consumer without a rate limit, together with the later leader's HW. If it
+is neither shown nor contradicted, it is not known which election is guilty.
 """
 
 from __future__ import annotations
 
 from itertools import pairwise
 
+import msgspec
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from analysis.judge.history.batches import batches
@@ -21,9 +23,14 @@ from analysis.judge.history.evidence import Evidence, LostOffset
 from analysis.judge.history.timeline import MILLISECOND_NS
 
 
-def election_that_may_have_restored(
-    evidence: Evidence, lost_offset: LostOffset, lacked_by: ElectionEvent
-) -> ElectionEvent | None:
+class PossibleReturn(msgspec.Struct, frozen=True, kw_only=True):
+    """The election whose leader may have had the record again; `is_shown`: it had."""
+
+    election: ElectionEvent
+    is_shown: bool
+
+
+def possible_return(evidence: Evidence, lost_offset: LostOffset, lacked_by: ElectionEvent) -> PossibleReturn | None:
     """Return the first election after `lacked_by` whose leader may have had the record again.
 
     None: there is none, no consumer read the record, or the record was committed before `lacked_by`.
@@ -34,7 +41,15 @@ def election_that_may_have_restored(
     written_under = _epoch_of_the_read_record(evidence, lost_offset)
     if restored is None or written_under is None:
         return None
-    return None if _was_committed_before(evidence, lost_offset, lacked_by, restored, written_under) else restored
+    if _was_committed_before(evidence, lost_offset, lacked_by, restored, written_under):
+        return None
+    served = _is_above(lost_offset) & (pc.field("leader_epoch") == restored.epoch)
+    is_prompt = pc.field("consumer").isin(pa.array([*evidence.prompt_consumers], pa.int32()))
+    return PossibleReturn(
+        election=restored,
+        is_shown=_has_row(evidence, lost_offset, "watermarks", served)
+        and _has_row(evidence, lost_offset, "polls", _is_read(lost_offset, written_under) & is_prompt),
+    )
 
 
 def _epoch_of_the_read_record(evidence: Evidence, lost_offset: LostOffset) -> int | None:
@@ -90,6 +105,10 @@ def _may_have_kept(
     # The HW passes an offset only when each member of the ISR has this leader's record there.
     passed = _is_above(lost_offset) & (pc.field("leader_epoch") == lacked_by.epoch)
     return not (all(in_sync) and _has_row(evidence, lost_offset, "watermarks", passed))
+
+
+def _is_read(lost_offset: LostOffset, written_under: int) -> pc.Expression:
+    return (pc.field("offset") == lost_offset.offset) & (pc.field("leader_epoch") == written_under)
 
 
 def _is_above(lost_offset: LostOffset) -> pc.Expression:

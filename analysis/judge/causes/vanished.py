@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from analysis.judge.causes.attribution import attribute, cuts_of, unknown_if_it_came_back
+from analysis.judge.causes.attribution import attribute, attribute_after_return, cuts_of
 from analysis.judge.causes.lost_offsets import lowest_between
 from analysis.judge.clauses.outcome_checks import AttributedAnomaly
 from analysis.judge.history.evidence import Attribution, Evidence, LostOffset
@@ -84,7 +84,7 @@ def _attribute_read_record(evidence: Evidence, vanished: VanishedRange, offset: 
     read_ns = vanished.read_ns if vanished.read_ns is not None else 0
     if vanished.leader_epoch is not None:
         lost_offset = _lost_offset(vanished, offset, read_ns, vanished.leader_epoch)
-        return unknown_if_it_came_back(evidence, lost_offset, _attribute_offset(evidence, lost_offset))
+        return attribute_after_return(evidence, lost_offset, _attribute_offset(evidence, lost_offset))
     state = evidence.timeline.state_at_time(vanished.topic, vanished.partition, read_ns)
     lost_offset = _lost_offset(vanished, offset, read_ns, state.leader_epoch if state is not None else -1)
     found = attribute(evidence, msgspec.structs.replace(lost_offset, exact=False))

@@ -20,7 +20,8 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     """The facts of a run on the driver.
 
     `log_losses` and `asked` None: no steps prove anything, because of `no_steps`. `statics` are the
-    controllers' own properties; None: not known.
+    controllers' own properties; None: not known. `prompt_consumers` have no rate limit, so they return
+    a record soon after they fetched it.
     """
 
     record: Path
@@ -30,6 +31,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     log_losses: tuple[BrokerLogLoss, ...] | None
     asked: tuple[Request, ...] | None = None
     statics: Mapping[str, str] | None = None
+    prompt_consumers: frozenset[int] = frozenset()
     no_steps: str = "steps.jsonl is missing"
 
     @property

@@ -24,7 +24,7 @@ def returned(
     third: int = 3,
     epoch: int = 0,
 ) -> Story:
-    """100 records with acks=1 of leader 1 that leader 2 lacked, and leader 3 had; a recovery elects leader 2 again.
+    """100 records with acks=1 of leader 1 that leader 2 lacked, and leader 3 had; then a recovery elects leader 2.
 
     A consumer read them at `reads_s`; leader 1 had served the HW `old_hw`. They were acked, or their producer sent them
     once more to leader 2, whose ISR was `second_isr`, one after the other. Leader 1 led under `epoch`. `third`
@@ -43,7 +43,7 @@ def returned(
     elected = story.state(40, leader=2, isr=[2], leader_recovery_state=1)
     story.state(45, isr=[1, 2, 3], leader_recovery_state=0)
     for broker in (1, 2, 3):
-        story.log(broker, (epoch, 0, 99), (epoch + 1, 100, 299))
+        story.log(broker, (epoch, 0, 99), (epoch + 1, 100, 299), (epoch + 4, 300, 310))
     story.step(35, "recover", record={"metadata_offset": elected})
     assert story.steps is not None
     parameters = {"partition": "t-0", "strategy": "balanced"}
@@ -84,7 +84,48 @@ def check_guilt_is_unknown(verdict: Verdict) -> None:
     assert why in " | ".join(verdict.why)
 
 
+def add_consumer(story: Story, *, limit: str = "") -> None:
+    """The scenario has the consumer, and with `limit` its rate is limited."""
+    story.predict('loss = { committed = "some", cause = "unclean-recovery" }')
+    with (story.record / "scenario.toml").open("a") as file:
+        file.write(f'[[consumers]]\nid = 1\ntopics = ["t"]\n{limit}\n')
+
+
 both_kinds = pytest.mark.parametrize("is_acked", [True, False], ids=["acked with acks=1", "sent twice"])
+
+
+@both_kinds
+@pytest.mark.parametrize("reads_s", [(25,), (42,)], ids=["in time", "after they were lost"])
+def test_the_election_that_lost_records_after_their_return_is_guilty(
+    tmp_path: Path, is_acked: bool, reads_s: Sequence[float]
+) -> None:
+    story = returned(tmp_path, reads_s=reads_s, is_acked=is_acked)
+    add_consumer(story)
+    verdict = story.judge()
+    assert by_name(verdict)[NO_LOSS] == "holds"
+    if is_acked:
+        assert cause_and_leader(verdict) == ("unclean-recovery", 2, 4)
+        assert verdict.outcome == "as-predicted"
+    else:
+        assert "t-0, 100 vanished records, unclean-recovery: broker 2 was elected" in " | ".join(verdict.why)
+
+
+@both_kinds
+def test_a_consumer_with_a_rate_limit_does_not_show_their_return(tmp_path: Path, is_acked: bool) -> None:
+    story = returned(tmp_path, is_acked=is_acked)
+    add_consumer(story, limit="max_rate_per_s = 10")
+    check_guilt_is_unknown(story.judge())
+
+
+@both_kinds
+def test_nor_does_a_consumer_if_only_the_leader_that_lost_them_served_their_offsets(
+    tmp_path: Path, is_acked: bool
+) -> None:
+    story = returned(tmp_path, is_acked=is_acked)
+    story.tables["watermarks"].pop()
+    story.hw(46, 2, 4, 311)
+    add_consumer(story)
+    check_guilt_is_unknown(story.judge())
 
 
 @both_kinds
@@ -93,14 +134,6 @@ def test_it_is_unknown_which_election_lost_records_that_may_have_come_back(
     tmp_path: Path, is_acked: bool, reads_s: Sequence[float]
 ) -> None:
     check_guilt_is_unknown(returned(tmp_path, reads_s=reads_s, is_acked=is_acked).judge())
-
-
-@both_kinds
-def test_so_it_is_if_the_last_leader_wrote_further_records(tmp_path: Path, is_acked: bool) -> None:
-    story = returned(tmp_path, is_acked=is_acked)
-    for broker in (1, 2, 3):
-        story.log(broker, (0, 0, 99), (1, 100, 299), (4, 300, 320))
-    check_guilt_is_unknown(story.judge())
 
 
 def test_records_that_nobody_read_did_not_come_back(tmp_path: Path) -> None:
@@ -117,6 +150,7 @@ def test_the_first_election_is_guilty_of_records_that_were_committed_before_it(
     tmp_path: Path, is_acked: bool, reads_s: Sequence[float], old_hw: int
 ) -> None:
     story = returned(tmp_path, reads_s=reads_s, old_hw=old_hw, is_acked=is_acked)
+    add_consumer(story)
     check_first_election_is_guilty(story.judge(), is_acked=is_acked)
 
 
