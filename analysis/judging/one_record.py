@@ -41,6 +41,7 @@ from analysis.judge.coverage.workload_facts import FACTS_OF_KINDS, count_acks_0_
 from analysis.judge.foreign import without_accusations, without_unproven_violations
 from analysis.judge.history.elections import all_elections
 from analysis.judge.history.loading import load_evidence
+from analysis.judge.history.prompt_consumers import prompt_consumers
 from analysis.judge.outcome.deciding import decide, unproven_reasons
 from analysis.judge.outcome.prediction import (
     Comparison,
@@ -230,8 +231,7 @@ def _case(
     """Return the evidence of the run, with a cause for each loss and HW regression."""
     steps = None if recorded is None else split_composed_steps(recorded)
     statics = scenario.cluster.controller_properties if scenario is not None else None
-    consumers = scenario.consumers if scenario is not None else ()
-    prompt = frozenset(one.id for one in consumers if one.max_rate_per_s is None)
+    prompt = prompt_consumers(scenario, steps)
     evidence = load_evidence(record, manifest, steps, statics=statics, prompt_consumers=prompt)
     proven = steps if manifest.watch is None else None
 

@@ -246,10 +246,9 @@ class Jvm:
     def lacks_common_classes(self) -> bool:
         """Whether it is a first session that archives nothing yet.
 
-        Later sessions would load again what the archive lacks, and none would write another. A master on other hosts
-        archives what it has: it cannot read the made record of this host that loads the rest.
+        Later sessions would load again what the archive lacks, and none would write another.
         """
-        return self.is_first and not self.has_common_classes and is_local(self._start.master)
+        return self.is_first and not self.has_common_classes
 
     def has_ended(self, within_s: float = 0.0) -> bool:
         """Return whether the Java process has ended, or ends within this time."""

@@ -65,8 +65,8 @@ def _prune(folder: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def class_archive(java: Java, class_path: str, scratch: Path) -> ClassArchive:
-    """Return the flags that make `java` map the archive for a class path, or write it into `scratch`.
+def class_archive(java: Java, class_path: str, scratch: Path, *, writes: bool = True) -> ClassArchive:
+    """Return the flags that make `java` map the archive for a class path, or with `writes` write it into `scratch`.
 
     No flags when there is no cache, or it cannot be written.
     """
@@ -82,6 +82,8 @@ def class_archive(java: Java, class_path: str, scratch: Path) -> ClassArchive:
         with contextlib.suppress(OSError):  # it may be another user's, or on a read-only medium
             os.utime(archive)
         return ClassArchive(flags=f"-XX:SharedArchiveFile={archive} {_QUIET}", archive=archive)
+    if not writes:
+        return ClassArchive()
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError:

@@ -77,7 +77,6 @@ class JavaStart:
 
     def __init__(self, master: str, *, rows: int = 0, many: bool = False, jars: Sequence[Path] = ()) -> None:
         """`rows`, `many` and `jars` are as in `session`."""
-        self.master = master
         self.java = require_java()
         self.heap_mib = heap_mib()
         self.is_direct = is_local(master) and not jars and not has_settings_of_others(spark_home())
@@ -86,7 +85,10 @@ class JavaStart:
         self._class_path = _class_path(is_direct=self.is_direct)
         self._scratch = ScratchFolder()
         self.scratch = self._scratch.path
-        self.archive = class_archive(self.java, self._class_path, self.scratch)
+        # Executors elsewhere do not see the made record that completes an archive, and a session with more jars reads
+        # a topic once.
+        writes = is_local(master) and not jars
+        self.archive = class_archive(self.java, self._class_path, self.scratch, writes=writes)
         self.said = self.scratch / "stderr.log"
         self.connection_file = self.scratch / "gateway"
         self.process: subprocess.Popen[bytes] | None = None
@@ -167,8 +169,10 @@ def is_first_session(master: str | None = None) -> bool:
 
     A first session takes longer, because it writes its class archive.
     """
+    if not is_local(master or LOCAL_MASTER):
+        return False
     with contextlib.suppress(HarnessError):  # starting the session reports it
-        is_direct = is_local(master or LOCAL_MASTER) and not has_settings_of_others(spark_home())
+        is_direct = not has_settings_of_others(spark_home())
         return class_archive(require_java(), _class_path(is_direct=is_direct), Path()).part is not None
     return False
 

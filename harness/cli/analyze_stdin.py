@@ -53,8 +53,7 @@ def judge_from_stdin(*, many: bool = False) -> ExitCode:
             if paths := [path for path in line.rstrip("\n").split(TOGETHER_MARK) if path]:
                 with reader.is_needed():
                     codes |= _judge_and_print(session, paths)
-        with reader.is_needed():
-            session.load_common_classes()
+        session.load_common_classes()
     # Nothing was judged, so nothing is as predicted.
     return ExitCode.worst(codes or {ExitCode.INCONCLUSIVE})
 

@@ -232,4 +232,3 @@ def _session() -> Iterator[JudgingSession]:
         made = JudgingSession()
         stack.callback(made.close)
         yield made
-        made.load_common_classes()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 from pathlib import Path
@@ -21,12 +22,14 @@ SCENARIO = Path(__file__).with_name("disturbed.toml")
 
 def _pid_of(word: str, command: int) -> int:
     """Return the process of a run that has this name, or this word in its command line."""
-    [pid] = [
-        one.pid
-        for one in psutil.Process(command).children(recursive=True)
-        if one.name() == word or any(word in argument for argument in one.cmdline())
-    ]
+    [pid] = [one.pid for one in psutil.Process(command).children(recursive=True) if _is_named(one, word)]
     return pid
+
+
+def _is_named(process: psutil.Process, word: str) -> bool:
+    with contextlib.suppress(psutil.Error):  # it has just ended
+        return process.name() == word or any(word in argument for argument in process.cmdline())
+    return False
 
 
 @pytest.mark.parametrize(

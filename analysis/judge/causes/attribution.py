@@ -89,20 +89,24 @@ def attribute_after_return(evidence: Evidence, lost_offset: LostOffset, found: A
     back = possible_return(evidence, lost_offset, found.election)
     if back is None:
         return found
-    since_ns, since_epoch = back.election.after.at_ns, back.election.epoch
-    later = attribute(
-        evidence, msgspec.structs.replace(lost_offset, since_ns=since_ns, since_epoch=since_epoch, exact=True)
-    )
-    if later.cause == "unexplained":
-        return found
-    if back.is_shown:
-        return later
-    why = (
-        f"broker {found.election.leader} lacked the record under epoch {found.election.epoch}, perhaps before it was "
-        f"committed: broker {back.election.leader}, elected under epoch {since_epoch}, may have had it again, and then "
-        f"a later election lost it ({later.cause or 'cause not known'}: {later.why})"
-    )
-    return Attribution(cause=None, election=found.election, why=why)
+    if back.shown_by is not None:
+        return _attribute_since(evidence, lost_offset, back.shown_by)
+    for restored in back.elections:
+        later = _attribute_since(evidence, lost_offset, restored)
+        if later.cause != "unexplained":
+            why = (
+                f"broker {found.election.leader} lacked the record under epoch {found.election.epoch}, perhaps before "
+                f"it was committed: broker {restored.leader}, elected under epoch {restored.epoch}, may have had it "
+                f"again, and then a later election lost it ({later.cause or 'cause not known'}: {later.why})"
+            )
+            return Attribution(cause=None, election=found.election, why=why)
+    return found
+
+
+def _attribute_since(evidence: Evidence, lost_offset: LostOffset, restored: ElectionEvent) -> Attribution:
+    """Attribute a record that the leader of an election had."""
+    since = {"since_ns": restored.after.at_ns, "since_epoch": restored.epoch}
+    return attribute(evidence, msgspec.structs.replace(lost_offset, **since, exact=True))
 
 
 def _acked_by_a_deposed_leader(evidence: Evidence, lost_offset: LostOffset, sent_ns: int) -> Attribution | None:

@@ -1,12 +1,12 @@
-"""Finds out whether a record that a leader lacked may have come back under a later leader.
+"""Finds out whether a record that a leader lacked came back under a later leader.
 
 A record that is not committed may be absent from the next leader's log, and no clause is broken. A
 replica that has not followed that leader keeps it, and may lead after that: then the record can be
 committed (compare Raft, figure 8). If it is lost in the end, a later election is guilty.
 
-A consumer's rows say when it returned a record, and not when or from whom it had fetched it. So the
-return is shown only by a consumer without a rate limit, together with the later leader's HW. If it
-is neither shown nor contradicted, it is not known which election is guilty.
+A consumer's rows say when it returned a record, and not when or from whom it had fetched it. Only a
+prompt consumer shows the return, together with HWs. If the return is neither shown nor contradicted,
+it is not known which election is guilty.
 """
 
 from __future__ import annotations
@@ -22,66 +22,78 @@ from analysis.judge.history.elections import ElectionEvent, elections_of
 from analysis.judge.history.evidence import Evidence, LostOffset
 from analysis.judge.history.timeline import MILLISECOND_NS
 
+PROMPT_NS = 2_000_000_000
+"""Within this time a prompt consumer returns what a leader has answered."""
+
 
 class PossibleReturn(msgspec.Struct, frozen=True, kw_only=True):
-    """The election whose leader may have had the record again; `is_shown`: it had."""
+    """The elections whose leaders may have had the record again, and the one whose leader surely had it.
 
-    election: ElectionEvent
-    is_shown: bool
+    `shown_by` None: nothing shows that any of them had it.
+    """
+
+    elections: tuple[ElectionEvent, ...]
+    shown_by: ElectionEvent | None = None
+
+
+class _Written(msgspec.Struct, frozen=True, kw_only=True):
+    """The leader epoch under which the record was appended; it is `certain` unless consumers read several."""
+
+    epoch: int
+    certain: bool
 
 
 def possible_return(evidence: Evidence, lost_offset: LostOffset, lacked_by: ElectionEvent) -> PossibleReturn | None:
-    """Return the first election after `lacked_by` whose leader may have had the record again.
+    """Return the elections after `lacked_by` whose leaders may have had the record again.
 
-    None: there is none, no consumer read the record, or the record was committed before `lacked_by`.
+    None: there are none, or the record was committed before `lacked_by`.
     """
-    elections = elections_of(evidence.timeline, lost_offset.topic, lost_offset.partition)
-    later = (one for one in elections if one.epoch > lacked_by.epoch and one.leader != lacked_by.leader)
-    restored = next((one for one in later if _may_have_kept(evidence, one, lost_offset, lacked_by)), None)
-    written_under = _epoch_of_the_read_record(evidence, lost_offset)
-    if restored is None or written_under is None:
-        return None
-    if _was_committed_before(evidence, lost_offset, lacked_by, restored, written_under):
-        return None
-    served = _is_above(lost_offset) & (pc.field("leader_epoch") == restored.epoch)
-    is_prompt = pc.field("consumer").isin(pa.array([*evidence.prompt_consumers], pa.int32()))
-    return PossibleReturn(
-        election=restored,
-        is_shown=_has_row(evidence, lost_offset, "watermarks", served)
-        and _has_row(evidence, lost_offset, "polls", _is_read(lost_offset, written_under) & is_prompt),
+    elections = tuple(
+        one
+        for one in elections_of(evidence.timeline, lost_offset.topic, lost_offset.partition)
+        if one.epoch > lacked_by.epoch and _may_have_kept(evidence, one, lost_offset, lacked_by)
     )
+    written = _written(evidence, lost_offset, lacked_by)
+    if not elections or _was_committed_before(evidence, lost_offset, lacked_by, elections[0], written):
+        return None
+    at = _epoch_of_the_return(evidence, lost_offset, lacked_by, written)
+    return PossibleReturn(elections=elections, shown_by=next((one for one in elections if one.epoch == at), None))
 
 
-def _epoch_of_the_read_record(evidence: Evidence, lost_offset: LostOffset) -> int | None:
-    """Return the leader epoch of the record that a consumer read at the offset; None: nobody read it.
+def _written(evidence: Evidence, lost_offset: LostOffset, lacked_by: ElectionEvent) -> _Written:
+    """Return under which epoch the record was appended, by what consumers read at its offset.
 
-    An ack may come late, so a record that is not `exact` may be of an older epoch than `since_epoch`.
+    An ack may come late. So a record that is not `exact` may be of an older epoch than `since_epoch`, though of none
+    that lacked it.
     """
-    epoch = pc.field("leader_epoch")
-    of_record = epoch == lost_offset.since_epoch if lost_offset.exact else epoch <= lost_offset.since_epoch
-    read = _of_partition(lost_offset) & (pc.field("offset") == lost_offset.offset) & of_record
-    found = (batch["leader_epoch"].to_pylist() for batch in batches(evidence.record, "polls", ["leader_epoch"], read))
-    return max((max(epochs) for epochs in found), default=None)
+    if lost_offset.exact:
+        return _Written(epoch=lost_offset.since_epoch, certain=True)
+    newest = min(lost_offset.since_epoch, lacked_by.epoch - 1)
+    read = (pc.field("offset") == lost_offset.offset) & (pc.field("leader_epoch") <= newest)
+    rows = batches(evidence.record, "polls", ["leader_epoch"], _of_partition(lost_offset) & read)
+    epochs = {epoch for batch in rows for epoch in batch["leader_epoch"].to_pylist()}
+    return _Written(epoch=max(epochs, default=newest), certain=len(epochs) == 1)
 
 
 def _was_committed_before(
-    evidence: Evidence, lost_offset: LostOffset, lacked_by: ElectionEvent, restored: ElectionEvent, written_under: int
+    evidence: Evidence, lost_offset: LostOffset, lacked_by: ElectionEvent, restored: ElectionEvent, written: _Written
 ) -> bool:
     """Return whether anything shows that the record was committed before the election that lacked it.
 
     A later record of the log that held it shows that, too: what is below it is committed with it.
     """
     until_ns = lacked_by.after.at_ns + MILLISECOND_NS
-    begun_ns = evidence.timeline.epoch_start_ns(lost_offset.topic, lost_offset.partition, written_under) or 0
-    epoch = pc.field("leader_epoch")
-    of_its_log = (epoch >= written_under) & (epoch < lacked_by.epoch)
+    begun_ns = evidence.timeline.epoch_start_ns(lost_offset.topic, lost_offset.partition, written.epoch) or 0
     at_or_behind = pc.field("offset") >= lost_offset.offset
     in_its_time = (pc.field("at_ns") >= begun_ns) & (pc.field("at_ns") <= until_ns)
     shown_by = {
         # Until a leader may have it again, only what was fetched before can be returned.
-        "polls": at_or_behind & of_its_log & (pc.field("polled_ns") <= restored.after.at_ns + MILLISECOND_NS),
+        "polls": at_or_behind
+        & _of_its_log(lacked_by, written)
+        & (pc.field("polled_ns") <= restored.after.at_ns + MILLISECOND_NS),
         # Of any source. Without an epoch, the clock says whose HW it was.
-        "watermarks": _is_above(lost_offset) & (of_its_log | (epoch.is_null() & in_its_time)),
+        "watermarks": _is_above(lost_offset)
+        & (_of_its_log(lacked_by, written) | (pc.field("leader_epoch").is_null() & in_its_time)),
         "sends": at_or_behind
         & (pc.field("acks") == -1)
         & (pc.field("status") == "acked")
@@ -91,24 +103,62 @@ def _was_committed_before(
     return any(_has_row(evidence, lost_offset, table, shown) for table, shown in shown_by.items())
 
 
+def _epoch_of_the_return(
+    evidence: Evidence, lost_offset: LostOffset, lacked_by: ElectionEvent, written: _Written
+) -> int | None:
+    """Return the leader epoch under which a leader surely had the record again; None: not shown.
+
+    It is shown if a prompt consumer returned the record, the leader of that time served an HW above it, and a leader
+    before `lacked_by` served one that was not.
+    """
+    prompt = pc.field("consumer").isin(pa.array([*evidence.prompt_consumers], pa.int32()))
+    read = (pc.field("offset") == lost_offset.offset) & (pc.field("leader_epoch") == written.epoch) & prompt
+    rows = batches(evidence.record, "polls", ["polled_ns"], _of_partition(lost_offset) & read)
+    first_ns = min((at_ns for batch in rows for at_ns in batch["polled_ns"].to_pylist()), default=None)
+    if first_ns is None or not written.certain:
+        return None
+    state = evidence.timeline.state_at_time(lost_offset.topic, lost_offset.partition, first_ns - PROMPT_NS)
+    if state is None:
+        return None
+    passed = _is_above(lost_offset) & (pc.field("leader_epoch") == state.leader_epoch)
+    not_passed = ~_is_above(lost_offset) & _of_its_log(lacked_by, written)
+    shown = all(_has_row(evidence, lost_offset, "watermarks", one) for one in (passed, not_passed))
+    return state.leader_epoch if shown else None
+
+
 def _may_have_kept(
     evidence: Evidence, elected: ElectionEvent, lost_offset: LostOffset, lacked_by: ElectionEvent
 ) -> bool:
     """Return whether the elected leader may have the record, because it had not followed a leader without it."""
     topic, partition = lost_offset.topic, lost_offset.partition
-    if evidence.epochs.has_held(topic, partition, elected.epoch, lost_offset.offset) is False:
+    earlier = [
+        one for one in elections_of(evidence.timeline, topic, partition) if lacked_by.epoch <= one.epoch < elected.epoch
+    ]
+    lacking = [lacked_by, *(one for one in earlier if _is_known_to_lack(evidence, one, lost_offset))]
+    if elected.leader == lacked_by.leader or _is_known_to_lack(evidence, elected, lost_offset):
         return False
-    states = [one for one in evidence.timeline.states(topic, partition) if one.leader_epoch == lacked_by.epoch]
-    in_sync = [elected.leader in one.isr for one in states]
+    return not any(_has_followed(evidence, elected.leader, one, lost_offset) for one in lacking)
+
+
+def _is_known_to_lack(evidence: Evidence, elected: ElectionEvent, lost_offset: LostOffset) -> bool:
+    held = evidence.epochs.has_held(lost_offset.topic, lost_offset.partition, elected.epoch, lost_offset.offset)
+    return held is False
+
+
+def _has_followed(evidence: Evidence, broker: int, elected: ElectionEvent, lost_offset: LostOffset) -> bool:
+    """Return whether a broker has truncated its log to that of an elected leader which lacked the record."""
+    states = evidence.timeline.states(lost_offset.topic, lost_offset.partition)
+    in_sync = [broker in one.isr for one in states if one.leader_epoch == elected.epoch]
     if any(not before and after for before, after in pairwise(in_sync)):
-        return False  # it joined the ISR, for which it had to truncate its log
+        return True  # it joined the ISR
     # The HW passes an offset only when each member of the ISR has this leader's record there.
-    passed = _is_above(lost_offset) & (pc.field("leader_epoch") == lacked_by.epoch)
-    return not (all(in_sync) and _has_row(evidence, lost_offset, "watermarks", passed))
+    passed = _is_above(lost_offset) & (pc.field("leader_epoch") == elected.epoch)
+    return all(in_sync) and _has_row(evidence, lost_offset, "watermarks", passed)
 
 
-def _is_read(lost_offset: LostOffset, written_under: int) -> pc.Expression:
-    return (pc.field("offset") == lost_offset.offset) & (pc.field("leader_epoch") == written_under)
+def _of_its_log(lacked_by: ElectionEvent, written: _Written) -> pc.Expression:
+    """Match rows of the leaders that had the record before `lacked_by`."""
+    return (pc.field("leader_epoch") >= written.epoch) & (pc.field("leader_epoch") < lacked_by.epoch)
 
 
 def _is_above(lost_offset: LostOffset) -> pc.Expression:

@@ -96,7 +96,8 @@ def _attribute_divergence(evidence: Evidence, vanished: VanishedRange, offset: i
     if epoch is None:
         return Attribution(cause=None, election=None, why="they are of one leader epoch")
     begun_ns = evidence.timeline.epoch_start_ns(vanished.topic, vanished.partition, epoch)
-    found = _attribute_offset(evidence, _lost_offset(vanished, offset, begun_ns or 0, epoch))
+    lost_offset = _lost_offset(vanished, offset, begun_ns or 0, epoch)
+    found = attribute_after_return(evidence, lost_offset, _attribute_offset(evidence, lost_offset))
     return _unknown_if_unexplained(found, found.why)
 
 

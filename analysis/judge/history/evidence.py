@@ -20,8 +20,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     """The facts of a run on the driver.
 
     `log_losses` and `asked` None: no steps prove anything, because of `no_steps`. `statics` are the
-    controllers' own properties; None: not known. `prompt_consumers` have no rate limit, so they return
-    a record soon after they fetched it.
+    controllers' own properties; None: not known. `prompt_consumers`: see `prompt_consumers.py`.
     """
 
     record: Path

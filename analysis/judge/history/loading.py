@@ -26,8 +26,7 @@ def load_evidence(
     """Read the evidence of a record.
 
     `steps` are split into their parts; None: the record has no steps.jsonl. `statics` are the
-    controllers' own properties; None: not known. `prompt_consumers` are known to have no rate limit.
-    Of a cluster that was only watched, the record has
+    controllers' own properties; None: not known. Of a cluster that was only watched, the record has
     what people said and no proof, so that neither counts. Raises `UsageError` when a table is
     damaged.
     """

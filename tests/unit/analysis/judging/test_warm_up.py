@@ -13,9 +13,9 @@ from pyspark.sql import SparkSession
 
 from analysis.judging import warm_up
 from analysis.reconcile.session import Jvm
-from analysis.spark.java_start import LOCAL_MASTER, JavaStart
+from analysis.spark.java_start import JavaStart
 from harness.cli import analyze_stdin
-from harness.cli.judging import JudgingSession, judging_together, open_judge
+from harness.cli.judging import JudgingSession
 
 
 @pytest.mark.spark
@@ -29,11 +29,11 @@ def test_the_made_record_loses_acknowledged_records_so_that_the_common_plans_run
     assert Jvm.running.has_common_classes
 
 
-def running_jvm(*, is_first: bool = True, has_common_classes: bool = False, master: str = LOCAL_MASTER) -> Jvm:
+def running_jvm(*, is_first: bool = True, has_common_classes: bool = False) -> Jvm:
     """A session of this process without a Java process."""
     jvm = Jvm.__new__(Jvm)
     archive = SimpleNamespace(part=Path("classes.jsa") if is_first else None)
-    jvm._start = cast("JavaStart", SimpleNamespace(archive=archive, master=master))
+    jvm._start = cast("JavaStart", SimpleNamespace(archive=archive))
     jvm.has_common_classes = has_common_classes
     return jvm
 
@@ -44,11 +44,10 @@ def running_jvm(*, is_first: bool = True, has_common_classes: bool = False, mast
         (running_jvm(), 1),
         (running_jvm(has_common_classes=True), 0),
         (running_jvm(is_first=False), 0),
-        (running_jvm(master="spark://elsewhere:7077"), 0),
     ],
-    ids=["first", "first and complete", "with an archive", "on other hosts, which do not see the made record"],
+    ids=["first", "first and complete", "with an archive"],
 )
-def test_only_a_first_session_of_this_host_without_the_common_classes_loads_them_before_it_ends(
+def test_only_a_first_session_without_the_common_classes_loads_them_before_it_ends(
     monkeypatch: pytest.MonkeyPatch, running: Jvm, judged: int
 ) -> None:
     monkeypatch.setattr(Jvm, "running", running)
@@ -70,17 +69,6 @@ def test_a_made_record_that_cannot_be_judged_ends_no_first_session(monkeypatch: 
     monkeypatch.setattr(warm_up, "judge", fail)
     warm_up.load_common_classes_if_first(cast("SparkSession", None))
     assert running.lacks_common_classes
-
-
-def test_verbs_load_them_before_they_end_their_session_unless_they_failed(monkeypatch: pytest.MonkeyPatch) -> None:
-    done: list[str] = []
-    monkeypatch.setattr(JudgingSession, "load_common_classes", lambda self: done.append("load"))
-    monkeypatch.setattr(JudgingSession, "close", lambda self: done.append("close"))
-    with open_judge([]):
-        pass
-    with pytest.raises(ValueError, match="a bug"), judging_together():
-        raise ValueError("a bug")
-    assert done == ["load", "close", "close"]
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -21,7 +21,6 @@ from analysis.reconcile.session import Jvm, one_call_site, session, spark_sessio
 from analysis.spark.class_archive import KEPT_MAX, class_archive
 from analysis.spark.class_path import class_path
 from analysis.spark.java_start import (
-    LOCAL_MASTER,
     SETTINGS_OF_OTHERS,
     JavaStart,
     has_settings_of_others,
@@ -148,7 +147,7 @@ def _jvm(gateway: _Gateway, *, is_direct: bool, part: Path | None, finish: Calla
     """Return a session whose Java process is the gateway's, with a scratch folder of its own."""
     start = JavaStart.__new__(JavaStart)
     start.is_direct, start.process, start._scratch = is_direct, None, ScratchFolder()
-    start.scratch, start.master = start._scratch.path, LOCAL_MASTER
+    start.scratch = start._scratch.path
     start.archive = SimpleNamespace(part=part, finish=finish)  # type: ignore[assignment]
     jvm = Jvm.__new__(Jvm)
     jvm._gateway, jvm._start, jvm._first_use = gateway, start, None
@@ -266,6 +265,20 @@ def test_the_archives_used_last_are_kept_when_another_is_written(
     )
 
 
+@pytest.mark.parametrize(
+    ("master", "jars", "writes"),
+    [("local[2]", (), True), ("spark://elsewhere:7077", (), False), ("local[2]", (Path("connector.jar"),), False)],
+    ids=["this host", "other hosts, which do not see the made record", "more jars"],
+)
+def test_only_a_session_of_this_host_with_sparks_own_jars_writes_an_archive(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, master: str, jars: Sequence[Path], writes: bool
+) -> None:
+    monkeypatch.setenv("EBBTIDE_CACHE", str(tmp_path))
+    start = JavaStart(master, jars=jars)
+    start.close()
+    assert (start.archive.part is not None) == writes
+
+
 def test_a_session_is_the_first_of_a_host_until_one_has_ended(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("EBBTIDE_CACHE", str(tmp_path))
     monkeypatch.setattr("analysis.spark.java_start.require_java", lambda: JAVA)
@@ -276,6 +289,9 @@ def test_a_session_is_the_first_of_a_host_until_one_has_ended(monkeypatch: pytes
     assert is_first_session()
     first.finish()
     assert not is_first_session()
+    monkeypatch.setenv("EBBTIDE_CACHE", str(tmp_path / "another"))
+    assert is_first_session()
+    assert not is_first_session("spark://elsewhere:7077")
     monkeypatch.setenv("EBBTIDE_CACHE", str(tmp_path / "a folder that the JVM cannot be told of"))
     assert not is_first_session()
 

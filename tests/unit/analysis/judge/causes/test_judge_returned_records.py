@@ -39,15 +39,7 @@ def returned(
     story.state(15, leader=third, isr=[third])
     story.state(20, isr=[1, third])
     story.hw(24, third, epoch + 2, 200)
-    story.state(30, leader=-1, isr=[])
-    elected = story.state(40, leader=2, isr=[2], leader_recovery_state=1)
-    story.state(45, isr=[1, 2, 3], leader_recovery_state=0)
-    for broker in (1, 2, 3):
-        story.log(broker, (epoch, 0, 99), (epoch + 1, 100, 299), (epoch + 4, 300, 310))
-    story.step(35, "recover", record={"metadata_offset": elected})
-    assert story.steps is not None
-    parameters = {"partition": "t-0", "strategy": "balanced"}
-    story.steps[-1] = msgspec.structs.replace(story.steps[-1], parameters=parameters)
+    recover(story, [(epoch, 0, 99), (epoch + 1, 100, 299)])
     for session, read_s in enumerate(reads_s):
         read(story, range(100, 200), session=session, at_s=read_s, epoch=epoch)
     if is_acked:
@@ -55,6 +47,20 @@ def returned(
     else:
         story.vanish_range(100, 199, epoch=epoch, read_s=min(reads_s))
     return story
+
+
+def recover(story: Story, log: Sequence[tuple[int, int, int]]) -> None:
+    """A recovery elects leader 2, whose log is `log` with further records."""
+    story.state(30, leader=-1, isr=[])
+    elected = story.state(40, leader=2, isr=[2], leader_recovery_state=1)
+    story.state(45, isr=[1, 2, 3], leader_recovery_state=0)
+    epoch = story.tables["partitions"][-1]["leader_epoch"]
+    for broker in (1, 2, 3):
+        story.log(broker, *log, (epoch, log[-1][2] + 1, log[-1][2] + 10))
+    story.step(35, "recover", record={"metadata_offset": elected})
+    assert story.steps is not None
+    parameters = {"partition": "t-0", "strategy": "balanced"}
+    story.steps[-1] = msgspec.structs.replace(story.steps[-1], parameters=parameters)
 
 
 def read(story: Story, offsets: Iterable[int], *, session: int, at_s: float, epoch: int = 0) -> None:
@@ -95,11 +101,8 @@ both_kinds = pytest.mark.parametrize("is_acked", [True, False], ids=["acked with
 
 
 @both_kinds
-@pytest.mark.parametrize("reads_s", [(25,), (42,)], ids=["in time", "after they were lost"])
-def test_the_election_that_lost_records_after_their_return_is_guilty(
-    tmp_path: Path, is_acked: bool, reads_s: Sequence[float]
-) -> None:
-    story = returned(tmp_path, reads_s=reads_s, is_acked=is_acked)
+def test_the_election_that_lost_records_after_their_return_is_guilty(tmp_path: Path, is_acked: bool) -> None:
+    story = returned(tmp_path, is_acked=is_acked)
     add_consumer(story)
     verdict = story.judge()
     assert by_name(verdict)[NO_LOSS] == "holds"
@@ -111,10 +114,39 @@ def test_the_election_that_lost_records_after_their_return_is_guilty(
 
 
 @both_kinds
-def test_a_consumer_with_a_rate_limit_does_not_show_their_return(tmp_path: Path, is_acked: bool) -> None:
+@pytest.mark.parametrize("limit", ["max_rate_per_s = 10", 'group = "g"'], ids=["a rate limit", "a group"])
+def test_a_consumer_that_may_keep_records_does_not_show_their_return(
+    tmp_path: Path, is_acked: bool, limit: str
+) -> None:
     story = returned(tmp_path, is_acked=is_acked)
-    add_consumer(story, limit="max_rate_per_s = 10")
+    add_consumer(story, limit=limit)
     check_guilt_is_unknown(story.judge())
+
+
+@both_kinds
+@pytest.mark.parametrize(
+    ("step", "whom"),
+    [("partition", "broker-1 | clients"), ("pause", None), ("slow-disk", None), ("hold-request", None)],
+)
+def test_nor_does_a_consumer_whose_answers_a_step_may_have_delayed(
+    tmp_path: Path, is_acked: bool, step: str, whom: str | None
+) -> None:
+    story = returned(tmp_path, is_acked=is_acked)
+    story.step(8, step)
+    assert story.steps is not None
+    story.steps[-1] = msgspec.structs.replace(story.steps[-1], whom=whom)
+    add_consumer(story)
+    check_guilt_is_unknown(story.judge())
+
+
+@both_kinds
+def test_a_cut_between_brokers_delays_no_answer(tmp_path: Path, is_acked: bool) -> None:
+    story = returned(tmp_path, is_acked=is_acked)
+    story.step(8, "partition")
+    assert story.steps is not None
+    story.steps[-1] = msgspec.structs.replace(story.steps[-1], whom="broker-2 | broker-1, broker-3")
+    add_consumer(story)
+    assert by_name(story.judge())[NO_LOSS] == "holds"
 
 
 @both_kinds
@@ -129,6 +161,24 @@ def test_nor_does_a_consumer_if_only_the_leader_that_lost_them_served_their_offs
 
 
 @both_kinds
+def test_nor_does_a_consumer_if_no_hw_shows_that_they_were_not_committed_before(tmp_path: Path, is_acked: bool) -> None:
+    story = returned(tmp_path, is_acked=is_acked)
+    del story.tables["watermarks"][0]
+    add_consumer(story)
+    check_guilt_is_unknown(story.judge())
+
+
+@both_kinds
+@pytest.mark.parametrize("read_s", [16, 43], ids=["soon after the first leader", "after they were lost"])
+def test_nor_does_a_consumer_that_may_have_fetched_them_from_another_leader(
+    tmp_path: Path, is_acked: bool, read_s: float
+) -> None:
+    story = returned(tmp_path, reads_s=(read_s,), is_acked=is_acked)
+    add_consumer(story)
+    check_guilt_is_unknown(story.judge())
+
+
+@both_kinds
 @pytest.mark.parametrize("reads_s", [(25,), (42,)], ids=["in time", "after they were lost"])
 def test_it_is_unknown_which_election_lost_records_that_may_have_come_back(
     tmp_path: Path, is_acked: bool, reads_s: Sequence[float]
@@ -136,8 +186,13 @@ def test_it_is_unknown_which_election_lost_records_that_may_have_come_back(
     check_guilt_is_unknown(returned(tmp_path, reads_s=reads_s, is_acked=is_acked).judge())
 
 
-def test_records_that_nobody_read_did_not_come_back(tmp_path: Path) -> None:
-    check_first_election_is_guilty(returned(tmp_path, reads_s=()).judge(), is_acked=True)
+@pytest.mark.parametrize("has_epochs", [True, False], ids=["not read", "read without leader epochs"])
+def test_so_it_is_of_acked_records_that_no_consumer_showed(tmp_path: Path, has_epochs: bool) -> None:
+    story = returned(tmp_path, reads_s=() if has_epochs else (25,))
+    for row in story.tables["polls"]:
+        row["leader_epoch"] = None
+    add_consumer(story)
+    check_guilt_is_unknown(story.judge())
 
 
 @both_kinds
@@ -177,18 +232,33 @@ def test_a_hw_without_a_leader_epoch_shows_it_by_its_time(
 
 
 @both_kinds
-def test_a_hw_of_an_older_leader_was_that_of_other_records(tmp_path: Path, is_acked: bool) -> None:
+@pytest.mark.parametrize("hw_epoch", [0, None])
+def test_a_hw_of_an_older_leader_was_that_of_other_records(
+    tmp_path: Path, is_acked: bool, hw_epoch: int | None
+) -> None:
     story = returned(tmp_path, is_acked=is_acked, epoch=1)
     story.hw(0.5, 3, 0, 200)
+    story.tables["watermarks"][-1] |= {"leader_epoch": hw_epoch}
     assert by_name(story.judge())[NO_LOSS] == "unknown"
 
 
-@pytest.mark.parametrize(("acked_s", "is_shown"), [(5, True), (12, False)], ids=["before", "by the next leader"])
-def test_an_ack_with_acks_all_shows_it(tmp_path: Path, acked_s: float, is_shown: bool) -> None:
+def test_reads_of_several_records_at_an_offset_show_no_return(tmp_path: Path) -> None:
+    story = returned(tmp_path, epoch=1)
+    read(story, range(100, 200), session=7, at_s=0.5, epoch=0)
+    add_consumer(story)
+    assert by_name(story.judge())[NO_LOSS] == "unknown"
+
+
+@pytest.mark.parametrize(
+    ("sent_s", "acked_s", "is_shown"),
+    [(4, 5, True), (4, 12, False), (0.4, 0.5, False)],
+    ids=["before", "by the next leader", "by an older leader"],
+)
+def test_an_ack_with_acks_all_shows_it(tmp_path: Path, sent_s: float, acked_s: float, is_shown: bool) -> None:
     story = returned(tmp_path, is_acked=False)
     story.tables["sends"] += [
         {"topic": "t", "partition": 0, "value": offset, "producer": 1, "sequence": offset, "acks": -1}
-        | {"status": "acked", "offset": offset, "sent_ns": ns(4), "done_ns": ns(acked_s)}
+        | {"status": "acked", "offset": offset, "sent_ns": ns(sent_s), "done_ns": ns(acked_s)}
         for offset in range(100, 200)
     ]
     verdict = story.judge()
@@ -225,3 +295,67 @@ def test_nor_can_a_leader_that_is_known_to_lack_them(tmp_path: Path, is_acked: b
 def test_nor_can_the_first_leader_itself(tmp_path: Path, is_acked: bool) -> None:
     story = returned(tmp_path, is_acked=is_acked, third=2)
     check_first_election_is_guilty(story.judge(), is_acked=is_acked)
+
+
+def test_a_late_ack_hides_no_read_of_the_records_before(tmp_path: Path) -> None:
+    story = returned(tmp_path, reads_s=(9,))
+    story.lost = [msgspec.structs.replace(story.lost[0], first_done_ns=ns(10.05), last_done_ns=ns(10.05))]
+    read(story, range(100, 150), session=1, at_s=16, epoch=1)
+    add_consumer(story)
+    check_first_election_is_guilty(story.judge(), is_acked=True)
+
+
+def test_a_member_of_the_isr_of_a_further_leader_without_them_cannot_bring_them_back(tmp_path: Path) -> None:
+    story = Story(tmp_path, kafka="4.3.1", features=ELR_ON)
+    story.state(1)
+    story.hw(4, 1, 0, 100)
+    story.state(10, leader=2, isr=[2, 3])
+    story.state(13, leader=3, isr=[2, 3])
+    for at_s in (13.5, 13.7):
+        story.hw(at_s, 3, 2, 100)
+    story.state(14, isr=[1, 2, 3])
+    story.state(15, leader=1, isr=[1, 2, 3])
+    story.hw(16, 1, 3, 250)
+    read(story, range(100, 200), session=0, at_s=18)
+    recover(story, [(0, 0, 99), (1, 100, 299)])
+    story.lose(100, 199, acked_s=5, acks=1)
+    add_consumer(story)
+    check_first_election_is_guilty(story.judge(), is_acked=True)
+
+
+def uncleanly_returned(record: Path) -> Story:
+    """Leader 2 lacked 100 records, and leader 3 had followed it; unclean elections made it and then leader 1 lead."""
+    story = Story(record, kafka="4.3.1", features=ELR_ON)
+    story.config(0, "topic:t", "unclean.leader.election.enable", "true")
+    story.state(1)
+    story.hw(4, 1, 0, 100)
+    story.state(10, leader=2, isr=[2])
+    for at_s in (12, 13):
+        story.hw(at_s, 2, 1, 100)
+    story.state(15, leader=3, isr=[3], leader_recovery_state=1)
+    story.hw(16, 3, 2, 210)
+    story.state(18, leader=-1, isr=[], leader_recovery_state=0)
+    story.state(20, leader=1, isr=[1], leader_recovery_state=1)
+    story.state(21, isr=[1, 2, 3], leader_recovery_state=0)
+    story.hw(24, 1, 4, 220)
+    read(story, range(100, 200), session=0, at_s=25)
+    return story
+
+
+def test_an_election_after_the_return_is_guilty_whatever_rule_explains_one_before(tmp_path: Path) -> None:
+    story = uncleanly_returned(tmp_path)
+    story.state(40, leader=2, isr=[2])
+    for broker in (1, 2, 3):
+        story.log(broker, (0, 0, 99), (5, 100, 310))
+    story.lose(100, 199, acked_s=5, acks=1)
+    add_consumer(story)
+    assert cause_and_leader(story.judge()) == ("unexplained", 2, 5)
+
+
+def test_a_return_counts_from_the_leader_that_had_the_records_and_not_from_the_first_that_might(tmp_path: Path) -> None:
+    story = uncleanly_returned(tmp_path)
+    story.hw(14, 2, 1, 150)
+    recover(story, [(0, 0, 99), (1, 100, 299)])
+    story.lose(100, 199, acked_s=5, acks=1)
+    add_consumer(story)
+    assert cause_and_leader(story.judge()) == ("unclean-recovery", 2, 6)
