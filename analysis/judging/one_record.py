@@ -231,8 +231,7 @@ def _case(
     """Return the evidence of the run, with a cause for each loss and HW regression."""
     steps = None if recorded is None else split_composed_steps(recorded)
     statics = scenario.cluster.controller_properties if scenario is not None else None
-    prompt = prompt_consumers(scenario, steps)
-    evidence = load_evidence(record, manifest, steps, statics=statics, prompt_consumers=prompt)
+    evidence = load_evidence(record, manifest, steps, statics=statics, prompt=prompt_consumers(scenario, steps))
     proven = steps if manifest.watch is None else None
 
     def known(blamed: Sequence[AttributedAnomaly]) -> list[AttributedAnomaly]:

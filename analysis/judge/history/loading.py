@@ -21,12 +21,12 @@ def load_evidence(
     steps: Sequence[StepEntry] | None,
     *,
     statics: Mapping[str, str] | None,
-    prompt_consumers: frozenset[int] = frozenset(),
+    prompt: frozenset[int] = frozenset(),
 ) -> Evidence:
     """Read the evidence of a record.
 
     `steps` are split into their parts; None: the record has no steps.jsonl. `statics` are the
-    controllers' own properties; None: not known. Of a cluster that was only watched, the record has
+    controllers' own properties; None: not known. `prompt` are the prompt consumers. Of a cluster that was only watched, the record has
     what people said and no proof, so that neither counts. Raises `UsageError` when a table is
     damaged.
     """
@@ -43,6 +43,6 @@ def load_evidence(
         log_losses=None if steps is None else log_losses(list(steps)),
         asked=None if steps is None else requests(steps),
         statics=statics,
-        prompt_consumers=prompt_consumers,
+        prompt_consumers=prompt,
         no_steps=no_steps,
     )
