@@ -26,9 +26,9 @@ def load_evidence(
     """Read the evidence of a record.
 
     `steps` are split into their parts; None: the record has no steps.jsonl. `statics` are the
-    controllers' own properties; None: not known. `prompt` are the prompt consumers. Of a cluster that was only watched, the record has
-    what people said and no proof, so that neither counts. Raises `UsageError` when a table is
-    damaged.
+    controllers' own properties; None: not known. `prompt` are the prompt consumers. Of a cluster
+    that was only watched, the record has what people said and no proof, so that neither counts.
+    Raises `UsageError` when a table is damaged.
     """
     timeline = load_timeline(record)
     no_steps = "steps.jsonl is missing"
