@@ -178,11 +178,14 @@ def is_first_session(master: str | None = None) -> bool:
 
 
 def spark_home() -> Path:
-    """Return the folder of Spark: that of its Python package, which this does not import."""
+    """Return the folder of Spark: that of its Python package, which this does not import.
+
+    Environments that link the same package share its class archive.
+    """
     found = find_spec("pyspark")
     assert found is not None
     assert found.origin is not None
-    return Path(found.origin).parent
+    return Path(found.origin).resolve().parent
 
 
 def is_local(master: str) -> bool:

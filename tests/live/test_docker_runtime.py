@@ -72,9 +72,8 @@ def test_nothing_is_found_where_nothing_was_broken(spark: SparkSession, tmp_path
 @pytest.mark.spark
 def test_after_sigkill_clean_removes_the_containers_and_all_else(spark: SparkSession, tmp_path: Path) -> None:
     before = HostState.now()
-    run = WatchedCommand(
-        tmp_path / "out", "run", "last-replica-standing", "--kafka", "3.9.1", *DOCKER, "--runs", tmp_path / "runs"
-    )
+    words = ["run", "last-replica-standing", "--kafka", "3.9.1", *DOCKER, "--no-judge", "--runs", tmp_path / "runs"]
+    run = WatchedCommand(tmp_path / "out", *words)
     assert run.signal_once_it_says("power-loss broker", signal.SIGKILL) == -signal.SIGKILL
     (record,) = records_in(tmp_path / "runs")
     assert f"container ebbtide-{record.name}-broker-1" in HostState.now().left_since(before, record.name)
@@ -94,9 +93,8 @@ def test_a_daemon_that_goes_away_is_one_error_and_what_it_alone_can_remove_is_le
     proxy.open()
     try:
         monkeypatch.setenv("DOCKER_HOST", proxy.address)
-        run = WatchedCommand(
-            tmp_path / "out", "run", "last-replica-standing", "--kafka", "4.3.1", *DOCKER, "--runs", tmp_path / "runs"
-        )
+        words = ["run", "last-replica-standing", "--kafka", "4.3.1", *DOCKER, "--no-judge", "--runs", tmp_path / "runs"]
+        run = WatchedCommand(tmp_path / "out", *words)
         assert run.once_it_says("partition broker", proxy.close) == 3
         assert run.text().count("error: ") == 1, run.text()
         assert "connection to the Docker daemon broke" in run.text()
