@@ -15,7 +15,7 @@ unexport PYTHONDONTWRITEBYTECODE
 help:
 	@echo 'make demo        lose 2,000 acknowledged records on Kafka 3.9.1, and none on 4.3.1, and say why'
 	@echo 'make test        the tests that this host can run (root: also those that need it), without slow repetitions'
-	@echo 'make test-all    all tests that this host can run, as CI does'
+	@echo 'make test-all    all tests that this host can run, as a nightly CI job does'
 	@echo 'make mutants     spoil each checker of the reconciliation, and show that its tests see it'
 	@echo 'make lint        ruff, mypy, the check of the prose and the links of docs/'
 	@echo 'make docs        build the searchable site of docs/ into site/'
