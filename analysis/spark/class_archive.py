@@ -4,8 +4,8 @@ A JVM with the right flags writes the archive as it exits, into the scratch fold
 and `finish` copies it to its place. A killed session therefore leaves no part of it. A JVM checks an
 archive against itself and the jars before it maps it, and does without it if it does not fit.
 
-Each Java and each virtual environment has its own archive. The last used ones are kept; a process
-that has mapped a removed archive keeps it.
+Each Java and each installation of Spark has its own archive. The last used ones are kept; a
+process that has mapped a removed archive keeps it.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import hashlib
 import os
 import shutil
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -54,6 +55,20 @@ class ClassArchive(msgspec.Struct, frozen=True, kw_only=True):
                 _prune(self.archive.parent)
 
 
+def _jars_of(class_path: str) -> Iterator[str]:
+    """Yield each part of a class path, and what a JVM compares of its jars: it maps no archive of other ones.
+
+    A folder stands for the jars in it.
+    """
+    for part in class_path.split(":"):
+        yield part
+        path = Path(part)
+        for jar in sorted(path.glob("*.jar")) if path.is_dir() else [path]:
+            with contextlib.suppress(OSError):
+                found = jar.stat()
+                yield f"{jar.name} {found.st_size} {found.st_mtime_ns}"
+
+
 def _prune(folder: Path) -> None:
     """Remove the archives used the longest ago.
 
@@ -76,7 +91,8 @@ def class_archive(java: Java, class_path: str, scratch: Path, *, writes: bool = 
         return ClassArchive()
     if any(character.isspace() or character in "\"'" for character in f"{folder}{scratch}"):
         return ClassArchive()
-    key = hashlib.sha256(f"{java.executable.resolve()}\n{java.version}\n{class_path}".encode()).hexdigest()[:16]
+    jars = "\n".join(_jars_of(class_path))
+    key = hashlib.sha256(f"{java.executable.resolve()}\n{java.version}\n{jars}".encode()).hexdigest()[:16]
     archive = folder / f"{key}.jsa"
     if archive.is_file():
         with contextlib.suppress(OSError):  # it may be another user's, or on a read-only medium

@@ -24,6 +24,10 @@ RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 """The file with the offset of every log up to which the broker has certainly fsynced it."""
 
 
+_SHOWN = 60
+"""So many characters of damaged text are shown."""
+
+
 def read_checkpoint(path: Path) -> dict[TopicPartition, int]:
     """Return the offsets of a checkpoint file.
 
@@ -33,15 +37,21 @@ def read_checkpoint(path: Path) -> dict[TopicPartition, int]:
         text = read_text(path)
     except UnreadableFile as error:
         raise ValueError(f"{error.what}: {error.got}") from None
-    version, count, *lines = text.splitlines() or [""]
+    if not text:
+        raise ValueError("it is empty")
+    version, *rest = text.splitlines()
+    count, *lines = rest or [""]
     if version != "0":
-        raise ValueError(f"version {version!r}, known is '0'")
-    if int(count) != len(lines):
-        raise ValueError(f"{len(lines)} lines instead of {count}")
+        raise ValueError(f"version {version[:_SHOWN]!r}, known is '0'")
+    if count != str(len(lines)):
+        raise ValueError(f"{len(lines)} lines, though it says {count[:_SHOWN]!r}")
     offsets = {}
-    for line in lines:
-        topic, partition, offset = line.split()
-        offsets[TopicPartition(topic, int(partition))] = int(offset)
+    for number, line in enumerate(lines, 3):
+        try:
+            topic, partition, offset = line.split()
+            offsets[TopicPartition(topic, int(partition))] = int(offset)
+        except ValueError:
+            raise ValueError(f"line {number} is no topic, partition and offset: {line[:_SHOWN]!r}") from None
     return offsets
 
 

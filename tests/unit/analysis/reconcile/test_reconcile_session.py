@@ -238,6 +238,24 @@ def test_the_first_session_writes_the_class_archive_and_later_ones_map_it(
     assert class_archive(other, JARS, tmp_path).part is not None
 
 
+@pytest.mark.parametrize("of_folder", [False, True], ids=["a class path of jars", "a folder of jars"])
+def test_spark_that_was_installed_again_has_an_archive_of_its_own(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, of_folder: bool
+) -> None:
+    monkeypatch.setenv("EBBTIDE_CACHE", str(tmp_path / "cache"))
+    jars = [tmp_path / name for name in ("one.jar", "other.jar")]
+    for jar in jars:
+        jar.write_bytes(b"jar")
+    on_path = str(tmp_path) if of_folder else ":".join(map(str, jars))
+    first = class_archive(JAVA, on_path, tmp_path)
+    assert first.part is not None
+    first.part.touch()
+    first.finish()
+    assert class_archive(JAVA, on_path, tmp_path).part is None
+    os.utime(jars[1], (1_700_000_000, 1_700_000_000))
+    assert class_archive(JAVA, on_path, tmp_path).part is not None, "a JVM maps no archive of other jars"
+
+
 def test_the_archives_used_last_are_kept_when_another_is_written(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
