@@ -14,7 +14,6 @@ import pytest
 
 from analysis.evidence import table_file
 from analysis.evidence.collect import write_checkpoints, write_replicas, write_timeline
-from ebbtide.logs.checkpoint_file import read_checkpoint
 from ebbtide.logs.segments import METADATA_FOLDER, leo_of, partition_folders
 from ebbtide.record.manifest import Manifest, Topology, write_manifest
 from ebbtide.record.steps import StepEntry, write_steps
@@ -294,33 +293,14 @@ def test_a_checkpoint_becomes_a_watermark_of_each_replica(record: Path) -> None:
     assert {row["at_ns"] for row in rows(record, "watermarks")} == {1_000}
 
 
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        ("", "it is empty"),
-        ("1\n0\n", "version '1', known is '0'"),
-        ("0\n", "0 lines, though it says ''"),
-        ("0\n2\nt 0 1\n", "1 lines, though it says '2'"),
-        ("0\n1\nt 0\n", "line 3 is no topic, partition and offset: 't 0'"),
-        ("0\nx\n", "0 lines, though it says 'x'"),
-        ("\0\0\0", "version"),
-        ("\xff", "the file is not UTF-8"),
-    ],
-)
-def test_a_damaged_checkpoint_is_a_problem_in_the_report(record: Path, text: str, says: str) -> None:
+@pytest.mark.parametrize(("text", "problems"), [("1\n0\n", 1), ("\xff", 1), ("", 0)])
+def test_a_damaged_checkpoint_is_a_problem_in_the_report(record: Path, text: str, problems: int) -> None:
+    """A broker makes an empty one as it starts."""
     path = record / "raw" / "broker-1" / "replication-offset-checkpoint"
     path.parent.mkdir(parents=True)
     path.write_text(text, "latin-1")
-    with pytest.raises(ValueError, match=says):
-        read_checkpoint(path)
     report = write_checkpoints(record)
-    assert report.rows == 0
-    assert len(report.problems) == (1 if text else 0), "a broker makes an empty file as it starts"
-
-
-def test_a_checkpoint_that_is_not_there_cannot_be_read(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="cannot read the file: No such file"):
-        read_checkpoint(tmp_path / "replication-offset-checkpoint")
+    assert (report.rows, len(report.problems)) == (0, problems)
 
 
 def test_each_part_keeps_the_others_report(record: Path) -> None:
