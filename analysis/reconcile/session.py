@@ -298,7 +298,7 @@ class Jvm:
 
     def _end(self, gateway: Any) -> None:
         context = SparkContext._active_spark_context
-        archives = self.is_first and not self.lacks_common_classes
+        archives = self.is_first and self.has_common_classes
         if self._start.is_direct and not archives:
             # All that it would still do is to remove its files from the scratch folder, which takes half a second.
             gateway.proc.kill()

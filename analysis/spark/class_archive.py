@@ -60,7 +60,7 @@ def _jars_of(class_path: str) -> Iterator[str]:
 
     A folder stands for the jars in it.
     """
-    for part in class_path.split(":"):
+    for part in class_path.split(os.pathsep):
         yield part
         path = Path(part)
         for jar in sorted(path.glob("*.jar")) if path.is_dir() else [path]:

@@ -4,13 +4,14 @@ A record that is not committed may be absent from the next leader's log, and no 
 replica that has not followed that leader keeps it, and may lead after that: then the record can be
 committed (compare Raft, figure 8). If it is lost in the end, a later election is guilty.
 
-A consumer's rows say when it returned a record, and not when or from whom it had fetched it. Only a
-prompt consumer shows the return, together with HWs. If the return is neither shown nor contradicted,
-it is not known which election is guilty.
+A consumer's rows say when it returned a record, and not when it had fetched it, or from which
+leader. Only a prompt consumer shows the return, together with HWs. If the return is neither shown
+nor contradicted, it is not known which election is guilty.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 import msgspec
@@ -48,11 +49,12 @@ def possible_return(evidence: Evidence, lost_offset: LostOffset, lacked_by: Elec
 
     None: there are none, or the record was committed before `lacked_by`.
     """
-    elections = tuple(
+    later = [
         one
         for one in elections_of(evidence.timeline, lost_offset.topic, lost_offset.partition)
-        if one.epoch > lacked_by.epoch and _may_have_kept(evidence, one, lost_offset, lacked_by)
-    )
+        if one.epoch > lacked_by.epoch
+    ]
+    elections = tuple(_that_may_have_kept(evidence, later, lost_offset, lacked_by))
     written = _written(evidence, lost_offset, lacked_by)
     if not elections or _was_committed_before(evidence, lost_offset, lacked_by, elections[0], written):
         return None
@@ -126,23 +128,18 @@ def _epoch_of_the_return(
     return state.leader_epoch if shown else None
 
 
-def _may_have_kept(
-    evidence: Evidence, elected: ElectionEvent, lost_offset: LostOffset, lacked_by: ElectionEvent
-) -> bool:
-    """Return whether the elected leader may have the record, because it had not followed a leader without it."""
-    topic, partition = lost_offset.topic, lost_offset.partition
-    earlier = [
-        one for one in elections_of(evidence.timeline, topic, partition) if lacked_by.epoch <= one.epoch < elected.epoch
-    ]
-    lacking = [lacked_by, *(one for one in earlier if _is_known_to_lack(evidence, one, lost_offset))]
-    if elected.leader == lacked_by.leader or _is_known_to_lack(evidence, elected, lost_offset):
-        return False
-    return not any(_has_followed(evidence, elected.leader, one, lost_offset) for one in lacking)
-
-
-def _is_known_to_lack(evidence: Evidence, elected: ElectionEvent, lost_offset: LostOffset) -> bool:
-    held = evidence.epochs.has_held(lost_offset.topic, lost_offset.partition, elected.epoch, lost_offset.offset)
-    return held is False
+def _that_may_have_kept(
+    evidence: Evidence, later: Sequence[ElectionEvent], lost_offset: LostOffset, lacked_by: ElectionEvent
+) -> Iterator[ElectionEvent]:
+    """Yield the elections whose leaders may have the record, because they had not followed a leader without it."""
+    lacking = [lacked_by]
+    for one in later:
+        held = evidence.epochs.has_held(lost_offset.topic, lost_offset.partition, one.epoch, lost_offset.offset)
+        followed = any(_has_followed(evidence, one.leader, lacks, lost_offset) for lacks in lacking)
+        if held is False:
+            lacking.append(one)
+        elif one.leader != lacked_by.leader and not followed:
+            yield one
 
 
 def _has_followed(evidence: Evidence, broker: int, elected: ElectionEvent, lost_offset: LostOffset) -> bool:

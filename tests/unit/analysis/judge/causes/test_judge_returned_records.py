@@ -90,6 +90,20 @@ def check_guilt_is_unknown(verdict: Verdict) -> None:
     assert why in " | ".join(verdict.why)
 
 
+def check_guilt(verdict: Verdict, *, is_acked: bool, is_known: bool) -> None:
+    if is_known:
+        check_first_election_is_guilty(verdict, is_acked=is_acked)
+    else:
+        check_guilt_is_unknown(verdict)
+
+
+def add_step(story: Story, step: str, whom: str | None) -> None:
+    """A step at 8 s, while leader 1 leads; `whom` are those whose connections it cut."""
+    story.step(8, step)
+    assert story.steps is not None
+    story.steps[-1] = msgspec.structs.replace(story.steps[-1], whom=whom)
+
+
 def add_consumer(story: Story, *, limit: str = "") -> None:
     """The scenario has the consumer, and with `limit` its rate is limited."""
     story.predict('loss = { committed = "some", cause = "unclean-recovery" }')
@@ -132,9 +146,7 @@ def test_nor_does_a_consumer_whose_answers_a_step_may_have_delayed(
     tmp_path: Path, is_acked: bool, step: str, whom: str | None
 ) -> None:
     story = returned(tmp_path, is_acked=is_acked)
-    story.step(8, step)
-    assert story.steps is not None
-    story.steps[-1] = msgspec.structs.replace(story.steps[-1], whom=whom)
+    add_step(story, step, whom)
     add_consumer(story)
     check_guilt_is_unknown(story.judge())
 
@@ -142,9 +154,7 @@ def test_nor_does_a_consumer_whose_answers_a_step_may_have_delayed(
 @both_kinds
 def test_a_cut_between_brokers_delays_no_answer(tmp_path: Path, is_acked: bool) -> None:
     story = returned(tmp_path, is_acked=is_acked)
-    story.step(8, "partition")
-    assert story.steps is not None
-    story.steps[-1] = msgspec.structs.replace(story.steps[-1], whom="broker-2 | broker-1, broker-3")
+    add_step(story, "partition", "broker-2 | broker-1, broker-3")
     add_consumer(story)
     assert by_name(story.judge())[NO_LOSS] == "holds"
 
@@ -224,11 +234,7 @@ def test_a_hw_without_a_leader_epoch_shows_it_by_its_time(
     story = returned(tmp_path, is_acked=is_acked)
     story.hw(at_s, 1, 0, 200)
     story.tables["watermarks"][-1] |= {"leader_epoch": None, "source": "metrics"}
-    verdict = story.judge()
-    if is_shown:
-        check_first_election_is_guilty(verdict, is_acked=is_acked)
-    else:
-        check_guilt_is_unknown(verdict)
+    check_guilt(story.judge(), is_acked=is_acked, is_known=is_shown)
 
 
 @both_kinds
@@ -261,11 +267,7 @@ def test_an_ack_with_acks_all_shows_it(tmp_path: Path, sent_s: float, acked_s: f
         | {"status": "acked", "offset": offset, "sent_ns": ns(sent_s), "done_ns": ns(acked_s)}
         for offset in range(100, 200)
     ]
-    verdict = story.judge()
-    if is_shown:
-        check_first_election_is_guilty(verdict, is_acked=False)
-    else:
-        check_guilt_is_unknown(verdict)
+    check_guilt(story.judge(), is_acked=False, is_known=is_shown)
 
 
 @both_kinds
