@@ -30,7 +30,8 @@ class BrokerLogLoss(msgspec.Struct, frozen=True, kw_only=True):
     afterwards. `whole` holds the partitions whose log was measured to have lost nothing;
     `lost_bytes` is the figure of the whole volume. If none of them is there, how much was lost is
     not known. `proven` false: the step fired and its effect was not shown. `only` are the logs of the log
-    directory that the step named: the others lost nothing. None: it named none.
+    directory that the step named: the others lost nothing. None: it named none. `ended_broker`: the
+    step was proven, and the broker's process ended.
     """
 
     broker: int
@@ -43,6 +44,7 @@ class BrokerLogLoss(msgspec.Struct, frozen=True, kw_only=True):
     ends: dict[str, int] = {}
     whole: frozenset[str] = frozenset()
     only: frozenset[str] | None = None
+    ended_broker: bool = False
 
     def costs(self, topic: str, partition: int) -> bool:
         """Return whether the partition's log may have lost any record.
@@ -74,6 +76,7 @@ def log_losses(steps: list[StepEntry]) -> tuple[BrokerLogLoss, ...]:
         for node in step.nodes:
             proof = _proof_of(step, node)
             lost_bytes = _integer(proof.get("lost_bytes"))
+            only, is_proven = _names(proof.get(HOLDS)), step.effect_ns is not None
             if step.step not in LOSES_RECORDS and not lost_bytes:
                 continue
             found.append(
@@ -81,13 +84,15 @@ def log_losses(steps: list[StepEntry]) -> tuple[BrokerLogLoss, ...]:
                     broker=node,
                     fired_ns=step.fired_ns,
                     done_ns=step.effect_ns if step.effect_ns is not None else step.fired_ns,
-                    proven=step.effect_ns is not None,
+                    proven=is_proven,
                     wiped=step.step in _WIPES,
                     lost_bytes=lost_bytes,
                     starts=_offsets(proof.get("logs"), "leo_before"),
                     ends=_offsets(proof.get("logs"), "leo_after"),
                     whole=_whole_logs(proof.get("logs")),
-                    only=_names(proof.get(HOLDS)),
+                    only=only,
+                    # A broker ends when its last log directory fails, and runs on without one of several.
+                    ended_broker=is_proven and (only is None or step.step in TAKES_DOWN),
                 )
             )
     return tuple(sorted(found, key=lambda loss: loss.fired_ns))

@@ -1,22 +1,8 @@
 """Names the election that lost a record or took the HW back, and its cause.
 
-The system: a partition has leaders under rising epochs. A leader never truncates its log while it
-leads; followers truncate theirs to match it. So a lost record was absent from the log of some
-leader elected after the append. The first such election is the guilty one.
-
-Three sources say what a leader held, in this order:
-- the start offset of its leader epoch (`epochs`),
-- the log losses that the harness caused (`log_losses`),
-- the protocol. A leader elected from ISR or ELR whose log lost nothing held every committed record,
-  so an election that left no trace is guilty only if a rule explains it.
-
-A deposed leader may go on answering acks=0 and 1 for a while, and a client notes an answer late. An
-election before the acknowledgement is therefore guilty in two cases: no later election is, or the
-epoch in force by the clock wrote another record at that offset. With acks=all a deposed leader can
-answer late only for what its ISR held before. Then the disks that lost it in the meantime count.
-
-When the table or the step that decides is missing, the cause is None. Missing evidence is never
-read as a violation.
+A range of lost records is split where one election may have lost one part, and another election the rest. The search
+for the election is in `guilty_election`. Late acks and records that came back are looked at where that search finds no
+cause.
 """
 
 from __future__ import annotations
@@ -27,12 +13,13 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from analysis.judge.causes.came_back import possible_return
+from analysis.judge.causes.deposed_leaders import LostRecord
+from analysis.judge.causes.guilty_election import attribute, is_known_to_lack
+from analysis.judge.causes.late_acks import attribute_as_of_the_send, lost_what_it_had
 from analysis.judge.causes.lost_offsets import LostStretch, stretches_between
-from analysis.judge.causes.permits import has_lost_offset, why_it_could_lead
-from analysis.judge.causes.uncommitted_losses import why_uncommitted
+from analysis.judge.causes.permits import why_it_could_lead
 from analysis.judge.history.elections import ElectionEvent, elections_of
 from analysis.judge.history.evidence import Attribution, Evidence, LostOffset
-from analysis.judge.history.timeline import MILLISECOND_NS
 
 if TYPE_CHECKING:
     from analysis.reconcile.model import HwRegression, LostRange, VanishedRange
@@ -66,12 +53,15 @@ def attribute_loss(evidence: Evidence, lost: LostRange) -> list[LostPart]:
             committed=lost.committed or lost.acks == -1,
             since_ns=lost.first_done_ns,
             since_epoch=_epoch_at(evidence, lost),
+            had_min_isr=lost.acks == -1,
         )
         found = attribute(evidence, lost_offset)
         if found.cause == "unexplained" and lost.last_sent_ns is not None:
-            found = _acked_by_a_deposed_leader(evidence, lost_offset, lost.last_sent_ns) or found
+            found = attribute_as_of_the_send(evidence, lost_offset, lost.last_sent_ns) or found
         if lost.acks != -1:
             found = attribute_after_return(evidence, lost_offset, found)
+        if found.cause == "unexplained":
+            found = _acked_by_a_deposed_leader(evidence, lost_offset) or found
         if parts and parts[-1][2] == found:
             first = parts.pop()[0]
         parts.append((first, end - 1, found))
@@ -109,33 +99,21 @@ def _attribute_since(evidence: Evidence, lost_offset: LostOffset, restored: Elec
     return attribute(evidence, msgspec.structs.replace(lost_offset, **since, exact=True))
 
 
-def _acked_by_a_deposed_leader(evidence: Evidence, lost_offset: LostOffset, sent_ns: int) -> Attribution | None:
-    """Attribute a record as of its send time; None if that explains nothing.
+def _acked_by_a_deposed_leader(evidence: Evidence, lost_offset: LostOffset) -> Attribution | None:
+    """Return that no cause is known if a deposed leader may have acked the record, else None.
 
-    A leader that is cut off may receive its followers' last fetches only after the cut is healed:
-    they wait on the wire, even those of a broker that died meanwhile. The leader acks then,
-    although it was deposed and a follower lost its log. So a record sent in an earlier epoch counts
-    as written then, if the disk that lost it is known to have had the offset.
+    If the replicas of its ISR do not learn that another leader was elected uncleanly, they go on committing. That
+    election loses what they commit then.
     """
-    state = evidence.timeline.state_at_time(lost_offset.topic, lost_offset.partition, sent_ns)
-    if state is None or state.leader_epoch >= lost_offset.since_epoch:
-        return None
-    sent = msgspec.structs.replace(lost_offset, since_ns=sent_ns, since_epoch=state.leader_epoch)
-    found = attribute(evidence, sent)
-    if found.cause in ("unexplained", None) or found.election is None:
-        return None
-    # The broker that lost the record did not ack it late, and neither did a leader that it had
-    # replaced by then.
-    if found.election.leader == state.leader or found.election.epoch <= lost_offset.since_epoch:
-        return None
-    had = any(
-        loss.broker == found.election.leader
-        and sent_ns < loss.fired_ns
-        and loss.done_ns < lost_offset.since_ns
-        and loss.starts.get(lost_offset.name, -1) > lost_offset.offset
-        for loss in evidence.log_losses or ()
-    )
-    return found if had else None
+    record = LostRecord(evidence, lost_offset)
+    for one in reversed(elections_of(evidence.timeline, lost_offset.topic, lost_offset.partition)):
+        if one.epoch > lost_offset.since_epoch or one.road not in ("unclean", "last-known-leader"):
+            continue
+        found = why_it_could_lead(evidence, one, lost_offset)
+        if found.cause != "unexplained" and record.may_be_older_than(one):
+            why = f"a leader before epoch {one.epoch} may have acked it although it was deposed; and {found.why}"
+            return Attribution(cause=None, election=one, why=why)
+    return None
 
 
 def _with_counts(evidence: Evidence, lost: LostRange, parts: list[tuple[int, int, Attribution]]) -> list[LostPart]:
@@ -199,7 +177,12 @@ def attribute_regression(evidence: Evidence, back: HwRegression, lost: Sequence[
         until_epoch=back.leader_epoch,
     )
     found = attribute(evidence, lost_offset)
-    if found.cause == "unexplained" and found.election and not _is_known_to_lack(evidence, found.election, lost_offset):
+    if found.cause == "unexplained":
+        by_disk = attribute(evidence, msgspec.structs.replace(lost_offset, since_ns=0))
+        if by_disk.election is not None and lost_what_it_had(evidence, by_disk.election.leader, lost_offset):
+            why = f"{by_disk.why}; but the higher HW was served after that, perhaps by a leader that still had it"
+            return Attribution(cause=None, election=by_disk.election, why=why)
+    if found.cause == "unexplained" and found.election and not is_known_to_lack(evidence, found.election, lost_offset):
         # Unlike a loss, a regression need not be a fault: a new leader may answer with the HW that
         # it had as a follower.
         why = f"nothing shows that a leader of {lost_offset.name} up to epoch {back.leader_epoch} lacked the record"
@@ -221,165 +204,3 @@ def _epoch_at(evidence: Evidence, lost: LostRange) -> int:
         return lost.acked_after_epoch
     state = evidence.timeline.state_at_time(lost.topic, lost.partition, lost.first_done_ns)
     return state.leader_epoch if state is not None else -1
-
-
-def attribute(evidence: Evidence, lost_offset: LostOffset) -> Attribution:
-    """Return the cause of the loss of one offset."""
-    if not evidence.timeline.states(lost_offset.topic, lost_offset.partition):
-        why = f"the metadata timeline of {lost_offset.name} is missing (partitions.parquet)"
-        return Attribution(cause=None if lost_offset.committed else "uncommitted-at-failover", election=None, why=why)
-    guilty = _guilty_election(evidence, lost_offset)
-    if not lost_offset.committed:
-        return why_uncommitted(evidence, lost_offset, guilty)
-    if guilty is None:
-        if lost_offset.until_epoch is not None:
-            elections = elections_of(evidence.timeline, lost_offset.topic, lost_offset.partition)
-            if any(one.epoch == lost_offset.until_epoch for one in elections):
-                why = (
-                    f"the leaders up to epoch {lost_offset.until_epoch} held the record, "
-                    "so no election explains the lower HW"
-                )
-            else:
-                why = (
-                    f"the election of {lost_offset.name} under epoch {lost_offset.until_epoch} "
-                    "is not in the metadata timeline"
-                )
-            return Attribution(cause=None, election=None, why=why)
-        if evidence.timeline.torn:
-            why = "the metadata log is damaged, so an election may be missing (evidence.json)"
-            return Attribution(cause=None, election=None, why=why)
-        since = "it was written" if lost_offset.exact else "the acknowledgement"
-        why = f"no election of {lost_offset.name} after {since} explains it"
-        return Attribution(cause="unexplained", election=None, why=why)
-    return why_it_could_lead(evidence, guilty, lost_offset)
-
-
-def _guilty_election(evidence: Evidence, lost_offset: LostOffset) -> ElectionEvent | None:
-    """The first election after the append whose leader did not hold the offset."""
-    elections = [
-        one
-        for one in elections_of(evidence.timeline, lost_offset.topic, lost_offset.partition)
-        if lost_offset.until_epoch is None or one.epoch <= lost_offset.until_epoch
-    ]
-    later = [one for one in elections if one.epoch > lost_offset.since_epoch and not _has_never_led(evidence, one)]
-    earlier = [] if lost_offset.exact else [one for one in elections if one.epoch <= lost_offset.since_epoch]
-    restored = lost_offset.exact and _has_an_older_record(evidence, lost_offset)
-    if lost_offset.until_epoch is None and earlier and _has_written_another(evidence, earlier[-1], lost_offset):
-        return earlier[-1]
-    suspects: list[ElectionEvent] = []
-    for one in later:
-        held = evidence.epochs.has_held(lost_offset.topic, lost_offset.partition, one.epoch, lost_offset.offset)
-        if held is True and not restored:
-            suspects.clear()
-            continue
-        suspects.append(one)
-        if held is False or _has_lost_it_by_measure(evidence, one, lost_offset):
-            break
-    else:
-        if not suspects:
-            return next((one for one in reversed(earlier) if _is_known_to_lack(evidence, one, lost_offset)), None)
-    explained = (
-        one
-        for one in suspects
-        if _is_known_to_lack(evidence, one, lost_offset) or _can_explain(evidence, one, lost_offset)
-    )
-    found = next(explained, None)
-    at_one_time = [earlier[-1]] if earlier and _is_at_one_time(earlier[-1], lost_offset) else []
-    if found is None and at_one_time and _can_explain(evidence, earlier[-1], lost_offset):
-        return earlier[-1]
-    return _likeliest_election(evidence, lost_offset, found or suspects[0], [*suspects, *at_one_time])
-
-
-def _likeliest_election(
-    evidence: Evidence, lost_offset: LostOffset, likely: ElectionEvent, suspects: Sequence[ElectionEvent]
-) -> ElectionEvent:
-    """Return `likely`, unless only another suspect may be explained by a rule.
-
-    If no rule surely explains any of them, an election from outside ISR and ELR is likelier than
-    one from inside.
-    """
-    if not lost_offset.committed or why_it_could_lead(evidence, likely, lost_offset).cause != "unexplained":
-        return likely
-    not_known = (one for one in suspects if why_it_could_lead(evidence, one, lost_offset).cause is None)
-    from_outside = (one for one in suspects if one.road in ("unclean", "last-known-leader"))
-    return next(not_known, None) or next(from_outside, None) or likely
-
-
-def _has_never_led(evidence: Evidence, elected: ElectionEvent) -> bool:
-    """Return whether the elected leader was dead for the whole of its epoch.
-
-    A session lasts a while, so a controller may elect a broker that has lost power. If that broker
-    registers again only after its epoch, no follower truncates to its log.
-    """
-    if "brokers" in evidence.timeline.missing:
-        return False
-    states = evidence.timeline.states(elected.after.topic, elected.after.partition)
-    ended = next((one.at_ns for one in states if one.leader_epoch > elected.epoch), None)
-    died = [
-        loss.done_ns
-        for loss in evidence.log_losses or ()
-        if loss.broker == elected.leader and loss.proven and loss.done_ns <= elected.after.at_ns
-    ]
-    if not died or ended is None:
-        return False
-    return not any(
-        event.event == "registered" and event.broker == elected.leader and died[-1] <= event.at_ns + MILLISECOND_NS
-        for event in evidence.timeline.brokers
-        if event.at_ns <= ended
-    )
-
-
-def _is_at_one_time(elected: ElectionEvent, lost_offset: LostOffset) -> bool:
-    """Return whether the clocks cannot order the acknowledgement and the election.
-
-    The controller's times are cut to milliseconds.
-    """
-    return abs(lost_offset.since_ns - elected.after.at_ns) <= MILLISECOND_NS
-
-
-def _has_written_another(evidence: Evidence, elected: ElectionEvent, lost_offset: LostOffset) -> bool:
-    """Return whether the final leader's log has this epoch's record at the offset.
-
-    Such a record is not the lost one.
-    """
-    final = evidence.timeline.states(lost_offset.topic, lost_offset.partition)[-1].leader
-    return evidence.epochs.covers(lost_offset.topic, lost_offset.partition, final, elected.epoch, lost_offset.offset)
-
-
-def _has_an_older_record(evidence: Evidence, lost_offset: LostOffset) -> bool:
-    """Return whether the final leader's log has an older epoch's record at the offset.
-
-    If so, a leader that had some record at the offset need not have had the lost one.
-    """
-    final = evidence.timeline.states(lost_offset.topic, lost_offset.partition)[-1].leader
-    return any(
-        evidence.epochs.covers(lost_offset.topic, lost_offset.partition, final, epoch, lost_offset.offset)
-        for epoch in range(lost_offset.since_epoch)
-    )
-
-
-def _is_known_to_lack(evidence: Evidence, elected: ElectionEvent, lost_offset: LostOffset) -> bool:
-    """Return whether the evidence proves that the elected leader lacked the offset."""
-    held = evidence.epochs.has_held(lost_offset.topic, lost_offset.partition, elected.epoch, lost_offset.offset)
-    return held is False or (held is None and _has_lost_it_by_measure(evidence, elected, lost_offset))
-
-
-def _has_lost_it_by_measure(evidence: Evidence, elected: ElectionEvent, lost_offset: LostOffset) -> bool:
-    """Return whether the log end measured after a log loss proves the lack."""
-    return any(
-        loss.broker == elected.leader
-        and lost_offset.name in loss.ends
-        and has_lost_offset(evidence, loss, lost_offset, elected)
-        for loss in evidence.log_losses or ()
-    )
-
-
-def _can_explain(evidence: Evidence, elected: ElectionEvent, lost_offset: LostOffset) -> bool:
-    """Return whether the election would explain the loss, had its leader lacked it.
-
-    Asked where nothing shows what the leader held.
-    """
-    if lost_offset.committed:
-        return why_it_could_lead(evidence, elected, lost_offset).cause not in ("unexplained", None)
-    acked_by = evidence.timeline.state_at_time(lost_offset.topic, lost_offset.partition, lost_offset.since_ns)
-    return acked_by is None or acked_by.leader != elected.leader

@@ -18,7 +18,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from analysis.judge.history.batches import batches
+from analysis.judge.history.batches import batches, of_partition
 from analysis.judge.history.elections import ElectionEvent, elections_of
 from analysis.judge.history.evidence import Evidence, LostOffset
 from analysis.judge.history.timeline import MILLISECOND_NS
@@ -72,7 +72,9 @@ def _written(evidence: Evidence, lost_offset: LostOffset, lacked_by: ElectionEve
         return _Written(epoch=lost_offset.since_epoch, certain=True)
     newest = min(lost_offset.since_epoch, lacked_by.epoch - 1)
     read = (pc.field("offset") == lost_offset.offset) & (pc.field("leader_epoch") <= newest)
-    rows = batches(evidence.record, "polls", ["leader_epoch"], _of_partition(lost_offset) & read)
+    rows = batches(
+        evidence.record, "polls", ["leader_epoch"], of_partition(lost_offset.topic, lost_offset.partition) & read
+    )
     epochs = {epoch for batch in rows for epoch in batch["leader_epoch"].to_pylist()}
     return _Written(epoch=max(epochs, default=newest), certain=len(epochs) == 1)
 
@@ -115,7 +117,9 @@ def _epoch_of_the_return(
     """
     prompt = pc.field("consumer").isin(pa.array([*evidence.prompt_consumers], pa.int32()))
     read = (pc.field("offset") == lost_offset.offset) & (pc.field("leader_epoch") == written.epoch) & prompt
-    rows = batches(evidence.record, "polls", ["polled_ns"], _of_partition(lost_offset) & read)
+    rows = batches(
+        evidence.record, "polls", ["polled_ns"], of_partition(lost_offset.topic, lost_offset.partition) & read
+    )
     first_ns = min((at_ns for batch in rows for at_ns in batch["polled_ns"].to_pylist()), default=None)
     if first_ns is None or not written.certain:
         return None
@@ -163,9 +167,7 @@ def _is_above(lost_offset: LostOffset) -> pc.Expression:
 
 
 def _has_row(evidence: Evidence, lost_offset: LostOffset, table: str, where: pc.Expression) -> bool:
-    found = batches(evidence.record, table, ["partition"], _of_partition(lost_offset) & where)
+    found = batches(
+        evidence.record, table, ["partition"], of_partition(lost_offset.topic, lost_offset.partition) & where
+    )
     return next(found, None) is not None
-
-
-def _of_partition(lost_offset: LostOffset) -> pc.Expression:
-    return (pc.field("topic") == lost_offset.topic) & (pc.field("partition") == lost_offset.partition)

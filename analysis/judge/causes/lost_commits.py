@@ -21,8 +21,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from analysis.judge.causes.attribution import attribute
+from analysis.judge.causes.guilty_election import attribute
 from analysis.judge.clauses.outcome_checks import AttributedAnomaly
+from analysis.judge.history.elections import elections_of
 from analysis.judge.history.evidence import Attribution, Evidence, LostOffset
 from analysis.judge.history.offset_marks import Mark, OffsetBounds, bounds_of, marks_of
 from ebbtide.scenario.group_offsets import OFFSETS_TOPIC
@@ -100,7 +101,7 @@ def attribute_commit(evidence: Evidence, commit: CommitItem, marks: list[Mark]) 
     )
     lowest = attribute(evidence, lost_offset)
     if bounds.highest is None:
-        if lowest.cause not in _GRAVEST:
+        if lowest.cause not in _GRAVEST and not _came_before(evidence, lost_offset, lowest):
             return lowest
         why = f"where in {name} the commit was is not known: no HW was served after it was acked"
         return Attribution(cause=None, election=None, why=why)
@@ -115,6 +116,13 @@ def attribute_commit(evidence: Evidence, commit: CommitItem, marks: list[Mark]) 
         "which were not lost by one election"
     )
     return Attribution(cause=None, election=None, why=why)
+
+
+def _came_before(evidence: Evidence, lost_offset: LostOffset, found: Attribution) -> bool:
+    """Return whether an election before that of `found` may have lost a commit at a higher offset."""
+    assert found.election is not None  # each cause that allows the loss of a committed record names one
+    elections = elections_of(evidence.timeline, lost_offset.topic, lost_offset.partition)
+    return any(lost_offset.since_epoch < one.epoch < found.election.epoch for one in elections)
 
 
 def _without_election(evidence: Evidence, commit: CommitItem, name: str) -> Attribution:

@@ -53,7 +53,7 @@ def why_it_could_lead(evidence: Evidence, elected: ElectionEvent, lost_offset: L
             return attribution(None, f"{where}; whether ELR was on is not known")
         if elr:
             return attribution("last-known-leader", where)
-    if elected.road in ("unclean", "last-known-leader"):
+    if elected.road in ("unclean", "last-known-leader") or elected.removes_isr:
         return _judge_unclean_election(evidence, elected, lost_offset)
     losses = evidence.log_losses or ()
     lost_it = [
@@ -62,6 +62,11 @@ def why_it_could_lead(evidence: Evidence, elected: ElectionEvent, lost_offset: L
     joined = _join_without_record(evidence, elected, lost_offset, lost_it)
     if joined is not None:
         return _judge_stale_join(evidence, elected, lost_offset, joined)
+    if elected.road == "reassignment" and leader not in elected.before.isr:
+        # It entered the ISR with the very record that elected it.
+        found = _judge_stale_join(evidence, elected, lost_offset, elected.after)
+        if found.cause != "unexplained":
+            return found
     if not lost_it:
         if evidence.log_losses is None:
             return attribution(None, evidence.why_disks_unknown)
@@ -121,20 +126,18 @@ def _judge_disk_losses(evidence: Evidence, elected: ElectionEvent, lost_offset: 
     losers = {loss.broker for loss in losses}
     if (all_lost_it := _cause_if_all_lost_it(elected, losers)) is not None:
         return all_lost_it
-    at = elected.after.metadata_offset
-    elr = evidence.rules.is_elr_on(at)
+    elr = evidence.rules.is_elr_on(_registered_at(evidence, elected))
     sole = elected.road == "isr" and set(before.isr) == {leader}
     if sole and elr is False:
         return attribution(
             "last-replica-standing",
             f"broker {leader} was the last member of the ISR, lost its unflushed log and led again; there was no ELR",
         )
-    held = (
-        evidence.timeline.state_at_time(lost_offset.topic, lost_offset.partition, min(loss.fired_ns for loss in losses))
-        or before
-    )
+    first_ns = min(loss.fired_ns for loss in losses)
+    held = evidence.timeline.state_at_time(lost_offset.topic, lost_offset.partition, first_ns) or before
     pool = losers & ({*held.isr, *held.elr} | {leader})
-    min_isr = evidence.rules.min_isr(held, held.metadata_offset)
+    configured = [one.metadata_offset for one in evidence.timeline.configs if one.at_ns <= first_ns]
+    min_isr = evidence.rules.min_isr(held, max([held.metadata_offset, *configured]))
     # KIP-966's promise decides, which every release with ELR keeps alike. The model without ELR
     # tolerates no loss at all, so it would excuse every loss. All that it allows is the last
     # replica's, above.
@@ -151,6 +154,20 @@ def _judge_disk_losses(evidence: Evidence, elected: ElectionEvent, lost_offset: 
         f"broker {leader} led from the {_road_name(elected)} after its log was lost, though only {len(pool)} of "
         f"ISR and ELR lost data and min ISR is {min_isr}",
     )
+
+
+def _registered_at(evidence: Evidence, elected: ElectionEvent) -> int:
+    """Return the metadata offset at which the leader had registered last, else that of its election.
+
+    With the ELR on, a broker that registers after an unclean shutdown leaves the ISR by that.
+    """
+    offsets = [
+        one.metadata_offset
+        for one in evidence.timeline.brokers
+        if one.broker == elected.leader and one.event == "registered"
+    ]
+    before = [offset for offset in offsets if offset < elected.after.metadata_offset]
+    return before[-1] if before else elected.after.metadata_offset
 
 
 def has_lost_offset(evidence: Evidence, loss: BrokerLogLoss, lost_offset: LostOffset, elected: ElectionEvent) -> bool:

@@ -3,8 +3,9 @@
 acks=0 and acks=1 promise nothing across a change of leader, whatever the election. They do promise that a
 leader which stays keeps the records of its log, unless the harness took them from its disk. A
 deposed leader may answer long after its successor was elected. So an election before the
-acknowledgement excuses the loss too, unless its leader held the offset. An election that only
-raised the epoch changed no leader; a shrink of the ISR did so before metadata.version 3.6-IV0.
+acknowledgement excuses the loss too, unless its leader held the offset, or the record is surely newer
+(`deposed_leaders`). An election that only raised the epoch changed no leader; a shrink of the ISR did so before
+metadata.version 3.6-IV0.
 
 *unexplained* needs the whole evidence: a metadata log without gaps, the steps, and the leader's log
 after the run, since the final read ends at the HW.
@@ -12,6 +13,7 @@ after the run, since the final read ends at the HW.
 
 from __future__ import annotations
 
+from analysis.judge.causes.deposed_leaders import LostRecord
 from analysis.judge.history.elections import ElectionEvent, elections_of
 from analysis.judge.history.evidence import Attribution, Evidence, LostOffset
 from ebbtide.record.verdict import Cause
@@ -27,29 +29,29 @@ def why_uncommitted(evidence: Evidence, lost_offset: LostOffset, guilty: Electio
     def attribution(cause: Cause | None, why: str, election: ElectionEvent | None = None) -> Attribution:
         return Attribution(cause=cause, election=election, why=why)
 
-    elections = [
-        one for one in elections_of(evidence.timeline, lost_offset.topic, lost_offset.partition) if one.changes_leader
-    ]
+    topic, partition = lost_offset.topic, lost_offset.partition
+    changes = [one for one in elections_of(evidence.timeline, topic, partition) if one.changes_leader]
+    possible = changes
     if guilty is None or not guilty.changes_leader:
-        unheld = (
-            one
-            for one in reversed(elections)
-            if not evidence.epochs.has_held(lost_offset.topic, lost_offset.partition, one.epoch, lost_offset.offset)
-        )
+        record = LostRecord(evidence, lost_offset)
+        possible = [one for one in changes if record.may_be_older_than(one)]
+        held = evidence.epochs.has_held
+        unheld = (one for one in reversed(possible) if not held(topic, partition, one.epoch, lost_offset.offset))
         guilty = next(unheld, None)
     if guilty is not None:
         why = "it was acked with acks=0 or 1 and never committed when the leader changed"
         return attribution("uncommitted-at-failover", why, guilty)
-    if _is_lost_by_a_disk(evidence, lost_offset, at_any_time=not elections):
+    if _is_lost_by_a_disk(evidence, lost_offset, at_any_time=not changes):
         why = "it was acked with acks=0 or 1 and never committed when its leader's log was lost"
         return attribution("uncommitted-at-failover", why)
-    if elections:
+    if possible:
         return attribution(None, f"every leader of {lost_offset.name} that was elected held something at its offset")
     lacking = _lacking_evidence(evidence, lost_offset)
     if lacking is not None:
         return attribution(None, lacking)
     return attribution(
-        "unexplained", "it was acked with acks=0 or 1; its leader never changed, and the leader's disk lost no data"
+        "unexplained",
+        "it was acked with acks=0 or 1; no leader was elected after it was sent, and the leader's disk lost no data",
     )
 
 

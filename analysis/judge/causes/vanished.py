@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from analysis.judge.causes.attribution import attribute, attribute_after_return, cuts_of
+from analysis.judge.causes.attribution import attribute_after_return, cuts_of
+from analysis.judge.causes.guilty_election import attribute
 from analysis.judge.causes.lost_offsets import lowest_between
 from analysis.judge.clauses.outcome_checks import AttributedAnomaly
 from analysis.judge.history.evidence import Attribution, Evidence, LostOffset

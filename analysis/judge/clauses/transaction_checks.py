@@ -81,7 +81,7 @@ def why_lossy(evidence: Evidence, steps: Sequence[StepEntry] | None) -> str | No
         return "the metadata timeline is missing: whether an unclean election cost a marker is not known"
     if any(one.lost_bytes != 0 for one in log_losses(list(steps))):
         return "a log of the run lost records, perhaps a marker or what the coordinator knew"
-    if any(one.road not in _CLEAN_ROADS for one in all_elections(evidence.timeline)):
+    if any(one.road not in _CLEAN_ROADS or one.removes_isr for one in all_elections(evidence.timeline)):
         return "an election outside ISR and ELR may have cost a marker, or what the coordinator knew"
     return None
 

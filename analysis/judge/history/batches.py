@@ -23,3 +23,8 @@ def batches(
     files = table_files(record, table)
     ahead = {"batch_readahead": 2, "fragment_readahead": 1}
     yield from read_batches(files, table, schema=TABLES[table], columns=columns, where=where, **ahead)
+
+
+def of_partition(topic: str, partition: int) -> pc.Expression:
+    """Match the rows of one partition."""
+    return (pc.field("topic") == topic) & (pc.field("partition") == partition)

@@ -10,6 +10,7 @@ from the state before it, because the controller elects from that state (KIP-966
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from itertools import pairwise
 from typing import Literal
 
@@ -48,6 +49,15 @@ class ElectionEvent(msgspec.Struct, frozen=True, kw_only=True):
         return self.before.leader != self.after.leader
 
     @property
+    def removes_isr(self) -> bool:
+        """Whether a reassignment was cancelled whose new replicas were the whole ISR.
+
+        Kafka calls that an unclean election, and makes it only where the config allows those. The leader does not
+        begin RECOVERING.
+        """
+        return bool(self.before.isr) and set(self.before.isr) <= set(self.before.adding) - set(self.after.replicas)
+
+    @property
     def as_recorded(self) -> RecordedElection:
         """The election as verdict.json names it."""
         return RecordedElection(
@@ -55,8 +65,10 @@ class ElectionEvent(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-def road_of(before: PartitionState, after: PartitionState) -> Road:
+def road_of(before: PartitionState, after: PartitionState, registered: Collection[int] | None) -> Road:
     """Return the road by which `after.leader` was elected from the state `before`.
+
+    `registered` are the brokers that registered in the same batch of the metadata log; None: not known.
 
     A leader in the ISR or ELR whose election began RECOVERING counts as unclean, because the
     controller itself says so. One record may fence the last ISR member and elect from the ELR, so
@@ -67,13 +79,14 @@ def road_of(before: PartitionState, after: PartitionState) -> Road:
     same record. When the last ELR member returns from an unclean shutdown, it leaves the ELR, and
     that record elects the last known leader if that broker is alive. Kafka 4.0 elects the last
     known leader even by its own return (KAFKA-19522). An unclean election that does not wait for a
-    fenced ELR member keeps that member in the ELR.
+    fenced ELR member empties the ELR as well, so the registration of that member decides.
     """
     leader = after.leader
     began_recovering = after.recovering and not before.recovering
     members = {*before.isr, *before.elr}
     others = members - {leader}
-    returned = began_recovering and not after.elr and len(others) == 1 and leader not in members
+    has_returned = registered is None or others <= {*registered}
+    returned = began_recovering and not after.elr and len(others) == 1 and leader not in members and has_returned
     if leader in before.last_known_elr and (not others or returned) and (began_recovering or leader not in members):
         return "last-known-leader"
     if leader in before.isr and not began_recovering:
@@ -92,7 +105,7 @@ def elections_of(timeline: Timeline, topic: str, partition: int) -> tuple[Electi
     """
     states = timeline.states(topic, partition)
     return tuple(
-        ElectionEvent(before=before, after=after, road=road_of(before, after))
+        ElectionEvent(before=before, after=after, road=road_of(before, after, timeline.registered_with(after)))
         for before, after in pairwise(states)
         if after.leader >= 0 and after.leader_epoch != before.leader_epoch and not after.follows_recreation(before)
     )

@@ -2,7 +2,7 @@
 
 A leader appends from its log end offset on, and never truncates while it leads. So the first offset
 written under an epoch (its start) says what the leader of that epoch held: an offset at or above
-the start was not in its log, an offset below was. Two sources:
+the start was not in its log, an offset below was. Three sources:
 
 - replicas/, the logs after the run. The first row of an epoch in a replica's log is the epoch's
   start if an older epoch, or offset 0, is right before it; otherwise it is only an upper bound.
@@ -12,7 +12,9 @@ the start was not in its log, an offset below was. Two sources:
   before (docs/findings/stale-latest-offset.md). Only an answer to a question asked after its first
   answer under that epoch is a bound: the HW no longer lagged by then.
 
-An epoch without either has left no trace. Both tables grow with the run, so they are read as a
+- polls/. A record that a consumer read under an epoch is at or above the epoch's start.
+
+An epoch without any of them has left no trace. The tables grow with the run, so they are read as a
 stream and folded into one row an epoch and replica; memory does not grow with the number of
 records.
 """
@@ -103,7 +105,10 @@ def load_epochs(record: Path) -> Epochs:
             {"offset": ("first_offset", "last_offset")},
         )
     )
-    return Epochs(traces=_traces(replicas, _reliably_served(record)), replicas=replicas)
+    # The first epoch begins at 0, so that its blocks of polls need not be read.
+    later = pc.field("leader_epoch") > 0
+    read = _fold(record, "polls", ["topic", "partition", "leader_epoch"], {"offset": ("read_min", "read_max")}, later)
+    return Epochs(traces=_traces(replicas, [*_reliably_served(record), *read]), replicas=replicas)
 
 
 def _reliably_served(record: Path) -> list[dict[str, object]]:
@@ -129,7 +134,7 @@ def _reliably_served(record: Path) -> list[dict[str, object]]:
 
 
 def _traces(
-    replicas: tuple[ReplicaEpoch, ...], served: list[dict[str, object]]
+    replicas: tuple[ReplicaEpoch, ...], answered: list[dict[str, object]]
 ) -> dict[tuple[str, int, int], EpochTrace]:
     logs: dict[tuple[int, TopicPartition], list[ReplicaEpoch]] = {}
     for one in replicas:
@@ -143,8 +148,9 @@ def _traces(
             key = (one.topic, one.partition, one.leader_epoch)
             traces[key] = _merge_traces(traces.get(key), trace)
             end = one.last_offset + 1
-    for row in served:
-        bounds = [value for value in (row["hw_min"], row["leo_min"]) if isinstance(value, int)]
+    for row in answered:
+        values = (row.get(name) for name in ("hw_min", "leo_min", "read_min"))
+        bounds = [value for value in values if isinstance(value, int)]
         key = (str(row["topic"]), int(str(row["partition"])), int(str(row["leader_epoch"])))
         known = traces.get(key)
         if known is None or not known.exact:

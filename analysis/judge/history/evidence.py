@@ -11,6 +11,7 @@ from analysis.judge.history.elections import ElectionEvent
 from analysis.judge.history.epochs import Epochs
 from analysis.judge.history.requests import Request
 from analysis.judge.history.rules import Rules
+from analysis.judge.history.stops import BrokerStop
 from analysis.judge.history.timeline import Timeline
 from ebbtide.record.log_losses import BrokerLogLoss
 from ebbtide.record.verdict import Cause
@@ -19,8 +20,9 @@ from ebbtide.record.verdict import Cause
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     """The facts of a run on the driver.
 
-    `log_losses` and `asked` None: no steps prove anything, because of `no_steps`. `statics` are the
-    controllers' own properties; None: not known. `prompt_consumers`: see `prompt_consumers.py`.
+    `log_losses` and `asked` None: no steps prove anything, because of `no_steps`. `stops` are those
+    that steps prove. `statics` are the controllers' own properties; None: not known.
+    `prompt_consumers`: see `prompt_consumers.py`.
     """
 
     record: Path
@@ -29,6 +31,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     epochs: Epochs
     log_losses: tuple[BrokerLogLoss, ...] | None
     asked: tuple[Request, ...] | None = None
+    stops: tuple[BrokerStop, ...] = ()
     statics: Mapping[str, str] | None = None
     prompt_consumers: frozenset[int] = frozenset()
     no_steps: str = "steps.jsonl is missing"
@@ -44,7 +47,8 @@ class LostOffset(msgspec.Struct, frozen=True, kw_only=True):
 
     It was acked or served at `since_ns`, under an epoch of at most `since_epoch`. `until_epoch`
     bounds the guilty election from above; None: any later election. `exact`: the record itself says
-    that it was appended under `since_epoch`, so no election up to that epoch is guilty.
+    that it was appended under `since_epoch`, so no election up to that epoch is guilty. `had_min_isr`:
+    it was acked with acks=all, so that at least min ISR replicas had it.
     """
 
     topic: str
@@ -55,6 +59,7 @@ class LostOffset(msgspec.Struct, frozen=True, kw_only=True):
     since_epoch: int
     until_epoch: int | None = None
     exact: bool = False
+    had_min_isr: bool = False
 
     @property
     def name(self) -> str:

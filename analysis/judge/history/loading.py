@@ -9,6 +9,7 @@ from analysis.judge.history.epochs import load_epochs
 from analysis.judge.history.evidence import Evidence
 from analysis.judge.history.requests import requests
 from analysis.judge.history.rules import Rules
+from analysis.judge.history.stops import stops
 from analysis.judge.history.timeline import load_timeline, watched_timeline
 from ebbtide.record.log_losses import log_losses
 from ebbtide.record.manifest import Manifest
@@ -42,6 +43,7 @@ def load_evidence(
         epochs=load_epochs(record),
         log_losses=None if steps is None else log_losses(list(steps)),
         asked=None if steps is None else requests(steps),
+        stops=stops(steps or ()),
         statics=statics,
         prompt_consumers=prompt,
         no_steps=no_steps,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from typing import TypeVar
@@ -29,9 +30,14 @@ TopicPartition = tuple[str, int]
 
 MILLISECOND_NS = 1_000_000
 """The controller's times are cut to milliseconds."""
+_WRITTEN_FIRST = ("unfenced", "shutting_down")
+"""Events whose own record comes before the partition records of its batch.
+
+The records of all other events come behind them.
+"""
 
 
-class Timeline(msgspec.Struct, frozen=True, kw_only=True):
+class Timeline(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """Every partition's states, broker events and config changes by metadata offset.
 
     `missing` names the tables that were absent or empty: what depends on them is unknown. `torn`:
@@ -72,6 +78,39 @@ class Timeline(msgspec.Struct, frozen=True, kw_only=True):
         None: the timeline does not have the epoch.
         """
         return next((one.at_ns for one in self.states(topic, partition) if one.leader_epoch == epoch), None)
+
+    @cached_property
+    def events_by_offset(self) -> dict[int, tuple[BrokerEvent, ...]]:
+        """The broker events of each partition record's batch, by the offset of the partition record.
+
+        Batches are not in the tables, but their records are contiguous: only partition records are
+        between a record and the event of its batch.
+        """
+        offsets = sorted({state.metadata_offset for states in self.partitions.values() for state in states})
+        events: dict[int, list[BrokerEvent]] = {}
+        for event in self.brokers:
+            events.setdefault(event.metadata_offset, []).append(event)
+        found: dict[int, list[BrokerEvent]] = {offset: [] for offset in offsets}
+        for ordered, step in ((offsets, 1), (offsets[::-1], -1)):
+            carried: list[BrokerEvent] = []
+            last: int | None = None
+            for offset in ordered:
+                if last != offset - step:
+                    carried = []
+                behind = [
+                    event for event in events.get(offset - step, ()) if (event.event in _WRITTEN_FIRST) == (step == 1)
+                ]
+                carried = behind or carried
+                last = offset
+                found[offset] += carried
+        return {offset: tuple(causes) for offset, causes in found.items() if causes}
+
+    def registered_with(self, after: PartitionState) -> frozenset[int] | None:
+        """Return the brokers that registered in the batch of this state's record; None: not known."""
+        if "brokers" in self.missing:
+            return None
+        events = self.events_by_offset.get(after.metadata_offset, ())
+        return frozenset(one.broker for one in events if one.event == "registered")
 
     def pairs(self) -> Iterator[tuple[PartitionState, PartitionState]]:
         """Yield every state with its successor, within one life of the partition."""

@@ -39,11 +39,6 @@ from ebbtide.record.rows import BrokerEvent, ConfigChange, PartitionState
 from ebbtide.releases.feature_levels import ELR_VERSION
 
 _NEAREST_MAX = 3
-_WRITTEN_FIRST = ("unfenced", "shutting_down")
-"""Events whose own record comes before the partition records of its batch.
-
-The records of all other events come behind them.
-"""
 
 
 def check_timeline(
@@ -116,7 +111,6 @@ class _Checker:
         self._asked = asked
         self._touched = touched_disks
         self._failing = failing_disks
-        self._causes = _events_by_offset(timeline)
         self._configs = [
             change
             for change in timeline.configs
@@ -166,7 +160,7 @@ class _Checker:
         in_batch: dict[int, set[tuple[str, int]]] = {}
         for states in self._timeline.partitions.values():
             for state in states:
-                for event in self._causes.get(state.metadata_offset, ()):
+                for event in self._timeline.events_by_offset.get(state.metadata_offset, ()):
                     in_batch.setdefault(event.metadata_offset, set()).add((state.topic, state.partition))
         for event in self._timeline.brokers:
             changed = in_batch.get(event.metadata_offset, set())
@@ -237,7 +231,7 @@ class _Checker:
         unclean: UncleanElection | None,
     ) -> Iterator[PossibleAction]:
         partition, seen = model_of(before), model_of(after)
-        for event in self._causes.get(after.metadata_offset, ()):
+        for event in self._timeline.events_by_offset.get(after.metadata_offset, ()):
             at = min(event.metadata_offset, after.metadata_offset)
             yield from actions_of_events(protocol, partition, self._world.cluster(after.topic, at, unclean), event)
             if event.event == "registered" and event.broker_epoch <= after.metadata_offset:
@@ -297,29 +291,3 @@ class _Checker:
                 found.setdefault(candidate.partition, candidate)
         ranked = sorted(found.values(), key=lambda one: len(differences(one.partition, seen)))
         return tuple(nearest_action(one, seen) for one in ranked[:_NEAREST_MAX])
-
-
-def _events_by_offset(timeline: Timeline) -> dict[int, tuple[BrokerEvent, ...]]:
-    """Return, for each partition record's offset, the broker events of its batch.
-
-    Batches are not in the tables, but their records are contiguous: only partition records are
-    between a record and the event of its batch.
-    """
-    offsets = sorted({state.metadata_offset for states in timeline.partitions.values() for state in states})
-    events: dict[int, list[BrokerEvent]] = {}
-    for event in timeline.brokers:
-        events.setdefault(event.metadata_offset, []).append(event)
-    found: dict[int, list[BrokerEvent]] = {offset: [] for offset in offsets}
-    for ordered, step in ((offsets, 1), (offsets[::-1], -1)):
-        carried: list[BrokerEvent] = []
-        last: int | None = None
-        for offset in ordered:
-            if last != offset - step:
-                carried = []
-            behind = [
-                event for event in events.get(offset - step, ()) if (event.event in _WRITTEN_FIRST) == (step == 1)
-            ]
-            carried = behind or carried
-            last = offset
-            found[offset] += carried
-    return {offset: tuple(causes) for offset, causes in found.items() if causes}

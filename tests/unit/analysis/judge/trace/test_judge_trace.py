@@ -155,7 +155,7 @@ def state(**fields: object) -> PartitionState:
 )
 def test_the_road_of_an_election(before: dict[str, object], after: dict[str, object], road: Road) -> None:
     """The first is Kafka 4.0's (KAFKA-19522), the fourth a leader that joins the ISR as the reassignment completes."""
-    assert road_of(state(**before), state(**after, leader_epoch=2, partition_epoch=2)) == road
+    assert road_of(state(**before), state(**after, leader_epoch=2, partition_epoch=2), ()) == road
 
 
 def test_the_elr_that_a_completed_reassignment_leaves_counts_the_replicas_before_it(tmp_path: Path) -> None:

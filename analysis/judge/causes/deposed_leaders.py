@@ -1,0 +1,116 @@
+"""Says whether a record may be older than an election before its ack: a deposed leader may have appended it.
+
+A deposed leader may go on appending until it learns of its successor, and a client notes an ack late. Without that
+possibility an election before the record was sent cannot have lost it.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from itertools import pairwise
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from analysis.judge.history.batches import batches, of_partition
+from analysis.judge.history.elections import ElectionEvent
+from analysis.judge.history.evidence import Evidence, LostOffset
+from analysis.judge.history.timeline import MILLISECOND_NS
+
+
+class LostRecord:
+    """What the clients' tables say of the record that was acked with a lost offset.
+
+    They are read at the first question.
+    """
+
+    def __init__(self, evidence: Evidence, lost_offset: LostOffset) -> None:
+        self._evidence = evidence
+        self._lost = lost_offset
+
+    def may_be_older_than(self, elected: ElectionEvent) -> bool:
+        """Return whether leaders before `elected` may have appended the record, and acked it.
+
+        They cannot have if each was dead when it was sent, or had learnt of the election by then. Nor can they if
+        consumers read it, and only under newer epochs. An ack with acks=all also needs min ISR such replicas.
+        """
+        if self._read_epochs and min(self._read_epochs) >= elected.epoch:
+            return False
+        sent_ns = self._sent_ns
+        if sent_ns is None:
+            return True
+        states = self._evidence.timeline.states(self._lost.topic, self._lost.partition)
+        replicas = {one for state in states if state.leader_epoch < elected.epoch for one in state.replicas}
+        ignorant = {one for one in replicas - {elected.leader} if self._may_not_know(one, elected, sent_ns)}
+        deposed = {state.leader for state in states if state.leader_epoch < elected.epoch}
+        min_isr = self._evidence.rules.min_isr(elected.before, elected.after.metadata_offset)
+        needed = min_isr or 1 if self._lost.had_min_isr else 1
+        return bool(ignorant & deposed) and len(ignorant) >= needed
+
+    def _may_not_know(self, broker: int, elected: ElectionEvent, by_ns: int) -> bool:
+        """Return whether a replica may have been alive at a time and not have learnt of the election by then."""
+        is_dead = _is_dead(self._evidence, broker, by_ns)
+        return not is_dead and not _has_learnt(self._evidence, broker, elected, by_ns)
+
+    @cached_property
+    def _sent_ns(self) -> int | None:
+        """When the record was sent, the earliest if several were acked at its offset; None: not known."""
+        return min((sent_ns for sent_ns, _ in self._sends), default=None)
+
+    @cached_property
+    def _sends(self) -> list[tuple[int, int]]:
+        """The time and the value of each record that was acked at the offset."""
+        rows = batches(
+            self._evidence.record, "sends", ["sent_ns", "value"], self._here & (pc.field("status") == "acked")
+        )
+        return [(row["sent_ns"], row["value"]) for batch in rows for row in batch.to_pylist()]
+
+    @cached_property
+    def _read_epochs(self) -> list[int]:
+        """The leader epochs under which consumers read the record; -1: an unknown one."""
+        is_it = pc.field("value").isin(pa.array([value for _, value in self._sends], pa.int64()))
+        rows = batches(self._evidence.record, "polls", ["leader_epoch"], self._here & is_it)
+        return [-1 if one is None else one for batch in rows for one in batch["leader_epoch"].to_pylist()]
+
+    @property
+    def _here(self) -> pc.Expression:
+        return of_partition(self._lost.topic, self._lost.partition) & (pc.field("offset") == self._lost.offset)
+
+
+def _is_dead(evidence: Evidence, broker: int, at_ns: int) -> bool:
+    """Return whether a step had ended the broker's process, and it had not registered again."""
+    started = [one.at_ns for one in evidence.timeline.brokers if one.broker == broker and one.event == "registered"]
+    return any(
+        one.done_ns <= at_ns and not any(one.fired_ns <= start_ns + MILLISECOND_NS <= at_ns for start_ns in started)
+        for one in evidence.stops
+        if one.broker == broker
+    )
+
+
+def _has_learnt(evidence: Evidence, broker: int, elected: ElectionEvent, by_ns: int) -> bool:
+    """Return whether a broker has started again, or has followed a new leader, after the election and by a time."""
+    latest_ns = by_ns - MILLISECOND_NS
+    started = any(
+        event.broker == broker and event.event == "registered" and elected.after.at_ns < event.at_ns <= latest_ns
+        for event in evidence.timeline.brokers
+    )
+    states = evidence.timeline.states(elected.after.topic, elected.after.partition)
+    since = [one for one in states if one.leader_epoch >= elected.epoch and one.at_ns <= latest_ns]
+    in_sync = [broker in one.isr for one in since]
+    joined = any(not before and after for before, after in pairwise(in_sync))
+    return started or joined or (all(in_sync) and _has_passed_its_start(evidence, elected, by_ns))
+
+
+def _has_passed_its_start(evidence: Evidence, elected: ElectionEvent, by_ns: int) -> bool:
+    """Return whether the elected leader served an HW above the start of its epoch: its whole ISR followed it."""
+    topic, partition = elected.after.topic, elected.after.partition
+    trace = evidence.epochs.traces.get((topic, partition, elected.epoch))
+    if trace is None:
+        return False
+    passed = (
+        of_partition(topic, partition)
+        & (pc.field("leader_epoch") == elected.epoch)
+        & (pc.field("high_watermark") > trace.start)
+        & (pc.field("at_ns") < by_ns)
+    )
+    return next(batches(evidence.record, "watermarks", ["partition"], passed), None) is not None
