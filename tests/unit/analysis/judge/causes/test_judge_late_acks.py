@@ -19,7 +19,7 @@ def send(story: Story, first: int, last: int, *, sent_s: float, acked_s: float, 
     story.lose(first, last, acked_s=acked_s, sent_s=sent_s, acks=acks, committed=acks == -1)
 
 
-def follower_that_lost_power(record: Path, *, acked_s: float) -> Story:
+def follower_that_lost_power(record: Path, *, acked_s: float, sent_s: float = 11.8) -> Story:
     """The ISR is 1 and 2. Broker 2 loses power at 12 s, is elected in its session, and leads again alone."""
     story = Story(record)
     for broker in (1, 2, 3):
@@ -30,7 +30,7 @@ def follower_that_lost_power(record: Path, *, acked_s: float) -> Story:
     story.state(21, leader=-1)
     story.broker(25, 2)
     story.state(26, leader=2)
-    story.lose(60, 99, acked_s=acked_s, sent_s=11.8)
+    story.lose(60, 99, acked_s=acked_s, sent_s=sent_s)
     story.log(2, (0, 0, 59), (3, 60, 200))
     return story
 
@@ -45,6 +45,11 @@ def test_a_disk_that_never_had_what_was_acked_late_explains_nothing(tmp_path: Pa
     story = follower_that_lost_power(tmp_path, acked_s=12.8)
     assert story.steps is not None
     story.steps[-1].proof["logs"]["t-0"]["leo_before"] = 60
+    assert only_loss(story.judge()).cause == "unexplained"
+
+
+def test_a_power_loss_that_had_begun_when_the_record_was_sent_explains_nothing(tmp_path: Path) -> None:
+    story = follower_that_lost_power(tmp_path, acked_s=12.8, sent_s=12.05)
     assert only_loss(story.judge()).cause == "unexplained"
 
 
