@@ -8,7 +8,7 @@ from typing import Literal
 from ebbtide.scenario.roles import Role
 from ebbtide.scenario.steps.process import RestartStep, ResumeStep, RollingStep, StartStep
 from ebbtide.scenario.steps.step import StepSpec, TargetStep
-from ebbtide.scenario.steps.table import KINDS, TAKES_DOWN, StepKind
+from ebbtide.scenario.steps.table import KINDS, LOSES_POWER, TAKES_DOWN, StepKind
 from ebbtide.scenario.triggers import BrokerTrigger
 from harness.random.directories import draw_directory, fit_directory
 from harness.random.kind import (
@@ -42,6 +42,8 @@ def _can_stop(world: World, broker: int) -> bool:
 
 
 def _can_act_on(world: World, kind: StepKind, broker: int) -> bool:
+    if kind in LOSES_POWER and world.brokers[broker].frozen:
+        return False
     return _can_stop(world, broker) if KINDS[kind].clean else _is_running(world, broker)
 
 
@@ -180,14 +182,14 @@ def _start(world: World, step: StartStep) -> float:
         world.controller, world.controller_step = "up", None
         return 2.0
     broker = _broker_of(world, step)
-    broker.process, broker.fencing = "up", False
+    broker.process, broker.fencing, broker.frozen = "up", False, False
     broker.returning = isinstance(step.trigger, BrokerTrigger)
     return 1.0
 
 
 def _restart(world: World, step: RestartStep) -> float:
     broker = _broker_of(world, step)
-    broker.joined, broker.returning = False, True
+    broker.joined, broker.returning, broker.frozen = False, True, False
     _mark_ended(world, step)
     return step.kind.lasts_s
 

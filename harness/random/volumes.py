@@ -52,7 +52,9 @@ def _apply_trouble(world: World, step: TargetStep) -> float:
     number = world.id_of(step.target) or 0
     broker = world.brokers[number]
     broker.sick = step.kind.volume
-    if broker.sick != "slow":
+    if broker.sick == "slow":
+        broker.frozen = True
+    else:
         world.replication.ended[number] = False
         broker.joined = broker.returning = False
     return 1.0

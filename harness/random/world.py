@@ -34,6 +34,8 @@ class Broker:
     process: Literal["up", "down", "paused", "unsure"] = "up"
     sick: Literal["full", "dead", "slow"] | None = None
     """The state of its volume; on a full or dead volume its process can end at any moment."""
+    frozen: bool = False
+    """Its volume was frozen since it started, which writes everything back: a power loss would prove nothing."""
     joined: bool = True
     """The process that runs, or ran last, had certainly been unfenced."""
     fencing: bool = False

@@ -13,7 +13,7 @@ from ebbtide.scenario.roles import Role
 from ebbtide.scenario.steps.admin import MoveReplicaStep, VoterStep
 from ebbtide.scenario.steps.process import UpgradeStep
 from ebbtide.scenario.steps.step import StepSpec, target_of
-from ebbtide.scenario.steps.table import DISK_TROUBLES, HEALED_BY, NETWORK_FAULTS, TAKES_DOWN
+from ebbtide.scenario.steps.table import DISK_TROUBLES, HEALED_BY, LOSES_POWER, NETWORK_FAULTS, TAKES_DOWN
 from ebbtide.scenario.triggers import AckedTrigger, AfterTrigger, BrokerTrigger
 
 NEEDS_A_RUNNING_NODE = TAKES_DOWN | {"pause", "restart"} | DISK_TROUBLES | {"slow-disk"}
@@ -42,6 +42,8 @@ class Oracle:
         """Brokers that the controller surely had let in before whatever was done to them."""
         self.fenced: set[str] = set()
         self.returns: set[str] = set()
+        self.written_back: set[str] = set()
+        """Brokers whose file system was frozen since they started, so that a power loss can take nothing."""
         for index, step in enumerate(scenario.steps):
             for problem in (*self._trigger(index, step), *self._step(step)):
                 self.wrong.append(f"step {index} ({step.step} {target_of(step)}): {problem}")
@@ -144,6 +146,8 @@ class Oracle:
             found = [] if state == SOUND else [f"it is {state}"]
             if kind in ("stop", "restart") and not (target in self.in_ and self._calm):
                 found.append("a controlled shutdown may not end")
+            if kind in LOSES_POWER and target in self.written_back:
+                found.append("a freeze wrote back what the power loss should take")
             self._harm(kind, target)
             return found
         wanted = {"start": DOWN, "resume": PAUSED, "mend-disk": SICK}[kind]
@@ -155,6 +159,7 @@ class Oracle:
         after_mend = {"fill-disk": full, "slow-disk": SOUND}.get(fault or "", DOWN)
         self.node[target] = after_mend if kind == "mend-disk" else SOUND
         if kind == "start":
+            self.written_back.discard(target)
             self.fenced.discard(target)
             if isinstance(step.trigger, BrokerTrigger):
                 self.returns.add(target)
@@ -162,7 +167,10 @@ class Oracle:
 
     def _harm(self, kind: str, target: str) -> None:
         self.fault[target] = kind
+        if kind == "slow-disk":
+            self.written_back.add(target)
         if kind == "restart":
+            self.written_back.discard(target)
             self.in_.discard(target)
             self.returns.add(target)
             return

@@ -16,6 +16,7 @@ from analysis.judge.history.batches import batches, of_partition
 from analysis.judge.history.elections import ElectionEvent
 from analysis.judge.history.evidence import Evidence, LostOffset
 from analysis.judge.history.timeline import MILLISECOND_NS
+from ebbtide.record.rows import PartitionState
 
 
 class LostRecord:
@@ -32,20 +33,29 @@ class LostRecord:
         """Return whether leaders before `elected` may have appended the record, and acked it.
 
         They cannot have if each was dead when it was sent, or had learnt of the election by then. Nor can they if
-        consumers read it, and only under newer epochs. An ack with acks=all also needs min ISR such replicas.
+        consumers read it, and only under newer epochs.
         """
         if self._read_epochs and min(self._read_epochs) >= elected.epoch:
             return False
-        sent_ns = self._sent_ns
-        if sent_ns is None:
-            return True
         states = self._evidence.timeline.states(self._lost.topic, self._lost.partition)
-        replicas = {one for state in states if state.leader_epoch < elected.epoch for one in state.replicas}
-        ignorant = {one for one in replicas - {elected.leader} if self._may_not_know(one, elected, sent_ns)}
-        deposed = {state.leader for state in states if state.leader_epoch < elected.epoch}
+        last_led = {one.leader: one for one in states if one.leader_epoch < elected.epoch}
+        return any(
+            self._may_have_acked(state, elected)
+            for broker, state in last_led.items()
+            if broker not in (-1, elected.leader)
+        )
+
+    def _may_have_acked(self, deposed: PartitionState, elected: ElectionEvent) -> bool:
+        """Return whether a leader may have acked the record although it was deposed.
+
+        It cannot change its ISR any more. To commit, it needs the whole, and for acks=all at least min ISR.
+        """
         min_isr = self._evidence.rules.min_isr(elected.before, elected.after.metadata_offset)
-        needed = min_isr or 1 if self._lost.had_min_isr else 1
-        return bool(ignorant & deposed) and len(ignorant) >= needed
+        if self._lost.had_min_isr and min_isr is not None and len(deposed.isr) < min_isr:
+            return False
+        sent_ns = self._sent_ns
+        needed = deposed.isr if self._lost.committed else (deposed.leader,)
+        return sent_ns is None or all(self._may_not_know(one, elected, sent_ns) for one in needed)
 
     def _may_not_know(self, broker: int, elected: ElectionEvent, by_ns: int) -> bool:
         """Return whether a replica may have been alive at a time and not have learnt of the election by then."""
