@@ -193,5 +193,5 @@ def _hw_events(record: Path, subject: Subject, offset: int, sent_ns: int) -> Ite
             if is_above == passed:
                 continue
             passed = is_above
-            text = f"the HW {'passes its offset' if passed else 'is not above its offset any more'}: {serves}"
+            text = f"the HW {'is seen above its offset' if passed else 'is not above its offset any more'}: {serves}"
         yield LifeEvent(at_ns=row["at_ns"], kind="hw", text=text, place=found.place)

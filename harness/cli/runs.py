@@ -46,7 +46,8 @@ def run(args: Args) -> ExitCode:
     Raises `UsageError` if the folder is missing, is something else, or is named twice.
     """
     from ebbtide.errors import UsageError
-    from ebbtide.record.manifest import is_record
+    from ebbtide.plurals import plural
+    from ebbtide.record.manifest import MANIFEST, is_record
     from ebbtide.untrusted.files import is_folder
 
     if args.directory and args.runs and args.directory.resolve() != args.runs.resolve():
@@ -75,13 +76,15 @@ def run(args: Args) -> ExitCode:
         folders = [folder for folder in directory.iterdir() if is_folder(folder) and not folder.name.startswith(".")]
     except OSError as error:
         raise UsageError("the folder cannot be read", where=str(directory), got=error.strerror) from None
-    rows = sorted(map(_row, folders), key=lambda row: row.start_ns or 0, reverse=True)
+    has_records = any(map(is_record, folders))
+    rows = sorted(map(_row, folders if has_records else ()), key=lambda row: row.start_ns or 0, reverse=True)
     if args.json:
         for row in rows:
             print(msgspec.json.encode(row).decode())
         return ExitCode.AS_PREDICTED
     if not rows:
-        print(f"no run records in {directory}\nnext: ebbtide run last-replica-standing --kafka 3.9.1")
+        other = f": {plural(len(folders), 'folder')} without {MANIFEST}" if folders else ""
+        print(f"no run records in {directory}{other}\nnext: ebbtide run last-replica-standing --kafka 3.9.1")
         return ExitCode.AS_PREDICTED
     _print(rows)
     return ExitCode.AS_PREDICTED

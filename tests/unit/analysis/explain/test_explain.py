@@ -109,7 +109,7 @@ def test_the_events_are_in_the_order_of_time_and_each_has_a_place(lost: Path) ->
     assert all(event.place for event in events)
     texts = [event.text for event in events]
     assert "the log of broker 1 ends at offset 0, before at 1,000: it has lost offset 1" in texts
-    assert "the HW passes its offset: broker 1 serves 1,000, leader epoch 0" in texts
+    assert "the HW is seen above its offset: broker 1 serves 1,000, leader epoch 0" in texts
     assert "the HW is not above its offset any more: broker 1 serves 0, leader epoch 2" in texts
 
 
@@ -131,7 +131,7 @@ def test_a_deposed_leader_that_goes_on_to_answer_is_named_once(tmp_path: Path) -
         story.hw(at_s + 1, 2, 1, 100 + at_s)
     texts = [event.text for event in life_of(finish(story), 5).events if event.kind == "hw"]
     assert texts == [
-        "the HW passes its offset: broker 2 serves 106, leader epoch 1",
+        "the HW is seen above its offset: broker 2 serves 106, leader epoch 1",
         "a deposed leader still answers, with a HW not above its offset: broker 1 serves 4, leader epoch 0",
     ]
 

@@ -280,12 +280,14 @@ def test_runs_as_a_table(records: dict[str, Path], capsys: pytest.CaptureFixture
 
 
 def test_runs_says_of_a_folder_that_is_no_record_how_to_look_at_it(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    records: dict[str, Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "my notes").mkdir()
-    assert main(["runs", str(tmp_path), "--json"]) == 0
-    (row,) = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert (row["why"], row["next"]) == ("not a run record: manifest.json is missing", f"ls '{tmp_path / 'my notes'}'")
+    notes = records["predicted"].parent / "my notes"
+    notes.mkdir()
+    assert main(["runs", str(notes.parent), "--json"]) == 0
+    rows = {row["record"]: row for row in map(json.loads, capsys.readouterr().out.splitlines())}
+    row = rows[str(notes)]
+    assert (row["why"], row["next"]) == ("not a run record: manifest.json is missing", f"ls '{notes}'")
 
 
 def test_runs_tells_which_record_is_a_replay(
@@ -311,6 +313,14 @@ def test_the_folder_of_runs_may_be_named_as_for_the_verbs_that_run(
         assert f"no run records in {tmp_path}" in capsys.readouterr().out
     assert main(["runs", str(tmp_path), "--runs", str(tmp_path / "others")]) == 4
     assert "the command names two folders" in capsys.readouterr().err
+
+
+def test_folders_without_a_manifest_are_no_damaged_records_unless_a_record_is_beside_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "assets").mkdir()
+    assert main(["runs", str(tmp_path)]) == 0
+    assert f"no run records in {tmp_path}: 1 folder without manifest.json\n" in capsys.readouterr().out
 
 
 def test_a_record_is_no_folder_of_records(records: dict[str, Path], capsys: pytest.CaptureFixture[str]) -> None:
