@@ -113,7 +113,7 @@ def _epoch_of_the_return(
     """Return the leader epoch under which a leader surely had the record again; None: not shown.
 
     It is shown if a prompt consumer returned the record, the leader of that time served an HW above it, and a leader
-    before `lacked_by` served one that was not.
+    before `lacked_by` served one that was not, after the ack if there was one.
     """
     prompt = pc.field("consumer").isin(pa.array([*evidence.prompt_consumers], pa.int32()))
     read = (pc.field("offset") == lost_offset.offset) & (pc.field("leader_epoch") == written.epoch) & prompt
@@ -127,7 +127,9 @@ def _epoch_of_the_return(
     if state is None:
         return None
     passed = _is_above(lost_offset) & (pc.field("leader_epoch") == state.leader_epoch)
-    not_passed = ~_is_above(lost_offset) & _of_its_log(lacked_by, written)
+    # An HW from before the ack may be older than the record. When a record was appended that nobody acked, nobody says.
+    acked_ns = 0 if lost_offset.exact else lost_offset.since_ns
+    not_passed = ~_is_above(lost_offset) & _of_its_log(lacked_by, written) & (pc.field("at_ns") >= acked_ns)
     shown = all(_has_row(evidence, lost_offset, "watermarks", one) for one in (passed, not_passed))
     return state.leader_epoch if shown else None
 

@@ -32,7 +32,7 @@ def returned(
     """
     story = Story(record, kafka="4.3.1", features=ELR_ON)
     story.state(1, leader_epoch=epoch)
-    story.hw(4, 1, epoch, old_hw)
+    story.hw(6, 1, epoch, old_hw)
     story.state(10, leader=2, isr=list(second_isr[0]))
     for isr in second_isr[1:]:
         story.state(12, isr=list(isr))
@@ -178,6 +178,13 @@ def test_nor_does_a_consumer_if_no_hw_shows_that_they_were_not_committed_before(
     check_guilt_is_unknown(story.judge())
 
 
+def test_nor_does_a_consumer_if_the_hw_was_served_before_the_ack(tmp_path: Path) -> None:
+    story = returned(tmp_path)
+    story.tables["watermarks"][0]["at_ns"] = ns(4)
+    add_consumer(story)
+    check_guilt_is_unknown(story.judge())
+
+
 @both_kinds
 @pytest.mark.parametrize("read_s", [16, 43], ids=["soon after the first leader", "after they were lost"])
 def test_nor_does_a_consumer_that_may_have_fetched_them_from_another_leader(
@@ -310,7 +317,7 @@ def test_a_late_ack_hides_no_read_of_the_records_before(tmp_path: Path) -> None:
 def test_a_member_of_the_isr_of_a_further_leader_without_them_cannot_bring_them_back(tmp_path: Path) -> None:
     story = Story(tmp_path, kafka="4.3.1", features=ELR_ON)
     story.state(1)
-    story.hw(4, 1, 0, 100)
+    story.hw(6, 1, 0, 100)
     story.state(10, leader=2, isr=[2, 3])
     story.state(13, leader=3, isr=[2, 3])
     for at_s in (13.5, 13.7):
@@ -330,7 +337,7 @@ def uncleanly_returned(record: Path) -> Story:
     story = Story(record, kafka="4.3.1", features=ELR_ON)
     story.config(0, "topic:t", "unclean.leader.election.enable", "true")
     story.state(1)
-    story.hw(4, 1, 0, 100)
+    story.hw(6, 1, 0, 100)
     story.state(10, leader=2, isr=[2])
     for at_s in (12, 13):
         story.hw(at_s, 2, 1, 100)
