@@ -350,9 +350,9 @@ def _observed_run(
     for one in case.commits:
         if one.what["kind"] == "commit-lost" and one.attribution.cause is not None:
             commits[one.attribution.cause] += one.count
-    counts = reconciliation.counts
-    timeline = case.evidence.timeline
+    counts, timeline = reconciliation.counts, case.evidence.timeline
     known = "partitions" not in timeline.missing
+    from_elr = sum(one.road == "elr" for one in all_elections(timeline))
     return ObservedRun(
         committed_lost=sum(one.count for one in case.losses if one.committed),
         uncommitted_lost=sum(one.count for one in case.losses if not one.committed),
@@ -362,7 +362,7 @@ def _observed_run(
         lost_on=lost_on,
         kinds=counts_by_kind(reconciliation.anomalies),
         unknown_kinds=_unknown_if_asked(case),
-        elected_from_elr=sum(one.road == "elr" for one in all_elections(timeline)) if known else None,
+        elected_from_elr=from_elr if from_elr or (known and not timeline.torn) else None,
         facts=facts if known else {},
         unavailable=unavailable,
         acked=count_acked_by_brokers(counts, facts) if counts.sends or table_files(case.record, "sends") else None,

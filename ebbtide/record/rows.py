@@ -40,6 +40,10 @@ class PartitionState(msgspec.Struct, frozen=True, kw_only=True):
         """
         return self.leader_epoch == 0 and self.partition_epoch == 0 and earlier.partition_epoch > 0
 
+    def lacks_record_since(self, earlier: PartitionState) -> bool:
+        """Whether a record of the partition is missing between the two: each raises the partition epoch by one."""
+        return self.partition_epoch > earlier.partition_epoch + 1
+
     def completes_reassignment(self, earlier: PartitionState) -> bool:
         """Whether the record ended a reassignment that was under way."""
         return bool(earlier.adding or earlier.removing) and not (self.adding or self.removing)

@@ -75,7 +75,7 @@ def _may_lack_an_election(evidence: Evidence, lost_offset: LostOffset, until: El
     states = evidence.timeline.states(lost_offset.topic, lost_offset.partition)
     is_late = states[0].partition_epoch > 0 and states[0].at_ns > lost_offset.since_ns
     jumps = (
-        after.partition_epoch > before.partition_epoch + 1 and after.at_ns >= lost_offset.since_ns
+        after.lacks_record_since(before) and after.at_ns >= lost_offset.since_ns
         for before, after in pairwise(states)
         if until is None or after.partition_epoch <= until.after.partition_epoch
     )

@@ -101,7 +101,7 @@ def compare_answers(record: Path, evidence: Evidence, *, complete: bool) -> Comp
     )
     mismatches: list[Row] = []
     unread: list[Row] = []
-    known_until_ns = None if complete else _last_ns(timeline)
+    known_until_ns = None if complete else timeline.newest_ns
     differing = 0
     for answer in _answers(record):
         states = timeline.states(answer.topic, answer.partition)
@@ -159,13 +159,6 @@ def _answers(record: Path) -> Iterator[DescribedState]:
                 yield msgspec.convert(row, DescribedState)
     except msgspec.ValidationError as error:
         raise UsageError("the table described cannot be read", where=str(record), got=str(error)) from None
-
-
-def _last_ns(timeline: Timeline) -> int:
-    """Return the time of the newest record that is known; the log has every record before it."""
-    states = (states[-1].at_ns for states in timeline.partitions.values() if states)
-    brokers, configs = (one.at_ns for one in timeline.brokers), (one.at_ns for one in timeline.configs)
-    return max([*states, *brokers, *configs], default=0)
 
 
 def _count_up_to(states: Sequence[PartitionState], at_ns: int) -> int:

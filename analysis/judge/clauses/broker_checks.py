@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from analysis.judge.clauses.findings import Finding, Row, finding, state_row, unknown_finding
+from analysis.judge.clauses.findings import NOT_IN_EVIDENCE, Finding, Row, finding, state_row, unknown_finding
 from analysis.judge.history.evidence import Evidence
 from ebbtide.record.log_losses import UNCLEAN_STEPS
 from ebbtide.record.rows import BrokerEvent
@@ -93,7 +93,11 @@ def unclean_broker_leaves_isr_and_elr(evidence: Evidence, steps: Sequence[StepEn
             if elr is None:
                 undecided.append({**row, "why": "whether ELR was on is not known"})
             elif event.broker in {*state.isr, *state.elr}:
-                violations.append(row)
+                following = timeline.state_after(state)
+                if timeline.torn if following is None else following.lacks_record_since(state):
+                    undecided.append({**row, "why": NOT_IN_EVIDENCE})
+                else:
+                    violations.append(row)
     return finding(exercised=checked, violations=violations, unknown=undecided)
 
 

@@ -13,19 +13,29 @@ if TYPE_CHECKING:
 
 
 def no_aborted_read(
-    reads: Sequence[AbortedReads], manifest: Manifest, *, failed: int, unknown_kinds: Mapping[str, str]
+    reads: Sequence[AbortedReads],
+    manifest: Manifest,
+    *,
+    failed: int,
+    why_lossy: str | None,
+    unknown_kinds: Mapping[str, str],
 ) -> Finding:
     """KIP-98, read_committed: no consumer gets a message of an aborted transaction.
 
     Nor does a consumer get a message that was not appended. `failed` counts the sends that
-    certainly failed: their values must not come back at either isolation level.
+    certainly failed: their values must not come back at either isolation level. `why_lossy`: a log
+    lost records, perhaps the marker that aborted a transaction. The marker of the next one covers
+    its records then, so that such reads are unknown.
     """
     transactional = sum(producer.transactional for producer in manifest.producers.values())
     exercised = transactional + failed
     return finding(
         exercised=exercised,
-        violations=[_row(one) for one in reads],
-        unknown=_unknown_rows("aborted-read", exercised, unknown_kinds),
+        violations=[] if why_lossy is not None else [_row(one) for one in reads],
+        unknown=[
+            *_unknown_rows("aborted-read", exercised, unknown_kinds),
+            *([_row(one) | {"why": why_lossy} for one in reads] if why_lossy is not None else []),
+        ],
         cases=sum(one.count for one in reads),
     )
 

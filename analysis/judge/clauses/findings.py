@@ -14,6 +14,8 @@ from ebbtide.record.verdict import PropertyStatus
 Row = dict[str, Any]
 """One piece of evidence, as verdict.json lists it."""
 
+NOT_IN_EVIDENCE = "a record between is not in the evidence"
+
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """The status of a check on some part of the run, with the rows that show it.

@@ -199,11 +199,18 @@ def hw_frozen_below_min_isr(
 
 
 def intervals_below(evidence: Evidence, contact: LeaderContact) -> list[Interval]:
-    """Return every stretch below min ISR whose leader surely knew of it."""
+    """Return every stretch below min ISR whose leader surely knew of it.
+
+    A stretch in which a record may be missing does not count: the ISR may have grown.
+    """
     found: list[Interval] = []
     for (topic, partition), states in evidence.timeline.partitions.items():
         open_: Interval | None = None
+        epoch = -1
         for state, offset, at_ns in _moments(evidence, topic, partition, states):
+            if state.partition_epoch > epoch + 1:
+                open_ = None
+            epoch = state.partition_epoch
             min_isr = evidence.rules.leader_min_isr(state, offset)
             below = state.leader >= 0 and min_isr is not None and len(state.isr) < min_isr
             same = open_ is not None and (open_.leader, open_.leader_epoch) == (state.leader, state.leader_epoch)
@@ -223,7 +230,8 @@ def intervals_below(evidence: Evidence, contact: LeaderContact) -> list[Interval
                     end_ns=None,
                 )
         if open_ is not None:
-            found += contact.known_part(open_, None, removed=False)
+            end_ns = evidence.timeline.newest_ns if evidence.ends_early else None
+            found += contact.known_part(open_, end_ns, removed=False)
     return found
 
 

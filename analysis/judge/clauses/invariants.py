@@ -168,7 +168,11 @@ CLAUSES: tuple[Clause, ...] = (
         "KIP-98",
         no_aborted_read,
         lambda case: no_aborted_read(
-            case.aborted_reads, case.manifest, failed=case.failed, unknown_kinds=case.unknown_kinds
+            case.aborted_reads,
+            case.manifest,
+            failed=case.failed,
+            why_lossy=why_lossy(case.evidence, case.steps),
+            unknown_kinds=case.unknown_kinds,
         ),
         timeline=False,
         parts=OF_LOSSES,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
-from analysis.judge.clauses.findings import Finding, Row, election_row, finding, state_row
+from analysis.judge.clauses.findings import NOT_IN_EVIDENCE, Finding, Row, election_row, finding, state_row
 from analysis.judge.history.elections import all_elections
 from analysis.judge.history.evidence import Evidence
 from analysis.judge.history.timeline import Timeline
@@ -122,8 +122,13 @@ def election_outside_candidates_shows_recovering(evidence: Evidence) -> Finding:
     the record that elects it says RECOVERING. The last known leader comes from outside.
     """
     outside = [one for one in all_elections(evidence.timeline) if one.road in ("unclean", "last-known-leader")]
+    hidden = [one for one in outside if not one.after.recovering]
     return finding(
-        exercised=len(outside), violations=[election_row(one) for one in outside if not one.after.recovering]
+        exercised=len(outside),
+        violations=[election_row(one) for one in hidden if not one.after.lacks_record_since(one.before)],
+        unknown=[
+            election_row(one) | {"why": NOT_IN_EVIDENCE} for one in hidden if one.after.lacks_record_since(one.before)
+        ],
     )
 
 
@@ -151,9 +156,9 @@ def partition_epoch_rises_by_one(evidence: Evidence) -> Finding:
         if after.partition_epoch <= before.partition_epoch
     ]
     gaps = [
-        state_row(after, partition_epoch_before=before.partition_epoch, why="a record between is not in the evidence")
+        state_row(after, partition_epoch_before=before.partition_epoch, why=NOT_IN_EVIDENCE)
         for before, after in pairs
-        if after.partition_epoch > before.partition_epoch + 1
+        if after.lacks_record_since(before)
     ]
     return finding(exercised=len(pairs), violations=violations, unknown=gaps)
 

@@ -22,7 +22,8 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
 
     `log_losses` and `asked` None: no steps prove anything, because of `no_steps`. `stops` are those
     that steps prove. `statics` are the controllers' own properties; None: not known.
-    `prompt_consumers`: see `prompt_consumers.py`.
+    `prompt_consumers`: see `prompt_consumers.py`. `ends_early`: the metadata log may have had more
+    records, because the run ended early or the log is damaged.
     """
 
     record: Path
@@ -32,6 +33,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     log_losses: tuple[BrokerLogLoss, ...] | None
     asked: tuple[Request, ...] | None = None
     stops: tuple[BrokerStop, ...] = ()
+    ends_early: bool = False
     statics: Mapping[str, str] | None = None
     prompt_consumers: frozenset[int] = frozenset()
     no_steps: str = "steps.jsonl is missing"

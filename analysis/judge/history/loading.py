@@ -44,6 +44,7 @@ def load_evidence(
         log_losses=None if steps is None else log_losses(list(steps)),
         asked=None if steps is None else requests(steps),
         stops=stops(steps or ()),
+        ends_early=timeline.torn or manifest.status != "complete",
         statics=statics,
         prompt_consumers=prompt,
         no_steps=no_steps,

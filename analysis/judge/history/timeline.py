@@ -63,6 +63,12 @@ class Timeline(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         found = bisect_right(states, metadata_offset, key=lambda state: state.metadata_offset)
         return states[found - 1] if found else None
 
+    def state_after(self, state: PartitionState) -> PartitionState | None:
+        """Return the partition's next state; None: there is none."""
+        states = self.states(state.topic, state.partition)
+        found = bisect_right(states, state.metadata_offset, key=lambda one: one.metadata_offset)
+        return states[found] if found < len(states) else None
+
     def state_at_time(self, topic: str, partition: int, at_ns: int) -> PartitionState | None:
         """Return the newest state whose record has a time of at most `at_ns`.
 
@@ -111,6 +117,13 @@ class Timeline(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             return None
         events = self.events_by_offset.get(after.metadata_offset, ())
         return frozenset(one.broker for one in events if one.event == "registered")
+
+    @property
+    def newest_ns(self) -> int:
+        """The time of the newest record that is known."""
+        states = (states[-1].at_ns for states in self.partitions.values() if states)
+        others = (one.at_ns for table in (self.brokers, self.configs) for one in table)
+        return max([*states, *others], default=0)
 
     def pairs(self) -> Iterator[tuple[PartitionState, PartitionState]]:
         """Yield every state with its successor, within one life of the partition."""

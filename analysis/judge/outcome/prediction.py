@@ -139,7 +139,8 @@ def _compare_losses(expected: LossExpectation, seen: ObservedRun, broken: list[s
     counted = seen.uncommitted_lost if expected.cause == "uncommitted-at-failover" else seen.committed_lost
     if expected.committed == "any" and expected.uncommitted == "any" and expected.cause is None:
         counted = seen.committed_lost + seen.uncommitted_lost
-    if 0 < counted < at_least and decided:
+    is_said = not counted and "some" in (expected.committed, expected.uncommitted)
+    if counted < at_least and decided and not is_said:
         open_.append(f"predicted a loss of at least {at_least:,} records, seen {counted:,}: the run did not show it")
 
 
@@ -181,7 +182,9 @@ def _compare_elr(prediction: Prediction, seen: ObservedRun, unless_faulty: list[
     if wanted is None:
         return
     if seen.elected_from_elr is None:
-        open_.append("whether a leader was elected from the ELR is unknown: the metadata timeline is missing")
+        open_.append(
+            "whether a leader was elected from the ELR is unknown: the metadata timeline is missing or damaged"
+        )
     elif wanted and not seen.elected_from_elr:
         unless_faulty.append("predicted an election from the ELR, but the metadata log has none")
 

@@ -89,6 +89,15 @@ def test_an_aborted_read_is_a_violation_by_itself(tmp_path: Path) -> None:
     assert any("no-aborted-read (90 cases, first: t-0)" in why for why in verdict.why), verdict.why
 
 
+def test_it_is_unknown_if_an_election_may_have_cost_the_marker(tmp_path: Path) -> None:
+    story = healthy_story(tmp_path, transactional=True)
+    story.state(19, leader=2, isr=[2], leader_recovery_state=1)
+    story.aborted_reads = [AbortedReads(topic="t", partition=0, count=45, first={"offset": 10, "value": 7})]
+    verdict = story.judge()
+    assert by_name(verdict)[ABORTED] == "unknown"
+    assert "an election outside ISR and ELR may have cost a marker" in evidence(verdict, ABORTED)[0]["why"]
+
+
 def test_sends_that_failed_for_certain_exercise_it_too(tmp_path: Path) -> None:
     story = healthy_story(tmp_path)
     story.counts = Counts(sends=1000, acked=999, failed=1, polls=2000)

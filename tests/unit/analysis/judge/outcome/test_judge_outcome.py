@@ -66,6 +66,12 @@ def test_fewer_lost_than_predicted_is_inconclusive(tmp_path: Path) -> None:
     assert story.judge().outcome == "inconclusive"
 
 
+def test_so_is_none_of_them(tmp_path: Path) -> None:
+    verdict = healthy_story(tmp_path, "loss = { at_least = 500 }").judge()
+    assert verdict.outcome == "inconclusive"
+    assert "predicted a loss of at least 500 records, seen 0: the run did not show it" in verdict.why
+
+
 def test_a_quiet_run_is_as_predicted(tmp_path: Path) -> None:
     assert healthy_story(tmp_path).judge().outcome == "as-predicted"
 
