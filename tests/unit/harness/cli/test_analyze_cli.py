@@ -315,14 +315,6 @@ def test_the_folder_of_runs_may_be_named_as_for_the_verbs_that_run(
     assert "the command names two folders" in capsys.readouterr().err
 
 
-def test_folders_without_a_manifest_are_no_damaged_records_unless_a_record_is_beside_them(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "assets").mkdir()
-    assert main(["runs", str(tmp_path)]) == 0
-    assert f"no run records in {tmp_path}: 1 folder without manifest.json\n" in capsys.readouterr().out
-
-
 def test_a_record_is_no_folder_of_records(records: dict[str, Path], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["runs", str(records["predicted"])]) == 4
     assert f"ebbtide analyze {records['predicted']}" in capsys.readouterr().err

@@ -47,6 +47,14 @@ def test_the_record_of_a_plain_cluster_is_no_run(verb: str, store: Path, capsys:
     assert "next:    ebbtide cluster up SCENARIO" in told
 
 
+def test_folders_without_a_manifest_are_no_damaged_records_unless_a_record_is_beside_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "assets").mkdir()
+    assert main(["runs", str(tmp_path)]) == 0
+    assert f"no run records in {tmp_path}: 1 folder without manifest.json\n" in capsys.readouterr().out
+
+
 def test_what_is_no_record_is_left_out_in_one_line(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
     shutil.rmtree(store / "by-hand")
     assert analyze.records_in(store) == [store / "a-run"]
