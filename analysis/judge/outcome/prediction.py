@@ -150,6 +150,10 @@ def _compare_acks(expected: LossExpectation, seen: ObservedRun, broken: list[str
         lost = seen.lost_by_acks.get(acks)
         if wanted == "none" and lost:
             broken.append(f"predicted no loss of records sent with acks={acks}, seen {lost:,} lost")
+        elif wanted == "none" and seen.facts.get(f"acked-with-acks-{acks}") == 0:
+            open_.append(
+                f"predicted no loss of records sent with acks={acks}, but none was acked: nothing could be lost"
+            )
         elif wanted == "some" and lost == 0:
             open_.append(f"predicted a loss of records sent with acks={acks}, but the run did not show one")
         elif wanted != "any" and lost is None:

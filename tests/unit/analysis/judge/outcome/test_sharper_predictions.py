@@ -69,6 +69,14 @@ def test_a_loss_of_acks_0_is_contradicted_where_none_is_predicted(tmp_path: Path
     assert found == ("contradicted", "predicted no loss of records sent with acks=0, seen 6 lost")
 
 
+def test_where_nothing_was_acked_with_an_acks_its_records_had_nothing_to_lose(tmp_path: Path) -> None:
+    story = with_acks_0(tmp_path, read=10)
+    assert outcome(story, 'loss = { acks = { "0" = "none" } }')[0] == "as-predicted"
+    found = outcome(story, 'loss = { acks = { "1" = "none" } }')
+    told = "predicted no loss of records sent with acks=1, but none was acked: nothing could be lost"
+    assert found == ("inconclusive", told)
+
+
 def test_without_a_whole_final_read_the_losses_of_acks_0_are_not_known(tmp_path: Path) -> None:
     story = with_acks_0(tmp_path, read=4)
     story.change(final_offsets={})
