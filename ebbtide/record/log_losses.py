@@ -29,7 +29,7 @@ class BrokerLogLoss(msgspec.Struct, frozen=True, kw_only=True):
     `starts` and `ends` hold, per `topic-partition`, the measured log end offset before and
     afterwards. `whole` holds the partitions whose log was measured to have lost nothing;
     `lost_bytes` is the figure of the whole volume. If none of them is there, how much was lost is
-    not known. `proven` false: the step fired and its effect was not shown. `only` are the logs of the log
+    not known. `only` are the logs of the log
     directory that the step named: the others lost nothing. None: it named none. `ended_broker`: the
     step was proven, and the broker's process ended.
     """
@@ -37,7 +37,6 @@ class BrokerLogLoss(msgspec.Struct, frozen=True, kw_only=True):
     broker: int
     fired_ns: int
     done_ns: int
-    proven: bool
     wiped: bool = False
     lost_bytes: int | None = None
     starts: dict[str, int] = {}
@@ -76,7 +75,7 @@ def log_losses(steps: list[StepEntry]) -> tuple[BrokerLogLoss, ...]:
         for node in step.nodes:
             proof = _proof_of(step, node)
             lost_bytes = _integer(proof.get("lost_bytes"))
-            only, is_proven = _names(proof.get(HOLDS)), step.effect_ns is not None
+            only = _names(proof.get(HOLDS))
             if step.step not in LOSES_RECORDS and not lost_bytes:
                 continue
             found.append(
@@ -84,7 +83,6 @@ def log_losses(steps: list[StepEntry]) -> tuple[BrokerLogLoss, ...]:
                     broker=node,
                     fired_ns=step.fired_ns,
                     done_ns=step.effect_ns if step.effect_ns is not None else step.fired_ns,
-                    proven=is_proven,
                     wiped=step.step in _WIPES,
                     lost_bytes=lost_bytes,
                     starts=_offsets(proof.get("logs"), "leo_before"),
@@ -92,7 +90,7 @@ def log_losses(steps: list[StepEntry]) -> tuple[BrokerLogLoss, ...]:
                     whole=_whole_logs(proof.get("logs")),
                     only=only,
                     # A broker ends when its last log directory fails, and runs on without one of several.
-                    ended_broker=is_proven and (only is None or step.step in TAKES_DOWN),
+                    ended_broker=step.effect_ns is not None and (only is None or step.step in TAKES_DOWN),
                 )
             )
     return tuple(sorted(found, key=lambda loss: loss.fired_ns))

@@ -107,7 +107,7 @@ def _acked_by_a_deposed_leader(evidence: Evidence, lost_offset: LostOffset) -> A
     """
     record = LostRecord(evidence, lost_offset)
     for one in reversed(elections_of(evidence.timeline, lost_offset.topic, lost_offset.partition)):
-        if one.epoch > lost_offset.since_epoch or one.road not in ("unclean", "last-known-leader"):
+        if one.epoch > lost_offset.since_epoch or not one.is_from_outside:
             continue
         found = why_it_could_lead(evidence, one, lost_offset)
         if found.cause != "unexplained" and record.may_be_older_than(one):

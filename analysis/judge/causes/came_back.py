@@ -12,15 +12,15 @@ nor contradicted, it is not known which election is guilty.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
 
 import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from analysis.judge.history.batches import batches, of_partition
+from analysis.judge.history.batches import batches, has_row, of_partition
 from analysis.judge.history.elections import ElectionEvent, elections_of
 from analysis.judge.history.evidence import Evidence, LostOffset
+from analysis.judge.history.following import has_followed
 from analysis.judge.history.timeline import MILLISECOND_NS
 
 PROMPT_NS = 2_000_000_000
@@ -151,12 +151,8 @@ def _that_may_have_kept(
 def _has_followed(evidence: Evidence, broker: int, elected: ElectionEvent, lost_offset: LostOffset) -> bool:
     """Return whether a broker has truncated its log to that of an elected leader which lacked the record."""
     states = evidence.timeline.states(lost_offset.topic, lost_offset.partition)
-    in_sync = [broker in one.isr for one in states if one.leader_epoch == elected.epoch]
-    if any(not before and after for before, after in pairwise(in_sync)):
-        return True  # it joined the ISR
-    # The HW passes an offset only when each member of the ISR has this leader's record there.
-    passed = _is_above(lost_offset) & (pc.field("leader_epoch") == elected.epoch)
-    return all(in_sync) and _has_row(evidence, lost_offset, "watermarks", passed)
+    led = [one for one in states if one.leader_epoch == elected.epoch]
+    return has_followed(evidence, broker, elected, led, _is_above(lost_offset))
 
 
 def _of_its_log(lacked_by: ElectionEvent, written: _Written) -> pc.Expression:
@@ -169,7 +165,4 @@ def _is_above(lost_offset: LostOffset) -> pc.Expression:
 
 
 def _has_row(evidence: Evidence, lost_offset: LostOffset, table: str, where: pc.Expression) -> bool:
-    found = batches(
-        evidence.record, table, ["partition"], of_partition(lost_offset.topic, lost_offset.partition) & where
-    )
-    return next(found, None) is not None
+    return has_row(evidence.record, table, of_partition(lost_offset.topic, lost_offset.partition) & where)

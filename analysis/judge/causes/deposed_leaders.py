@@ -7,7 +7,6 @@ possibility an election before the record was sent cannot have lost it.
 from __future__ import annotations
 
 from functools import cached_property
-from itertools import pairwise
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,6 +14,7 @@ import pyarrow.compute as pc
 from analysis.judge.history.batches import batches, of_partition
 from analysis.judge.history.elections import ElectionEvent
 from analysis.judge.history.evidence import Evidence, LostOffset
+from analysis.judge.history.following import has_followed
 from analysis.judge.history.timeline import MILLISECOND_NS
 from ebbtide.record.rows import PartitionState
 
@@ -104,23 +104,9 @@ def _has_learnt(evidence: Evidence, broker: int, elected: ElectionEvent, by_ns: 
         event.broker == broker and event.event == "registered" and elected.after.at_ns < event.at_ns <= latest_ns
         for event in evidence.timeline.brokers
     )
-    states = evidence.timeline.states(elected.after.topic, elected.after.partition)
-    since = [one for one in states if one.leader_epoch >= elected.epoch and one.at_ns <= latest_ns]
-    in_sync = [broker in one.isr for one in since]
-    joined = any(not before and after for before, after in pairwise(in_sync))
-    return started or joined or (all(in_sync) and _has_passed_its_start(evidence, elected, by_ns))
-
-
-def _has_passed_its_start(evidence: Evidence, elected: ElectionEvent, by_ns: int) -> bool:
-    """Return whether the elected leader served an HW above the start of its epoch: its whole ISR followed it."""
     topic, partition = elected.after.topic, elected.after.partition
-    trace = evidence.epochs.traces.get((topic, partition, elected.epoch))
-    if trace is None:
-        return False
-    passed = (
-        of_partition(topic, partition)
-        & (pc.field("leader_epoch") == elected.epoch)
-        & (pc.field("high_watermark") > trace.start)
-        & (pc.field("at_ns") < by_ns)
-    )
-    return next(batches(evidence.record, "watermarks", ["partition"], passed), None) is not None
+    states = evidence.timeline.states(topic, partition)
+    since = [one for one in states if one.leader_epoch >= elected.epoch and one.at_ns <= latest_ns]
+    begun = evidence.epochs.traces.get((topic, partition, elected.epoch))
+    passed = None if begun is None else (pc.field("high_watermark") > begun.start) & (pc.field("at_ns") < by_ns)
+    return started or has_followed(evidence, broker, elected, since, passed)

@@ -61,10 +61,11 @@ def attribute(evidence: Evidence, lost_offset: LostOffset) -> Attribution:
         why = f"no election of {lost_offset.name} after {since} explains it"
         return Attribution(cause="unexplained", election=None, why=why)
     found = why_it_could_lead(evidence, guilty, lost_offset)
-    # What is known to have lacked the record lost it, unless another did before.
-    until = guilty if is_known_to_lack(evidence, guilty, lost_offset) else None
-    if found.cause == "unexplained" and _may_lack_an_election(evidence, lost_offset, until):
-        return Attribution(cause=None, election=guilty, why=f"{found.why}; but {_MAY_LACK}")
+    if found.cause == "unexplained":
+        # What is known to have lacked the record lost it, unless another did before.
+        until = guilty if is_known_to_lack(evidence, guilty, lost_offset) else None
+        if _may_lack_an_election(evidence, lost_offset, until):
+            return Attribution(cause=None, election=guilty, why=f"{found.why}; but {_MAY_LACK}")
     return found
 
 
@@ -90,8 +91,7 @@ def _guilty_election(evidence: Evidence, lost_offset: LostOffset) -> ElectionEve
         if lost_offset.until_epoch is None or one.epoch <= lost_offset.until_epoch
     ]
     later = [one for one in elections if one.epoch > lost_offset.since_epoch and not _has_never_led(evidence, one)]
-    is_bounded = lost_offset.exact or lost_offset.until_epoch is not None
-    earlier = [] if is_bounded else [one for one in elections if one.epoch <= lost_offset.since_epoch]
+    earlier = _elections_before_the_ack(evidence, lost_offset)
     restored = lost_offset.until_epoch is None and _has_an_older_record(evidence, lost_offset)
     if (wrote_another := election_that_wrote_another(evidence, lost_offset)) is not None:
         return wrote_another
@@ -132,7 +132,7 @@ def _likeliest_election(
     if not lost_offset.committed or why_it_could_lead(evidence, likely, lost_offset).cause != "unexplained":
         return likely
     not_known = (one for one in suspects if why_it_could_lead(evidence, one, lost_offset).cause is None)
-    from_outside = (one for one in suspects if one.road in ("unclean", "last-known-leader"))
+    from_outside = (one for one in suspects if one.is_from_outside)
     return next(not_known, None) or next(from_outside, None) or likely
 
 
@@ -169,15 +169,21 @@ def _is_at_one_time(elected: ElectionEvent, lost_offset: LostOffset) -> bool:
     return abs(lost_offset.since_ns - elected.after.at_ns) <= MILLISECOND_NS
 
 
+def _elections_before_the_ack(evidence: Evidence, lost_offset: LostOffset) -> list[ElectionEvent]:
+    """Return the elections of which one may have lost the record, because its ack came late."""
+    if lost_offset.exact or lost_offset.until_epoch is not None:
+        return []
+    elections = elections_of(evidence.timeline, lost_offset.topic, lost_offset.partition)
+    return [one for one in elections if one.epoch <= lost_offset.since_epoch]
+
+
 def election_that_wrote_another(evidence: Evidence, lost_offset: LostOffset) -> ElectionEvent | None:
     """Return the last election before the ack, if the final leader's log has a record of its epoch at the offset.
 
     Such a record is not the lost one, so that the lost one is older than the election.
     """
-    if lost_offset.exact or lost_offset.until_epoch is not None:
-        return None
     topic, partition = lost_offset.topic, lost_offset.partition
-    earlier = [one for one in elections_of(evidence.timeline, topic, partition) if one.epoch <= lost_offset.since_epoch]
+    earlier = _elections_before_the_ack(evidence, lost_offset)
     final = evidence.timeline.states(topic, partition)[-1].leader
     if earlier and evidence.epochs.covers(topic, partition, final, earlier[-1].epoch, lost_offset.offset):
         return earlier[-1]

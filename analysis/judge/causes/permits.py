@@ -53,7 +53,7 @@ def why_it_could_lead(evidence: Evidence, elected: ElectionEvent, lost_offset: L
             return attribution(None, f"{where}; whether ELR was on is not known")
         if elr:
             return attribution("last-known-leader", where)
-    if elected.road in ("unclean", "last-known-leader") or elected.removes_isr:
+    if elected.is_from_outside or elected.removes_isr:
         return _judge_unclean_election(evidence, elected, lost_offset)
     losses = evidence.log_losses or ()
     lost_it = [

@@ -206,11 +206,11 @@ def intervals_below(evidence: Evidence, contact: LeaderContact) -> list[Interval
     found: list[Interval] = []
     for (topic, partition), states in evidence.timeline.partitions.items():
         open_: Interval | None = None
-        epoch = -1
+        before: PartitionState | None = None
         for state, offset, at_ns in _moments(evidence, topic, partition, states):
-            if state.partition_epoch > epoch + 1:
+            if before is not None and state.lacks_record_since(before):
                 open_ = None
-            epoch = state.partition_epoch
+            before = state
             min_isr = evidence.rules.leader_min_isr(state, offset)
             below = state.leader >= 0 and min_isr is not None and len(state.isr) < min_isr
             same = open_ is not None and (open_.leader, open_.leader_epoch) == (state.leader, state.leader_epoch)

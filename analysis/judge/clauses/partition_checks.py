@@ -121,7 +121,7 @@ def election_outside_candidates_shows_recovering(evidence: Evidence) -> Finding:
     KIP-966 counts the ELR among the candidates. So no leader comes from outside ISR and ELR unless
     the record that elects it says RECOVERING. The last known leader comes from outside.
     """
-    outside = [one for one in all_elections(evidence.timeline) if one.road in ("unclean", "last-known-leader")]
+    outside = [one for one in all_elections(evidence.timeline) if one.is_from_outside]
     hidden = [one for one in outside if not one.after.recovering]
     return finding(
         exercised=len(outside),

@@ -25,6 +25,11 @@ def batches(
     yield from read_batches(files, table, schema=TABLES[table], columns=columns, where=where, **ahead)
 
 
+def has_row(record: Path, table: str, where: pc.Expression) -> bool:
+    """Return whether any row of a table fits. Raises `UsageError` when a file is damaged."""
+    return next(batches(record, table, ["partition"], where), None) is not None
+
+
 def of_partition(topic: str, partition: int) -> pc.Expression:
     """Match the rows of one partition."""
     return (pc.field("topic") == topic) & (pc.field("partition") == partition)

@@ -49,6 +49,11 @@ class ElectionEvent(msgspec.Struct, frozen=True, kw_only=True):
         return self.before.leader != self.after.leader
 
     @property
+    def is_from_outside(self) -> bool:
+        """Whether the leader came from outside ISR and ELR."""
+        return self.road in ("unclean", "last-known-leader")
+
+    @property
     def removes_isr(self) -> bool:
         """Whether a reassignment was cancelled whose new replicas were the whole ISR.
 

@@ -97,11 +97,11 @@ def check_guilt(verdict: Verdict, *, is_acked: bool, is_known: bool) -> None:
         check_guilt_is_unknown(verdict)
 
 
-def add_step(story: Story, step: str, whom: str | None) -> None:
-    """A step at 8 s, while leader 1 leads; `whom` are those whose connections it cut."""
+def add_step(story: Story, step: str, cut: str | None) -> None:
+    """A step at 8 s, while leader 1 leads; `cut`: the sides between which it cut the connections."""
     story.step(8, step)
     assert story.steps is not None
-    story.steps[-1] = msgspec.structs.replace(story.steps[-1], whom=whom)
+    story.steps[-1] = msgspec.structs.replace(story.steps[-1], whom=cut)
 
 
 def add_consumer(story: Story, *, limit: str = "") -> None:
@@ -139,14 +139,14 @@ def test_a_consumer_that_may_keep_records_does_not_show_their_return(
 
 @both_kinds
 @pytest.mark.parametrize(
-    ("step", "whom"),
+    ("step", "cut"),
     [("partition", "broker-1 | clients"), ("pause", None), ("slow-disk", None), ("hold-request", None)],
 )
 def test_nor_does_a_consumer_whose_answers_a_step_may_have_delayed(
-    tmp_path: Path, is_acked: bool, step: str, whom: str | None
+    tmp_path: Path, is_acked: bool, step: str, cut: str | None
 ) -> None:
     story = returned(tmp_path, is_acked=is_acked)
-    add_step(story, step, whom)
+    add_step(story, step, cut)
     add_consumer(story)
     check_guilt_is_unknown(story.judge())
 
