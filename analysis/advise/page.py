@@ -9,8 +9,8 @@ from analysis.advise.events import WHEN_MEANS
 from analysis.advise.headline import MARK, MARK_MEANS, has_marked_lines, headline
 from analysis.report.html import page_style
 from analysis.report.pages import page_templates
+from ebbtide.named_files import write_named_file
 from ebbtide.plurals import plural
-from ebbtide.record.files import write_atomically
 
 LOOKS = {"survives": "holds", "loses": "violated", "unknown": "unknown", "refused": "unknown"}
 """The tag of the report that each answer looks like."""
@@ -36,4 +36,4 @@ def render_advice(advice: Advice) -> str:
 
 def write_advice(path: Path, advice: Advice) -> None:
     """Write the page to `path`."""
-    write_atomically(path, render_advice(advice).encode())
+    write_named_file(path, render_advice(advice).encode(), "page")

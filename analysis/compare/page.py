@@ -29,7 +29,7 @@ from analysis.report.picture.model import RunPicture, StepSpan
 from analysis.report.summary import JudgedRun, judged_run
 from analysis.report.words import has_sends, headline, release_text
 from ebbtide.errors import UsageError
-from ebbtide.record.files import write_atomically
+from ebbtide.named_files import write_named_file
 from ebbtide.record.manifest import read_run
 from ebbtide.record.next_command import next_command
 from ebbtide.record.verdict import not_judged, read_judgement, unfinished_verdict
@@ -75,7 +75,7 @@ class RunComparison(msgspec.Struct, frozen=True, kw_only=True):
 def write_comparison(records: Sequence[Path], path: Path) -> RunComparison:
     """Write the page that compares some judged records, and return what it says. Raises `UsageError`."""
     compared = compare_runs(records, path.parent)
-    write_atomically(path, render_comparison(compared).encode())
+    write_named_file(path, render_comparison(compared).encode(), "page")
     return compared
 
 

@@ -14,8 +14,8 @@ from analysis.spec.explore.trace import Trace
 from analysis.spec.explore.wording import tolerance_note
 from analysis.spec.model.bounds import Bounds, bounds_in_words
 from analysis.spec.variants import VARIANTS
+from ebbtide.named_files import write_named_file
 from ebbtide.plurals import plural
-from ebbtide.record.files import write_atomically
 
 _ASKED = ("requests-held", "asked", "an AlterPartition is on its way: the ISR that the leader asks for")
 """What the look of held requests means here."""
@@ -51,4 +51,4 @@ def write_counterexample(
     path: Path, variant: str, bounds: Bounds, asked: Property, answer: Answer, trace: Trace
 ) -> None:
     """Write the page to `path`."""
-    write_atomically(path, render_counterexample(variant, bounds, asked, answer, trace).encode())
+    write_named_file(path, render_counterexample(variant, bounds, asked, answer, trace).encode(), "page")

@@ -7,7 +7,7 @@ from pathlib import Path
 from analysis.explain.life import Life
 from analysis.report.pages import page_templates
 from analysis.report.words import offset_s
-from ebbtide.record.files import write_atomically
+from ebbtide.named_files import write_named_file
 
 
 def render_page(life: Life) -> str:
@@ -22,4 +22,4 @@ def render_page(life: Life) -> str:
 
 def write_page(path: Path, life: Life) -> None:
     """Write the page to `path`."""
-    write_atomically(path, render_page(life).encode())
+    write_named_file(path, render_page(life).encode(), "page")

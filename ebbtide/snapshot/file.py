@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from ebbtide.errors import UsageError
-from ebbtide.record.files import write_atomically
+from ebbtide.named_files import write_named_file
 from ebbtide.snapshot.model import BROKER_NAMES, MIN_ISR, SNAPSHOT_VERSION, ClusterSnapshot, SnapshotTopic
 from ebbtide.untrusted.files import UnreadableFile, read_file
 from ebbtide.untrusted.values import decode_json
@@ -22,15 +22,7 @@ _NEXT = "ebbtide advise --bootstrap broker1.example:9092 --save cluster.json    
 
 def write_snapshot(path: Path, snapshot: ClusterSnapshot) -> None:
     """Write the snapshot as JSON. Raises `UsageError` where the file cannot be written."""
-    try:
-        write_atomically(path, msgspec.json.format(msgspec.json.encode(snapshot), indent=1) + b"\n")
-    except OSError as error:
-        raise UsageError(
-            "the snapshot cannot be written",
-            where=str(path),
-            got=error.strerror or str(error),
-            allowed="a file in a folder that exists and can be written to",
-        ) from None
+    write_named_file(path, msgspec.json.format(msgspec.json.encode(snapshot), indent=1) + b"\n", "snapshot")
 
 
 def read_snapshot(path: Path) -> ClusterSnapshot:

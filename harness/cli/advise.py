@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ebbtide.errors import ExitCode, UsageError
+from ebbtide.named_files import check_named_file
 from harness.cli.advise_scenarios import check_folder, write_scenarios
 from harness.cli.cluster_options import addresses_of
 from harness.cli.command import Args, Command
 from harness.cli.output import print_json
-from harness.cli.scenario_file import check_writable
 
 if TYPE_CHECKING:
     from analysis.advise.assumption import Assumption
@@ -74,7 +74,7 @@ def run(args: Args) -> ExitCode:
     assumed = _assumption(args)
     for path, option in ((args.save, "--save"), (args.html, "--html")):
         if path is not None:
-            check_writable(path, "file", option)
+            check_named_file(path, "file", option)
     if args.scenario is not None:
         check_folder(args.scenario)
     snapshot = _snapshot(args)

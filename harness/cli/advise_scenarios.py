@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ebbtide.errors import UsageError
+from ebbtide.named_files import write_named_file
 from ebbtide.plurals import plural
-from harness.cli.scenario_file import write_scenario
 
 if TYPE_CHECKING:
     from analysis.advise.advice import Advice
@@ -66,7 +66,7 @@ def write_scenarios(folder: Path, advice: Advice) -> list[str]:
                 if scenario.text is None:
                     missing[f"  {scenario.name}: {scenario.why}"] = None
                 elif path not in written:
-                    write_scenario(path, scenario.text)
+                    write_named_file(path, scenario.text.encode(), "scenario")
                     written.append(path)
     said = [f"scenarios: {plural(len(written), 'file')} in {folder}"]
     if missing:

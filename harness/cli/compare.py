@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ebbtide.errors import EbbtideError, ExitCode, UsageError
+from ebbtide.named_files import check_named_file
 from ebbtide.plurals import plural
 from harness.cli import completing
 from harness.cli.command import Args, Command
 from harness.cli.output import print_json
 from harness.cli.run_arguments import without_files_beside
-from harness.cli.scenario_file import check_writable
 
 if TYPE_CHECKING:
     from analysis.compare.page import RunComparison
@@ -69,7 +69,7 @@ def run(args: Args) -> ExitCode:
             next=f"ebbtide compare {shlex.quote(str(twice))} OTHER_RUN    (ebbtide runs lists the runs)",
         )
     if args.out is not None:
-        check_writable(args.out, "page")
+        check_named_file(args.out, "page", "--out")
     path = args.out if args.out is not None else default_page(records)
     shown = shown_page(path)
     compared = write_comparison(records, path)

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ebbtide.errors import ExitCode, UsageError
+from ebbtide.named_files import check_named_file
 from harness.cli import completing
 from harness.cli.command import Args, Command
 from harness.cli.output import print_json
-from harness.cli.scenario_file import check_writable
 
 if TYPE_CHECKING:
     from analysis.explain.subject import Subject
@@ -56,7 +56,7 @@ def run(args: Args) -> ExitCode:
             next=f"ebbtide explain {shlex.quote(str(record))}    (one after the other)",
         )
     if args.html is not None:
-        check_writable(args.html, "page", "--html")
+        check_named_file(args.html, "page", "--html")
     manifest, verdict = read_run(args.run), read_judgement(args.run)
     is_judged = verdict != unfinished_verdict(manifest.run_id)
     if (nothing := nothing_to_explain(args.run, verdict)) is not None:

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 from cluster.privileges.choice import PrivilegeRequest
 from ebbtide.errors import ExitCode, UsageError
+from ebbtide.named_files import check_named_file, refuse_existing, write_named_file
 from ebbtide.releases.known_releases import KNOWN
 from harness.cli import completing
 from harness.cli.cluster_options import add_cluster_options, launch_options_of, release_of, split_list, with_features
 from harness.cli.command import Args, Command
 from harness.cli.output import print_json
 from harness.cli.run_flow import check_runs, run_and_judge, seed_or_new
-from harness.cli.scenario_file import check_writable, refuse_existing, write_scenario
 
 if TYPE_CHECKING:
     from ebbtide.record.verdict import Verdict
@@ -91,7 +91,7 @@ def run(args: Args) -> ExitCode:
             "these options need --run", got=", ".join(options), next=f"{shlex.join(['ebbtide', *args.argv])} --run"
         )
     if args.out is not None:
-        check_writable(args.out)
+        check_named_file(args.out, "scenario", "--out")
         refuse_existing(args.out)
     scenario, seed = _draw_scenario(args)
     text = brief_text_of(scenario)
@@ -100,7 +100,7 @@ def run(args: Args) -> ExitCode:
     if args.out is None:
         print(text)
     else:
-        write_scenario(args.out, text)
+        write_named_file(args.out, text.encode(), "scenario")
         print(f"seed {seed}: {len(scenario.steps)} steps, including waits and heals, in {args.out}")
     if args.run:
         return run_and_judge(check_runs(launch_options_of(args), scenario, scenario.kafka), seed=seed)
@@ -114,7 +114,7 @@ def _run_as_json(args: Args, scenario: Scenario, seed: int, text: str) -> ExitCo
     from harness.cli.json_outputs import RandomOutput
 
     if args.out is not None:
-        write_scenario(args.out, text)
+        write_named_file(args.out, text.encode(), "scenario")
     verdicts: list[Verdict] = []
     code = ExitCode.AS_PREDICTED
     if args.run:

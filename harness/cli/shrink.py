@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from cluster.privileges.choice import PrivilegeRequest
 from ebbtide.errors import ExitCode, UsageError
+from ebbtide.named_files import check_named_file, refuse_existing, write_named_file
 from ebbtide.plurals import plural
 from ebbtide.signals import is_interrupt
 from harness.cli import completing
@@ -18,7 +19,6 @@ from harness.cli.cluster_options import add_cluster_options, add_jobs_option, bu
 from harness.cli.command import Args, Command
 from harness.cli.progress import judging_note
 from harness.cli.run_flow import check_runs, progress_display
-from harness.cli.scenario_file import check_writable, refuse_existing, write_scenario
 
 if TYPE_CHECKING:
     from harness.replay.recorded_run import LoadedRun
@@ -93,7 +93,7 @@ def run(args: Args) -> ExitCode:
     jobs = jobs_of(args)
     recorded = _load_recorded_run(args.run)
     out = _out_file(args, recorded.scenario.name)
-    check_writable(out)
+    check_named_file(out, "scenario", "--out")
     if not is_from(out, recorded.manifest.run_id):
         refuse_existing(out)
     kafka = recorded.manifest.kafka
@@ -119,7 +119,7 @@ def run(args: Args) -> ExitCode:
             jobs=jobs,
             keep_all=args.keep_all,
         )
-    write_scenario(out, done.text)
+    write_named_file(out, done.text.encode(), "scenario")
     smaller = done.smaller
     if args.json:
         from harness.cli.json_outputs import ShrinkOutput

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ebbtide.errors import ExitCode
+from ebbtide.named_files import check_named_file
 from ebbtide.plurals import plural
 from harness.cli.command import Args, Command
 from harness.cli.output import print_json
-from harness.cli.scenario_file import check_writable
 from harness.cli.spec_options import add_search_options, answer_to, bounds_of
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def command() -> Command:
 def run(args: Args) -> ExitCode:
     """Search, print the result, and draw a counterexample if asked to."""
     if args.html is not None:
-        check_writable(args.html, "page", "--html")
+        check_named_file(args.html, "page", "--html")
     from analysis.spec.explore.question import property_named, variant_named
     from harness.cli.spec_outputs import EXIT_OF_RESULT, result_of
 

@@ -7,13 +7,13 @@ from functools import partial
 from pathlib import Path
 
 from ebbtide.errors import COMMAND_LINE, ExitCode, Problems, UsageError
+from ebbtide.named_files import check_named_file, refuse_existing, write_named_file
 from ebbtide.plurals import plural
 from ebbtide.releases.known_releases import parse_version
 from harness.cli import completing
 from harness.cli.cluster_options import split_list
 from harness.cli.command import Args, Command
 from harness.cli.output import print_json
-from harness.cli.scenario_file import check_writable, refuse_existing, write_scenario
 from harness.cli.spec_options import add_search_options, answer_to, bounds_of
 
 
@@ -61,7 +61,7 @@ def run(args: Args) -> ExitCode:
         problems += put_at("--kafka", partial(parse_version, release))
     if problems:
         raise Problems(COMMAND_LINE, [*problems])
-    check_writable(args.out)
+    check_named_file(args.out, "scenario", "--out")
     refuse_existing(args.out)
     bounds = bounds_of(args)
     if bounds.size > MAX_BROKERS:
@@ -86,7 +86,7 @@ def run(args: Args) -> ExitCode:
     scenario = scenario_of(args.out.stem, variant, bounds, answer.trace, releases)
     text = brief_text_of(scenario)
     parse(text, file=str(args.out), to_run=True)
-    write_scenario(args.out, text)
+    write_named_file(args.out, text.encode(), "scenario")
     if args.json:
         found = SpecFindOutput(
             file=str(args.out),

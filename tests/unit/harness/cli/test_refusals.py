@@ -15,7 +15,6 @@ from ebbtide.errors import ExitCode, HarnessError, UsageError
 from ebbtide.scenario import catalogue
 from harness.cli import nightly, shrink, spec_find
 from harness.cli.main import main
-from harness.cli.scenario_file import check_writable, write_scenario
 from harness.runner import launch
 from harness.runner.host import make_record, require_folder
 from harness.shrink import shrinking
@@ -183,29 +182,6 @@ def test_a_file_named_without_its_ending_gets_the_full_name_suggested(
     assert "(lists all" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("out", ["no/such/folder/x.toml", "/dev/null/x.toml", "/", "/proc/x.toml"])
-def test_a_scenario_that_cannot_be_written_is_a_usage_error(out: str) -> None:
-    with pytest.raises(UsageError, match="cannot be written there"):
-        write_scenario(Path(out), "")
-
-
-@pytest.mark.parametrize("out", ["no/such/folder/x.toml", "/dev/null/x.toml", "/"])
-def test_a_place_for_no_scenario_is_refused_before_one_is_searched(out: str) -> None:
-    with pytest.raises(UsageError, match="cannot be written there"):
-        check_writable(Path(out))
-
-
-def test_a_folder_that_may_not_be_written_to_is_refused_before_the_search(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    check_writable(tmp_path / "x.toml")
-    monkeypatch.setattr(os, "access", lambda path, mode: not (path == tmp_path and mode & os.W_OK))
-    with pytest.raises(UsageError, match="cannot be written there"):
-        check_writable(tmp_path / "x.toml")
-    (tmp_path / "x.toml").touch()
-    check_writable(tmp_path / "x.toml")
-
-
 @pytest.mark.parametrize("verb", ["spec find", "shrink"])
 def test_what_was_searched_for_and_cannot_be_written_is_a_usage_error(
     verb: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
@@ -217,8 +193,8 @@ def test_what_was_searched_for_and_cannot_be_written_is_a_usage_error(
     monkeypatch.setattr(launch, "check", lambda *_: None)
     monkeypatch.setattr(launch, "prepare", lambda *_: None)
     monkeypatch.setattr(os, "geteuid", lambda: 0)
-    monkeypatch.setattr(spec_find, "check_writable", lambda _: None)
-    monkeypatch.setattr(shrink, "check_writable", lambda _: None)
+    monkeypatch.setattr(spec_find, "check_named_file", lambda *_: None)
+    monkeypatch.setattr(shrink, "check_named_file", lambda *_: None)
     out = str(tmp_path / "gone" / "x.toml")
     assert main([*verb.split(), *question, "--out", out]) == ExitCode.USAGE
     told = capsys.readouterr().err
