@@ -121,14 +121,30 @@ def _sign(lock: int) -> None:
 
 def _holder_of(lock: int) -> str:
     """Return who holds a lock as the kernel knows it, else as the file says."""
-    status = os.fstat(lock)
-    with contextlib.suppress(OSError, ValueError, IndexError):
-        for line in Path("/proc/locks").read_text().splitlines():
-            words = line.split()
-            if words[1] == "FLOCK" and words[5].endswith(f":{status.st_ino}") and int(words[4]) > 0:
-                return f"process {words[4]}"
+    for pid in _pids_with_lock(os.fstat(lock).st_ino):
+        if pid.isdecimal() and int(pid) > 0:
+            return f"process {pid}"
     signed = os.pread(lock, 32, 0).decode(errors="replace").strip()
     return f"process {signed}" if signed.isdigit() else "an unknown process"
+
+
+def _is_listed(path: Path) -> bool | None:
+    """Whether the kernel lists a lock (flock) on a file that this process may not open; None if it lists none."""
+    try:
+        inode = path.lstat().st_ino
+    except OSError:
+        return None
+    return True if _pids_with_lock(inode) else None
+
+
+def _pids_with_lock(inode: int) -> list[str]:
+    """Return the processes that hold a lock (flock) on a file, as far as this process may see them."""
+    with contextlib.suppress(OSError):
+        lines = [line.split() for line in Path("/proc/locks").read_text().splitlines()]
+        return [
+            words[4] for words in lines if len(words) > 5 and words[1] == "FLOCK" and words[5].endswith(f":{inode}")
+        ]
+    return []
 
 
 def try_lock(opened: int) -> bool:
@@ -146,11 +162,14 @@ def try_lock(opened: int) -> bool:
 def is_held(path: Path, *, follow: bool = True) -> bool | None:
     """Whether a process holds an exclusive lock (flock) on a file or folder.
 
-    With `follow` a symbolic link is followed. Returns None if the file is missing, cannot be read, or is on a file
-    system without locks.
+    With `follow` a symbolic link is followed. What another user's process holds in a file that only that user can
+    open is known from the kernel's list. Returns None if the file is missing, cannot be read, or is on a file system
+    without locks.
     """
     try:
         opened = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW))
+    except PermissionError:
+        return _is_listed(path)
     except OSError:
         return None
     try:

@@ -19,6 +19,7 @@ from typing import BinaryIO
 
 from ebbtide.errors import UsageError
 from ebbtide.locks import is_held, try_lock
+from ebbtide.ownership import open_private
 from ebbtide.waiting import wait_until
 
 RAW_DIR = "raw"
@@ -49,6 +50,8 @@ RUN_ID_ALLOWED = "1 to 128 of A-Z a-z 0-9 . _ -, a letter or a digit first"
 
 RUN_ID_PATTERN = "[A-Za-z0-9][A-Za-z0-9._-]{0,127}"
 _RUN_ID = re.compile(RUN_ID_PATTERN)
+_GOING = ".going"
+"""File of a record that is locked while the run goes on; a killed run leaves it."""
 _MARK_S = 10.0
 
 
@@ -147,27 +150,31 @@ def _is_same_file(part: Path, file: os.stat_result) -> bool:
 def mark_going(record: Path) -> Iterator[None]:
     """Mark the run of this record as going while the block lasts.
 
-    Other processes then leave the record alone (`is_going`). The mark is a lock on the folder (ebbtide.locks); on a
-    file system without locks there is no mark. Raises `WaitExpired` if another process keeps a lock on the folder.
+    Other processes then leave the record alone (`is_going`). The mark is a locked file in the folder that no other
+    user can open, and so cannot lock (ebbtide.locks); on a file system without locks there is no mark. Raises
+    `WaitExpired` if another process keeps the lock.
     """
-    folder = os.open(record, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    mark = record / _GOING
+    opened = open_private(mark, os.O_RDWR | os.O_CREAT)
     try:
         # A process that asks `is_going` holds the lock for that moment.
         with contextlib.suppress(OSError):
             wait_until(
-                lambda: try_lock(folder),
-                awaited=f"the lock of {record}",
+                lambda: try_lock(opened),
+                awaited=f"the lock of {mark}",
                 timeout_s=_MARK_S,
-                last_seen=lambda: f"another process holds it; it is listed by: fuser -v {shlex.quote(str(record))}",
+                last_seen=lambda: f"another process holds it; it is listed by: fuser -v {shlex.quote(str(mark))}",
             )
         yield
     finally:
-        os.close(folder)
+        with contextlib.suppress(OSError):  # its folder may be gone
+            mark.unlink(missing_ok=True)
+        os.close(opened)
 
 
 def is_going(record: Path) -> bool:
     """Whether a process still carries out the run of this record."""
-    return is_held(record) is True
+    return is_held(record / _GOING, follow=False) is True
 
 
 def check_ended(record: Path) -> None:

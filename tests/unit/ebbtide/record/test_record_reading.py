@@ -154,7 +154,7 @@ def test_the_id_of_a_run_in_the_usual_folder_leads_to_its_record(
 
 
 def test_a_run_is_marked_as_going_although_another_process_looks_at_its_record_at_that_moment(tmp_path: Path) -> None:
-    looking = os.open(tmp_path, os.O_RDONLY)
+    looking = os.open(tmp_path / ".going", os.O_RDONLY | os.O_CREAT, 0o600)
     fcntl.flock(looking, fcntl.LOCK_SH)
     end_of_look = threading.Timer(0.2, os.close, [looking])
     end_of_look.start()
@@ -167,3 +167,36 @@ def test_the_package_itself_loads_nothing_heavy() -> None:
     code = "import sys, ebbtide.record; print(sorted({'pyarrow', 'msgspec'} & sys.modules.keys()))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_a_lock_on_the_folder_of_a_record_is_no_mark_and_stops_no_run(tmp_path: Path) -> None:
+    """Every user who may list a folder can lock it."""
+    of_another_user = os.open(tmp_path, os.O_RDONLY)
+    fcntl.flock(of_another_user, fcntl.LOCK_EX)
+    try:
+        assert not is_going(tmp_path)
+        with mark_going(tmp_path):
+            assert is_going(tmp_path)
+        assert not is_going(tmp_path)
+    finally:
+        os.close(of_another_user)
+
+
+def test_only_the_user_of_a_run_can_open_its_mark_which_ends_with_the_run(tmp_path: Path) -> None:
+    with mark_going(tmp_path):
+        (mark,) = tmp_path.iterdir()
+        assert mark.stat().st_mode & 0o777 == 0o600
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="becomes another user")
+def test_another_user_sees_that_a_run_is_going(tmp_path: Path) -> None:
+    for folder in (tmp_path, *tmp_path.parents[:2]):
+        folder.chmod(0o755)
+    ask = "import os, sys\nfrom pathlib import Path\nfrom ebbtide.record.files import is_going\n"
+    ask += "os.setuid(65534)\nprint(is_going(Path(sys.argv[1])))"
+    with mark_going(tmp_path):
+        said = subprocess.run(
+            [sys.executable, "-c", ask, str(tmp_path)], capture_output=True, text=True, timeout=60, check=True
+        )
+    assert said.stdout == "True\n"
