@@ -12,6 +12,7 @@ import grp
 import os
 import pwd
 import stat
+from collections.abc import Set
 from pathlib import Path
 
 from ebbtide.errors import HarnessError
@@ -69,36 +70,43 @@ def read_private(path: Path) -> bytes:
         return file.read()
 
 
-def check_trusted(folder: Path) -> None:
+def check_trusted(folder: Path, *, may_be_link: bool = False, users: Set[int] = frozenset()) -> None:
     """Raise `Untrusted` if another user may write a folder or a folder above it, or it is a symbolic link.
 
-    Links above it are followed only where all folders are trusted.
+    Links above it are followed only where all folders are trusted, and so is the folder itself with `may_be_link`.
+    `users` are trusted, too.
     """
     folder = folder.absolute()
-    for one in (*reversed(folder.parents), folder):
-        status = one.lstat()
+    for path in (*reversed(folder.parents), folder):
+        status = path.lstat()
         if stat.S_ISLNK(status.st_mode):
-            if one == folder:
-                raise Untrusted("this folder must not be a symbolic link", where=str(one), next=_look_at(one))
-            if status.st_uid not in _trusted_users():
-                raise _untrusted(one, status)
-            check_trusted(one.resolve())
+            if path == folder and not may_be_link:
+                raise Untrusted("this folder must not be a symbolic link", where=str(path), next=_look_at(path))
+            if status.st_uid not in _trusted_users() | users:
+                raise _untrusted(path, status)
+            check_trusted(path.resolve(), users=users)
         else:
-            _check(one, status)
+            _check(path, status, users)
 
 
-def _check(path: Path, status: os.stat_result) -> None:
+def sudo_users() -> frozenset[int]:
+    """Return the user who called this command by sudo, who may do what root does; empty without sudo."""
+    user = os.environ.get("SUDO_UID", "") if os.geteuid() == 0 else ""
+    return frozenset({int(user)}) if user.isdecimal() and user.isascii() else frozenset()
+
+
+def _check(path: Path, status: os.stat_result, users: Set[int] = frozenset()) -> None:
     others_write = bool(status.st_mode & stat.S_IWOTH) or (
         bool(status.st_mode & stat.S_IWGRP) and not _is_private_group(status.st_gid)
     )
     # In a sticky folder such as /tmp, nobody can replace what belongs to someone else.
-    if status.st_uid not in _trusted_users() or (others_write and not status.st_mode & stat.S_ISVTX):
+    if status.st_uid not in _trusted_users() | users or (others_write and not status.st_mode & stat.S_ISVTX):
         raise _untrusted(path, status)
 
 
 def _untrusted(path: Path, status: os.stat_result) -> Untrusted:
     return Untrusted(
-        "another user of this host may write here, so that what is found here is not believed",
+        "another user of this host may write here, and replace what is here",
         where=str(path),
         got=f"owned by user {status.st_uid}, mode {stat.S_IMODE(status.st_mode):04o}",
         allowed=f"owned by user {os.geteuid()} or root, and writable by nobody else",

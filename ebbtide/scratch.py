@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import fcntl
 import os
-import shutil
 import signal
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from ebbtide.folders import remove_folder
 from ebbtide.locks import is_held
 from ebbtide.waiting import is_readable
 
@@ -45,7 +45,7 @@ class ScratchFolder:
 
     def remove(self) -> None:
         """Remove the folder with its content; a second call does nothing."""
-        shutil.rmtree(self.path, ignore_errors=True)
+        remove_folder(self.path)
         lock, self._lock = self._lock, -1
         if lock >= 0:
             os.close(lock)
@@ -89,7 +89,7 @@ def _is_abandoned(folder: Path) -> bool:
 def _is_removed(folder: Path) -> bool:
     """Remove the folder, and end the Java processes in it; whether that succeeded."""
     _kill_java_in(folder)
-    shutil.rmtree(folder, ignore_errors=True)
+    remove_folder(folder)
     return not folder.exists()
 
 

@@ -54,7 +54,8 @@ def main(order: Order) -> int:
         stdin=streams[0],
         stdout=streams[1],
         stderr=streams[2],
-        env={**environment, **NO_BYTECODE, PRIVILEGES_VARIABLE: "helper container"},
+        # As sudo does: root acts for this user, who owns the folder of the records.
+        env={**environment, **NO_BYTECODE, PRIVILEGES_VARIABLE: "helper container", "SUDO_UID": str(order.user)},
         start_new_session=True,
     )
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
@@ -108,10 +109,11 @@ def hand_over(folder: Path, user: int, group: int, since_ns: int) -> None:
                 os.chown(name, user, group, dir_fd=at, follow_symlinks=False)
 
     give(folder)
-    for _, folders, files, at in os.fwalk(folder):
-        for name in (*folders, *files):
-            give(name, at)
-        folders[:] = [name for name in folders if _device_of(name, at) == device]
+    with contextlib.suppress(RecursionError):  # nobody needs what the user nested a thousand folders deep
+        for _, folders, files, at in os.fwalk(folder):
+            for name in (*folders, *files):
+                give(name, at)
+            folders[:] = [name for name in folders if _device_of(name, at) == device]
 
 
 def _device_of(name: str, at: int) -> int | None:

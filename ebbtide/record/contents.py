@@ -19,6 +19,8 @@ _FILES = frozenset(
     | {QUORUM_FILE, WIRE_FILE}
 )
 _FOLDERS = frozenset({RAW_DIR, JOURNAL_DIR, ANOMALIES_DIR, WITNESS_DIR, LOGS_DIR})
+_DEPTH_MAX = 20
+_SHOWN_MAX = 200
 _NOT_READ = frozenset({"kept", "cluster"})
 """Folders of a record that no reader of records opens. Those of a cluster that is up hold pipes and sockets."""
 
@@ -74,9 +76,17 @@ def is_below(path: str, home: str) -> bool:
 
 def _entries(record: Path) -> Iterator[os.DirEntry[str]]:
     """Yield everything in a record that is read; folders that are links are not entered."""
-    folders: list[str] = [str(record)]
+    folders = [(str(record), 0)]
     while folders:
-        folder = folders.pop()
+        folder, depth = folders.pop()
+        if depth > _DEPTH_MAX:
+            raise UsageError(
+                "folders of the record nest too deep",
+                where=f"{folder[:_SHOWN_MAX]}...",
+                got=f"more than {_DEPTH_MAX} levels",
+                allowed=f"up to {_DEPTH_MAX} levels; a run makes 5",
+                next="remove these folders, or copy the record again from where it was made",
+            )
         try:
             found = list(os.scandir(folder))
         except OSError as error:
@@ -86,4 +96,4 @@ def _entries(record: Path) -> Iterator[os.DirEntry[str]]:
                 continue
             yield entry
             if entry.is_dir(follow_symlinks=False):
-                folders.append(entry.path)
+                folders.append((entry.path, depth + 1))

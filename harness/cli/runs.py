@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import shlex
 from pathlib import Path
 
 import msgspec
 
 from ebbtide.errors import ExitCode
+from ebbtide.folders import walk
 from harness.cli import completing
 from harness.cli.command import Args, Command
 
@@ -164,11 +164,10 @@ def _size(folder: Path) -> int:
     The volume images that a killed run leaves are sparse.
     """
     size_bytes = 0
-    for root, _, names in os.walk(folder):
-        for name in names:
-            # A run that is still running renames and removes files.
-            with contextlib.suppress(FileNotFoundError):
-                size_bytes += (Path(root) / name).lstat().st_blocks * _BLOCK_BYTES
+    for entry in walk(folder):
+        # A run that is still running renames and removes files.
+        with contextlib.suppress(OSError):
+            size_bytes += entry.stat(follow_symlinks=False).st_blocks * _BLOCK_BYTES
     return size_bytes
 
 

@@ -17,6 +17,7 @@ import psutil
 from cluster.doctor import FREE_DISK_BYTES
 from ebbtide import __version__
 from ebbtide.errors import HarnessError, UsageError
+from ebbtide.ownership import Untrusted, check_trusted, sudo_users
 from ebbtide.privileges import current_privileges
 from ebbtide.properties_file import is_writable
 from ebbtide.record.manifest import has_record_version, is_record
@@ -52,13 +53,24 @@ def host_facts() -> dict[str, str]:
 def require_folder(folder: Path) -> Path:
     """Return `folder`, or its nearest parent that exists.
 
-    Raises `UsageError` if no record can be made in it.
+    Raises `UsageError` if no record can be made in it, and if another user of the host could rename the folder or one
+    above it: a link in its place would lead root's files anywhere.
     """
     _check_path(folder.absolute())
     refuse_record(folder, allowed="a folder of records, or a new one")
     existing = next(one for one in (folder.absolute(), *folder.absolute().parents) if os.path.exists(one))
     with _record_errors(folder, existing):
         tempfile.TemporaryFile(dir=existing).close()
+    try:
+        check_trusted(existing, may_be_link=True, users=sudo_users())
+    except Untrusted as error:
+        raise UsageError(
+            "records cannot be made safely in this folder: another user of this host could put a link in their place",
+            where=str(folder),
+            got=f"{error.where}: {error.got}",
+            allowed="a folder that no other user can write or rename, nor any folder above it",
+            next="name another folder with --runs, or take the right to write from the others (chmod go-w)",
+        ) from None
     return existing
 
 

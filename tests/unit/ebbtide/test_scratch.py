@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from deep_folders import nest
 
 from cluster.host.containers import Container
 from ebbtide.errors import ExitCode
@@ -130,3 +131,13 @@ def test_clean_removes_what_a_killed_judging_left(
     monkeypatch.setattr("cluster.clean.abandoned_containers", lambda known: nothing)
     assert main(["clean"]) == ExitCode.AS_PREDICTED
     assert capsys.readouterr().out == f"scratch: undone: temporary folder {folder}\n"
+
+
+def test_a_planted_folder_of_any_depth_does_not_stop_the_clean_up(tmp_path: Path) -> None:
+    planted = nest(tmp_path / f"{SPARK}planted", 1_200)
+    (planted / "owner.lock").touch(mode=0o600)
+    after = tmp_path / f"{SPARK}ruined"
+    after.mkdir()
+    (after / "owner.lock").touch(mode=0o600)
+    assert remove_abandoned() == [planted, after]
+    assert list(tmp_path.iterdir()) == []

@@ -15,6 +15,7 @@ from ebbtide.errors import UsageError
 from ebbtide.journal.convert import convert_journals
 from ebbtide.journal.file import JournalHeader, JournalWriter, frame
 from ebbtide.journal.frames import HANDED, POLLED
+from ebbtide.record.contents import check_contents
 from ebbtide.record.files import JOURNAL_DIR
 from ebbtide.record.manifest import MANIFEST, read_manifest
 
@@ -133,3 +134,12 @@ def test_a_journal_whose_header_is_none_is_one_error(tmp_path: Path) -> None:
     journal.write_bytes(b"EBBJRNL1" + frame(0, b'{"table": 1}'))
     with pytest.raises(UsageError, match="a journal of the record is damaged"):
         convert_journals(tmp_path)
+
+
+def test_folders_that_nest_without_end_are_refused_with_one_error(tmp_path: Path) -> None:
+    at = tmp_path / "run" / "raw"
+    for _ in range(25):
+        at = at / "d"
+    at.mkdir(parents=True)
+    with pytest.raises(UsageError, match="nest too deep"):
+        check_contents(tmp_path / "run")

@@ -303,6 +303,39 @@ def test_a_file_is_no_folder_for_records(tmp_path: Path) -> None:
     assert [one.name for one in tmp_path.iterdir()] == ["file"]
 
 
+@pytest.mark.parametrize("below", [".", "runs", "runs/deeper"])
+def test_a_folder_that_another_user_could_replace_takes_no_records(tmp_path: Path, below: str) -> None:
+    (tmp_path / "shared").mkdir()
+    (tmp_path / "shared").chmod(0o777)
+    with pytest.raises(UsageError, match="another user of this host") as refused:
+        require_folder(tmp_path / "shared" / below)
+    assert "0777" in str(refused.value.got)
+    (tmp_path / "shared").chmod(0o1777)  # where nobody can rename what is another's, as in /tmp
+    require_folder(tmp_path / "shared" / below)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
+def test_root_makes_no_records_in_the_folder_of_a_user_except_of_the_one_who_called_sudo(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SUDO_UID", raising=False)
+    (tmp_path / "home" / "runs").mkdir(parents=True)
+    os.chown(tmp_path / "home", 65534, 65534)
+    with pytest.raises(UsageError, match="another user of this host"):
+        require_folder(tmp_path / "home" / "runs")
+    monkeypatch.setenv("SUDO_UID", "65534")
+    require_folder(tmp_path / "home" / "runs")
+
+
+def test_a_link_to_a_folder_of_records_is_followed_where_nobody_else_can_replace_either(tmp_path: Path) -> None:
+    (tmp_path / "large").mkdir()
+    (tmp_path / "runs").symlink_to(tmp_path / "large")
+    require_folder(tmp_path / "runs")
+    (tmp_path / "large").chmod(0o777)
+    with pytest.raises(UsageError, match="another user of this host"):
+        require_folder(tmp_path / "runs")
+
+
 def test_an_error_that_shows_only_when_a_record_is_made_is_reported_in_the_same_way(tmp_path: Path) -> None:
     """A link that leads nowhere does not exist, and the folder that it lies in can be written to."""
     (tmp_path / "runs").symlink_to(tmp_path / "gone" / "runs")

@@ -1,0 +1,75 @@
+"""Walks and removes folders of any depth.
+
+Any user of a host can nest folders some thousand deep, where root cleans up or lists records. `os.walk` and
+`shutil.rmtree` call themselves for each level and end with a RecursionError, and a path of such a depth is too long for
+the kernel.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+from collections.abc import Iterator
+from pathlib import Path
+
+_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def walk(folder: Path) -> Iterator[os.DirEntry[str]]:
+    """Yield everything below a folder. Links are not followed, and what cannot be listed is left out."""
+    waiting = [str(folder)]
+    while waiting:
+        try:
+            with os.scandir(waiting.pop()) as entries:
+                found = list(entries)
+        except OSError:  # removed meanwhile, of another user, or too deep for a path
+            continue
+        yield from found
+        waiting.extend(entry.path for entry in found if entry.is_dir(follow_symlinks=False))
+
+
+def remove_folder(folder: Path) -> None:
+    """Remove a folder with its content, as far as that is possible; a link or a missing folder stays as it is.
+
+    Each folder below is moved up before it is emptied, so that neither paths nor open files grow with the depth.
+    """
+    with contextlib.suppress(OSError):
+        top = os.open(folder, _FLAGS)
+        try:
+            _empty(top)
+        finally:
+            os.close(top)
+        os.rmdir(folder)
+
+
+def _empty(top: int) -> None:
+    """Remove everything in the open folder `top`. Raises `OSError` where that is not possible."""
+    waiting = _remove_files(top, top)
+    while waiting:
+        name = waiting.pop()
+        with contextlib.suppress(OSError):
+            inner = os.open(name, _FLAGS, dir_fd=top)
+            try:
+                waiting += _remove_files(inner, top)
+            finally:
+                os.close(inner)
+            os.rmdir(name, dir_fd=top)
+
+
+def _remove_files(folder: int, top: int) -> list[str]:
+    """Remove the files of an open folder, and move its folders to `top`; returns their names there."""
+    folders: list[str] = []
+    with os.scandir(folder) as entries:
+        found = list(entries)
+    for entry in found:
+        with contextlib.suppress(OSError):
+            if not entry.is_dir(follow_symlinks=False):
+                os.unlink(entry.name, dir_fd=folder)
+            elif folder == top:
+                folders.append(entry.name)
+            else:
+                name = f".removed-{secrets.token_hex(8)}"
+                os.rename(entry.name, name, src_dir_fd=folder, dst_dir_fd=top)
+                folders.append(name)
+    return folders
