@@ -7,6 +7,7 @@ rest is reported as one piece.
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +16,7 @@ from typing import BinaryIO, Literal, Protocol
 import msgspec
 
 from ebbtide.logs.batches import HEADER_SIZE, LENGTH_END, MAGIC, Batch, parse_header
+from ebbtide.logs.codecs import BATCH_BYTES_MAX
 
 DamageKind = Literal["torn", "zeros", "header", "checksum", "order", "records", "hole"]
 
@@ -54,6 +56,9 @@ class Source(Protocol):
     def view(self, position: int, size: int) -> memoryview:
         """Return the bytes from `position` on, fewer than `size` at the end."""
 
+    def data_from(self, position: int) -> int:
+        """Return a position from `position` on, before which there are only zeros: gigabytes of them cost nothing."""
+
 
 class FileSource:
     """A source over an open file, read in blocks.
@@ -75,6 +80,13 @@ class FileSource:
             self._start = position
             at = 0
         return self._window[at : at + size]
+
+    def data_from(self, position: int) -> int:
+        """Return the first position from `position` on that is not in a hole of the file."""
+        try:
+            return os.lseek(self._fd, position, os.SEEK_DATA)
+        except OSError as error:
+            return self.size if error.errno == errno.ENXIO else position
 
 
 def scan(source: Source, start: int = 0, *, verify: bool = True, after_offset: int = -1) -> Iterator[Batch | Damage]:
@@ -142,6 +154,8 @@ def _header_damage(source: Source, position: int, head: memoryview) -> Damage | 
         kind, detail = "header", f"the length field says {_size(head) - LENGTH_END}"
     elif head[_MAGIC_AT] != MAGIC:
         kind, detail = "header", f"magic {head[_MAGIC_AT]}, only {MAGIC} is read"
+    elif left >= _size(head) > BATCH_BYTES_MAX:
+        kind, detail = "header", f"the length field says {_size(head):,} bytes, up to {BATCH_BYTES_MAX:,} are read"
     elif left < _size(head) or len(source.view(position, _size(head))) < _size(head):
         kind, detail = "torn", f"{left} bytes of a batch of {_size(head)}"
     else:
@@ -151,7 +165,7 @@ def _header_damage(source: Source, position: int, head: memoryview) -> Damage | 
 
 
 def _zeros_to_the_end(source: Source, position: int) -> bool:
-    while position < source.size:
+    while (position := source.data_from(position)) < source.size:
         block = source.view(position, min(WINDOW_BYTES, source.size - position))
         if not block:
             return True

@@ -47,22 +47,30 @@ _NAMED_MAX = 5
 Status = Literal["complete", "interrupted", "failed"]
 NodeId = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
 Count = Annotated[int, msgspec.Meta(ge=0)]
+Partitions = Annotated[int, msgspec.Meta(ge=0, le=10_000)]
+Replicas = Annotated[int, msgspec.Meta(ge=0, le=2**15 - 1)]
+"""Kafka's int16."""
+_Few = msgspec.Meta(max_length=1_000)
+_Many = msgspec.Meta(max_length=100_000)
+_PARTITIONS_MAX = 100_000
+_BYTES_MAX = 64 << 20
+"""A manifest has some kilobytes. Its counts have bounds as well: some bytes can stand for 10^12 partitions."""
 TimeNs = Annotated[int, msgspec.Meta(ge=0)]
 
 
 class Topology(msgspec.Struct, frozen=True, kw_only=True):
     """Node ids by role."""
 
-    controllers: tuple[NodeId, ...] = ()
-    brokers: tuple[NodeId, ...] = ()
+    controllers: Annotated[tuple[NodeId, ...], _Few] = ()
+    brokers: Annotated[tuple[NodeId, ...], _Few] = ()
 
 
 class TopicSetup(msgspec.Struct, frozen=True, kw_only=True):
     """A topic as created: counts, not ids."""
 
-    partitions: Count
-    replication_factor: Count
-    min_isr: Count
+    partitions: Partitions
+    replication_factor: Replicas
+    min_isr: Replicas
 
 
 ACKS: dict[Acks, int] = {"0": 0, "1": 1, "all": -1}
@@ -182,7 +190,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     ignored_properties: tuple[str, ...] = ()
     seed: int | None = None
     kafka: str = ""
-    releases: dict[str, tuple[NodeRelease, ...]] = {}
+    releases: Annotated[dict[str, Annotated[tuple[NodeRelease, ...], _Few]], _Few] = {}
     features: dict[str, int] = {}
     runtime: str = ""
     power_loss_method: str | None = None
@@ -190,10 +198,10 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     log_dirs: int | None = None
     file_system: FileSystem | None = None
     topology: Topology = Topology()
-    topics: dict[str, TopicSetup] = {}
-    topic_ids: dict[str, str] = {}
-    producers: dict[str, ProducerSetup] = {}
-    clients: dict[str, str] = {}
+    topics: Annotated[dict[str, TopicSetup], _Many] = {}
+    topic_ids: Annotated[dict[str, str], _Many] = {}
+    producers: Annotated[dict[str, ProducerSetup], _Few] = {}
+    clients: Annotated[dict[str, str], _Few] = {}
     host: dict[str, str] = {}
     draws: dict[str, str] = {}
     timings_s: dict[str, float] = {}
@@ -205,10 +213,10 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     failure_next: str | None = None
     disturbed: bool = False
     final_consumer: int | None = None
-    final_offsets: dict[str, FinalOffsets] = {}
+    final_offsets: Annotated[dict[str, FinalOffsets], _Many] = {}
     final_transactions: FinalTransactions | None = None
     raw_limit_bytes: Count | None = None
-    raw_omitted: tuple[str, ...] = ()
+    raw_omitted: Annotated[tuple[str, ...], _Many] = ()
     torn_journal_bytes: Count = 0
     watch: WatchFacts | None = None
 
@@ -330,7 +338,7 @@ def read_manifest(record: Path) -> Manifest:
         raise NoRecord("not a run record: manifest.json is missing", where=str(record), next=LIST_RECORDS)
     if not is_going(record):
         check_contents(record)
-    content = read_file(path, what=MANIFEST)
+    content = read_file(path, what=MANIFEST, bytes_max=_BYTES_MAX)
     try:
         head = decode_json(content, object)
     except msgspec.DecodeError as error:
@@ -357,6 +365,15 @@ def read_manifest(record: Path) -> Manifest:
     except msgspec.ValidationError as error:
         what = "manifest.json does not fit the record format"
         raise UsageError(what, where=str(path), got=str(error), next=again) from None
+    partitions = sum(topic.partitions for topic in manifest.topics.values())
+    if partitions > _PARTITIONS_MAX:
+        raise UsageError(
+            "manifest.json has more partitions than a record can hold",
+            where=str(path),
+            got=f"{partitions:,}",
+            allowed=f"up to {_PARTITIONS_MAX:,}",
+            next=again,
+        )
     return manifest
 
 

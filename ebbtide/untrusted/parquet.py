@@ -22,6 +22,8 @@ from ebbtide.untrusted.values import lack_of_host
 
 ROWS_FREE, ROWS_A_BYTE_MAX = 50_000, 5
 """Tables of real runs have less than one row a byte: each row has an offset and a time of its own."""
+ELEMENTS_FREE, ELEMENTS_A_ROW_MAX = 10_000, 100
+"""Lists are of a partition's replicas, which are few; work grows with the square of their number."""
 BYTES_FREE, EXPANSION_MAX = 256 << 20, 500
 """Uncompressed, tables of real runs are less than fifty times as large."""
 
@@ -47,6 +49,7 @@ def footer_of(path: Path) -> pq.FileMetaData:
         try:
             footer = pq.read_metadata(file)
             uncompressed = sum(footer.row_group(at).total_byte_size for at in range(footer.num_row_groups))
+            elements = _elements_of_longest_column(footer)
         except READ_ERRORS as error:
             raise damage_of(path, error) from None
     rows_max, bytes_max = ROWS_FREE + size * ROWS_A_BYTE_MAX, BYTES_FREE + size * EXPANSION_MAX
@@ -57,7 +60,22 @@ def footer_of(path: Path) -> pq.FileMetaData:
             got=f"{footer.num_rows:,} rows, {uncompressed:,} bytes uncompressed, in {size:,} bytes",
             allowed=f"up to {rows_max:,} rows and {bytes_max:,} bytes",
         )
+    elements_max = ELEMENTS_FREE + footer.num_rows * ELEMENTS_A_ROW_MAX
+    if not 0 <= elements <= elements_max:
+        raise UsageError(
+            "lists in a table's file have more elements than a partition can have replicas",
+            where=str(path),
+            got=f"{elements:,} elements in a column of {footer.num_rows:,} rows",
+            allowed=f"up to {elements_max:,} elements",
+        )
     return footer
+
+
+def _elements_of_longest_column(footer: pq.FileMetaData) -> int:
+    """Return how many values the longest column has; each element of a list is one."""
+    groups = [footer.row_group(at) for at in range(footer.num_row_groups)]
+    columns = range(footer.num_columns)
+    return max((sum(group.column(at).num_values for group in groups) for at in columns), default=0)
 
 
 def read_rows(

@@ -46,6 +46,10 @@ class ReceivedBytes:
         self._data = memoryview(data)
         self.size = len(data)
 
+    def data_from(self, position: int) -> int:
+        """Return `position`: what a cluster sent has no holes."""
+        return position
+
     def view(self, position: int, size: int) -> memoryview:
         """Return the bytes from `position` on; see `ebbtide.logs.scan.Source`."""
         return self._data[position : position + size]

@@ -237,6 +237,9 @@ class BytesSource:
         self._data = memoryview(data)
         self.size = len(self._data)
 
+    def data_from(self, position: int) -> int:
+        return position
+
     def view(self, position: int, size: int) -> memoryview:
         """See `Source`."""
         return self._data[position : position + size]
