@@ -16,6 +16,7 @@ from ebbtide.scenario.plain_values import from_plain
 from ebbtide.scenario.steps.table import help_of_kind
 from ebbtide.scenario.triggers import tag_of
 from ebbtide.scenario.validate import validate
+from ebbtide.scenario.validate_effects import validate_effects
 from ebbtide.scenario.validate_predictions import validate_predictions
 from ebbtide.scenario.validate_texts import validate_texts
 from ebbtide.scenario.validate_usefulness import validate_usefulness
@@ -104,6 +105,7 @@ def scenario_from_decoded(
     problems: list[EbbtideError] = [*mismatched, *validate(parts, to_run=strict or to_run)]
     if strict:
         problems += validate_usefulness(parts)
+        problems += validate_effects(parts, raw)
         problems += validate_predictions(parts)
     told = {one.where for one in problems}
     problems += [one for one in validate_texts(raw) if one.where not in told]

@@ -21,11 +21,11 @@ SETTINGS = """
 "num.io.threads" = "4"
 "num.network.thread" = "4"
 [cluster]
-controller_properties = { "zookeeper.connect" = "x" }
+controller_properties = { "metadata.log.segment.size" = "x" }
 """
 UNKNOWN = (
     UnknownProperty(role="broker", name="num.network.thread", near="num.network.threads"),
-    UnknownProperty(role="controller", name="zookeeper.connect", near=""),
+    UnknownProperty(role="controller", name="metadata.log.segment.size", near=""),
 )
 
 
@@ -45,14 +45,14 @@ def test_each_setting_is_named_with_its_line_and_the_one_that_was_meant(scenario
     with pytest.raises(Problems) as caught, catalogue.located_refusals(str(scenario), "ebbtide run"):
         raise unknown_properties_error(UNKNOWN)
     assert caught.value.exit_code == ExitCode.USAGE
-    thread, keeper = line_of(scenario, "num.network.thread"), line_of(scenario, "zookeeper")
+    thread, segment = line_of(scenario, "num.network.thread"), line_of(scenario, "metadata.log")
     assert caught.value.render().splitlines() == [
         f"{scenario}: 2 problems",
         "  1. Kafka does not know num.network.thread, and ignores it",
         f"     where:   cluster.broker_properties.num.network.thread (line {thread})",
         "     allowed: properties of this release (did you mean num.network.threads?)",
-        "  2. Kafka does not know zookeeper.connect, and ignores it",
-        f"     where:   cluster.controller_properties.zookeeper.connect (line {keeper})",
+        "  2. Kafka does not know metadata.log.segment.size, and ignores it",
+        f"     where:   cluster.controller_properties.metadata.log.segment.size (line {segment})",
         "     allowed: properties of this release",
         f"  next:    ebbtide run {scenario}    (once the file is right)",
     ]
