@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
-from typing import Any
+from typing import IO, Any
 
-from rich.console import Console
+from rich.console import Console, RenderableType
+from rich.file_proxy import FileProxy
+from rich.live import Live
 from rich.segment import Segment
 
 from ebbtide.shown_text import escape_controls
@@ -14,13 +17,66 @@ from ebbtide.shown_text import escape_controls
 class PlainTextConsole(Console):
     """A console that reads no markup in strings, and escapes control characters.
 
-    The styles and the cursor movements of its own tables and panels still work.
+    The styles and the cursor movements of its own tables, panels and views still work: it writes past the streams that
+    escape the output of everybody else (`ebbtide.streams`). While a view stands (`new_view`), what others print on the
+    terminal goes above the view.
     """
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(markup=False, emoji=False, highlight=False, **settings)
+        self._routed: dict[str, tuple[Any, _AboveView]] = {}
+
+    @property
+    def file(self) -> IO[str]:
+        """The stream itself: rich would unwrap only the outermost of the streams around it."""
+        file: Any = self._file or (sys.stderr if self.stderr else sys.stdout)
+        while (inner := getattr(file, "rich_proxied_file", None)) is not None:
+            file = inner
+        return file  # type: ignore[no-any-return]
+
+    @file.setter
+    def file(self, new_file: IO[str]) -> None:
+        self._file = new_file
+
+    def set_live(self, live: Live) -> bool:
+        """Let a view begin (rich calls this)."""
+        is_outermost = super().set_live(live)
+        if is_outermost and self.is_terminal and self._file is None:
+            for name in ("stdout", "stderr"):
+                stream = getattr(sys, name)
+                if stream.isatty():
+                    self._routed[name] = stream, _AboveView(self, stream)
+                    setattr(sys, name, self._routed[name][1])
+        return is_outermost
+
+    def clear_live(self) -> None:
+        """Let a view end (rich calls this)."""
+        super().clear_live()
+        if not self._live_stack:
+            for name, (stream, above) in self._routed.items():
+                above.flush()
+                if getattr(sys, name) is above:
+                    setattr(sys, name, stream)
+            self._routed.clear()
 
     def _render_buffer(self, buffer: Iterable[Segment]) -> str:
         return super()._render_buffer(
             one if one.control else Segment(escape_controls(one.text), one.style, one.control) for one in buffer
         )
+
+
+class _AboveView(FileProxy):
+    """A stream whose lines a console prints above its view. FileProxy alone would obey escape codes in them."""
+
+    def write(self, text: str) -> int:
+        super().write(escape_controls(text))
+        return len(text)
+
+
+UNROUTED: dict[str, Any] = {"redirect_stdout": False, "redirect_stderr": False}
+"""What rich's views must be told: their own routing escapes their own codes, and takes the output of pipes, too."""
+
+
+def new_view(console: Console, renderable: RenderableType | None = None, **settings: Any) -> Live:
+    """Return a view that is redrawn in place and vanishes in the end; `settings` are those of rich's `Live`."""
+    return Live(renderable, console=console, transient=True, **UNROUTED, **settings)

@@ -68,13 +68,16 @@ def _fetch(versions: Sequence[str], *, as_json: bool) -> ExitCode:
 
 
 def _fetch_on_terminal(version: str) -> CachedRelease:
-    from ebbtide.shown_console import PlainTextConsole
+    from rich.spinner import Spinner
 
-    with PlainTextConsole().status(f"Kafka {version}") as status:
+    from ebbtide.shown_console import PlainTextConsole, new_view
+
+    status = Spinner("dots", f"Kafka {version}")
+    with new_view(PlainTextConsole(), status):
 
         def show(event: FetchEvent) -> None:
             what = "waiting for another fetch to end" if event.phase == "waiting" else f"{event.jars} jars"
-            status.update(f"Kafka {version}: {what}")
+            status.update(text=f"Kafka {version}: {what}")
 
         return fetch(version, show)
 

@@ -103,10 +103,10 @@ def shown_progress(console: Console | None = None) -> Iterator[Progress]:
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
     from rich.progress import Progress as Bar
 
-    from ebbtide.shown_console import PlainTextConsole
+    from ebbtide.shown_console import UNROUTED, PlainTextConsole
 
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Bar(*columns, console=console or PlainTextConsole(stderr=True), transient=True) as bar:
+    with Bar(*columns, console=console or PlainTextConsole(stderr=True), transient=True, **UNROUTED) as bar:
         shown = _OnTerminal(bar)
         try:
             yield shown

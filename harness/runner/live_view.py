@@ -21,6 +21,7 @@ from rich.text import Text
 from ebbtide.kraft.image import describe
 from ebbtide.plurals import plural
 from ebbtide.record.rows import PartitionState
+from ebbtide.shown_console import new_view
 from harness.runner.display import Display, PlainDisplay
 from harness.runner.run_state import RunState, StepState
 
@@ -120,9 +121,7 @@ class LiveDisplay(PlainDisplay):
         self._live = self._new_live()
 
     def _new_live(self) -> Live:
-        return Live(
-            console=self._console, refresh_per_second=REFRESH_PER_S, transient=True, get_renderable=self._render
-        )
+        return new_view(self._console, refresh_per_second=REFRESH_PER_S, get_renderable=self._render)
 
     def __enter__(self) -> Self:
         self._live.start()
