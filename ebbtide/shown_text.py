@@ -6,7 +6,9 @@ output, or show its letters in another order.
 
 from __future__ import annotations
 
+import contextlib
 import re
+from pathlib import Path
 
 _CONTROLS = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
 """Controls but tab and newline, marks of writing direction, line separators, and halves of surrogate pairs."""
@@ -20,6 +22,16 @@ def escape_controls(text: str) -> str:
     if text.isascii() and text.isprintable():
         return text
     return _CONTROLS.sub(_escape, text)
+
+
+def shown_path(path: Path | str) -> str:
+    """Return how the terminal names a file or folder: from the current folder where it lies in it.
+
+    An absolute path is seldom narrow enough for a line, and a path that is broken cannot be copied.
+    """
+    with contextlib.suppress(ValueError, OSError):
+        return str(Path(path).relative_to(Path.cwd()))
+    return str(path)
 
 
 def has_controls(text: str, *, lines: bool = False) -> bool:

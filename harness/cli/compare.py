@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from ebbtide.errors import EbbtideError, ExitCode, UsageError
 from ebbtide.named_files import check_named_file
 from ebbtide.plurals import plural
+from ebbtide.shown_text import shown_path
 from harness.cli import completing
 from harness.cli.command import Args, Command
 from harness.cli.output import print_json
@@ -140,7 +141,7 @@ def default_page(records: Sequence[Path]) -> Path:
 
 def shown_page(path: Path) -> str:
     """Return how the terminal names a page that is about to be written; says that it replaces one."""
-    return f"{path}    (replaces an earlier page)" if path.exists() else str(path)
+    return f"{shown_path(path)}    (replaces an earlier page)" if path.exists() else shown_path(path)
 
 
 def print_comparison(records: Sequence[Path]) -> None:

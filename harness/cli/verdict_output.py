@@ -66,6 +66,7 @@ def _print_summary(runs: Sequence[JudgedRun]) -> None:
     from analysis.report.folding import fold_words
     from ebbtide.record.files import is_run_id
     from ebbtide.record.next_command import next_command
+    from ebbtide.shown_text import shown_path
 
     print_side_by_side(runs)
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
@@ -75,5 +76,6 @@ def _print_summary(runs: Sequence[JudgedRun]) -> None:
         for sentence in one.verdict.why:
             lines = [sentence] if width is None else fold_words(sentence, width - len(_BULLET), cuts=False)
             print(_BULLET + f"\n{' ' * len(_BULLET)}".join(lines))
-        print(f"  report: {one.record}/report.html")
-        print(f"  next:   {next_command(one.record, one.manifest, one.verdict)}")
+        record = shown_path(one.record)
+        print(f"  report: {record}/report.html")
+        print(f"  next:   {next_command(record, one.manifest, one.verdict)}")

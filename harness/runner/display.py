@@ -10,6 +10,7 @@ from typing import Protocol, Self
 
 from rich.console import Console
 
+from analysis.report.folding import fold_words
 from harness.runner.run_state import RunState
 
 
@@ -49,8 +50,11 @@ class PlainDisplay(Display):
 
     def note(self, text: str) -> None:
         """Print a line."""
-        took_s = time.monotonic() - self._started
-        self._console.print(f"{took_s:7.1f}s  {self._who}{text}", highlight=False, markup=False, soft_wrap=True)
+        took = f"{time.monotonic() - self._started:7.1f}s  "
+        said = f"{self._who}{text}"
+        # A terminal would break long lines in the middle of words.
+        lines = fold_words(said, self._console.width - len(took), cuts=False) if self._console.is_terminal else [said]
+        self._console.print(took + f"\n{' ' * len(took)}".join(lines), highlight=False, markup=False, soft_wrap=True)
 
     def state(self, state: RunState) -> None:
         """Print nothing: states are for terminals, and changes arrive as notes."""

@@ -47,6 +47,7 @@ from ebbtide.scenario.model import ClusterSpec, ProducerSpec, Scenario
 from ebbtide.scenario.roles import FIRST_CONTROLLER
 from ebbtide.scenario.safety import refuse_unsafe
 from ebbtide.scenario.write import SCENARIO, text_of
+from ebbtide.shown_text import shown_path
 from ebbtide.signals import is_interrupt
 from harness.runner.client_tools import java_tools, require_libraries
 from harness.runner.collect import RAW_LIMIT_BYTES, collect_raw, write_answered_high_watermarks, write_tables
@@ -223,7 +224,7 @@ class _Run:
         )
         write_sums(self.record)
         self._going.close()
-        self.display.note(f"recorded in {self.record}")
+        self.display.note(f"recorded in {shown_path(self.record)}")
 
     def _scenario_as_run(self) -> Scenario:
         return msgspec.structs.replace(self.scenario, kafka=(self.request.kafka,))
@@ -232,7 +233,7 @@ class _Run:
         for kafka in dict.fromkeys((self.request.kafka, *self.scenario.other_releases)):
             installation = installation_of(kafka)
             if not installation.archive().is_file():
-                self.display.note(f"Kafka {kafka}: making a class archive for quick starts (once)")
+                self.display.note(f"making a class archive of Kafka {kafka}, for quick starts (once)")
             ensure_class_archive(installation)
 
     @contextlib.contextmanager

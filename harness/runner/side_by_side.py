@@ -28,6 +28,7 @@ from cluster.clean import clean
 from ebbtide.command import call_in_process
 from ebbtide.errors import EbbtideError, HarnessError
 from ebbtide.shown_console import PlainTextConsole
+from ebbtide.shown_text import shown_path
 from ebbtide.signals import defer_signals, unwind_on_signals
 from harness.runner.display import Display, PlainDisplay
 from harness.runner.limit import limit_s
@@ -204,7 +205,7 @@ def _pass_on(ours: Connection, key: Key, on_note: Callable[[Key, str], object] |
     except Exception:  # the process may have ended in the middle of a message
         return False
     if isinstance(said, Path):
-        said = f"recorded in {said}"
+        said = f"recorded in {shown_path(said)}"
     _say(key, said if isinstance(said, str) else f"failed: {said.what}", on_note)
     return True
 

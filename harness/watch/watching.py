@@ -48,6 +48,7 @@ from ebbtide.record.sums import update_sums, write_sums
 from ebbtide.record.verdict import unfinished_verdict, write_verdict
 from ebbtide.scenario.model import Scenario
 from ebbtide.scenario.write import SCENARIO, text_of
+from ebbtide.shown_text import shown_path
 from ebbtide.signals import is_interrupt
 from ebbtide.waiting import WaitExpired, pause
 from harness.runner.collect import RAW_LIMIT_BYTES
@@ -167,7 +168,7 @@ class _Watch:
             )
             write_sums(self.record)
             going.close()
-        self.display.note(f"deleted {', '.join(self.scenario.topics)}; recorded in {self.record}")
+        self.display.note(f"deleted {', '.join(self.scenario.topics)}; recorded in {shown_path(self.record)}")
 
     def _check_rights(self) -> None:
         try:
