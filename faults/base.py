@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
+from ebbtide import run_clock
 from ebbtide.scenario.steps.table import StepKind
 
 
@@ -34,7 +34,7 @@ class PendingFault(Protocol):
 
 def proven_effect(**figures: Any) -> Effect:
     """Return an effect that the probe saw just now."""
-    return Effect(effect_ns=time.time_ns(), proof={"probe": "ok", **figures})
+    return Effect(effect_ns=run_clock.now_ns(), proof={"probe": "ok", **figures})
 
 
 def unproven_effect(why: str, **figures: Any) -> Effect:
@@ -69,7 +69,7 @@ class Part(NamedTuple):
 
 def carry_out_part(kind: StepKind, nodes: tuple[int, ...], act: Callable[[], Effect]) -> Part:
     """Carry out one part now."""
-    return Part(kind, nodes, time.time_ns(), act())
+    return Part(kind, nodes, run_clock.now_ns(), act())
 
 
 def compose_effect(parts: Sequence[Part], why: str | None = None) -> Effect:

@@ -21,6 +21,7 @@ from typing import Any
 from cluster.kafka_api.admin_requests import AdminAnswer, AdminRequest, Elect, Reassign
 from cluster.kafka_api.replica_log import ReplicaAnswers
 from cluster.runtime.base import Runtime
+from ebbtide import run_clock
 from ebbtide.errors import HarnessError
 from ebbtide.kraft.image import MetadataImage
 from ebbtide.kraft.kip_elr import KipElr, kip_elr
@@ -105,7 +106,7 @@ class Recovery:
         self._ask_replicas = ask_replicas
         self._choose = choose
         self._began = time.monotonic()
-        self._began_ns = time.time_ns()
+        self._began_ns = run_clock.now_ns()
         self._ends = self._began + step.deadline_s
         self._due_since: float | None = None
         self._epochs: dict[int, list[tuple[int, int]]] = {}
@@ -313,7 +314,7 @@ class Recovery:
 
     def _note(self, image: MetadataImage) -> MetadataImage:
         """Remember since when each registration is known, and keep ELR and LastKnownElr up to date."""
-        now_ns = time.time_ns()
+        now_ns = run_clock.now_ns()
         for broker, event in image.brokers.items():
             seen = self._epochs.setdefault(broker, [])
             if not seen or seen[-1][1] != event.broker_epoch:

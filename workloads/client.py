@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 
 from cluster.runtime.base import ClientProcess, StartClient
+from ebbtide import run_clock
 from ebbtide.command import module_command
 from ebbtide.errors import Disturbed, HarnessError
 from ebbtide.record.files import log_command
@@ -62,7 +63,12 @@ class Client:
     @property
     def endpoints(self) -> Endpoints:
         """The files through which the process and the harness communicate."""
-        return Endpoints(status=str(self._status_path), stop=str(self._stop_path), command_config=self._command_config)
+        return Endpoints(
+            status=str(self._status_path),
+            stop=str(self._stop_path),
+            command_config=self._command_config,
+            clock_base_ns=run_clock.base_ns(),
+        )
 
     def start(self, config: msgspec.Struct, start_client: StartClient) -> None:
         """Write the configuration and start the process. Raises `HarnessError`."""

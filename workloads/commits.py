@@ -15,6 +15,7 @@ from typing import Any
 from kafka import KafkaConsumer, TopicPartition
 from kafka.structs import OffsetAndMetadata
 
+from ebbtide import run_clock
 from ebbtide.journal.commit_outcomes import outcome_of_commit
 from ebbtide.journal.commits import Commit, CommitAnswer, Entry
 from ebbtide.scenario.group_offsets import OFFSETS_PARTITION
@@ -72,7 +73,7 @@ class Committer:
         self._returned = 0
         number = self._id * COMMITS_OF_A_CONSUMER + self._made
         self._made += 1
-        asked_ns = time.time_ns()
+        asked_ns = run_clock.now_ns()
         self._write(
             [
                 Commit(
@@ -93,7 +94,9 @@ class Committer:
         def keep(_offsets: object, answer: Any) -> None:
             row = outcome_of_commit(answer if isinstance(answer, BaseException) else None)
             error = row.name if isinstance(answer, BaseException) else None
-            self._answers.append(CommitAnswer(commit=number, status=row.outcome, error=error, done_ns=time.time_ns()))
+            self._answers.append(
+                CommitAnswer(commit=number, status=row.outcome, error=error, done_ns=run_clock.now_ns())
+            )
 
         wanted = {one: OffsetAndMetadata(offset, str(number), -1) for one, offset in positions.items()}
         self._consumer.commit_async(wanted, callback=keep)

@@ -31,11 +31,13 @@ class Endpoints(msgspec.Struct, frozen=True, kw_only=True):
     """The two files through which the harness and a client process communicate.
 
     `command_config` is the properties file with which the client reaches the brokers; None: they take anybody.
+    `clock_base_ns` is the base of the run's clock; None: the client measures one of its own.
     """
 
     status: str
     stop: str
     command_config: str | None = None
+    clock_base_ns: int | None = None
 
 
 class CopySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

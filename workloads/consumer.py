@@ -26,6 +26,7 @@ from typing import Any
 from kafka import KafkaConsumer, TopicPartition
 from kafka.errors import KafkaError, LogTruncationError, NoOffsetForPartitionError, OffsetOutOfRangeError
 
+from ebbtide import run_clock
 from ebbtide.journal.commits import pack_commits
 from ebbtide.journal.file import JournalHeader, JournalWriter
 from ebbtide.journal.frames import pack_event
@@ -131,7 +132,7 @@ class Tail:
         self._write_event(
             ClientEvent(
                 event=event,
-                at_ns=time.time_ns(),
+                at_ns=run_clock.now_ns(),
                 topic=partition.topic,
                 partition=partition.partition,
                 offset=offset,

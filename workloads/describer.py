@@ -8,10 +8,10 @@ connection, as for the HW.
 from __future__ import annotations
 
 import threading
-import time
 from collections import deque
 
 from cluster.kafka_api.connection import DESCRIBE_TOPIC_PARTITIONS, WireError
+from ebbtide import run_clock
 from ebbtide.journal.descriptions import PartitionAnswer
 from workloads.config import SamplerConfig
 from workloads.reaching import connection_to
@@ -55,9 +55,9 @@ class BrokerDescriber(threading.Thread):
         if self._speaks is None:
             self._speaks = DESCRIBE_TOPIC_PARTITIONS in self._connection.api_keys()
             return
-        asked_ns = time.time_ns()
+        asked_ns = run_clock.now_ns()
         found = self._connection.describe(list(self._topics))
-        at_ns = time.time_ns()
+        at_ns = run_clock.now_ns()
         self._answers.extend(
             PartitionAnswer(
                 topic=self._topics[one.topic],

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import contextlib
 import threading
-import time
 from collections import deque
 from collections.abc import Iterable
 
 from cluster.kafka_api.connection import WireError
 from cluster.kafka_api.group_offsets import committed_offsets
+from ebbtide import run_clock
 from ebbtide.journal.commits import ServedOffset
 from ebbtide.logs.segments import TopicPartition
 from ebbtide.scenario.group_offsets import OFFSETS_PARTITION
@@ -70,9 +70,9 @@ class BrokerOffsetReader(threading.Thread):
     def _ask(self, group: str, topics: tuple[str, ...]) -> None:
         """Ask once for one group. Raises `WireError`."""
         self._connection.connect()
-        asked_ns = time.time_ns()
+        asked_ns = run_clock.now_ns()
         found = committed_offsets(self._connection, group)
-        done_ns = time.time_ns()
+        done_ns = run_clock.now_ns()
         for topic in topics if found is not None else ():
             for partition in range(self._counts[topic]):
                 one = (found or {}).get(TopicPartition(topic, partition))

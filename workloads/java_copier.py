@@ -22,6 +22,7 @@ from pathlib import Path
 
 import msgspec
 
+from ebbtide import run_clock
 from ebbtide.errors import HarnessError
 from ebbtide.journal.copies import Copy, pack_copies
 from ebbtide.journal.file import JournalHeader, JournalWriter
@@ -75,6 +76,7 @@ class CopierJournals:
 
     def note(self, line: _CopierLine) -> None:
         """Note one line of the program, in their order."""
+        at_ns = run_clock.time_of_wall(line.at_ns) if line.at_ns else 0
         if line.begun is not None:
             # What was handed over before does not belong to the transaction, so it is written first.
             self.flush()
@@ -85,7 +87,7 @@ class CopierJournals:
             self._sends.journal_event(
                 ClientEvent(
                     event="transaction",
-                    at_ns=time.time_ns(),
+                    at_ns=run_clock.now_ns(),
                     txn=line.ended,
                     outcome=line.outcome,
                     records=self._of_txn,
@@ -93,9 +95,9 @@ class CopierJournals:
                 )
             )
         elif line.from_partition is not None:
-            self._hand_over(line, line.from_partition)
+            self._hand_over(line, line.from_partition, at_ns)
         else:
-            self._note_answer(line)
+            self._note_answer(line, at_ns)
 
     def flush(self) -> None:
         """Journal what happened since the last flush; copies first, so that no send lacks its copy."""
@@ -104,24 +106,24 @@ class CopierJournals:
             self._writer.write([pack_copies(copies)])
         self._sends.flush()
 
-    def _hand_over(self, line: _CopierLine, from_partition: int) -> None:
+    def _hand_over(self, line: _CopierLine, from_partition: int, at_ns: int) -> None:
         value = value_at(self._producer, self._number)
         self._number += 1
         self._of_txn += 1
-        self._copies.append(Copy(partition=from_partition, offset=line.from_offset, value=value, at_ns=line.at_ns))
-        sequence = self._sends.hand_over(self._sends.lanes[line.partition], value, line.at_ns)
+        self._copies.append(Copy(partition=from_partition, offset=line.from_offset, value=value, at_ns=at_ns))
+        sequence = self._sends.hand_over(self._sends.lanes[line.partition], value, at_ns)
         if sequence != line.sequence:
             raise HarnessError("the copier counts otherwise", got=str(line.sequence), allowed=str(sequence))
 
-    def _note_answer(self, line: _CopierLine) -> None:
+    def _note_answer(self, line: _CopierLine, at_ns: int) -> None:
         lane = self._sends.lanes[line.partition]
         if line.error:
             name = name_of_exception(line.error)
             outcome = outcome_of_last_answer(name, is_only_attempt=self._is_only_attempt)
-            self._sends.answer(lane, line.sequence, outcome, None, name, line.at_ns)
+            self._sends.answer(lane, line.sequence, outcome, None, name, at_ns)
         else:
             offset = line.offset if line.offset >= 0 else None
-            self._sends.answer(lane, line.sequence, "acked", offset, "", line.at_ns)
+            self._sends.answer(lane, line.sequence, "acked", offset, "", at_ns)
 
 
 def run(config: ProducerConfig, status: StatusFile, stop: Stop) -> ClientState:

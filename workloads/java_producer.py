@@ -27,6 +27,7 @@ from pathlib import Path
 import msgspec
 
 from cluster.runtime.tool_command import ToolCommand
+from ebbtide import run_clock
 from ebbtide.errors import HarnessError
 from ebbtide.journal.file import JournalHeader, JournalWriter
 from ebbtide.journal.outcomes import outcome_of_last_answer
@@ -86,7 +87,7 @@ class SentNumbers:
         if prefix != str(self._producer) or not number.isdigit():
             raise HarnessError("VerifiableProducer reports a record that it was not asked for", got=line.value)
         # The tool cuts its times to milliseconds. The end of that millisecond never makes an ack older than it was.
-        at_ns = line.timestamp * 1_000_000 + 999_999
+        at_ns = run_clock.time_of_wall(line.timestamp * 1_000_000 + 999_999)
         self.hand_over_below(int(number) + 1, at_ns)
         sent = self._open.pop(int(number), None)
         if sent is None:
@@ -177,7 +178,7 @@ def _follow(
             elif line.name in ("producer_send_success", "producer_send_error"):
                 numbers.note_answer(line, is_only_attempt=is_only_attempt)
             elif line.name == "tool_data":
-                numbers.hand_over_below(line.sent, time.time_ns())
+                numbers.hand_over_below(line.sent, run_clock.now_ns())
         now = time.monotonic()
         if now >= flush_at:
             sends.flush()

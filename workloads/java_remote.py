@@ -22,6 +22,7 @@ from kafka.errors import KafkaError
 
 from cluster.runtime.java_compiler import COMPILER, arguments_for
 from cluster.runtime.tool_command import ToolCommand
+from ebbtide import run_clock
 from ebbtide.errors import HarnessError
 from workloads.process import end_as_child_did
 
@@ -169,7 +170,9 @@ class RemoteProducers:
                     sys.stderr.write(line.decode(errors="replace"))
                     continue
                 if not line.startswith(b'{"call"'):
-                    self._answers.append(decode_record(line))
+                    record = decode_record(line)
+                    at_ns = run_clock.time_of_wall(record.at_ns)
+                    self._answers.append(msgspec.structs.replace(record, at_ns=at_ns))
                     continue
                 answer = decode(line)
                 one = self._open.pop(answer.call)

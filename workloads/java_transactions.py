@@ -13,12 +13,12 @@ from __future__ import annotations
 
 import itertools
 import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
 from kafka.errors import KafkaError
 
+from ebbtide import run_clock
 from ebbtide.errors import HarnessError
 from ebbtide.journal.file import JournalHeader, JournalWriter
 from ebbtide.journal.outcomes import outcome_of_last_answer
@@ -127,7 +127,7 @@ class JavaSender(PacedSender):
         for number in range(self.number, self.number + count):
             key, lane = turns[number % len(turns)]
             value = value_at(self._config.id, number)
-            sequence = self._sends.hand_over(lane, value, time.time_ns())
+            sequence = self._sends.hand_over(lane, value, run_clock.now_ns())
             payload = self._encode(sequence, value)
             self._remote.send(self.incarnation.number, lane.partition, sequence, key, payload)
         self.number += count

@@ -12,13 +12,13 @@ from __future__ import annotations
 import gc
 import os
 import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
+from ebbtide import run_clock
 from ebbtide.errors import HarnessError
 from ebbtide.journal.file import JournalHeader, JournalWriter
 from workloads.config import ProducerConfig
@@ -56,7 +56,7 @@ class LibrdkafkaSender(PacedSender):
         """
         produce, topic, note = self._producer.produce, self._config.topic, self._sends.note_answer
         numbers = range(self.number, self.number + count)
-        sent_ns = time.time_ns()
+        sent_ns = run_clock.now_ns()
         for number, payload, (key, partition) in zip(
             numbers, self._next_payloads(count), self._sends.turns(self.number), strict=False
         ):
@@ -67,7 +67,7 @@ class LibrdkafkaSender(PacedSender):
                 # The record never entered librdkafka's queue.
                 self.number = number + 1
                 self._sends.hand_over_below(self.number, sent_ns)
-                self._sends.refuse(number, _name_of_refusal(error), time.time_ns())
+                self._sends.refuse(number, _name_of_refusal(error), run_clock.now_ns())
                 return False
         self.number += count
         self._sends.hand_over_below(self.number, sent_ns)
@@ -76,7 +76,7 @@ class LibrdkafkaSender(PacedSender):
     def serve(self, wait_s: float) -> None:
         """Let librdkafka hand out its answers; waits at most `wait_s` for the first."""
         self._producer.poll(wait_s)
-        now = time.time_ns()
+        now = run_clock.now_ns()
         if now - self._noted_ns >= _ANSWERS_NS:
             self._sends.close_runs()
             self._noted_ns = now

@@ -6,7 +6,6 @@ nothing here but its number, and its answer is only put into a list. `close_runs
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from itertools import chain, cycle, pairwise
 from typing import cast
@@ -14,6 +13,7 @@ from typing import cast
 import numpy as np
 from confluent_kafka import KafkaError, Message
 
+from ebbtide import run_clock
 from ebbtide.journal.file import JournalWriter
 from ebbtide.journal.outcomes import name_of_code, outcome_of_last_answer
 from ebbtide.journal.payload import value_at
@@ -66,7 +66,7 @@ class LibrdkafkaSends(SingleSends):
     def close_runs(self) -> None:
         """Journal all answers until now with the next flush; those in the list came now."""
         self._note_handed()
-        self._note_answers(time.time_ns())
+        self._note_answers(run_clock.now_ns())
         super().close_runs()
 
     def _note_handed(self) -> None:

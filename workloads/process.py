@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from ebbtide import run_clock
 from ebbtide.errors import EbbtideError
 from workloads.config import Endpoints
 from workloads.status import ClientState, StatusFile
@@ -50,6 +51,8 @@ def run_client(endpoints: Endpoints, slots: int, body: Callable[[StatusFile, Sto
     library warns of goes to stderr, which is the client's log in the record.
     """
     _log_warnings()
+    if endpoints.clock_base_ns is not None:
+        run_clock.use_base(endpoints.clock_base_ns)
     stop = Stop(endpoints.stop)
     status = StatusFile.create(Path(endpoints.status), slots)
     try:

@@ -5,7 +5,6 @@ It makes the client, and journals what a poll returned.
 
 from __future__ import annotations
 
-import time
 from array import array
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 from kafka import KafkaConsumer, TopicPartition
 
 from cluster.kafka_api.connection import WireError
+from ebbtide import run_clock
 from ebbtide.journal.file import JournalWriter
 from ebbtide.journal.frames import PolledRecords, pack_polled
 from ebbtide.waiting import wait_until
@@ -95,7 +95,7 @@ def journal_poll(
     value_of: Callable[[bytes | None], int | None],
 ) -> None:
     """Journal everything that one poll returned. Raises `JournalError`."""
-    polled_ns = time.time_ns()
+    polled_ns = run_clock.now_ns()
     frames = []
     for partition, records in returned.items():
         lane = lanes[partition]

@@ -8,13 +8,13 @@ returned.
 from __future__ import annotations
 
 import contextlib
-import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 
 from kafka import ConsumerRebalanceListener, KafkaConsumer, TopicPartition
 from kafka.errors import KafkaError
 
+from ebbtide import run_clock
 from ebbtide.record.clients import ClientEvent, Event
 from workloads.config import ConsumerConfig
 
@@ -29,11 +29,11 @@ class Listener(ConsumerRebalanceListener):  # type: ignore[misc]
 
     def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
         """Keep that the member no longer has these partitions, revoked or lost."""
-        self.events.append(("revoked", time.time_ns(), tuple(sorted(revoked))))
+        self.events.append(("revoked", run_clock.now_ns(), tuple(sorted(revoked))))
 
     def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
         """Keep that the member has these partitions from now on."""
-        self.events.append(("assigned", time.time_ns(), tuple(sorted(assigned))))
+        self.events.append(("assigned", run_clock.now_ns(), tuple(sorted(assigned))))
 
 
 class Membership:

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import sys
 import threading
-import time
 from array import array
 from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
 
 from cluster.kafka_api.connection import LATEST, NONE, WireError
+from ebbtide import run_clock
 from ebbtide.journal.commits import ServedOffset, pack_commits
 from ebbtide.journal.descriptions import PartitionAnswer, pack_described
 from ebbtide.journal.file import JournalHeader, JournalWriter
@@ -57,9 +57,9 @@ class BrokerSampler(threading.Thread):
         while not self._stopping.wait(self._interval_s):
             try:
                 self._connection.connect()
-                asked_ns = time.time_ns()
+                asked_ns = run_clock.now_ns()
                 answers = self._connection.list_offsets(self._partitions, LATEST)
-                at_ns = time.time_ns()
+                at_ns = run_clock.now_ns()
             except WireError:
                 continue
             for answer in answers:

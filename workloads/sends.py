@@ -7,11 +7,11 @@ the thread that sends touches the account; the client's thread puts its answers 
 
 from __future__ import annotations
 
-import time
 from collections import deque
 from functools import partial
 from typing import Any
 
+from ebbtide import run_clock
 from ebbtide.journal.file import JournalWriter
 from ebbtide.journal.outcomes import UNRESOLVED, Outcome, outcome_of, resolve
 from workloads.attempts import AttemptWatch
@@ -81,7 +81,7 @@ class Sends(SendAccount[BatchedPartition]):
         lane.batch = lane.run = None
         row = outcome_of(error)
         outcome: Outcome = "unknown" if row.outcome == "acked" else row.outcome
-        self._append_answer(lane, sequence, 1, outcome, -1, row.name, time.time_ns())
+        self._append_answer(lane, sequence, 1, outcome, -1, row.name, run_clock.now_ns())
 
     def flush(self) -> None:
         """Journal what happened since the last flush, and count it. Raises `JournalError`."""
@@ -94,7 +94,7 @@ class Sends(SendAccount[BatchedPartition]):
     def abandon(self) -> None:
         """Journal every record without an answer as unknown; call it at the end."""
         self.flush()
-        now = time.time_ns()
+        now = run_clock.now_ns()
         for lane in self.lanes:
             for run in lane.runs.values():
                 self._append_answer(lane, run.first, self._end_of_run(run) - run.first, "unknown", -1, UNRESOLVED, now)
@@ -102,7 +102,7 @@ class Sends(SendAccount[BatchedPartition]):
         self._write()
 
     def _on_answer(self, run: Run, answer: Any) -> None:
-        self._answers.append((run, answer, time.time_ns()))
+        self._answers.append((run, answer, run_clock.now_ns()))
 
     def _end_of_run(self, run: Run) -> int:
         """Return the sequence after a run's last one.

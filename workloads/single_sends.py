@@ -5,11 +5,11 @@ Consecutive records with consecutive offsets, answered at the same time, share o
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 
 import msgspec
 
+from ebbtide import run_clock
 from ebbtide.journal.file import JournalWriter
 from ebbtide.journal.outcomes import UNRESOLVED, Outcome
 from workloads.send_account import SendAccount, SentPartition
@@ -125,7 +125,7 @@ class SingleSends(SendAccount[OpenPartition]):
     def abandon(self) -> None:
         """Journal every record without an answer as unknown; call it at the end."""
         self.flush()
-        now = time.time_ns()
+        now = run_clock.now_ns()
         for lane in self.lanes:
             for first, count in _consecutive_runs(lane.unanswered()):
                 self._append_answer(lane, first, count, "unknown", _NO_OFFSET, UNRESOLVED, now)

@@ -32,6 +32,7 @@ from typing import Any, Generic, TypeVar
 
 from kafka.errors import KafkaError, KafkaTimeoutError
 
+from ebbtide import run_clock
 from ebbtide.errors import HarnessError
 from ebbtide.journal.payload import value_at
 from ebbtide.record.clients import ClientEvent, Event
@@ -254,7 +255,9 @@ class Transactions(Generic[OneIncarnation]):
         assert self._incarnation is not None
         if old is not None:
             event: Event = "fenced" if self._fenced else "replaced"
-            self._sends.journal_event(ClientEvent(event=event, at_ns=time.time_ns(), txn=self._txn, why=old.last_error))
+            self._sends.journal_event(
+                ClientEvent(event=event, at_ns=run_clock.now_ns(), txn=self._txn, why=old.last_error)
+            )
             Call(old.discard)
             self._fenced = False
         self._use(self._incarnation)
@@ -314,7 +317,7 @@ class Transactions(Generic[OneIncarnation]):
         self._sends.end_txn(self._txn, row.outcome)
         event = ClientEvent(
             event="transaction",
-            at_ns=time.time_ns(),
+            at_ns=run_clock.now_ns(),
             txn=self._txn,
             outcome=row.outcome,
             records=self._records,

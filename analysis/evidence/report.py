@@ -54,7 +54,7 @@ class TimelineReport(msgspec.Struct, frozen=True, kw_only=True):
     `controller` null: there was no log to make them from. `how` says in a sentence which log was
     used and how disagreement was resolved. `end_offset` is the offset after the last record used.
     `skipped` counts records that were not replayed, by reason. `rows` is null where nothing was
-    written.
+    written. `unsure_ns` are spans in which times of rows are not sure, because a clock was set.
     """
 
     controller: int | None
@@ -64,6 +64,7 @@ class TimelineReport(msgspec.Struct, frozen=True, kw_only=True):
     missing: tuple[str, ...]
     skipped: dict[str, int] = {}
     rows: dict[str, int] | None = None
+    unsure_ns: tuple[tuple[int, int], ...] = ()
 
 
 class ReplicaLog(msgspec.Struct, frozen=True, kw_only=True):

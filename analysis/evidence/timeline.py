@@ -17,6 +17,7 @@ from pathlib import Path
 import msgspec
 
 from analysis.evidence.report import ControllerLog, TimelineReport, manifest_or_none, node_folders, save
+from analysis.evidence.row_times import in_run_time
 from analysis.evidence.table_file import new_table
 from ebbtide.kraft.follower import BatchId, FollowedItem, LogGap, MetadataFollower
 from ebbtide.kraft.image import MetadataImage
@@ -24,8 +25,10 @@ from ebbtide.kraft.records import MetadataRecord
 from ebbtide.kraft.voters import VoterSet, ruling_set, voter_sets_in
 from ebbtide.logs.meta_properties import directory_id_in
 from ebbtide.logs.segments import METADATA_FOLDER
+from ebbtide.record.clock import kafka_clocks
 from ebbtide.record.files import RAW_DIR
 from ebbtide.record.rows import BrokerEvent, ConfigChange, PartitionState, Row
+from ebbtide.record.steps import read_steps
 from ebbtide.record.topic_lives import TopicLives
 
 _TABLES: dict[str, type[Row]] = {"partitions": PartitionState, "brokers": BrokerEvent, "configs": ConfigChange}
@@ -61,7 +64,8 @@ def write_timeline(record: Path) -> TimelineReport:
         intact = len(readable) == quorum and all(log.report.damage is None for log in readable)
         end = chosen.report.agreed_end_offset if intact else chosen.report.end_offset
         image = MetadataImage()
-        rows = image.apply(_items_before(chosen.items, end))
+        clocks = kafka_clocks(record, read_steps(record))
+        rows, unsure_ns = in_run_time(image.apply(_items_before(chosen.items, end)), clocks)
         report = TimelineReport(
             controller=chosen.report.controller,
             how=_how_chosen(chosen.report, reports, quorum, intact),
@@ -70,6 +74,7 @@ def write_timeline(record: Path) -> TimelineReport:
             missing=missing,
             skipped=dict(image.skipped),
             rows=_write(record, rows, TopicLives.of_record(record)),
+            unsure_ns=unsure_ns,
         )
     save(record, "timeline", report)
     return report

@@ -7,7 +7,6 @@ supports them (3.3 to 4.x).
 from __future__ import annotations
 
 import contextlib
-import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -36,6 +35,7 @@ from cluster.kafka_api.config_names import BROKER, INVALID_CONFIG, TOPIC, ask_co
 from cluster.kafka_api.connection import EARLIEST, LATEST, BrokerConnection, OffsetAnswer, WireError
 from cluster.kafka_api.log_dirs import MoveReplica, ReplicaMove, move_replica
 from cluster.kafka_api.voter_requests import AddVoter, RemoveVoter, ask_voters
+from ebbtide import run_clock
 from ebbtide.record.log_start import LogStartMove
 from ebbtide.suggestions import bracketed_suggestion
 from ebbtide.waiting import WaitExpired, wait_until
@@ -224,7 +224,7 @@ def _create_topic(connection: BrokerConnection, request: MakeTopic, timeout_s: f
         error=error,
         message=answer.message,
         topic_ids=_ask_topic_ids(request.topic, request.brokers, timeout_s) if is_made else {},
-        topic_ids_ns=time.time_ns() if is_made else None,
+        topic_ids_ns=run_clock.now_ns() if is_made else None,
     )
 
 
@@ -321,7 +321,7 @@ def _delete_records(
     at = [(request.topic, request.partition)]
     # Only the answer for the latest offset has the leader's epoch; that for the earliest has the record's.
     before = [*connection.list_offsets(at, LATEST), *connection.list_offsets(at, EARLIEST)]
-    asked_ns = time.time_ns()
+    asked_ns = run_clock.now_ns()
     answer = connection.ask(wish, DeleteRecordsResponse, 1)
     after = [*connection.list_offsets(at, LATEST), *connection.list_offsets(at, EARLIEST)]
     moved = _log_start_move(before, after, asked_ns)
@@ -335,4 +335,4 @@ def _log_start_move(
     if any(one.error for one in (*before, *after)) or epoch is None or after[0].leader_epoch != epoch:
         return None
     old, new = before[1].offset, after[1].offset
-    return LogStartMove(old=old, new=new, leader_epoch=epoch, asked_ns=asked_ns, answered_ns=time.time_ns())
+    return LogStartMove(old=old, new=new, leader_epoch=epoch, asked_ns=asked_ns, answered_ns=run_clock.now_ns())

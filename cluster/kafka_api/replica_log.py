@@ -15,13 +15,12 @@ OffsetsForLeaderEpoch is no help: only a leader answers it.
 
 from __future__ import annotations
 
-import time
-
 import msgspec
 from kafka.errors import for_code
 from kafka.protocol.consumer import FetchRequest, FetchResponse, ListOffsetsRequest, ListOffsetsResponse
 
 from cluster.kafka_api.connection import LATEST, NONE, BrokerConnection
+from ebbtide import run_clock
 from ebbtide.logs.batches import HEADER_SIZE, LENGTH_END, parse_header
 from ebbtide.logs.segments import TopicPartition
 
@@ -66,7 +65,7 @@ class ReplicaRefused(Exception):
 
 def ask_replica_log(connection: BrokerConnection, broker: int, at: TopicPartition) -> ReplicaLogInfo:
     """Ask `broker`, to which `connection` leads. Raises `WireError`, `ReplicaRefused`."""
-    asked_ns = time.time_ns()
+    asked_ns = run_clock.now_ns()
     end, current_epoch = _log_end(connection, at)
     last_epoch = _last_epoch(connection, at, end)
     return ReplicaLogInfo(
@@ -75,7 +74,7 @@ def ask_replica_log(connection: BrokerConnection, broker: int, at: TopicPartitio
         last_epoch=last_epoch,
         current_leader_epoch=current_epoch,
         asked_ns=asked_ns,
-        at_ns=time.time_ns(),
+        at_ns=run_clock.now_ns(),
     )
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from ebbtide import run_clock
 from ebbtide.record.manifest import NodeRelease
 
 Follow = Callable[[Mapping[int, Sequence[NodeRelease]]], None]
@@ -33,7 +33,7 @@ class NodeReleases:
 
     def note_start(self, node_id: int) -> int:
         """Note that the node starts now; returns the time in nanoseconds."""
-        now_ns = time.time_ns()
+        now_ns = run_clock.now_ns()
         kafka, earlier = self._installed[node_id], self._started.setdefault(node_id, [])
         if not (earlier and earlier[-1].kafka == kafka):
             earlier.append(NodeRelease(kafka=kafka, started_ns=now_ns))

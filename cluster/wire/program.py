@@ -16,6 +16,7 @@ import msgspec
 
 from cluster.wire.messages import CONTROL, Command, WireEvent
 from cluster.wire.proxy import Proxy
+from ebbtide import run_clock
 
 _SO_ORIGINAL_DST = 80  # linux/netfilter_ipv4.h
 _commands = msgspec.json.Decoder(Command)
@@ -110,7 +111,9 @@ def main() -> None:
     parser.add_argument(
         "--mark", type=int, required=True, help="the mark of connections that the packet filter lets pass"
     )
+    parser.add_argument("--clock-base", type=int, required=True, help="the base of the run's clock, in nanoseconds")
     args = parser.parse_args()
+    run_clock.use_base(args.clock_base)
     with (
         socket.create_server(("127.0.0.1", args.port), backlog=128) as listener,
         socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as control,

@@ -21,6 +21,7 @@ from cluster.wire.fetch_answers import FETCH, diverging_epochs, fetch_positions
 from cluster.wire.frames import Head, NotKafka
 from cluster.wire.messages import Arm, Command, DivergingEpoch, Rule, What, WireEvent
 from cluster.wire.rules import ArmedRules
+from ebbtide import run_clock
 
 _CHUNK_BYTES = 256 << 10
 
@@ -258,7 +259,7 @@ class Proxy:
         self._stopped.get(stop.rule.number, {}).pop(pipe, None)
 
     def _command_event(self, what: What, rule: int) -> WireEvent:
-        return WireEvent(event=what, at_ns=time.time_ns(), rule=rule, passed=dict(self._passed))
+        return WireEvent(event=what, at_ns=run_clock.now_ns(), rule=rule, passed=dict(self._passed))
 
     def _report(
         self,
@@ -274,7 +275,7 @@ class Proxy:
         self._send(
             WireEvent(
                 event=what,
-                at_ns=time.time_ns(),
+                at_ns=run_clock.now_ns(),
                 rule=rule,
                 peer=connection.peer,
                 api=head.api,

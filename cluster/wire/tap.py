@@ -18,6 +18,7 @@ from cluster.host.children import Child, start_child
 from cluster.host.ledger import Ledger
 from cluster.host.packet_filter import nft
 from cluster.wire.messages import CONTROL, Arm, Command, Release, Rule, WireEvent
+from ebbtide import run_clock
 from ebbtide.command import module_command
 from ebbtide.errors import HarnessError
 from ebbtide.namespaces import call_in_namespace
@@ -51,6 +52,7 @@ class Tap:
         self._in = b""
         self._control: socket.socket | None = None
         argv = [*module_command("cluster.wire.program"), "--port", str(PORT), "--mark", str(MARK)]
+        argv += ["--clock-base", str(run_clock.base_ns())]
         self._child: Child = start_child(ledger, argv, name=name, output=output, namespace=namespace)
 
     def redirect(self, ports: Collection[int]) -> None:

@@ -6,10 +6,10 @@ that replaced it, and never has the newer epoch.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from pathlib import Path
 
+from ebbtide import run_clock
 from ebbtide.kraft.commits import CommittedBatch, CommitWatch
 from ebbtide.kraft.follower import MetadataFollower
 from ebbtide.kraft.image import MetadataImage
@@ -39,13 +39,18 @@ class QuorumLogs:
         """What a majority of the voters was seen to have acknowledged, oldest first."""
         return self._commits.committed
 
+    @property
+    def end_offset(self) -> int:
+        """Where the most advanced log ended at the last poll."""
+        return self._followers[max(self._followers, key=self._progress)].next_offset
+
     def poll(self) -> MetadataImage:
         """Read what is new on every disk; returns the most advanced image."""
         for node, follower in self._followers.items():
             self._images[node].apply(follower.poll())
         self._commits.observe(
             {node: one.batches for node, one in self._followers.items()},
-            time.time_ns(),
+            run_clock.now_ns(),
             {node: image.voter_sets for node, image in self._images.items()},
             self._directories(),
         )

@@ -11,12 +11,21 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ebbtide.errors import UsageError
-from ebbtide.record.files import ANOMALIES_DIR, JOURNAL_DIR, LOGS_DIR, QUORUM_FILE, RAW_DIR, WIRE_FILE, WITNESS_DIR
+from ebbtide.record.files import (
+    ANOMALIES_DIR,
+    CLOCK_FILE,
+    JOURNAL_DIR,
+    LOGS_DIR,
+    QUORUM_FILE,
+    RAW_DIR,
+    WIRE_FILE,
+    WITNESS_DIR,
+)
 from ebbtide.untrusted.files import special_kind
 
 _FILES = frozenset(
     {"manifest.json", "scenario.toml", "steps.jsonl", "evidence.json", "verdict.json", "report.html", "SHA256SUMS"}
-    | {QUORUM_FILE, WIRE_FILE}
+    | {CLOCK_FILE, QUORUM_FILE, WIRE_FILE}
 )
 _FOLDERS = frozenset({RAW_DIR, JOURNAL_DIR, ANOMALIES_DIR, WITNESS_DIR, LOGS_DIR})
 _DEPTH_MAX = 20

@@ -43,6 +43,9 @@ WIRE_FILE = "wire.jsonl"
 QUORUM_FILE = "quorum.jsonl"
 """File of a record: the metadata batches that a majority of the controllers had acknowledged, one a line."""
 
+CLOCK_FILE = "clock.jsonl"
+"""File of a record: what the wall clock said while the run went on (`ebbtide.record.clock`), one reading a line."""
+
 LOGS_DIR = "logs"
 """Folder of a record: the output of each node and each client."""
 

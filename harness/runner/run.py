@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import secrets
 import shlex
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,6 +23,7 @@ from cluster.host.writeback import write_back_settings
 from cluster.runtime.base import PowerLossMethod, Runtime
 from cluster.runtime.choose import Choice, LocalChoice, open_runtime
 from cluster.runtime.jvm import ensure_class_archive, installation_of
+from ebbtide import run_clock
 from ebbtide.errors import Disturbed, EbbtideError, HarnessError
 from ebbtide.journal.convert import has_journals
 from ebbtide.record.files import QUORUM_FILE, mark_going, write_atomically
@@ -126,7 +126,7 @@ class _Run:
         self.scenario = request.scenario
         self.display = display
         self.draws = draw(request.scenario, request.seed)
-        started = datetime.now(UTC)
+        started, self._started_ns = datetime.now(UTC), run_clock.now_ns()
         self.run_id = f"{started:%Y%m%dT%H%M%S}-{self.scenario.name}-{request.kafka}-{secrets.token_hex(2)}"
         self.record = (request.runs / self.run_id).absolute()
         self.manifest = self._first_manifest(started)
@@ -203,7 +203,7 @@ class _Run:
             host=self.manifest.host | (write_back_settings() if self.manifest.write_back == "kernel" else {}),
             raw_limit_bytes=RAW_LIMIT_BYTES,
             raw_omitted=omitted,
-            end_ns=time.time_ns(),
+            end_ns=run_clock.now_ns(),
         )
 
     def _complete(self, session: Session) -> None:
@@ -328,7 +328,7 @@ class _Run:
             clients=client_versions(),
             host=host_facts() | self.request.runtime.host_facts(),
             draws=self.draws.lines(),
-            start_ns=int(started.timestamp() * 1e9),
+            start_ns=self._started_ns,
         )
 
 

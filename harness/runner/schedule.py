@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from cluster.runtime.base import LogLoss, Runtime
+from ebbtide import run_clock
 from ebbtide.errors import EbbtideError
 from ebbtide.record.steps import StepEntry, write_steps
 from ebbtide.scenario.roles import CLIENTS
@@ -188,7 +189,7 @@ class Schedule:
             self._change(index, effect_ns=effect.effect_ns, proof=effect.proof, why=effect.why)
             if not armed.in_force:
                 del self._armed[index]
-                self._change(index, healed_ns=time.time_ns())
+                self._change(index, healed_ns=run_clock.now_ns())
 
     def _carry_out(self, index: int, step: StepSpec) -> bool:
         try:
@@ -269,7 +270,7 @@ class Schedule:
         )
 
     def _fire(self, index: int, step: StepSpec, plan: Plan) -> None:
-        fired_ns = time.time_ns()
+        fired_ns = run_clock.now_ns()
         self._change(index, nodes=plan.nodes, whom=plan.description or None, fired_ns=fired_ns)
         # `look_at_wire` sees when a wire rule ends; the first release at its nodes does not end it.
         if step.step in HEALED_BY and step.step not in WIRE_KINDS:
@@ -309,7 +310,7 @@ class Schedule:
 
         It ended the effect on `node`, or on all nodes.
         """
-        now_ns = time.time_ns()
+        now_ns = run_clock.now_ns()
         for index, broken in list(self._broken.items()):
             entry = self.entries[index]
             if HEALED_BY[entry.step] != healer or (node is not None and node not in broken):

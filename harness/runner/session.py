@@ -21,6 +21,7 @@ from ebbtide.scenario.steps.step import StepSpec
 from ebbtide.scenario.validate_order import FaultNow
 from ebbtide.scenario.write import SCENARIO, text_of
 from faults.wire import nodes_to_intercept
+from harness.runner.clock_log import ClockLog
 from harness.runner.display import Display
 from harness.runner.draws import Draws
 from harness.runner.ending import End, Ending
@@ -75,6 +76,7 @@ class Session:
             log_dir=lambda broker, at: log_dir_of(runtime.data_dirs(broker), at),
             has_dynamic_quorum=scenario.cluster.has_dynamic_quorum,
         )
+        self._clock = ClockLog(record)
         given = properties_to_check(scenario, runtime.nodes.values())
         self._unasked = given.unasked
         self._allow_unknown_properties = allow_unknown_properties
@@ -244,6 +246,8 @@ class Session:
             self._workload.stop()
             self._workload.close()
             self._view.poll()
+            self._clock.look(self._view.end_offset)
+            self._clock.close()
             if leave_nodes:
                 return
             self._up = False
@@ -273,6 +277,7 @@ class Session:
         for row in self._view.poll():
             if row.topic in self._scenario.topics:
                 self._display.note(describe(row))
+        self._clock.look(self._view.end_offset)
         if time.monotonic() - self._shown_s >= SHOW_EVERY_S:
             self._show()
         self._schedule.look_at_wire()

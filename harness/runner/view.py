@@ -56,6 +56,11 @@ class ClusterView:
         return self._quorum.image
 
     @property
+    def end_offset(self) -> int:
+        """Where the metadata log ended at the last poll."""
+        return self._quorum.end_offset
+
+    @property
     def committed(self) -> list[CommittedBatch]:
         """What a majority of the voters was seen to have acknowledged, oldest first."""
         return self._quorum.committed

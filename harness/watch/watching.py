@@ -21,6 +21,7 @@ from cluster.host.children import Child, start_child
 from cluster.host.ledger import Ledger
 from cluster.kafka_api.connection import BrokerConnection
 from cluster.watched.watch_topic import connection_to
+from ebbtide import run_clock
 from ebbtide.errors import EbbtideError, HarnessError, UsageError
 from ebbtide.journal.convert import convert_journals
 from ebbtide.journal.payload import value_of
@@ -158,7 +159,7 @@ class _Watch:
                 torn_bytes = self._write_tables()
             self._amend(
                 status="complete",
-                end_ns=time.time_ns(),
+                end_ns=run_clock.now_ns(),
                 final_consumer=FINAL_CONSUMER if final.offsets else None,
                 final_offsets=final.offsets,
                 final_transactions=final.transactions,

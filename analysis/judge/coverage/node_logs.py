@@ -18,6 +18,7 @@ from analysis.judge.clauses.broker_checks import returns_from_a_stop
 from analysis.judge.history.evidence import Evidence
 from analysis.judge.history.log_lines import UNREADABLE, lines_of, logs_of, time_ns
 from analysis.judge.history.timeline import MILLISECOND_NS
+from ebbtide.record.clock import kafka_clocks
 from ebbtide.record.rows import BrokerEvent
 from ebbtide.record.steps import StepEntry
 from ebbtide.record.topic_lives import deletion_times
@@ -102,11 +103,11 @@ def _start_after(record: Path, broker: int, since_ns: int) -> Literal["clean", "
 
     It says so only if it found logs. None: the record lacks the broker's own log.
     """
-    logs = logs_of(record, "broker", (broker,))
+    logs, clocks = logs_of(record, "broker", (broker,)), kafka_clocks(record, None)
     try:
         for line in (line for log in logs for line in lines_of(log)):
             match = _LOADED.match(line)
-            if match is not None and time_ns(match[1]) >= since_ns - MILLISECOND_NS:
+            if match is not None and time_ns(match[1], clocks) >= since_ns - MILLISECOND_NS:
                 return "unclean" if match[2] else "clean"
     except UNREADABLE:
         return None

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from analysis.judge.history.batches import batches
 from analysis.judge.history.log_lines import UNREADABLE, lines_of, logs_of, time_ns
+from ebbtide.record.clock import kafka_clocks
 from ebbtide.record.manifest import read_manifest
 from ebbtide.record.steps import StepEntry
 from ebbtide.record.tables import table_files
@@ -59,12 +60,12 @@ def _made_of_deleted_topics(record: Path, steps: Sequence[StepEntry], brokers: S
         gone = step.proof.get("record")
         if step.is_a(DeleteTopicStep) and step.effect_ns is not None and isinstance(gone, dict):
             deleted[str(gone.get("topic_id")).encode()] = step.effect_ns
-    logs = logs_of(record, "broker", brokers)
+    logs, clocks = logs_of(record, "broker", brokers), kafka_clocks(record, None)
     if not deleted or not logs:
         return None if deleted else 0
     try:
         made = [match for log in logs for line in lines_of(log) if (match := _MADE.match(line))]
-        revived = sum(one[2] in deleted and time_ns(one[1]) > deleted[one[2]] for one in made)
+        revived = sum(one[2] in deleted and time_ns(one[1], clocks) > deleted[one[2]] for one in made)
     except UNREADABLE:
         return None
     return revived if made else None

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from analysis.judge.history.timeline import MILLISECOND_NS
+from ebbtide.record.clock import KafkaClocks, kafka_clocks
 from ebbtide.record.files import LOGS_DIR
 from ebbtide.untrusted.files import UnreadableFile, open_file
 
@@ -46,10 +47,13 @@ def lines_of(log: Path) -> Iterator[bytes]:
             yield line
 
 
-def time_ns(stamp: bytes) -> int:
-    """Return the time of a log line (`2026-11-23T20:06:39.394Z`), to the millisecond."""
+def time_ns(stamp: bytes, clocks: KafkaClocks) -> int:
+    """Return the time of a log line (`2026-11-23T20:06:39.394Z`), to the millisecond.
+
+    `clocks` say only where the wall clock was: a step that sets a node's clock leaves the times of its log lines alone.
+    """
     at = datetime.fromisoformat(stamp.decode("ascii").removesuffix("Z")).replace(tzinfo=UTC)
-    return round(at.timestamp() * 1000) * MILLISECOND_NS
+    return clocks.time_of(round(at.timestamp() * 1000) * MILLISECOND_NS).at_ns
 
 
 def truncations(record: Path, broker: int, partition: str) -> list[tuple[int, int]]:
@@ -58,12 +62,13 @@ def truncations(record: Path, broker: int, partition: str) -> list[tuple[int, in
     Empty if the record lacks the broker's log.
     """
     found: list[tuple[int, int]] = []
+    clocks = kafka_clocks(record, None)
     try:
         for log in logs_of(record, "broker", (broker,)):
             for line in lines_of(log):
                 match = _TRUNCATED.match(line)
                 if match is not None and match[2].decode() == partition:
-                    found.append((time_ns(match[1]), int(match[3])))
+                    found.append((time_ns(match[1], clocks), int(match[3])))
     except UNREADABLE:
         return []
     return found
