@@ -105,7 +105,12 @@ def shown_progress(console: Console | None = None) -> Iterator[Progress]:
 
     from ebbtide.shown_console import UNROUTED, PlainTextConsole
 
-    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(bar_width=20),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
     with Bar(*columns, console=console or PlainTextConsole(stderr=True), transient=True, **UNROUTED) as bar:
         shown = _OnTerminal(bar)
         try:

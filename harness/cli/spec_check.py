@@ -42,6 +42,8 @@ def run(args: Args) -> ExitCode:
 
     asked = property_named(args.property)
     variant = variant_named(args.variant)
+    if not args.json:
+        _print_question(args, variant, asked)
     answer = answer_to(args)
     is_drawn = args.html is not None and answer.trace is not None
     if args.html is not None and answer.trace is not None:
@@ -62,17 +64,23 @@ def run(args: Args) -> ExitCode:
     return EXIT_OF_RESULT[result_of(answer)]
 
 
-def _print_answer(args: Args, variant: str, asked: Property, answer: Answer) -> None:
-    """Print what was searched and what was found."""
-    from analysis.spec.explore.wording import lines, tolerance_note
+def _print_question(args: Args, variant: str, asked: Property) -> None:
+    """Print what is searched; the search may take minutes."""
     from analysis.spec.model.bounds import bounds_in_words
+    from analysis.spec.variants import VARIANTS
+
+    print(f"property:  {asked.name}: {asked.says}  [{asked.clause}]")
+    print(f"variant:   {args.variant}, RF {args.rf}, min.insync.replicas {args.min_isr}")
+    print(f"bounds:    {bounds_in_words(bounds_of(args), recovers=VARIANTS[variant].recovers)}", flush=True)
+
+
+def _print_answer(args: Args, variant: str, asked: Property, answer: Answer) -> None:
+    """Print what was found."""
+    from analysis.spec.explore.wording import lines, tolerance_note
     from analysis.spec.variants import VARIANTS
 
     bounds = bounds_of(args)
     found = answer.found
-    print(f"property:  {asked.name}: {asked.says}  [{asked.clause}]")
-    print(f"variant:   {args.variant}, RF {args.rf}, min.insync.replicas {args.min_isr}")
-    print(f"bounds:    {bounds_in_words(bounds, recovers=VARIANTS[variant].recovers)}")
     print(
         f"searched:  {found.states:,} distinct states of {found.moves:,}, all within {plural(found.depth, 'step')}, "
         f"{found.elapsed_s:.1f} s, {found.states_per_s:,.0f} states/s"

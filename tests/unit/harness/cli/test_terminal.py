@@ -1,0 +1,102 @@
+"""What a person sees of each command with a view or a bar, on terminals of three sizes."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+from checkout import DATA
+from terminal import FOREIGN, SIZES, FakeCommands, Seen, Size, codes_as_text, run_on_terminal, times_shown
+from terminal_command import LONG_NOTE
+
+COMMANDS = {
+    "run": "run last-replica-standing --kafka 3.9.1",
+    "run at once": "run last-replica-standing --kafka 3.9.1,4.3.1 --jobs 2",
+    "analyze": "analyze r0 r1 r2",
+    "replay": "replay r0",
+    "shrink": "shrink r0 --out small.toml",
+    "nightly": "nightly --kafka 4.3.1 --scenarios healthy --no-random --runtime local --store store",
+    "spec check": "spec check --variant elr-43 --power-losses 1",
+    "kafka fetch": "kafka fetch 4.3.1",
+}
+LANES, BAR = "a letter a second", "━━━"
+VIEWS = {"run": LANES, "replay": LANES, "shrink": LANES, "analyze": BAR, "kafka fetch": " jars"}
+"""A text of each view that is redrawn in place."""
+ONCE = {
+    "run": ("note 0 of this run", "note 15 of this run", LONG_NOTE, FOREIGN, "from outside on stderr", "outcome"),
+    "run at once": ("Kafka 3.9.1: note 9 of this run", "Kafka 4.3.1: note 0 of this run", "comparison:"),
+    "analyze": ("judging 3 records", FOREIGN, "report: r0/report.html", "report: r2/report.html"),
+    "replay": ("note 5 of this run", LONG_NOTE, "from outside on stderr", "recorded on Kafka 3.9.1"),
+    "shrink": ("note 10 of this run", LONG_NOTE, FOREIGN, "error: the loss did not come again"),
+    "nightly": ("healthy on 4.3.1 (local): started", "healthy on 4.3.1 (local): as-predicted", "## Coverage"),
+    "spec check": ("property:", "searched:", "result:"),
+    "kafka fetch": ("20 jars, 1 MB, in the-cache/kafka",),
+}
+"""Lines that stand there in the end, each once."""
+INTERRUPT_AT = {
+    "run": "note 5 of this run",
+    "run at once": "Kafka 4.3.1: note 3 of this run",
+    "analyze": "records, the last r0",
+    "replay": "note 5 of this run",
+    "shrink": "note 5 of this run",
+    "nightly": "healthy on 4.3.1 (local): started",
+    "spec check": "bounds:",
+    "kafka fetch": "7 jars",
+}
+LONG_SEARCH = "spec check --variant elr-43 --power-losses 1 --kills 4 --stops 4 --records 4 --brokers 5"
+
+
+@pytest.fixture(scope="module")
+def commands() -> Iterator[FakeCommands]:
+    commands = FakeCommands()
+    yield commands
+    commands.close()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with three judged records."""
+    for at, kafka in enumerate(("3.9.1", "4.3.1", "4.3.1")):
+        shutil.copytree(DATA / "runs" / f"last-replica-standing-{kafka}", tmp_path / f"r{at}")
+    return tmp_path
+
+
+def check_seen(seen: Seen, name: str) -> None:
+    """No code as text, and one view that stays in its place and is gone in the end."""
+    assert codes_as_text(seen) == []
+    view = VIEWS.get(name)
+    if view is None:
+        return
+    lines_of_view = 2 if name == "analyze" else 1
+    assert view in seen.drawn
+    assert max(sum(view in line for line in screen) for screen in seen.screens) <= lines_of_view
+    assert not any(view in line for line in seen.lines if not line.startswith("Kafka 4.3.1: 20 jars, "))
+
+
+@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_command_shows_one_view_in_its_place_and_each_finished_line_once(
+    commands: FakeCommands, folder: Path, name: str, size: Size
+) -> None:
+    seen = run_on_terminal(commands.start, COMMANDS[name].split(), size, folder)
+    check_seen(seen, name)
+    for line in ONCE[name]:
+        assert times_shown(seen.lines, line) == 1, seen.text
+    words = [word for line in seen.lines for word in line.split() if len(line) == size[0]]
+    assert not [word for word in words if re.fullmatch(r"[a-z]+", word) and word not in seen.text.split()]
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_ctrl_c_in_the_middle_leaves_a_clean_screen(commands: FakeCommands, folder: Path, name: str) -> None:
+    command = LONG_SEARCH if name == "spec check" else COMMANDS[name]
+    start = partial(commands.start, holds=True)
+    seen = run_on_terminal(start, command.split(), (80, 24), folder, interrupt_at=INTERRUPT_AT[name])
+    assert seen.code not in (0, 1, 2), seen.text
+    assert codes_as_text(seen) == []
+    if name in VIEWS:
+        assert not [line for line in seen.lines if VIEWS[name] in line]
+    assert "Traceback" not in seen.text
