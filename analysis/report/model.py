@@ -353,7 +353,7 @@ def _configuration(manifest: Manifest) -> tuple[tuple[str, str], ...]:
         return datetime.fromtimestamp(ns / 1e9, UTC).strftime("%Y-%m-%d %H:%M:%S UTC") if ns is not None else "-"
 
     rows = [
-        ("Kafka", manifest.kafka or "unknown"),
+        ("Kafka", manifest.shown_kafka),
         ("releases of the nodes", words.releases(manifest) or "-"),
         ("feature levels", words.without_brackets(manifest.features) or "-"),
         ("controllers", words.members(manifest.topology.controllers, "-")),

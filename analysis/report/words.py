@@ -22,8 +22,9 @@ from ebbtide.record.verdict import (
     acks_0_summary,
     count_acked_by_brokers,
 )
+from ebbtide.releases.shown_release import shown_release
 from ebbtide.scenario.property_names import COMMITS_KEPT, NO_COMMITTED_LOSS, NO_HW_REGRESSION
-from ebbtide.scenario.requested_release import requested_levels, spell_release
+from ebbtide.scenario.requested_release import requested_levels
 from ebbtide.scenario.roles import CLIENTS
 from ebbtide.scenario.steps.network import IsolateStep, PartitionStep
 from ebbtide.scenario.steps.waiting import WaitStep
@@ -54,11 +55,13 @@ def target(record: Path, manifest: Manifest) -> str | None:
     """Return the release that ran, with the feature levels that were asked for.
 
     For example `4.3.1:eligible.leader.replicas.version=0`. After an upgrade it is the way there: `3.9.1 then 4.3.1`.
+    Of a watched cluster it says what is not known of the release.
     """
     if manifest.kafka is None:
         return None
     first, *later = manifest.release_path
-    return " then ".join((spell_release(first, requested_levels(record)), *later))
+    shown = shown_release(first, is_assumed=manifest.kafka_assumed, levels=requested_levels(record))
+    return " then ".join((shown, *later))
 
 
 def releases(manifest: Manifest) -> str:
@@ -91,7 +94,8 @@ def headline(verdict: Verdict, kafka: str | None, *, sends: bool) -> str:
     if committed:
         which = f"{committed:,} of them committed" if uncommitted else "all of them committed"
         count = f"{'at least ' if not_known else ''}{committed + uncommitted:,}"
-        release = release_text(kafka) if kafka else "of an unknown release"
+        # A release whose patch is not known has asides, and a sentence goes on behind them.
+        release = release_text(kafka) + ("," if "," in kafka else "") if kafka else "of an unknown release"
         seen = f"Kafka {release} lost {count} of {acked}, {which} ({causes})"
     elif verdict.sent_nothing:
         seen = "the run ended before it sent a record"

@@ -58,7 +58,7 @@ def report_properties(run: RunRecord) -> list[tuple[str, str | int]]:
     return [
         ("ebbtide_outcome", run.outcome),
         ("ebbtide_record", str(run.path)),
-        ("ebbtide_kafka", run.kafka),
+        ("ebbtide_kafka", run.shown_kafka),
         ("ebbtide_seed", "unknown" if run.seed is None else run.seed),
         ("ebbtide_acked", count_acked_by_brokers(run.verdict.counts, run.verdict.coverage)),
         ("ebbtide_lost", run.lost),
@@ -73,14 +73,16 @@ def one_line_summary(run: RunRecord) -> str:
     from ebbtide.record.verdict import count_acked_by_brokers
 
     acked = count_acked_by_brokers(run.verdict.counts, run.verdict.coverage)
-    return f"{run.outcome}: Kafka {run.kafka}, {acked:,} acked, {run.lost:,} lost"
+    return f"{run.outcome}: Kafka {run.shown_kafka}, {acked:,} acked, {run.lost:,} lost"
 
 
 def where_to_look(run: RunRecord) -> list[str]:
     """Return the record, its report, what to type next, and the command that repeats the run."""
     replayed = [] if run.fidelity is None else [f"  replay: fidelity {run.fidelity:.2f} to the recorded run"]
     if run.ignored_properties:
-        replayed.append(f"  ignored, because Kafka {run.kafka} does not know them: {', '.join(run.ignored_properties)}")
+        replayed.append(
+            f"  ignored, because Kafka {run.shown_kafka} does not know them: {', '.join(run.ignored_properties)}"
+        )
     # Nobody recorded how to break a cluster that was only watched.
     again = [] if run.watched else [f"  again:  ebbtide replay {shlex.quote(str(run.path))}"]
     return [

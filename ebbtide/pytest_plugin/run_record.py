@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 class RunRecord:
     """One judged run; `path` is its folder, `verdict` the decoded verdict.json, `next` the command to type next.
 
-    `watched`: Ebbtide did not start the cluster.
+    `watched`: Ebbtide did not start the cluster. `kafka_assumed`: the patch of its release is not known.
     A replay also has `ignored_properties`, which its release does not know, and `fidelity`, which says from 0 to 1 how
     far it agrees with the recorded run.
     """
@@ -26,12 +26,20 @@ class RunRecord:
     seed: int | None
     next: str
     watched: bool = False
+    kafka_assumed: bool = False
     ignored_properties: tuple[str, ...] = ()
     fidelity: float | None = None
 
     def __repr__(self) -> str:
         # pytest prints it, several times, where a test fails.
         return f"RunRecord({str(self.path)!r}, {self.outcome}, lost={self.lost})"
+
+    @property
+    def shown_kafka(self) -> str:
+        """The release in words, as every text has it."""
+        from ebbtide.releases.shown_release import shown_release
+
+        return shown_release(self.kafka, is_assumed=self.kafka_assumed)
 
     @property
     def outcome(self) -> str:
@@ -58,6 +66,7 @@ def read_record(path: Path) -> RunRecord:
         path=path,
         verdict=verdict,
         kafka=manifest.kafka,
+        kafka_assumed=manifest.kafka_assumed,
         seed=manifest.seed,
         next=next_command(str(path), manifest, verdict),
         watched=manifest.watch is not None,

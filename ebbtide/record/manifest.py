@@ -18,6 +18,7 @@ import msgspec
 from ebbtide.errors import EbbtideError, UsageError
 from ebbtide.record.contents import check_contents
 from ebbtide.record.files import RUN_ID_ALLOWED, check_ended, is_going, is_run_id, write_atomically
+from ebbtide.releases.shown_release import shown_release
 from ebbtide.scenario.model import Acks, FileSystem, WriteBack
 from ebbtide.shown_text import without_middle
 from ebbtide.untrusted.files import is_file, is_folder, read_file
@@ -177,8 +178,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     - `log_dirs`: how many log directories each broker had; null: one.
     - `replay_of` is the run id of the record whose schedule was run again.
     - `topic_ids` has the name of each topic by its id, as Kafka prints ids. Empty: not known.
-    - `kafka` is the release on which the topics were made. `releases` has, by node id and oldest first, each release
-      that the node ran; it is empty where every node ran `kafka` all the time.
+    - `kafka` is the release on which the topics were made; with `kafka_assumed` the judge assumes its patch.
+    - `releases` has, by node id and oldest first, each release that the node ran; empty: every node ran `kafka`.
     - `ignored_properties`, by their paths in the scenario, had no effect: this release does not know them.
     - `watch`: the cluster was not Ebbtide's own (`ebbtide watch`); null: it was.
     """
@@ -190,6 +191,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     ignored_properties: tuple[str, ...] = ()
     seed: int | None = None
     kafka: str = ""
+    kafka_assumed: bool = False
     releases: Annotated[dict[str, Annotated[tuple[NodeRelease, ...], _Few]], _Few] = {}
     features: dict[str, int] = {}
     runtime: str = ""
@@ -236,6 +238,11 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     def why_no_final_read(self) -> str | None:
         """Why a complete run has no final read, in one line; None if it has one, or is not complete."""
         return self.why_incomplete if self.status == "complete" and self.final_consumer is None else None
+
+    @property
+    def shown_kafka(self) -> str:
+        """The release in words, as every text has it; `unknown` if the record has none."""
+        return shown_release(self.kafka, is_assumed=self.kafka_assumed)
 
     @property
     def release_path(self) -> tuple[str, ...]:

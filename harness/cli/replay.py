@@ -135,7 +135,7 @@ def _print_result(original: LoadedRun, replays: list[Replay], found: list[Replay
     if len(runs) <= _COMPARED_MAX:
         print_side_by_side([judged_run(one.folder, one.verdict) for one in runs if one.verdict is not None])
     recorded = finding(original.verdict).describe() if original.verdict is not None else "not judged"
-    print(f"\nrecorded on Kafka {original.manifest.kafka}: {recorded}")
+    print(f"\nrecorded on Kafka {original.manifest.shown_kafka}: {recorded}")
     for summary in found:
         mine = [one for one in replays if one.kafka == summary.kafka]
         share = _agreement(summary, mine)

@@ -104,6 +104,7 @@ class RecordRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     scenario: str | None = None
     replay_of: str | None = None
     kafka: str | None = None
+    kafka_assumed: bool = False
     features_asked: dict[str, int] = {}
     status: str
     start_ns: int | None
@@ -146,6 +147,7 @@ def _row(folder: Path) -> RecordRow:
         scenario=manifest.scenario,
         replay_of=manifest.replay_of,
         kafka=manifest.kafka,
+        kafka_assumed=manifest.kafka_assumed,
         features_asked=dict(requested_levels(folder)),
         status="running" if is_going(folder) else manifest.status,
         start_ns=manifest.start_ns,
@@ -172,14 +174,14 @@ def _size(folder: Path) -> int:
 
 
 def _print(rows: list[RecordRow]) -> None:
-    from ebbtide.scenario.requested_release import spell_release
+    from ebbtide.releases.shown_release import shown_release
     from harness.cli.output import print_table
 
     def cells(row: RecordRow) -> list[str]:
         unjudged = "damaged" if row.why else "plain cluster" if row.plain else "not judged"
         outcome = row.outcome or unjudged
         counts = [_count(row.acked), _count(row.lost)] if row.outcome is not None else ["-", "-"]
-        kafka = spell_release(row.kafka, row.features_asked) if row.kafka else None
+        kafka = shown_release(row.kafka, is_assumed=row.kafka_assumed, levels=row.features_asked) if row.kafka else None
         scenario = f"{row.scenario or '-'} (replay)" if row.replay_of else row.scenario
         names = [name or "-" for name in (kafka, row.status, scenario)]
         return [shlex.quote(row.record), outcome, *counts, _human_size(row.bytes), *names]

@@ -57,7 +57,8 @@ def command() -> Command:
         "--kafka",
         metavar="RELEASE",
         completes=completing.complete_release,
-        help="the release of the cluster (default: the newest patch of the minor release that its brokers show)",
+        help="the release of the cluster. By default the brokers show the minor release; the judge assumes its newest "
+        "patch, and every text says that the patch is not known",
     )
     add_runs_option(command)
     command.option(

@@ -9,8 +9,8 @@ import msgspec
 
 from ebbtide.errors import UsageError
 from ebbtide.releases.known_releases import parse_version
+from ebbtide.releases.shown_release import spell_release
 from ebbtide.scenario.model import Scenario
-from ebbtide.scenario.requested_release import spell_release
 
 Runtime = Literal["auto", "docker", "local"]
 """The runtime as the user asked for it; `auto` is decided for each run."""

@@ -45,14 +45,14 @@ def answer(
     open_ = [reason for one in replays if (reason := why_inconclusive(one) or _why_not_comparable(one)) is not None]
     open_ += [f"{len(failed)} of {len(failed) + len(replays)} have no verdict: {failed[0]}"] if failed else []
     clauses = tuple(dict.fromkeys(clause(one) for one in (original, *replays)))
-    here = f"Kafka {original.manifest.kafka} lost {_count_text(lost)} ({_cause_names([original])})"
+    here = f"Kafka {original.manifest.shown_kafka} lost {_count_text(lost)} ({_cause_names([original])})"
     saved: Literal["yes", "no", "cannot tell", "nothing to save"]
     if losing:
         saved = "no" if lost else "nothing to save"
         many = f" in {len(losing)} of {len(replays)} replays" if len(replays) > 1 else ""
         count = max(committed_lost(one) for one in losing)
         there = f"{kafka} lost {_count_text(count)}{many} ({_cause_names(losing)})"
-        why = f"{here}; {there}" if lost else f"{there}, Kafka {original.manifest.kafka} none that was found"
+        why = f"{here}; {there}" if lost else f"{there}, Kafka {original.manifest.shown_kafka} none that was found"
     elif open_ or not replays:
         saved, why = "cannot tell", f"{kafka} is inconclusive: {open_[0] if open_ else 'no replay was finished'}"
     elif not lost:

@@ -53,7 +53,7 @@ def file_text(smaller: SmallerScenario, recorded: LoadedRun, goal: Goal) -> str:
         title = f"{', '.join(goal.facts)}: what is left of {before.name} so far"
         scenario = msgspec.structs.replace(scenario, title=title)
     lines = [
-        f"Shows: {', '.join(goal.facts)}, on Kafka {recorded.manifest.kafka}, "
+        f"Shows: {', '.join(goal.facts)}, on Kafka {recorded.manifest.shown_kafka}, "
         f"in {smaller.shown} of {smaller.times} runs.",
         f"{_origin(recorded.manifest.run_id)}({before.name}): {_size(before)}.",
         f"What is left of it: {_size(scenario)}: {kinds_text(scenario.steps)}.",

@@ -115,8 +115,8 @@ def shrink(
         waiting = with_state_triggers(by_clock.scenario, recorded, blamed.partition if blamed is not None else None)
         starts = [by_clock] if waiting is None else [Start(scenario=waiting[0], was=waiting[1]), by_clock]
         display.note(
-            f"running parts of the {len(by_clock.scenario.steps)} steps, then all, on Kafka {recorded.manifest.kafka}: "
-            "each run is reported once it is judged"
+            f"running parts of the {len(by_clock.scenario.steps)} steps, then all, "
+            f"on Kafka {recorded.manifest.shown_kafka}: each run is reported once it is judged"
         )
         smaller = search.carry_out(starts, first_guesses(recorded), blamed, times)
         ran = journal.runs()

@@ -18,6 +18,7 @@ from ebbtide.errors import UsageError
 from ebbtide.releases.feature_levels import METADATA_VERSION
 from ebbtide.releases.known_releases import KNOWN, parse_version
 from ebbtide.releases.minor_release import minor_release_of, patches_of
+from ebbtide.releases.shown_release import shown_release
 
 _ANSWER_S, _DEADLINE_S, _LEAST_S = 3.0, 14.0, 0.5
 
@@ -27,14 +28,20 @@ class WatchedCluster(msgspec.Struct, frozen=True, kw_only=True):
 
     `brokers` maps the id of each registered broker to its advertised `host:port`. `voters` are the ids of the
     controllers; none: this user may not ask. `features` are the finalized levels. `release_how` says how `kafka` is
-    known.
+    known. `is_assumed`: only its minor release is, and the patch is the newest.
     """
 
     brokers: dict[int, str]
     voters: tuple[int, ...]
     features: dict[str, int]
     kafka: str
+    is_assumed: bool
     release_how: str
+
+    @property
+    def shown_kafka(self) -> str:
+        """The release in words, as every text has it."""
+        return shown_release(self.kafka, is_assumed=self.is_assumed)
 
 
 def probe_cluster(bootstrap: Sequence[str], command_config: str | None, kafka: str | None) -> WatchedCluster:
@@ -90,6 +97,7 @@ def probe_cluster(bootstrap: Sequence[str], command_config: str | None, kafka: s
         voters=voters,
         features=answers[0].finalized,
         kafka=name,
+        is_assumed=kafka is None,
         release_how=how,
     )
 

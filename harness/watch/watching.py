@@ -47,6 +47,7 @@ from ebbtide.record.rows import PartitionState
 from ebbtide.record.steps import write_steps
 from ebbtide.record.sums import update_sums, write_sums
 from ebbtide.record.verdict import unfinished_verdict, write_verdict
+from ebbtide.releases.shown_release import minor_of
 from ebbtide.scenario.model import Scenario
 from ebbtide.scenario.write import SCENARIO, text_of
 from ebbtide.shown_text import shown_path
@@ -108,7 +109,8 @@ class _Watch:
         started = datetime.now(UTC)
         run = secrets.token_hex(RUN_DIGITS // 2)
         self.scenario = scenario_of(cluster, request.workload, run)
-        self.run_id = f"{started:%Y%m%dT%H%M%S}-{self.scenario.name}-{cluster.kafka}-{run}"
+        release = minor_of(cluster.kafka) if cluster.is_assumed else cluster.kafka
+        self.run_id = f"{started:%Y%m%dT%H%M%S}-{self.scenario.name}-{release}-{run}"
         self.record = (request.runs / self.run_id).absolute()
         self.manifest = self._first_manifest(started)
         self.marks = MarkReader(self.record)
@@ -310,7 +312,7 @@ class _Watch:
         write_atomically(self.record / SCENARIO, text_of(self.scenario).encode())
         brokers = ", ".join(f"{one} at {address}" for one, address in self.cluster.brokers.items())
         self.display.note(f"watch {self.run_id}")
-        self.display.note(f"Kafka {self.cluster.kafka} ({self.cluster.release_how}), brokers {brokers}")
+        self.display.note(f"Kafka {self.cluster.shown_kafka} ({self.cluster.release_how}), brokers {brokers}")
 
     @contextlib.contextmanager
     def _time_phase(self, phase: str) -> Iterator[None]:
@@ -344,6 +346,7 @@ class _Watch:
             run_id=self.run_id,
             scenario=self.scenario.name,
             kafka=self.cluster.kafka,
+            kafka_assumed=self.cluster.is_assumed,
             features=self.cluster.features,
             runtime=FOREIGN,
             topology=Topology(controllers=self.cluster.voters, brokers=tuple(self.cluster.brokers)),

@@ -31,9 +31,9 @@ from ebbtide.errors import EbbtideError, HarnessError, UsageError
 from ebbtide.record.files import write_atomically
 from ebbtide.record.manifest import read_manifest, records_of
 from ebbtide.record.verdict import read_verdict
+from ebbtide.releases.shown_release import spell_release
 from ebbtide.scenario.catalogue import names
 from ebbtide.scenario.parts import MAX_BROKERS
-from ebbtide.scenario.requested_release import spell_release
 from harness.cli.judging import JudgeTogether, judging_together
 from harness.replay.compare import Repetition
 from harness.replay.finding import finding

@@ -65,9 +65,7 @@ def compare(scenario: Scenario, manifest: Manifest, seen: ObservedRun) -> Compar
     prediction = fitting_prediction(scenario, manifest)
     if prediction is None:
         features = ", ".join(f"{name}={level}" for name, level in sorted(manifest.features.items())) or "unknown"
-        why = (
-            f"the scenario predicts nothing for Kafka {manifest.kafka or 'unknown'} with the feature levels {features}"
-        )
+        why = f"the scenario predicts nothing for Kafka {manifest.shown_kafka} with the feature levels {features}"
         return Comparison(prediction=None, open=(why,))
     broken: list[str] = []
     unless_faulty: list[str] = []
