@@ -358,6 +358,7 @@ def _configuration(manifest: Manifest) -> tuple[tuple[str, str], ...]:
         ("feature levels", words.without_brackets(manifest.features) or "-"),
         ("controllers", words.members(manifest.topology.controllers, "-")),
         ("brokers", words.members(manifest.topology.brokers, "-")),
+        ("combined", words.combined_nodes(manifest) or "-"),
         *(
             (
                 f"topic {name}",

@@ -72,6 +72,12 @@ def releases(manifest: Manifest) -> str:
     return "; ".join(f"{nodes(tuple(sorted(ids)))}: {path}" for path, ids in by_path.items())
 
 
+def combined_nodes(manifest: Manifest) -> str:
+    """Return which nodes are broker and controller in one process; empty where none is."""
+    both = {*manifest.topology.brokers} & {*manifest.topology.controllers}
+    return f"{members(tuple(both))}: broker and controller in one process" if both else ""
+
+
 def release_text(target: str) -> str:
     """Return the result of `target` as a sentence has it: `4.3.1 (eligible.leader.replicas.version=0)`."""
     kafka, _, levels = target.partition(":")

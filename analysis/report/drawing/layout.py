@@ -307,6 +307,8 @@ def _lane(sheet: _Sheet, lane: NodeLane, partition: PartitionPicture) -> None:
         sheet.y += _NODE_ROW
         return
     sheet.names.append(DrawnName(y=sheet.y + 15, text=lane.name))
+    if lane.is_combined:
+        sheet.names.append(DrawnName(y=sheet.y + 29, text="and controller", look="section"))
     sheet.lanes.append((sheet.y, _ROW - 1))
     for span in partition.roles.get(lane.node, ()):
         sheet.span(span, y=sheet.y, height=18, row=f"{lane.name} role")

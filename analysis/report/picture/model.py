@@ -37,7 +37,7 @@ NodeState = Literal[
 ]
 """What is wrong with a node, or what the controller says of a broker.
 
-- `cut-off`: cut from every controller; of a controller: cut from every broker. `cut`: from other nodes.
+- `cut-off`: cut from every other controller; of a controller alone: cut from every broker. `cut`: from other nodes.
 - `requests-held`: a wire rule holds, delays, drops or duplicates requests.
 - `fenced`, `shutting-down`, `unregistered`: by the metadata log.
 """
@@ -71,7 +71,7 @@ class EventMark(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NodeLane(msgspec.Struct, frozen=True, kw_only=True):
-    """One node over time; a time without a span is normal.
+    """One node over time; a time without a span is normal. `is_combined`: a broker that is also a controller.
 
     `condition` has what the steps did to the node; its spans may overlap. `registration` has what
     the controller says of a broker, one span at a time.
@@ -80,6 +80,7 @@ class NodeLane(msgspec.Struct, frozen=True, kw_only=True):
     node: int
     name: str
     is_broker: bool
+    is_combined: bool = False
     condition: tuple[StateSpan, ...] = ()
     registration: tuple[StateSpan, ...] = ()
     marks: tuple[EventMark, ...] = ()

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
+import msgspec
+
 from analysis.judge.clauses.broker_checks import unclean_registrations
 from analysis.judge.history.timeline import Timeline
 from analysis.report import words
@@ -47,10 +49,11 @@ class _Cut(NamedTuple):
 
 
 def node_name(node: int, topology: Topology) -> str:
-    """Return what a person calls a node: `broker 2`, `controller 100`, `clients`."""
+    """Return what a person calls a node: `broker 2`, `controller 100`, `clients`; a combined node is a broker."""
     if node == CLIENTS:
         return "clients"
-    return f"{'controller' if node in topology.controllers else 'broker'} {node}"
+    is_controller = node in topology.controllers and node not in topology.brokers
+    return f"{'controller' if is_controller else 'broker'} {node}"
 
 
 def step_details(step: StepEntry, zero_ns: int) -> Details:
@@ -68,18 +71,20 @@ def step_details(step: StepEntry, zero_ns: int) -> Details:
 
 
 def lanes_of(topology: Topology, timeline: Timeline, steps: Sequence[StepEntry], zero_ns: int) -> tuple[NodeLane, ...]:
-    """Return a lane for each broker, then for each controller; composed steps are split already."""
+    """Return a lane for each broker, then for each other controller; composed steps are split already."""
     fired = [step for step in steps if step.fired_ns is not None]
     unclean = {event.metadata_offset for event in unclean_registrations(fired, timeline.brokers)}
     brokers = sorted({*topology.brokers, *(event.broker for event in timeline.brokers)})
+    topology = msgspec.structs.replace(topology, brokers=tuple(brokers))
     lanes = []
-    for node in (*brokers, *sorted(topology.controllers)):
+    for node in (*brokers, *sorted({*topology.controllers} - {*brokers})):
         events = [event for event in timeline.brokers if event.broker == node]
         lanes.append(
             NodeLane(
                 node=node,
                 name=node_name(node, topology),
                 is_broker=node in brokers,
+                is_combined=node in brokers and node in topology.controllers,
                 condition=tuple(sorted(_conditions(node, fired, topology, zero_ns), key=lambda span: span.begin_ns)),
                 registration=tuple(_registration(events, zero_ns)),
                 marks=tuple(_marks(events, unclean, zero_ns)),
@@ -144,10 +149,10 @@ def _cut_peers(node: int, step: StepEntry) -> frozenset[int]:
 
 def _cut_spans(node: int, cuts: list[_Cut], topology: Topology, zero_ns: int) -> Iterator[StateSpan]:
     """Yield the times in which the node is cut from the same nodes, over cuts that overlap."""
-    others = topology.brokers if node in topology.controllers else topology.controllers
+    others = {*(topology.controllers if node in topology.brokers else topology.brokers)} - {node}
     everyone = {*topology.brokers, *topology.controllers, CLIENTS} - {node}
     for begin_ns, end_ns, peers, active in _without_overlaps(cuts):
-        is_off = bool(others) and peers >= {*others}
+        is_off = bool(others) and peers >= others
         peers_text = "everyone" if peers >= everyone else ", ".join(node_name(one, topology) for one in _ordered(peers))
         yield StateSpan(
             begin_ns=begin_ns,

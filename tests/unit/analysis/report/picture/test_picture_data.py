@@ -12,12 +12,14 @@ from real_records import unpack_record
 from records import RecordBuilder
 
 from analysis.judge.history.timeline import load_timeline
+from analysis.report.drawing.layout import draw
 from analysis.report.election_words import Blame
+from analysis.report.model import build
 from analysis.report.picture.building import picture_of, read_source, step_spans
 from analysis.report.picture.model import BIN_NS, NodeLane, PartitionPicture, RunPicture, StateSpan
 from analysis.report.picture.partitions import role_of
 from analysis.report.picture.series import counts_of, log_ends_of, read_series
-from ebbtide.record.manifest import read_manifest
+from ebbtide.record.manifest import Topology, read_manifest
 from ebbtide.record.rows import PartitionState
 from ebbtide.record.steps import StepEntry, read_steps
 from ebbtide.record.verdict import Verdict, read_verdict
@@ -173,6 +175,28 @@ def test_a_node_that_no_controller_reaches_is_cut_off_and_others_are_only_cut(tm
     assert (off.state, off.text) == ("cut-off", "cut from broker 1, controller 100")
     assert (cut.state, cut.text) == ("cut", "cut from broker 2")
     assert not lane(picture, 3).condition
+
+
+def test_a_combined_node_has_one_lane_which_is_that_of_a_broker_and_says_so(tmp_path: Path) -> None:
+    story = Story(tmp_path)
+    story.change(topology=Topology(controllers=(1, 2, 3, 100), brokers=(1, 2, 3)))
+    story.broker(1, 4)
+    story.state(2)
+    story.step(5, "partition", 1, 2, 3, 100, cuts=["2>1", "2>3", "2>100", "3>1"])
+    picture = drawn(story, NOT_JUDGED)
+    assert [(one.name, one.is_broker, one.is_combined) for one in picture.lanes] == [
+        ("broker 1", True, True),
+        ("broker 2", True, True),
+        ("broker 3", True, True),
+        ("broker 4", True, False),
+        ("controller 100", False, False),
+    ]
+    assert [span.state for span in lane(picture, 2).condition] == ["cut-off"]
+    assert [span.state for span in lane(picture, 3).condition] == ["cut"]
+    (partition,) = draw(picture).partitions
+    assert [name.text for name in partition.names].count("and controller") == 3
+    configuration = dict(build(tmp_path, story.manifest, NOT_JUDGED, []).configuration)
+    assert configuration["combined"] == "[1, 2, 3]: broker and controller in one process"
 
 
 def test_cuts_that_overlap_are_one_span_for_each_set_of_nodes(tmp_path: Path) -> None:
