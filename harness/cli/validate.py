@@ -19,15 +19,16 @@ if TYPE_CHECKING:
 def command() -> Command:
     """Declare the verb's arguments."""
     command = Command(
-        "Check scenario files, and print every problem. A release that Ebbtide does not know is only a warning. Exit "
-        "code 0: all files are valid, 4: at least one is not."
+        "Check scenario files and the workloads of `ebbtide watch`, and print every problem. A workload has no steps, "
+        "and may leave out name, title and kafka. A release that Ebbtide does not know is only a warning. Exit code 0: "
+        "all files are valid, 4: at least one is not."
     )
     command.argument(
         "files",
         many=True,
         metavar="FILE",
         type=Path,
-        help="a scenario file (.toml), or a name from `ebbtide scenarios`",
+        help="a scenario file or a workload (.toml), or a name from `ebbtide scenarios`",
     )
     command.flag("--json", help="print one JSON object for each file, one a line")
     return command
@@ -45,13 +46,17 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class CheckedFile(msgspec.Struct, frozen=True, kw_only=True):
-    """A scenario file: what it describes, or its problems. A file without problems is valid, also with warnings."""
+    """A scenario file: what it describes, or its problems. A file without problems is valid, also with warnings.
+
+    `run_needs`: the file is a workload of `ebbtide watch`, and only a run would need these keys.
+    """
 
     file: str
     valid: bool
     scenario: str | None = None
     steps: int | None = None
     kafka: tuple[str, ...] = ()
+    run_needs: tuple[str, ...] = ()
     problems: tuple[Problem, ...] = ()
     warnings: tuple[Problem, ...] = ()
 
@@ -61,7 +66,7 @@ def run(args: Args) -> ExitCode:
     code = ExitCode.AS_PREDICTED
     for file in args.files:
         try:
-            scenario, warnings = _load(file)
+            scenario, run_needs, warnings = _load(file)
         except EbbtideError as error:
             code = ExitCode.USAGE
             if args.json:
@@ -74,38 +79,68 @@ def run(args: Args) -> ExitCode:
                 checked = CheckedFile(
                     file=str(file),
                     valid=True,
-                    scenario=scenario.name,
+                    scenario=None if run_needs else scenario.name,
                     steps=len(scenario.steps),
-                    kafka=tuple(scenario.kafka),
+                    kafka=() if run_needs else tuple(scenario.kafka),
+                    run_needs=run_needs,
                     warnings=tuple(map(_problem, warnings)),
                 )
                 _print_json(checked)
                 continue
-            many = plural(len(scenario.steps), "step")
-            named = "" if str(file) == scenario.name else f"{scenario.name}: "
-            print(f"{file}: ok, {named}{many} on Kafka {', '.join(scenario.kafka)}", flush=True)
+            print(f"{file}: ok, {_summary(file, scenario, run_needs)}", flush=True)
             for one in warnings:
                 print(f"warning: {file}: {one.render()}", file=sys.stderr)
     return code
 
 
-def _load(file: Path) -> tuple[Scenario, list[UsageError]]:
-    """Read a file, or the shipped scenario of this name; returns it with its warnings. Raises `EbbtideError`."""
+def _summary(file: Path, scenario: Scenario, run_needs: tuple[str, ...]) -> str:
+    if run_needs:
+        parts = ((scenario.topics, "topic"), (scenario.producers, "producer"), (scenario.consumers, "consumer"))
+        counts = ", ".join(plural(len(part), name) for part, name in parts)
+        return f"a workload of `ebbtide watch`: {counts} (`ebbtide run` also needs {', '.join(run_needs)})"
+    named = "" if str(file) == scenario.name else f"{scenario.name}: "
+    return f"{named}{plural(len(scenario.steps), 'step')} on Kafka {', '.join(scenario.kafka)}"
+
+
+def _load(file: Path) -> tuple[Scenario, tuple[str, ...], list[UsageError]]:
+    """Read a file, or the shipped scenario of this name; returns it with what a run would need, and its warnings.
+
+    Raises `EbbtideError`.
+    """
     from ebbtide.scenario import catalogue
     from ebbtide.scenario.line_numbers import add_lines
     from ebbtide.scenario.parse import load, parse
     from ebbtide.scenario.unknown_releases import unknown_releases
     from ebbtide.untrusted.files import is_file, is_folder, read_text
+    from harness.watch.plan import read_workload
 
     name = str(file)
     if not is_file(file) and not is_folder(file) and _may_be_a_name(name):
         scenario = parse(catalogue.text_of(name), file=f"{name}.toml", strict=True)
+    elif run_needs := _run_needs(file):
+        try:
+            return read_workload(file), run_needs, []
+        except Problems as found:
+            next = f"ebbtide watch --help    (`ebbtide run` also needs {', '.join(run_needs)})"
+            raise Problems(str(file), [*found.problems], next=next) from None
     else:
         scenario = load(file, strict=True)
     warnings = unknown_releases(scenario)
     if warnings and is_file(file):
         add_lines(read_text(file, what="the scenario file"), warnings)
-    return scenario, warnings
+    return scenario, (), warnings
+
+
+def _run_needs(file: Path) -> tuple[str, ...]:
+    """Return the keys that only a run would need of a workload; empty for any other file."""
+    from ebbtide.untrusted.files import read_text
+    from ebbtide.untrusted.values import decode_toml
+    from harness.watch.plan import lacks_only_for_a_run
+
+    try:
+        return tuple(lacks_only_for_a_run(decode_toml(read_text(file, what="the scenario file"))))
+    except (ValueError, EbbtideError):
+        return ()
 
 
 def _may_be_a_name(name: str) -> bool:

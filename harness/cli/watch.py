@@ -12,6 +12,7 @@ from harness.cli.command import Args, Command
 
 _EPILOG = """examples:
   ebbtide watch --bootstrap broker-1:9092 --controllers ctrl-1:9093,ctrl-2:9093 --for 30m
+  ebbtide watch --bootstrap broker-1:9092 --for 10m orders.toml      (your own topics, clients and promises)
   ebbtide watch mark "drained node 3"      (while the watch goes on)
   kubectl get events -o json | ebbtide watch mark --events -
   ebbtide watch end                        (the watch reads everything and judges now)
@@ -152,7 +153,7 @@ def _watch(args: Args) -> ExitCode:
         duration_s=duration_s_of("--for", args.duration),
         runs=args.runs,
         kafka=args.kafka,
-        workload=read_workload(Path(args.words[0]) if args.words else None),
+        workload=read_workload(Path(args.words[0])) if args.words else None,
     )
     require_folder(args.runs)
     display = PlainDisplay(PlainTextConsole(stderr=args.json))

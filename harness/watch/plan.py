@@ -6,7 +6,7 @@ the cluster is touched.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,8 @@ _NAME_MAX = TOPIC_MAX - len(PREFIX) - RUN_DIGITS - len("-")
 
 NAME = "watch"
 _TITLE = "A cluster that Ebbtide did not start"
+_DEFAULTS: Mapping[str, Any] = {"name": NAME, "title": _TITLE, "kafka": ["3.3.0"]}
+"""The keys that a workload may leave out, and a run needs."""
 _DEFAULT_RATE_S = 20.0
 _OWN_CONFIG = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
 """A record that retention deletes is not lost, but the watch could not know how much more was."""
@@ -41,15 +43,21 @@ PROTOCOL_OF_A_WATCH = Prediction(
 )
 
 
-def read_workload(path: Path | None) -> Scenario | None:
-    """Read the scenario file of a watch; None without a file.
+def lacks_only_for_a_run(raw: Mapping[str, object]) -> list[str]:
+    """Return the keys that a run needs and the decoded file of a workload leaves out; empty for any other file.
+
+    A workload has clients or topics, and no steps.
+    """
+    is_workload = "steps" not in raw and not raw.keys().isdisjoint(("topics", "producers", "consumers"))
+    return [key for key in _DEFAULTS if key not in raw] if is_workload else []
+
+
+def read_workload(path: Path) -> Scenario:
+    """Read the scenario file of a watch.
 
     Raises `Problems` for a file that is wrong, or that a watch cannot carry out.
     """
-    if path is None:
-        return None
-    defaults: dict[str, Any] = {"name": NAME, "title": _TITLE, "kafka": ["3.3.0"]}
-    scenario = load(path, defaults=defaults, next="ebbtide watch --help")
+    scenario = load(path, defaults=_DEFAULTS, next="ebbtide watch --help")
     problems: list[EbbtideError] = [*_problems_of(scenario)]
     if problems:
         raise Problems(str(path), problems, next="ebbtide watch --help")

@@ -39,6 +39,7 @@ def cluster_of(brokers: int = 3) -> WatchedCluster:
         voters=(101,),
         features={},
         kafka="4.3.1",
+        is_assumed=True,
         release_how="told",
     )
 
