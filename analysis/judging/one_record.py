@@ -176,7 +176,7 @@ def verdict_of(record: Path, manifest: Manifest, reconciliation: Reconciliation)
         checked += without_unproven_violations(check_all(case, [COPIES]), manifest)
     kinds = counts_by_kind(reconciliation.anomalies)
     facts = _facts(case, checked, kinds, manifest.topic_ids)
-    unavailable = time_without_service(case.evidence, manifest, case.gaps)
+    unavailable = time_without_service(case.evidence, manifest, recorded, case.gaps)
     properties = {one.found.name: one.found.status for one in checked}
     seen = _observed_run(case, reconciliation, facts, unavailable, properties)
     comparison = compare(scenario, manifest, seen) if scenario is not None else None

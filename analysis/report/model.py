@@ -24,7 +24,7 @@ from analysis.report.protocol import as_one_line, outcome_basis, protocol_of
 from analysis.report.stories import STORIES_MAX, LossStory, stories_of
 from ebbtide.errors import EbbtideError
 from ebbtide.record.manifest import Manifest
-from ebbtide.record.outages import age_text, oldest_text, outage_text
+from ebbtide.record.outages import age_text, leaderless_text, oldest_text, outage_text
 from ebbtide.record.predictions import prediction_of
 from ebbtide.record.rows import PartitionState
 from ebbtide.record.steps import StepEntry
@@ -251,7 +251,7 @@ def _figures(record: Path, verdict: Verdict, manifest: Manifest) -> tuple[tuple[
         ("commits of groups, lost", count_lost_commits(verdict)),
         ("oldest lost", oldest_text(verdict)),
         ("answers with a lower HW", words.count_regressions(verdict)),
-        ("without leader, longest", outage_text(verdict, "no_leader")),
+        ("without leader, longest", leaderless_text(verdict)),
         ("without ack, longest", outage_text(verdict, "no_ack")),
         ("took", words.duration(manifest.start_ns, manifest.end_ns)),
         ("protocol", as_one_line(protocol_of(record, manifest, verdict))),

@@ -18,7 +18,7 @@ from analysis.report.election_words import is_broken_promise
 from analysis.report.folding import column_widths, fold_words
 from analysis.report.protocol import as_one_line, protocol_of
 from ebbtide.record.manifest import Manifest, read_manifest
-from ebbtide.record.outages import oldest_text, outage_text
+from ebbtide.record.outages import leaderless_text, oldest_text, outage_text
 from ebbtide.record.verdict import Loss, RecordedElection, Verdict
 
 _LOST = "lost, committed"
@@ -86,7 +86,7 @@ def summary_lines(run: JudgedRun) -> list[tuple[str, str]]:
         ("HW went back", _hw_regression(verdict)),
         ("oldest lost", oldest_text(verdict)),
         ("write-back", _write_back(run.manifest)),
-        ("without leader", outage_text(verdict, "no_leader")),
+        ("without leader", leaderless_text(verdict)),
         ("without ack", outage_text(verdict, "no_ack")),
         ("protocol", run.protocol),
         ("took", words.duration(run.manifest.start_ns, run.manifest.end_ns)),

@@ -6,23 +6,26 @@ from typing import Literal
 
 from ebbtide.record.verdict import Loss, LossEvent, Outage, Unavailability, Verdict
 
-Service = Literal["no_leader", "no_ack"]
-"""The two services that a partition may lack, by their keys in verdict.json."""
+Service = Literal["no_leader", "no_ack", "no_service"]
+"""The services that a partition may lack, by their keys in verdict.json."""
 
 NOBODY_WAITED = ("no producer sent with acks=all", "no record was sent to it with acks=all")
 """Why `no_ack` is null where there was nothing to measure."""
+
+NOBODY_ASKED = "no client asked for it"
+"""Why `no_service` is null where there was nothing to measure."""
 
 LOST_BY: dict[LossEvent, str] = {"disk": "when a disk lost it", "election": "at the election"}
 
 
 def outage_of(one: Unavailability, service: Service) -> Outage | None:
     """Return the outage of one service on a partition; None if it is not known."""
-    return one.no_leader if service == "no_leader" else one.no_ack
+    return {"no_leader": one.no_leader, "no_ack": one.no_ack, "no_service": one.no_service}[service]
 
 
 def is_measurable(one: Unavailability, service: Service) -> bool:
     """Return whether the service could be missed there: somebody waited for it."""
-    return one.unknown.get(service) not in NOBODY_WAITED
+    return one.unknown.get(service) not in (*NOBODY_WAITED, NOBODY_ASKED)
 
 
 def longest_outage(verdict: Verdict, service: Service) -> Unavailability | None:
@@ -47,6 +50,24 @@ def outage_text(verdict: Verdict, service: Service) -> str:
     if found.spells == 0:
         return "?" if partly else "none" if found.longest_s == 0 else f"at most {found.longest_s:g} s"
     return f"{'at least ' if partly else ''}{found.longest_s:.1f} s ({worst.topic}-{worst.partition})"
+
+
+def leaderless_text(verdict: Verdict) -> str:
+    """Return the longest time without a leader, and the longest time without service if that was longer.
+
+    The metadata log names a dead leader until the controller fences it, so a time without a leader is not all that
+    clients miss.
+    """
+    text = outage_text(verdict, "no_leader")
+    worst, leaderless = longest_outage(verdict, "no_service"), longest_outage(verdict, "no_leader")
+    unserved = worst.no_service if worst is not None else None
+    known_s = leaderless.no_leader.longest_s if leaderless is not None and leaderless.no_leader is not None else 0.0
+    if worst is not None and unserved is not None and unserved.longest_s > known_s:
+        log = {"none": "the metadata log had a leader", "?": "the metadata log is not known"}.get(text, text)
+        least = "at least " if unserved.at_least else ""
+        return f"{log}; no broker served {worst.topic}-{worst.partition} for {least}{unserved.longest_s:.1f} s"
+    is_known = all(one.no_service is not None for one in verdict.unavailable)
+    return text if text != "none" or is_known else "none in the metadata log"
 
 
 def oldest_loss(verdict: Verdict) -> Loss | None:
@@ -74,6 +95,6 @@ def service_figures(verdict: Verdict) -> dict[str, str]:
     """Return the texts that reports of test runs have, by their names in JUnit XML."""
     return {
         "oldest_lost": oldest_text(verdict),
-        "without_leader": outage_text(verdict, "no_leader"),
+        "without_leader": leaderless_text(verdict),
         "without_ack": outage_text(verdict, "no_ack"),
     }

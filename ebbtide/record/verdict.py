@@ -191,13 +191,16 @@ class Unavailability(msgspec.Struct, frozen=True, kw_only=True):
     - `no_leader`: the metadata log says that the partition had no leader.
     - `no_ack`: acks=all records waited, and none was acked. It is exact from 0.1 s on: 0.1 also stands for less, and
       `total_s` and `spells` leave out shorter spells.
-    - `unknown` says for each of the two that is null why it is not known.
+    - `no_service`: clients asked brokers for the partition, and none answered: no offset, no record and no ack. It
+      leaves out spells of at most 2 s.
+    - `unknown` says for each of the three that is null why it is not known.
     """
 
     topic: str
     partition: int
     no_leader: Outage | None = None
     no_ack: Outage | None = None
+    no_service: Outage | None = None
     unknown: dict[str, str] = {}
 
 

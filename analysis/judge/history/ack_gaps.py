@@ -24,36 +24,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
 from pathlib import Path
 
-import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from analysis.judge.history.batches import batches
 from analysis.judge.history.leader_gaps import Spell
+from analysis.judge.history.service_cells import CELL_NS, Cell, cells_of, question_rows
 from analysis.judge.history.timeline import TopicPartition
 from ebbtide.record.manifest import ACKS
-
-CELL_NS = 100_000_000
-"""Spells without an ack are exact from this length on."""
-
-_FOLD_AT_ROWS = 100_000
-_KEYS = ["topic", "partition", "cell"]
-_AGGREGATES = (("first_ack", "min"), ("last_ack", "max"), ("sent", "min"), ("answered", "max"), ("is_back", "max"))
-
-
-class _Cell(msgspec.Struct, frozen=True):
-    """The records of a partition whose answers came within one cell.
-
-    `first_ack` and `last_ack` are null without an ack; `sent` is the first time at which one of the
-    records was handed over, `answered` the last time at which one was answered. `is_back`: one was answered
-    before it was handed over.
-    """
-
-    first_ack: int | None
-    last_ack: int | None
-    sent: int
-    answered: int
-    is_back: bool
 
 
 def ack_spells(record: Path) -> Mapping[TopicPartition, list[Spell] | str]:
@@ -62,23 +40,23 @@ def ack_spells(record: Path) -> Mapping[TopicPartition, list[Spell] | str]:
     A text instead says why they are not known. Of all spells of at most `CELL_NS`, there is only
     the first. Raises `UsageError` when a file is damaged.
     """
-    return {place: _spells(cells) for place, cells in _cells(record)}
+    return {place: _spells(cells) for place, cells in cells_of(_rows(record))}
 
 
-def _spells(cells: Sequence[_Cell]) -> list[Spell] | str:
+def _spells(cells: Sequence[Cell]) -> list[Spell] | str:
     if any(one.is_back for one in cells):
         return "the clients' clock went back"
     # The first sending of all records that were answered in this cell or later.
-    waiting = list(accumulate(reversed([one.sent for one in cells]), min))[::-1]
+    waiting = list(accumulate(reversed([one.asked for one in cells]), min))[::-1]
     found: list[Spell] = []
     last_ack, begin = None, 0
     for at, cell in enumerate(cells):
-        if cell.first_ack is None or cell.last_ack is None:
+        if cell.first is None or cell.last is None:
             continue
         from_ns = waiting[begin] if last_ack is None else max(last_ack, waiting[begin])
-        if cell.first_ack - from_ns > CELL_NS or not found:
-            found.append(Spell(from_ns=min(from_ns, cell.first_ack), to_ns=cell.first_ack))
-        last_ack, begin = cell.last_ack, at + 1
+        if cell.first - from_ns > CELL_NS or not found:
+            found.append(Spell(from_ns=min(from_ns, cell.first), to_ns=cell.first))
+        last_ack, begin = cell.last, at + 1
     end = max(one.answered for one in cells)
     if last_ack is None:
         found.append(Spell(from_ns=waiting[0], to_ns=end, is_open=True))
@@ -88,54 +66,8 @@ def _spells(cells: Sequence[_Cell]) -> list[Spell] | str:
     return found
 
 
-def _cells(record: Path) -> Iterator[tuple[TopicPartition, list[_Cell]]]:
-    """Yield the cells of each partition by time."""
-    kept: list[pa.Table] = []
-    waiting = 0
+def _rows(record: Path) -> Iterator[pa.Table]:
     columns = ["topic", "partition", "status", "sent_ns", "done_ns"]
     for batch in batches(record, "sends", columns, pc.field("acks") == ACKS["all"]):
-        kept.append(_folded(_rows(batch)))
-        waiting += kept[-1].num_rows
-        if waiting > _FOLD_AT_ROWS:
-            kept = [_folded(pa.concat_tables(kept))]
-            waiting = 0
-    if not kept:
-        return
-    folded = _folded(pa.concat_tables(kept)).sort_by([(key, "ascending") for key in _KEYS])
-    of_place: list[_Cell] = []
-    place: TopicPartition | None = None
-    for batch in folded.to_batches(max_chunksize=_FOLD_AT_ROWS):
-        for row in batch.to_pylist():
-            if place is not None and place != (row["topic"], row["partition"]):
-                yield place, of_place
-                of_place = []
-            place = (row["topic"], row["partition"])
-            of_place.append(_Cell(*(row[name] for name, _ in _AGGREGATES)))
-    if place is not None:
-        yield place, of_place
-
-
-def _rows(batch: pa.RecordBatch) -> pa.Table:
-    answered = pc.coalesce(batch["done_ns"], batch["sent_ns"])
-    acked = pc.if_else(pc.equal(batch["status"], "acked"), answered, pa.scalar(None, pa.int64()))
-    return pa.table(
-        {
-            "topic": batch["topic"],
-            "partition": batch["partition"],
-            "cell": pc.divide(answered, CELL_NS),
-            "first_ack": acked,
-            "last_ack": acked,
-            "sent": batch["sent_ns"],
-            "answered": answered,
-            "is_back": pc.less(answered, batch["sent_ns"]),
-        }
-    )
-
-
-def _folded(rows: pa.Table) -> pa.Table:
-    """Return one row for each cell of each partition."""
-    folded = rows.group_by(_KEYS).aggregate(list(_AGGREGATES))
-    names = {f"{name}_{function}": name for name, function in _AGGREGATES}
-    return folded.rename_columns([names.get(name, name) for name in folded.column_names]).select(
-        [*_KEYS, *(name for name, _ in _AGGREGATES)]
-    )
+        answered = pc.coalesce(batch["done_ns"], batch["sent_ns"])
+        yield question_rows(batch, batch["sent_ns"], answered, pc.equal(batch["status"], "acked"))

@@ -1,4 +1,4 @@
-"""Says how long each partition was without service: without a leader, and without an ack."""
+"""Says how long each partition was without service: without a leader, an ack, or any service."""
 
 from __future__ import annotations
 
@@ -7,27 +7,37 @@ from pathlib import Path
 
 from analysis.evidence.remaking import TIMELINE
 from analysis.evidence.wholeness import Gap
-from analysis.judge.history.ack_gaps import CELL_NS, ack_spells
+from analysis.judge.history.ack_gaps import ack_spells
 from analysis.judge.history.evidence import Evidence
 from analysis.judge.history.leader_gaps import Spell, leaderless_spells
+from analysis.judge.history.service_cells import CELL_NS
+from analysis.judge.history.serving_gaps import unserved_spells
 from analysis.judge.history.timeline import TopicPartition
 from ebbtide.record.manifest import ACKS, Manifest
-from ebbtide.record.outages import NOBODY_WAITED
+from ebbtide.record.outages import NOBODY_ASKED, NOBODY_WAITED
+from ebbtide.record.steps import StepEntry, split_composed_steps
 from ebbtide.record.tables import table_files
 from ebbtide.record.verdict import Outage, Unavailability
+from ebbtide.scenario.roles import CLIENTS
 
 _OF_LEADERS = frozenset({*TIMELINE, "manifest", "evidence"})
 _OF_ACKS = frozenset({"sends", "manifest"})
+_OF_SERVICES = frozenset({"sends", "polls", "watermarks", "manifest", "steps"})
 
 
-def time_without_service(evidence: Evidence, manifest: Manifest, gaps: Sequence[Gap]) -> list[Unavailability]:
-    """Return the time without service of every partition of the run's topics."""
+def time_without_service(
+    evidence: Evidence, manifest: Manifest, steps: Sequence[StepEntry] | None, gaps: Sequence[Gap]
+) -> list[Unavailability]:
+    """Return the time without service of every partition of the run's topics; `steps` as recorded."""
     no_leaders = _gap_sentence(gaps, _OF_LEADERS)
     no_acks = _gap_sentence(gaps, _OF_ACKS) or _why_sends_unknown(evidence.record, manifest)
     spells = ack_spells(evidence.record) if no_acks is None else {}
+    no_services = _gap_sentence(gaps, _OF_SERVICES) or _why_services_unknown(evidence, manifest)
+    unserved = unserved_spells(evidence.record) if no_services is None else {}
     found = []
-    for topic, partition in _partitions(evidence, manifest, spells):
+    for topic, partition in _partitions(evidence, manifest, [*spells, *unserved]):
         leaderless = no_leaders or leaderless_spells(evidence.timeline, topic, partition)
+        serviceless = no_services or _with_clients_on(unserved.get((topic, partition), NOBODY_ASKED), steps)
         ackless = no_acks or spells.get((topic, partition)) or _why_no_acks(manifest)
         found.append(
             Unavailability(
@@ -35,8 +45,11 @@ def time_without_service(evidence: Evidence, manifest: Manifest, gaps: Sequence[
                 partition=partition,
                 no_leader=None if isinstance(leaderless, str) else _outage(leaderless, 0),
                 no_ack=None if isinstance(ackless, str) else _outage(ackless, CELL_NS),
+                no_service=None if isinstance(serviceless, str) else _outage(serviceless, 0),
                 unknown={
-                    name: why for name, why in (("no_leader", leaderless), ("no_ack", ackless)) if isinstance(why, str)
+                    name: why
+                    for name, why in (("no_leader", leaderless), ("no_ack", ackless), ("no_service", serviceless))
+                    if isinstance(why, str)
                 },
             )
         )
@@ -78,6 +91,27 @@ def _why_sends_unknown(record: Path, manifest: Manifest) -> str | None:
     if manifest.torn_journal_bytes:
         return "the clients' journals end in the middle of an entry, so sends may lack rows"
     return None
+
+
+def _why_services_unknown(evidence: Evidence, manifest: Manifest) -> str | None:
+    missing = next((name for name in ("polls", "watermarks") if not table_files(evidence.record, name)), None)
+    if missing is not None:
+        return f"{missing} is missing"
+    return _why_sends_unknown(evidence.record, manifest)
+
+
+def _with_clients_on(spells: list[Spell] | str, steps: Sequence[StepEntry] | None) -> list[Spell] | str:
+    """Return the spells, or why they say nothing of the brokers: a step kept the clients from asking them."""
+    if isinstance(spells, str) or not spells:
+        return spells
+    if steps is None:
+        return "steps.jsonl is missing: a step may have cut the clients off"
+    for step in split_composed_steps(steps):
+        if CLIENTS not in step.nodes or step.fired_ns is None:
+            continue
+        if any(one.to_ns > step.fired_ns and one.from_ns < (step.healed_ns or one.to_ns) for one in spells):
+            return f"step {step.index} ({step.step}) hit the clients then"
+    return spells
 
 
 def _why_no_acks(manifest: Manifest) -> str:

@@ -11,9 +11,10 @@ import pyarrow.parquet as pq
 import pytest
 from judge_records import ns
 
-from analysis.judge.history import ack_gaps
-from analysis.judge.history.ack_gaps import CELL_NS, ack_spells
+from analysis.judge.history import service_cells
+from analysis.judge.history.ack_gaps import ack_spells
 from analysis.judge.history.leader_gaps import Spell
+from analysis.judge.history.service_cells import CELL_NS
 from ebbtide.record.tables import SENDS
 
 
@@ -87,7 +88,7 @@ def test_a_clock_that_went_back_leaves_the_spells_unknown(tmp_path: Path) -> Non
 def test_the_folded_cells_give_the_longest_spell_of_all_acks(
     tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ack_gaps, "_FOLD_AT_ROWS", 7)
+    monkeypatch.setattr(service_cells, "_FOLD_AT_ROWS", 7)
     dice = random.Random(seed)
     sends, at = [], 0.0
     for _ in range(300):

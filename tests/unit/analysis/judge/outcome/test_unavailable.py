@@ -10,7 +10,7 @@ import pytest
 from judge_records import Story, ns, whole_log
 
 from ebbtide.record.manifest import ProducerSetup, TopicSetup
-from ebbtide.record.outages import oldest_text, outage_text
+from ebbtide.record.outages import leaderless_text, oldest_text, outage_text
 from ebbtide.record.tables import SENDS
 from ebbtide.record.verdict import Outage, Unavailability, Verdict, read_verdict, write_verdict
 
@@ -44,7 +44,7 @@ def test_a_verdict_says_how_long_a_partition_had_no_leader_and_no_ack(story: Sto
     found = only(story.judge())
     assert found.no_leader == Outage(longest_s=4, total_s=4, spells=1, from_ns=ns(10), to_ns=ns(14))
     assert found.no_ack == Outage(longest_s=6, total_s=7, spells=2, from_ns=ns(9), to_ns=ns(15))
-    assert found.unknown == {}
+    assert found.unknown == {"no_service": "polls is missing"}
 
 
 def test_a_partition_with_a_leader_all_the_time_was_without_one_for_0_s(story: Story) -> None:
@@ -64,7 +64,7 @@ def test_a_partition_with_a_leader_all_the_time_was_without_one_for_0_s(story: S
 def test_a_missing_table_leaves_its_service_unknown(story: Story, missing: str, service: str, why: str) -> None:
     verdict = story.judge(missing=(missing,))
     assert getattr(only(verdict), service) is None
-    assert only(verdict).unknown == {service: why}
+    assert only(verdict).unknown[service] == why
     assert outage_text(verdict, "no_leader" if service == "no_leader" else "no_ack") == "?"
 
 
@@ -83,7 +83,7 @@ def test_where_nobody_waits_for_acks_all_there_is_nothing_to_measure(story: Stor
     story.change(producers={"1": ProducerSetup(acks=1)})
     verdict = story.judge()
     assert only(verdict).no_ack is None
-    assert only(verdict).unknown == {"no_ack": "no producer sent with acks=all"}
+    assert only(verdict).unknown["no_ack"] == "no producer sent with acks=all"
     assert outage_text(verdict, "no_ack") == "-"
 
 
@@ -95,6 +95,48 @@ def test_the_texts_name_the_worst_partition_and_say_at_least(story: Story) -> No
     partly = [*verdict.unavailable, Unavailability(topic="u", partition=0, unknown={"no_leader": "a reason"})]
     more = msgspec.structs.replace(verdict, unavailable=partly)
     assert outage_text(more, "no_leader") == "at least 4.0 s (t-0)"
+
+
+@pytest.fixture
+def unserved(story: Story) -> Story:
+    """The log always has a leader, and no client is served from 5 s to 16 s."""
+    story.tables["partitions"] = story.tables["partitions"][:1]
+    story.tables["sends"] = [send(4, 4.01), send(5, 16)]
+    for tenth in (*range(10, 50), *range(160, 180)):
+        story.hw(tenth / 10, 1, 0, 5)
+    story.tables["polls"] = [
+        {"topic": "t", "partition": 0, "offset": 0, "consumer": 1, "session": 1, "polled_ns": ns(18)}
+        | {"isolation": "read_uncommitted"}
+    ]
+    return story
+
+
+def test_a_dead_leader_that_the_log_still_names_serves_nobody(unserved: Story) -> None:
+    verdict = unserved.judge()
+    assert only(verdict).no_service == Outage(longest_s=11, total_s=11, spells=1, from_ns=ns(5), to_ns=ns(16))
+    assert leaderless_text(verdict) == "the metadata log had a leader; no broker served t-0 for 11.0 s"
+
+
+def test_a_time_without_a_leader_is_shown_beside_a_longer_time_without_service(unserved: Story) -> None:
+    unserved.state(10, leader=-1)
+    unserved.state(14, leader=1)
+    assert leaderless_text(unserved.judge()) == "4.0 s (t-0); no broker served t-0 for 11.0 s"
+    unserved.tables["sends"] = [send(4, 4.01)]
+    assert leaderless_text(unserved.judge()) == "4.0 s (t-0)"
+
+
+def test_only_a_partition_that_was_served_all_the_time_was_never_without_a_leader(unserved: Story) -> None:
+    unserved.tables["sends"] = [send(4, 4.01), send(16.95, 17)]
+    assert leaderless_text(unserved.judge(missing=("watermarks",))) == "none in the metadata log"
+    assert leaderless_text(unserved.judge()) == "none"
+
+
+def test_clients_that_a_step_cut_off_say_nothing_of_the_brokers(unserved: Story) -> None:
+    unserved.step(6, "partition", 0, 1, cuts=["0>1", "1>0"])
+    verdict = unserved.judge()
+    assert only(verdict).no_service is None
+    assert only(verdict).unknown == {"no_service": "step 0 (partition) hit the clients then"}
+    assert leaderless_text(verdict) == "none in the metadata log"
 
 
 def test_waits_too_short_to_tell_apart_are_shown_as_an_upper_bound(story: Story) -> None:
