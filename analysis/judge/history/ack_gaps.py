@@ -29,7 +29,7 @@ import pyarrow.compute as pc
 
 from analysis.judge.history.batches import batches
 from analysis.judge.history.leader_gaps import Spell
-from analysis.judge.history.service_cells import CELL_NS, Cell, cells_of, question_rows
+from analysis.judge.history.service_cells import CELL_NS, ServiceCell, cells_of, question_rows
 from analysis.judge.history.timeline import TopicPartition
 from ebbtide.record.manifest import ACKS
 
@@ -43,7 +43,7 @@ def ack_spells(record: Path) -> Mapping[TopicPartition, list[Spell] | str]:
     return {place: _spells(cells) for place, cells in cells_of(_rows(record))}
 
 
-def _spells(cells: Sequence[Cell]) -> list[Spell] | str:
+def _spells(cells: Sequence[ServiceCell]) -> list[Spell] | str:
     if any(one.is_back for one in cells):
         return "the clients' clock went back"
     # The first sending of all records that were answered in this cell or later.

@@ -29,7 +29,7 @@ _AGGREGATES = (
 )
 
 
-class Cell(msgspec.Struct, frozen=True):
+class ServiceCell(msgspec.Struct, frozen=True):
     """The questions to a partition whose answers came within one cell.
 
     `first` and `last` service are null if there was none; `asked` is the first time at which one of the questions was
@@ -65,7 +65,7 @@ def question_rows(
     )
 
 
-def cells_of(tables: Iterable[pa.Table]) -> Iterator[tuple[TopicPartition, list[Cell]]]:
+def cells_of(tables: Iterable[pa.Table]) -> Iterator[tuple[TopicPartition, list[ServiceCell]]]:
     """Yield the cells of each partition by time, from tables as `question_rows` returns them."""
     kept: list[pa.Table] = []
     waiting = 0
@@ -78,7 +78,7 @@ def cells_of(tables: Iterable[pa.Table]) -> Iterator[tuple[TopicPartition, list[
     if not kept:
         return
     folded = _folded(pa.concat_tables(kept)).sort_by([(key, "ascending") for key in _KEYS])
-    of_place: list[Cell] = []
+    of_place: list[ServiceCell] = []
     place: TopicPartition | None = None
     for batch in folded.to_batches(max_chunksize=_FOLD_AT_ROWS):
         for row in batch.to_pylist():
@@ -86,7 +86,7 @@ def cells_of(tables: Iterable[pa.Table]) -> Iterator[tuple[TopicPartition, list[
                 yield place, of_place
                 of_place = []
             place = (row["topic"], row["partition"])
-            of_place.append(Cell(*(row[name] for name, _ in _AGGREGATES)))
+            of_place.append(ServiceCell(*(row[name] for name, _ in _AGGREGATES)))
     if place is not None:
         yield place, of_place
 

@@ -30,7 +30,7 @@ import pyarrow.compute as pc
 
 from analysis.judge.history.batches import batches
 from analysis.judge.history.leader_gaps import Spell
-from analysis.judge.history.service_cells import CELL_NS, Cell, cells_of, question_rows
+from analysis.judge.history.service_cells import CELL_NS, ServiceCell, cells_of, question_rows
 from analysis.judge.history.timeline import TopicPartition
 
 LEAST_NS = 2_000_000_000
@@ -46,7 +46,7 @@ def unserved_spells(record: Path) -> Mapping[TopicPartition, list[Spell] | str]:
     return {place: _spells(cells) for place, cells in cells_of(_rows(record))}
 
 
-def _spells(cells: Sequence[Cell]) -> list[Spell] | str:
+def _spells(cells: Sequence[ServiceCell]) -> list[Spell] | str:
     if any(one.is_back for one in cells):
         return "the clients' clock went back"
     sampled = [one.answered for one in cells if one.is_sampled]
