@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import IO, Any
 
 from rich.console import Console, RenderableType
@@ -12,6 +13,7 @@ from rich.live import Live
 from rich.segment import Segment
 
 from ebbtide.shown_text import escape_controls
+from ebbtide.terminal_echo import without_echo
 
 
 class PlainTextConsole(Console):
@@ -24,7 +26,7 @@ class PlainTextConsole(Console):
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(markup=False, emoji=False, highlight=False, **settings)
-        self._routed: dict[str, tuple[Any, _AboveView]] = {}
+        self._while_live = contextlib.ExitStack()
 
     @property
     def file(self) -> IO[str]:
@@ -42,22 +44,32 @@ class PlainTextConsole(Console):
         """Let a view begin (rich calls this)."""
         is_outermost = super().set_live(live)
         if is_outermost and self.is_terminal and self._file is None:
+            self._while_live.enter_context(without_echo(self.file))
             for name in ("stdout", "stderr"):
-                stream = getattr(sys, name)
-                if stream.isatty():
-                    self._routed[name] = stream, _AboveView(self, stream)
-                    setattr(sys, name, self._routed[name][1])
+                self._while_live.enter_context(self._shown_above(name))
         return is_outermost
 
     def clear_live(self) -> None:
         """Let a view end (rich calls this)."""
         super().clear_live()
         if not self._live_stack:
-            for name, (stream, above) in self._routed.items():
-                above.flush()
-                if getattr(sys, name) is above:
-                    setattr(sys, name, stream)
-            self._routed.clear()
+            self._while_live.close()
+
+    @contextlib.contextmanager
+    def _shown_above(self, name: str) -> Iterator[None]:
+        """Print above the view what others write to `sys.stdout` or `sys.stderr`, if that is a terminal."""
+        stream = getattr(sys, name)
+        if not stream.isatty():
+            yield
+            return
+        above = _AboveView(self, stream)
+        setattr(sys, name, above)
+        try:
+            yield
+        finally:
+            above.flush()
+            if getattr(sys, name) is above:
+                setattr(sys, name, stream)
 
     def _render_buffer(self, buffer: Iterable[Segment]) -> str:
         return super()._render_buffer(

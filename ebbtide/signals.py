@@ -21,7 +21,7 @@ ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 """The signals with which users, `timeout`, service managers and closed terminals end a process."""
 
 _UNHANDLED = (signal.SIG_DFL, signal.default_int_handler)
-_STILL = b"still cleaning up; to end at once: kill -9, then ebbtide clean\n"
+_STILL = "still cleaning up; to end at once: kill -9, then ebbtide clean"
 
 
 def _interrupter(exit_code: int | None) -> Callable[[int, FrameType | None], None]:
@@ -32,14 +32,23 @@ def _interrupter(exit_code: int | None) -> Callable[[int, FrameType | None], Non
 
     def interrupt(number: int, _frame: FrameType | None) -> None:
         if is_interrupt(sys.exception()):
-            with contextlib.suppress(OSError):  # the terminal may be closed
-                os.write(2, _STILL)
+            _say_still_cleaning()
             return
         if number == signal.SIGINT:
             raise KeyboardInterrupt
         raise SystemExit(128 + number if exit_code is None else exit_code)
 
     return interrupt
+
+
+def _say_still_cleaning() -> None:
+    """Say so through `sys.stderr`, which goes above a view that stands on the terminal."""
+    try:
+        sys.stderr.write(f"{_STILL}\n")
+        sys.stderr.flush()
+    except (AttributeError, OSError, RuntimeError, ValueError):  # it is closed, or this came while it was written to
+        with contextlib.suppress(OSError):
+            os.write(2, f"{_STILL}\n".encode())
 
 
 def interrupt_on_signals(exit_code: int) -> None:

@@ -24,7 +24,7 @@ from ebbtide.waiting import is_readable
 Size = tuple[int, int]
 SIZES: tuple[Size, ...] = ((80, 24), (100, 40), (160, 50))
 """Columns and rows."""
-_CTRL_C = b"\x03"
+CTRL_C = b"\x03"
 ENVIRONMENT = {"TERM": "xterm-256color", "PYTHONUTF8": "1"}
 LEFT_OUT = ("COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR")
 _HISTORY = 20_000
@@ -109,10 +109,10 @@ def run_on_terminal(
     size: Size,
     cwd: Path,
     *,
-    interrupt_at: str | None = None,
+    type_at: Sequence[tuple[str, bytes]] = (),
     timeout_s: float = 120.0,
 ) -> Seen:
-    """Run a command on a new terminal to its end; type Ctrl-C once `interrupt_at` stands on the screen."""
+    """Run a command on a new terminal to its end; type keys once a text stands on the screen, one after another."""
     columns, rows = size
     screen = pyte.HistoryScreen(columns, rows, history=_HISTORY, ratio=0.5)
     stream = pyte.ByteStream(screen)
@@ -123,6 +123,7 @@ def run_on_terminal(
     os.close(theirs)
     screens: list[list[str]] = []
     drawn = bytearray()
+    to_type = [*type_at]
     try:
         while is_readable(ours, max(0.0, deadline - time.monotonic())):
             try:
@@ -134,9 +135,8 @@ def run_on_terminal(
             if len(data) >= _PTY_BYTES or is_readable(ours, _FRAME_S):  # in the middle of a frame
                 continue
             screens.append([line.rstrip() for line in screen.display])
-            if interrupt_at is not None and interrupt_at in "\n".join(screens[-1]):
-                os.write(ours, _CTRL_C)
-                interrupt_at = None
+            if to_type and to_type[0][0] in "\n".join(screens[-1]):
+                os.write(ours, to_type.pop(0)[1])
         code = wait(max(1.0, deadline - time.monotonic()))
     finally:
         os.close(ours)

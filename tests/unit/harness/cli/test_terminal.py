@@ -4,13 +4,25 @@ from __future__ import annotations
 
 import re
 import shutil
+import sys
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
 import pytest
 from checkout import DATA
-from terminal import FOREIGN, SIZES, FakeCommands, Seen, Size, codes_as_text, run_on_terminal, times_shown
+from terminal import (
+    CTRL_C,
+    FOREIGN,
+    SIZES,
+    FakeCommands,
+    Seen,
+    Size,
+    codes_as_text,
+    run_on_terminal,
+    start_process,
+    times_shown,
+)
 from terminal_command import LONG_NOTE
 
 COMMANDS = {
@@ -94,9 +106,42 @@ def test_a_command_shows_one_view_in_its_place_and_each_finished_line_once(
 def test_ctrl_c_in_the_middle_leaves_a_clean_screen(commands: FakeCommands, folder: Path, name: str) -> None:
     command = LONG_SEARCH if name == "spec check" else COMMANDS[name]
     start = partial(commands.start, holds=True)
-    seen = run_on_terminal(start, command.split(), (80, 24), folder, interrupt_at=INTERRUPT_AT[name])
+    seen = run_on_terminal(start, command.split(), (80, 24), folder, type_at=[(INTERRUPT_AT[name], CTRL_C)])
     assert seen.code not in (0, 1, 2), seen.text
     assert codes_as_text(seen) == []
     if name in VIEWS:
         assert not [line for line in seen.lines if VIEWS[name] in line]
     assert "Traceback" not in seen.text
+
+
+@pytest.mark.parametrize("name", ["run", "analyze"])
+def test_typed_keys_do_not_move_the_view(commands: FakeCommands, folder: Path, name: str) -> None:
+    keys = [(INTERRUPT_AT[name], b"typed\n\n\n")]
+    seen = run_on_terminal(commands.start, COMMANDS[name].split(), (80, 24), folder, type_at=keys)
+    check_seen(seen, name)
+    assert "typed" not in seen.text
+
+
+CLEANS_UP_SLOWLY = """
+import sys, threading
+from ebbtide.shown_console import PlainTextConsole, new_view
+from ebbtide.signals import interrupt_on_signals
+interrupt_on_signals(3)
+with new_view(PlainTextConsole(), "the view\\nof two lines"):
+    try:
+        print("going")
+        threading.Event().wait(60)
+    finally:
+        print("cleaning up")
+        sys.stdin.readline()
+"""
+
+
+def test_a_second_ctrl_c_is_answered_above_the_view(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", CLEANS_UP_SLOWLY]
+    answer = "still cleaning up; to end at once: kill -9, then ebbtide clean"
+    keys = [("going", CTRL_C), ("cleaning up", CTRL_C), (answer, CTRL_C), (f"{answer}\n{answer}", b"\n")]
+    seen = run_on_terminal(start_process, command, (80, 24), tmp_path, type_at=keys)
+    assert times_shown(seen.lines, answer) == 2, seen.text
+    assert max(sum("the view" in line for line in screen) for screen in seen.screens) == 1
+    assert "the view" not in seen.text
