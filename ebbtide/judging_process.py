@@ -11,14 +11,14 @@ import contextlib
 import os
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from ebbtide.command import COMMAND
-from ebbtide.cores import JUDGES, own_nice, set_nice
 from ebbtide.errors import HarnessError
+from ebbtide.judging_progress import EVERY_S, STAGES, last_place, place_of, print_line, progress_line
 from ebbtide.scratch import JUDGING, remove_abandoned, scratch_folder
 from ebbtide.waiting import WaitExpired, is_readable
 
@@ -48,11 +48,15 @@ class JudgingProcess:
     It is also a block that ends the process. An error ends it at once.
     """
 
-    def __init__(self, command: Sequence[str] = COMMAND, *, many: bool = False) -> None:
+    def __init__(
+        self, command: Sequence[str] = COMMAND, *, many: bool = False, report: Callable[[str], None] = print_line
+    ) -> None:
         """Start nothing yet.
 
-        With `many`, the process suits dozens of records, and judges `TOGETHER` of them at once.
+        With `many`, the process suits dozens of records, and judges `TOGETHER` of them at once. While `judge` waits,
+        `report` gets a line every 10 s.
         """
+        self._report = report
         self._command = (*command, "analyze", "-", *(["--many"] if many else []))
         self._process: subprocess.Popen[bytes] | None = None
         self._log: Path | None = None
@@ -64,6 +68,9 @@ class JudgingProcess:
         self._unread = b""
         """The beginning of an answer that is not complete."""
         self._answers: dict[Path, AnalyzedRecord] = {}
+        self._judged = 0
+        self._waits_since = self._reports_at = 0.0
+        """When `judge` began to wait, and when it is to report next."""
 
     def __enter__(self) -> Self:
         return self
@@ -85,7 +92,8 @@ class JudgingProcess:
             # `ebbtide clean` finds the folder if this process is killed.
             self._log = self._files.enter_context(scratch_folder(JUDGING)) / "judging.log"
             log = self._files.enter_context(self._log.open("wb"))
-            # In a session of its own, so that Ctrl-C reaches only the caller, which then ends it.
+            # In a session of its own, so that Ctrl-C reaches only the caller, which then ends it. Never with a higher
+            # nice value than the caller: an ordinary user could not lower it again when somebody waits.
             self._process = subprocess.Popen(
                 self._command,
                 stdin=subprocess.PIPE,
@@ -96,8 +104,6 @@ class JudgingProcess:
         except OSError as error:
             self.close()
             raise HarnessError("the judging process does not start", got=str(error)) from None
-        # Clusters are first to get a core: their delays would show in the records.
-        set_nice(self._process.pid, own_nice() + JUDGES)
 
     def hand_over(self, record: Path) -> None:
         """Let a record be judged after those before it, and return at once. Raises `HarnessError`.
@@ -135,6 +141,8 @@ class JudgingProcess:
         Hands it over if it was not. Raises `HarnessError` if the process ends twice with it, or answers with something
         else, and `WaitExpired` if a record takes more than an hour.
         """
+        self._waits_since = time.monotonic()
+        self._reports_at = self._waits_since + EVERY_S
         try:
             if not (record in self._waiting or record in self._held or record in self._answers):
                 self.hand_over(record)
@@ -220,6 +228,7 @@ class JudgingProcess:
                 got=f"{line.decode(errors='replace')!r}\n{self._tail()}",
             ) from None
         self._answers[self._waiting.pop(0)] = answer
+        self._judged += 1
         return True
 
     @staticmethod
@@ -248,13 +257,24 @@ class JudgingProcess:
         output = self._process.stdout.fileno()
         deadline = time.monotonic() + _ANSWER_TIMEOUT_S
         while b"\n" not in self._unread:
-            if not is_readable(output, max(0.0, deadline - time.monotonic())):
-                raise WaitExpired(f"the verdict of {self._waiting[0]}", _ANSWER_TIMEOUT_S, self._tail() or "no output")
+            if not is_readable(output, max(0.0, min(deadline, self._reports_at) - time.monotonic())):
+                if time.monotonic() >= deadline:
+                    last_seen = self._tail() or "no output"
+                    raise WaitExpired(f"the verdict of {self._waiting[0]}", _ANSWER_TIMEOUT_S, last_seen)
+                self._report_progress()
+                continue
             if not (data := os.read(output, _PIPE_BYTES)):
                 return None
             self._unread += data
         line, _, self._unread = self._unread.partition(b"\n")
         return line
+
+    def _report_progress(self) -> None:
+        """Report how far the process is; its own words say which stage it is in."""
+        self._reports_at += EVERY_S
+        place = last_place(self._said()) or place_of(STAGES[0])
+        records = self._judged + len(self._waiting) + len(self._held)
+        self._report(progress_line(time.monotonic() - self._waits_since, self._judged, records, place))
 
     def _hand_over_again(self) -> None:
         """Give each record by itself, so that one with which the process ends shows."""
@@ -264,14 +284,15 @@ class JudgingProcess:
 
     def _end_at_once(self) -> None:
         if self._process is not None:
-            # It yields the cores to clusters, and would end late on a busy host.
-            set_nice(self._process.pid, own_nice())
             self._process.terminate()
             self._close(_END_TIMEOUT_S)
 
     def _tail(self) -> str:
-        said = "" if self._log is None else self._log.read_text(errors="replace")
-        return "\n".join(said.splitlines()[-_TAIL_LINES:])
+        return "\n".join(self._said().splitlines()[-_TAIL_LINES:])
+
+    def _said(self) -> str:
+        """Return what the process has printed to stderr."""
+        return "" if self._log is None else self._log.read_text(errors="replace")
 
 
 def _is_a_line(text: str) -> bool:

@@ -1,14 +1,13 @@
 """Judges one run record and writes the results.
 
 The order is: evidence, reconciliation, causes, clauses, prediction. Only this module knows it.
-Everything it writes (verdict.json, report.html, anomalies/) is derived: judging a record again
-replaces it.
+Everything it writes (verdict.json, report.html, anomalies/) is derived: judging a record again replaces it.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -83,15 +82,18 @@ KAFKA_SESSION_TIMEOUT_S = 9.0
 """broker.session.timeout.ms in seconds, where the scenario does not set it."""
 
 
-def judge(record: Path, spark: SparkSession) -> Verdict:
-    """Judge a record and write verdict.json, report.html and anomalies/.
+def judge(record: Path, spark: SparkSession, stage: Callable[[str], None] = lambda _: None) -> Verdict:
+    """Judge a record and write verdict.json, report.html and anomalies/; `stage` is called with each stage.
 
     Raises `UsageError` when it is not a record, or one of its files is damaged.
     """
     from analysis.reconcile import reconcile
 
+    stage("reading")
     manifest = prepare_record(record)
-    return conclude(record, manifest, reconcile(spark, record, manifest))
+    reconciliation = reconcile(spark, record, manifest, stage)
+    stage("judging")
+    return conclude(record, manifest, reconciliation)
 
 
 def prepare_record(record: Path) -> Manifest:
@@ -122,9 +124,8 @@ def conclude(record: Path, manifest: Manifest, reconciliation: Reconciliation, *
 def complete_tables(record: Path, run_id: str, *, is_complete: bool = True) -> None:
     """Decode what an interrupted run left: its journals, and the logs under raw/.
 
-    `remaking.parts_to_remake` says which tables are made from raw/. They are made only from a raw/
-    that is as the run left it. evidence.json has a report of each part: where it is damaged, all
-    parts are made again, or none.
+    `remaking.parts_to_remake` says which tables are made from raw/. They are made only from a raw/ that is as the run
+    left it. evidence.json has a report of each part: where it is damaged, all parts are made again, or none.
     """
     was_cut_short = (record / JOURNAL_DIR).is_dir()
     if was_cut_short:
@@ -140,10 +141,7 @@ def complete_tables(record: Path, run_id: str, *, is_complete: bool = True) -> N
 
 
 def _remake(record: Path, parts: Sequence[Part], run_id: str) -> None:
-    """Make tables from raw/.
-
-    They have no entry in SHA256SUMS meanwhile, so that an interrupted remake shows.
-    """
+    """Make tables from raw/. They have no entry in SHA256SUMS meanwhile, so that an interrupted remake shows."""
     from analysis.evidence.collect import write_checkpoints, write_replicas, write_timeline
     from ebbtide.journal.payload import value_of
 

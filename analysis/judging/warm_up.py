@@ -5,7 +5,7 @@ A first session does so, too, before it archives its classes (`analysis.reconcil
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,13 +34,13 @@ _START_NS = 1_700_000_000_000_000_000
 _OF_TOPIC: dict[str, Any] = {"topic": "t", "partition": 0}
 
 
-def warm_up(spark: SparkSession) -> Verdict:
-    """Make a record in a temporary folder, judge it, and return its verdict.
+def warm_up(spark: SparkSession, stage: Callable[[str], None] = lambda _: None) -> Verdict:
+    """Make a record in a temporary folder, judge it, and return its verdict; `stage` is called with each stage.
 
     One partition loses the last records that were acknowledged, so that the common plans run.
     """
     with scratch_folder(JUDGING) as folder:
-        verdict = judge(_made_record(folder), spark)
+        verdict = judge(_made_record(folder), spark, stage)
     if Jvm.running is not None:
         Jvm.running.has_common_classes = True
     return verdict

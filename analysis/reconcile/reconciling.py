@@ -88,13 +88,15 @@ _ROWS_OF_A_SUM = 2
 """Adding up a sum costs so many times what Spark does with a row."""
 
 
-def reconcile(spark: SparkSession, record: Path, manifest: Manifest) -> Reconciliation:
-    """Find the anomalies of a record, and write all of them to its anomalies/.
+def reconcile(
+    spark: SparkSession, record: Path, manifest: Manifest, stage: Callable[[str], None] = lambda _: None
+) -> Reconciliation:
+    """Find the anomalies of a record, and write all of them to its anomalies/; `stage` is called with each stage.
 
     Raises `UsageError` when a file of the record is damaged or does not fit the record format, `HarnessError`
     when the record cannot be written to.
     """
-    return reconcile_all(spark, [(record, manifest)])[0]
+    return reconcile_all(spark, [(record, manifest)], stage)[0]
 
 
 def reconcile_all(

@@ -29,7 +29,6 @@ from analysis.reconcile.remembered_names import RememberedNames
 from analysis.spark.compilers import QUICK
 from analysis.spark.heap import out_of_memory_error
 from analysis.spark.java_start import LOCAL_MASTER, START_FLAGS, JavaStart, is_local, spark_home
-from ebbtide.cores import WARMS_UP, own_nice, set_nice
 from ebbtide.errors import EbbtideError, HarnessError
 from ebbtide.signals import defer_signals, is_interrupt
 
@@ -83,15 +82,13 @@ def session(
     *,
     rows: int = 0,
     jars: Sequence[Path] = (),
-    yields: bool = False,
     many: bool = False,
     start: JavaStart | None = None,
 ) -> Iterator[SparkSession]:
     """Open a Spark session for a block; a session that was there already goes on.
 
-    `rows`: about how many rows will be read; `jars`: more than Spark's own; `yields`: others get the cores first
-    (`Jvm.yield_cores`); `many`: it judges dozens of records; `start`: its Java process, if that boots already. Raises
-    as `spark_session`.
+    `rows`: about how many rows will be read; `jars`: more than Spark's own; `many`: it judges dozens of records;
+    `start`: its Java process, if that boots already. Raises as `spark_session`.
     """
     if SparkContext._active_spark_context is not None:
         with _explain_lack_of_memory(Jvm.running):
@@ -101,7 +98,7 @@ def session(
     try:
         # An interrupt comes before the start or after it, so that no JVM is left.
         with defer_signals():
-            jvm = Jvm(master or LOCAL_MASTER, rows=rows, jars=jars, yields=yields, many=many, start=start)
+            jvm = Jvm(master or LOCAL_MASTER, rows=rows, jars=jars, many=many, start=start)
         with _explain_lack_of_memory(jvm):
             yield jvm.spark
     finally:
@@ -186,7 +183,6 @@ class Jvm:
         *,
         rows: int = 0,
         jars: Sequence[Path] = (),
-        yields: bool = False,
         many: bool = False,
         start: JavaStart | None = None,
     ) -> None:
@@ -210,7 +206,6 @@ class Jvm:
 
         def begin() -> SparkSession:
             self._gateway = connect(start) if start.is_direct else start_by_scripts(conf, start.said)
-            self.yield_cores(yields=yields)
             self._gateway.jvm = RememberedNames(self._gateway.jvm)
             give_hadoop_a_user(self._gateway)
             return SparkSession(SparkContext(gateway=self._gateway, conf=conf))
@@ -257,10 +252,6 @@ class Jvm:
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._gateway.proc.wait(within_s)
         return self._gateway.proc.poll() is not None
-
-    def yield_cores(self, *, yields: bool) -> None:
-        """Let others on this host go before the Java process, or no longer."""
-        set_nice(self._gateway.proc.pid, own_nice() + (WARMS_UP if yields else 0))
 
     def begin_first_use(self) -> None:
         """Run the plan of `first_use` beside this thread, if this session has not yet done so."""

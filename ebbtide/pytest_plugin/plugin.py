@@ -330,7 +330,7 @@ def kafka_watch(request: pytest.FixtureRequest) -> Iterator[Callable[..., Watch]
         if (unknown := describe_unknown_settings(settings)) is not None:
             pytest.fail(unknown, pytrace=False)
         runs = plugin.settings.runs
-        watch = call_or_fail(lambda: start_watch(bootstrap, **{"runs": runs, **settings}))
+        watch = call_or_fail(lambda: start_watch(bootstrap, **{"runs": runs, "say": plugin.say, **settings}))
         started.append(watch)
         judged = item.stash[_JUDGED] = JudgedTest()
         judged.finish = watch.finish

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import contextlib
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from ebbtide.command import COMMAND
 from ebbtide.judging_process import JudgingProcess
+from ebbtide.judging_progress import ProgressListener, print_line
 from ebbtide.pytest_plugin.chaos import Chaos
 from ebbtide.pytest_plugin.command_failed import CommandFailed
 from ebbtide.pytest_plugin.kafka_cluster import KafkaCluster
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from ebbtide.scenario.model import Scenario
 
 _TAIL_LINES = 20
+_LISTEN_EVERY_S = 1.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,11 +96,15 @@ class Runner(Protocol):
 
 
 class CommandRunner:
-    """A `Runner` that starts the command line `command`."""
+    """A `Runner` that starts the command line `command`.
 
-    def __init__(self, command: Sequence[str] = COMMAND) -> None:
+    `say` gets a line every 10 s while a run is judged.
+    """
+
+    def __init__(self, command: Sequence[str] = COMMAND, say: Callable[[str], None] = print_line) -> None:
         self._command = tuple(command)
-        self._judge = JudgingProcess(self._command)
+        self._say = say
+        self._judge = JudgingProcess(self._command, report=say)
 
     def abilities(self) -> Sequence[Ability]:
         """Call `ebbtide doctor --json`."""
@@ -152,7 +158,8 @@ class CommandRunner:
         """Call `ebbtide replay`."""
         import json
 
-        done = _run_to_end([*self._command, "replay", str(record), "--json", *_common_options(settings)])
+        words = [*self._command, "replay", str(record), "--json", *_common_options(settings)]
+        done = _run_to_end(words, ProgressListener(self._say).hear)
         if done.returncode > 2 or not done.stdout.strip():
             raise self._command_error(done)
         (again,) = json.loads(done.stdout)["replays"]
@@ -226,7 +233,7 @@ class CommandRunner:
 
         lease.process = DaemonProcess(words, lease.name, tied=lease.tied, command=self._command)
         with errors_as_failed():
-            return lease.process.await_up()
+            return lease.process.await_up(ProgressListener(self._say).hear_line)
 
     def _command_error(self, done: subprocess.CompletedProcess[str]) -> CommandFailed:
         """Return the error of a command: its message, or the last lines of its output.
@@ -277,8 +284,11 @@ def errors_as_failed() -> Iterator[None]:
         raise CommandFailed(error.render(), mistake=error.exit_code == ExitCode.USAGE) from None
 
 
-def _run_to_end(words: Sequence[str]) -> subprocess.CompletedProcess[str]:
-    """Run a command to its end, in its own session; on Ctrl-C stop it and wait for it."""
+def _run_to_end(words: Sequence[str], hear: Callable[[str], None] = lambda _: None) -> subprocess.CompletedProcess[str]:
+    """Run a command to its end, in its own session; on Ctrl-C stop it and wait for it.
+
+    While it runs, `hear` gets all that it has printed to stderr, again and again.
+    """
     with subprocess.Popen(
         words,
         stdin=subprocess.DEVNULL,
@@ -288,7 +298,12 @@ def _run_to_end(words: Sequence[str]) -> subprocess.CompletedProcess[str]:
         start_new_session=True,
     ) as process:
         try:
-            out, err = process.communicate()
+            while True:
+                try:
+                    out, err = process.communicate(timeout=_LISTEN_EVERY_S)
+                    break
+                except subprocess.TimeoutExpired as going:
+                    hear((going.stderr or b"").decode(errors="replace"))
         except BaseException:
             process.terminate()
             process.communicate()

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 import pytest
 
+from ebbtide.judging_progress import print_line
 from ebbtide.pytest_plugin.command_failed import CommandFailed
 from ebbtide.pytest_plugin.marker_places import MarkerPlace
 from ebbtide.pytest_plugin.markers import WrongMarker, releases_in, scenario_in
@@ -45,7 +47,22 @@ class Plugin:
         self.turn = ClusterTurn(config, settings.runs)
         self._abilities: Sequence[Ability] | None = None
         self._unpublished: dict[str, str | None] = {}
-        self._command_runner = CommandRunner(settings.command)
+        self._command_runner = CommandRunner(settings.command, self.say)
+
+    def say(self, line: str) -> None:
+        """Print a line for the user at once, although pytest captures what a test prints.
+
+        A worker of pytest-xdist has no terminal, and shares the stderr of its controller.
+        """
+        capture = self._config.pluginmanager.getplugin("capturemanager")
+        reporter = self._config.pluginmanager.getplugin("terminalreporter")
+        with contextlib.nullcontext() if capture is None else capture.global_and_fixture_disabled():
+            if reporter is None or "workerinput" in vars(self._config):
+                print_line(f"ebbtide: {line}")
+            else:
+                reporter.ensure_newline()
+                reporter.write_line(f"ebbtide: {line}")
+                reporter.flush()
 
     @property
     def runner(self) -> Runner:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from ebbtide.command import COMMAND
+from ebbtide.judging_progress import ProgressListener, print_line
 from ebbtide.pytest_plugin.command_failed import CommandFailed
 from ebbtide.pytest_plugin.run_record import RunRecord, read_record
 from ebbtide.scratch import PYTEST, scratch_folder
@@ -26,8 +27,8 @@ CLOSE_TIMEOUT_S = 120.0
 SAY_TIMEOUT_S = 60.0
 _TAIL_LINES = 20
 _BEGUN, _NAMED = "watching for", "watch "
-_OF_TESTS = ("command",)
-"""Keywords of `start_watch` that only tests of the plugin give."""
+_NOT_OF_USERS = ("command", "say")
+"""Keywords of `start_watch` that only the plugin and its tests give."""
 
 PROMISE = """
 [topics.t]
@@ -55,8 +56,14 @@ loss = {{ committed = "none" }}
 class Watch:
     """A watch that goes on. `record` is the folder of its run record."""
 
-    def __init__(self, words: Sequence[str], runs: Path, command: Sequence[str]) -> None:
-        """Start it, and return once its clients send. Raises `CommandFailed`."""
+    def __init__(
+        self, words: Sequence[str], runs: Path, command: Sequence[str], say: Callable[[str], None] = print_line
+    ) -> None:
+        """Start it, and return once its clients send. Raises `CommandFailed`.
+
+        `say` gets a line every 10 s while it judges.
+        """
+        self._progress = ProgressListener(say)
         self._command = tuple(command)
         descriptor, log = tempfile.mkstemp(prefix="ebbtide-watch-")
         self._log = Path(log)
@@ -112,6 +119,7 @@ class Watch:
         from ebbtide.waiting import WaitExpired, wait_until
 
         def holds() -> bool:
+            self._progress.hear(self._output())
             if condition():
                 return True
             if self._process.poll() is not None:
@@ -140,6 +148,7 @@ def start_watch(
     workload: Path | None = None,
     at_most: str = "1h",
     command: Sequence[str] = COMMAND,
+    say: Callable[[str], None] = print_line,
     partitions: int = 1,
     replication_factor: int = 3,
     min_isr: int = 2,
@@ -154,7 +163,7 @@ def start_watch(
     words = [*command, "watch", "--bootstrap", bootstrap, "--for", at_most, "--runs", str(runs), "--json"]
     words += [str(word) for flag, value in options.items() if value is not None for word in (flag, value)]
     if workload is not None:
-        return Watch([*words, str(workload)], runs, command)
+        return Watch([*words, str(workload)], runs, command, say)
     with scratch_folder(PYTEST) as folder:
         file = folder / "watch.toml"
         text = PROMISE.format(
@@ -162,14 +171,14 @@ def start_watch(
         )
         file.write_text(text)
         try:
-            return Watch([*words, str(file)], runs, command)
+            return Watch([*words, str(file)], runs, command, say)
         except CommandFailed as error:
             raise error.about("kafka_watch", file) from None
 
 
 def describe_unknown_settings(settings: Iterable[str]) -> str | None:
     """Return the error for keywords that `start_watch` does not take; None if it takes all."""
-    known = ["runs", *(name for name in start_watch.__kwdefaults__ or {} if name not in _OF_TESTS)]
+    known = ["runs", *(name for name in start_watch.__kwdefaults__ or {} if name not in _NOT_OF_USERS)]
     unknown = [name + bracketed_suggestion(name, known) for name in settings if name not in known]
     if not unknown:
         return None

@@ -45,17 +45,19 @@ def judge_from_stdin(*, many: bool = False) -> ExitCode:
 
     codes: set[ExitCode] = set()
     reader = _AnswerReader()
-    # While no record waits, clusters on this host go first: their delays would show in their records.
-    with JudgingSession.keep(yields=True, many=many) as session:
+    with JudgingSession.keep(many=many) as session:
         _start_early(session)
         for line in iter(sys.stdin.readline, ""):
-            session.stop_yielding()
             if paths := [path for path in line.rstrip("\n").split(TOGETHER_MARK) if path]:
                 with reader.is_needed():
                     codes |= _judge_and_print(session, paths)
         session.load_common_classes()
     # Nothing was judged, so nothing is as predicted.
     return ExitCode.worst(codes or {ExitCode.INCONCLUSIVE})
+
+
+class _RecordWaits(Exception):
+    """Ends the judgement of the made record: on a busy host, the record would wait for minutes."""
 
 
 class _AnswerReader:
@@ -95,18 +97,22 @@ class _AnswerReader:
 
 
 def _start_early(session: JudgingSession) -> None:
-    """Start Spark, and judge a made record while none waits.
+    """Start Spark, and judge a made record until another one waits.
 
     If Spark does not start, the first record gets the error. If the made record cannot be judged, the first record only
     takes longer.
     """
+
+    def end_if_a_record_waits(_stage: str) -> None:
+        if select.select([sys.stdin], [], [], 0)[0]:
+            raise _RecordWaits
+
     try:
         spark = session.spark_for([])
 
         from analysis.judging.warm_up import warm_up  # PySpark, beside which the Java process boots
 
-        if not select.select([sys.stdin], [], [], 0)[0]:
-            warm_up(spark)
+        warm_up(spark, end_if_a_record_waits)
     except Exception as error:
         if is_interrupt(error):
             raise
@@ -123,7 +129,7 @@ def _judge_and_print(session: JudgingSession, paths: Sequence[str]) -> set[ExitC
         try:
             session.spark_for([])
             can_judge = True
-            ends = stack.enter_context(judging_together(prints_errors=False))(records)
+            ends = stack.enter_context(judging_together(prints_errors=False, prints_stages=True))(records)
         except Exception as error:
             if is_interrupt(error):
                 raise

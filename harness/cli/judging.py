@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 from ebbtide.errors import EbbtideError, HarnessError
+from ebbtide.judging_progress import Heartbeat
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -35,8 +36,7 @@ class JudgingSession:
 
     kept: ClassVar[JudgingSession | None] = None
 
-    def __init__(self, *, yields: bool = False, many: bool = False) -> None:
-        self._yields = yields
+    def __init__(self, *, many: bool = False) -> None:
         self._many = many
         self._stack = contextlib.ExitStack()
         self._jvm: Jvm | None = None
@@ -45,13 +45,12 @@ class JudgingSession:
 
     @classmethod
     @contextlib.contextmanager
-    def keep(cls, *, yields: bool = False, many: bool = False) -> Iterator[JudgingSession]:
+    def keep(cls, *, many: bool = False) -> Iterator[JudgingSession]:
         """Let all judgements of the block share one session, so that only the first one waits for its start.
 
-        With `yields`, others on this host get the cores first, until `stop_yielding`. With `many`, the session suits
-        dozens of records: each takes less time, except the first ones.
+        With `many`, the session suits dozens of records: each takes less time, except the first ones.
         """
-        made = cls(yields=yields, many=many)
+        made = cls(many=many)
         cls.kept = made
         try:
             yield made
@@ -81,16 +80,10 @@ class JudgingSession:
             self.close()
         if self._spark is None:
             self._stack.push(starting.pop_all())
-            opened = session(rows=rows, yields=self._yields, many=self._many, start=start)
+            opened = session(rows=rows, many=self._many, start=start)
             self._spark = self._stack.enter_context(opened)
             self._jvm, self._is_quick = Jvm.running, is_quick
         return self._spark
-
-    def stop_yielding(self) -> None:
-        """Get the cores as before from now on, if this user may: on a busy host, a record might wait for hours."""
-        if self._yields and self._jvm is not None:
-            self._jvm.yield_cores(yields=False)
-        self._yields = False
 
     def has_ended(self, error: Exception | None = None) -> bool:
         """Return whether the session's Java process has ended, which a call may see by `error` before it is gone."""
@@ -150,25 +143,27 @@ def open_judge(records: Sequence[Path]) -> Iterator[Callable[[Path], Verdict]]:
                 # That of the record before. After only some records, the heap has grown meanwhile and stays so.
                 session.collect_garbage()
             is_first = False
-            return _judge_again_if_ended(record, records, session)
+            with Heartbeat(1) as beat:
+                return _judge_again_if_ended(record, records, session, beat)
 
         yield judge_one
 
 
 @contextlib.contextmanager
-def judging_together(*, prints_errors: bool = True) -> Iterator[JudgeTogether]:
+def judging_together(*, prints_errors: bool = True, prints_stages: bool = False) -> Iterator[JudgeTogether]:
     """Yield a function that judges records together and writes their verdicts.
 
     The records share Spark jobs. It may be called several times; the first call sets the size of the session. A
     record that cannot be judged does not stop the others. With `prints_errors`, its error is printed to stderr, and for
-    a bug also the file with the traceback.
+    a bug also the file with the traceback. With `prints_stages`, stderr gets a line at each stage.
     """
     with _session() as session:
 
         def judge_all(records: Sequence[Path]) -> dict[Path, Verdict | EbbtideError]:
             from harness.cli.record_error import print_error
 
-            ends = _judge_all(records, session) if records else {}
+            with Heartbeat(len(records), each_stage=prints_stages) as beat:
+                ends = _judge_all(records, session, beat) if records else {}
             for record, end in ends.items():
                 if prints_errors and isinstance(end, EbbtideError):
                     print_error(str(record), end)
@@ -177,7 +172,7 @@ def judging_together(*, prints_errors: bool = True) -> Iterator[JudgeTogether]:
         yield judge_all
 
 
-def _judge_all(records: Sequence[Path], session: JudgingSession) -> dict[Path, Verdict | EbbtideError]:
+def _judge_all(records: Sequence[Path], session: JudgingSession, beat: Heartbeat) -> dict[Path, Verdict | EbbtideError]:
     """Judge records together, and those with which the Java process ended each by itself."""
     ends: dict[Path, Verdict | EbbtideError] = {}
     spark = session.spark_for(records)
@@ -185,7 +180,9 @@ def _judge_all(records: Sequence[Path], session: JudgingSession) -> dict[Path, V
     from analysis.judging.many_records import judge_many
 
     try:
-        ends.update(judge_many(records, spark))
+        for record, end in judge_many(records, spark, beat.stage):
+            ends[record] = end
+            beat.report_judged()
     except Exception as error:
         if not session.has_ended(error):
             raise
@@ -193,13 +190,13 @@ def _judge_all(records: Sequence[Path], session: JudgingSession) -> dict[Path, V
         for record in records:
             if isinstance(ends.get(record), EbbtideError) or record not in ends:
                 try:
-                    ends[record] = _judge_again_if_ended(record, [record], session)
+                    ends[record] = _judge_again_if_ended(record, [record], session, beat)
                 except EbbtideError as error:
                     ends[record] = error
     return {record: ends[record] for record in records}
 
 
-def _judge_again_if_ended(record: Path, records: Sequence[Path], session: JudgingSession) -> Verdict:
+def _judge_again_if_ended(record: Path, records: Sequence[Path], session: JudgingSession, beat: Heartbeat) -> Verdict:
     """Judge a record; once more if the Java process ended meanwhile.
 
     `records` set the size of the session. Raises HarnessError if it ends again.
@@ -210,7 +207,7 @@ def _judge_again_if_ended(record: Path, records: Sequence[Path], session: Judgin
         from analysis.judging.one_record import judge
 
         try:
-            return judge(record, spark)
+            return judge(record, spark, beat.stage)
         except Exception as error:
             if not session.has_ended(error):
                 raise

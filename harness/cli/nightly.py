@@ -128,7 +128,7 @@ def run(args: Args) -> ExitCode:
         prepare(LaunchOptions(runtime=args.runtime), [target.kafka for target in targets], _report)
     store = Store(args.store)
     # One process judges the records of all batches and follow-ups, while others run.
-    with store.lock(), JudgingProcess(many=True) as judging:
+    with store.lock(), JudgingProcess(many=True, report=_report) as judging:
         return _run(args, store, settings, at_once, judging)
 
 

@@ -1,6 +1,6 @@
 """Shows the progress of a long analysis on stderr.
 
-It shows a bar on a terminal, else a line now and then.
+It shows a bar on a terminal, else a line every 10 s.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from ebbtide.judging_progress import Heartbeat, place_of
 from ebbtide.plurals import plural
 
 if TYPE_CHECKING:
@@ -20,21 +21,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress as Bar
     from rich.progress import TaskID
 
-LINE_EVERY = 100
-"""Without a terminal, one line is printed for this many records."""
-
 FIRST_TIME = "the first analysis of this installation can take three minutes"
-
-STAGES = (
-    "starting Spark",
-    "reading",
-    "summing up",
-    "comparing blocks",
-    "comparing records",
-    "storing",
-    "judging",
-)
-"""The stages of an analysis in their order. A few records skip `comparing blocks`."""
 
 _LOOK_EVERY_S = 0.5
 _NAMED_MAX = 3
@@ -69,12 +56,6 @@ def print_saving() -> None:
     print("saving Spark's classes, so that later analyses start sooner", file=sys.stderr, flush=True)
 
 
-def stage_text(doing: str) -> str:
-    """Return a stage with its place among all: `judging 2 of 7: reading`."""
-    place = f" {STAGES.index(doing) + 1} of {len(STAGES)}" if doing in STAGES else ""
-    return f"judging{place}: {doing}"
-
-
 class Progress(Protocol):
     """Receives the progress of an analysis."""
 
@@ -98,7 +79,8 @@ class Progress(Protocol):
 def shown_progress(console: Console | None = None) -> Iterator[Progress]:
     """Show the progress of an analysis while the block runs, on stderr or on a console that is a terminal."""
     if console is None and not sys.stderr.isatty():
-        yield _Lines()
+        with Heartbeat() as beat:
+            yield _Lines(beat)
         return
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
     from rich.progress import Progress as Bar
@@ -120,25 +102,20 @@ def shown_progress(console: Console | None = None) -> Iterator[Progress]:
 
 
 class _Lines:
-    def __init__(self) -> None:
-        self._records = 0
-        self._done = 0
+    def __init__(self, beat: Heartbeat) -> None:
+        self._beat = beat
+        self.stage = beat.stage
 
     def report_records(self, records: Sequence[str], *, first: bool = False) -> None:
-        self._records = len(records)
+        self._beat.records = len(records)
         longer = f" ({FIRST_TIME})" if first else ""
         print(f"{records_note(records)}{longer}", file=sys.stderr, flush=True)
-
-    def stage(self, doing: str) -> None:
-        """Print nothing: stages are for terminals."""
 
     def watch(self, spark: SparkSession) -> None:
         """Print nothing: jobs are for terminals."""
 
     def report_judged(self, record: Path) -> None:
-        self._done += 1
-        if self._done % LINE_EVERY == 0 and self._done < self._records:
-            print(f"judged {self._done:,} of {self._records:,} records, the last {record}", file=sys.stderr, flush=True)
+        self._beat.report_judged()
 
 
 class _OnTerminal:
@@ -159,7 +136,7 @@ class _OnTerminal:
             self._bar.console.print(f"judging: {FIRST_TIME}")
 
     def stage(self, doing: str) -> None:
-        self._bar.reset(self._doing, description=stage_text(doing), total=None)
+        self._bar.reset(self._doing, description=f"judging {place_of(doing)}", total=None)
 
     def report_judged(self, record: Path) -> None:
         self._bar.update(self._all, advance=1, description=f"records, the last {record.name}")

@@ -250,7 +250,7 @@ def report_unfinished_records(
 
 
 def begin_judging(judge: JudgingProcess) -> None:
-    """Let the judging process start while the first cluster runs; it leaves the cores to the cluster.
+    """Let the judging process start while the first cluster runs.
 
     What is wrong with it ends no run: it is reported when a record is judged.
     """

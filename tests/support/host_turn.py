@@ -16,7 +16,7 @@ from pathlib import Path
 
 from ebbtide.waiting import wait_until
 
-RunToEnd = Callable[[Sequence[str]], subprocess.CompletedProcess[str]]
+RunToEnd = Callable[..., subprocess.CompletedProcess[str]]
 
 _LONGEST_TURN_S = 1200.0
 
@@ -103,13 +103,13 @@ HOST = HostTurn(PLACE)
 def by_turns(turn: HostTurn, run_to_end: RunToEnd) -> RunToEnd:
     """Return `run_to_end` such that the command it runs has the host, unless it only judges."""
 
-    def run(words: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    def run(words: Sequence[str], *hears: Callable[[str], None]) -> subprocess.CompletedProcess[str]:
         if "analyze" not in words:
             with turn.held():
-                return run_to_end(words)
+                return run_to_end(words, *hears)
         turn.lend()
         try:
-            return run_to_end(words)
+            return run_to_end(words, *hears)
         finally:
             turn.take_back()
 

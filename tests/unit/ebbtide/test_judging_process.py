@@ -68,10 +68,47 @@ def test_one_process_judges_all_records_and_ends_with_the_session(judge: Judging
     assert asked(tmp_path)[-1][0] != first, "a closed judge starts again"
 
 
-def test_it_leaves_the_cores_to_clusters(judge: JudgingProcess, tmp_path: Path) -> None:
+def test_it_has_the_priority_of_its_caller_also_before_a_record_waits(judge: JudgingProcess, tmp_path: Path) -> None:
     judge.begin()
+    assert judge._process is not None
+    process = psutil.Process(judge._process.pid)
+    assert process.nice() == os.nice(0)
     judge.judge(tmp_path / "one")
-    assert int(asked(tmp_path)[0][2]) == min(19, os.nice(0) + 5)
+    assert int(asked(tmp_path)[0][2]) == os.nice(0)
+    group = Path(f"/proc/{process.pid}/autogroup")  # not every kernel has it
+    assert not group.exists() or group.read_text().endswith(" nice 0\n")
+
+
+_SLOW_STAND_IN = """
+import json, os, select, sys
+path = sys.stdin.readline().rstrip("\\n")
+print("judging for 0 s: 0 of 1 record done, stage 3 of 7: summing up", file=sys.stderr, flush=True)
+sys.stdin.readline()
+print(json.dumps({"record": path, "outcome": None, "exit_code": 1}), flush=True)
+"""
+
+
+def test_who_waits_hears_the_stage_and_how_many_records_are_done(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(judging_process, "EVERY_S", 0.01)
+    script = tmp_path / "stand_in.py"
+    script.write_text(_SLOW_STAND_IN)
+    said: list[str] = []
+
+    def report(line: str) -> None:
+        said.append(line)
+        if "summing up" in line and not judge._held and len(judge._waiting) == 1:
+            judge.hand_over(tmp_path / "two")  # lets the first one end
+
+    judge = JudgingProcess([sys.executable, str(script)], report=report)
+    with judge:
+        judge.judge(tmp_path / "one")
+    stages = list(dict.fromkeys(line.partition(" s: ")[2] for line in said))
+    assert stages[:2] == [
+        "0 of 1 record done, stage 1 of 7: starting Spark",
+        "0 of 1 record done, stage 3 of 7: summing up",
+    ]
 
 
 @pytest.mark.parametrize(("many", "words"), [(False, []), (True, ["--many"])])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TextIO, cast
@@ -52,7 +52,7 @@ def test_only_a_first_session_without_the_common_classes_loads_them_before_it_en
 ) -> None:
     monkeypatch.setattr(Jvm, "running", running)
     done: list[str] = []
-    monkeypatch.setattr(warm_up, "judge", lambda record, spark: done.append(record.name))
+    monkeypatch.setattr(warm_up, "judge", lambda record, *_: done.append(record.name))
     for _ in range(2):
         warm_up.load_common_classes_if_first(cast("SparkSession", None))
     assert done == ["warm-up"] * judged
@@ -81,15 +81,23 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[TextIO]:
         yield writes
 
 
-def test_it_warms_up_only_while_no_record_waits(asked: TextIO, monkeypatch: pytest.MonkeyPatch) -> None:
-    done: list[str] = []
-    monkeypatch.setattr(warm_up, "warm_up", lambda spark: done.append("warm-up"))
+def test_a_warm_up_ends_with_its_stage_when_a_record_comes(asked: TextIO, monkeypatch: pytest.MonkeyPatch) -> None:
+    stages: list[str] = []
+
+    def go_through_stages(_spark: SparkSession, stage: Callable[[str], None]) -> None:
+        for doing in ("reading", "summing up", "judging"):
+            stage(doing)
+            stages.append(doing)
+            if doing == "summing up":
+                asked.write("runs/one\n")
+                asked.flush()
+
+    monkeypatch.setattr(warm_up, "warm_up", go_through_stages)
     with JudgingSession.keep() as kept:
         analyze_stdin._start_early(kept)
-        asked.write("runs/one\n")
-        asked.flush()
+        assert stages == ["reading", "summing up"]
         analyze_stdin._start_early(kept)
-    assert done == ["warm-up"]
+    assert stages == ["reading", "summing up"], "it begins none while a record waits"
 
 
 @pytest.mark.usefixtures("asked")

@@ -36,8 +36,10 @@ JARS = "/opt/spark/jars"
 
 ONE_JOB = """
 import gc, os, signal, sys, tempfile
-from analysis.reconcile.session import session
+from analysis.reconcile.session import Jvm, session
 with session() as spark:
+    java = Jvm.running._gateway.proc.pid
+    assert os.getpriority(os.PRIO_PROCESS, java) == os.nice(0), "nicer than the command that waits for it"
     assert spark.range(10).count() == 10
     gc.collect()
 assert os.environ.get("SPARK_HOME") is None

@@ -364,3 +364,19 @@ def test_the_stand_in_keeps_the_contract_of_the_runner(tmp_path: Path) -> None:
     runner_contract.an_unknown_release_is_a_mistake(runner)
     runner_contract.a_chaos_run_is_judged_with_its_steps_and_can_be_replayed(runner, settings)
     assert runner.open == []
+
+
+@pytest.mark.parametrize("options", [[], ["-s"], ["-q"]], ids=["captured", "with -s", "with -q"])
+def test_a_line_of_progress_reaches_the_user_at_once_although_output_is_captured(
+    project: Project, options: list[str]
+) -> None:
+    done = project.run(
+        "from ebbtide.pytest_plugin.plugin import PLUGIN\n"
+        "def test_slow(request):\n"
+        "    print('captured')\n"
+        "    request.config.stash[PLUGIN].say('judging for 10 s')\n",
+        *options,
+    )
+    assert [line for line in done.outlines if "judging" in line] == ["ebbtide: judging for 10 s"]
+    assert any(line.endswith("captured") for line in done.outlines) == ("-s" in options)
+    done.assert_outcomes(passed=1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from fake_runner import ENDS, FakeProcess, FakeRunner, write_record
 from ebbtide.daemon import control, starting
 from ebbtide.daemon.messages import ClusterStatus, CreateTopic, Fire, Refusal, Reply, Request
 from ebbtide.errors import Problems, UsageError
+from ebbtide.judging_progress import ProgressListener
 from ebbtide.pytest_plugin import runner as runners
 from ebbtide.pytest_plugin.chaos import Chaos
 from ebbtide.pytest_plugin.chaos_scenario import chaos_scenario
@@ -36,7 +38,7 @@ class StuckOwner(FakeProcess):
         self.status = status
         self.terminated = False
 
-    def await_up(self) -> ClusterStatus:
+    def await_up(self, *_: object) -> ClusterStatus:
         assert self.status is not None
         return self.status
 
@@ -142,7 +144,7 @@ def test_what_kafka_refuses_of_a_marker_names_the_marker_and_no_file_that_nobody
         def __init__(self, words: Sequence[str], *_: object, **__: object) -> None:
             self._file = words[2]
 
-        def await_up(self) -> ClusterStatus:
+        def await_up(self, *_: object) -> ClusterStatus:
             again = f"ebbtide cluster up {self._file}    (once the file is right)"
             raise UsageError(refused.in_file(self._file, Path(self._file).read_text(), again).render())
 
@@ -175,7 +177,7 @@ def test_what_kafka_refuses_of_a_marker_names_the_marker_and_no_file_that_nobody
 def test_a_replay_that_is_not_carried_out_is_the_harness_failing(
     settings: Settings, monkeypatch: pytest.MonkeyPatch, code: int, out: str
 ) -> None:
-    def finish_command(words: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    def finish_command(words: Sequence[str], *_: object) -> subprocess.CompletedProcess[str]:
         return subprocess.CompletedProcess(words, code, out, "error: no record\n")
 
     monkeypatch.setattr(runners, "_run_to_end", finish_command)
@@ -187,7 +189,7 @@ def test_the_message_of_a_mistake_has_no_command_that_the_plugin_typed(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     done = subprocess.CompletedProcess(["ebbtide", "replay", "old"], 4, "", "error: no record\n  next:    look\n")
-    monkeypatch.setattr(runners, "_run_to_end", lambda _: done)
+    monkeypatch.setattr(runners, "_run_to_end", lambda *_: done)
     with pytest.raises(CommandFailed) as caught:
         CommandRunner().replay(Path("old"), settings)
     assert (str(caught.value), caught.value.mistake) == ("no record\n  next:    look", True)
@@ -199,7 +201,7 @@ def test_a_replay_has_the_same_runtime_and_place_as_any_run_and_is_read_with_its
     write_record(settings.runs / "again", "3.9.1", 11, ENDS["holds"])
     asked: list[Sequence[str]] = []
 
-    def finish_command(words: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    def finish_command(words: Sequence[str], *_: object) -> subprocess.CompletedProcess[str]:
         asked.append(words)
         out = '{"run_id": "old", "replays": [{"kafka": "3.9.1", "run_id": "again", "fidelity": 0.5}]}\n'
         return subprocess.CompletedProcess([], 1, out, "")
@@ -208,3 +210,20 @@ def test_a_replay_has_the_same_runtime_and_place_as_any_run_and_is_read_with_its
     run = CommandRunner(["elsewhere"]).replay(Path("old"), settings)
     assert (run.path, run.kafka, run.seed, run.fidelity) == (settings.runs / "again", "3.9.1", 11, 0.5)
     assert asked == [["elsewhere", "replay", "old", "--json", "--runs", str(settings.runs), "--runtime", "local"]]
+
+
+def test_progress_lines_of_a_command_are_passed_on_while_it_still_runs(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(runners, "_LISTEN_EVERY_S", 0.01)
+    line, heard = "judging for 10 s: 0 of 1 record done, stage 3 of 7: summing up", tmp_path / "heard"
+    waits = f"import pathlib, time\nwhile not pathlib.Path({str(heard)!r}).exists(): time.sleep(0.01)"
+    script = f"import sys\nprint('a note\\n{line}', file=sys.stderr, flush=True)\n{waits}\nprint('done')"
+    said: list[str] = []
+
+    def say(text: str) -> None:
+        said.append(text)
+        heard.touch()
+
+    done = runners._run_to_end([sys.executable, "-c", script], ProgressListener(say).hear)
+    assert (said, done.stdout, done.stderr) == ([line], "done\n", f"a note\n{line}\n")

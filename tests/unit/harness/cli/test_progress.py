@@ -1,4 +1,4 @@
-"""A long analysis shows its stages and its records on a terminal, and a line now and then elsewhere."""
+"""A long analysis shows its stages and its records on a terminal, and a line every 10 s elsewhere."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ import pytest
 from checkout import ROOT
 from rich.console import Console
 
-from harness.cli.progress import STAGES, records_note, shown_progress, stage_text
+from ebbtide import judging_progress
+from ebbtide.judging_progress import STAGES, place_of
+from ebbtide.waiting import wait_until
+from harness.cli.progress import records_note, shown_progress
 
 REPLACING = "and replacing the verdict and the report in each:"
 
@@ -28,12 +31,34 @@ def test_a_terminal_shows_the_stage_with_its_place_and_the_records_that_are_done
     assert "judging 5 of 7: comparing records" in last
 
 
-def test_stages_are_for_terminals_and_records_for_everybody(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_quick_analysis_in_a_pipe_only_names_its_records(capsys: pytest.CaptureFixture[str]) -> None:
     with shown_progress() as progress:
         progress.report_records(["runs/one", "runs/two", "runs/three"])
         progress.stage("reading")
         progress.report_judged(Path("runs/one"))
     assert capsys.readouterr().err == f"judging 3 records, {REPLACING} runs/one, runs/two, runs/three\n"
+
+
+def test_a_slow_analysis_in_a_pipe_says_its_stage_and_its_records_again_and_again(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(judging_progress, "EVERY_S", 0.01)
+    said = ""
+
+    def has_said(line: str) -> bool:
+        nonlocal said
+        said += capsys.readouterr().err
+        return sum(one.endswith(f" s: {line}") for one in said.splitlines()) > 1
+
+    with shown_progress() as progress:
+        progress.report_records(["runs/one", "runs/two"])
+        for line in (
+            "0 of 2 records done, stage 5 of 7: comparing records",
+            "1 of 2 records done, stage 7 of 7: judging",
+        ):
+            progress.stage(line.rpartition(": ")[2])
+            wait_until(lambda line=line: has_said(line), awaited=line, timeout_s=30)  # type: ignore[misc]
+            progress.report_judged(Path("runs/one"))
 
 
 def test_the_first_records_of_many_are_named_before_their_verdicts_are_replaced() -> None:
@@ -54,4 +79,4 @@ def test_every_stage_that_the_analysis_reports_has_its_place() -> None:
     sources = [path for top in ("analysis", "harness/cli") for path in (ROOT / top).rglob("*.py")]
     reported = {stage for path in sources for stage in re.findall(r'\bstage\("([^"]+)"\)', path.read_text())}
     assert reported == set(STAGES)
-    assert [stage_text(stage) for stage in STAGES][1] == "judging 2 of 7: reading"
+    assert [place_of(stage) for stage in STAGES][1] == "2 of 7: reading"
