@@ -8,17 +8,20 @@ from __future__ import annotations
 import contextlib
 import os
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib import resources
 from pathlib import Path
 
-from ebbtide.errors import UsageError
+from ebbtide.errors import COMMAND_LINE, EbbtideError, Problems, UsageError
 from ebbtide.scenario.model import Scenario
 from ebbtide.scenario.parse import load, parse
 from ebbtide.scenario.refused_settings import RefusedByKafka
 from ebbtide.scenario.write import SCENARIO
 from ebbtide.suggestions import meant_name, nearest_names
 from ebbtide.untrusted.files import is_file, is_folder, path_from, read_text
+
+_MANIFEST = "manifest.json"
+"""Marks the folder of a run record, whose scenario.toml is not there to be run."""
 
 
 def names() -> list[str]:
@@ -73,10 +76,34 @@ def find(name_or_path: str) -> Scenario:
         raise UsageError(
             "this is a folder, not a scenario",
             got=repr(name_or_path),
-            allowed="a name that `ebbtide scenarios` lists, or the path of a .toml file",
+            allowed="a name that `ebbtide scenarios` lists, the path of a .toml file, or a folder of .toml files",
             next=f"ebbtide validate {shlex.quote(str(inner))}" if is_file(inner) else "ebbtide scenarios",
         )
     return parse(text_of(name_or_path), file=f"{name_or_path}.toml", to_run=True)
+
+
+def find_all(words: Sequence[str]) -> list[tuple[str, Scenario]]:
+    """Find the scenarios of several words, each with its word; a folder stands for the .toml files in it.
+
+    Raises `UsageError` or `Problems` with the mistakes of all of them.
+    """
+    found, wrong = list[tuple[str, Scenario]](), list[EbbtideError]()
+    for word in (one for typed in words for one in _files_of(typed)):
+        try:
+            found.append((word, find(word)))
+        except UsageError as error:
+            wrong.append(error)
+    if wrong:
+        raise wrong[0] if len(wrong) == 1 else Problems(COMMAND_LINE, wrong)
+    return found
+
+
+def _files_of(word: str) -> list[str]:
+    """Return the scenario files of a folder; any other word, and the folder of a record, stand for themselves."""
+    folder = path_from(word)
+    if word in names() or not is_folder(folder) or is_file(folder / _MANIFEST):
+        return [word]
+    return [str(path) for path in sorted(folder.glob("*.toml"))] or [word]
 
 
 def _meant_file(name_or_path: str) -> Path | None:

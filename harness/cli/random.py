@@ -103,7 +103,7 @@ def run(args: Args) -> ExitCode:
         write_named_file(args.out, text.encode(), "scenario")
         print(f"seed {seed}: {len(scenario.steps)} steps, including waits and heals, in {args.out}")
     if args.run:
-        return run_and_judge(check_runs(launch_options_of(args), scenario, scenario.kafka), seed=seed)
+        return run_and_judge([check_runs(launch_options_of(args), scenario, scenario.kafka)], seed=seed)
     if args.out is not None:
         print(f"next: ebbtide run {shlex.quote(str(args.out))}")
     return ExitCode.AS_PREDICTED
@@ -119,7 +119,7 @@ def _run_as_json(args: Args, scenario: Scenario, seed: int, text: str) -> ExitCo
     code = ExitCode.AS_PREDICTED
     if args.run:
         runs = check_runs(launch_options_of(args), scenario, scenario.kafka)
-        code = run_and_judge(runs, seed=seed, as_json=True, show=verdicts.append)
+        code = run_and_judge([runs], seed=seed, as_json=True, show=verdicts.append)
     print_json(
         RandomOutput(
             seed=seed,

@@ -1,7 +1,8 @@
-"""`ebbtide run SCENARIO --kafka RELEASE[,...]`: runs a scenario and judges it."""
+"""`ebbtide run SCENARIO... --kafka RELEASE[,...]`: runs scenarios and judges them."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,7 @@ from harness.cli.command import Args, Command
 from harness.cli.run_flow import CheckedRuns, check_runs, run_and_judge, seed_or_new
 
 if TYPE_CHECKING:
+    from ebbtide.scenario.model import Scenario
     from harness.cli.run_flow import Drive
 
 
@@ -28,14 +30,16 @@ def command() -> Command:
     """Declare the verb's arguments."""
     command = Command(
         "Start a real cluster, inject the faults of the scenario, record everything, and judge the record. Prints a "
-        "table of the runs. Exit code: that of the worst run, see `ebbtide --help`.",
+        "table of the runs. Several scenarios are all checked before the first one runs, and one that fails does not "
+        "end the others. Exit code: that of the worst run, see `ebbtide --help`.",
         epilog="example: ebbtide run last-replica-standing --kafka 3.9.1,4.3.1",
     )
     command.argument(
-        "scenario",
+        "scenarios",
+        many=True,
         metavar="SCENARIO",
         completes=completing.complete_scenario_or_file,
-        help="a name from `ebbtide scenarios`, or a .toml file",
+        help="a name from `ebbtide scenarios`, a .toml file, or a folder of .toml files; all of them run",
     )
     command.option(
         "--kafka",
@@ -86,7 +90,7 @@ def privileges(args: Args) -> PrivilegeRequest:
     from ebbtide.daemon.control import sockets_dir
     from ebbtide.scenario import catalogue
 
-    catalogue.find(args.scenario)
+    catalogue.find_all(args.scenarios)
     _jobs_of(args)
     folders = (args.runs, sockets_dir()) if args.keep_cluster else (args.runs,)
     return PrivilegeRequest(runtime=args.runtime, folders=folders)
@@ -97,35 +101,43 @@ def run(args: Args) -> ExitCode:
     from ebbtide.daemon.control import choose_name
     from ebbtide.scenario import catalogue
 
-    scenario = with_features(catalogue.find(args.scenario), args.feature)
-    if args.upgrade is not None:
-        if args.kafka is not None:
-            raise UsageError(
-                "--upgrade names the releases itself", where="--kafka", got=args.kafka, next="leave it out"
-            )
-        scenario, releases = with_upgrade(scenario, args.upgrade)
-    else:
-        releases = list(scenario.kafka) if args.kafka is None else releases_of(args.kafka)
+    if args.upgrade is not None and args.kafka is not None:
+        raise UsageError("--upgrade names the releases itself", where="--kafka", got=args.kafka, next="leave it out")
+    wanted = [(word, *_as_asked(args, scenario)) for word, scenario in catalogue.find_all(args.scenarios)]
     options = launch_options_of(args)
-    if args.keep_cluster and len(releases) > 1:
-        raise UsageError(
-            "only one cluster can be kept",
-            where="--keep-cluster",
-            got=f"releases {', '.join(releases)}",
-            next=f"--keep-cluster --kafka {releases[-1]}",
-        )
+    _check_kept(args, wanted)
     if args.keep_cluster and args.no_judge:
         raise UsageError("a kept cluster is judged when its run is over", where="--no-judge", next="leave it out")
     if args.name is not None and not args.keep_cluster:
         raise UsageError("only a kept cluster has a name", where="--name", got=args.name, next="--keep-cluster")
     jobs = _jobs_of(args)
     kept_as = choose_name(args.name) if args.keep_cluster else None
-    runs = check_runs(options, scenario, releases)
+    runs = [check_runs(options, scenario, releases, word) for word, scenario, releases in wanted]
     seed, drive = seed_or_new(args.seed), _drive_for(args.witness)
-    with catalogue.located_refusals(args.scenario, "ebbtide run"):
+    with catalogue.located_refusals(wanted[0][0] if len(wanted) == 1 else None, "ebbtide run"):
         if kept_as is not None:
-            return _run_and_keep(runs, name=kept_as, seed=seed, as_json=args.json, drive=drive)
+            return _run_and_keep(runs[0], name=kept_as, seed=seed, as_json=args.json, drive=drive)
         return run_and_judge(runs, seed=seed, as_json=args.json, drive=drive, jobs=jobs, judges=not args.no_judge)
+
+
+def _as_asked(args: Args, scenario: Scenario) -> tuple[Scenario, list[str]]:
+    """Return the scenario with the typed features and upgrade, and the releases to run it on. Raises `UsageError`."""
+    scenario = with_features(scenario, args.feature)
+    if args.upgrade is not None:
+        return with_upgrade(scenario, args.upgrade)
+    return scenario, list(scenario.kafka) if args.kafka is None else releases_of(args.kafka)
+
+
+def _check_kept(args: Args, wanted: Sequence[tuple[str, Scenario, list[str]]]) -> None:
+    """Raise `UsageError` if more than one cluster would be kept."""
+    (_, _, releases), *others = wanted
+    if args.keep_cluster and (others or len(releases) > 1):
+        raise UsageError(
+            "only one cluster can be kept",
+            where="--keep-cluster",
+            got=f"{len(wanted)} scenarios" if others else f"releases {', '.join(releases)}",
+            next="name one scenario" if others else f"--keep-cluster --kafka {releases[-1]}",
+        )
 
 
 def _jobs_of(args: Args) -> int:

@@ -30,11 +30,12 @@ if TYPE_CHECKING:
 
 
 class CheckedRuns(msgspec.Struct, frozen=True):
-    """A scenario and releases that this host can run, as far as a check can see."""
+    """A scenario and releases that this host can run, as far as a check can see; `word` is what the user typed."""
 
     options: LaunchOptions
     scenario: Scenario
     releases: tuple[str, ...]
+    word: str | None = None
 
     def prepare(self, display: Display) -> Launch:
         """Choose runtimes, and fetch what is missing. Raises `EbbtideError`."""
@@ -59,7 +60,9 @@ class CheckedRuns(msgspec.Struct, frozen=True):
         return [launch.request(self.scenario, release, seed) for release in self.releases]
 
 
-def check_runs(options: LaunchOptions, scenario: Scenario, releases: Sequence[str]) -> CheckedRuns:
+def check_runs(
+    options: LaunchOptions, scenario: Scenario, releases: Sequence[str], word: str | None = None
+) -> CheckedRuns:
     """Check the runs before any of them starts.
 
     Raises `UsageError`, or `HarnessError` if the host cannot run them.
@@ -67,7 +70,7 @@ def check_runs(options: LaunchOptions, scenario: Scenario, releases: Sequence[st
     from harness.runner.launch import check
 
     check(options, scenario, releases)
-    return CheckedRuns(options, scenario, tuple(releases))
+    return CheckedRuns(options, scenario, tuple(releases), word)
 
 
 def seed_or_new(seed: int | None) -> int:
@@ -87,7 +90,7 @@ def progress_display(*, as_json: bool) -> Display:
 
 
 def run_and_judge(
-    runs: CheckedRuns,
+    runs: Sequence[CheckedRuns],
     *,
     seed: int,
     as_json: bool = False,
@@ -96,9 +99,10 @@ def run_and_judge(
     jobs: int = 1,
     judges: bool = True,
 ) -> ExitCode:
-    """Run release by release, judge all records, and return the worst outcome.
+    """Run scenario by scenario and release by release, judge all records, and return the worst outcome.
 
-    `show` is called with each verdict, instead of printing it as JSON. With several `jobs` so many releases run at
+    A run that fails does not end the others; a single one raises its error.
+    `show` is called with each verdict, instead of printing it as JSON. With several `jobs` so many runs go on at
     once, and there is no `drive`. Without `judges` the records stay as they are, which is inconclusive.
     """
     from analysis.spark.java_start import is_first_session
@@ -108,40 +112,53 @@ def run_and_judge(
     from harness.cli.compare import print_comparison
     from harness.cli.output import print_json
     from harness.cli.progress import judging_note, print_saving
+    from harness.cli.run_table import print_run_table
     from harness.runner.live_view import display_for
 
     with JudgingProcess() as judge:
         with display_for(PlainTextConsole(stderr=as_json)) as display:
-            requests = runs.requests(display, seed)
+            requests = [request for one in runs for request in one.requests(display, seed)]
             if judges:
                 begin_judging(judge)
-            if jobs > 1 and len(requests) > 1:
-                records = _run_at_once(requests, display, jobs, judge if judges else None)
-            else:
-                records = _run_all(requests, display, drive, judge if judges else None)
-            display.note(judging_note() if judges else f"not judged; next: {_analyze(records)}")
+            ends = _run_all(requests, display, drive, jobs, judge if judges else None)
+            records = [end for end in ends if isinstance(end, Path)]
+            if records:
+                display.note(judging_note() if judges else f"not judged; next: {_analyze(records)}")
+        words = [one.word for one in runs for _ in one.releases]
+        failures = [_located(end, word) for end, word in zip(ends, words, strict=True) if not isinstance(end, Path)]
+        if len(requests) == 1 and failures:
+            raise failures[0]
         if not judges:
             if as_json:
                 for record in records:
                     print_json(unfinished_verdict(record.name))
-            return ExitCode.INCONCLUSIVE
-        code = _print_verdicts(records, judge, as_json=as_json, show=show)
-        if len(records) > 1 and not as_json:
+            return _print_failures(failures, ExitCode.INCONCLUSIVE)
+        many = len(runs) > 1
+        code = _print_verdicts(records, judge, as_json=as_json, show=show, in_lines=many) if records else None
+        if many and not as_json:
+            print_run_table(requests, ends)
+        elif len(records) > 1 and not as_json:
             print_comparison(records)
+        code = _print_failures(failures, code)
         if judge.is_running() and is_first_session():
             print_saving()
         return code
 
 
 def _print_verdicts(
-    records: Sequence[Path], judge: JudgingProcess, *, as_json: bool, show: Callable[[Verdict], object] | None
+    records: Sequence[Path],
+    judge: JudgingProcess,
+    *,
+    as_json: bool,
+    show: Callable[[Verdict], object] | None,
+    in_lines: bool,
 ) -> ExitCode:
-    """Print each verdict when there is one, or all as a table; return the worst exit code."""
+    """Print each verdict when there is one, or all as a table unless `in_lines`; return the worst exit code."""
     from ebbtide.record.verdict import read_judgement
     from harness.cli.record_error import print_error, print_failure
     from harness.cli.verdict_output import VerdictOutput
 
-    output = VerdictOutput(len(records), as_json=as_json, show=show)
+    output = VerdictOutput(len(records), as_json=as_json, show=show, in_lines=in_lines)
     codes: set[ExitCode] = set()
     with report_unfinished_records(
         "recorded, but not all judged; next", lambda: records, lambda line: print(line, file=sys.stderr)
@@ -162,69 +179,75 @@ def _print_verdicts(
     return ExitCode.worst(codes)
 
 
-def _run_all(
-    requests: Sequence[RunRequest], display: Display, drive: Drive | None, judge: JudgingProcess | None
-) -> list[Path]:
-    """Run release by release, and return the records.
+def _print_failures(failures: Sequence[EbbtideError], code: ExitCode | None) -> ExitCode:
+    """Print the errors of runs that failed; return the worst exit code, also of the other runs."""
+    for error in failures:
+        print(f"error: {error.render()}", file=sys.stderr)
+    return ExitCode.worst([*(error.exit_code for error in failures), *([] if code is None else [code])])
 
-    Each is judged while the next one runs.
+
+def _located(error: EbbtideError, word: str | None) -> EbbtideError:
+    """Return the error of a run, with the place in its file if Kafka refused one of its settings."""
+    from ebbtide.scenario import catalogue
+
+    try:
+        with catalogue.located_refusals(word, "ebbtide run"):
+            raise error
+    except EbbtideError as located:
+        return located
+
+
+def _run_all(
+    requests: Sequence[RunRequest], display: Display, drive: Drive | None, jobs: int, judge: JudgingProcess | None
+) -> list[Path | EbbtideError]:
+    """Run `jobs` at once, and return the record or the failure of each request. Each is judged while others run.
+
+    The output of runs at once goes to a file among the records, and is shown. A run that fails does not end the others.
     """
     from harness.runner.run import run_scenario
     from harness.runner.session import Session
+    from harness.runner.side_by_side import run_in_turn, run_side_by_side
 
-    records: list[Path] = []
-    with report_unfinished_records("recorded, but not judged; next", lambda: records, display.note):
-        for request in requests:
-            records.append(run_scenario(request, display, drive or Session.carry_out))
-            hand_over(judge, records[-1])
-    return records
-
-
-def _run_at_once(
-    requests: Sequence[RunRequest], display: Display, jobs: int, judge: JudgingProcess | None
-) -> list[Path]:
-    """Run `jobs` releases at once, each in a process of its own, and return the records in the order of `requests`.
-
-    Their output goes to a file among the records, and is shown. A release that fails does not end the others; its error
-    is raised when all have ended.
-    """
-    from harness.runner.side_by_side import run_side_by_side
-
-    log = _begin_log(requests)
-    display.note(f"running {min(jobs, len(requests))} releases at once; their output goes to {log}")
-    records: dict[int, Path] = {}
-    failures: list[EbbtideError] = []
+    several = len({one.scenario.name for one in requests}) > 1
+    names = [f"{one.scenario.name} on Kafka {one.kafka}" if several else f"Kafka {one.kafka}" for one in requests]
+    ends: dict[int, Path | EbbtideError] = {}
 
     def recorded() -> list[Path]:
-        return [records[at] for at in sorted(records)]
+        return [end for _, end in sorted(ends.items()) if isinstance(end, Path)]
 
     def show(at: int, text: str) -> None:
-        display.note(f"Kafka {requests[at].kafka}: {text}")
+        display.note(f"{names[at]}: {text}")
 
+    if jobs > 1 and len(requests) > 1:
+        log = _begin_log(requests, names)
+        what = "runs" if several else "releases"
+        display.note(f"running {min(jobs, len(requests))} {what} at once; their output goes to {log}")
+        going = run_side_by_side(enumerate(requests), at_once=jobs, log=log, on_note=show)
+    else:
+        going = run_in_turn(
+            enumerate(requests), display, lambda one, its: run_scenario(one, its, drive or Session.carry_out)
+        )
     with (
         report_unfinished_records("recorded, but not judged; next", recorded, display.note),
-        contextlib.closing(run_side_by_side(enumerate(requests), at_once=jobs, log=log, on_note=show)) as ends,
+        contextlib.closing(going) as each,
     ):
-        for at, end in ends:
+        for at, end in each:
+            ends[at] = end
             if isinstance(end, Path):
-                records[at] = end
                 hand_over(judge, end)
             else:
-                failures.append(end)
                 show(at, f"failed: {end.what}")
-        if failures:
-            raise failures[0]
-    return recorded()
+    return [ends[at] for at in range(len(requests))]
 
 
-def _begin_log(requests: Sequence[RunRequest]) -> Path:
-    """Write the releases of this command to the log of runs at once, and return the log. Raises `HarnessError`."""
+def _begin_log(requests: Sequence[RunRequest], names: Sequence[str]) -> Path:
+    """Write the names of this command's runs to the log of runs at once, and return the log. Raises `HarnessError`."""
     runs = requests[0].runs
     log = runs / f"runs-of-{requests[0].scenario.name}.log"
     try:
         runs.mkdir(parents=True, exist_ok=True)
         with log.open("a") as file:
-            file.write(f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC: {', '.join(one.kafka for one in requests)}\n")
+            file.write(f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC: {', '.join(names)}\n")
     except OSError as error:
         raise HarnessError(
             "the log of runs at once cannot be written",

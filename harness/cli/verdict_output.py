@@ -20,10 +20,12 @@ SIDE_BY_SIDE_MAX = 12
 
 
 class VerdictOutput:
-    """Prints `count` verdicts. `show` gets each one instead, where JSON was asked for."""
+    """Prints `count` verdicts; `in_lines`: one line each. `show` gets each one instead, where JSON was asked for."""
 
-    def __init__(self, count: int, *, as_json: bool, show: Callable[[Verdict], object] | None = None) -> None:
-        self._is_table = not as_json and count <= SIDE_BY_SIDE_MAX
+    def __init__(
+        self, count: int, *, as_json: bool, show: Callable[[Verdict], object] | None = None, in_lines: bool = False
+    ) -> None:
+        self._is_table = not as_json and not in_lines and count <= SIDE_BY_SIDE_MAX
         self._show = (show or print_json) if as_json else None
         self._runs: list[JudgedRun] = []
 

@@ -195,10 +195,11 @@ def test_a_release_without_a_prediction_is_named_before_the_run(
     assert f"run {release} with seed 7" in world.done
 
 
-def test_what_was_recorded_before_a_failure_is_named(world: World, capsys: pytest.CaptureFixture[str]) -> None:
-    world.failing = {"4.3.1"}
+def test_a_release_that_fails_does_not_end_the_others(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    world.failing = {"3.9.1"}
     assert main(RUN) == ExitCode.HARNESS_FAILED
-    assert "recorded, but not judged; next: ebbtide analyze runs/3.9.1\n" in capsys.readouterr().out
+    assert "judge runs/4.3.1" in world.done
+    assert "error: a node ended by itself" in capsys.readouterr().err
     world.failing = {"3.9.1", "4.3.1"}
     assert main(RUN) == ExitCode.HARNESS_FAILED
     assert "ebbtide analyze" not in capsys.readouterr().out
@@ -241,7 +242,7 @@ def test_releases_that_run_at_once_are_judged_as_they_end_and_shown_in_the_order
     said = capsys.readouterr().out
     assert "running 2 releases at once; their output goes to runs/runs-of-healthy.log" in said
     assert "Kafka 4.3.1: prepare: 1.0 s" in said
-    assert Path("runs/runs-of-healthy.log").read_text().endswith(" UTC: 3.9.1, 4.3.1\n")
+    assert Path("runs/runs-of-healthy.log").read_text().endswith(" UTC: Kafka 3.9.1, Kafka 4.3.1\n")
 
 
 def test_the_first_run_on_a_host_says_what_it_does_after_the_verdict(
@@ -273,10 +274,10 @@ def test_a_log_of_runs_at_once_that_cannot_be_written_is_one_error(
 def test_a_release_that_fails_does_not_end_the_others_at_once(world: World, capsys: pytest.CaptureFixture[str]) -> None:
     world.failing = {"4.3.1"}
     assert main([*RUN, "--jobs", "2"]) == ExitCode.HARNESS_FAILED
-    assert "recorded, but not judged; next: ebbtide analyze runs/3.9.1\n" in capsys.readouterr().out
-    assert "run 3.9.1 with seed 7" in world.done
-    assert not any(line.startswith("judge ") for line in world.done)
-    assert world.done[-1] == "judging ends at once"
+    said = capsys.readouterr()
+    assert "Kafka 4.3.1: failed: a node ended by itself" in said.out
+    assert "error: a node ended by itself" in said.err
+    assert "judge runs/3.9.1" in world.done
 
 
 @pytest.mark.usefixtures("_roomy_host")

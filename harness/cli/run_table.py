@@ -1,0 +1,40 @@
+"""The table of runs of several scenarios: a row for each run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ebbtide.errors import EbbtideError
+
+if TYPE_CHECKING:
+    from harness.runner.run import RunRequest
+
+
+def print_run_table(requests: Sequence[RunRequest], ends: Sequence[Path | EbbtideError]) -> None:
+    """Print a row for each run: its outcome, its counts, and its record or that it failed."""
+    from harness.cli.output import print_table
+
+    print()
+    headers = ("scenario", "kafka", "outcome", "acked", "lost", "record")
+    rows = [(one.scenario.name, one.kafka, *_cells(end)) for one, end in zip(requests, ends, strict=True)]
+    print_table(headers, rows)
+
+
+def _cells(end: Path | EbbtideError) -> tuple[str, str, str, str]:
+    from analysis.report.words import count_lost, has_sends
+    from ebbtide.record.verdict import count_acked_by_brokers, read_verdict, unfinished_verdict
+    from ebbtide.shown_text import shown_path
+
+    if isinstance(end, EbbtideError):
+        return "failed", "-", "-", "-"
+    verdict = read_verdict(end)
+    if verdict is None or verdict == unfinished_verdict(verdict.run_id):
+        return "not judged", "-", "-", shown_path(end)
+    acked = count_acked_by_brokers(verdict.counts, verdict.coverage) if has_sends(end, verdict) else None
+    return verdict.outcome, _count(acked), _count(count_lost(verdict)), shown_path(end)
+
+
+def _count(count: int | None) -> str:
+    return "?" if count is None else f"{count:,}"
