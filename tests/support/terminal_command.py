@@ -44,6 +44,7 @@ from harness.shrink import shrinking
 TICK_S, TICKS = 0.03, 20
 PHASES = ("start cluster", "steps", "settle")
 NODES = ("broker-1", "broker-2", "broker-3", "controller-100")
+STAGES = ("starting Spark", "reading", "summing up", "comparing blocks", "comparing records", "storing", "judging")
 LONG_NOTE = "a note that is longer than a narrow terminal, which is folded between its words and never inside of one"
 
 
@@ -166,8 +167,6 @@ class JudgingProcess:
 def judge_many(
     records: Sequence[Path], _spark: object, stage: Any = None, *_: object
 ) -> Iterator[tuple[Path, Verdict]]:
-    from harness.cli.progress import STAGES
-
     for record in records:
         for doing in STAGES:
             if stage is not None:
