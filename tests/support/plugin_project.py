@@ -30,16 +30,21 @@ class Project:
     def __init__(self, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
         monkeypatch.delenv("PYTEST_XDIST_WORKER_COUNT", raising=False)
-        self._pytester = pytester
+        self._pytester, self._monkeypatch = pytester, monkeypatch
         pytester.makeini(f"[pytest]\naddopts = --strict-markers --strict-config -W error -W {_REWRITTEN}\n")
         self.runner("")
 
     def runner(self, arguments: str) -> None:
         self._pytester.makeconftest(_CONFTEST.replace("{runner}", arguments))
 
-    def run(self, source: str, *options: str) -> pytest.RunResult:
+    def run(self, source: str, *options: str, in_process: bool = True) -> pytest.RunResult:
+        """Only in a process of its own does the session capture what it prints itself, as for a user."""
         self._pytester.makepyfile(f"import pytest\nfrom ebbtide import broker, leader\n\n{source}")
-        return self._pytester.runpytest_inprocess("-p", "ebbtide.pytest_plugin.plugin", "-rs", *options)
+        words = ("-p", "ebbtide.pytest_plugin.plugin", "-rs", *options)
+        if in_process:
+            return self._pytester.runpytest_inprocess(*words)
+        self._monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
+        return self._pytester.runpytest_subprocess(*words)
 
     @property
     def folder(self) -> Path:

@@ -366,17 +366,21 @@ def test_the_stand_in_keeps_the_contract_of_the_runner(tmp_path: Path) -> None:
     assert runner.open == []
 
 
-@pytest.mark.parametrize("options", [[], ["-s"], ["-q"]], ids=["captured", "with -s", "with -q"])
+@pytest.mark.parametrize(
+    "options", [[], ["-s"], ["-p", "xdist", "-n", "1"]], ids=["captured", "with -s", "in a worker"]
+)
 def test_a_line_of_progress_reaches_the_user_at_once_although_output_is_captured(
     project: Project, options: list[str]
 ) -> None:
-    done = project.run(
-        "from ebbtide.pytest_plugin.plugin import PLUGIN\n"
-        "def test_slow(request):\n"
-        "    print('captured')\n"
-        "    request.config.stash[PLUGIN].say('judging for 10 s')\n",
-        *options,
-    )
-    assert [line for line in done.outlines if "judging" in line] == ["ebbtide: judging for 10 s"]
-    assert any(line.endswith("captured") for line in done.outlines) == ("-s" in options)
+    source = """
+from ebbtide.pytest_plugin.plugin import PLUGIN
+
+def test_slow(request):
+    print("of a test")
+    request.config.stash[PLUGIN].say("judging for 10 s")
+"""
+    done = project.run(source, *options, in_process=False)
     done.assert_outcomes(passed=1)
+    lines = done.outlines + done.errlines
+    assert [line for line in lines if "judging" in line] == ["ebbtide: judging for 10 s"]
+    assert any(line.endswith("of a test") for line in lines) == ("-s" in options)
