@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from harness.nightly.shards import Shard
 
 Parsed = TypeVar("Parsed")
-_SUFFIX = ".toml"
 
 NightSettings: TypeAlias = "tuple[float, list[ReleaseTarget] | None, list[Scenario], Shard | None]"
 """The budget in seconds, the targets, the scenarios and the shard; no targets: those that each scenario names."""
@@ -35,7 +34,7 @@ def settings_of(args: Args) -> NightSettings:
     ]
     seconds = _parse_or_note(wrong, "--budget", lambda: budget_s_of(args))
     targets = None if args.kafka is None else _parse_or_note(wrong, "--kafka", lambda: _targets(args.kafka))
-    scenarios = _parse_or_note(wrong, "--scenarios", lambda: _scenarios(args.scenarios))
+    scenarios = _parse_or_note(wrong, "--scenarios", lambda: scenarios_of(args.scenarios))
     _parse_or_note(wrong, "--store", lambda: _check_store(args.store))
     shard = None if args.shard is None else _parse_or_note(wrong, "--shard", lambda: _shard(args.shard))
     if seconds is None or scenarios is None or wrong:
@@ -109,29 +108,25 @@ def _targets(text: str) -> list[ReleaseTarget]:
     return targets
 
 
-def _scenarios(text: str | None) -> list[Scenario]:
-    from ebbtide.scenario import catalogue
-    from ebbtide.suggestions import allowed_words, bracketed_suggestion
+def scenarios_of(text: str | None) -> list[Scenario]:
+    """Return the scenarios of --scenarios, by default the whole catalogue. Raises `UsageError`.
 
-    known = catalogue.names()
-    names = known if text is None else _required_list(text, "--scenarios")
-    others = [name for name in names if name not in known]
-    if not others:
-        return [catalogue.find(name) for name in names]
-    got = ", ".join(f"{name}{bracketed_suggestion(name.removesuffix(_SUFFIX), known)}" for name in others)
-    if files := [name for name in others if name.endswith(_SUFFIX) or "/" in name]:
-        raise UsageError(
-            "a night takes no scenario files",
-            got=got,
-            allowed=f"names that `ebbtide scenarios` lists, comma-separated, such as {known[0]}",
-            next=f"ebbtide run {shlex.quote(files[0])}    (runs the file)",
-        )
-    raise UsageError(
-        "not a scenario of the catalogue",
-        got=got,
-        allowed=allowed_words(others[0], known),
-        next="ebbtide scenarios    (lists all)",
-    )
+    The store knows scenarios by their names.
+    """
+    from ebbtide.scenario import catalogue
+
+    words = catalogue.names() if text is None else _required_list(text, "--scenarios")
+    places: dict[str, str] = {}
+    found = catalogue.find_all(list(dict.fromkeys(words)))
+    for word, scenario in found:
+        if (other := places.setdefault(scenario.name, word)) != word:
+            raise UsageError(
+                f"two scenarios of a night have the name {scenario.name}",
+                got=f"{other}, {word}",
+                allowed="another name in each file",
+                next=f"ebbtide run {shlex.join([other, word])}    (names may repeat)",
+            )
+    return [scenario for _, scenario in found]
 
 
 def _required_list(text: str, where: str) -> list[str]:

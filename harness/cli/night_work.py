@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import traceback
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +18,7 @@ from harness.cli.run_flow import begin_judging, check_runs, hand_over, seed_or_n
 if TYPE_CHECKING:
     from ebbtide.judging_process import JudgingProcess
     from ebbtide.record.verdict import Verdict
+    from ebbtide.scenario.model import Scenario
     from harness.nightly.job import Job, Runtime
     from harness.nightly.night import CarryOut, Judge
     from harness.nightly.random_jobs import RandomJobs
@@ -29,13 +30,18 @@ RUNS_LOG = "runs.log"
 
 
 def carrier(
-    store: Store, night: str, runtime: Runtime, drawing: RandomJobs, at_once: int, judging: JudgingProcess
+    store: Store,
+    night: str,
+    runtime: Runtime,
+    drawing: RandomJobs,
+    at_once: int,
+    judging: JudgingProcess,
+    scenarios: Mapping[str, Scenario],
 ) -> CarryOut:
-    """Return a function that runs jobs, `at_once` at a time, each in its own process.
+    """Return a function that runs jobs, `at_once` at a time, each in its own process; `scenarios` by their names.
 
     A process that hangs is killed. The next run starts however a run ends. Records are judged while others run.
     """
-    from ebbtide.scenario import catalogue
     from harness.runner.launch import LaunchOptions
     from harness.runner.run import RunRequest
     from harness.runner.side_by_side import run_side_by_side
@@ -45,7 +51,7 @@ def carrier(
 
     def request(job: Job, display: Display) -> RunRequest | EbbtideError:
         try:
-            scenario = drawing.scenario_of(job) if job.origin == "random" else catalogue.find(job.scenario)
+            scenario = drawing.scenario_of(job) if job.origin == "random" else scenarios[job.scenario]
             as_run = with_levels(scenario, job.target.features)
             (made,) = check_runs(options, as_run, [job.target.kafka]).requests(display, seed_or_new(None))
             return made

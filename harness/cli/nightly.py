@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cluster.privileges.choice import PrivilegeRequest
-from ebbtide.errors import EbbtideError, ExitCode
+from ebbtide.errors import EbbtideError, ExitCode, UsageError
 from ebbtide.judging_process import JudgingProcess
 from harness.cli import completing
 from harness.cli.cluster_options import add_jobs_option, jobs_of
@@ -22,12 +22,15 @@ from harness.cli.output import print_json
 from harness.cli.report import SITE
 
 if TYPE_CHECKING:
+    from ebbtide.scenario.model import Scenario
     from harness.cli.night_settings import NightSettings
     from harness.nightly.job import Job
     from harness.nightly.night import Night
     from harness.nightly.store import NightPlan, SkippedJob, Store
 
 _DAY_S = 86_400.0
+_ALL = "None"
+"""What the settings of a plan have as `scenarios` where nobody named any."""
 CATALOGUE_SHARE = 0.8
 """The catalogue's share of the budget if random schedules follow; the rest of it runs the next night."""
 
@@ -66,7 +69,8 @@ def command() -> Command:
         "--scenarios",
         metavar="NAMES",
         completes=completing.complete_scenarios,
-        help="run only these of the scenarios that `ebbtide scenarios` lists, comma-separated; no files",
+        help="run only these scenarios, comma-separated: names that `ebbtide scenarios` lists, .toml files, and "
+        "folders of .toml files",
     )
     command.option("--times", type=int, default=1, metavar="N", help="how often to run each scenario (default 1)")
     command.option(
@@ -168,10 +172,12 @@ def _run(
     judge = judge_of(judging)
 
     def night_of(plan: NightPlan) -> Night:
+        by_name = _scenarios_of(plan)
         return Night(
             store,
             plan,
-            carry_out=carrier(store, plan.night, args.runtime, drawing, at_once, judging),
+            scenarios=by_name,
+            carry_out=carrier(store, plan.night, args.runtime, drawing, at_once, judging, by_name),
             judge=judge,
             is_judging=judging.is_judging,
             budget_s=budget_s,
@@ -219,6 +225,18 @@ def _run(
         _report(f"next: the same command continues night {plan.night} in {store.folder}")
         raise
     return _close(args, store, finished_plan())
+
+
+def _scenarios_of(plan: NightPlan) -> dict[str, Scenario]:
+    """Return the scenarios of a night by their names; of a killed night whose files are gone, the catalogue."""
+    from harness.cli.night_settings import scenarios_of
+
+    words = plan.settings.get("scenarios", _ALL)
+    try:
+        found = scenarios_of(None if words == _ALL else words)
+    except UsageError:
+        found = scenarios_of(None)
+    return {one.name: one for one in found}
 
 
 def _explained_budget(args: Args, plan: NightPlan, catalogue_until_s: float, until_s: float) -> str:

@@ -19,7 +19,7 @@ from ebbtide.record.manifest import Manifest, read_manifest, records_of
 from ebbtide.record.outages import service_figures
 from ebbtide.record.verdict import EXIT_OF_OUTCOME, Verdict, disturbance_of
 from ebbtide.releases.known_releases import parse_version
-from ebbtide.scenario import catalogue
+from ebbtide.scenario.model import Scenario
 from ebbtide.scenario.parse import load
 from ebbtide.scenario.write import SCENARIO
 from harness.nightly.job import Job, ReleaseTarget, Runtime, random_job
@@ -95,13 +95,14 @@ def exit_code(finished: Sequence[FinishedJob], fail_on: FailOn = "inconclusive")
 
 
 class Night:
-    """Carries out the plan of one night, and adds each judged job to the history."""
+    """Carries out the plan of one night, and adds each judged job to the history; `scenarios` by their names."""
 
     def __init__(
         self,
         store: Store,
         plan: NightPlan,
         *,
+        scenarios: Mapping[str, Scenario],
         carry_out: CarryOut,
         judge: Judge,
         is_judging: IsJudging,
@@ -111,6 +112,7 @@ class Night:
     ) -> None:
         self._store = store
         self._plan = plan
+        self._scenarios = scenarios
         self._carry_out = carry_out
         self._judge = judge
         self._is_judging = is_judging
@@ -216,8 +218,8 @@ class Night:
         runtime = msgspec.convert(self._plan.settings.get("runtime", "auto"), Runtime)
         if drawn := _RANDOM.fullmatch(manifest.scenario):
             yield random_job(ReleaseTarget(kafka=manifest.kafka, features=dict(levels)), runtime, int(drawn[1]))
-        elif manifest.scenario in catalogue.names():
-            fixed = catalogue.find(manifest.scenario).cluster.features
+        elif (scenario := self._scenarios.get(manifest.scenario)) is not None:
+            fixed = scenario.cluster.features
             target = ReleaseTarget(
                 kafka=manifest.kafka, features={name: level for name, level in levels.items() if name not in fixed}
             )

@@ -49,6 +49,7 @@ class World:
         return Night(
             self.store,
             self.plan,
+            scenarios={name: catalogue.find(name) for name in catalogue.names()},
             carry_out=self.carry_out,
             judge=self.judge,
             is_judging=is_judging,

@@ -139,7 +139,8 @@ def test_a_bug_in_a_run_is_a_failed_run_and_the_night_goes_on(
     monkeypatch.setattr("harness.runner.launch.prepare", lambda *_: PreparedLaunch())
     judging = Mock()
     judging.hand_over.side_effect = HarnessError("the judging process does not start")
-    carry_out = carrier(world.store, NIGHT, "local", RandomJobs(tmp_path / "random"), 1, judging)
+    scenarios = {"healthy": catalogue.find("healthy")}
+    carry_out = carrier(world.store, NIGHT, "local", RandomJobs(tmp_path / "random"), 1, judging, scenarios)
     jobs = [job(kafka="3.9.1"), job(kafka="4.3.1")]
     ends = [end for _, end in carry_out(jobs)]
     # One at a time as well: only another process can be ended whatever hangs in it.
