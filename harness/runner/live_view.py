@@ -13,6 +13,7 @@ from itertools import pairwise
 from types import TracebackType
 from typing import NamedTuple, Self
 
+from rich.cells import cell_len
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.spinner import Spinner
@@ -28,7 +29,8 @@ from harness.runner.run_state import RunState, StepState
 REFRESH_PER_S = 4
 _HISTORY_S = 300
 _NAME_WIDTH = 16
-_NOW_WIDTH = 30
+_NOW_WIDTH = 42
+_SENTENCE_LINES_MAX = 3
 _PARTITIONS_MAX = 8
 _NEXT_STEPS_MAX = 3
 
@@ -157,9 +159,14 @@ class LiveDisplay(PlainDisplay):
             return Text("")
         took_s = int(self._clock() - self._phase_since_s)
         self._spinner.update(text=Text(f"{state.title}: {state.phase}, {took_s} s", style="bold", no_wrap=True))
-        return Group(self._spinner, *(_one_line(line) for line in self._lines(state)))
+        return Group(self._spinner, *self._lines(state))
 
     def _lines(self, state: RunState) -> Iterator[Text]:
+        yield from map(_one_line, self._lanes(state))
+        for line in self._sentences(state):
+            yield from _folded(line, self._console.width)
+
+    def _lanes(self, state: RunState) -> Iterator[Text]:
         width = max(10, self._console.width - _NAME_WIDTH - _NOW_WIDTH)
         if state.partitions:
             first = state.partitions[0]
@@ -170,6 +177,8 @@ class LiveDisplay(PlainDisplay):
         yield self._acked_line(state, width)
         if state.partitions:
             yield _legend([self._history.lane(name, width) for name in state.brokers])
+
+    def _sentences(self, state: RunState) -> Iterator[Text]:
         yield from _step_lines(state)
         for row in state.partitions[:_PARTITIONS_MAX]:
             high_watermark = state.high_watermarks.get(f"{row.topic}-{row.partition}")
@@ -206,6 +215,18 @@ def _one_line(line: Text) -> Text:
     """Keep a line one line high, so that the view does not jump."""
     line.no_wrap, line.overflow = True, "ellipsis"
     return line
+
+
+def _folded(line: Text, width: int) -> Iterator[Text]:
+    """Yield a line that is wider than the terminal as a few, folded between words below its name."""
+    for _ in range(_SENTENCE_LINES_MAX - 1):
+        at = line.plain.rfind(" ", _NAME_WIDTH, width + 1) if cell_len(line.plain) > width else -1
+        if at < 0:
+            break
+        first, rest = line.divide([at])
+        yield _one_line(first)
+        line = Text(_name("")) + rest[1:]
+    yield _one_line(line)
 
 
 def _styled(lane: str) -> Iterator[tuple[str, str]]:

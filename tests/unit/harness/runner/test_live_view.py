@@ -175,10 +175,23 @@ def test_a_long_run_shows_its_newest_seconds() -> None:
 
 
 @pytest.mark.parametrize("width", [40, 80, 200])
-def test_no_line_is_wider_than_the_terminal_or_takes_two(width: int) -> None:
+def test_no_line_is_wider_than_the_terminal_and_no_lane_takes_two(width: int) -> None:
     lines = shown(STATE, width=width, seconds=300)
     assert max(map(len, lines)) <= width
-    assert len(lines) == len(shown(STATE, width=110))
+    lanes = [at for at, line in enumerate(lines) if line.split()[:1] == ["acked"]]
+    assert lanes == [len(STATE.nodes) + 2]
+
+
+def test_a_terminal_of_80_columns_cuts_nothing_off() -> None:
+    awaited = Awaited(2, "broker_is: broker step(leader-loses-power), state unfenced or down", "running, fenced")
+    row = msgspec.structs.replace(ROW, leader=-1, isr=[], elr=[1, 2], last_known_elr=[2])
+    state = msgspec.structs.replace(STATE, awaited=awaited, partitions=(row,))
+    lines = shown(state, width=80)
+    assert not [line for line in lines if line.endswith("…")]
+    waiting = lines.index(line_of("waiting", lines))
+    said = [line[16:] for line in lines[waiting : waiting + 3] if line[:16].strip() in ("waiting", "")]
+    assert " ".join(said) == f"2 start step(loss) waits for {awaited.what}; now: {awaited.seen}"
+    assert "ELR, last known leader; running, fenced" in line_of("broker-2", lines)
 
 
 def test_the_view_begins_before_there_is_a_partition() -> None:
