@@ -1,10 +1,12 @@
 """Finds the known words that a mistyped word resembles.
 
-Errors name these words instead of a long list.
+Errors name these words instead of a long list. Letters alone make no resemblance: `packet-loss` has most letters of
+`power-loss`, but is no slip of it. A slip has the same parts, each with a few wrong letters.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 
 NEAREST_MAX = 3
@@ -12,6 +14,10 @@ _WORD_MAX = 100
 """Longer words are not compared, because that takes long and they resemble no known word."""
 _PREFIX_MIN = 3
 """The typed beginning of a name has at least so many characters; a shorter one begins too many."""
+_PARTS = re.compile(r"[-_.\s]+")
+"""What stands between the parts of a word: `power-loss`, `rate_per_s`, `log.dirs`."""
+_ALIKE_MIN = 0.6
+"""How much of the letters of two words, and of two parts, is the same at least; difflib counts from 0 to 1."""
 _ALL_MAX = 8
 """A list of at most this many words is shown whole."""
 
@@ -28,8 +34,26 @@ def nearest_words(word: str, known: Iterable[str], most: int = NEAREST_MAX) -> l
 
     by_lower: dict[str, str] = {}
     for one in known:
-        by_lower.setdefault(one.lower(), one)
-    return [by_lower[near] for near in get_close_matches(word.lower(), list(by_lower), n=most, cutoff=0.6)]
+        if _may_be_slip(word.lower(), one.lower()):
+            by_lower.setdefault(one.lower(), one)
+    return [by_lower[near] for near in get_close_matches(word.lower(), list(by_lower), n=most, cutoff=_ALIKE_MIN)]
+
+
+def _may_be_slip(word: str, known: str) -> bool:
+    """Whether each part of a typed word may be a slip of a part of the known word, in order, from the first part on."""
+    typed, parts = (_PARTS.split(one) for one in (word, known))
+    if "".join(typed) == "".join(parts):
+        return True
+    if not _are_alike(typed[0], parts[0]):
+        return False
+    rest = iter(parts[1:])
+    return all(any(_are_alike(one, part) for part in rest) for one in typed[1:])
+
+
+def _are_alike(part: str, other: str) -> bool:
+    from difflib import SequenceMatcher
+
+    return SequenceMatcher(None, part, other).ratio() >= _ALIKE_MIN
 
 
 def nearest_names(word: str, known: Iterable[str]) -> list[str]:

@@ -30,9 +30,12 @@ def kind_of(method: str) -> str | None:
 
 
 def did_you_mean_step(method: str) -> str:
-    """Return ` Did you mean 'power_loss'?` for the most similar step, else ""."""
+    """Return ` Did you mean 'power_loss'?` for the most similar step, or what comes closest, else ""."""
+    from ebbtide.scenario.absent_words import absent_word
     from ebbtide.scenario.steps.table import KINDS
 
+    if (sentence := absent_word(method, "step")) is not None:
+        return f" {sentence}"
     methods = [kind.replace("-", "_") for kind in KINDS]
     near = nearest_words(method, methods, most=1)
     return f" Did you mean {near[0]!r}?" if near else ""
@@ -45,6 +48,7 @@ def step_of(kind: str, values: tuple[Any, ...], keys: Mapping[str, Any]) -> Step
     the keys of a scenario file, with `from_` for `from`. Raises `Problems` with every mistake.
     """
     from ebbtide.errors import Problems, UsageError
+    from ebbtide.scenario.absent_words import hint_on_kind
     from ebbtide.scenario.mismatches import mismatches
     from ebbtide.scenario.plain_values import from_plain
     from ebbtide.scenario.steps.keys import keys_of
@@ -54,7 +58,8 @@ def step_of(kind: str, values: tuple[Any, ...], keys: Mapping[str, Any]) -> Step
     __tracebackhide__ = True
     if kind not in KINDS:
         allowed = allowed_words(kind, list(KINDS))
-        raise UsageError("unknown kind of step", got=repr(kind), allowed=allowed, next=help_of_kind(kind))
+        what = f"unknown kind of step{hint_on_kind(kind, KINDS)}"
+        raise UsageError(what, got=repr(kind), allowed=allowed, next=help_of_kind(kind))
     raw: dict[str, Any] = {"step": kind}
     if values and kind in _BY_GROUPS:
         raw["groups"] = [[group] if isinstance(group, str) else group for group in values]

@@ -8,6 +8,7 @@ from typing import Any
 from msgspec import inspect
 
 from ebbtide.errors import UsageError
+from ebbtide.scenario.absent_words import absent_word
 from ebbtide.scenario.kafka_names import kafka_name_hint, name_with_dots
 from ebbtide.scenario.steps.step import StepSpec
 from ebbtide.scenario.triggers import Trigger
@@ -48,6 +49,8 @@ def meaning_hint(value: Any, kind: inspect.Type, where: str) -> str:
         case inspect.LiteralType(values=values):
             if str(value) == "-1" and "all" in values:
                 return ' (-1 is "all")'
+            if (sentence := absent_word(str(value), key)) is not None:
+                return f" ({sentence})"
             return bracketed_suggestion(str(value), [str(word) for word in values])
         case inspect.VarTupleType(item_type=item) if isinstance(value, str) and _is_text(without_none(item)):
             quoted_each = ", ".join(f'"{one.strip()}"' for one in value.split(","))

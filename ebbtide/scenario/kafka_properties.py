@@ -26,6 +26,7 @@ class KafkaProperties(msgspec.Struct, frozen=True, kw_only=True):
     - `auto_created`: what brokers read only when a client asks for a topic that is not there.
     - `internal_topics`: by Kafka's own topics, the properties by which brokers create them.
     - `obeyed_by`: who reads a property, if not every node that has it.
+    - `removed`: by release, the properties that Kafka knew until then.
     """
 
     topic_defaults: dict[str, str]
@@ -34,10 +35,15 @@ class KafkaProperties(msgspec.Struct, frozen=True, kw_only=True):
     auto_created: frozenset[str]
     internal_topics: dict[str, tuple[str, ...]]
     obeyed_by: dict[Obeyer, tuple[str, ...]]
+    removed: dict[str, tuple[str, ...]]
 
     def obeyer_of(self, name: str) -> Obeyer | None:
         """Return who alone obeys a property; None if every node may, or if that is not known."""
         return next((obeyer for obeyer, names in self.obeyed_by.items() if _is_among(name, names)), None)
+
+    def removed_in(self, name: str) -> str | None:
+        """Return the release from which on Kafka does not know a property that it knew before."""
+        return next((release for release, names in self.removed.items() if _is_among(name, names)), None)
 
     def read_before(self, name: str) -> list[str]:
         """Return the properties that Kafka reads instead of this one where they are set."""

@@ -14,6 +14,7 @@ from typing import Any, cast
 from msgspec import inspect
 
 from ebbtide.errors import UsageError
+from ebbtide.scenario.absent_words import absent_word
 from ebbtide.scenario.allowed_values import (
     describe,
     describe_missing,
@@ -109,7 +110,9 @@ def _step(value: Mapping[str, Any], where: str) -> Iterator[UsageError]:
         )
     elif not known:
         allowed = f"{allowed_words(word, list(STEP_TYPES))}, {_KINDS_PAGE}"
-        yield UsageError("wrong value", where=_at(where, "step"), got=toml_value(value["step"]), allowed=allowed)
+        sentence = absent_word(word, "step")
+        what = "wrong value" if sentence is None else f"unknown kind of step: {sentence}"
+        yield UsageError(what, where=_at(where, "step"), got=toml_value(value["step"]), allowed=allowed)
     fields = {**_every_field(), **(_fields_of(STEP_TYPES[word]) if known else {})}
     needed, possible = keys_of(word) if known else ((), tuple(fields))
     own = {*needed, *possible}
@@ -117,7 +120,11 @@ def _step(value: Mapping[str, Any], where: str) -> Iterator[UsageError]:
         if key == "step":
             continue
         if key not in fields:
-            yield _unknown_key(key, element, where, {"step", *own}) if known else _unknown_key_of_any_step(key, where)
+            yield (
+                _unknown_key(key, element, where, {"step", *own}, place="steps")
+                if known
+                else _unknown_key_of_any_step(key, where)
+            )
         elif key not in own and is_set(element):
             yield UsageError(f"{word} has no {key}", where=_at(where, key), allowed=", ".join(sorted(own)))
         else:
@@ -131,7 +138,7 @@ def _step(value: Mapping[str, Any], where: str) -> Iterator[UsageError]:
 def _trigger(value: Mapping[str, Any], where: str) -> Iterator[UsageError]:
     for key, element in value.items():
         if key not in TRIGGERS:
-            yield _unknown_key(key, element, where, TRIGGERS)
+            yield _unknown_key(key, element, where, TRIGGERS, place="trigger")
             continue
         kind = TRIGGERS[key]
         bare = _fields_of(kind)[kind.bare].type if kind.bare else _type_info(cast(Any, kind))
@@ -183,7 +190,8 @@ def _unknown_key_of_table(key: str, value: Any, where: str, fields: Mapping[str,
     kafka_hint = kafka_place_hint(name, fields)
     if kafka_hint is None and not _is_own_table(key, value, tables):
         kafka_hint = kafka_table_hint(name, _tables_of_settings(fields))
-    return _unknown_key(key, value, where, fields, kafka_hint, meant_name(key, tables))
+    place = where.partition(".")[0].partition("[")[0] or "file"
+    return _unknown_key(key, value, where, fields, kafka_hint, meant_name(key, tables), place=place)
 
 
 def _is_own_table(key: str, value: Any, tables: Sequence[str]) -> bool:
@@ -211,14 +219,17 @@ def _unknown_key(
     known: Collection[str],
     other_hint: str | None = None,
     table: str | None = None,
+    *,
+    place: str,
 ) -> UsageError:
     """Report a key that its table does not have.
 
     `other_hint` is about a name of Kafka that no key of the table means. `table` is the table that was probably meant.
+    `place`: the kind of the table, for words from other tools.
     """
-    names = sorted(known)
-    if (kafka_hint := kafka_name_hint(name_with_dots(key, value), known) or other_hint) is not None:
-        return UsageError(f"unknown key: {kafka_hint}", where=_at(where, key), allowed=", ".join(names))
+    names, name = sorted(known), name_with_dots(key, value)
+    if (hint := kafka_name_hint(name, known) or absent_word(name, place) or other_hint) is not None:
+        return UsageError(f"unknown key: {hint}", where=_at(where, key), allowed=", ".join(names))
     meant = table or meant_name(key, names)
     # The beginning of a key of this table is a slip here, also where another table has it: `rate` is `rate_per_s`.
     what = "unknown key" if meant is not None and meant.startswith(key) else _what_is_unknown(key)
@@ -228,7 +239,9 @@ def _unknown_key(
 def _unknown_key_of_any_step(key: str, where: str) -> UsageError:
     """Report a key that no kind of step has, where the kind is not known; all kinds together have many keys."""
     allowed = f"{allowed_words(key, sorted(_every_field()))}, {_KINDS_PAGE}"
-    return UsageError(_what_is_unknown(key), where=_at(where, key), allowed=allowed)
+    sentence = absent_word(key, "steps")
+    what = _what_is_unknown(key) if sentence is None else f"unknown key: {sentence}"
+    return UsageError(what, where=_at(where, key), allowed=allowed)
 
 
 def _what_is_unknown(key: str) -> str:

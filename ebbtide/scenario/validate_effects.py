@@ -6,12 +6,14 @@ its table do not read it, it has no effect, and the problem says which line has 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from ebbtide.errors import UsageError
+from ebbtide.releases.known_releases import parse_version
+from ebbtide.scenario.absent_words import absent_word
 from ebbtide.scenario.group_offsets import OFFSETS_TOPIC
 from ebbtide.scenario.internal_topics import INTERNAL_TOPICS, TRANSACTIONS_TOPIC
 from ebbtide.scenario.kafka_properties import kafka_properties
@@ -56,6 +58,9 @@ def _problem(
     obeyer = known.obeyer_of(line.name)
     if obeyer == "nobody":
         yield line.without_effect("no node of a KRaft cluster reads it", "no such line")
+    elif (release := known.removed_in(line.name)) is not None and _all_are_from(parts.kafka or (), release):
+        sentence = absent_word(line.name, "properties") or "no such line"
+        yield line.without_effect(f"Kafka {release} removed it", sentence)
     elif obeyer is not None and obeyer != f"{line.role}s":
         yield line.without_effect(f"only {obeyer} obey it", known.place_of(line.name, line.value))
     elif read := [one for one in known.read_before(line.name) if one in beside]:
@@ -71,6 +76,14 @@ def _problem(
         for topic, names in known.internal_topics.items():
             if topic in (parts.topics or {}) and line.name in names:
                 yield line.without_effect(f"the scenario makes {topic}", f"the keys of [topics.{topic}]")
+
+
+def _all_are_from(releases: Sequence[str], first: str) -> bool:
+    """Whether there are releases, all of them valid and none before this one."""
+    try:
+        return bool(releases) and min(map(parse_version, releases)) >= parse_version(first)
+    except UsageError:
+        return False
 
 
 def _may_auto_create(parts: Parts, brokers: Mapping[str, str]) -> bool:

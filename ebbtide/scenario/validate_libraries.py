@@ -11,6 +11,7 @@ import msgspec
 from ebbtide.errors import UsageError
 from ebbtide.properties_file import is_writable
 from ebbtide.releases.known_releases import parse_version
+from ebbtide.scenario.absent_words import absent_word
 from ebbtide.scenario.client_libraries import DEFAULT_LIBRARY, LIBRARIES, ClientLibrary
 from ebbtide.scenario.model import ProducerSpec
 from ebbtide.scenario.parts import Parts, TablePart
@@ -160,8 +161,13 @@ def _validate_settings(
         elif name not in known:
             listed = ", ".join(known) + bracketed_suggestion(name, known)
             allowed = listed if known else "none; Ebbtide sets all of them"
+            sentence = absent_word(name, library, "settings")
+            more = "" if sentence is None else f": {sentence}"
             yield UsageError(
-                f"not a setting of {library} that a scenario can set", where=where, got=repr(name), allowed=allowed
+                f"not a setting of {library} that a scenario can set{more}",
+                where=where,
+                got=repr(name),
+                allowed=allowed,
             )
         elif not is_writable(value):
             yield UsageError(

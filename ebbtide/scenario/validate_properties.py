@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from ebbtide.errors import UsageError
 from ebbtide.properties_file import is_writable
+from ebbtide.scenario.absent_words import absent_word
 from ebbtide.scenario.model import NODE_ROLES
 from ebbtide.scenario.owned_properties import HARNESS_OWNED, leads_out
 from ebbtide.scenario.parts import TablePart
@@ -27,13 +28,10 @@ def validate_properties(cluster: TablePart) -> Iterator[UsageError]:
     for role in NODE_ROLES:
         where = f"cluster.{role}_properties"
         properties = cluster.elements(f"{role}_properties", {})
-        owned = sorted(HARNESS_OWNED & properties.keys())
-        if owned:
+        for name in sorted(HARNESS_OWNED & properties.keys()):
+            what, sentence = "a property that the harness sets itself", absent_word(name, "properties")
             yield UsageError(
-                "a property that the harness sets itself",
-                where=where,
-                got=", ".join(owned),
-                allowed="any but " + ", ".join(sorted(HARNESS_OWNED)),
+                what if sentence is None else f"{what}: {sentence}", where=where, got=name, allowed="no such line"
             )
         for name, value in properties.items():
             if not (_NAME.fullmatch(name) and name.isascii() and name.isprintable()):

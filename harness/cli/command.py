@@ -8,7 +8,7 @@ The mistakes are `UsageError`s. A verb's module has `command() -> Command | Grou
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -171,11 +171,21 @@ class Command(_CommandBase):
 class Group(_CommandBase, click.Group):
     """A command with subcommands.
 
-    `dest` gets the subcommand's name, `metavar` is for the usage line.
+    `dest` gets the subcommand's name, `metavar` is for the usage line. `hint` returns what follows `unknown KIND` for a
+    word that is none of the subcommands.
     """
 
-    def __init__(self, description: str, *, dest: str, metavar: str, epilog: str | None = None) -> None:
+    def __init__(
+        self,
+        description: str,
+        *,
+        dest: str,
+        metavar: str,
+        epilog: str | None = None,
+        hint: Callable[[str, Sequence[str]], str] = did_you_mean,
+    ) -> None:
         super().__init__(description, epilog=epilog, no_args_is_help=False)
+        self._hint = hint
         self.dest = dest
         self.subcommand_metavar = metavar
 
@@ -226,7 +236,7 @@ class Group(_CommandBase, click.Group):
                 return self.resolve_command(ctx, [*words, "--help"])
             click.echo(ctx.get_help())
             ctx.exit()
-        what = f"unknown {self.subcommand_metavar.lower()}{did_you_mean(args[0], known)}"
+        what = f"unknown {self.subcommand_metavar.lower()}{self._hint(args[0], known)}"
         error = UsageError(what, got=args[0], allowed=allowed_words(args[0], known))
         raise_together([*mistakes_of(ctx).values, error], ctx)
         raise error

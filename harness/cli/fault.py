@@ -30,6 +30,7 @@ keys of docs/scenario-steps.md.
 
 def command() -> Group:
     """Declare the verb's arguments."""
+    from ebbtide.scenario.absent_words import hint_on_kind
     from ebbtide.scenario.steps.table import KINDS
 
     group = Group(
@@ -38,6 +39,7 @@ def command() -> Group:
         epilog=_EXAMPLES,
         dest="kind",
         metavar="KIND",
+        hint=hint_on_kind,
     )
     add_cluster_option_of_group(group)
     for kind, meaning in KINDS.items():

@@ -166,13 +166,14 @@ def _kinds(text: str) -> frozenset[StepKind]:
 
     Raises `UsageError` for other words.
     """
+    from ebbtide.scenario.absent_words import hint_on_kind
     from ebbtide.scenario.steps.table import KINDS
-    from ebbtide.suggestions import allowed_words, did_you_mean
+    from ebbtide.suggestions import allowed_words
 
     words = split_list(text, "--without")
     for word in words:
         if word not in KINDS:
-            what = f"not a kind of step{did_you_mean(word, KINDS)}"
+            what = f"not a kind of step{hint_on_kind(word, KINDS)}"
             allowed = allowed_words(word, sorted(KINDS))
             raise UsageError(what, where="--without", got=repr(word), allowed=allowed, next="ebbtide fault --help")
     return frozenset(kind for kind in KINDS if kind in words)

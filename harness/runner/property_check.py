@@ -11,6 +11,7 @@ from cluster.runtime.base import NodeInfo
 from cluster.runtime.properties import BROKER_PORT, CONTROLLER_PORT
 from ebbtide.errors import UsageError
 from ebbtide.releases import first_with
+from ebbtide.scenario.absent_words import absent_word
 from ebbtide.scenario.model import Scenario
 from ebbtide.scenario.refused_settings import RefusedByKafka, allowed_or_near
 from workloads.config import ScenarioProperties, UnknownProperty
@@ -64,7 +65,7 @@ def unknown_properties_error(unknown: Sequence[UnknownProperty]) -> RefusedByKaf
         f"Kafka does not know {names}, and ignores {'it' if len(unknown) == 1 else 'them'}",
         [
             UsageError(
-                f"Kafka does not know {one.name}, and ignores it",
+                _unknown_sentence(one.name),
                 where=f"{one.table}.{one.name}",
                 allowed=allowed_or_near(_PROPERTIES, [one.near]),
             )
@@ -72,6 +73,11 @@ def unknown_properties_error(unknown: Sequence[UnknownProperty]) -> RefusedByKaf
         ],
         allowed=allowed_or_near(_PROPERTIES, [one.near for one in unknown]),
     )
+
+
+def _unknown_sentence(name: str) -> str:
+    sentence = absent_word(name, "properties")
+    return f"Kafka does not know {name}, and ignores it" + ("" if sentence is None else f": {sentence}")
 
 
 def _plug_in_class(properties: Mapping[str, str]) -> str:
