@@ -19,6 +19,7 @@ from ebbtide.errors import EbbtideError, UsageError
 from ebbtide.record.contents import check_contents
 from ebbtide.record.files import RUN_ID_ALLOWED, check_ended, is_going, is_run_id, write_atomically
 from ebbtide.releases.shown_release import shown_release
+from ebbtide.scenario.foreign_files import foreign_error_at
 from ebbtide.scenario.model import Acks, FileSystem, WriteBack
 from ebbtide.shown_text import without_middle
 from ebbtide.untrusted.files import is_file, is_folder, read_file
@@ -327,6 +328,8 @@ def read_manifest(record: Path) -> Manifest:
     path = record / MANIFEST
     again = f"copy the record again from where it was made, or remove {record}"
     if not is_folder(record):
+        if (foreign := foreign_error_at(record, "a run record")) is not None:
+            raise foreign
         what = "a file, and not a run record" if is_file(record) else "no such run record"
         meant = Path("runs", record)
         next = f"name its folder: {shlex.quote(str(meant))}" if is_file(meant / MANIFEST) else LIST_RECORDS

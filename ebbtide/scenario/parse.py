@@ -9,6 +9,7 @@ from typing import Any
 
 from ebbtide.errors import EbbtideError, Problems, UsageError
 from ebbtide.scenario.examples import show_example
+from ebbtide.scenario.foreign_files import SCENARIO_FILE, foreign_file_error
 from ebbtide.scenario.line_numbers import LineFinder, add_lines
 from ebbtide.scenario.model import Scenario
 from ebbtide.scenario.parts import Parts, read_parts
@@ -87,9 +88,16 @@ def parse(
     `defaults` are values of top-level keys that the text may leave out.
     """
     try:
-        raw = {**(defaults or {}), **decode_toml(text)}
+        decoded = decode_toml(text)
     except ValueError as error:
-        raise Problems(file, [_not_toml(file, text, error)], next=next) from None
+        not_toml = Problems(file, [_not_toml(file, text, error)], next=next)
+        raise foreign_file_error(file, text, SCENARIO_FILE) or not_toml from None
+    if decoded.keys().isdisjoint(Scenario.__struct_fields__):
+        # A server.properties with numbers only is TOML.
+        foreign = foreign_file_error(file, text, SCENARIO_FILE)
+        if foreign is not None:
+            raise foreign
+    raw = {**(defaults or {}), **decoded}
     try:
         return scenario_from_decoded(raw, file=file, next=next, strict=strict, to_run=to_run)
     except Problems as found:

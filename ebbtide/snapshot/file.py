@@ -10,6 +10,7 @@ import msgspec
 
 from ebbtide.errors import UsageError
 from ebbtide.named_files import write_named_file
+from ebbtide.scenario.foreign_files import SNAPSHOT, foreign_file_error
 from ebbtide.snapshot.model import BROKER_NAMES, MIN_ISR, SNAPSHOT_VERSION, ClusterSnapshot, SnapshotTopic
 from ebbtide.untrusted.files import UnreadableFile, read_file
 from ebbtide.untrusted.values import decode_json
@@ -43,9 +44,10 @@ def read_snapshot(path: Path) -> ClusterSnapshot:
             )
         snapshot = decode_json(content, ClusterSnapshot)
     except msgspec.DecodeError as error:
-        raise UsageError(
-            "not a snapshot of a cluster", where=str(path), got=str(error)[:300], allowed="a file of --save", next=_NEXT
-        ) from None
+        not_one = UsageError(
+            f"not {SNAPSHOT}", where=str(path), got=str(error)[:300], allowed="a file of --save", next=_NEXT
+        )
+        raise foreign_file_error(str(path), content, SNAPSHOT) or not_one from None
     for problem in _problems(snapshot):
         raise UsageError("the snapshot is not of a real cluster", where=str(path), got=problem, next=_NEXT)
     return snapshot
