@@ -322,18 +322,15 @@ def read_run(record: Path) -> Manifest:
 def read_manifest(record: Path) -> Manifest:
     """Return the manifest of a record.
 
-    Its `run_id` is any text: call `check_run_id` before naming a file by it. Raises `UsageError` when `record` is not
-    a run record, is damaged, or has a newer record version.
+    Its `run_id` is any text: call `check_run_id` before naming a file by it. Raises `UsageError` for any other folder.
     """
     path = record / MANIFEST
     again = f"copy the record again from where it was made, or remove {record}"
     if not is_folder(record):
-        if (foreign := foreign_error_at(record, "a run record")) is not None:
-            raise foreign
-        what = "a file, and not a run record" if is_file(record) else "no such run record"
-        meant = Path("runs", record)
+        what, meant = f"{'a file, and not a' if is_file(record) else 'no such'} run record", Path("runs", record)
         next = f"name its folder: {shlex.quote(str(meant))}" if is_file(meant / MANIFEST) else LIST_RECORDS
-        raise NoRecord(what, where=str(record), allowed="a folder with a manifest.json", next=next)
+        no_record = NoRecord(what, where=str(record), allowed="a folder with a manifest.json", next=next)
+        raise foreign_error_at(record, "a run record") or no_record
     if not os.path.lexists(path):
         for folder in (record, record / "runs"):
             records = records_of(folder)

@@ -56,7 +56,7 @@ class ForeignFile(msgspec.Struct, frozen=True, kw_only=True):
         return UsageError(f"this is {self.what}, not {wanted}", where=path, allowed=self.belongs, next=next_)
 
 
-class _Kind(msgspec.Struct, frozen=True, kw_only=True):
+class _FileKind(msgspec.Struct, frozen=True, kw_only=True):
     """A kind of file: a pattern that such a file has, what it is, and how to say where its lines belong."""
 
     pattern: re.Pattern[str]
@@ -176,9 +176,9 @@ _IN_TOPICS = "a topic's settings belong under [topics.NAME] of a scenario, a nod
 _A_CLUSTER = "`ebbtide advise --bootstrap` reads a cluster itself; a scenario describes one of its own"
 
 
-def _kind(pattern: str, what: str, belongs: Callable[[str], str] | str, next: str = _NEXT_SCENARIO) -> _Kind:
+def _kind(pattern: str, what: str, belongs: Callable[[str], str] | str, next: str = _NEXT_SCENARIO) -> _FileKind:
     says = _says(belongs) if isinstance(belongs, str) else belongs
-    return _Kind(pattern=re.compile(pattern, re.MULTILINE), what=what, belongs=says, next=next)
+    return _FileKind(pattern=re.compile(pattern, re.MULTILINE), what=what, belongs=says, next=next)
 
 
 _KINDS = (
