@@ -7,6 +7,7 @@ from pathlib import Path
 
 from cluster.runtime.base import Runtime
 from faults.admin import AdminFaults, Administer
+from faults.clock import ClockFaults
 from faults.disk import DiskFaults
 from faults.injector import Injector, View
 from faults.network import NetworkFaults
@@ -37,9 +38,18 @@ class Faults(Injector):
         super().__init__(runtime, view, poll)
         self.network = NetworkFaults(self)
         self.disk = DiskFaults(self)
+        self.clock = ClockFaults(self)
         self.admin = AdminFaults(self, administer)
         self.wire = WireFaults(runtime, record)
         recovery = RecoveryFaults(self, ask_replicas, choose)
-        families = (ProcessFaults(self).family, self.disk.family, self.network.family, self.admin.family)
-        for family in (*families, recovery.family, self.wire.family(self), WAITING):
+        for family in (
+            ProcessFaults(self).family,
+            self.disk.family,
+            self.clock.family,
+            self.network.family,
+            self.admin.family,
+            recovery.family,
+            self.wire.family(self),
+            WAITING,
+        ):
             self.add(family)

@@ -27,7 +27,7 @@ PROBE_TIMEOUT_S = 5.0
 
 def kill(runtime: Runtime, node_id: int) -> Effect:
     """Send SIGKILL. Proven when SIGKILL ended the pid. Healed by `start`."""
-    pid = _running_pid(runtime, node_id)
+    pid = running_pid(runtime, node_id)
     runtime.kill(node_id)
     return _end_effect(runtime, node_id, pid, by_sigkill=True)
 
@@ -37,7 +37,7 @@ def stop(runtime: Runtime, node_id: int, timeout_s: float = 30.0) -> Effect:
 
     Proven when the process ended by itself, not by force.
     """
-    pid = _running_pid(runtime, node_id)
+    pid = running_pid(runtime, node_id)
     try:
         runtime.stop(node_id, timeout_s)
     except WaitExpired as expired:
@@ -47,7 +47,7 @@ def stop(runtime: Runtime, node_id: int, timeout_s: float = 30.0) -> Effect:
 
 def pause(runtime: Runtime, node_id: int) -> Effect:
     """Send SIGSTOP. Proven when the process is stopped (state T). Healed by `resume`."""
-    pid = _running_pid(runtime, node_id)
+    pid = running_pid(runtime, node_id)
     runtime.pause(node_id)
     try:
         wait_until(lambda: state_of(pid) == "T", awaited=f"pid {pid} in state T", timeout_s=PROBE_TIMEOUT_S)
@@ -61,7 +61,7 @@ def resume(runtime: Runtime, node_id: int) -> Effect:
 
     Proven when the process was in state T, has left it, and its threads had the CPU again.
     """
-    pid = _running_pid(runtime, node_id)
+    pid = running_pid(runtime, node_id)
     state = state_of(pid)
     if state != "T":
         return unproven_effect(f"pid {pid} was not stopped, its state was {state}", pid=pid, state=state)
@@ -198,7 +198,8 @@ class ProcessFaults:
         return carry_out_part(kind, (node,), partial(self._injector.inject, kind, node))
 
 
-def _running_pid(runtime: Runtime, node_id: int) -> int:
+def running_pid(runtime: Runtime, node_id: int) -> int:
+    """Return the pid of a node that runs. Raises `StepImpossible` if it is down."""
     pid = runtime.pid(node_id)
     if pid is None:
         raise StepImpossible(

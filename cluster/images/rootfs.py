@@ -22,6 +22,8 @@ BUSYBOX_INSTALL = "apt-get install --no-install-recommends busybox-static"
 _MODULES = (
     "java.base",
     "java.desktop",
+    # for Java agents
+    "java.instrument",
     "java.logging",
     "java.management",
     "java.naming",

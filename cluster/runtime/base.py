@@ -133,6 +133,21 @@ class Wire(Protocol):
         """
 
 
+class Clocks(Protocol):
+    """The wall clocks of nodes, as Kafka reads them."""
+
+    is_enabled: bool
+
+    def enable(self) -> None:
+        """Let the nodes start with the agent that sets their clocks; call it before `prepare`."""
+
+    def set(self, node_id: int, offset_ms: int) -> None:
+        """Set the node's clock off the host's from now on; 0: it is right."""
+
+    def returned_ms(self, node_id: int) -> int:
+        """Return the time (Unix, in ms) that the node's clock returned last; 0: none yet."""
+
+
 class ClientProcess(Protocol):
     """One started client process; `pid` is on this host."""
 
@@ -172,6 +187,10 @@ class Runtime(Protocol):
     @property
     def wire(self) -> Wire:
         """The wire proxies, which hold, delay, drop and duplicate requests."""
+
+    @property
+    def clocks(self) -> Clocks:
+        """The nodes' clocks, which a step can set off."""
 
     def prepare(self) -> None:
         """Make namespaces and volumes and format them; starts nothing.

@@ -28,6 +28,7 @@ from cluster.runtime import storage
 from cluster.runtime.base import DiskReplacement, NodeInfo, PowerLoss, PowerLossMethod
 from cluster.runtime.disks import NodeDisks
 from cluster.runtime.jvm import SERVER, TOOL_HEAP_MB, JavaProgram, end_error, tail_of
+from cluster.runtime.node_clocks import NodeClocks
 from cluster.runtime.node_process import NodeProcess
 from cluster.runtime.properties import (
     BROKER_PORT,
@@ -87,9 +88,11 @@ class HostRuntime(ABC):
         self._write_back_watch: WriteBackWatch | None = None
         self.warning: str | None = None
         self._client_namespace = Path()
+        self.clocks = NodeClocks(self.nodes, self._cluster / "clocks", ledger)
         self._disks = NodeDisks(self._cluster, self.nodes, spec, ledger)
         self._processes: dict[int, NodeProcess] = {}
-        self._started_ns: dict[int, int] = {}
+        self._incarnations: dict[int, str | None] = {}
+        """The newest registration of each broker from before its start, by the id that each process draws."""
         self._replaced: set[int] = set()
         self._quorum = QuorumLogs(
             {
@@ -114,6 +117,7 @@ class HostRuntime(ABC):
             targets = {id: (self.nodes[id].address, PUBLISHED_PORT) for id in self._host_ports.by_broker}
             self._host_ports.serve(self._client_namespace, targets)
         self._make_node_places()
+        self.clocks.prepare(self._folder / LOGS_DIR / "clock-agent.log")
         if self.power_loss_method == "fs-shutdown":
             self._write_back_watch, self.warning = settle_write_back(self._ledger, hold=self._hold_write_back)
             self._disks.make_volumes()
@@ -135,9 +139,12 @@ class HostRuntime(ABC):
         for node_id in node_ids:
             if self.pid(node_id) is not None:
                 raise HarnessError(f"{self.nodes[node_id].name} runs already", got=f"pid {self.pid(node_id)}")
+        registered = self._quorum.poll().brokers
         for node_id in node_ids:
             self._disks.write_unsynced(node_id)
-            self._started_ns[node_id] = self.releases.note_start(node_id)
+            self.releases.note_start(node_id)
+            event = registered.get(node_id)
+            self._incarnations[node_id] = None if event is None else event.incarnation
         self._start_servers(node_ids)
 
     def wait_ready(self, node_ids: Sequence[int], timeout_s: float) -> None:
@@ -297,7 +304,10 @@ class HostRuntime(ABC):
         return JavaProgram(
             main=SERVER,
             arguments=(str(self._properties_file(node)),),
-            options=(f"-XX:ErrorFile={self._folder}/{LOGS_DIR}/{node.name}-hs_err_%p.log",),
+            options=(
+                f"-XX:ErrorFile={self._folder}/{LOGS_DIR}/{node.name}-hs_err_%p.log",
+                *self.clocks.options(node.id),
+            ),
         )
 
     def _format_program(self, node: NodeInfo) -> JavaProgram:
@@ -327,8 +337,8 @@ class HostRuntime(ABC):
                 # A controller writes the level once it is active: a majority then has the voters' record before it.
                 if self._has_dynamic_quorum and METADATA_VERSION not in image.features:
                     lacking.append(f"{node.name} answers, and no controller is active yet")
-            # The metadata log has milliseconds.
-            elif event is None or event.at_ns < self._started_ns[node_id] - 1_000_000:
+            # Not by the record's time, which the controller's clock says.
+            elif event is None or event.incarnation == self._incarnations[node_id]:
                 lacking.append(f"{node.name} is not registered")
             elif event.event != "unfenced":
                 lacking.append(f"{node.name} is registered and fenced")

@@ -110,7 +110,12 @@ class DockerRuntime(HostRuntime):
                         self.releases[node_id],
                         {"format": self._format_program(node), "run": self._server_program(node)},
                         log=self.log_file(node_id),
-                        folders=[*self._disks.folders(node_id), self._properties_file(node), logs],
+                        folders=[
+                            *self._disks.folders(node_id),
+                            *self.clocks.files(node_id),
+                            self._properties_file(node),
+                            logs,
+                        ],
                     )
                 )
             for one in made:

@@ -183,7 +183,7 @@ class CommandRunner:
         with scratch_folder(PYTEST) as folder:
             file = folder / "chaos.toml"
             file.write_text(text_of(scenario))
-            words = ["cluster", "up", str(file), "--kafka", kafka, "--seed", str(settings.seed), "--wire"]
+            words = ["cluster", "up", str(file), "--kafka", kafka, "--seed", str(settings.seed), "--wire", "--clocks"]
             words += [*(["--keep-cluster"] if keep else []), *_daemon_options(lease, settings)]
             try:
                 status = self._await_cluster(words, lease)

@@ -191,6 +191,7 @@ _STEPS = (
         "such offsets that the final log has again",
         needs=("deleted-records",),
     ),
+    Fact("expired-records", "offsets below final log starts that no step moved: retention deleted these records"),
     Fact("topics-recreated", "topics that a step made under the name of one that a step had deleted, with proof"),
     Fact(
         "records-of-deleted-topics-read",

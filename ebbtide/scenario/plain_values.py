@@ -17,12 +17,12 @@ from ebbtide.scenario.roles import ConfigResource, Role, RoleOrNone
 from ebbtide.scenario.steps.step import StepSpec
 from ebbtide.scenario.steps.table import STEP_TYPES
 from ebbtide.scenario.triggers import TRIGGERS, Trigger
-from ebbtide.scenario.words import Duration, ParsedText, PartitionName, Rate
+from ebbtide.scenario.words import ClockOffset, Duration, ParsedText, PartitionName, Rate
 from ebbtide.struct_fields import struct_fields
 
 T = TypeVar("T")
 
-TEXTS = (Duration, Rate, Role, RoleOrNone, ConfigResource, PartitionName)
+TEXTS = (Duration, ClockOffset, Rate, Role, RoleOrNone, ConfigResource, PartitionName)
 """Types of texts that are parsed when they are read."""
 
 _EARLY = (

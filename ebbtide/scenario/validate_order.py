@@ -84,8 +84,9 @@ class _Standing(msgspec.Struct, frozen=True):
             return not ends and not (KINDS[fault.kind].pauses and kind.kind.takes_down and fault.who == who)
 
         kept = tuple(filter(stays, self.certain))
-        if word in ENDED_BY and (who is not None or word in NETWORK_FAULTS):
-            kept = (*kept, _Fault(kind=word, who=who or _CLIENTS, spares_first=spares_first))
+        if word in ENDED_BY and (who is not None or all_nodes):
+            whom = who or (_CLIENTS if word in NETWORK_FAULTS else _UNREAD)
+            kept = (*kept, _Fault(kind=word, who=whom, spares_first=spares_first))
         return _Standing(kept, self.possible)
 
     def after_one_of(self, kinds: Iterable[type[BaseStep]], who: _TargetKey | None) -> _Standing:

@@ -15,6 +15,8 @@ _RATE = re.compile(r"(\d+(?:\.\d+)?)([km])bit")
 _UNITS = {"ms": "ms", "mil": "ms", "s": "s", "m": "m"}
 """How people begin the word of a unit."""
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m)")
+_CLOCK_OFFSET = re.compile(r"([+-])(\d{1,9}(?:\.\d{1,9})?)(ms|s|m|h)")
+_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 def whole_number(text: str) -> int | None:
@@ -62,7 +64,7 @@ class Duration(ParsedText):
         if match is None:
             allowed = "a number with its unit: 500ms, 2s, 1m" + _meant_duration(text)
             raise UsageError("not a duration", got=repr(text), allowed=allowed)
-        self.seconds = float(match[1]) * {"ms": 0.001, "s": 1.0, "m": 60.0}[match[2]]
+        self.seconds = float(match[1]) * _SECONDS[match[2]]
 
 
 def _meant_duration(text: str) -> str:
@@ -73,6 +75,26 @@ def _meant_duration(text: str) -> str:
     begun = (unit for begin, unit in _UNITS.items() if found[2].startswith(begin))
     unit = next(begun, None) if found[2] else "s"
     return "" if unit is None else f" (did you mean '{found[1]}{unit}'?)"
+
+
+CLOCK_OFFSET_S_MIN = 1.0
+CLOCK_OFFSET_S_MAX = 24 * 3600.0
+
+
+class ClockOffset(ParsedText):
+    """How far a node's clock is set off, such as `+1h`, `-3s`."""
+
+    __slots__ = ("milliseconds",)
+    shown = "1s to 24h, with its sign, e.g. '+1h' or '-3s'"
+
+    def __init__(self, text: str) -> None:
+        """Raises `UsageError` for any other text."""
+        super().__init__(text)
+        match = _CLOCK_OFFSET.fullmatch(text.strip())
+        seconds = 0.0 if match is None else float(match[2]) * _SECONDS[match[3]]
+        if match is None or not CLOCK_OFFSET_S_MIN <= seconds <= CLOCK_OFFSET_S_MAX:
+            raise UsageError("not an offset of a clock", got=repr(text), allowed=self.shown)
+        self.milliseconds = round(seconds * 1000) * (-1 if match[1] == "-" else 1)
 
 
 class Rate(ParsedText):

@@ -120,6 +120,7 @@ def _add_up(command: Command) -> None:
         help="let clients on this host reach the brokers at 127.0.0.1:PORT, PORT+1, ...; on loopback only",
     )
     command.flag("--wire", help="put a proxy in front of every node, which wire faults need")
+    command.flag("--clocks", help="load an agent into every node, which set-clock needs")
     command.flag(
         "--keep-cluster",
         help="with SCENARIO: the first `down` completes the record, and the second one stops the cluster",
@@ -212,6 +213,7 @@ def _run_daemon(args: Args) -> ExitCode:
             display,
             name=name,
             tap_all=args.wire,
+            set_clocks=args.clocks,
             tied_to=sys.stdin.fileno() if args.tied else None,
             keep=args.keep_cluster,
         )

@@ -20,7 +20,14 @@ KEPT_DIR = "kept"
 
 
 def own_cluster(
-    request: RunRequest, display: Display, *, name: str, tap_all: bool, tied_to: int | None, keep: bool = False
+    request: RunRequest,
+    display: Display,
+    *,
+    name: str,
+    tap_all: bool,
+    set_clocks: bool = False,
+    tied_to: int | None,
+    keep: bool = False,
 ) -> Path:
     """Own the scenario's cluster and clients until the end, and return the record.
 
@@ -32,7 +39,7 @@ def own_cluster(
     published = request.host_ports.addresses if request.host_ports is not None else ()
 
     def drive(session: Session) -> None:
-        session.open(tap_all=tap_all)
+        session.open(tap_all=tap_all, set_clocks=set_clocks)
         owned = OwnedCluster(
             name=name,
             run_id=session.run_id,

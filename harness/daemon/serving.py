@@ -34,7 +34,7 @@ from ebbtide.privileges import current_privileges
 from ebbtide.record.steps import StepEntry
 from ebbtide.scenario.plain_values import read_part
 from ebbtide.scenario.steps.step import StepSpec
-from ebbtide.scenario.steps.table import DISK_TROUBLES, NETWORK_FAULTS, WIRE_KINDS
+from ebbtide.scenario.steps.table import CLOCK_KINDS, DISK_TROUBLES, NETWORK_FAULTS, WIRE_KINDS
 from harness.daemon.steps import refuse_invalid, refuse_without_effect
 from harness.daemon.topics import create_topic, refuse_topic
 from harness.runner.display import Display
@@ -129,7 +129,7 @@ class ClusterDaemon:
             match request:
                 case Fire():
                     session.watch()
-                    self._refuse_untapped(request.step)
+                    self._refuse_unprepared(request.step)
                     refuse_invalid(session.scenario, request.step, session.view.image)
                     refuse_without_effect(session, request.step)
                     step = session.fire(request.step)
@@ -142,12 +142,18 @@ class ClusterDaemon:
             return Reply(refusal=Refusal.of(error))
         return Reply(status=self._status(), step=step)
 
-    def _refuse_untapped(self, step: StepSpec) -> None:
+    def _refuse_unprepared(self, step: StepSpec) -> None:
         if step.step in WIRE_KINDS and not self._cluster.tapped:
             raise UsageError(
                 "this cluster has no wire proxies: they must be there from its start",
                 got=step.step,
                 next="ebbtide cluster up --wire",
+            )
+        if step.step in CLOCK_KINDS and not self._cluster.runtime.clocks.is_enabled:
+            raise UsageError(
+                "the nodes of this cluster have no agent that sets their clocks: it must be there from their start",
+                got=step.step,
+                next="ebbtide cluster up --clocks",
             )
 
     def _status(self) -> ClusterStatus:

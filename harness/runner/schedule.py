@@ -136,6 +136,7 @@ class Schedule:
                 found.append(FaultNow(ended_by.get(node, "kill"), node))
         found += [FaultNow("pause", node) for node in faults.paused]
         found += [fault for _, fault in sorted(faults.troubled.items())]
+        found += [FaultNow("set-clock", node) for node in sorted(faults.clock.off)]
         rules = faults.wire.rules_in_force()
         found += [FaultNow("hold-request", node) for rule in rules for node in rule.wire_rule.nodes]
         return found
@@ -146,7 +147,7 @@ class Schedule:
         return self._faults.admin.deleted_topics
 
     def restore(self) -> None:
-        """Heal what the steps broke: wire rules, cuts, paused nodes, volumes, dead nodes.
+        """Heal what the steps broke: wire rules, cuts, paused nodes, volumes, dead nodes, clocks.
 
         Admin requests are not undone. Volumes come before the nodes that live on them, and a paused node resumes before
         it may have to end.
@@ -173,6 +174,9 @@ class Schedule:
             for node in left:
                 self._note_undone("start", node, faults.inject("start", node))
         faults.down.clear()
+        # Last: only a node that runs can show that its clock is right.
+        for node in sorted(faults.clock.off):
+            self._note_undone("reset-clock", node, faults.clock.reset((node,)))
 
     def look_at_wire(self) -> None:
         """Read the reports of the wire proxies, and note the rules that took effect.

@@ -18,6 +18,7 @@ from ebbtide.record.steps import StepEntry
 from ebbtide.scenario.model import Scenario
 from ebbtide.scenario.roles import CLIENTS
 from ebbtide.scenario.steps.step import StepSpec
+from ebbtide.scenario.steps.table import CLOCK_KINDS
 from ebbtide.scenario.validate_order import FaultNow
 from ebbtide.scenario.write import SCENARIO, text_of
 from faults.wire import nodes_to_intercept
@@ -158,8 +159,10 @@ class Session:
         with self.time_phase("steps"):
             return self._schedule.run()
 
-    def open(self, *, tap_all: bool = False) -> None:
-        """Start the cluster and its clients; `tap_all` gives every node a wire proxy, whatever the steps.
+    def open(self, *, tap_all: bool = False, set_clocks: bool = False) -> None:
+        """Start the cluster and its clients.
+
+        Whatever the steps, `tap_all` gives every node a wire proxy, and `set_clocks` the agent that sets its clock.
 
         Raises `HarnessError`, or `UsageError` for a property that Kafka refuses.
         """
@@ -167,6 +170,8 @@ class Session:
             nodes = self.runtime.nodes
             everyone = {CLIENTS: "clients", **{node.id: node.name for node in nodes.values()}}
             self.runtime.wire.intercept(everyone if tap_all else nodes_to_intercept(self._scenario.steps, nodes))
+            if set_clocks or any(step.step in CLOCK_KINDS for step in self._scenario.steps):
+                self.runtime.clocks.enable()
             if (formed_on := self._scenario.cluster.formed_on) is not None:
                 form_on(self.runtime, formed_on)
             self.runtime.prepare()

@@ -66,6 +66,12 @@ class Session:
         return {node.name: NodeState("running", "unfenced") for node in self.runtime.nodes.values()}
 
 
+class NoClocks:
+    """The clocks of nodes without the agent."""
+
+    is_enabled = False
+
+
 class StandIn:
     """The part of a runtime that a daemon uses."""
 
@@ -73,6 +79,7 @@ class StandIn:
     power_loss_method = "fs-shutdown"
 
     def __init__(self) -> None:
+        self.clocks = NoClocks()
         self.nodes = {
             id: NodeInfo(id=id, role="broker", name=f"broker-{id}", address=f"10.99.0.{id}") for id in (1, 2, 3)
         }

@@ -31,13 +31,14 @@ from ebbtide.record.rows import PartitionState
 from ebbtide.record.steps import StepEntry
 from ebbtide.record.tables import table_files
 from ebbtide.scenario.steps.network import LimitBandwidthStep
-from ebbtide.scenario.steps.table import CUT_KINDS, KINDS, TAKES_DOWN
+from ebbtide.scenario.steps.table import CLOCK_KINDS, CUT_KINDS, KINDS, TAKES_DOWN
 
 LEARNS_WITHIN_NS = 500_000_000
 """How long a leader in touch with the controller may take to apply a record."""
 
 _STOPPING = frozenset(kind for kind in TAKES_DOWN if KINDS[kind].loses != "all")
-_SLOW = frozenset(kind for kind, one in KINDS.items() if one.volume == "slow")
+_DELAYS = CLOCK_KINDS | {kind for kind, one in KINDS.items() if one.volume == "slow"}
+"""Steps that may delay records at any node. A clock that went back does so even after its end, until it catches up."""
 _CUTS = CUT_KINDS - {"limit-bandwidth"}
 _WIRE = frozenset(kind for kind, one in KINDS.items() if one.withholds)
 _READS = frozenset({"ApiVersions", "Fetch", "FetchSnapshot"})
@@ -137,7 +138,7 @@ class LeaderContact(msgspec.Struct, frozen=True, kw_only=True):
             return self._is_between(step, readers)
         if step.step in _CUTS and self._is_between(step, {*self.controllers}):
             return True
-        if step.step in _SLOW:
+        if step.step in _DELAYS:
             return among
         # On a controller they may delay commits, and brokers' discovery of the leader.
         return step.step in STOPS_A_NODE and not set(self.controllers).isdisjoint(step.nodes)

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from analysis.judge.clauses.broker_checks import unclean_registrations
-from analysis.judge.coverage.deletion_facts import deletion_facts
+from analysis.judge.coverage.deletion_facts import count_expired_records, deletion_facts
 from analysis.judge.coverage.node_logs import clean_stop_facts, rejection_facts
 from analysis.judge.coverage.partition_facts import partition_facts, rare_facts
 from analysis.judge.coverage.topic_facts import topic_facts
@@ -92,6 +92,7 @@ def coverage(
         facts.update(clean_stop_facts(evidence, steps))
     rejections = rejection_facts(evidence.record, controllers)
     facts.update(deletion_facts(evidence.record, steps))
+    facts["expired-records"] = count_expired_records(evidence.record, steps)
     facts.update(topic_facts(evidence.record, steps))
     facts.update(transaction_facts(evidence.record))
     return dict(facts) | dict(rare_facts(evidence, steps)) | dict(rejections) | dict(workload_facts(evidence.record))

@@ -1,4 +1,4 @@
-"""Counts the records that steps deleted on purpose, and those that came back.
+"""Counts the records that steps deleted on purpose, those that came back, and those that Kafka's retention deleted.
 
 A broker writes its log starts to a file once a minute. Where every replica ends before that, the
 log begins again at an earlier offset, and what was deleted can be read again.
@@ -38,3 +38,10 @@ def deletion_facts(record: Path, steps: Sequence[StepEntry] | None) -> Mapping[s
             for at, log_start in highest.items()
         )
     return counts
+
+
+def count_expired_records(record: Path, steps: Sequence[StepEntry] | None) -> int:
+    """Count the offsets below the final log starts that no step moved."""
+    moved = {str(at) for at, _ in log_start_moves(steps or ())}
+    ends = read_manifest(record).final_offsets
+    return sum(end.log_start for at, end in ends.items() if at not in moved)

@@ -9,12 +9,21 @@ from collections.abc import Sequence
 
 from ebbtide.record.rows import BrokerEvent
 from ebbtide.record.steps import StepEntry
-from ebbtide.scenario.steps.table import CUT_KINDS, DISK_TROUBLES, KINDS, NETWORK_FAULTS, TAKES_DOWN, WIRE_KINDS
+from ebbtide.scenario.steps.table import (
+    CLOCK_KINDS,
+    CUT_KINDS,
+    DISK_TROUBLES,
+    KINDS,
+    NETWORK_FAULTS,
+    TAKES_DOWN,
+    WIRE_KINDS,
+)
 
 _END_BY_THEMSELVES = frozenset(kind for kind, one in KINDS.items() if one.ends_itself)
 STOPS_A_NODE = TAKES_DOWN | DISK_TROUBLES | {"pause", "restart", "rolling", "upgrade"}
 """Steps after which a node does nothing for a while, or is slow."""
-_DELAYS_HEARTBEATS = STOPS_A_NODE | CUT_KINDS | NETWORK_FAULTS | WIRE_KINDS
+_DELAYS_HEARTBEATS = STOPS_A_NODE | CUT_KINDS | NETWORK_FAULTS | WIRE_KINDS | CLOCK_KINDS
+"""A clock that goes back makes a node wait: it connects again only after as long as the clock went back."""
 
 
 def unexplained_fencings(

@@ -10,8 +10,8 @@ from typing import Literal
 
 import msgspec
 
-Family = Literal["process", "disk", "network", "admin", "recovery", "wire", "waiting"]
-Healer = Literal["start", "resume", "mend-disk", "heal", "release"]
+Family = Literal["process", "disk", "clock", "network", "admin", "recovery", "wire", "waiting"]
+Healer = Literal["start", "resume", "mend-disk", "reset-clock", "heal", "release"]
 Budget = Literal["kills", "stops", "power_losses", "disks"]
 
 

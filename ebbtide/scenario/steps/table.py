@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import get_args
 
 from ebbtide.scenario.steps.admin import AdminStep
+from ebbtide.scenario.steps.clock import ClockStep
 from ebbtide.scenario.steps.disk import DiskStep
 from ebbtide.scenario.steps.kind import Kind
 from ebbtide.scenario.steps.network import NetworkStep
@@ -19,7 +20,7 @@ from ebbtide.scenario.triggers import tag_of
 StepKind = str
 """The word of a kind, such as `power-loss`: the tag of its struct."""
 
-AnyStep = ProcessStep | DiskStep | NetworkStep | AdminStep | RecoveryStep | WireStep | WaitingStep
+AnyStep = ProcessStep | DiskStep | ClockStep | NetworkStep | AdminStep | RecoveryStep | WireStep | WaitingStep
 """The tagged union of all kinds."""
 
 STEP_TYPES: Mapping[StepKind, type[BaseStep]] = {tag_of(one): one for one in get_args(AnyStep)}
@@ -50,6 +51,8 @@ WIRE_KINDS = _kinds(lambda one: one.family == "wire") - HEALERS
 """Steps that arm a rule at a wire proxy; they take effect when something comes by that it is about."""
 CUT_KINDS = _kinds(lambda one: one.family == "network") - HEALERS
 """Steps that cut or slow connections between groups of nodes."""
+CLOCK_KINDS = _kinds(lambda one: one.family == "clock")
+"""Steps that set the clocks of nodes: they need an agent in the nodes' processes."""
 OPTIONAL_KINDS = _kinds(lambda one: one.family in ("waiting", "admin", "recovery", "wire"))
 """Steps that may be optional: without effect they leave the nodes as they were, whereas of a fault that has no proof
 nobody knows what it did."""

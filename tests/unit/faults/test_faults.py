@@ -255,7 +255,7 @@ def test_a_heal_that_healed_nothing_is_not_proven(runtime: FakeRuntime) -> None:
 
 
 def test_every_fault_has_a_heal() -> None:
-    asks, heals = ADMIN_KINDS, {"start", "resume", "heal", "mend-disk", "release"}
+    asks, heals = ADMIN_KINDS, {"start", "resume", "heal", "mend-disk", "reset-clock", "release"}
     end_by_themselves = {"restart", "rolling", "upgrade", "flap", "wait"}
     assert set(HEALED_BY) == set(KINDS) - asks - heals - end_by_themselves
     assert set(HEALED_BY.values()) == heals

@@ -9,6 +9,7 @@ import errno
 import os
 import signal
 import subprocess
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
@@ -28,9 +29,9 @@ from ebbtide.record.manifest import Manifest
 from ebbtide.record.steps import read_steps
 from ebbtide.scenario.steps.step import StepSpec
 from ebbtide.scenario.steps.table import KINDS, WIRE_KINDS, StepKind
-from ebbtide.scenario.words import Duration, Rate
+from ebbtide.scenario.words import ClockOffset, Duration, Rate
 from ebbtide.waiting import wait_until
-from faults import admin, disk, process, wire
+from faults import admin, clock, disk, process, wire
 from harness.runner.schedule import Schedule
 from harness.runner.view import ClusterView
 
@@ -42,7 +43,8 @@ class Inert:
 
     def __init__(self, folder: Path, pid: int) -> None:
         self.nodes = {id: NodeInfo(id=id, role="broker", name=f"broker-{id}", address="") for id in (1, 2, 3)}
-        self.network = self.wire = self
+        self.network = self.wire = self.clocks = self
+        self.is_enabled = True
         self.image = str(folder / "broker.img")
         self.folder = str(folder)
         self._pid = pid
@@ -135,6 +137,11 @@ class Inert:
     def transfer(self, pairs: Iterable[Cut], size_bytes: int, timeout_s: float) -> Mapping[Cut, Transfer]:
         return dict.fromkeys(pairs, Transfer(sent_bytes=size_bytes, arrived_bytes=size_bytes, took_s=0.001))
 
+    def set(self, node_id: int, offset_ms: int) -> None: ...
+
+    def returned_ms(self, node_id: int) -> int:
+        return time.time_ns() // 1_000_000
+
     def send(self, node_id: int, command: Command) -> None:
         what = ("armed", command.rule.number) if isinstance(command, Arm) else ("released", command.number)
         self._told.append((node_id, WireEvent(event=what[0], at_ns=1, rule=what[1])))  # type: ignore[arg-type]
@@ -149,6 +156,7 @@ def accept_request(request: AdminRequest, timeout_s: float) -> AdminAnswer:
 
 
 ONE = ("broker(1)",)
+SET_CLOCK = step_of("set-clock", target="broker(1)", offset=ClockOffset("+1h"))
 HOLD = step_of("hold-request", target="broker(1)", api="Fetch")
 INEFFECTIVE: dict[StepKind, tuple[StepSpec, ...]] = {
     "start": (step_of("start", target="broker(2)"),),
@@ -156,6 +164,8 @@ INEFFECTIVE: dict[StepKind, tuple[StepSpec, ...]] = {
     "rolling": (step_of("rolling", mode="power-loss", target="broker(1)", deadline_s=0.1),),
     "slow-disk": (step_of("slow-disk", target="broker(1)", delay=Duration("200ms"), period=Duration("250ms")),),
     "mend-disk": (step_of("fill-disk", target="broker(3)"), step_of("mend-disk", target="broker(3)")),
+    "set-clock": (SET_CLOCK,),
+    "reset-clock": (SET_CLOCK, step_of("reset-clock", target="broker(1)")),
     "partition": (step_of("partition", groups=(ONE, ("clients",))),),
     "flap": (step_of("flap", groups=(ONE, ("clients",)), times=1, period=Duration("20ms")),),
     "limit-bandwidth": (step_of("limit-bandwidth", from_=ONE, to=("clients",), rate=Rate("256kbit")),),
@@ -189,6 +199,7 @@ def steps_of(kind: StepKind) -> tuple[StepSpec, ...]:
 def idle(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
     """The pid of a process that does nothing."""
     monkeypatch.setattr(process, "PROBE_TIMEOUT_S", 0.05)
+    monkeypatch.setattr(clock, "NOTE_TIMEOUT_S", 0.05)
     monkeypatch.setattr(admin, "_RECORD_WAIT_MIN_S", 0.05)
     monkeypatch.setattr(wire, "ANSWER_TIMEOUT_S", 0.05)
     monkeypatch.setattr(disk, "_PULSES_START_S", 0.0)

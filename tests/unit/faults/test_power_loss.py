@@ -44,7 +44,7 @@ class OneNode(HostRuntime):
         self._write_back = None
         self._write_back_watch = None
         self._folder = folder
-        self._processes, self._started_ns = {}, {}
+        self._processes, self._incarnations, self._quorum = {}, {}, Mock()
         self._disks = NodeDisks(self._cluster, self.nodes, ClusterSpec(), Mock())
         build.write_log(self.data_dir(1) / "t-0", build.plain_batch(0, b"one"))
         if method == "fs-shutdown":

@@ -86,6 +86,7 @@ def test_a_leader_that_could_not_connect_or_get_the_snapshot_had_no_metadata_log
         ("hold-request", 1, {"api": "AlterPartition"}),
         ("duplicate-request", 1, {"api": "Fetch"}),
         ("slow-disk", 2, {}),
+        ("set-clock", 2, {}),
         ("kill", 3, {}),
     ],
 )
@@ -135,9 +136,14 @@ def test_holds_that_follow_one_another_count_as_one(tmp_path: Path) -> None:
     assert status(story) == "not-exercised"
 
 
-def test_a_slow_link_or_disk_of_the_leader_may_keep_the_metadata_log_from_it(tmp_path: Path) -> None:
+def test_a_slow_link_or_disk_or_a_clock_of_the_leader_may_keep_the_metadata_log_from_it(tmp_path: Path) -> None:
     measured: dict[str, Any] = {"transfers": {"100>1": {}}}
-    for step, proof in (("limit-bandwidth", measured), ("limit-bandwidth", None), ("slow-disk", None)):
+    for step, proof in (
+        ("limit-bandwidth", measured),
+        ("limit-bandwidth", None),
+        ("slow-disk", None),
+        ("set-clock", None),
+    ):
         story = story_of_raise(tmp_path)
         fault(story, step, 1, proof=proof)
         assert status(story) == "not-exercised"
@@ -156,6 +162,8 @@ def test_a_slow_link_between_brokers_excuses_nothing(tmp_path: Path) -> None:
         ("power-loss", (100,), {}),
         ("pause", (100,), {}),
         ("slow-disk", (100,), {}),
+        ("set-clock", (100,), {}),
+        ("reset-clock", (100,), {}),
         ("partition", (100, 101, 102), {"cuts": ["100>101", "101>100", "100>102", "102>100"]}),
         ("isolate", (100,), {"cuts": ["100>101", "101>100", "100>102", "102>100"]}),
         ("flap", (100, 101), {}),

@@ -7,13 +7,14 @@ import pytest
 from plain_steps import step_of, trigger_of
 
 from ebbtide.daemon.messages import Fire, Request
+from ebbtide.errors import UsageError
 from ebbtide.scenario.mismatches import mismatches
 from ebbtide.scenario.plain_values import from_plain, read_part, to_plain
 from ebbtide.scenario.roles import Role
 from ebbtide.scenario.steps.process import KillStep
 from ebbtide.scenario.steps.step import StepSpec
 from ebbtide.scenario.triggers import Trigger
-from ebbtide.scenario.words import Duration, Rate
+from ebbtide.scenario.words import ClockOffset, Duration, Rate
 from ebbtide.scenario.write import keys_set
 
 FLAP = {"step": "flap", "groups": [["broker(1)"], ["broker(2)"]], "times": 2, "period": "1.50s"}
@@ -28,6 +29,20 @@ def test_a_duration_is_read_with_the_step_and_written_back_as_typed() -> None:
 
 def test_a_rate_is_read_in_bytes() -> None:
     assert Rate("256kbit").bytes_s == 32_000
+
+
+@pytest.mark.parametrize(("text", "milliseconds"), [("+1h", 3_600_000), ("-3s", -3000), ("+1.5m", 90_000)])
+def test_an_offset_of_a_clock_has_its_sign(text: str, milliseconds: int) -> None:
+    assert ClockOffset(text).milliseconds == milliseconds
+    step = {"step": "set-clock", "offset": text}
+    assert to_plain(from_plain(step, StepSpec))["offset"] == text
+
+
+@pytest.mark.parametrize("text", ["1h", "+500ms", "-25h", "+0s", "+1d", "soon", "+9999999999h"])
+def test_an_offset_without_a_sign_or_out_of_range_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="not an offset of a clock") as caught:
+        ClockOffset(text)
+    assert "'+1h' or '-3s'" in str(caught.value.allowed)
 
 
 def test_a_step_goes_over_the_control_socket_as_it_is() -> None:

@@ -59,6 +59,7 @@ def test_a_step_is_carried_out_and_its_entry_comes_back(up: Up) -> None:
         (step_of("kill", target="leader(nope-0)"), "unknown partition"),
         (step_of("kill", target="broker(9)"), "no broker of this id"),
         (step_of("hold-request", target="broker(1)", api="Fetch"), "has no wire proxies"),
+        (step_of("set-clock", offset="+1h"), "have no agent that sets their clocks"),
     ],
 )
 def test_a_step_that_makes_no_sense_touches_nothing(up: Up, step: StepSpec, says: str) -> None:

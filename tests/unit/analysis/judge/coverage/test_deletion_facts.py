@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from analysis.judge.coverage.deletion_facts import deletion_facts
+from analysis.judge.coverage.deletion_facts import count_expired_records, deletion_facts
 from ebbtide.record.manifest import FinalOffsets, Manifest, write_manifest
 from ebbtide.record.steps import StepEntry
 
@@ -49,3 +49,9 @@ def test_the_log_of_a_topic_made_anew_brings_no_deleted_record_back(tmp_path: Pa
 def test_a_run_that_deleted_nothing_says_so(tmp_path: Path) -> None:
     assert facts_of(tmp_path) == {DELETED: 0, CAME_BACK: 0}
     assert deletion_facts(tmp_path, None) == {}
+
+
+def test_offsets_below_a_log_start_that_no_step_moved_expired(tmp_path: Path) -> None:
+    facts_of(tmp_path, log_start=300)
+    assert count_expired_records(tmp_path, []) == 300
+    assert count_expired_records(tmp_path, [deletion(0, 300)]) == 0
