@@ -12,6 +12,7 @@ from analysis.report.picture.model import ElectionMark, RunPicture
 from analysis.report.summary import JudgedRun, summary_lines
 from analysis.report.words import count_lost, offset_s
 from ebbtide.plurals import plural
+from ebbtide.record.outcomes import outcome_word
 from ebbtide.record.verdict import Verdict
 
 _SAME_IN_MEANING = ("record", "took", "longest phases", "without leader", "without ack")
@@ -123,9 +124,10 @@ def _sentences(
                 clauses = _clause(names[0], one), _clause(names[1], two)
                 found.append(f"{clauses[1][0].upper()}{clauses[1][1:]}, where {clauses[0]} ({partition}).")
                 break
-    if verdicts[0].outcome != verdicts[1].outcome:
+    words = [outcome_word(verdict) for verdict in verdicts]
+    if words[0] != words[1]:
         named = "The first run" if first[0] == 0 else f"That on {names[0]}"
-        found.append(f"{named} is {verdicts[0].outcome}, and that on {names[1]} is {verdicts[1].outcome}.")
+        found.append(f"{named} is {words[0]}, and that on {names[1]} is {words[1]}.")
     return found
 
 

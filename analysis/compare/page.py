@@ -32,6 +32,7 @@ from ebbtide.errors import UsageError
 from ebbtide.named_files import write_named_file
 from ebbtide.record.manifest import read_run
 from ebbtide.record.next_command import next_command
+from ebbtide.record.outcomes import outcome_word
 from ebbtide.record.verdict import not_judged, read_judgement, unfinished_verdict
 
 
@@ -161,7 +162,7 @@ def _run(
         target=release_text(run.target),
         run_id=run.manifest.run_id,
         report=quote(os.path.relpath(report, folder)) if report.is_file() else "",
-        outcome=run.verdict.outcome,
+        outcome=outcome_word(run.verdict),
         headline=headline(run.verdict, run.target, sends=has_sends(record, run.verdict)),
         loses=any(loss.committed for loss in run.verdict.losses),
         failure=None if run.manifest.status == "complete" else why_incomplete_of(run),

@@ -18,6 +18,7 @@ from analysis.report.election_words import transition
 from analysis.report.words import MEANING, acks
 from ebbtide.plurals import plural
 from ebbtide.record.manifest import Manifest
+from ebbtide.record.outcomes import outcome_word
 from ebbtide.record.verdict import Loss, Verdict
 from ebbtide.untrusted.values import decode_json
 
@@ -179,7 +180,9 @@ def reasons_of(
                 place="verdict.json, losses",
             )
         )
-    reasons.append(Reason(text=f"The outcome of the whole run is {verdict.outcome}.", place="verdict.json, outcome"))
+    reasons.append(
+        Reason(text=f"The outcome of the whole run is {outcome_word(verdict)}.", place="verdict.json, outcome")
+    )
     return reasons
 
 

@@ -55,6 +55,7 @@ from analysis.judge.outcome.unavailable import time_without_service
 from ebbtide.errors import EbbtideError, Problems
 from ebbtide.record.files import JOURNAL_DIR, RAW_DIR, WITNESS_DIR, check_ended
 from ebbtide.record.manifest import ACKS_SPELLED, Manifest, read_manifest
+from ebbtide.record.outcomes import allows_everything, is_loss_allowed
 from ebbtide.record.steps import StepEntry, read_steps, split_composed_steps
 from ebbtide.record.sums import forget_sums, read_sums, update_sums, write_sums
 from ebbtide.record.tables import table_files
@@ -196,9 +197,13 @@ def verdict_of(record: Path, manifest: Manifest, reconciliation: Reconciliation)
         sent_nothing=sent_nothing,
     )
     counts = reconciliation.counts
+    losses, results = losses_of(case.losses), [one.found for one in checked]
+    prediction = comparison.prediction if comparison is not None else None
     return Verdict(
         run_id=manifest.run_id,
         outcome=outcome,
+        prediction="none" if prediction is None or allows_everything(prediction) else "made",
+        loss_allowed=is_loss_allowed(losses, results),
         why=[
             *why,
             *_prediction_reasons(
@@ -210,11 +215,11 @@ def verdict_of(record: Path, manifest: Manifest, reconciliation: Reconciliation)
         counts=counts,
         write_back=manifest.write_back,
         anomalies=list(reconciliation.anomalies),
-        losses=losses_of(case.losses),
+        losses=losses,
         regressions=regressions_of(case.regressions),
         commits=commit_losses_of(case.commits),
         unavailable=unavailable,
-        properties=[one.found for one in checked],
+        properties=results,
         coverage=facts,
     )
 

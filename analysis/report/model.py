@@ -25,6 +25,7 @@ from analysis.report.stories import STORIES_MAX, LossStory, stories_of
 from ebbtide.errors import EbbtideError
 from ebbtide.record.manifest import Manifest
 from ebbtide.record.outages import age_text, leaderless_text, oldest_text, outage_text
+from ebbtide.record.outcomes import loss_sentences, outcome_word
 from ebbtide.record.predictions import prediction_of
 from ebbtide.record.rows import PartitionState
 from ebbtide.record.steps import StepEntry
@@ -136,6 +137,7 @@ class ReportModel(msgspec.Struct, frozen=True, kw_only=True):
     scenario: str
     kafka: str
     outcome: str
+    lost: str | None
     headline: str
     why: tuple[str, ...]
     figures: tuple[tuple[str, str], ...]
@@ -182,7 +184,8 @@ def build(
         run_id=verdict.run_id,
         scenario=manifest.scenario or "no scenario",
         kafka=words.target(record, manifest) or "unknown",
-        outcome=verdict.outcome,
+        outcome=outcome_word(verdict),
+        lost=loss_sentences(verdict),
         headline=words.headline(verdict, words.target(record, manifest), sends=words.has_sends(record, verdict)),
         because=outcome_basis(verdict, prediction_of(record, manifest)),
         why=tuple(verdict.why),

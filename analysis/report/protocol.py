@@ -10,7 +10,7 @@ from ebbtide.record.manifest import Manifest
 from ebbtide.record.predictions import prediction_of
 from ebbtide.record.properties import needed_unknown_clauses
 from ebbtide.record.verdict import Verdict, counts_by_kind
-from ebbtide.scenario.model import PROTOCOL_ALONE, Prediction
+from ebbtide.scenario.model import Prediction
 from ebbtide.scenario.property_names import NO_COMMITTED_LOSS
 
 _ALLOWS = "allows the loss"
@@ -60,10 +60,9 @@ def outcome_basis(verdict: Verdict, prediction: Prediction | None) -> str:
         return f"Why: {verdict.why[0]}{finding}" if verdict.why else ""
     if prediction is None:
         return ""
-    if prediction == PROTOCOL_ALONE:
-        said = "The scenario has no prediction. By the protocol alone, nothing in the run is a violation."
-    else:
-        said = f"The scenario predicts this for the release: {prediction.clause.rstrip('.')}."
+    if verdict.prediction == "none":
+        return "The scenario has no prediction. By the protocol alone, nothing in the run is a violation."
+    said = f"The scenario predicts this for the release: {prediction.clause.rstrip('.')}."
     allowed = protocol_row(verdict, prediction) == _ALLOWS
     return f"{said} The replication protocol allows the loss." if allowed else said
 

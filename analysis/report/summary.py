@@ -19,10 +19,11 @@ from analysis.report.folding import column_widths, fold_words
 from analysis.report.protocol import as_one_line, protocol_of
 from ebbtide.record.manifest import Manifest, read_manifest
 from ebbtide.record.outages import leaderless_text, oldest_text, outage_text
+from ebbtide.record.outcomes import outcome_word
 from ebbtide.record.verdict import Loss, RecordedElection, Verdict
 
 _LOST = "lost, committed"
-_OUTCOME_STYLE = {"as-predicted": "", "contradicted": "bold red", "inconclusive": "yellow"}
+_OUTCOME_STYLE = {"as-predicted": "", "no prediction": "", "contradicted": "bold red", "inconclusive": "yellow"}
 """A run that lost records as predicted is not green: the colour of what was lost says how bad it is."""
 _CAUSES_MAX = 3
 _GAP = "  "
@@ -91,7 +92,7 @@ def summary_lines(run: JudgedRun) -> list[tuple[str, str]]:
         ("protocol", run.protocol),
         ("took", words.duration(run.manifest.start_ns, run.manifest.end_ns)),
         ("longest phases", words.longest_phases(run.manifest)),
-        ("outcome", verdict.outcome),
+        ("outcome", outcome_word(verdict)),
         (_RECORD, run.record),
     ]
 
@@ -185,7 +186,7 @@ def _style(row: str, shown: str, verdict: Verdict) -> str:
     if row == _LOST:
         return {"0": "" if verdict.sent_nothing else "green", words.UNKNOWN: "yellow"}.get(shown, "bold red")
     if row == "outcome":
-        return _OUTCOME_STYLE[verdict.outcome]
+        return _OUTCOME_STYLE[outcome_word(verdict)]
     return ""
 
 

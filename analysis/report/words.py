@@ -11,6 +11,7 @@ from analysis.report.copied_inputs import copied_inputs_clause
 from analysis.report.group_commits import lost_commits_clause
 from ebbtide.record.files import ANOMALIES_DIR, LOGS_DIR, RAW_DIR
 from ebbtide.record.manifest import ACKS_SPELLED, Manifest
+from ebbtide.record.outcomes import outcome_word
 from ebbtide.record.steps import StepEntry
 from ebbtide.record.tables import table_files
 from ebbtide.record.verdict import (
@@ -115,11 +116,7 @@ def headline(verdict: Verdict, kafka: str | None, *, sends: bool) -> str:
         seen = f"no loss was seen among {acked}"
     else:
         seen = f"none of {acked} is lost"
-    first = {
-        "as-predicted": "As predicted",
-        "contradicted": "Contradicted",
-        "inconclusive": "Inconclusive",
-    }[verdict.outcome]
+    first = outcome_word(verdict).replace("-", " ").capitalize()
     acks_0 = acks_0_summary(verdict.coverage)
     more = f"; {acks_0}" if acks_0 else ""
     return f"{first}: {seen}{more}{lost_commits_clause(verdict)}{copied_inputs_clause(verdict)}."

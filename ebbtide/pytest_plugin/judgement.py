@@ -62,6 +62,7 @@ def report_properties(run: RunRecord) -> list[tuple[str, str | int]]:
         ("ebbtide_seed", "unknown" if run.seed is None else run.seed),
         ("ebbtide_acked", count_acked_by_brokers(run.verdict.counts, run.verdict.coverage)),
         ("ebbtide_lost", run.lost),
+        ("ebbtide_lost_committed", run.lost_committed),
         ("ebbtide_causes", ", ".join(causes)),
         *((f"ebbtide_{name}", text) for name, text in service_figures(run.verdict).items()),
         *replayed,
@@ -70,10 +71,18 @@ def report_properties(run: RunRecord) -> list[tuple[str, str | int]]:
 
 def one_line_summary(run: RunRecord) -> str:
     """Return one line about a run that is as predicted."""
+    from ebbtide.record.outcomes import outcome_word
     from ebbtide.record.verdict import count_acked_by_brokers
 
     acked = count_acked_by_brokers(run.verdict.counts, run.verdict.coverage)
-    return f"{run.outcome}: Kafka {run.shown_kafka}, {acked:,} acked, {run.lost:,} lost"
+    return f"{outcome_word(run.verdict)}: Kafka {run.shown_kafka}, {acked:,} acked, {lost_text(run)}"
+
+
+def lost_text(run: RunRecord) -> str:
+    """Return how many records are lost, and which of them the protocol promises to keep."""
+    if not run.lost:
+        return "0 lost"
+    return f"{run.lost_committed:,} committed and {run.lost_uncommitted:,} uncommitted lost"
 
 
 def where_to_look(run: RunRecord) -> list[str]:

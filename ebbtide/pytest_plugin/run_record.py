@@ -32,7 +32,8 @@ class RunRecord:
 
     def __repr__(self) -> str:
         # pytest prints it, several times, where a test fails.
-        return f"RunRecord({str(self.path)!r}, {self.outcome}, lost={self.lost})"
+        lost = f"lost_committed={self.lost_committed}, lost_uncommitted={self.lost_uncommitted}"
+        return f"RunRecord({str(self.path)!r}, {self.outcome}, {lost})"
 
     @property
     def shown_kafka(self) -> str:
@@ -48,8 +49,22 @@ class RunRecord:
 
     @property
     def lost(self) -> int:
-        """The number of acked records that are lost, committed or not."""
-        return sum(loss.count for loss in self.verdict.losses)
+        """The number of acked records that are lost, committed or not; see `lost_committed`."""
+        return self.lost_committed + self.lost_uncommitted
+
+    @property
+    def lost_committed(self) -> int:
+        """The number of lost records that were committed: the protocol promises to keep them."""
+        from ebbtide.record.outcomes import lost_counts
+
+        return lost_counts(self.verdict).committed
+
+    @property
+    def lost_uncommitted(self) -> int:
+        """The number of lost records that were acked with acks=0 or acks=1, and never committed."""
+        from ebbtide.record.outcomes import lost_counts
+
+        return lost_counts(self.verdict).uncommitted
 
 
 def read_record(path: Path) -> RunRecord:

@@ -37,6 +37,8 @@ def longest_outage(verdict: Verdict, service: Service) -> Unavailability | None:
 def outage_text(verdict: Verdict, service: Service) -> str:
     """Return the longest outage of a service over all partitions, as `3.2 s (t-0)`.
 
+    Where that partition had several: also their sum, as `3.2 s (t-0), 7.5 s in 4 spells`.
+
     `?`: not known. `-`: nobody waited for it.
     """
     measurable = [one for one in verdict.unavailable if is_measurable(one, service)]
@@ -49,7 +51,8 @@ def outage_text(verdict: Verdict, service: Service) -> str:
     partly = found.at_least or any(outage_of(one, service) is None for one in measurable)
     if found.spells == 0:
         return "?" if partly else "none" if found.longest_s == 0 else f"at most {found.longest_s:g} s"
-    return f"{'at least ' if partly else ''}{found.longest_s:.1f} s ({worst.topic}-{worst.partition})"
+    total = f", {found.total_s:.1f} s in {found.spells} spells" if found.spells > 1 else ""
+    return f"{'at least ' if partly else ''}{found.longest_s:.1f} s ({worst.topic}-{worst.partition}){total}"
 
 
 def leaderless_text(verdict: Verdict) -> str:

@@ -23,6 +23,7 @@ from ebbtide.untrusted.values import decode_json
 VERDICT = "verdict.json"
 
 Outcome = Literal["as-predicted", "contradicted", "inconclusive"]
+PredictionKind = Literal["made", "none"]
 PropertyStatus = Literal["holds", "violated", "unknown", "not-exercised"]
 Cause = Literal[AllowedCause, "unexplained"]
 LossEvent = Literal["disk", "election"]
@@ -220,12 +221,16 @@ NOTHING_SENT = "no record was sent before that, so there is nothing to judge"
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     """The judgement of one run; `why` has a sentence for each reason for the outcome.
 
-    `write_back`: under which write-back of dirty pages power was lost, as in the manifest.
+    - `prediction`: "made", or "none" if the scenario predicts nothing for the run, or only what no run can break.
+    - `loss_allowed`: whether the protocol allows the committed losses; null: there are none, or it is not known.
+    - `write_back`: under which write-back of dirty pages power was lost, as in the manifest.
     """
 
     record_version: int = RECORD_VERSION
     run_id: str
     outcome: Outcome
+    prediction: PredictionKind = "made"
+    loss_allowed: bool | None = None
     why: list[str] = []
     counts: Counts = Counts()
     write_back: WriteBack | None = None

@@ -15,11 +15,13 @@ from ebbtide.untrusted.files import path_from
 from harness.cli import completing
 from harness.cli.analyze_stdin import STDIN, judge_from_stdin
 from harness.cli.command import Args, Command
+from harness.cli.fail_on import add_fail_on_option
 from harness.cli.record_error import print_error
 from harness.cli.run_arguments import note_left_out, refuse_folder_of_folders, without_files_beside
 
 if TYPE_CHECKING:
     from analysis.remote.record import RemoteRecord, RemoteStore
+    from ebbtide.record.outcomes import FailOn
     from ebbtide.record.verdict import Verdict
 
 _MASTER = re.compile(r"local(\[(\d+|\*)(, *\d+)?\])?|local-cluster\[.+\]|yarn|(spark|k8s)://.+")
@@ -43,6 +45,7 @@ def command() -> Command:
         "on stdin, one a line. Each record is judged as its path comes, all in one Spark session, with one line of "
         "JSON as the answer. Records of one line, with a NUL between the paths, share their Spark jobs",
     )
+    add_fail_on_option(command)
     command.flag("--json", help="print each verdict.json as one line instead of a table")
     command.flag(
         "--many",
@@ -67,7 +70,7 @@ def run(args: Args) -> ExitCode:
             raise UsageError(
                 "paths on stdin come alone", where="RUN", got=" ".join(args.runs), allowed=f"`{STDIN}` without --master"
             )
-        return judge_from_stdin(many=args.many)
+        return judge_from_stdin(many=args.many, fail_on=args.fail_on)
     if args.many:
         raise UsageError(
             "--many needs paths on stdin", where="--many", got=" ".join(args.runs), allowed=f"--many with RUN `{STDIN}`"
@@ -79,7 +82,9 @@ def run(args: Args) -> ExitCode:
     for record in found:
         records.setdefault(record.resolve(), record)
     addresses = list(dict.fromkeys(place for place in places if isinstance(place, str)))
-    return judge_all([*records.values()], addresses=addresses, as_json=args.json, master=args.master)
+    return judge_all(
+        [*records.values()], addresses=addresses, as_json=args.json, master=args.master, fail_on=args.fail_on
+    )
 
 
 def path_or_address(text: str) -> Path | str:
@@ -144,6 +149,7 @@ def judge_all(
     as_json: bool = False,
     show: Callable[[Verdict], object] | None = None,
     master: str | None = None,
+    fail_on: FailOn = "outcome",
 ) -> ExitCode:
     """Judge each record, print the verdicts, and return the worst exit code.
 
@@ -151,7 +157,7 @@ def judge_all(
     `addresses` name more records, or folders of records, on other file systems.
     """
     from ebbtide.record.manifest import read_run
-    from ebbtide.record.verdict import EXIT_OF_OUTCOME
+    from ebbtide.record.outcomes import exit_code_of
     from harness.cli.progress import print_saving, shown_progress
     from harness.cli.verdict_output import VerdictOutput
 
@@ -196,7 +202,7 @@ def judge_all(
                     if isinstance(verdict, EbbtideError):
                         codes.add(print_error(named, verdict))
                     else:
-                        codes.add(EXIT_OF_OUTCOME[verdict.outcome])
+                        codes.add(exit_code_of(verdict, fail_on))
                         output.add(record, verdict, named=named)
                     progress.report_judged(record)
             output.end()

@@ -24,7 +24,8 @@ from typing import TYPE_CHECKING
 from ebbtide.errors import EbbtideError, ExitCode
 from ebbtide.judging_process import TOGETHER_MARK
 from ebbtide.record.analyzed import AnalyzedRecord
-from ebbtide.record.verdict import EXIT_OF_OUTCOME, Verdict
+from ebbtide.record.outcomes import FailOn, exit_code_of
+from ebbtide.record.verdict import Verdict
 from ebbtide.signals import is_interrupt
 from harness.cli.crash import write_crash_report
 from harness.cli.output import print_json
@@ -36,7 +37,7 @@ STDIN = "-"
 """The RUN that stands for paths on stdin."""
 
 
-def judge_from_stdin(*, many: bool = False) -> ExitCode:
+def judge_from_stdin(*, many: bool = False, fail_on: FailOn = "outcome") -> ExitCode:
     """Judge each record as its path comes, print one JSON object a record, and return the worst exit code.
 
     With `many`, dozens of records come.
@@ -50,7 +51,7 @@ def judge_from_stdin(*, many: bool = False) -> ExitCode:
         for line in iter(sys.stdin.readline, ""):
             if paths := [path for path in line.rstrip("\n").split(TOGETHER_MARK) if path]:
                 with reader.is_needed():
-                    codes |= _judge_and_print(session, paths)
+                    codes |= _judge_and_print(session, paths, fail_on)
         session.load_common_classes()
     # Nothing was judged, so nothing is as predicted.
     return ExitCode.worst(codes or {ExitCode.INCONCLUSIVE})
@@ -118,7 +119,7 @@ def _start_early(session: JudgingSession) -> None:
             raise
 
 
-def _judge_and_print(session: JudgingSession, paths: Sequence[str]) -> set[ExitCode]:
+def _judge_and_print(session: JudgingSession, paths: Sequence[str], fail_on: FailOn) -> set[ExitCode]:
     """Judge the records of a line in the same jobs, print an answer for each, and return their exit codes."""
     from harness.cli.judging import judging_together
 
@@ -135,22 +136,23 @@ def _judge_and_print(session: JudgingSession, paths: Sequence[str]) -> set[ExitC
                 raise
             if can_judge and len(paths) > 1:
                 # A bug with one of them.
-                return {code for path in paths for code in _judge_and_print(session, [path])}
+                return {code for path in paths for code in _judge_and_print(session, [path], fail_on)}
             ends = dict.fromkeys(records, error)
         # Before the session collects its garbage: who asked goes on meanwhile.
         return {
-            _print_answer(path, ends[record], can_judge=can_judge) for path, record in zip(paths, records, strict=True)
+            _print_answer(path, ends[record], fail_on, can_judge=can_judge)
+            for path, record in zip(paths, records, strict=True)
         }
 
 
-def _print_answer(path: str, end: Verdict | Exception, *, can_judge: bool) -> ExitCode:
+def _print_answer(path: str, end: Verdict | Exception, fail_on: FailOn, *, can_judge: bool) -> ExitCode:
     """Print the verdict, or why there is none, and return the exit code that it gives."""
     from analysis.judging.many_records import Bug
 
     if isinstance(end, Bug):
         end = end.error
     if not isinstance(end, Exception):
-        code = EXIT_OF_OUTCOME[end.outcome]
+        code = exit_code_of(end, fail_on)
         print_json(AnalyzedRecord(record=path, outcome=end.outcome, exit_code=code))
         return code
     if isinstance(end, EbbtideError):

@@ -97,10 +97,10 @@ def command() -> Command:
     )
     command.option(
         "--fail-on",
-        choices=("inconclusive", "contradicted"),
+        choices=("inconclusive", "contradicted", "loss"),
         default="inconclusive",
-        help="the mildest outcome that fails the night (default inconclusive); with contradicted, inconclusive runs "
-        "are listed and the exit code is 0",
+        help="the mildest outcome that fails the night (default inconclusive). With contradicted, inconclusive runs "
+        "are listed and the exit code is 0. With loss, committed records that a run lost fail it too",
     )
     command.flag("--json", help="print the night as one JSON object instead of its summary")
     return command

@@ -128,3 +128,13 @@ def _columns_that_fit(widths: Sequence[int], words: Sequence[int], whole: int, w
         ),
         whole,
     )
+
+
+def print_warning(text: str) -> None:
+    """Print a line to stdout that a person must not miss: in red on a terminal."""
+    if not sys.stdout.isatty():
+        print(text)
+        return
+    from ebbtide.shown_console import PlainTextConsole
+
+    PlainTextConsole().print(text, style="bold red")

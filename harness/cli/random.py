@@ -14,6 +14,7 @@ from ebbtide.releases.known_releases import KNOWN
 from harness.cli import completing
 from harness.cli.cluster_options import add_cluster_options, launch_options_of, release_of, split_list, with_features
 from harness.cli.command import Args, Command
+from harness.cli.fail_on import add_fail_on_option
 from harness.cli.output import print_json
 from harness.cli.run_flow import check_runs, run_and_judge, seed_or_new
 
@@ -63,6 +64,7 @@ def command() -> Command:
     command.option(
         "--out", type=Path, metavar="FILE.toml", help="write the scenario to this file instead of printing it"
     )
+    add_fail_on_option(command)
     command.flag("--run", help="run the scenario, and judge the run")
     command.flag("--json", help="print the scenario, and with --run its verdict, as one JSON object")
     add_cluster_options(command)
@@ -103,7 +105,8 @@ def run(args: Args) -> ExitCode:
         write_named_file(args.out, text.encode(), "scenario")
         print(f"seed {seed}: {len(scenario.steps)} steps, including waits and heals, in {args.out}")
     if args.run:
-        return run_and_judge([check_runs(launch_options_of(args), scenario, scenario.kafka)], seed=seed)
+        runs = check_runs(launch_options_of(args), scenario, scenario.kafka)
+        return run_and_judge([runs], seed=seed, fail_on=args.fail_on)
     if args.out is not None:
         print(f"next: ebbtide run {shlex.quote(str(args.out))}")
     return ExitCode.AS_PREDICTED
@@ -119,7 +122,7 @@ def _run_as_json(args: Args, scenario: Scenario, seed: int, text: str) -> ExitCo
     code = ExitCode.AS_PREDICTED
     if args.run:
         runs = check_runs(launch_options_of(args), scenario, scenario.kafka)
-        code = run_and_judge([runs], seed=seed, as_json=True, show=verdicts.append)
+        code = run_and_judge([runs], seed=seed, as_json=True, show=verdicts.append, fail_on=args.fail_on)
     print_json(
         RandomOutput(
             seed=seed,

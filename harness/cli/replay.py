@@ -11,6 +11,7 @@ from ebbtide.errors import ExitCode, UsageError
 from harness.cli import completing
 from harness.cli.cluster_options import add_cluster_options, add_jobs_option, jobs_of, launch_options_of, releases_of
 from harness.cli.command import Args, Command
+from harness.cli.fail_on import add_fail_on_option
 from harness.cli.progress import judging_note
 from harness.cli.run_flow import check_runs, progress_display, report_unfinished_records
 
@@ -53,6 +54,7 @@ def command() -> Command:
     )
     command.option("--times", type=int, default=1, metavar="N", help="replays on each release (default: 1)")
     command.option("--seed", type=int, help="draw other broker ids from this seed; nothing else changes")
+    add_fail_on_option(command)
     command.flag("--json", help="print one JSON object instead of text")
     add_jobs_option(command)
     add_cluster_options(command)
@@ -71,6 +73,7 @@ def privileges(args: Args) -> PrivilegeRequest:
 
 def run(args: Args) -> ExitCode:
     """Replay, judge, compare, and print the result."""
+    from ebbtide.record.outcomes import exit_code_of
     from harness.cli.judging import judging_together
     from harness.replay.replaying import (
         incomplete_note,
@@ -109,7 +112,10 @@ def run(args: Args) -> ExitCode:
         _print_json(original, replays, found)
     else:
         _print_result(original, replays, found)
-    return ExitCode.worst(one.exit_code for one in found)
+    code = ExitCode.worst(one.exit_code for one in found)
+    verdicts = [one.run.verdict for one in replays if one.run is not None and one.run.verdict is not None]
+    loses = ExitCode.CONTRADICTED in {exit_code_of(verdict, args.fail_on) for verdict in verdicts}
+    return ExitCode.CONTRADICTED if loses and code is ExitCode.AS_PREDICTED else code
 
 
 def _load_recorded_run(folder: Path) -> LoadedRun:

@@ -19,9 +19,11 @@ from harness.cli.cluster_options import (
     with_upgrade,
 )
 from harness.cli.command import Args, Command
+from harness.cli.fail_on import add_fail_on_option
 from harness.cli.run_flow import CheckedRuns, check_runs, run_and_judge, seed_or_new
 
 if TYPE_CHECKING:
+    from ebbtide.record.outcomes import FailOn
     from ebbtide.scenario.model import Scenario
     from harness.cli.run_flow import Drive
 
@@ -61,6 +63,7 @@ def command() -> Command:
         "levels stay those of FROM, as after an upgrade that nobody finalised",
     )
     command.option("--seed", type=int, help="the seed of all random choices (default: a new one)")
+    add_fail_on_option(command)
     command.flag("--json", help="print each verdict.json as one line; progress goes to stderr")
     command.flag(
         "--no-judge",
@@ -116,8 +119,10 @@ def run(args: Args) -> ExitCode:
     seed, drive = seed_or_new(args.seed), _drive_for(args.witness)
     with catalogue.located_refusals(wanted[0][0] if len(wanted) == 1 else None, "ebbtide run"):
         if kept_as is not None:
-            return _run_and_keep(runs[0], name=kept_as, seed=seed, as_json=args.json, drive=drive)
-        return run_and_judge(runs, seed=seed, as_json=args.json, drive=drive, jobs=jobs, judges=not args.no_judge)
+            return _run_and_keep(runs[0], name=kept_as, seed=seed, as_json=args.json, drive=drive, fail_on=args.fail_on)
+        return run_and_judge(
+            runs, seed=seed, as_json=args.json, drive=drive, jobs=jobs, judges=not args.no_judge, fail_on=args.fail_on
+        )
 
 
 def _as_asked(args: Args, scenario: Scenario) -> tuple[Scenario, list[str]]:
@@ -172,7 +177,7 @@ def _drive_for(witness: str | None) -> Drive:
     return with_witness(connector_jars())
 
 
-def _run_and_keep(runs: CheckedRuns, *, name: str, seed: int, as_json: bool, drive: Drive) -> ExitCode:
+def _run_and_keep(runs: CheckedRuns, *, name: str, seed: int, as_json: bool, drive: Drive, fail_on: FailOn) -> ExitCode:
     """Run, judge, and keep the cluster until it is stopped.
 
     Returns the exit code of the verdict.
@@ -189,7 +194,7 @@ def _run_and_keep(runs: CheckedRuns, *, name: str, seed: int, as_json: bool, dri
         nonlocal code
         display.note("judging")
         with display.hidden():
-            code = judge_all([record], as_json=as_json)
+            code = judge_all([record], as_json=as_json, fail_on=fail_on)
 
     with display_for(PlainTextConsole(stderr=as_json)) as display:
         (request,) = runs.requests(display, seed)

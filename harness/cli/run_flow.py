@@ -19,6 +19,7 @@ from ebbtide.errors import EbbtideError, ExitCode, HarnessError
 
 if TYPE_CHECKING:
     from ebbtide.judging_process import JudgingProcess
+    from ebbtide.record.outcomes import FailOn
     from ebbtide.record.verdict import Verdict
     from ebbtide.scenario.model import Scenario
     from harness.runner.display import Display
@@ -98,12 +99,14 @@ def run_and_judge(
     drive: Drive | None = None,
     jobs: int = 1,
     judges: bool = True,
+    fail_on: FailOn = "outcome",
 ) -> ExitCode:
     """Run scenario by scenario and release by release, judge all records, and return the worst outcome.
 
     A run that fails does not end the others; a single one raises its error.
     `show` is called with each verdict, instead of printing it as JSON. With several `jobs` so many runs go on at
-    once, and there is no `drive`. Without `judges` the records stay as they are, which is inconclusive.
+    once, and there is no `drive`. Without `judges` the records stay as they are, which is inconclusive. `fail_on` may
+    let a lost record fail the command.
     """
     from analysis.spark.java_start import is_first_session
     from ebbtide.judging_process import JudgingProcess
@@ -134,7 +137,11 @@ def run_and_judge(
                     print_json(unfinished_verdict(record.name))
             return _print_failures(failures, ExitCode.INCONCLUSIVE)
         many = len(runs) > 1
-        code = _print_verdicts(records, judge, as_json=as_json, show=show, in_lines=many) if records else None
+        code = (
+            _print_verdicts(records, judge, as_json=as_json, show=show, in_lines=many, fail_on=fail_on)
+            if records
+            else None
+        )
         if many and not as_json:
             print_run_table(requests, ends)
         elif len(records) > 1 and not as_json:
@@ -152,8 +159,10 @@ def _print_verdicts(
     as_json: bool,
     show: Callable[[Verdict], object] | None,
     in_lines: bool,
+    fail_on: FailOn,
 ) -> ExitCode:
     """Print each verdict when there is one, or all as a table unless `in_lines`; return the worst exit code."""
+    from ebbtide.record.outcomes import exit_code_of
     from ebbtide.record.verdict import read_judgement
     from harness.cli.record_error import print_error, print_failure
     from harness.cli.verdict_output import VerdictOutput
@@ -169,10 +178,12 @@ def _print_verdicts(
             except HarnessError as error:
                 codes.add(print_error(str(record), error))
                 continue
-            codes.add(ExitCode(answer.exit_code))
             if answer.failure is None:
-                output.add(record, read_judgement(record))
+                verdict = read_judgement(record)
+                codes.add(exit_code_of(verdict, fail_on))
+                output.add(record, verdict)
             else:
+                codes.add(ExitCode(answer.exit_code))
                 print_failure(str(record), answer.failure)
     judge.finish()
     output.end()

@@ -24,6 +24,7 @@ def print_run_table(requests: Sequence[RunRequest], ends: Sequence[Path | Ebbtid
 
 def _cells(end: Path | EbbtideError) -> tuple[str, str, str, str]:
     from analysis.report.words import count_lost, has_sends
+    from ebbtide.record.outcomes import outcome_word
     from ebbtide.record.verdict import count_acked_by_brokers, read_verdict, unfinished_verdict
     from ebbtide.shown_text import shown_path
 
@@ -33,7 +34,7 @@ def _cells(end: Path | EbbtideError) -> tuple[str, str, str, str]:
     if verdict is None or verdict == unfinished_verdict(verdict.run_id):
         return "not judged", "-", "-", shown_path(end)
     acked = count_acked_by_brokers(verdict.counts, verdict.coverage) if has_sends(end, verdict) else None
-    return verdict.outcome, _count(acked), _count(count_lost(verdict)), shown_path(end)
+    return outcome_word(verdict), _count(acked), _count(count_lost(verdict)), shown_path(end)
 
 
 def _count(count: int | None) -> str:

@@ -10,6 +10,7 @@ import msgspec
 
 from ebbtide.errors import ExitCode
 from ebbtide.folders import walk
+from ebbtide.record.verdict import Outcome, PredictionKind
 from harness.cli import completing
 from harness.cli.command import Args, Command
 
@@ -108,7 +109,8 @@ class RecordRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     features_asked: dict[str, int] = {}
     status: str
     start_ns: int | None
-    outcome: str | None = None
+    outcome: Outcome | None = None
+    prediction: PredictionKind | None = None
     acked: int | None = None
     lost: int | None = None
     why: str | None = None
@@ -152,6 +154,7 @@ def _row(folder: Path) -> RecordRow:
         status="running" if is_going(folder) else manifest.status,
         start_ns=manifest.start_ns,
         outcome=verdict.outcome if verdict else None,
+        prediction=verdict.prediction if verdict else None,
         acked=count_acked_by_brokers(verdict.counts, verdict.coverage)
         if verdict and has_sends(folder, verdict)
         else None,
@@ -174,12 +177,13 @@ def _size(folder: Path) -> int:
 
 
 def _print(rows: list[RecordRow]) -> None:
+    from ebbtide.record.outcomes import word_of
     from ebbtide.releases.shown_release import shown_release
     from harness.cli.output import print_table
 
     def cells(row: RecordRow) -> list[str]:
         unjudged = "damaged" if row.why else "plain cluster" if row.plain else "not judged"
-        outcome = row.outcome or unjudged
+        outcome = word_of(row.outcome, row.prediction) if row.outcome else unjudged
         counts = [_count(row.acked), _count(row.lost)] if row.outcome is not None else ["-", "-"]
         kafka = shown_release(row.kafka, is_assumed=row.kafka_assumed, levels=row.features_asked) if row.kafka else None
         scenario = f"{row.scenario or '-'} (replay)" if row.replay_of else row.scenario

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.cli.output import print_json
+from harness.cli.output import print_json, print_warning
 
 if TYPE_CHECKING:
     from analysis.report.summary import JudgedRun
@@ -32,13 +32,14 @@ class VerdictOutput:
     def add(self, record: Path, verdict: Verdict, *, named: str | None = None) -> None:
         """Print a verdict, or keep it for the table. `named` is the record's address, if `record` is a copy."""
         from analysis.report.summary import judged_run
+        from ebbtide.record.outcomes import outcome_word
 
         if self._show is not None:
             self._show(verdict)
         elif self._is_table:
             self._runs.append(judged_run(record, verdict, named=named))
         else:
-            print(f"{named or record}: {verdict.outcome}: {'; '.join(verdict.why[:1])}", flush=True)
+            print(f"{named or record}: {outcome_word(verdict)}: {'; '.join(verdict.why[:1])}", flush=True)
 
     def end(self) -> None:
         """Print the table, if there is one."""
@@ -68,13 +69,16 @@ def _print_summary(runs: Sequence[JudgedRun]) -> None:
     from analysis.report.folding import fold_words
     from ebbtide.record.files import is_run_id
     from ebbtide.record.next_command import next_command
+    from ebbtide.record.outcomes import loss_sentences, outcome_word
     from ebbtide.shown_text import shown_path
 
     print_side_by_side(runs)
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     for one in runs:
         run_id = one.manifest.run_id
-        print(f"\n{run_id if is_run_id(run_id) else repr(run_id)}: {one.verdict.outcome}")
+        print(f"\n{run_id if is_run_id(run_id) else repr(run_id)}: {outcome_word(one.verdict)}")
+        if (lost := loss_sentences(one.verdict)) is not None:
+            print_warning(f"  {lost}")
         for sentence in one.verdict.why:
             lines = [sentence] if width is None else fold_words(sentence, width - len(_BULLET), cuts=False)
             print(_BULLET + f"\n{' ' * len(_BULLET)}".join(lines))

@@ -9,6 +9,7 @@ from ebbtide.errors import ExitCode, UsageError
 from harness.cli import completing
 from harness.cli.cluster_options import add_runs_option, addresses_of, duration_s_of
 from harness.cli.command import Args, Command
+from harness.cli.fail_on import add_fail_on_option
 
 _EPILOG = """examples:
   ebbtide watch --bootstrap broker-1:9092 --controllers ctrl-1:9093,ctrl-2:9093 --for 30m
@@ -73,6 +74,7 @@ def command() -> Command:
         help="with mark: what `kubectl get events -o json` prints; the events since the watch began become marks, with "
         "their own times. - reads stdin",
     )
+    add_fail_on_option(command, default="loss")
     command.flag("--json", help="print the verdict as JSON")
     return command
 
@@ -163,7 +165,7 @@ def _watch(args: Args) -> ExitCode:
         report_unfinished_records("recorded, but not judged; next", lambda: records, display.note),
     ):
         records.append(watch_cluster(request, display))
-        return judge_all(records, as_json=args.json)
+        return judge_all(records, as_json=args.json, fail_on=args.fail_on)
 
 
 def _command_without_file(args: Args) -> str:

@@ -58,7 +58,7 @@ def _add_run(suite: ElementTree.Element, done: FinishedJob) -> None:
     properties = ElementTree.SubElement(case, "properties")
     for name, value in (
         ("record", done.run_id),
-        ("outcome", done.ended),
+        ("outcome", done.word),
         ("seed", done.seed),
         *done.figures.items(),
     ):

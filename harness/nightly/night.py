@@ -17,6 +17,7 @@ from analysis.judge.outcome.prediction import known_bug_of
 from ebbtide.errors import EbbtideError, ExitCode, HarnessError, UsageError
 from ebbtide.record.manifest import Manifest, read_manifest, records_of
 from ebbtide.record.outages import service_figures
+from ebbtide.record.outcomes import lost_counts
 from ebbtide.record.verdict import EXIT_OF_OUTCOME, Verdict, disturbance_of
 from ebbtide.releases.known_releases import parse_version
 from ebbtide.scenario.model import Scenario
@@ -48,8 +49,8 @@ class RepeatedFailures(HarnessError):
     """The harness failed several times in a row; the runs until then are judged."""
 
 
-FailOn = Literal["inconclusive", "contradicted"]
-"""The mildest outcome of a run that fails a night."""
+FailOn = Literal["inconclusive", "contradicted", "loss"]
+"""The mildest outcome of a run that fails a night; with `loss`, also any loss of committed records."""
 
 
 def judged_job(night: str, job: Job, record: Path, verdict: Verdict) -> FinishedJob:
@@ -75,6 +76,8 @@ def judged_job(night: str, job: Job, record: Path, verdict: Verdict) -> Finished
         coverage=verdict.coverage,
         known_bug=known_bug_of(verdict.why),
         figures=service_figures(verdict),
+        prediction=verdict.prediction,
+        lost_committed=lost_counts(verdict).committed,
         seed=manifest.seed,
         took_s=max(0, took_ns) / 1e9,
     )
@@ -90,7 +93,9 @@ def exit_code(finished: Sequence[FinishedJob], fail_on: FailOn = "inconclusive")
         return ExitCode.INCONCLUSIVE
     ends = [one.ended for one in finished if not one.is_expected]
     codes = [ExitCode.HARNESS_FAILED if one == "failed" else EXIT_OF_OUTCOME[one] for one in ends]
-    counted = [one for one in codes if fail_on == "inconclusive" or one is not ExitCode.INCONCLUSIVE]
+    counted = [one for one in codes if fail_on != "contradicted" or one is not ExitCode.INCONCLUSIVE]
+    if fail_on == "loss" and any(one.lost_committed for one in finished):
+        counted.append(ExitCode.CONTRADICTED)
     return ExitCode.worst([ExitCode.AS_PREDICTED, *counted])
 
 
@@ -247,7 +252,7 @@ class Night:
             else:
                 done = judged_job(self._plan.night, job, record, verdict)
             self._add(done)
-            self._report(f"{job.label}: {done.ended}" + (f": {done.why[0]}" if done.ended != "as-predicted" else ""))
+            self._report(f"{job.label}: {done.word}" + (f": {done.why[0]}" if done.ended != "as-predicted" else ""))
 
     def _add(self, done: FinishedJob) -> None:
         mib = psutil.Process().memory_info().rss >> 20

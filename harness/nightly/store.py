@@ -23,7 +23,8 @@ from ebbtide.errors import UsageError
 from ebbtide.locks import hold_lock
 from ebbtide.record.files import RUN_ID_PATTERN, write_atomically
 from ebbtide.record.json_files import append_line, read_lines
-from ebbtide.record.verdict import Outcome
+from ebbtide.record.outcomes import word_of
+from ebbtide.record.verdict import Outcome, PredictionKind
 from ebbtide.untrusted.files import read_file
 from ebbtide.untrusted.values import decode_json
 from harness.nightly.job import Job
@@ -67,6 +68,7 @@ class FinishedJob(msgspec.Struct, frozen=True, kw_only=True):
     `causes` counts lost records by cause, and `commits` lost commits of groups. `harness_mib` is the harness's memory
     after the run. `known_bug` is the bug that the scenario names as the reason for this contradiction. `figures` has
     texts for JUnit, by name: the longest times without service, and the age of the oldest lost record.
+    `prediction` and `lost_committed` are those of the verdict.
     """
 
     night: StoredName
@@ -83,6 +85,13 @@ class FinishedJob(msgspec.Struct, frozen=True, kw_only=True):
     harness_mib: int = 0
     known_bug: str | None = None
     figures: dict[str, str] = {}
+    prediction: PredictionKind = "made"
+    lost_committed: int = 0
+
+    @property
+    def word(self) -> str:
+        """How the run ended, as people read it."""
+        return self.ended if self.ended == "failed" else word_of(self.ended, self.prediction)
 
     @property
     def is_expected(self) -> bool:

@@ -27,13 +27,13 @@ def summary_page(
 def _lines(
     plan: NightPlan, finished: Sequence[FinishedJob], changes: Trend, runs: str, followups: Mapping[str, Followup]
 ) -> Iterator[str]:
-    counts = Counter(done.ended for done in finished)
+    counts = Counter(done.word for done in finished)
     left_out = f"; {len(plan.skipped)} not run" if plan.skipped else ""
     yield f"# Night {plan.night}"
     yield ""
     yield (
         f"{plural(len(finished), 'run')}: "
-        + (", ".join(f"{counts[one]} {one}" for one in _ORDER if counts[one]) or "none")
+        + (", ".join(f"{counts[one]} {one}" for one in (*_ORDER, "no prediction") if counts[one]) or "none")
         + f"{left_out}."
     )
     if finished:

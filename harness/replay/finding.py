@@ -10,7 +10,8 @@ from collections import Counter
 
 import msgspec
 
-from ebbtide.record.verdict import CommitLoss, Outcome, Verdict
+from ebbtide.record.outcomes import word_of
+from ebbtide.record.verdict import CommitLoss, Outcome, PredictionKind, Verdict
 
 _ATTRIBUTED = ("lost", "hw-regression")
 """Kinds of anomaly that `losses` and `regressions` list with their cause; `commits` lists those with a known one."""
@@ -32,6 +33,7 @@ class RunFinding(msgspec.Struct, frozen=True, kw_only=True):
 
     outcome: Outcome
     facts: tuple[str, ...]
+    prediction: PredictionKind = "made"
 
     def describe(self) -> str:
         """Describe the finding in one line.
@@ -39,7 +41,7 @@ class RunFinding(msgspec.Struct, frozen=True, kw_only=True):
         An inconclusive run does not prove that nothing was lost.
         """
         nothing = "nothing found" if self.outcome == "inconclusive" else "nothing lost"
-        return f"{self.outcome}, {', '.join(self.facts) or nothing}"
+        return f"{word_of(self.outcome, self.prediction)}, {', '.join(self.facts) or nothing}"
 
     def is_repeated_in(self, replayed: RunFinding) -> bool:
         """Whether a replay has the same finding.
@@ -67,7 +69,7 @@ def finding(verdict: Verdict) -> RunFinding:
     others |= {f"hw-regression by {one.cause}" for one in verdict.regressions}
     others |= {_commit(one) for one in verdict.commits}
     facts = losses | violated or uncommitted | unattributed or others
-    return RunFinding(outcome=verdict.outcome, facts=tuple(sorted(facts)))
+    return RunFinding(outcome=verdict.outcome, facts=tuple(sorted(facts)), prediction=verdict.prediction)
 
 
 def facts_of(verdict: Verdict) -> set[str]:

@@ -27,8 +27,8 @@ MARKS: dict[Mark, tuple[str, str]] = {
     "failed": ("!", "failed: the harness or its host failed"),
     "inconclusive": ("?", "inconclusive: evidence is missing"),
     "known-bug": ("k", "contradicted by a known bug, as expected"),
-    "loss": ("▾", "as predicted, and committed or uncommitted records were lost"),
-    "ok": ("✓", "as predicted, and nothing was lost"),
+    "loss": ("▾", "as predicted or without a prediction, and committed or uncommitted records were lost"),
+    "ok": ("✓", "as predicted or without a prediction, and nothing was lost"),
 }
 """Each mark with its sign and its meaning, the gravest first. A sign tells it without colour."""
 

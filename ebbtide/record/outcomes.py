@@ -1,0 +1,89 @@
+"""The word, the exit code and the losses of a verdict: one answer for the terminal, pages, nights and pytest.
+
+A run of a scenario without a prediction ends as-predicted if nothing in it violates the protocol, which allows some
+losses. Its word is "no prediction": nobody predicted what it shows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
+
+from ebbtide.errors import ExitCode
+from ebbtide.plurals import plural
+from ebbtide.record.verdict import (
+    EXIT_OF_OUTCOME,
+    Loss,
+    Outcome,
+    PredictionKind,
+    PropertyResult,
+    Verdict,
+    counts_by_kind,
+)
+from ebbtide.scenario.model import Prediction
+from ebbtide.scenario.property_names import NO_COMMITTED_LOSS
+
+FailOn = Literal["outcome", "loss"]
+"""What makes a command fail: the outcome alone, or also any loss of committed records."""
+OutcomeWord = Literal["as-predicted", "contradicted", "inconclusive", "no prediction"]
+
+
+class LostCounts(NamedTuple):
+    """How many acked records are lost. One whose commitment is not known counts as committed."""
+
+    committed: int
+    uncommitted: int
+
+
+def lost_counts(verdict: Verdict) -> LostCounts:
+    """Return how many acked records of a judged run are lost."""
+    uncommitted = sum(loss.count for loss in verdict.losses if not loss.committed)
+    attributed = sum(loss.count for loss in verdict.losses)
+    lost = max(counts_by_kind(verdict.anomalies).get("lost", 0), attributed)
+    return LostCounts(lost - uncommitted, uncommitted)
+
+
+def outcome_word(verdict: Verdict) -> OutcomeWord:
+    """Return the outcome as people read it."""
+    return word_of(verdict.outcome, verdict.prediction)
+
+
+def word_of(outcome: Outcome, prediction: PredictionKind | None) -> OutcomeWord:
+    """Return an outcome as people read it; see `outcome_word`."""
+    return "no prediction" if (outcome, prediction) == ("as-predicted", "none") else outcome
+
+
+def exit_code_of(verdict: Verdict, fail_on: FailOn = "outcome") -> ExitCode:
+    """Return the exit code of one judged run. A loss makes a failure only of what is none."""
+    code = EXIT_OF_OUTCOME[verdict.outcome]
+    if fail_on == "loss" and code is ExitCode.AS_PREDICTED and lost_counts(verdict).committed:
+        return ExitCode.CONTRADICTED
+    return code
+
+
+def allows_everything(prediction: Prediction) -> bool:
+    """Whether a prediction only names releases, so that no run can break it."""
+    return prediction == Prediction(kafka=prediction.kafka, clause=prediction.clause, features=prediction.features)
+
+
+def is_loss_allowed(losses: Sequence[Loss], properties: Sequence[PropertyResult]) -> bool | None:
+    """Whether the protocol allows the committed losses; None if there are none, or if that is not known."""
+    if not any(loss.committed for loss in losses):
+        return None
+    if any(loss.committed and loss.cause == "unexplained" for loss in losses):
+        return False
+    status = next((one.status for one in properties if one.name == NO_COMMITTED_LOSS), "unknown")
+    return {"holds": True, "violated": False}.get(status)
+
+
+def loss_sentences(verdict: Verdict) -> str | None:
+    """Return what a run lost that nobody predicted, and whether the protocol allows it; None if it lost nothing."""
+    committed = lost_counts(verdict).committed
+    if verdict.prediction == "made" or not committed:
+        return None
+    allowed = {
+        True: "The replication protocol allows the loss.",
+        False: "The replication protocol does not allow the loss.",
+        None: "Whether the replication protocol allows the loss is not known.",
+    }[verdict.loss_allowed]
+    return f"{plural(committed, 'committed record')} {'was' if committed == 1 else 'were'} lost. {allowed}"
