@@ -7,6 +7,7 @@ from pathlib import Path
 from analysis.evidence.nothing_sent import ended_before_sending
 from analysis.judge.outcome.prediction import known_bug_of
 from ebbtide.record.manifest import Manifest
+from ebbtide.record.outcomes import allows_everything
 from ebbtide.record.predictions import prediction_of
 from ebbtide.record.properties import needed_unknown_clauses
 from ebbtide.record.verdict import Verdict, counts_by_kind
@@ -60,7 +61,7 @@ def outcome_basis(verdict: Verdict, prediction: Prediction | None) -> str:
         return f"Why: {verdict.why[0]}{finding}" if verdict.why else ""
     if prediction is None:
         return ""
-    if verdict.prediction == "none":
+    if verdict.prediction == "none" or allows_everything(prediction):
         return "The scenario has no prediction. By the protocol alone, nothing in the run is a violation."
     said = f"The scenario predicts this for the release: {prediction.clause.rstrip('.')}."
     allowed = protocol_row(verdict, prediction) == _ALLOWS
