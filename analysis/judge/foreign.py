@@ -20,8 +20,9 @@ import msgspec
 
 from analysis.judge.clauses.invariants import CheckedClause
 from analysis.judge.clauses.outcome_checks import AttributedAnomaly
+from analysis.judge.history.clock_steps import CLOCKS_AGREE_NS
 from analysis.judge.history.evidence import Attribution
-from analysis.judge.history.timeline import Timeline
+from analysis.judge.history.timeline import MILLISECOND_NS, Timeline
 from ebbtide.record.manifest import Manifest, WatchFacts
 from ebbtide.releases.minor_release import minor_release_of
 from ebbtide.scenario.property_names import (
@@ -34,9 +35,6 @@ from ebbtide.scenario.property_names import (
     RECOVERING_ELECTION,
     RECOVERING_ISR,
 )
-
-CLOCKS_AGREE_WITHIN_MS = 100
-"""How far the clocks may be apart. An election and an ack that are further apart have the right order then."""
 
 UNRECORDED = "what happened to disks, processes and the network of this cluster is not recorded"
 
@@ -98,7 +96,7 @@ def _unknown_unless_shown(one: CheckedClause) -> CheckedClause:
 def _why_clocks_disagree(watch: WatchFacts) -> str | None:
     if watch.clock_distance_ms is None:
         return "how far the clocks of the controllers are from that of the watching host is not known"
-    if watch.clock_distance_ms > CLOCKS_AGREE_WITHIN_MS:
+    if watch.clock_distance_ms * MILLISECOND_NS > CLOCKS_AGREE_NS:
         return f"the clock of a controller is {watch.clock_distance_ms:,} ms from that of the watching host"
     return None
 

@@ -7,7 +7,7 @@ Everything it writes (verdict.json, report.html, anomalies/) is derived: judging
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -43,15 +43,14 @@ from analysis.judge.history.loading import load_evidence
 from analysis.judge.history.prompt_consumers import prompt_consumers
 from analysis.judge.outcome.deciding import decide, unproven_reasons
 from analysis.judge.outcome.prediction import (
-    Comparison,
     ObservedRun,
     as_unproven,
     compare,
-    known_bug_sentence,
     observed_sentence,
-    prediction_sentence,
+    prediction_reasons,
 )
 from analysis.judge.outcome.unavailable import time_without_service
+from analysis.judge.unsure_times import without_unsure_causes, without_unsure_findings
 from ebbtide.errors import EbbtideError, Problems
 from ebbtide.record.files import JOURNAL_DIR, RAW_DIR, WITNESS_DIR, check_ended
 from ebbtide.record.manifest import ACKS_SPELLED, Manifest, read_manifest
@@ -60,7 +59,6 @@ from ebbtide.record.steps import StepEntry, read_steps, split_composed_steps
 from ebbtide.record.sums import forget_sums, read_sums, update_sums, write_sums
 from ebbtide.record.tables import table_files
 from ebbtide.record.verdict import (
-    Outcome,
     PropertyStatus,
     Unavailability,
     Verdict,
@@ -164,7 +162,7 @@ def verdict_of(record: Path, manifest: Manifest, reconciliation: Reconciliation)
     recorded = read_steps(record)
     scenario, no_scenario = _scenario(record)
     case = _case(record, manifest, reconciliation, scenario, recorded)
-    checked = without_unproven_violations(check_all(case), manifest)
+    checked = without_unsure_findings(without_unproven_violations(check_all(case), manifest), case.evidence.clock)
     if (record / WITNESS_DIR).is_dir():
         checked += check_all(case, [WITNESS])
     if table_files(record, "commits"):
@@ -179,10 +177,11 @@ def verdict_of(record: Path, manifest: Manifest, reconciliation: Reconciliation)
     properties = {one.found.name: one.found.status for one in checked}
     seen = _observed_run(case, reconciliation, facts, unavailable, properties)
     comparison = compare(scenario, manifest, seen) if scenario is not None else None
-    if comparison is not None and any(one.part in OF_PREDICTIONS for one in case.gaps):
-        comparison = as_unproven(comparison, why="the record is not whole")
-    if comparison is not None and manifest.disturbed:
-        comparison = as_unproven(comparison, why="something outside of the run interfered")
+    unproven = ["the record is not whole"] if any(one.part in OF_PREDICTIONS for one in case.gaps) else []
+    unproven += ["something outside of the run interfered"] if manifest.disturbed else []
+    unproven += [unsure] if (unsure := case.evidence.clock.why_unsure(None)) is not None else []
+    if comparison is not None and unproven:
+        comparison = as_unproven(comparison, why=unproven[0])
     sent_nothing = not case.gaps and ended_before_sending(record, manifest, reconciliation.counts)
     outcome, why = decide(
         checked=checked,
@@ -206,7 +205,7 @@ def verdict_of(record: Path, manifest: Manifest, reconciliation: Reconciliation)
         loss_allowed=is_loss_allowed(losses, results),
         why=[
             *why,
-            *_prediction_reasons(
+            *prediction_reasons(
                 comparison, outcome, {one.found.name for one in checked if one.found.status == "violated"}
             ),
             *([] if sent_nothing else [observed_sentence(seen, acks_0_summary(facts))]),
@@ -238,7 +237,8 @@ def _case(
     proven = steps if manifest.watch is None else None
 
     def known(blamed: Sequence[AttributedAnomaly]) -> list[AttributedAnomaly]:
-        return without_accusations(drop_causes_where_gaps(blamed, reconciliation.gaps), manifest, evidence.timeline)
+        whole = without_unsure_causes(drop_causes_where_gaps(blamed, reconciliation.gaps), evidence.clock)
+        return without_accusations(whole, manifest, evidence.timeline)
 
     # A HW that had not gone back when a run ended early might have done so later.
     copied = copied_offsets(scenario)
@@ -387,17 +387,3 @@ def _lost_by_acks(case: Case, facts: Mapping[str, int]) -> dict[str, int]:
             if acks != 0:
                 known[word] = sum(one.count for one in case.losses if one.what["acks"] == acks)
     return known | ({"0": facts["acks-0-gone"]} if "acks-0-gone" in facts else {})
-
-
-def _prediction_reasons(comparison: Comparison | None, outcome: Outcome, violated: Set[str]) -> Iterator[str]:
-    """Yield what was predicted, and the known bug behind a contradiction.
-
-    The bug is named only where nothing else was broken.
-    """
-    if comparison is None or comparison.prediction is None:
-        return
-    yield prediction_sentence(comparison.prediction)
-    known_bug = comparison.prediction.known_bug
-    more = comparison.broken or comparison.unless_faulty or violated - {*comparison.prediction.violates}
-    if outcome == "contradicted" and known_bug is not None and not more:
-        yield known_bug_sentence(known_bug)

@@ -14,6 +14,7 @@ import msgspec
 from analysis.judge.clauses.invariants import CLAUSES, COMMITS, COPIES, HANGING, WITNESS
 from analysis.judge.history.timeline import Timeline, TopicPartition, load_timeline
 from analysis.report import words
+from analysis.report.clock import clock_sentence
 from analysis.report.covered import CoverageRow, coverage_rows, facts_not_covered
 from analysis.report.drawing.layout import draw
 from analysis.report.drawing.model import DrawnPicture
@@ -222,7 +223,7 @@ def build(
         ),
         coverage=coverage_rows(verdict),
         not_covered=facts_not_covered(verdict),
-        configuration=_configuration(manifest),
+        configuration=_configuration(record, manifest),
         commands=words.commands(named or str(record)),
         title=scenario_title(record),
         drawn=draw(picture) if picture is not None else None,
@@ -351,7 +352,7 @@ def _effect(step: StepEntry, *, fired: bool, proven: bool) -> str:
     return "no proof" if fired else "never fired"
 
 
-def _configuration(manifest: Manifest) -> tuple[tuple[str, str], ...]:
+def _configuration(record: Path, manifest: Manifest) -> tuple[tuple[str, str], ...]:
     def when(ns: int | None) -> str:
         return datetime.fromtimestamp(ns / 1e9, UTC).strftime("%Y-%m-%d %H:%M:%S UTC") if ns is not None else "-"
 
@@ -387,6 +388,7 @@ def _configuration(manifest: Manifest) -> tuple[tuple[str, str], ...]:
         ("drawn", words.without_brackets(manifest.draws) or "-"),
         ("clients", words.without_brackets(manifest.clients) or "-"),
         ("host", words.without_brackets(manifest.host) or "-"),
+        ("clock", clock_sentence(record)),
         ("started", when(manifest.start_ns)),
         ("ended", when(manifest.end_ns)),
         ("status", manifest.status + (f": {manifest.failure}" if manifest.failure else "")),

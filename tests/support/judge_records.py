@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
+from metadata_rows import let_times_rise
 
 from analysis.evidence.report import ControllerLog, TimelineReport, save
 from analysis.judging.one_record import verdict_of
@@ -43,10 +44,7 @@ def ns(seconds: float) -> int:
 
 
 class Story:
-    """One run of partition t-0, in the order of the metadata log.
-
-    It has replicas 1, 2, 3 and min ISR 2.
-    """
+    """One run of partition t-0 with replicas 1, 2, 3 and min ISR 2, in the order of the metadata log."""
 
     def __init__(self, record: Path, *, kafka: str = "3.9.1", features: dict[str, int] = ELR_OFF, min_isr: int = 2):
         self.record = record
@@ -76,6 +74,7 @@ class Story:
         self.anomalies: list[AnomalyCount] = []
         self.unknown: dict[str, str] = {}
         self.counts = Counts(sends=1000, acked=1000, polls=2000)
+        self.was_clock_set = False  # or else the times of the metadata log never go back
         self._offset = 0
 
     def state(self, at_s: float, **fields: Any) -> int:
@@ -286,6 +285,8 @@ class Story:
 
     def write(self, *, missing: tuple[str, ...] = ()) -> None:
         """Write the record, without the tables in `missing`."""
+        if not self.was_clock_set:
+            let_times_rise(self.tables)
         write_manifest(self.record, self.manifest)
         if self.steps is not None:
             write_steps(self.record, self.steps)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import msgspec
 
+from analysis.judge.history.clock_steps import ClockDoubt
 from analysis.judge.history.elections import ElectionEvent
 from analysis.judge.history.epochs import Epochs
 from analysis.judge.history.requests import Request
@@ -23,7 +24,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     `log_losses` and `asked` None: no steps prove anything, because of `no_steps`. `stops` are those
     that steps prove. `statics` are the controllers' own properties; None: not known.
     `prompt_consumers`: see `prompt_consumers.py`. `ends_early`: the metadata log may have had more
-    records, because the run ended early or the log is damaged.
+    records, because the run ended early or the log is damaged. `clock`: which of the times are not sure.
     """
 
     record: Path
@@ -36,6 +37,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     ends_early: bool = False
     statics: Mapping[str, str] | None = None
     prompt_consumers: frozenset[int] = frozenset()
+    clock: ClockDoubt = ClockDoubt()
     no_steps: str = "steps.jsonl is missing"
 
     @property

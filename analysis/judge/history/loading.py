@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from analysis.judge.history.clock_steps import AGREE_NS, CLOCKS_AGREE_NS, clock_doubt
 from analysis.judge.history.epochs import load_epochs
 from analysis.judge.history.evidence import Evidence
 from analysis.judge.history.requests import requests
@@ -47,5 +48,6 @@ def load_evidence(
         ends_early=timeline.torn or manifest.status != "complete",
         statics=statics,
         prompt_consumers=prompt,
+        clock=clock_doubt(record, timeline, steps, apart_ns=AGREE_NS if manifest.watch is None else CLOCKS_AGREE_NS),
         no_steps=no_steps,
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 
 import msgspec
 
@@ -11,7 +11,7 @@ from analysis.judge.outcome.service_bounds import compare_unavailability, unavai
 from ebbtide.plurals import plural
 from ebbtide.record.manifest import Manifest
 from ebbtide.record.predictions import APART, findings_ruled_out, fitting_prediction
-from ebbtide.record.verdict import PropertyStatus, Unavailability
+from ebbtide.record.verdict import Outcome, PropertyStatus, Unavailability
 from ebbtide.scenario.facts import missing_needs
 from ebbtide.scenario.model import LossExpectation, Prediction, Scenario
 
@@ -295,3 +295,17 @@ def observed_sentence(seen: ObservedRun, acks_0: str | None) -> str:
     others = {kind: count for kind, count in seen.kinds.items() if count and kind not in told}
     parts += [f"{count:,} {kind}" for kind, count in sorted(others.items())]
     return f"seen: {', '.join(parts)}"
+
+
+def prediction_reasons(comparison: Comparison | None, outcome: Outcome, violated: Set[str]) -> Iterator[str]:
+    """Yield what was predicted, and the known bug behind a contradiction.
+
+    The bug is named only where nothing else was broken.
+    """
+    if comparison is None or comparison.prediction is None:
+        return
+    yield prediction_sentence(comparison.prediction)
+    known_bug = comparison.prediction.known_bug
+    more = comparison.broken or comparison.unless_faulty or violated - {*comparison.prediction.violates}
+    if outcome == "contradicted" and known_bug is not None and not more:
+        yield known_bug_sentence(known_bug)

@@ -149,3 +149,13 @@ def test_the_benches_of_clusters_print_their_tables_before_anything_was_run(tmp_
     ):
         assert_ended_well(done)
         assert "| Kafka |" in done.stdout
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(("options", "became"), [((), "became inconclusive"), (("--watched",), "all with the outcome")])
+def test_a_clock_that_was_set_back_accuses_nobody_and_costs_nothing_where_it_was_watched(
+    options: Sequence[str], became: str
+) -> None:
+    done = run_bench("clock_steps", str(LOST), "--by=-3600", "--moments", "1", *options)
+    assert_ended_well(done)
+    assert became in done.stdout.splitlines()[-1]

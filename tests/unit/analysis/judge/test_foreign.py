@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from judge_records import ELR_ON, Story, by_name, last_replica_standing, whole_log
 
-from analysis.judge.foreign import CLOCKS_AGREE_WITHIN_MS
+from analysis.judge.history.clock_steps import CLOCKS_AGREE_NS
 from ebbtide.record.manifest import FOREIGN, WatchFacts
 from ebbtide.record.steps import StepEntry
 from ebbtide.record.verdict import Verdict
@@ -137,7 +137,7 @@ def test_an_unclean_election_that_a_config_allowed_is_a_known_cause(tmp_path: Pa
     assert verdict.outcome == "as-predicted", verdict.why
 
 
-@pytest.mark.parametrize("clock_ms", [None, CLOCKS_AGREE_WITHIN_MS + 1])
+@pytest.mark.parametrize("clock_ms", [None, CLOCKS_AGREE_NS // 10**6 + 1])
 def test_no_cause_is_known_where_the_clocks_cannot_be_compared(tmp_path: Path, clock_ms: int | None) -> None:
     story = watched(unclean_by_config(tmp_path), clock_ms=clock_ms)
     verdict = story.judge()

@@ -79,6 +79,7 @@ OTHER = (
     "analysis.report.picture.building._AIM_MAX",
     "analysis.report.picture.series._BINS_MAX",  # a curve over a longer time is not drawn
     "analysis.report.stories.STORIES_MAX",  # stories in a report, which says how many it leaves out
+    "ebbtide.record.clock.READINGS_MAX",  # a record with more is refused
     "ebbtide.record.manifest._NAMED_MAX",  # names in an error
     "ebbtide.record.manifest._REASON_MAX",  # letters of a reason
     "harness.nightly.followup.SHRINK_AT_MOST_S",  # time

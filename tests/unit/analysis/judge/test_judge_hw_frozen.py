@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from judge_records import ELR_ON, Story, by_name, ns
+from metadata_rows import order_by_time
 
 from ebbtide.record.manifest import Topology
 from ebbtide.record.steps import StepEntry
@@ -229,6 +230,7 @@ def test_a_fencing_that_a_step_explains_excuses_nothing(tmp_path: Path, step: st
     story = story_of_raise(tmp_path, controllers=(100, 101))
     fault(story, step, node, at_s=-8, until_s=-7)
     story.broker(0.5, 3, "fenced")
+    order_by_time(story.tables)
     assert status(story) == "violated"
 
 
@@ -243,4 +245,5 @@ def test_a_step_that_ended_long_before_or_stops_no_heartbeats_explains_no_fencin
 def test_a_fencing_long_before_the_shrink_excuses_nothing(tmp_path: Path) -> None:
     story = story_of_raise(tmp_path)
     story.broker(-20, 3, "fenced")
+    order_by_time(story.tables)
     assert status(story) == "violated"

@@ -69,6 +69,7 @@ def test_a_partition_that_the_log_does_not_have_is_not_known(story: Story) -> No
 def test_a_clock_that_went_back_leaves_the_spells_unknown(story: Story) -> None:
     story.state(5, leader=-1)
     story.state(4, leader=1)
+    story.was_clock_set = True
     assert _spells(story) == "the controllers' clock went back"
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 from judge_records import Story, ns, whole_log
+from metadata_rows import order_by_time
 
 from ebbtide.record.manifest import ProducerSetup, TopicSetup
 from ebbtide.record.outages import leaderless_text, oldest_text, outage_text
@@ -162,5 +163,6 @@ def test_a_partition_that_a_step_added_is_judged_like_the_others(story: Story) -
     story.state(11, partition=1)
     story.state(12, partition=1, leader=-1)
     story.state(13, partition=1, leader=1)
+    order_by_time(story.tables)
     found = {one.partition: one.no_leader for one in story.judge().unavailable}
     assert found[1] == Outage(longest_s=1, total_s=1, spells=1, from_ns=ns(12), to_ns=ns(13))

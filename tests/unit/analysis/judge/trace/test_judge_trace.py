@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 from judge_records import ELR_ON, TRANSITIONS, Story, by_name, cause_and_leader, last_replica_standing, whole_log
+from metadata_rows import order_by_time
 
 from analysis.judge.causes.permits import tolerated_losses
 from analysis.judge.history.elections import Road, road_of
@@ -126,6 +127,7 @@ def test_a_leader_that_was_dead_for_the_whole_of_its_epoch_is_not_blamed(tmp_pat
         if index > shrink + 1:
             row["leader_epoch"] += 2
     story.broker(20, 2)
+    order_by_time(story.tables)
     cause, leader, _ = cause_and_leader(story.judge())
     assert (cause, leader) == ("last-replica-standing", 1)
 

@@ -1,0 +1,55 @@
+"""Keeps the judge from concluding anything from times that a step of the clock left in doubt.
+
+The order of decisions comes from offsets, epochs and sequences. What is also judged by time is listed here, and is
+unknown where its times are not sure (`analysis.judge.history.clock_steps`): it neither accuses nor excuses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from analysis.judge.clauses.findings import unknown_finding
+from analysis.judge.clauses.invariants import CheckedClause
+from analysis.judge.clauses.outcome_checks import AttributedAnomaly
+from analysis.judge.history.clock_steps import ClockDoubt
+from analysis.judge.history.evidence import Attribution
+from ebbtide.scenario.property_names import API_AGREES, HW_FROZEN, TRANSITIONS, UNCLEAN_LEAVES
+
+_BY_TIME = frozenset({API_AGREES, HW_FROZEN, TRANSITIONS, UNCLEAN_LEAVES})
+"""The clauses that compare times of the controllers with those of clients or steps."""
+
+
+def without_unsure_causes(blamed: Sequence[AttributedAnomaly], clock: ClockDoubt) -> list[AttributedAnomaly]:
+    """Return the anomalies; a cause that rests on times in doubt is not known."""
+    found = []
+    for one in blamed:
+        election = one.attribution.election
+        why = clock.why_unsure(None if election is None else election.after.at_ns)
+        if why is not None and one.attribution.cause is not None:
+            unknown = Attribution(cause=None, election=election, why=why)
+            one = msgspec.structs.replace(one, attribution=unknown)
+        found.append(one)
+    return found
+
+
+def without_unsure_findings(checked: Sequence[CheckedClause], clock: ClockDoubt) -> list[CheckedClause]:
+    """Return the clauses; what rests on times in doubt is unknown."""
+    return [_unknown_unless_sure(one, clock) for one in checked]
+
+
+def _unknown_unless_sure(one: CheckedClause, clock: ClockDoubt) -> CheckedClause:
+    if one.found.name not in _BY_TIME or one.found.status not in ("holds", "violated"):
+        return one
+    why = clock.why_unsure(_newest_ns(one) if one.found.status == "violated" else None)
+    if why is None:
+        return one
+    found = msgspec.structs.replace(one.found, status="unknown", evidence=list(unknown_finding(why).evidence))
+    return msgspec.structs.replace(one, found=found, cases=1)
+
+
+def _newest_ns(one: CheckedClause) -> int | None:
+    """Return the newest time that the evidence of a clause names; None: it names none."""
+    rows = [row for row in one.found.evidence if isinstance(row, dict)]
+    return max((at for row in rows for key, at in row.items() if key.endswith("_ns") and at is not None), default=None)
