@@ -42,7 +42,7 @@ READINGS_MAX = 1_000_000
 
 _ALIKE_NS = 100_000_000
 """Where two leads fit a time about equally well, nothing says which one was in force."""
-_MAX_NS = 1 << 62
+_EVER_NS = 1 << 62
 
 
 class ClockReading(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,8 +71,8 @@ class Lead(msgspec.Struct, frozen=True, kw_only=True):
 
     node: int | None = None
     by_ns: int
-    from_ns: int = -_MAX_NS
-    until_ns: int = _MAX_NS
+    from_ns: int = -_EVER_NS
+    until_ns: int = _EVER_NS
 
 
 class TimeFound(msgspec.Struct, frozen=True, kw_only=True):
@@ -110,7 +110,7 @@ class KafkaClocks(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """
         if not self.was_set:
             return TimeFound(at_ns=wall_ns)
-        seen = self._seen(metadata_offset) if metadata_offset is not None else (-_MAX_NS, _MAX_NS)
+        seen = self._seen(metadata_offset) if metadata_offset is not None else (-_EVER_NS, _EVER_NS)
         found: dict[int, int] = {}
         own = [lead for lead in self.leads if lead.node == node]
         for lead in self.leads if node is None else own or [lead for lead in self.leads if lead.node is None]:
@@ -126,7 +126,7 @@ class KafkaClocks(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def _ends(self) -> list[int]:
         """The end of the metadata log at each reading, without what was truncated later."""
         ends: list[int] = []
-        least = _MAX_NS
+        least = _EVER_NS
         for reading in reversed(self.readings):
             least = min(least, reading.metadata_end)
             ends.append(least)
@@ -135,8 +135,8 @@ class KafkaClocks(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def _seen(self, offset: int) -> tuple[int, int]:
         """Return the times of the last look without a record of the metadata log and of the first look with it."""
         at = bisect_right(self._ends, offset)
-        before = self.readings[at - 1].at_ns if at else -_MAX_NS
-        return before, self.readings[at].at_ns if at < len(self.readings) else _MAX_NS
+        before = self.readings[at - 1].at_ns if at else -_EVER_NS
+        return before, self.readings[at].at_ns if at < len(self.readings) else _EVER_NS
 
 
 def _outside(at: int, from_ns: int, until_ns: int) -> int:
@@ -211,9 +211,9 @@ def _node_offsets(steps: Sequence[StepEntry]) -> dict[int, list[Lead]]:
             if step.fired_ns is None:
                 continue
             offsets = found.setdefault(node, [Lead(node=node, by_ns=0)])
-            until_ns = min(offsets[-1].until_ns, step.effect_ns or _MAX_NS)
+            until_ns = min(offsets[-1].until_ns, step.effect_ns or _EVER_NS)
             offsets[-1] = msgspec.structs.replace(offsets[-1], until_ns=until_ns)
-            offsets.append(Lead(node=node, by_ns=by_ns, from_ns=step.fired_ns, until_ns=step.healed_ns or _MAX_NS))
+            offsets.append(Lead(node=node, by_ns=by_ns, from_ns=step.fired_ns, until_ns=step.healed_ns or _EVER_NS))
             if step.healed_ns is not None:
                 offsets.append(Lead(node=node, by_ns=0, from_ns=step.healed_ns))
     return found

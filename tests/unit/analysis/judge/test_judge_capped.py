@@ -80,6 +80,10 @@ OTHER = (
     "analysis.report.picture.series._BINS_MAX",  # a curve over a longer time is not drawn
     "analysis.report.stories.STORIES_MAX",  # stories in a report, which says how many it leaves out
     "ebbtide.record.clock.READINGS_MAX",  # a record with more is refused
+    "ebbtide.record.contents._DEPTH_MAX",
+    "ebbtide.record.contents._SHOWN_MAX",  # letters of an error
+    "ebbtide.record.manifest._BYTES_MAX",  # a manifest with more is refused
+    "ebbtide.record.manifest._PARTITIONS_MAX",
     "ebbtide.record.manifest._NAMED_MAX",  # names in an error
     "ebbtide.record.manifest._REASON_MAX",  # letters of a reason
     "harness.nightly.followup.SHRINK_AT_MOST_S",  # time
