@@ -1,11 +1,13 @@
-"""What a person sees of a real run, on a terminal of 80 columns and 24 rows."""
+"""What a person sees of a real run and of a real watch, on a terminal of 80 columns and 24 rows."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
+from host_turn import HOST
 from live.commands import command
+from live.foreign_cluster import ForeignCluster, foreign_cluster
 from terminal import CTRL_C, Seen, codes_as_text, run_on_terminal, start_process, times_shown
 
 pytestmark = [pytest.mark.live, pytest.mark.slow]
@@ -13,6 +15,10 @@ pytestmark = [pytest.mark.live, pytest.mark.slow]
 SIZE = (80, 24)
 LANES = "a letter a second"
 KAFKA = "4.3.1"
+
+
+def watch_of(cluster: ForeignCluster, duration: str) -> list[str]:
+    return command("watch", "--bootstrap", cluster.address(1), "--controllers", cluster.controllers, "--for", duration)
 
 
 def check_clean(seen: Seen) -> None:
@@ -54,3 +60,25 @@ def test_ctrl_c_in_a_run_leaves_no_view(tmp_path: Path) -> None:
     check_clean(seen)
     check_lines_once(seen)
     assert "Traceback" not in seen.text
+
+
+def test_a_watch_shows_each_line_once_and_a_bar_while_it_judges(tmp_path: Path) -> None:
+    with HOST.held(), foreign_cluster(tmp_path / "cluster", KAFKA) as cluster:
+        words = watch_of(cluster, "5s")
+        seen = run_on_terminal(start_process, words, SIZE, tmp_path, timeout_s=600)
+    check_clean(seen)
+    check_lines_once(seen)
+    assert any("judging 1 of 7: starting Spark" in line for screen in seen.screens for line in screen), seen.text
+    assert max(sum("━━━" in line for line in screen) for screen in seen.screens) <= 2
+    assert times_shown(seen.lines, "recorded in runs/") == 1
+    assert seen.code == 0, seen.text
+
+
+def test_ctrl_c_in_a_watch_leaves_no_bar(tmp_path: Path) -> None:
+    keys = [("made the topic", CTRL_C)]
+    with HOST.held(), foreign_cluster(tmp_path / "cluster", KAFKA) as cluster:
+        seen = run_on_terminal(start_process, watch_of(cluster, "60s"), SIZE, tmp_path, type_at=keys, timeout_s=600)
+    check_clean(seen)
+    check_lines_once(seen)
+    assert "Traceback" not in seen.text
+    assert seen.code != 0, seen.text
