@@ -167,9 +167,11 @@ def _agreement(summary: ReplaySummary, replays: list[Replay]) -> str:
     """Return how many replays ended as the record; where the release saves the records, that none lost any."""
     if summary.answer is None or summary.answer.saved != "yes":
         return f"{summary.same} of {summary.times} with the same outcome and cause"
+    from ebbtide.record.outcomes import outcome_word
+
     none = "no committed record lost" + (f" in any of {summary.times}" if summary.times > 1 else "")
     verdicts = [one.run.verdict for one in replays if one.run is not None]
-    if all(one is not None and one.outcome == "as-predicted" for one in verdicts):
+    if all(one is not None and outcome_word(one) == "as-predicted" for one in verdicts):
         return f"{none}, as the specification predicts for this release"
     return none
 

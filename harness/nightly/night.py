@@ -94,7 +94,7 @@ def exit_code(finished: Sequence[FinishedJob], fail_on: FailOn = "inconclusive")
     ends = [one.ended for one in finished if not one.is_expected]
     codes = [ExitCode.HARNESS_FAILED if one == "failed" else EXIT_OF_OUTCOME[one] for one in ends]
     counted = [one for one in codes if fail_on != "contradicted" or one is not ExitCode.INCONCLUSIVE]
-    if fail_on == "loss" and any(one.lost_committed for one in finished):
+    if fail_on == "loss" and any(one.lost_committed and one.ended != "inconclusive" for one in finished):
         counted.append(ExitCode.CONTRADICTED)
     return ExitCode.worst([ExitCode.AS_PREDICTED, *counted])
 

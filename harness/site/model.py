@@ -39,6 +39,7 @@ class RunRow(msgspec.Struct, frozen=True, kw_only=True):
     night: str
     label: str
     mark: Mark
+    word: str
     why: tuple[str, ...]
     lost: str
     took_s: float
@@ -170,6 +171,7 @@ def _row(done: FinishedJob, reports: Mapping[str, Path], followups: Mapping[str,
         night=done.night,
         label=done.job.label,
         mark=mark_of(done),
+        word="known bug" if done.known_bug is not None else done.word.replace("-", " "),
         why=done.why,
         lost=", ".join(f"{count:,} {cause}" for cause, count in sorted(done.causes.items()) if count) or "none",
         took_s=done.took_s,

@@ -69,5 +69,5 @@ def test_a_run_without_timings_shows_none(tmp_path: Path) -> None:
 def test_a_scenario_without_a_prediction_is_not_said_to_predict() -> None:
     verdict = Verdict(run_id="r", outcome="as-predicted")
     assert outcome_basis(verdict, PROTOCOL_ALONE).startswith("The scenario has no prediction. ")
-    predicts = Prediction(kafka=">=3.3", clause="KIP-966: c")
+    predicts = Prediction(kafka=">=3.3", clause="KIP-966: c", anomalies="none")
     assert outcome_basis(verdict, predicts) == "The scenario predicts this for the release: KIP-966: c."

@@ -119,6 +119,7 @@ def test_junit_xml_has_the_verdict_and_the_record(project: Project) -> None:
         "ebbtide_seed": "7",
         "ebbtide_acked": "0",
         "ebbtide_lost": "12",
+        "ebbtide_lost_committed": "12",
         "ebbtide_causes": "last-replica-standing",
         "ebbtide_oldest_lost": "?",
         "ebbtide_without_leader": "?",

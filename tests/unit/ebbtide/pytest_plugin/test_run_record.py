@@ -18,10 +18,13 @@ LOST = DATA / "runs" / "last-replica-standing-3.9.1"
 
 def test_a_run_is_shown_in_one_short_line() -> None:
     run = read_record(LOST)
-    assert repr(run) == f"RunRecord({str(run.path)!r}, as-predicted, lost=2000)"
+    assert repr(run) == f"RunRecord({str(run.path)!r}, as-predicted, lost_committed=2000, lost_uncommitted=0)"
 
 
-def test_pytest_and_the_command_say_the_same_line_to_type_next(capsys: pytest.CaptureFixture[str]) -> None:
+def test_pytest_and_the_command_say_the_same_line_to_type_next(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # in the folder above a record, the command leaves the folder out of its path
     run = read_record(LOST)
     output = VerdictOutput(1, as_json=False)
     output.add(LOST, run.verdict)
