@@ -1,4 +1,6 @@
-"""Makes output survive a closed pipe and a closed terminal, and keeps control characters out of it.
+"""Makes output survive a closed pipe and a closed terminal, and decides how it looks.
+
+Each line fits the terminal's width, or 80 columns elsewhere, and control characters in it are shown as escapes.
 
 `| head` neither ends a command nor changes its exit code, and neither does a terminal that is closed under `nohup`.
 """
@@ -14,6 +16,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
+from ebbtide.folding import fold_line, shown_width
 from ebbtide.shown_text import escape_controls
 
 
@@ -56,36 +59,70 @@ def ignore_closed_pipes() -> None:
         setattr(sys, name, stream_)
 
 
-class _EscapingStream:
-    """A text stream that shows control characters as escapes; all else is that of `stream`.
+class _ShownStream:
+    """A text stream that folds lines between words, and shows control characters as escapes.
 
-    `rich_proxied_file` is how rich finds the stream that it writes colours and cursor movements to.
+    All else is that of `stream`. `rich_proxied_file` is how rich finds the stream that it writes colours and cursor
+    movements to.
     """
 
     def __init__(self, stream: Any) -> None:
         self.rich_proxied_file = stream
+        self._begun = ""
 
     def write(self, text: str) -> int:
-        self.rich_proxied_file.write(escape_controls(text))
+        *lines, self._begun = (self._begun + text).split("\n")
+        for line in lines:
+            self._put(line, "\n")
         return len(text)
+
+    def write_verbatim(self, text: str) -> None:
+        """Write lines that a program reads, as wide as they are."""
+        self._put_begun()
+        self.rich_proxied_file.write(escape_controls(text))
 
     def writelines(self, lines: list[str]) -> None:
         for line in lines:
             self.write(line)
+
+    def flush(self) -> None:
+        self._put_begun()
+        self.rich_proxied_file.flush()
+
+    def _put_begun(self) -> None:
+        if self._begun:
+            self._put(self._begun)
+            self._begun = ""
+
+    def _put(self, line: str, end: str = "") -> None:
+        self.rich_proxied_file.write("\n".join(fold_line(escape_controls(line), shown_width())) + end)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.rich_proxied_file, name)
 
 
 @contextlib.contextmanager
-def escape_output() -> Iterator[None]:
-    """Show control characters in the output as escapes while the block runs.
+def shown_output() -> Iterator[None]:
+    """Fold wide lines of the output, and show control characters in it as escapes, while the block runs.
 
     Names in records, stores and scenarios are somebody else's, and a terminal obeys control characters.
     """
     before = sys.stdout, sys.stderr
-    sys.stdout, sys.stderr = _EscapingStream(sys.stdout), _EscapingStream(sys.stderr)
+    sys.stdout, sys.stderr = _ShownStream(sys.stdout), _ShownStream(sys.stderr)
     try:
         yield
     finally:
+        for stream in (sys.stdout, sys.stderr):
+            if isinstance(stream, _ShownStream):
+                with contextlib.suppress(OSError, ValueError):
+                    stream.flush()
         sys.stdout, sys.stderr = before
+
+
+def print_verbatim(text: str) -> None:
+    """Print lines that a program reads or that are code, without folding them."""
+    if isinstance(sys.stdout, _ShownStream):
+        sys.stdout.write_verbatim(f"{text}\n")
+    else:
+        sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()

@@ -49,7 +49,10 @@ def pytest_configure() -> None:
 
     A shell lets what it starts in the background ignore Ctrl-C, and `nohup` lets it ignore a closed terminal. Every
     command tested here would inherit that.
+
+    Lines are not folded, unless a test sets a width.
     """
+    os.environ["COLUMNS"] = "1000"
     for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, handler)

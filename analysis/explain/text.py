@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterable
 
 from analysis.explain.life import Life
 from analysis.report.words import offset_s
 
-_WIDTH = 100
-
 
 def render_text(life: Life) -> str:
-    """Return the life as lines of at most 100 columns, but for words that are longer."""
+    """Return the life as lines, each as wide as its text."""
     lines = [
-        *textwrap.wrap(life.headline, _WIDTH),
+        life.headline,
         f"  run {life.run}",
         "",
         "What happened, by time since the run began",
@@ -36,11 +33,10 @@ def render_text(life: Life) -> str:
 
 
 def _entry(start: str, text: str, place: str) -> Iterable[str]:
-    indent = " " * len(start)
-    yield from textwrap.wrap(text, _WIDTH, initial_indent=start, subsequent_indent=indent)
-    yield from textwrap.wrap(f"[{place}]", _WIDTH, initial_indent=indent, subsequent_indent=indent)
+    yield f"{start}{text}"
+    yield f"{' ' * len(start)}[{place}]"
 
 
 def _list(items: Iterable[str]) -> Iterable[str]:
     for item in items:
-        yield from textwrap.wrap(item, _WIDTH, initial_indent="  - ", subsequent_indent="    ")
+        yield f"  - {item}"

@@ -15,8 +15,8 @@ from analysis.judge.history.elections import all_elections
 from analysis.judge.history.timeline import load_timeline
 from analysis.report import words
 from analysis.report.election_words import is_broken_promise
-from analysis.report.folding import column_widths, fold_words
 from analysis.report.protocol import as_one_line, protocol_of
+from ebbtide.folding import column_widths, fold_words
 from ebbtide.record.manifest import Manifest, read_manifest
 from ebbtide.record.outages import leaderless_text, oldest_text, outage_text
 from ebbtide.record.outcomes import outcome_word
@@ -27,10 +27,7 @@ _OUTCOME_STYLE = {"as-predicted": "", "no prediction": "", "contradicted": "bold
 """A run that lost records as predicted is not green: the colour of what was lost says how bad it is."""
 _CAUSES_MAX = 3
 _GAP = "  "
-_TEXT_WIDTH = 100
-_CELL_WIDTH_MIN = 20
-"""Cells of a text are not narrower, so a text of many runs may be wider than a terminal."""
-_DRAWN_WIDTH_MIN = 22
+_CELL_WIDTH_MIN = 22
 _BETWEEN, _EDGES = 3, 2
 """Columns of a drawn table between two cells, and at its edges."""
 _HEAD, _RECORD = "Kafka", "record"
@@ -104,7 +101,7 @@ def summary_tables(runs: Sequence[JudgedRun], width: int) -> list[Table]:
     if their paths do not fit into its cells.
     """
     room = width - _EDGES - _name_width(runs)
-    many = max(1, room // (_DRAWN_WIDTH_MIN + _BETWEEN))
+    many = max(1, room // (_CELL_WIDTH_MIN + _BETWEEN))
     return [_drawn(runs[at : at + many], room) for at in range(0, len(runs), many)]
 
 
@@ -123,16 +120,19 @@ def _drawn(runs: Sequence[JudgedRun], room: int) -> Table:
     return table
 
 
-def summary_text(runs: Sequence[JudgedRun]) -> str:
-    """Return the runs as aligned text of at most 100 columns, for a pipe or a log.
+def summary_text(runs: Sequence[JudgedRun], width: int) -> str:
+    """Return the runs as aligned text of at most `width` columns, for a pipe or a log.
 
-    One run may have a longer line: the path of its record. The text of several names only the folders of the records if
-    their paths do not fit into its cells.
+    Many runs are several tables below each other. One run may have a longer line: the path of its record. The text of
+    several names only the folders of the records if their paths do not fit into its cells.
     """
-    if not runs:
-        return ""
+    many = max(1, (width - _name_width(runs)) // (_CELL_WIDTH_MIN + len(_GAP)))
+    return "\n\n".join(_as_text(runs[at : at + many], width) for at in range(0, len(runs), many))
+
+
+def _as_text(runs: Sequence[JudgedRun], width: int) -> str:
     columns = [[(name, as_one_line(shown)) for name, shown in _with_head(run)] for run in runs]
-    room = max(_TEXT_WIDTH - _name_width(runs) - len(_GAP) * len(runs), _CELL_WIDTH_MIN * len(runs))
+    room = width - _name_width(runs) - len(_GAP) * len(runs)
     cells = _folded(columns, room, with_record=len(runs) == 1)
     lines = [line for name in cells[0] for line in zip_longest([name], *(each[name] for each in cells), fillvalue="")]
     widths = [max(len(line[at]) for line in lines) for at in range(len(lines[0]))]

@@ -9,13 +9,13 @@ import contextlib
 import os
 import shlex
 from collections.abc import Iterator, Sequence
-from importlib import resources
 from pathlib import Path
 
 from ebbtide.errors import COMMAND_LINE, EbbtideError, Problems, UsageError
 from ebbtide.scenario.model import Scenario
 from ebbtide.scenario.parse import load, parse
 from ebbtide.scenario.refused_settings import RefusedByKafka
+from ebbtide.scenario.shipped import shipped_files
 from ebbtide.scenario.write import SCENARIO
 from ebbtide.suggestions import meant_name, nearest_names
 from ebbtide.untrusted.files import is_file, is_folder, path_from, read_text
@@ -26,7 +26,7 @@ _MANIFEST = "manifest.json"
 
 def names() -> list[str]:
     """Return the names of the shipped scenarios, sorted."""
-    return sorted(entry.name.removesuffix(".toml") for entry in _folder().iterdir() if entry.name.endswith(".toml"))
+    return list(shipped_files())
 
 
 def text_of(name: str) -> str:
@@ -44,7 +44,7 @@ def text_of(name: str) -> str:
             allowed=f"{near}, or the path of a .toml file",
             next=f"ebbtide scenarios    (lists all {len(known)})",
         )
-    return (_folder() / f"{name}.toml").read_text("utf-8")
+    return shipped_files()[name].read_text("utf-8")
 
 
 def find(name_or_path: str) -> Scenario:
@@ -137,7 +137,3 @@ def located_refusals(name_or_path: str | None, again: str) -> Iterator[None]:
         yield
     except RefusedByKafka as error:
         raise error.in_file(file, text, next_) from None
-
-
-def _folder() -> resources.abc.Traversable:
-    return resources.files("ebbtide") / "scenarios"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from importlib import resources
 from typing import Any
 
 from ebbtide.scenario.key_places import header_of_table
+from ebbtide.scenario.shipped import shipped_files
 from ebbtide.suggestions import nearest_words
 from ebbtide.untrusted.values import decode_toml
 
@@ -53,9 +53,7 @@ def _table_and_key(where: str | None) -> tuple[str, str] | None:
 
 def _shortest_first() -> Iterator[tuple[str, str]]:
     """Yield each shipped scenario and its text: the plainest one, then the shortest files first."""
-    folder = resources.files("ebbtide") / "scenarios"
-    files = [one for one in folder.iterdir() if one.name.endswith(".toml")]
-    texts = {one.name.removesuffix(".toml"): one.read_text("utf-8") for one in files}
+    texts = {name: file.read_text("utf-8") for name, file in shipped_files().items()}
     yield from sorted(texts.items(), key=lambda one: (one[0] != _USUAL, len(one[1]), one[0]))
 
 

@@ -18,8 +18,10 @@ if TYPE_CHECKING:
 
 _EXAMPLES = """examples:
   ebbtide advise --bootstrap broker1:9092,broker2:9092
-  ebbtide advise --bootstrap broker1:9093 --command-config client.properties --save cluster.json
-  ebbtide advise cluster.json --topics 'orders*' --assume kafka=4.3.1,min.insync.replicas=2
+  ebbtide advise --bootstrap broker1:9093 \\
+    --command-config client.properties --save cluster.json
+  ebbtide advise cluster.json --topics 'orders*' \\
+    --assume kafka=4.3.1,min.insync.replicas=2
 
 no cluster of your own?
   ebbtide cluster up --kafka 4.3.1 --publish 19092

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import sys
-import textwrap
 from collections.abc import Iterator, Mapping
 
 from analysis.advise.advice import Advice, AdvisedGroup, AdvisedLine
@@ -12,10 +9,8 @@ from analysis.advise.events import WHEN_MEANS
 from analysis.advise.headline import MARK, MARK_MEANS, has_marked_lines, headline
 from analysis.advise.lines import AdviceLine
 from ebbtide.plurals import plural
-from ebbtide.shown_text import escape_controls
-from harness.cli.output import print_folded_table
+from harness.cli.output import print_table
 
-_WIDTH_MAX = 100
 _EVENT_WIDTH, _WHEN_WIDTH = 24, 11
 """The narrowest columns in which events and conditions can still be read."""
 
@@ -70,14 +65,14 @@ def _print_group(advised: AdvisedGroup, advice: Advice) -> None:
         _say("note:", advised.min_isr_note)
     has_after = advice.after is not None
     headers = ["event", "when", "likely", "acks=0", "acks=1", "acks=all", *(["then"] if has_after else [])]
-    left_out = print_folded_table(
+    left_out = print_table(
         headers,
         [list(_cells(line, has_after)) for line in advised.lines],
-        folded={0: _EVENT_WIDTH, 1: _WHEN_WIDTH},
+        least={0: _EVENT_WIDTH, 1: _WHEN_WIDTH},
         optional=(headers.index("likely"), headers.index("acks=0")),
     )
     if left_out:
-        _say("", f"(not shown on this narrow terminal: {', '.join(left_out)}; --html and --json have all columns)")
+        _say("", f"(no room for: {', '.join(left_out)}; --html and --json have all columns)")
     measured = [(line.today.event, line.measured) for line in advised.lines if line.measured]
     if measured:
         _say(
@@ -116,9 +111,5 @@ def _after(line: AdviceLine | None) -> str:
 
 
 def _say(label: str, text: str, *, mark: str = "") -> None:
-    """Print a labelled text, wrapped. Names in it come from the cluster, so controls are escaped."""
-    first = f"{label} " if label else mark
-    width = min(_WIDTH_MAX, shutil.get_terminal_size().columns) if sys.stdout.isatty() else _WIDTH_MAX
-    text = escape_controls(text)
-    for line in textwrap.wrap(text, width, initial_indent=first, subsequent_indent="  ", break_on_hyphens=False):
-        print(line)
+    """Print a labelled text."""
+    print(f"{label} {text}" if label else f"{mark}{text}")

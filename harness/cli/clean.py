@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from ebbtide.errors import ExitCode
 from harness.cli.command import Args, Command
+from harness.cli.output import print_json
 
 if TYPE_CHECKING:
     from cluster.clean import CleanOutcome
@@ -66,10 +67,8 @@ def _clean_as_root(args: Args) -> ExitCode | None:
 
 def _print_outcomes(outcomes: Sequence[CleanOutcome], args: Args) -> None:
     if args.json:
-        import msgspec
-
         for outcome in outcomes:
-            print(msgspec.json.encode(outcome).decode())
+            print_json(outcome)
         return
     for outcome in outcomes:
         if outcome.live:

@@ -34,7 +34,8 @@ PORT_MAX = 65535
 _EXAMPLES = """examples:
   ebbtide cluster up --kafka 4.3.1 --brokers 3
   ebbtide cluster topic t
-  ebbtide cluster exec -- sh -c 'python -m kafka.producer -b $EBBTIDE_BOOTSTRAP -t t'
+  ebbtide cluster exec -- \\
+    sh -c 'python -m kafka.producer -b $EBBTIDE_BOOTSTRAP -t t'
   ebbtide fault power-loss 'leader(t-0)'
   ebbtide cluster down
 """

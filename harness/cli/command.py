@@ -16,6 +16,7 @@ import click
 
 from ebbtide.errors import UsageError
 from ebbtide.suggestions import allowed_words, did_you_mean
+from harness.cli.help_layout import HelpContext
 from harness.cli.mistakes import raise_together
 from harness.cli.parameters import Argument, Option, completer_for, mistakes_of, name_in_usage, value_type
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from harness.cli.parameters import Completer
 
 _HELP = "help"
-_SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+_SETTINGS = {"help_option_names": ["-h", "--help"]}
 
 
 class Args:
@@ -48,6 +49,8 @@ class ParsedCommand(NamedTuple):
 
 class _CommandBase(click.Command):
     """How commands and groups declare parameters and print help."""
+
+    context_class = HelpContext
 
     def __init__(self, description: str = "", *, epilog: str | None = None, **settings: Any) -> None:
         context = {**_SETTINGS, **settings.pop("context_settings", {})}

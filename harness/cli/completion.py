@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ebbtide.errors import ExitCode
+from ebbtide.streams import print_verbatim
 from harness.cli.command import Args, Command
 from harness.cli.completing import SHELLS
 
@@ -32,5 +33,5 @@ def run(args: Args) -> ExitCode:
 
     shell = get_completion_class(args.shell)
     assert shell is not None
-    print(shell(root_command(), {}, "ebbtide", COMPLETE).source(), end="")
+    print_verbatim(shell(root_command(), {}, "ebbtide", COMPLETE).source().rstrip("\n"))
     return ExitCode.AS_PREDICTED

@@ -8,6 +8,7 @@ from cluster.doctor import Check, check_host
 from cluster.privileges.choice import PrivilegeRequest
 from ebbtide.errors import ExitCode
 from harness.cli.command import Args, Command
+from harness.cli.output import print_json, print_table
 
 
 def command() -> Command:
@@ -30,16 +31,13 @@ def run(args: Args) -> ExitCode:
     checks = check_host()
     lacking = [check for check in checks if check.status != "ok"]
     if args.json:
-        import msgspec
-
-        print(msgspec.json.format(msgspec.json.encode(checks)).decode())
+        print_json(checks, pretty=True)
     else:
         _print(checks, lacking)
     return ExitCode.INCONCLUSIVE if any(check.needed for check in lacking) else ExitCode.AS_PREDICTED
 
 
 def _print(checks: list[Check], lacking: list[Check]) -> None:
-    from harness.cli.output import print_table
 
     print_table(("check", "state", "seen"), [(check.name, check.status, check.detail) for check in checks])
     for alike in _grouped_by_remedy(lacking):

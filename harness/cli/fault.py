@@ -18,10 +18,12 @@ if TYPE_CHECKING:
 _EXAMPLES = """examples:
   ebbtide fault power-loss 'broker(1)'
   ebbtide fault start 'broker(1)'
-  ebbtide fault partition --groups 'broker(1) | broker(2), broker(3), controllers, clients'
+  ebbtide fault partition \\
+    --groups 'broker(1) | broker(2), broker(3), controllers, clients'
   ebbtide fault heal
   ebbtide fault set-config --resource topic:t --config min.insync.replicas --value 1
-  ebbtide fault kill 'leader(t-0)' --trigger 'isr = { partition = "t-0", size = 1 }'
+  ebbtide fault kill 'leader(t-0)' \\
+    --trigger 'isr = { partition = "t-0", size = 1 }'
 
 `ebbtide fault KIND --help` lists the options of a kind, and says what proves that it took effect. The options are the
 keys of docs/scenario-steps.md.

@@ -15,7 +15,7 @@ from ebbtide.releases.known_releases import KNOWN, OLDEST, KnownRelease
 from harness.cli import completing
 from harness.cli.cluster_options import versions_of
 from harness.cli.command import Args, Group
-from harness.cli.output import print_table
+from harness.cli.output import print_json, print_table
 
 
 def command() -> Group:
@@ -59,7 +59,7 @@ def _fetch(versions: Sequence[str], *, as_json: bool) -> ExitCode:
     if as_json:
         known = {release.version: release for release in KNOWN}
         fetched = {version: fetch(version, lambda event: _print_event(event, sys.stderr)) for version in wanted}
-        _print_rows([_row(version, release, known.get(version)) for version, release in fetched.items()])
+        print_json([_row(version, release, known.get(version)) for version, release in fetched.items()], pretty=True)
         return ExitCode.AS_PREDICTED
     for version in wanted:
         release = _fetch_on_terminal(version) if sys.stdout.isatty() else fetch(version, _print_event)
@@ -129,7 +129,7 @@ def _list(verify: bool, json: bool) -> ExitCode:
     known = {release.version: release for release in KNOWN}
     rows = [_row(v, here.get(v), known.get(v)) for v in sorted(here.keys() | known.keys(), key=Version)]
     if json:
-        _print_rows(rows)
+        print_json(rows, pretty=True)
     else:
         print_table(
             ("release", "state", "size", "measured", "protocol"),
@@ -148,10 +148,6 @@ def _list(verify: bool, json: bool) -> ExitCode:
         print("\nmeasured: runs of this release were judged; protocol: its rules for lost replicas (-: unknown)")
         print(f"compared: {compared}\nnext: ebbtide kafka fetch VERSION    (any release from {OLDEST} on)")
     return ExitCode.HARNESS_FAILED if any(row.problem for row in rows) else ExitCode.AS_PREDICTED
-
-
-def _print_rows(rows: Sequence[ReleaseRow]) -> None:
-    print(msgspec.json.format(msgspec.json.encode(rows)).decode())
 
 
 def _megabytes(release: CachedRelease) -> str:

@@ -22,7 +22,7 @@ import click
 
 from ebbtide.errors import COMMAND_LINE, EbbtideError, ExitCode, UsageError
 from ebbtide.signals import is_interrupt
-from ebbtide.streams import escape_output, ignore_closed_pipes
+from ebbtide.streams import ignore_closed_pipes, shown_output
 from harness.cli.command import Args, LazyGroup
 from harness.cli.mistakes import Mistakes
 
@@ -72,7 +72,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     Never raises.
     """
     ignore_closed_pipes()
-    with escape_output():
+    with shown_output():
         return _main(argv)
 
 

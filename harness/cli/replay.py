@@ -12,6 +12,7 @@ from harness.cli import completing
 from harness.cli.cluster_options import add_cluster_options, add_jobs_option, jobs_of, launch_options_of, releases_of
 from harness.cli.command import Args, Command
 from harness.cli.fail_on import add_fail_on_option
+from harness.cli.output import print_json
 from harness.cli.progress import judging_note
 from harness.cli.run_flow import check_runs, progress_display, report_unfinished_records
 
@@ -240,4 +241,4 @@ def _print_json(original: LoadedRun, replays: list[Replay], found: list[ReplaySu
         replays=tuple(map(row, replays)),
         releases=tuple(found),
     )
-    print(msgspec.json.encode(answer).decode())
+    print_json(answer)

@@ -13,6 +13,7 @@ from ebbtide.folders import walk
 from ebbtide.record.verdict import Outcome, PredictionKind
 from harness.cli import completing
 from harness.cli.command import Args, Command
+from harness.cli.output import print_json, print_table
 
 _BLOCK_BYTES = 512
 """The unit of st_blocks, whatever the file system's block size (POSIX)."""
@@ -81,7 +82,7 @@ def run(args: Args) -> ExitCode:
     rows = sorted(map(_row, folders if has_records else ()), key=lambda row: row.start_ns or 0, reverse=True)
     if args.json:
         for row in rows:
-            print(msgspec.json.encode(row).decode())
+            print_json(row)
         return ExitCode.AS_PREDICTED
     if not rows:
         other = f": {plural(len(folders), 'folder')} without {MANIFEST}" if folders else ""
@@ -179,7 +180,6 @@ def _size(folder: Path) -> int:
 def _print(rows: list[RecordRow]) -> None:
     from ebbtide.record.outcomes import word_of
     from ebbtide.releases.shown_release import shown_release
-    from harness.cli.output import print_table
 
     def cells(row: RecordRow) -> list[str]:
         unjudged = "damaged" if row.why else "plain cluster" if row.plain else "not judged"
@@ -191,7 +191,10 @@ def _print(rows: list[RecordRow]) -> None:
         return [shlex.quote(row.record), outcome, *counts, _human_size(row.bytes), *names]
 
     headers = ("record", "outcome", "acked", "lost", "size", "kafka", "status", "scenario")
-    print_table(headers, [cells(row) for row in rows], whole=1)
+    optional = [headers.index(name) for name in ("status", "scenario", "size", "acked", "kafka")]
+    left_out = print_table(headers, [cells(row) for row in rows], whole=1, optional=optional)
+    if left_out:
+        print(f"(no room for: {', '.join(left_out)}; --json has all columns)")
     for row in rows:
         if row.why is not None:
             print(f"{shlex.quote(row.record)}: {row.why}")

@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterable, Iterator
+from itertools import groupby
 from pathlib import Path
 
 import msgspec
 
 from ebbtide.errors import ExitCode, UsageError
+from ebbtide.streams import print_verbatim
 from harness.cli import completing
 from harness.cli.command import Args, Command
+from harness.cli.output import print_json
 
 _ACTIONS = ("list", "show")
+_START = "ebbtide run last-replica-standing --kafka 3.9.1,4.3.1"
 
 
 def command() -> Command:
     """Declare the verb's arguments."""
     command = Command(
-        "List the shipped scenarios, each with the releases that it names. `show NAME` prints the file of one, which "
-        "you may copy and change. `ebbtide run NAME --kafka RELEASE` runs one, also on a release that it does not name."
+        "List the shipped scenarios by what they break, each with the usual time of a run and the releases that it "
+        "names. `show NAME` prints the file of one, which you may copy and change. `ebbtide run NAME --kafka RELEASE` "
+        "runs one, also on a release that it does not name."
     )
     command.argument(
         "action",
@@ -33,13 +39,18 @@ def command() -> Command:
 
 
 class ShippedScenario(msgspec.Struct, frozen=True, kw_only=True):
-    """A scenario of the list; `kafka` are the releases that it names."""
+    """A scenario of the list.
+
+    `kafka` are the releases that it names, and `usual_s` is how long a run usually takes; null: not measured.
+    """
 
     name: str
     title: str
     description: str
     kafka: tuple[str, ...]
     steps: int
+    group: str
+    usual_s: float | None
 
 
 def run(args: Args) -> ExitCode:
@@ -62,29 +73,54 @@ def run(args: Args) -> ExitCode:
             raise UsageError(
                 "this is a file, not a shipped scenario", got=args.name, next=f"cat {shlex.quote(args.name)}"
             )
-        print(catalogue.text_of(args.name), end="")
+        print_verbatim(catalogue.text_of(args.name).rstrip("\n"))
         return ExitCode.AS_PREDICTED
     if args.name is not None:
         near = _nearest_scenario(args.name)
         shown = "" if near is None else f" show {near}"
         raise UsageError("list takes no name", got=repr(args.name), next=f"ebbtide scenarios{shown}")
     if args.json:
-        for one in map(catalogue.find, catalogue.names()):
-            row = ShippedScenario(
+        for row in sorted(_shipped(), key=lambda row: row.name):
+            print_json(row)
+    else:
+        _print(_shipped())
+    return ExitCode.AS_PREDICTED
+
+
+def _shipped() -> Iterator[ShippedScenario]:
+    """Yield the scenarios by group, each group by name."""
+    from ebbtide.scenario import catalogue
+    from ebbtide.scenario.measured_runs import measured_rows, usual_s
+    from ebbtide.scenario.shipped import files_by_group
+
+    for group, files in files_by_group().items():
+        for one in map(catalogue.find, files):
+            yield ShippedScenario(
                 name=one.name,
                 title=one.title,
                 description=one.description,
                 kafka=tuple(one.kafka),
                 steps=len(one.steps),
+                group=group,
+                usual_s=usual_s([row for row in measured_rows() if row.scenario == one.name]),
             )
-            print(msgspec.json.encode(row).decode())
-        return ExitCode.AS_PREDICTED
-    width = max(map(len, catalogue.names()))
-    for name in catalogue.names():
-        scenario = catalogue.find(name)
-        print(f"{name:<{width}}  {scenario.title}  [{', '.join(scenario.kafka)}]")
-    print("\nnext: ebbtide scenarios show NAME, ebbtide run NAME --kafka RELEASE[,RELEASE...]")
-    return ExitCode.AS_PREDICTED
+
+
+def _print(rows: Iterable[ShippedScenario]) -> None:
+    from ebbtide.scenario.measured_runs import took_in_words
+    from ebbtide.scenario.shipped import GROUPS
+
+    print(f"start here: {_START}")
+    for group, shown in groupby(rows, key=lambda row: row.group):
+        print(f"\n{GROUPS[group]}")
+        members = list(shown)
+        width = max(len(row.name) for row in members)
+        for row in members:
+            print(f"  {row.name:<{width}}  {took_in_words(row.usual_s):>6}  {', '.join(row.kafka)}")
+            print(f"      {row.title}")
+    print("\nEach line: the name, how long a run usually takes (-: not measured), the releases that it names.")
+    print("next: ebbtide scenarios show NAME    (its file)")
+    print("next: ebbtide run NAME --kafka RELEASE[,RELEASE...]")
 
 
 def _unknown_action(word: str) -> UsageError:

@@ -17,6 +17,7 @@ from ebbtide.signals import is_interrupt
 from harness.cli import completing
 from harness.cli.cluster_options import add_cluster_options, add_jobs_option, budget_s_of, jobs_of, launch_options_of
 from harness.cli.command import Args, Command
+from harness.cli.output import print_json
 from harness.cli.progress import judging_note
 from harness.cli.run_flow import check_runs, progress_display
 
@@ -77,7 +78,6 @@ def privileges(args: Args) -> PrivilegeRequest:
 
 def run(args: Args) -> ExitCode:
     """Shrink, write the file, and print the result."""
-    import msgspec
 
     from ebbtide.scenario.write import SCENARIO
     from harness.cli.judging import open_judge
@@ -140,7 +140,7 @@ def run(args: Args) -> ExitCode:
             took_s=round(done.took_s, 1),
             elapsed_s=round(done.elapsed_s, 1),
         )
-        print(msgspec.json.encode(result).decode())
+        print_json(result)
     else:
         print(f"\n{done.text}")
         print(f"{out}: {len(smaller.scenario.steps)} of {len(recorded.scenario.steps)} steps, ", end="")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -101,8 +100,7 @@ def _print_answer(args: Args, variant: str, asked: Property, answer: Answer) -> 
         )
         return
     print(f"result:    violated after {plural(len(answer.trace.steps), 'step')}; no shorter path exists")
-    for at, line in enumerate(textwrap.wrap(tolerance_note(asked.name, bounds), 88)):
-        print(("note:      " if at == 0 else "           ") + line)
+    print(f"note:      {tolerance_note(asked.name, bounds)}")
     print()
     for line in lines(answer.trace, VARIANTS[variant]):
         print(line)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ebbtide.errors import ExitCode
+from ebbtide.streams import print_verbatim
 from harness.cli.command import Args, Command
 from harness.cli.output import print_json
 
@@ -34,5 +35,5 @@ def run(args: Args) -> ExitCode:
 
         print_json(SpecRulesOutput(variant=variant.replace("_", "-"), event=args.event, code=code))
     else:
-        print(code, end="")
+        print_verbatim(code.rstrip("\n"))
     return ExitCode.AS_PREDICTED

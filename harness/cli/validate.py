@@ -11,6 +11,7 @@ import msgspec
 from ebbtide.errors import EbbtideError, ExitCode, Problems, UsageError
 from ebbtide.plurals import plural
 from harness.cli.command import Args, Command
+from harness.cli.output import print_json
 
 if TYPE_CHECKING:
     from ebbtide.scenario.model import Scenario
@@ -71,7 +72,7 @@ def run(args: Args) -> ExitCode:
             code = ExitCode.USAGE
             if args.json:
                 found = error.problems if isinstance(error, Problems) else (error,)
-                _print_json(CheckedFile(file=str(file), valid=False, problems=tuple(map(_problem, found))))
+                print_json(CheckedFile(file=str(file), valid=False, problems=tuple(map(_problem, found))))
             else:
                 print(f"error: {error.render()}", file=sys.stderr)
         else:
@@ -85,7 +86,7 @@ def run(args: Args) -> ExitCode:
                     run_needs=run_needs,
                     warnings=tuple(map(_problem, warnings)),
                 )
-                _print_json(checked)
+                print_json(checked)
                 continue
             print(f"{file}: ok, {_summary(file, scenario, run_needs)}", flush=True)
             for one in warnings:
@@ -152,7 +153,3 @@ def _problem(error: EbbtideError) -> Problem:
     return Problem(
         what=error.what, where=error.where, line=error.line, got=error.got, allowed=error.allowed, next=error.next
     )
-
-
-def _print_json(file: CheckedFile) -> None:
-    print(msgspec.json.encode(file).decode())

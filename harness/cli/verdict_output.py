@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -52,7 +51,9 @@ def print_side_by_side(runs: Sequence[JudgedRun]) -> None:
     from analysis.report.summary import summary_tables, summary_text
 
     if not sys.stdout.isatty():
-        print(summary_text(runs))
+        from ebbtide.folding import shown_width
+
+        print(summary_text(runs, shown_width()))
         return
     from ebbtide.shown_console import PlainTextConsole
 
@@ -62,26 +63,20 @@ def print_side_by_side(runs: Sequence[JudgedRun]) -> None:
 
 
 def _print_summary(runs: Sequence[JudgedRun]) -> None:
-    """Print the runs side by side, then the reasons for each verdict and its report.
-
-    A long reason is folded between words on a terminal, and is one line elsewhere.
-    """
-    from analysis.report.folding import fold_words
+    """Print the runs side by side, then the reasons for each verdict and its report."""
     from ebbtide.record.files import is_run_id
     from ebbtide.record.next_command import next_command
     from ebbtide.record.outcomes import loss_sentences, outcome_word
     from ebbtide.shown_text import shown_path
 
     print_side_by_side(runs)
-    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     for one in runs:
         run_id = one.manifest.run_id
         print(f"\n{run_id if is_run_id(run_id) else repr(run_id)}: {outcome_word(one.verdict)}")
         if (lost := loss_sentences(one.verdict)) is not None:
             print_warning(f"  {lost}")
         for sentence in one.verdict.why:
-            lines = [sentence] if width is None else fold_words(sentence, width - len(_BULLET), cuts=False)
-            print(_BULLET + f"\n{' ' * len(_BULLET)}".join(lines))
+            print(f"{_BULLET}{sentence}")
         record = shown_path(one.record)
         print(f"  report: {record}/report.html")
         print(f"  next:   {next_command(record, one.manifest, one.verdict)}")

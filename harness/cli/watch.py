@@ -12,11 +12,12 @@ from harness.cli.command import Args, Command
 from harness.cli.fail_on import add_fail_on_option
 
 _EPILOG = """examples:
-  ebbtide watch --bootstrap broker-1:9092 --controllers ctrl-1:9093,ctrl-2:9093 --for 30m
-  ebbtide watch --bootstrap broker-1:9092 --for 10m orders.toml      (your own topics, clients and promises)
+  ebbtide watch --for 30m \\
+    --bootstrap broker-1:9092 --controllers ctrl-1:9093,ctrl-2:9093
+  ebbtide watch --bootstrap broker-1:9092 orders.toml      (your own topics)
   ebbtide watch mark "drained node 3"      (while the watch goes on)
   kubectl get events -o json | ebbtide watch mark --events -
-  ebbtide watch end                        (the watch reads everything and judges now)
+  ebbtide watch end                        (it reads everything, and judges)
 
 no cluster of your own? compose/foreign.yaml of a checkout is one; its head has the commands, also to break it.
 """

@@ -10,7 +10,7 @@ from typing import Protocol, Self
 
 from rich.console import Console
 
-from analysis.report.folding import fold_words
+from ebbtide.folding import fold_words
 from harness.runner.run_state import RunState
 
 
@@ -52,8 +52,7 @@ class PlainDisplay(Display):
         """Print a line."""
         took = f"{time.monotonic() - self._started:7.1f}s  "
         said = f"{self._who}{text}"
-        # A terminal would break long lines in the middle of words.
-        lines = fold_words(said, self._console.width - len(took), cuts=False) if self._console.is_terminal else [said]
+        lines = fold_words(said, self._console.width - len(took), cuts=False)
         self._console.print(took + f"\n{' ' * len(took)}".join(lines), highlight=False, markup=False, soft_wrap=True)
 
     def state(self, state: RunState) -> None:

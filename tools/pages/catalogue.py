@@ -25,7 +25,9 @@ from packaging.version import Version
 from analysis.judge.outcome.prediction import prediction_sentence
 from ebbtide.plurals import plural
 from ebbtide.scenario import catalogue
+from ebbtide.scenario.measured_runs import took_in_words, usual_s
 from ebbtide.scenario.model import Scenario
+from ebbtide.scenario.shipped import GROUPS, files_by_group
 from harness.nightly.store import FinishedJob, Store
 from tools.pages import facts, kinds
 from tools.pages.recorded_runs import finished_jobs
@@ -44,16 +46,19 @@ scenario has its predictions for each release and its measured runs.
 
 - `ebbtide run NAME --kafka RELEASE` runs a scenario. `ebbtide scenarios show NAME` prints its file.
 - A run is *as predicted* only if each fault proved its effect and each fact that the prediction asks for came about.
+- A usual run is the median of the measured runs on the local runtime, without the verdict.
 - The last three columns name releases, each with its own feature levels. A release is in the column of its worst run.
 - `-` in all three columns: no run of the scenario has been counted yet.
 - Uncommitted records were acked with acks=1. Kafka does not promise to keep them
   ([Committed](concepts.md#committed)): even a clean rolling restart may lose some.
 - Records with acks=0 do not count, because no broker acks them. [What acks buys](what-acks-buys.md) has those losses.
 
-`python -m tools.pages.catalogue` makes this page from the scenario files; do not edit it.
-
-| scenario | shows | lost committed records | lost only uncommitted records | lost none |
-|---|---|---|---|---|
+`python -m tools.pages.catalogue` makes this page from the scenario files; do not edit it. The folder of a scenario's
+file is its group.
+"""
+_HEADER = """
+| scenario | shows | usual run | lost committed records | lost only uncommitted records | lost none |
+|---|---|---|---|---|---|
 """
 _NOT_COMMITTED = ("none", "uncommitted-at-failover")
 _PAGE_INTRO = """
@@ -106,10 +111,18 @@ def measurements_of(finished: Iterable[FinishedJob]) -> list[Measurement]:
 
 def index(scenarios: Sequence[Scenario], rows: Sequence[Measurement]) -> str:
     """The whole of docs/scenarios.md."""
-    return _INTRO + "".join(
-        f"| [{one.name}](scenarios/{one.name}.md) | {one.title} | {' | '.join(_releases_by_worst_loss(one, rows))} |\n"
-        for one in scenarios
+    named = {one.name: one for one in scenarios}
+    tables = (
+        f"\n## {GROUPS[group]}\n{_HEADER}" + "".join(_index_row(named[name], rows) for name in files if name in named)
+        for group, files in files_by_group().items()
     )
+    return _INTRO + "".join(tables)
+
+
+def _index_row(scenario: Scenario, rows: Sequence[Measurement]) -> str:
+    took_s = usual_s([row for row in rows if row.scenario == scenario.name])
+    cells = (scenario.title, took_in_words(took_s), *_releases_by_worst_loss(scenario, rows))
+    return f"| [{scenario.name}](scenarios/{scenario.name}.md) | {' | '.join(cells)} |\n"
 
 
 def page(scenario: Scenario, rows: Sequence[Measurement]) -> str:

@@ -43,7 +43,7 @@ def scenario_passages() -> Iterator[Passage]:
 
     The scenarios are those that come with Ebbtide; the clauses are those of predictions.
     """
-    for path in sorted((ROOT / "ebbtide" / "scenarios").glob("*.toml")):
+    for path in sorted((ROOT / "ebbtide" / "scenarios").glob("*/*.toml")):
         text = path.read_text()
         scenario = tomllib.loads(text)
         written = [(key, scenario[key].strip()) for key in ("title", "description")]

@@ -17,7 +17,7 @@ from ebbtide.scenario import catalogue
 from ebbtide.scenario.parse import parse
 from ebbtide.shown_console import PlainTextConsole
 from ebbtide.shown_text import escape_controls, has_controls
-from ebbtide.streams import escape_output
+from ebbtide.streams import shown_output
 from harness.cli.main import main
 
 HOSTILE = "a\x1b[2J\x9b[/red]\u202e\udcffb"
@@ -64,7 +64,7 @@ def test_a_console_shows_markup_and_control_characters_as_they_are(color: str | 
 
 
 def test_what_a_command_prints_has_no_control_characters(capsys: pytest.CaptureFixture[str]) -> None:
-    with escape_output():
+    with shown_output():
         print(HOSTILE)  # noqa: T201
         print(HOSTILE, file=sys.stderr)  # noqa: T201
     assert capsys.readouterr() == (f"{SHOWN}\n", f"{SHOWN}\n")

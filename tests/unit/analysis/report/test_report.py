@@ -188,7 +188,7 @@ def test_what_a_record_without_sends_or_a_run_that_ended_early_cannot_know_is_a_
     }
     assert report.headline == "Inconclusive: it is not known how many records were acked or lost."
     assert report.no_regressions == "Not known."
-    lines = summary_text([judged_run(tmp_path, story.judge())]).splitlines()
+    lines = summary_text([judged_run(tmp_path, story.judge())], 100).splitlines()
     shown = {line[:21].strip(): line[21:].strip() for line in lines}
     assert (shown["acked"], shown["HW went back"]) == ("?", "?")
 
@@ -299,7 +299,7 @@ def test_the_table_and_the_page_say_the_same_of_the_protocol(tmp_path: Path, sta
     verdict = msgspec.structs.replace(verdict, properties=clauses)
     said = "nothing violated" if status == "holds" else f"cannot tell: {TWICE}"
     assert ("protocol", said) in report_of(story, verdict).figures
-    assert re.search(rf"^protocol +{said}$", summary_text([judged_run(tmp_path, verdict)]), re.MULTILINE)
+    assert re.search(rf"^protocol +{said}$", summary_text([judged_run(tmp_path, verdict)], 100), re.MULTILINE)
 
 
 def test_a_report_model_is_plain_values(tmp_path: Path) -> None:

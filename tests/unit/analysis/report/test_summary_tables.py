@@ -26,7 +26,7 @@ def side_by_side(tmp_path: Path) -> list[JudgedRun]:
 
 
 def test_the_summary_puts_the_runs_side_by_side(side_by_side: list[JudgedRun]) -> None:
-    lines = {line[:21].strip(): line[21:].split("  ") for line in summary_text(side_by_side).splitlines()}
+    lines = {line[:21].strip(): line[21:].split("  ") for line in summary_text(side_by_side, 100).splitlines()}
     assert lines["Kafka"][0].strip() == "3.9.1"
     assert "3.7.2" in lines["Kafka"][-1]
     assert lines["lost, committed"][0].strip() == "1,000"
@@ -63,7 +63,7 @@ def test_the_summary_says_how_many_more_elections_and_falls_there_are(side_by_si
     losses = [msgspec.structs.replace(one.verdict.losses[0], partition=number) for number in range(3)]
     falls = [msgspec.structs.replace(one.verdict.regressions[0], partition=number) for number in range(2)]
     verdict = msgspec.structs.replace(one.verdict, losses=losses, regressions=falls)
-    text = summary_text([msgspec.structs.replace(one, verdict=verdict)])
+    text = summary_text([msgspec.structs.replace(one, verdict=verdict)], 80)
     assert "metadata offset 90; and 2 more" in text
     assert "from 1,000 to 0 (t-0); and 1 more" in text
 
@@ -95,16 +95,16 @@ def test_no_word_is_broken_in_a_table_of_two_runs_and_no_path_is_cut(side_by_sid
 
 def test_the_text_of_one_run_has_its_whole_path_and_of_several_only_if_it_fits(side_by_side: list[JudgedRun]) -> None:
     one = msgspec.structs.replace(side_by_side[0], record="/" + "long-path/" * 20)
-    assert f"record               {one.record}" in summary_text([one]).splitlines()
-    assert "long-path/" not in summary_text([one, one])
+    assert f"record               {one.record}" in summary_text([one], 80).splitlines()
+    assert "long-path/" not in summary_text([one, one], 80)
     short = msgspec.structs.replace(one, record="runs/x")
-    assert summary_text([short, short]).splitlines()[-1].split() == ["record", "runs/x", "runs/x"]
+    assert summary_text([short, short], 80).splitlines()[-1].split() == ["record", "runs/x", "runs/x"]
 
 
 def test_every_column_of_many_runs_has_the_name_of_its_record(side_by_side: list[JudgedRun]) -> None:
     names = [f"20261126T15020{at}-last-replica-standing-3.9.1-a50{at}" for at in range(6)]
     runs = [msgspec.structs.replace(side_by_side[0], record=f"/home/{'x' * 90}/runs/{name}") for name in names]
-    lines = summary_text(runs).splitlines()
+    lines = summary_text(runs, 200).splitlines()
     begin = next(at for at, line in enumerate(lines) if line.startswith("record "))
     first = lines[begin].index("20261126")
     width = lines[begin].index("20261126", first + 1) - first
@@ -115,5 +115,7 @@ def test_every_column_of_many_runs_has_the_name_of_its_record(side_by_side: list
     assert ["".join(str([*column.cells][-1]).split()) for column in drawn] == names
 
 
-def test_the_summary_of_two_runs_fits_into_100_columns(side_by_side: list[JudgedRun]) -> None:
-    assert max(map(len, summary_text(side_by_side).splitlines())) <= 100
+def test_the_text_of_many_runs_is_several_tables_that_fit(side_by_side: list[JudgedRun]) -> None:
+    text = summary_text(side_by_side * 2, 80)
+    assert max(map(len, text.splitlines())) <= 80
+    assert len(text.split("\n\n")) == 2

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from rich.text import Text
 
-from harness.cli.output import print_folded_table, print_table
+from harness.cli.output import print_table
 
 HEADERS = ["event", "likely", "acks=0", "acks=all"]
 ROWS = [
@@ -19,7 +19,7 @@ def shown(columns: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
     for name, value in (("COLUMNS", str(columns)), ("TERM", "xterm"), ("NO_COLOR", "1")):
         monkeypatch.setenv(name, value)
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
-    left_out = print_folded_table(HEADERS, ROWS, folded={0: 20}, optional=(1, 2))
+    left_out = print_table(HEADERS, ROWS, least={0: 20}, optional=(1, 2))
     return Text.from_ansi(capsys.readouterr().out).plain, left_out
 
 
@@ -52,7 +52,7 @@ CHECKS = [
 ]
 
 
-@pytest.mark.parametrize(("columns", "drawn"), [(120, True), (80, True), (60, False), (40, False)])
+@pytest.mark.parametrize(("columns", "drawn"), [(120, True), (80, True), (60, True), (40, False)])
 def test_a_path_is_never_cut_and_a_word_is_never_broken(
     columns: int, drawn: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -66,6 +66,9 @@ def test_a_path_is_never_cut_and_a_word_is_never_broken(
     assert all(len(line) <= columns for line in out.splitlines() if "/usr/lib" not in line)
 
 
-def test_elsewhere_each_row_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    assert print_folded_table(HEADERS, ROWS, folded={0: 20}, optional=(1,)) == []
-    assert len(capsys.readouterr().out.splitlines()) == 3
+def test_elsewhere_there_is_no_rule(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert print_table(HEADERS, ROWS, least={0: 20}, optional=(1,)) == []
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 4
+    assert max(map(len, lines)) <= 80

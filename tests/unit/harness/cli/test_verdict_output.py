@@ -9,6 +9,7 @@ from judge_records import last_replica_standing
 from rich.text import Text
 
 from ebbtide.record.verdict import Verdict
+from ebbtide.streams import shown_output
 from harness.cli.verdict_output import VerdictOutput
 
 WHY = "no-committed-loss-unless-allowed (KIP-966) is unknown: the table sends of this record is missing, or damaged"
@@ -25,7 +26,8 @@ def test_a_narrow_terminal_breaks_no_word_and_no_path(
     output = VerdictOutput(runs, as_json=False)
     for _ in range(runs):
         output.add(tmp_path, Verdict(run_id="r", outcome="inconclusive", why=[WHY, "a second reason"]))
-    output.end()
+    with shown_output():
+        output.end()
     out = Text.from_ansi(capsys.readouterr().out).plain
     assert set(WHY.split()) <= set(out.split())
     assert "\n    " in out

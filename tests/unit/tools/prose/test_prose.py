@@ -71,7 +71,7 @@ def test_the_prose_is_found_wherever_users_read_it() -> None:
         "CHANGELOG.md",
         "docs/architecture.md",
         "docs/decisions/ledger.md",
-        "ebbtide/scenarios/healthy.toml",
+        "ebbtide/scenarios/elections-and-settings/healthy.toml",
         "harness/cli/main.py",
         "harness/cli/run.py",
     } <= paths

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from analysis.report.folding import column_widths, fold_words
+from ebbtide.folding import column_widths, fold_words
 
 
 @pytest.mark.parametrize(

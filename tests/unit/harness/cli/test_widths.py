@@ -1,0 +1,186 @@
+"""Everything that a command prints fits the width, and no word is broken."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import shlex
+import shutil
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+from made_snapshots import ELR, cluster, topic
+
+from analysis.advise.advice import advise
+from ebbtide.folding import fold_line
+from ebbtide.scenario import catalogue
+from ebbtide.scenario.shipped import GROUPS, files_by_group
+from ebbtide.streams import shown_output
+from harness.cli.advise_table import print_advice
+from harness.cli.main import main, root_command
+
+WIDTHS = (160, 100, 80, 40)
+WHOLE = 10_000
+"""So many columns that nothing is folded."""
+RUNS = Path(__file__).parents[3] / "data" / "runs"
+LEFT_OUT = re.compile(r"\(no room for: ([^;]*); [^)]*\)")
+"""What a table says of columns that it has no room for."""
+COMMAND = re.compile(r"\s*(next:\s+)?ebbtide ")
+
+
+def verbs(command: click.Command, *path: str) -> Iterator[str]:
+    yield shlex.join([*path, "--help"])
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            inner = command.get_command(context, name)
+            assert inner is not None
+            yield from verbs(inner, *path, name)
+
+
+HELP = list(verbs(root_command()))
+LISTINGS = [
+    "scenarios",
+    "kafka list",
+    "runs runs",
+    "runs runs/last-replica-standing-3.9.1",
+    f"validate {' '.join(catalogue.names()[:3])}",
+    "random --seed 7 --out drawn.toml",
+]
+MISTAKES = [
+    "",
+    "nothing",
+    "scenarios show last-replica-standng",
+    "scenarios list healthy",
+    "run healthy --kafka 1.0 --runtime nothing --jobs many --no-such-option",
+    "run no-such-scenario --kafka 4.3.1",
+    "validate broken.toml misplaced.toml",
+    "advise broken.toml",
+    "explain runs/nothing",
+    "analyze runs/nothing broken.toml",
+    "spec check nothing",
+    "fault nothing",
+    "image build nothing",
+    "kafka fetch 0.1",
+]
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with records and files with mistakes."""
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(RUNS, "runs")
+    Path("broken.toml").write_text("name = \n")
+    mistakes = ('acks = "all"', catalogue.text_of("healthy"), "[stepps]", f'fsync = "{"x " * 80}"')
+    Path("misplaced.toml").write_text("\n".join(mistakes))
+    return tmp_path
+
+
+def printed(words: str, columns: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> str:
+    """Run a command at a width; return what it prints to both streams."""
+    monkeypatch.setenv("COLUMNS", str(columns))
+    with contextlib.suppress(FileNotFoundError):
+        Path("drawn.toml").unlink()
+    main(shlex.split(words))
+    out, err = capsys.readouterr()
+    return out + err
+
+
+def too_wide(text: str, columns: int) -> list[str]:
+    """Return the lines that are too wide, although they could be folded."""
+    return [line for line in text.splitlines() if len(line) > columns and is_foldable(line)]
+
+
+def is_foldable(line: str) -> bool:
+    """Return whether a line has several words behind its label, and is no command to copy."""
+    return COMMAND.match(line) is None and len(re.sub(r"^\s*([^\s:]+: +)*", "", line).split()) > 1
+
+
+def broken_words(text: str, whole: str) -> list[str]:
+    """Return the words of a text that are not in the text without folds."""
+    return list((Counter(LEFT_OUT.sub("", text).split()) - Counter(whole.split())).elements())
+
+
+@pytest.mark.parametrize("words", [*HELP, *LISTINGS, *MISTAKES])
+def test_each_line_fits_and_no_word_is_broken(
+    words: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    whole = printed(words, WHOLE, monkeypatch, capsys)
+    for columns in WIDTHS:
+        text = printed(words, columns, monkeypatch, capsys)
+        assert text
+        assert broken_words(text, whole) == []
+        assert too_wide(text, columns) == []
+
+
+@pytest.mark.parametrize("minor", ["3.4", "3.6", "3.9", "4.0", "4.3"])
+def test_the_advice_about_a_cluster_fits(
+    minor: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    topics = (topic("orders", 3, 2, partition={"isr": (1,)}), topic("logs", 1, 1))
+    advice = advise(cluster(minor, *topics, features={ELR: 1} if minor >= "4.0" else None))
+
+    def at(columns: int) -> str:
+        monkeypatch.setenv("COLUMNS", str(columns))
+        with shown_output():
+            print_advice(advice)
+        return capsys.readouterr().out
+
+    whole = at(WHOLE)
+    for columns in WIDTHS:
+        assert broken_words(at(columns), whole) == []
+        assert too_wide(at(columns), columns) == []
+
+
+@pytest.mark.parametrize("words", HELP)
+def test_a_command_of_the_help_is_one_line_of_80_columns(
+    words: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    whole = printed(words, WHOLE, monkeypatch, capsys).splitlines()
+    text = printed(words, 80, monkeypatch, capsys).splitlines()
+    assert [line for line in whole if COMMAND.match(line)] == [line for line in text if COMMAND.match(line)]
+
+
+def test_a_pipe_has_80_columns(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    text = printed("scenarios", 80, monkeypatch, capsys)
+    monkeypatch.delenv("COLUMNS")
+    monkeypatch.setattr("sys.__stdout__", None)
+    main(["scenarios"])
+    assert capsys.readouterr().out == text
+
+
+def test_what_programs_read_is_never_folded(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for words in ("scenarios --json", "scenarios show rack-power", "spec rules 4.3.1", "runs runs --json"):
+        assert printed(words, 80, monkeypatch, capsys) == printed(words, WHOLE, monkeypatch, capsys)
+
+
+@pytest.mark.parametrize(
+    ("line", "lines"),
+    [
+        ("  - a long element", ["  - a long", "    element"]),
+        ("error: some words here", ["error: some", "    words here"]),
+        ("see /a/very/long/path now", ["see", "  /a/very/long/path", "  now"]),
+        ("  next:    ebbtide runs here    (to see)", ["  next:    ebbtide runs here", "    (to see)"]),
+    ],
+)
+def test_a_line_is_folded_below_its_text(line: str, lines: list[str]) -> None:
+    assert fold_line(line, 14) == lines
+
+
+def test_each_shipped_scenario_is_in_a_group_and_the_list_begins_with_where_to_start(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = Path(catalogue.__file__).parents[1] / "scenarios"
+    assert {path.parent.name for path in folder.rglob("*.toml")} == set(GROUPS)
+    lines = printed("scenarios", 80, monkeypatch, capsys).splitlines()
+    assert lines[0].startswith("start here: ebbtide run ")
+    at = {heading: lines.index(heading) for heading in GROUPS.values()}
+    assert list(at.values()) == sorted(at.values())
+    for group, files in files_by_group().items():
+        members = [line.split()[0] for line in lines[at[GROUPS[group]] + 1 :] if re.match(r"  \S", line)]
+        assert members[: len(files)] == list(files)
