@@ -21,7 +21,8 @@ _EXAMPLES = """examples:
   ebbtide fault partition \\
     --groups 'broker(1) | broker(2), broker(3), controllers, clients'
   ebbtide fault heal
-  ebbtide fault set-config --resource topic:t --config min.insync.replicas --value 1
+  ebbtide fault set-config --resource topic:t \\
+    --config min.insync.replicas --value 1
   ebbtide fault kill 'leader(t-0)' \\
     --trigger 'isr = { partition = "t-0", size = 1 }'
 

@@ -147,9 +147,8 @@ def _surplus_error(words: Sequence[str], ctx: click.Context) -> UsageError:
     """
     kafka = _options(ctx).get("--kafka")
     what, allowed, next_ = "unknown argument", None, None
-    if kafka is not None and all(re.match(r"\d+\.\d", word) for word in words):
-        several = f"--kafka {_comma_separated(ctx.params['kafka'], words)}    (several are separated by commas)"
-        allowed = "one release" if kafka.metavar == "RELEASE" else several
+    if kafka is not None and all(map(is_release, words)):
+        allowed = "one release" if kafka.metavar == "RELEASE" else releases_together(ctx.params["kafka"], words)
     elif positionals := [one for one in ctx.command.params if isinstance(one, click.Argument) and one.nargs == 1]:
         what, next_ = _one_at_a_time(words, ctx, positionals)
     elif "--scenarios" in _options(ctx):
@@ -201,6 +200,16 @@ def _scenarios_or_file(words: Sequence[str], ctx: click.Context) -> tuple[str | 
     if file is None:
         return "--scenarios NAMES    (names that `ebbtide scenarios` lists)", None
     return None, f"ebbtide run {shlex.quote(file)}    (runs the file)"
+
+
+def is_release(word: str) -> bool:
+    """Whether a word of a command line is meant as a Kafka release."""
+    return re.match(r"\d+\.\d", word) is not None
+
+
+def releases_together(value: str | None, surplus: Sequence[str]) -> str:
+    """Return --kafka with the releases that follow it as words of their own."""
+    return f"--kafka {_comma_separated(value, surplus)}    (several are separated by commas)"
 
 
 def _comma_separated(value: str | None, surplus: Sequence[str]) -> str:

@@ -20,6 +20,7 @@ from harness.cli.cluster_options import (
 )
 from harness.cli.command import Args, Command
 from harness.cli.fail_on import add_fail_on_option
+from harness.cli.mistakes import is_release, releases_together
 from harness.cli.run_flow import CheckedRuns, check_runs, run_and_judge, seed_or_new
 
 if TYPE_CHECKING:
@@ -91,9 +92,8 @@ def privileges(args: Args) -> PrivilegeRequest:
     First raises `UsageError` for an invalid scenario.
     """
     from ebbtide.daemon.control import sockets_dir
-    from ebbtide.scenario import catalogue
 
-    catalogue.find_all(args.scenarios)
+    _find_scenarios(args)
     _jobs_of(args)
     folders = (args.runs, sockets_dir()) if args.keep_cluster else (args.runs,)
     return PrivilegeRequest(runtime=args.runtime, folders=folders)
@@ -106,7 +106,7 @@ def run(args: Args) -> ExitCode:
 
     if args.upgrade is not None and args.kafka is not None:
         raise UsageError("--upgrade names the releases itself", where="--kafka", got=args.kafka, next="leave it out")
-    wanted = [(word, *_as_asked(args, scenario)) for word, scenario in catalogue.find_all(args.scenarios)]
+    wanted = [(word, *_as_asked(args, scenario)) for word, scenario in _find_scenarios(args)]
     options = launch_options_of(args)
     _check_kept(args, wanted)
     if args.keep_cluster and args.no_judge:
@@ -123,6 +123,17 @@ def run(args: Args) -> ExitCode:
         return run_and_judge(
             runs, seed=seed, as_json=args.json, drive=drive, jobs=jobs, judges=not args.no_judge, fail_on=args.fail_on
         )
+
+
+def _find_scenarios(args: Args) -> list[tuple[str, Scenario]]:
+    """Return the scenarios with the words that name them. Raises `UsageError` with the mistakes of all of them."""
+    from ebbtide.scenario import catalogue
+
+    releases = [word for word in args.scenarios if is_release(word)]
+    if releases:
+        allowed = releases_together(args.kafka, releases)
+        raise UsageError("unknown argument", got=", ".join(releases), allowed=allowed, next="ebbtide run --help")
+    return catalogue.find_all(args.scenarios)
 
 
 def _as_asked(args: Args, scenario: Scenario) -> tuple[Scenario, list[str]]:

@@ -17,7 +17,7 @@ from harness.cli.output import print_json, print_table
 
 _BLOCK_BYTES = 512
 """The unit of st_blocks, whatever the file system's block size (POSIX)."""
-_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
+_UNITS = ("B", "K", "M", "G", "T")
 
 
 def command() -> Command:
@@ -209,6 +209,6 @@ def _count(value: int | None) -> str:
 def _human_size(count: float) -> str:
     for unit in _UNITS[:-1]:
         if count < 1024:
-            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+            return f"{count:.0f}{unit}" if unit == "B" else f"{count:.1f}{unit}"
         count /= 1024
-    return f"{count:.1f} {_UNITS[-1]}"
+    return f"{count:.1f}{_UNITS[-1]}"

@@ -129,7 +129,6 @@ def test_all_mistakes_of_a_command_line_are_reported_at_once(
         ("nightly --kafka 3.9.1, 4.3.1", "allowed: --kafka 3.9.1,4.3.1 (several"),
         ("random --kafka 3.9.1 4.3.1", "got: 4.3.1 allowed: one release"),
         ("replay a b c d e", "error: ebbtide replay takes one RUN at a time got: b, c, d and 1 more"),
-        ("run a b", "error: ebbtide run takes one SCENARIO at a time got: b next: ebbtide run a (one after the other)"),
         ("nightly healthy bridge", "unknown argument got: healthy, bridge allowed: --scenarios healthy,bridge"),
         ("nightly --scenarios healthy, bridge", "got: bridge allowed: --scenarios healthy,bridge next: ebbtide n"),
         ("nightly --scenarios healthy , bridge", "allowed: --scenarios healthy,bridge next: ebbtide nightly --help"),
