@@ -5,6 +5,7 @@ All that the command prints is as wide as the terminal, and 80 columns elsewhere
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 from collections.abc import Sequence
@@ -25,12 +26,18 @@ def shown_width() -> int:
     return shutil.get_terminal_size((80, 24)).columns
 
 
+def unfolded_environment() -> dict[str, str]:
+    """Return the environment of a process whose output a program reads: its lines are whole."""
+    return {**os.environ, "COLUMNS": "100000"}
+
+
 def fold_line(line: str, width: int, *, below: int | None = None) -> list[str]:
     """Return a line, folded between words to `width` columns if it is wider.
 
     The rest of it stands below its text: `  - a long element`, `  next:    a long text`; or from column `below` on.
     Words that are wider, such as paths, and commands behind `next:` are lines of their own.
     """
+    line = line.rstrip() if len(line) > width else line
     if len(line) <= width:
         return [line]
     head = _HEAD.match(line)

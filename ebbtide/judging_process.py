@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Self
 
 from ebbtide.command import COMMAND
 from ebbtide.errors import HarnessError
+from ebbtide.folding import unfolded_environment
 from ebbtide.judging_progress import EVERY_S, STAGES, last_place, place_of, print_line, progress_line
 from ebbtide.scratch import JUDGING, remove_abandoned, scratch_folder
 from ebbtide.waiting import WaitExpired, is_readable
@@ -98,6 +99,7 @@ class JudgingProcess:
                 self._command,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
+                env=unfolded_environment(),
                 stderr=log,
                 start_new_session=True,
             )

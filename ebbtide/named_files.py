@@ -27,7 +27,9 @@ def check_named_file(path: Path, what: str, option: str) -> None:
     if (kind := _refused_kind(path)) is not None:
         raise _not_writable(path, kind, what, option)
     is_there = os.path.lexists(path)
-    if not os.access(path if is_there else folder, os.W_OK):
+    # A regular file is replaced by one that is written beside it.
+    needed = ([path] if is_there else []) + ([folder] if not is_there or path.is_file() else [])
+    if not all(os.access(place, os.W_OK) for place in needed):
         raise _not_writable(path, None, what, option)
 
 

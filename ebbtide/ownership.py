@@ -90,7 +90,7 @@ def check_trusted(folder: Path, *, may_be_link: bool = False, users: Set[int] = 
 
 
 def sudo_users() -> frozenset[int]:
-    """Return the user who called this command by sudo, who may do what root does; empty without sudo."""
+    """Return the user who called this command by sudo, whom Ebbtide trusts as it trusts root; empty without sudo."""
     user = os.environ.get("SUDO_UID", "") if os.geteuid() == 0 else ""
     return frozenset({int(user)}) if user.isdecimal() and user.isascii() else frozenset()
 

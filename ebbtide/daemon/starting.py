@@ -13,6 +13,7 @@ from ebbtide.command import COMMAND
 from ebbtide.daemon.control import log_of, make_sockets_dir, status_of
 from ebbtide.daemon.messages import ClusterStatus
 from ebbtide.errors import ExitCode, HarnessError
+from ebbtide.folding import unfolded_environment
 from ebbtide.waiting import wait_until
 
 UP_TIMEOUT_S = 900.0
@@ -61,6 +62,7 @@ class DaemonProcess:
                 stdin=subprocess.PIPE if tied else subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
+                env=unfolded_environment(),
                 start_new_session=True,
             )
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from ebbtide.command import COMMAND
+from ebbtide.folding import unfolded_environment
 from ebbtide.judging_process import JudgingProcess
 from ebbtide.judging_progress import ProgressListener, print_line
 from ebbtide.pytest_plugin.chaos import Chaos
@@ -295,6 +296,7 @@ def _run_to_end(words: Sequence[str], hear: Callable[[str], None] = lambda _: No
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        env=unfolded_environment(),
         start_new_session=True,
     ) as process:
         try:

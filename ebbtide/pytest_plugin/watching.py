@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from ebbtide.command import COMMAND
+from ebbtide.folding import unfolded_environment
 from ebbtide.judging_progress import ProgressListener, print_line
 from ebbtide.pytest_plugin.command_failed import CommandFailed
 from ebbtide.pytest_plugin.run_record import RunRecord, read_record
@@ -69,7 +70,12 @@ class Watch:
         self._log = Path(log)
         with os.fdopen(descriptor, "wb") as output:
             self._process = subprocess.Popen(
-                words, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
+                words,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                env=unfolded_environment(),
+                start_new_session=True,
             )
         try:
             self._await(lambda: _BEGUN in self._output(), START_TIMEOUT_S, "the watch to begin")

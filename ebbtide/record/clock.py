@@ -211,8 +211,12 @@ def _node_offsets(steps: Sequence[StepEntry]) -> dict[int, list[Lead]]:
             if step.fired_ns is None:
                 continue
             offsets = found.setdefault(node, [Lead(node=node, by_ns=0)])
-            until_ns = min(offsets[-1].until_ns, step.effect_ns or _EVER_NS)
-            offsets[-1] = msgspec.structs.replace(offsets[-1], until_ns=until_ns)
+            ended_ns = step.effect_ns or _EVER_NS
+            offsets[:] = [
+                msgspec.structs.replace(lead, until_ns=min(lead.until_ns, ended_ns))
+                for lead in offsets
+                if lead.from_ns < ended_ns
+            ]
             offsets.append(Lead(node=node, by_ns=by_ns, from_ns=step.fired_ns, until_ns=step.healed_ns or _EVER_NS))
             if step.healed_ns is not None:
                 offsets.append(Lead(node=node, by_ns=0, from_ns=step.healed_ns))

@@ -54,7 +54,10 @@ def word_of(outcome: Outcome, prediction: PredictionKind | None) -> OutcomeWord:
 
 
 def exit_code_of(verdict: Verdict, fail_on: FailOn = "outcome") -> ExitCode:
-    """Return the exit code of one judged run. A loss makes a failure only of what is none."""
+    """Return the exit code of one judged run.
+
+    With `fail_on` loss, a run that is as predicted fails if it lost committed records.
+    """
     code = EXIT_OF_OUTCOME[verdict.outcome]
     if fail_on == "loss" and code is ExitCode.AS_PREDICTED and lost_counts(verdict).committed:
         return ExitCode.CONTRADICTED
@@ -81,6 +84,9 @@ def loss_sentences(verdict: Verdict) -> str | None:
     committed = lost_counts(verdict).committed
     if verdict.prediction == "made" or not committed:
         return None
+    if committed > sum(loss.count for loss in verdict.losses if loss.committed):
+        lost = sum(lost_counts(verdict))
+        return f"{plural(lost, 'acked record')} {'was' if lost == 1 else 'were'} lost; not all causes are known."
     allowed = {
         True: "The replication protocol allows the loss.",
         False: "The replication protocol does not allow the loss.",

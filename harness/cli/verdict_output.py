@@ -31,7 +31,7 @@ class VerdictOutput:
     def add(self, record: Path, verdict: Verdict, *, named: str | None = None) -> None:
         """Print a verdict, or keep it for the table. `named` is the record's address, if `record` is a copy."""
         from analysis.report.summary import judged_run
-        from ebbtide.record.outcomes import outcome_word
+        from ebbtide.record.outcomes import loss_sentences, outcome_word
 
         if self._show is not None:
             self._show(verdict)
@@ -39,6 +39,8 @@ class VerdictOutput:
             self._runs.append(judged_run(record, verdict, named=named))
         else:
             print(f"{named or record}: {outcome_word(verdict)}: {'; '.join(verdict.why[:1])}", flush=True)
+            if (lost := loss_sentences(verdict)) is not None:
+                print_warning(f"  {lost}")
 
     def end(self) -> None:
         """Print the table, if there is one."""

@@ -59,10 +59,10 @@ def require_folder(folder: Path) -> Path:
     _check_path(folder.absolute())
     refuse_record(folder, allowed="a folder of records, or a new one")
     existing = next(one for one in (folder.absolute(), *folder.absolute().parents) if os.path.exists(one))
-    with _record_errors(folder, existing):
-        tempfile.TemporaryFile(dir=existing).close()
     try:
-        check_trusted(existing, may_be_link=True, users=sudo_users())
+        with _record_errors(folder, existing):
+            check_trusted(existing, may_be_link=True, users=sudo_users())
+            tempfile.TemporaryFile(dir=existing).close()
     except Untrusted as error:
         raise UsageError(
             "records cannot be made safely in this folder: another user of this host could put a link in their place",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ebbtide.folding import column_widths, fold_words
+from ebbtide.folding import column_widths, fold_line, fold_words
 
 
 @pytest.mark.parametrize(
@@ -47,3 +47,7 @@ def test_a_column_has_what_it_wants_or_a_share_of_what_others_leave(
     wanted: list[int], available: int, widths: list[int]
 ) -> None:
     assert column_widths(wanted, available) == widths
+
+
+def test_a_line_of_blanks_is_empty_however_long_it_is() -> None:
+    assert fold_line(" " * 100, 80) == [""]

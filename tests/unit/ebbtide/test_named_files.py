@@ -111,5 +111,6 @@ def test_a_folder_that_may_not_be_written_to_is_refused_before_the_work(
     monkeypatch.setattr(os, "access", lambda path, mode: not (path == tmp_path and mode & os.W_OK))
     with pytest.raises(UsageError, match="cannot be written there"):
         check_named_file(path, "scenario", "--out")
-    path.touch()
-    check_named_file(path, "scenario", "--out")
+    path.touch()  # it would be replaced by a file that is written beside it
+    with pytest.raises(UsageError, match="cannot be written there"):
+        check_named_file(path, "scenario", "--out")

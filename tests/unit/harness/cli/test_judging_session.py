@@ -120,7 +120,7 @@ _COLLECTING = """
 done = []
 JudgingSession.collect_garbage = lambda self: done.append("collect")
 import harness.cli.judging as judging
-judging._judge_again_if_ended = lambda record, records, session: done.append("judge")
+judging._judge_again_if_ended = lambda record, records, session, beat: done.append("judge")
 with open_judge(records) as judge_one:
     for _ in range(3):
         judge_one(records[0])

@@ -87,14 +87,14 @@ def led_twice(record: Path, *, acks: int, deposed: str, min_isr: int = 1) -> Sto
         story.broker(0, broker)
     story.state(1)
     story.state(8, isr=[1])
+    if deposed.startswith("killed"):
+        story.step(9, "kill", 1)
+    if deposed == "killed, and started before the election":
+        story.broker(12, 1)
     story.state(18, leader=-1)
     story.state(19, leader=2, isr=[2], leader_recovery_state=1)
     story.state(20, isr=[2, 3], leader_recovery_state=0)
-    if deposed.startswith("killed"):
-        story.step(9, "kill", 1)
-        if deposed == "killed, and started before the election":
-            story.broker(12, 1)
-    elif deposed == "started again":
+    if deposed == "started again":
         story.broker(21, 1)
     elif deposed == "joined the ISR":
         story.state(23, isr=[1, 2, 3])
