@@ -191,7 +191,7 @@ def test_only_the_user_of_a_run_can_open_its_mark_which_ends_with_the_run(tmp_pa
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="becomes another user")
 def test_another_user_sees_that_a_run_is_going(tmp_path: Path) -> None:
-    for folder in (tmp_path, *tmp_path.parents[:2]):
+    for folder in (tmp_path, *(one for one in tmp_path.parents if re.match("pytest-|popen-", one.name))):
         folder.chmod(0o755)
     ask = "import os, sys\nfrom pathlib import Path\nfrom ebbtide.record.files import is_going\n"
     ask += "os.setuid(65534)\nprint(is_going(Path(sys.argv[1])))"

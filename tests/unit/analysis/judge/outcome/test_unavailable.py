@@ -90,7 +90,10 @@ def test_where_nobody_waits_for_acks_all_there_is_nothing_to_measure(story: Stor
 
 def test_the_texts_name_the_worst_partition_and_say_at_least(story: Story) -> None:
     verdict = story.judge()
-    assert (outage_text(verdict, "no_leader"), outage_text(verdict, "no_ack")) == ("4.0 s (t-0)", "6.0 s (t-0)")
+    assert (outage_text(verdict, "no_leader"), outage_text(verdict, "no_ack")) == (
+        "4.0 s (t-0)",
+        "6.0 s (t-0), 7.0 s in 2 spells",
+    )
     story.tables["sends"].append(send(15, 40, "failed"))
     assert outage_text(story.judge(), "no_ack") == "at least 25.0 s (t-0)"
     partly = [*verdict.unavailable, Unavailability(topic="u", partition=0, unknown={"no_leader": "a reason"})]
