@@ -95,7 +95,7 @@ def test_the_texts_name_the_worst_partition_and_say_at_least(story: Story) -> No
         "6.0 s (t-0), 7.0 s in 2 spells",
     )
     story.tables["sends"].append(send(15, 40, "failed"))
-    assert outage_text(story.judge(), "no_ack") == "at least 25.0 s (t-0)"
+    assert outage_text(story.judge(), "no_ack") == "at least 25.0 s (t-0), 32.0 s in 3 spells"
     partly = [*verdict.unavailable, Unavailability(topic="u", partition=0, unknown={"no_leader": "a reason"})]
     more = msgspec.structs.replace(verdict, unavailable=partly)
     assert outage_text(more, "no_leader") == "at least 4.0 s (t-0)"
