@@ -62,7 +62,7 @@ def printed(*words: object) -> str:
 def test_every_text_on_an_assumed_release_says_that_the_patch_is_not_known(watched: Path, tmp_path: Path) -> None:
     compared = tmp_path / "compared.html"
     texts = {
-        "analyze": summary_text([judged_run(watched, read_judgement(watched))]),
+        "analyze": summary_text([judged_run(watched, read_judgement(watched))], 200),
         "runs": printed("runs", watched.parent),
         "explain": printed("explain", watched),
         "compare": printed("compare", watched, OTHER, "--out", compared, "--json"),

@@ -28,7 +28,7 @@ def test_records_that_a_bug_keeps_from_being_judged_together_are_judged_one_by_o
 
     monkeypatch.setattr(judging, "judging_together", lambda **_: nullcontext(judge))
     monkeypatch.setattr(JudgingSession, "spark_for", lambda *_: None)
-    assert _judge_and_print(JudgingSession(), ["one", "two"]) == {3}
+    assert _judge_and_print(JudgingSession(), ["one", "two"], "outcome") == {3}
     assert asked == [["one", "two"], ["one"], ["two"]]
     answers = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [(one["record"], one["failure"], one["can_judge"]) for one in answers] == [
