@@ -17,6 +17,7 @@ from pathlib import Path
 import msgspec
 import pytest
 from benches import ROOT, assert_ended_well, run_bench
+from real_records import unpack_record
 from replay_records import LOST, SAVED
 
 from bench import demos, random_guidance_model, runtimes
@@ -154,8 +155,9 @@ def test_the_benches_of_clusters_print_their_tables_before_anything_was_run(tmp_
 @pytest.mark.spark
 @pytest.mark.parametrize(("options", "became"), [((), "became inconclusive"), (("--watched",), "all with the outcome")])
 def test_a_clock_that_was_set_back_accuses_nobody_and_costs_nothing_where_it_was_watched(
-    options: Sequence[str], became: str
+    tmp_path: Path, options: Sequence[str], became: str
 ) -> None:
-    done = run_bench("clock_steps", str(LOST), "--by=-3600", "--moments", "1", *options)
+    record = unpack_record("last-replica-standing-3.9.1", tmp_path)
+    done = run_bench("clock_steps", str(record), "--by=-3600", "--moments", "1", *options)
     assert_ended_well(done)
     assert became in done.stdout.splitlines()[-1]
