@@ -12,8 +12,8 @@ import time
 _TRIES = 5
 _PROMPT_NS = 50_000
 """Within this time both clocks were surely read without a break in between."""
-_STEP_NS = 1_000_000
-"""A lead that differs by less is the same: the clocks cannot be read at the same moment."""
+STEP_NS = 1_000_000
+"""A clock whose lead changed by less was not set: two clocks cannot be read at the same moment."""
 
 
 def _measured_base() -> int:
@@ -68,7 +68,7 @@ def time_of_wall(wall_ns: int) -> int:
     The wall clock may have been stepped since. Then the step is undone for a time that would be in the future.
     """
     lead = wall_lead_ns()
-    if abs(lead - _base.lead_ns) >= _STEP_NS:
+    if abs(lead - _base.lead_ns) >= STEP_NS:
         _base.earlier_lead_ns, _base.lead_ns = _base.lead_ns, lead
     found = [wall_ns - one for one in (_base.lead_ns, _base.earlier_lead_ns)]
     now = now_ns()

@@ -11,7 +11,7 @@ from analysis.report.copied_inputs import copied_inputs_clause
 from analysis.report.group_commits import lost_commits_clause
 from ebbtide.record.files import ANOMALIES_DIR, LOGS_DIR, RAW_DIR
 from ebbtide.record.manifest import ACKS_SPELLED, Manifest
-from ebbtide.record.outcomes import outcome_word
+from ebbtide.record.outcomes import lost_counts, outcome_word
 from ebbtide.record.steps import StepEntry
 from ebbtide.record.tables import table_files
 from ebbtide.record.verdict import (
@@ -172,11 +172,8 @@ def count_lost_text(verdict: Verdict, *, committed: bool) -> str:
 
     Where that could not be decided: at least how many, or `?`.
     """
-    count = sum(loss.count for loss in verdict.losses if loss.committed == committed)
-    anomalies = sum(one.count for one in verdict.anomalies if one.kind == "lost")
-    attributed = sum(loss.count for loss in verdict.losses)
-    if committed and anomalies > attributed:
-        count += anomalies - attributed
+    lost = lost_counts(verdict)
+    count = lost.committed if committed else lost.uncommitted
     if is_undecided(verdict, NO_COMMITTED_LOSS) and not verdict.sent_nothing:
         return f"at least {count:,}" if count else UNKNOWN
     return UNKNOWN if count_lost(verdict) is None else f"{count:,}"

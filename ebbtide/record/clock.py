@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
@@ -25,6 +25,7 @@ from ebbtide.errors import UsageError
 from ebbtide.record.files import CLOCK_FILE
 from ebbtide.record.manifest import TimeNs
 from ebbtide.record.steps import StepEntry
+from ebbtide.run_clock import STEP_NS
 from ebbtide.untrusted.files import read_file
 from ebbtide.untrusted.values import decode_json
 
@@ -33,9 +34,6 @@ CLOCK_AHEAD = "clock_ahead_ns"
 
 `{"1": 3600000000000}`; it is 0 again once the step is healed.
 """
-
-STEP_NS = 1_000_000
-"""A clock whose lead changed by less was not set: two clocks cannot be read at the same moment."""
 
 READINGS_MAX = 1_000_000
 """As many readings as a run of days leaves."""
@@ -100,7 +98,7 @@ class KafkaClocks(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     def steps(self) -> list[tuple[ClockReading, ClockReading]]:
         """Return the readings on both sides of each step of the wall clock."""
-        return [(before, after) for before, after in _pairs(self.readings) if _has_step(before, after)]
+        return [(before, after) for before, after in pairwise(self.readings) if _has_step(before, after)]
 
     def time_of(self, wall_ns: int, *, node: int | None = None, metadata_offset: int | None = None) -> TimeFound:
         """Return the time of the run at which a node's clock said `wall_ns`.
@@ -141,10 +139,6 @@ class KafkaClocks(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
 def _outside(at: int, from_ns: int, until_ns: int) -> int:
     return max(from_ns - at, at - until_ns, 0)
-
-
-def _pairs(readings: Sequence[ClockReading]) -> Iterator[tuple[ClockReading, ClockReading]]:
-    return pairwise(readings)
 
 
 def _has_step(before: ClockReading, after: ClockReading) -> bool:
@@ -193,7 +187,7 @@ def _host_leads(readings: Sequence[ClockReading]) -> list[Lead]:
     if not readings:
         return [Lead(by_ns=0)]
     found = [Lead(by_ns=readings[0].lead_ns, from_ns=readings[0].at_ns)]
-    for before, after in _pairs(readings):
+    for before, after in pairwise(readings):
         if _has_step(before, after):
             found[-1] = msgspec.structs.replace(found[-1], until_ns=after.at_ns)
             found.append(Lead(by_ns=after.lead_ns, from_ns=before.at_ns))

@@ -23,19 +23,15 @@ def print_run_table(requests: Sequence[RunRequest], ends: Sequence[Path | Ebbtid
 
 
 def _cells(end: Path | EbbtideError) -> tuple[str, str, str, str]:
-    from analysis.report.words import count_lost, has_sends
     from ebbtide.record.outcomes import outcome_word
-    from ebbtide.record.verdict import count_acked_by_brokers, read_verdict, unfinished_verdict
+    from ebbtide.record.verdict import read_verdict, unfinished_verdict
     from ebbtide.shown_text import shown_path
+    from harness.cli.runs import judged_counts, shown_count
 
     if isinstance(end, EbbtideError):
         return "failed", "-", "-", "-"
     verdict = read_verdict(end)
     if verdict is None or verdict == unfinished_verdict(verdict.run_id):
         return "not judged", "-", "-", shown_path(end)
-    acked = count_acked_by_brokers(verdict.counts, verdict.coverage) if has_sends(end, verdict) else None
-    return outcome_word(verdict), _count(acked), _count(count_lost(verdict)), shown_path(end)
-
-
-def _count(count: int | None) -> str:
-    return "?" if count is None else f"{count:,}"
+    acked, lost = judged_counts(end, verdict)
+    return outcome_word(verdict), shown_count(acked), shown_count(lost), shown_path(end)

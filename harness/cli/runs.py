@@ -10,7 +10,7 @@ import msgspec
 
 from ebbtide.errors import ExitCode
 from ebbtide.folders import walk
-from ebbtide.record.verdict import Outcome, PredictionKind
+from ebbtide.record.verdict import Outcome, PredictionKind, Verdict
 from harness.cli import completing
 from harness.cli.command import Args, Command
 from harness.cli.output import print_json, print_table
@@ -120,11 +120,10 @@ class RecordRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def _row(folder: Path) -> RecordRow:
-    from analysis.report.words import count_lost, has_sends
     from ebbtide.errors import EbbtideError
     from ebbtide.record.files import is_going
     from ebbtide.record.manifest import NoRecord, is_plain_cluster, read_manifest
-    from ebbtide.record.verdict import count_acked_by_brokers, read_verdict, unfinished_verdict
+    from ebbtide.record.verdict import read_verdict, unfinished_verdict
     from ebbtide.scenario.requested_release import requested_levels
 
     size_bytes = _size(folder)
@@ -143,6 +142,7 @@ def _row(folder: Path) -> RecordRow:
     verdict = read_verdict(folder)
     if verdict is not None and verdict == unfinished_verdict(manifest.run_id):
         verdict = None
+    acked, lost = judged_counts(folder, verdict) if verdict else (None, None)
     return RecordRow(
         record=str(folder),
         bytes=size_bytes,
@@ -156,10 +156,8 @@ def _row(folder: Path) -> RecordRow:
         start_ns=manifest.start_ns,
         outcome=verdict.outcome if verdict else None,
         prediction=verdict.prediction if verdict else None,
-        acked=count_acked_by_brokers(verdict.counts, verdict.coverage)
-        if verdict and has_sends(folder, verdict)
-        else None,
-        lost=count_lost(verdict) if verdict else None,
+        acked=acked,
+        lost=lost,
         plain=is_plain_cluster(manifest),
     )
 
@@ -184,7 +182,7 @@ def _print(rows: list[RecordRow]) -> None:
     def cells(row: RecordRow) -> list[str]:
         unjudged = "damaged" if row.why else "plain cluster" if row.plain else "not judged"
         outcome = word_of(row.outcome, row.prediction) if row.outcome else unjudged
-        counts = [_count(row.acked), _count(row.lost)] if row.outcome is not None else ["-", "-"]
+        counts = [shown_count(row.acked), shown_count(row.lost)] if row.outcome is not None else ["-", "-"]
         kafka = shown_release(row.kafka, is_assumed=row.kafka_assumed, levels=row.features_asked) if row.kafka else None
         scenario = f"{row.scenario or '-'} (replay)" if row.replay_of else row.scenario
         names = [name or "-" for name in (kafka, row.status, scenario)]
@@ -202,8 +200,18 @@ def _print(rows: list[RecordRow]) -> None:
     print("\nnext: ebbtide explain RECORD    (its first lost record), or ebbtide analyze RECORD    (judge it again)")
 
 
-def _count(value: int | None) -> str:
-    return "?" if value is None else f"{value:,}"
+def judged_counts(record: Path, verdict: Verdict) -> tuple[int | None, int | None]:
+    """Return how many records brokers acked and how many are lost; None where that is not known."""
+    from analysis.report.words import count_lost, has_sends
+    from ebbtide.record.verdict import count_acked_by_brokers
+
+    acked = count_acked_by_brokers(verdict.counts, verdict.coverage) if has_sends(record, verdict) else None
+    return acked, count_lost(verdict)
+
+
+def shown_count(count: int | None) -> str:
+    """Return a count, or that it is not known."""
+    return "?" if count is None else f"{count:,}"
 
 
 def _human_size(count: float) -> str:

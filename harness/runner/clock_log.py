@@ -7,8 +7,9 @@ from pathlib import Path
 import msgspec
 
 from ebbtide import run_clock
-from ebbtide.record.clock import STEP_NS, ClockReading
+from ebbtide.record.clock import ClockReading
 from ebbtide.record.files import CLOCK_FILE
+from ebbtide.run_clock import STEP_NS
 
 
 class ClockLog:
