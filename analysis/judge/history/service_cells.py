@@ -60,7 +60,7 @@ def question_rows(
             "asked": asked,
             "answered": answered,
             "is_back": pc.less(answered, asked),
-            "is_sampled": pa.array([is_sampled] * batch.num_rows),
+            "is_sampled": pa.repeat(is_sampled, batch.num_rows),
         }
     )
 

@@ -13,8 +13,8 @@ shows that the leader serves, and the time between two of its questions shows no
 on, and from `_SAMPLES` times the usual interval of the sampler on.
 
 What lies before the first service is no spell, because clients only start then. The last spell is open if questions
-waited after the last service. Nobody records questions of the sampler that stay
-without an answer, so a record in which only the sampler asked has no spell.
+waited after the last service. Nobody records questions of the sampler that stay without an answer, so a record in which
+only the sampler asked has no spell.
 """
 
 from __future__ import annotations
@@ -98,4 +98,4 @@ def _rows(record: Path) -> Iterator[pa.Table]:
 
 
 def _served(batch: pa.RecordBatch, asked: pa.Array, answered: pa.Array, *, is_sampled: bool = False) -> pa.Table:
-    return question_rows(batch, asked, answered, pa.array([True] * batch.num_rows), is_sampled=is_sampled)
+    return question_rows(batch, asked, answered, pa.repeat(True, batch.num_rows), is_sampled=is_sampled)
