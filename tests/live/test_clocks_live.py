@@ -29,6 +29,8 @@ kafka = ["3.9.1", "4.3.1"]
 
 [cluster]
 brokers = 1
+# With the default of 25 ms, a clock that goes back while the controller waits for more records stops it for an hour.
+controller_properties = { "controller.quorum.append.linger.ms" = "0" }
 
 [topics.t]
 replication_factor = 1

@@ -183,7 +183,7 @@ def test_many_records_are_reported_in_a_line_each(
     monkeypatch.setattr("harness.cli.verdict_output.SIDE_BY_SIDE_MAX", 1)
     assert main(["analyze", str(records["predicted"]), str(records["proves-nothing"])]) == 2
     out, err = capsys.readouterr()
-    told = [line.split(": ")[:2] for line in out.splitlines()]
+    told = [line.split(": ")[:2] for line in out.splitlines() if not line.startswith(" ")]
     assert told == [[str(records["predicted"]), "as-predicted"], [str(records["proves-nothing"]), "inconclusive"]]
     both = f"{records['predicted']}, {records['proves-nothing']}"
     assert err.splitlines() == [f"judging 2 records, and replacing the verdict and the report in each: {both}"]
