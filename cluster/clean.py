@@ -6,6 +6,7 @@ their labels.
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,6 +16,7 @@ import msgspec
 from cluster.host.containers import abandoned_containers
 from cluster.host.ledger import DamagedLedger, Entry, LedgerOpened, ledgers_dir, read_ledger
 from cluster.host.processes import is_alive
+from ebbtide.daemon.control import remove_dead_sockets
 from ebbtide.errors import HarnessError, error_in_one_line
 from ebbtide.locks import await_lock, is_held
 from ebbtide.ownership import check_trusted
@@ -45,7 +47,8 @@ def clean(ledgers: Path | None = None, *, forget: bool = False) -> list[CleanOut
     An entry that cannot be undone stays in its ledger. A ledger that is damaged is set aside and named each time; one
     that the host cannot read now stays; all others are undone. With `forget` all three are deleted anyway, for example
     when the daemon of their containers is gone for good. Without `ledgers`, the ledgers of this host are undone, and
-    the temporary folders of killed judgings, builds of images, fetches and doctors are removed too.
+    the control sockets of dead daemons and the temporary folders of killed judgings, builds of images, fetches and
+    doctors are removed too.
 
     Raises `EbbtideError` for a folder of ledgers that another user may write, or whose lock is held.
     """
@@ -61,9 +64,19 @@ def clean(ledgers: Path | None = None, *, forget: bool = False) -> list[CleanOut
         for container in abandoned_containers(known=[one.run_id for one in by_ledger])
     ]
     folders = remove_abandoned() if ledgers is None else []
+    sockets = _dead_sockets() if ledgers is None else []
+    if sockets:
+        undone = tuple(f"control socket {path} of a cluster whose daemon is dead" for path in sockets)
+        found.append(CleanOutcome(run_id="clusters", undone=undone))
     if folders:
         found.append(CleanOutcome(run_id="scratch", undone=tuple(f"temporary folder {folder}" for folder in folders)))
     return found
+
+
+def _dead_sockets() -> list[Path]:
+    with contextlib.suppress(HarnessError):  # this user has no home folder, and so no clusters
+        return remove_dead_sockets()
+    return []
 
 
 def killed_runs(ledgers: Path | None = None) -> list[str]:

@@ -1,6 +1,7 @@
 """The control sockets of the clusters that are up: opened, found and used by name.
 
-They are in the per-user state folder. A socket that refuses a connection was left by a daemon that is dead.
+They are in the per-user state folder. A socket that refuses a connection was left by a daemon that is dead. The next
+command about clusters removes it, and so does `ebbtide clean`.
 """
 
 from __future__ import annotations
@@ -9,21 +10,25 @@ import contextlib
 import os
 import re
 import socket
-import struct
 from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 
-from ebbtide.daemon.messages import AskStatus, ClusterStatus, EndCluster, Reply, Request
+from ebbtide.daemon.connection import DaemonConnection, short_path
+from ebbtide.daemon.messages import AskStatus, ClusterStatus, EndCluster, Fire, Reply, Request
 from ebbtide.errors import HarnessError, UsageError
 from ebbtide.places import state_dir
 from ebbtide.privileges import current_privileges
 from ebbtide.scenario.plain_values import to_plain
 from ebbtide.suggestions import bracketed_suggestion
+from ebbtide.untrusted.values import decode_json
 
 _SUFFIX = ".sock"
-_PEER = struct.Struct("3i")
+_STATUS_TIMEOUT_S = 60.0
+"""A status waits for a step that another caller asked for; most steps take some seconds."""
+_ACTION_TIMEOUT_S = 3600.0
+"""A step may wait for a whole upgrade, and the end of a cluster for its last reads."""
 NONE_UP = "ebbtide cluster up"
 
 
@@ -59,10 +64,12 @@ def open_control_socket(name: str) -> Iterator[socket.socket]:
     Raises `UsageError` when the name is taken.
     """
     folder = make_sockets_dir()
-    path = folder / f"{name}{_SUFFIX}"
+    path = _socket_of(name)
     _check_name_free(name)
-    path.unlink(missing_ok=True)
-    with socket.socket(socket.AF_UNIX) as server, _short_path(path) as short:
+    # It gets its name once it listens: before, it would look like one of a dead daemon.
+    part = folder / f".{name}.{os.getpid()}"
+    part.unlink(missing_ok=True)
+    with socket.socket(socket.AF_UNIX) as server, short_path(part) as short:
         mask = os.umask(0o077)
         try:
             server.bind(short)
@@ -71,8 +78,9 @@ def open_control_socket(name: str) -> Iterator[socket.socket]:
         if current_privileges() == "helper container":
             # Root made the socket for the user who owns its folder.
             owner = folder.stat()
-            os.chown(path, owner.st_uid, owner.st_gid)
+            os.chown(part, owner.st_uid, owner.st_gid)
         server.listen()
+        part.rename(path)
         try:
             yield server
         finally:
@@ -84,8 +92,15 @@ def cluster_names() -> list[str]:
     return sorted(path.name.removesuffix(_SUFFIX) for path in sockets_dir().glob(f"*{_SUFFIX}"))
 
 
+def remove_dead_sockets() -> list[Path]:
+    """Remove the sockets that killed daemons left, and return them."""
+    paths = [_socket_of(name) for name in cluster_names()]
+    return [path for path in paths if _is_dead(path) and _is_removed(path)]
+
+
 def free_name() -> str:
     """Return the first of `cluster-1`, `cluster-2`, ... that is free."""
+    remove_dead_sockets()
     taken = set(cluster_names())
     return next(name for number in range(1, len(taken) + 2) if (name := f"cluster-{number}") not in taken)
 
@@ -114,19 +129,16 @@ def _check_name_free(name: str) -> None:
 
 
 def cluster_statuses() -> list[ClusterStatus]:
-    """Return the status of each cluster that answers; removes sockets of dead daemons."""
-    found = []
-    for name in cluster_names():
-        status = status_of(name)
-        if status is not None:
-            found.append(status)
-        else:
-            (sockets_dir() / f"{name}{_SUFFIX}").unlink(missing_ok=True)
-    return found
+    """Return the status of each cluster that is up; removes sockets of dead daemons.
+
+    Raises `HarnessError` for a daemon that does not answer.
+    """
+    remove_dead_sockets()
+    return [status for name in cluster_names() if (status := status_of(name)) is not None]
 
 
 def status_of(name: str) -> ClusterStatus | None:
-    """Return the cluster's status; None when no daemon answers at its socket."""
+    """Return the cluster's status; None when no daemon listens at its socket. Raises as `cluster_statuses` does."""
     with contextlib.suppress(ConnectionError, FileNotFoundError):
         return _ask(name, AskStatus()).status
     return None
@@ -137,12 +149,12 @@ def find_cluster(name: str | None) -> ClusterStatus:
 
     Raises `UsageError` if no cluster runs, or if several do and it needs a name.
     """
+    # No other cluster is asked: its daemon may be busy.
+    if name in cluster_names() and (status := status_of(name)) is not None:
+        return status
     up = cluster_statuses()
     if name is None and len(up) == 1:
         return up[0]
-    chosen = [one for one in up if one.name == name]
-    if chosen:
-        return chosen[0]
     if not up:
         raise UsageError("no cluster is up", got=name, next=NONE_UP)
     known = [one.name for one in up]
@@ -177,10 +189,9 @@ def end(name: str) -> None:
 
     Raises `HarnessError` when no daemon answers.
     """
-    with _open_connection(name) as connection:
-        connection.sendall(msgspec.json.encode(EndCluster()) + b"\n")
-        with contextlib.suppress(ConnectionError):
-            connection.recv(1)
+    with _open_connection(name, "the end of the cluster") as connection, contextlib.suppress(ConnectionError):
+        connection.send(msgspec.json.encode(EndCluster()))
+        connection.receive()
 
 
 def daemon_pid(name: str) -> int:
@@ -188,47 +199,67 @@ def daemon_pid(name: str) -> int:
 
     Raises as `end` does.
     """
-    with _open_connection(name) as connection:
-        pid, _, _ = _PEER.unpack(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size))
-    return int(pid)
+    with _open_connection(name, "a connection") as connection:
+        return connection.daemon_pid()
 
 
 def _ask(name: str, request: Request) -> Reply:
-    with _connect(name) as connection:
-        connection.sendall(msgspec.json.encode(to_plain(request)) + b"\n")
-        with connection.makefile("rb") as answer:
-            line = answer.readline()
-    if not line:
-        raise ConnectionResetError
-    return msgspec.json.decode(line, type=Reply)
+    is_status = isinstance(request, AskStatus)
+    awaited, timeout_s = ("its status", _STATUS_TIMEOUT_S) if is_status else ("its answer", _ACTION_TIMEOUT_S)
+    with _connect(name, awaited, timeout_s) as connection:
+        connection.send(msgspec.json.encode(to_plain(request)))
+        line = connection.receive()
+        if not line:
+            raise ConnectionResetError
+        try:
+            reply = decode_json(line, Reply)
+        except msgspec.DecodeError as error:
+            raise connection.nonsense(str(error)) from None
+        is_whole = reply.status is not None and (reply.step is not None or not isinstance(request, Fire))
+        if reply.refusal is None and not is_whole:
+            raise connection.nonsense("an answer without its result")
+    return reply
 
 
 @contextlib.contextmanager
-def _open_connection(name: str) -> Iterator[socket.socket]:
-    try:
-        connection = _connect(name)
-    except (ConnectionError, FileNotFoundError):
-        raise HarnessError(f"no daemon answers for {name}", next="ebbtide cluster status") from None
-    with connection:
+def _open_connection(name: str, awaited: str) -> Iterator[DaemonConnection]:
+    with contextlib.ExitStack() as opened:
+        try:
+            connection = opened.enter_context(_connect(name, awaited, _ACTION_TIMEOUT_S))
+        except (ConnectionError, FileNotFoundError):
+            raise HarnessError(f"no daemon answers for {name}", next="ebbtide cluster status") from None
         yield connection
 
 
-def _connect(name: str) -> socket.socket:
-    connection = socket.socket(socket.AF_UNIX)
-    try:
-        with _short_path(sockets_dir() / f"{name}{_SUFFIX}") as short:
-            connection.connect(short)
-    except BaseException:
-        connection.close()
-        raise
-    return connection
-
-
 @contextlib.contextmanager
-def _short_path(path: Path) -> Iterator[str]:
-    """Yield a short path of the same socket: the kernel allows 107 characters."""
-    handle = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+def _connect(name: str, awaited: str, timeout_s: float) -> Iterator[DaemonConnection]:
+    with socket.socket(socket.AF_UNIX) as caller:
+        connection = DaemonConnection(caller, name, log_of(name), awaited=awaited, timeout_s=timeout_s)
+        connection.connect(_socket_of(name))
+        yield connection
+
+
+def _socket_of(name: str) -> Path:
+    return sockets_dir() / f"{name}{_SUFFIX}"
+
+
+def _is_dead(path: Path) -> bool:
+    """Whether nobody listens at a socket."""
+    with socket.socket(socket.AF_UNIX) as caller:
+        caller.setblocking(False)  # a full queue has a listener
+        try:
+            with short_path(path) as short:
+                caller.connect(short)
+        except ConnectionRefusedError:
+            return True
+        except OSError:
+            return False
+    return False
+
+
+def _is_removed(path: Path) -> bool:
     try:
-        yield f"/proc/self/fd/{handle}/{path.name}"
-    finally:
-        os.close(handle)
+        path.unlink()
+    except OSError:
+        return False
+    return True

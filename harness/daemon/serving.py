@@ -106,6 +106,8 @@ class ClusterDaemon:
         try:
             try:
                 request = _read_request(caller)
+                if request is None:  # it only asked whether somebody listens here
+                    return
             except UsageError as error:
                 self._display.note(error.in_one_line())
                 reply = Reply(refusal=Refusal.of(error))
@@ -179,8 +181,8 @@ class ClusterDaemon:
         )
 
 
-def _read_request(caller: socket.socket) -> Request:
-    """Return the caller's request.
+def _read_request(caller: socket.socket) -> Request | None:
+    """Return the caller's request; None if it leaves without one.
 
     Raises `UsageError` if nobody can read it, and `OSError` if the caller asks nothing in time.
     """
@@ -188,7 +190,7 @@ def _read_request(caller: socket.socket) -> Request:
     with caller.makefile("rb") as words:
         line = words.readline(_REQUEST_BYTES_MAX)
     if not line:
-        raise ConnectionResetError("the caller asked nothing")
+        return None
     try:
         request: Request = msgspec.json.decode(line, type=Request, dec_hook=read_part)
     except (ValueError, RecursionError, msgspec.MsgspecError) as error:

@@ -116,10 +116,9 @@ def test_a_run_that_fails_ends_its_owner_with_the_failure(up: Up) -> None:
     ids=["no request", "a broken byte in a string", "a broken byte", "too deep", "empty"],
 )
 def test_a_caller_that_talks_nonsense_does_no_harm(up: Up, words: bytes) -> None:
-    with control._open_connection("one") as connection:
-        connection.sendall(words)
-        with connection.makefile("rb") as answer:
-            reply = msgspec.json.decode(answer.readline(), type=Reply)
+    with control._open_connection("one", "a refusal") as connection:
+        connection.send(words.rstrip(b"\n"))
+        reply = msgspec.json.decode(connection.receive(), type=Reply)
     assert reply.refusal is not None
     assert reply.refusal.what == "the daemon cannot read this request"
     assert find_cluster("one").name == "one"
@@ -133,9 +132,10 @@ def test_a_wrong_field_of_a_request_is_named_and_the_daemon_is_not_said_to_have_
 
 
 def test_a_caller_that_asks_nothing_does_no_harm(up: Up) -> None:
-    with control._open_connection("one"):
+    with control._open_connection("one", "nothing"):
         pass
     assert find_cluster("one").name == "one"
+    assert not [note for note in up.daemon._display.notes if "request" in note]  # type: ignore[attr-defined]
 
 
 def test_a_name_that_is_taken_is_refused_and_a_dead_owners_is_not(up: Up) -> None:
