@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, Protocol
 import msgspec
 
 from ebbtide import run_clock
+from ebbtide.record.node_times import OfNode, merge_times
 from ebbtide.scenario.steps.table import StepKind
 
 
@@ -15,12 +16,18 @@ class Effect(msgspec.Struct, frozen=True, kw_only=True):
     """The outcome of one injected fault.
 
     `effect_ns` is when the probe saw the effect. None: the probe did not see it, and the run is inconclusive, with
-    the reason in `why`. `proof` has `"probe": "ok"` or `"failed"` and the measured figures.
+    the reason in `why`. `proof` has `"probe": "ok"` or `"failed"` and the measured figures. `of_node`: when each
+    node ended, lost its log and started.
     """
 
     effect_ns: int | None
     proof: dict[str, Any]
     why: str | None = None
+    of_node: OfNode = {}
+
+    def with_times(self, of_node: OfNode) -> Effect:
+        """Return the effect with more times of nodes."""
+        return msgspec.structs.replace(self, of_node=merge_times([self.of_node, of_node]))
 
 
 class PendingFault(Protocol):
@@ -55,7 +62,10 @@ def merge_effects(nodes: Sequence[int], effects: Sequence[Effect]) -> Effect:
     if any("lost_bytes" in effect.proof for effect in effects):
         proof["lost_bytes"] = sum(effect.proof.get("lost_bytes", 0) for effect in effects)
     proof["nodes"] = {str(node): effect.proof for node, effect in zip(nodes, effects, strict=True)}
-    return Effect(effect_ns=None if reasons else max(times), proof=proof, why="; ".join(reasons) or None)
+    of_node = merge_times(effect.of_node for effect in effects)
+    return Effect(
+        effect_ns=None if reasons else max(times), proof=proof, why="; ".join(reasons) or None, of_node=of_node
+    )
 
 
 class Part(NamedTuple):
@@ -88,6 +98,7 @@ def compose_effect(parts: Sequence[Part], why: str | None = None) -> Effect:
                 "fired_ns": one.fired_ns,
                 "effect_ns": one.effect.effect_ns,
                 "proof": one.effect.proof,
+                "of_node": msgspec.to_builtins(one.effect.of_node, str_keys=True),
                 **({"why": one.effect.why} if one.effect.why is not None else {}),
             }
             for one in parts
@@ -96,6 +107,7 @@ def compose_effect(parts: Sequence[Part], why: str | None = None) -> Effect:
     lost = [one.effect.proof["lost_bytes"] for one in parts if "lost_bytes" in one.effect.proof]
     if lost:
         proof["lost_bytes"] = sum(lost)
+    of_node = merge_times(one.effect.of_node for one in parts)
     if reasons or not parts:
-        return Effect(effect_ns=None, proof=proof, why="; ".join(reasons) or "nothing was done")
-    return Effect(effect_ns=parts[-1].effect.effect_ns, proof=proof)
+        return Effect(effect_ns=None, proof=proof, why="; ".join(reasons) or "nothing was done", of_node=of_node)
+    return Effect(effect_ns=parts[-1].effect.effect_ns, proof=proof, of_node=of_node)

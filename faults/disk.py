@@ -19,10 +19,12 @@ import msgspec
 from cluster.host.processes import state_of
 from cluster.host.slow_volume import Pulses, timed_write
 from cluster.host.volumes import Volume
-from cluster.runtime.base import LogLoss, Runtime
+from cluster.runtime.base import DiskReplacement, LogLoss, Runtime
 from cluster.runtime.log_losses import LogCopies
+from ebbtide import run_clock
 from ebbtide.logs.segments import partition_folders
 from ebbtide.record.log_losses import HOLDS
+from ebbtide.record.node_times import NodeTimes, OfNode, Span
 from ebbtide.scenario.steps.disk import (
     DirectoryStep,
     FailDiskStep,
@@ -56,6 +58,11 @@ def wipe_disk(runtime: Runtime, node_id: int, directory: int | None = None) -> E
     pid = runtime.pid(node_id)
     holds = _holdings(runtime, node_id, directory)
     new = runtime.replace_disk(node_id, directory)
+    effect = _effect_of_wipe(pid, new, holds)
+    return effect.with_times({node_id: NodeTimes(log_gone=new.log_gone)})
+
+
+def _effect_of_wipe(pid: int | None, new: DiskReplacement, holds: dict[str, Any]) -> Effect:
     figures = {
         **holds,
         "pid": pid,
@@ -108,13 +115,13 @@ class Trouble:
 
         Reads go on.
         """
-        self._keep_logs(lambda volume: volume.set_read_only())
-        return self._refusal_effect((errno.EROFS,))
+        gone = self._keep_logs(lambda volume: volume.set_read_only())
+        return self._refusal_effect((errno.EROFS,)).with_times(gone)
 
     def fail(self) -> Effect:
         """Make the volumes fail. Proven when a write is refused with EIO."""
-        self._keep_logs(lambda volume: volume.shut_down())
-        return self._refusal_effect((errno.EIO, errno.ESHUTDOWN))
+        gone = self._keep_logs(lambda volume: volume.shut_down())
+        return self._refusal_effect((errno.EIO, errno.ESHUTDOWN)).with_times(gone)
 
     def slow(self, delay_s: float, period_s: float) -> Effect:
         """Make writes wait up to `delay_s` once in every `period_s`.
@@ -181,8 +188,8 @@ class Trouble:
         if self._runtime.pid(self._node_id) is not None:
             self._runtime.kill(self._node_id)
 
-    def _keep_logs(self, act: Callable[[Volume], object]) -> None:
-        """Copy the logs while the node is paused, then let the fault happen."""
+    def _keep_logs(self, act: Callable[[Volume], object]) -> OfNode:
+        """Copy the logs while the node is paused, then let the fault happen; returns when it did."""
         pid = self._runtime.pid(self._node_id)
         if pid is not None and state_of(pid) == "T":
             pid = None  # a step paused the node, and it stays paused
@@ -191,8 +198,10 @@ class Trouble:
         try:
             data_dirs = [self._data_dirs[at - 1] for at in self._chosen]
             self._before = LogCopies(data_dirs, Path(f"{self._volumes[0].image}.before"))
+            broken_ns = run_clock.now_ns()
             for volume in self._volumes:
                 act(volume)
+            return {self._node_id: NodeTimes(log_gone=Span.since(broken_ns))}
         finally:
             if pid is not None:
                 self._runtime.resume(self._node_id)

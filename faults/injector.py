@@ -15,6 +15,7 @@ import msgspec
 from cluster.runtime.base import Runtime
 from ebbtide.kraft.image import MetadataImage, describe
 from ebbtide.kraft.voters import VoterSet
+from ebbtide.record.node_times import NodeTimes
 from ebbtide.scenario.roles import CLIENTS, ConfigResource, Role
 from ebbtide.scenario.steps.step import StepSpec, target_of
 from ebbtide.scenario.steps.table import KINDS, NEEDS_A_SOUND_VOLUME, StepKind
@@ -100,7 +101,10 @@ class Injector:
         return self._plans.get(type(step), self.plan_on_each)(step)
 
     def inject(self, kind: StepKind, node: int, act: Callable[[int], Effect] | None = None) -> Effect:
-        """Act on one node, by `act` if the step says more than its kind, and remember what is broken."""
+        """Act on one node, by `act` if the step says more than its kind, and remember what is broken.
+
+        The effect says when the node's process ended or started meanwhile.
+        """
         if kind in NEEDS_A_SOUND_VOLUME and (already := self.refuse_if_troubled(node)):
             return already
         one = KINDS[kind]
@@ -109,7 +113,14 @@ class Injector:
             self.down.add(node)
         if one.takes_down:
             self.paused.discard(node)
-        return (act or self._on_a_node[kind])(node)
+        before = self.runtime.process_times(node)
+        effect = (act or self._on_a_node[kind])(node)
+        after = self.runtime.process_times(node)
+        times = NodeTimes(
+            ended=after.ended if after.ended != before.ended else None,
+            started=after.started if after.started != before.started else None,
+        )
+        return effect if times == NodeTimes() else effect.with_times({node: times})
 
     def inject_each(self, kind: StepKind, nodes: tuple[int, ...]) -> Effect:
         """Act on several nodes, one after the other."""

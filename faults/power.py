@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 
 from cluster.runtime.base import PowerLoss, Runtime
+from ebbtide.record.node_times import NodeTimes
 from faults.base import Effect, proven_effect, unproven_effect
 
 
@@ -23,7 +24,8 @@ def power_loss(runtime: Runtime, node_id: int) -> Effect:
     Where logs were cut back instead (truncate), there is no volume to ask: the proof is that the process is gone.
     """
     pid = runtime.pid(node_id)
-    return proof_of_power_loss(pid, runtime.lose_power(node_id))
+    loss = runtime.lose_power(node_id)
+    return proof_of_power_loss(pid, loss).with_times({node_id: NodeTimes(log_gone=loss.log_gone)})
 
 
 def proof_of_power_loss(pid: int | None, loss: PowerLoss) -> Effect:

@@ -18,6 +18,7 @@ from cluster.runtime.base import Runtime
 from cluster.runtime.log_losses import LogCopies, common_prefix
 from ebbtide.logs.scan import Damage, scan_file
 from ebbtide.logs.segments import METADATA_FOLDER, TopicPartition, partition_folders, segment_files
+from ebbtide.record.node_times import NodeTimes
 from faults.base import Effect, unproven_effect
 from faults.power import proof_of_power_loss
 
@@ -58,6 +59,12 @@ def torn_write(runtime: Runtime, node_id: int) -> Effect:
         before.release()
     lost_bytes = sum(log.lost_bytes for log in logs.values())
     lost = proof_of_power_loss(pid, msgspec.structs.replace(loss, lost_bytes=lost_bytes, logs=logs))
+    effect = _effect_of_tear(lost, torn)
+    return effect.with_times({node_id: NodeTimes(log_gone=loss.log_gone)})
+
+
+def _effect_of_tear(lost: Effect, torn: Mapping[str, TornPage]) -> Effect:
+    """Return the effect of a power loss after which the pages `torn` were written."""
     figures = {**lost.proof, "torn": msgspec.to_builtins(torn)}
     whole = [name for name, page in torn.items() if page.damage is None]
     if lost.effect_ns is not None and not torn:

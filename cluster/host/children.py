@@ -16,10 +16,13 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from cluster.host.ledger import Ledger
+from cluster.host.process_times import LOOK_S, ProcessTimes
 from cluster.host.processes import KILL_TIMEOUT_S, OwnedProcess, identify, mark_of, state_of
+from ebbtide import run_clock
 from ebbtide.errors import HarnessError
 from ebbtide.namespaces import netns_prefix
-from ebbtide.waiting import WaitExpired
+from ebbtide.record.node_times import NodeTimes
+from ebbtide.waiting import wait_until
 
 _GATE = 'read -r go && exec "$@" </dev/null'
 
@@ -34,9 +37,11 @@ class Child:
     Every wrapper (`sh`, `nsenter`, `setpriv`) replaces itself by the program.
     """
 
-    def __init__(self, popen: subprocess.Popen[bytes], entry: OwnedProcess, ledger: Ledger) -> None:
-        """Private: use `start_child`."""
+    def __init__(self, popen: subprocess.Popen[bytes], entry: OwnedProcess, ledger: Ledger, began_ns: int) -> None:
+        """Private: use `start_child` once the program was let go."""
         self._popen = popen
+        self._times = ProcessTimes(began_ns)
+        self._times.note_start()
         self._entry = entry
         self._ledger = ledger
         self.pid = popen.pid
@@ -47,10 +52,14 @@ class Child:
 
         Minus the signal that ended it, as `Popen.returncode` has it.
         """
-        status = self._popen.poll()
-        if status is not None:
+        if not self._times.look(lambda: self._popen.poll() is None):
             self._ledger.forget(self._entry)
-        return status
+        return self._popen.returncode
+
+    @property
+    def times(self) -> NodeTimes:
+        """When it started, and when it ended if that was seen."""
+        return self._times.times
 
     def is_running(self) -> bool:
         """Whether the process has not ended yet."""
@@ -59,6 +68,8 @@ class Child:
     def send(self, number: signal.Signals) -> None:
         """Send a signal; does nothing when the process has ended."""
         if self.exit_status() is None:
+            if number == signal.SIGKILL:
+                self._times.note_kill()
             self._popen.send_signal(number)
 
     def wait(self, timeout_s: float) -> int:
@@ -66,12 +77,13 @@ class Child:
 
         Raises `WaitExpired`.
         """
-        try:
-            self._popen.wait(timeout_s)
-        except subprocess.TimeoutExpired:
-            raise WaitExpired(
-                f"{self.name} (pid {self.pid}) to end", timeout_s, f"state {state_of(self.pid)}"
-            ) from None
+        wait_until(
+            lambda: not self.is_running(),
+            awaited=f"{self.name} (pid {self.pid}) to end",
+            timeout_s=timeout_s,
+            last_seen=lambda: f"state {state_of(self.pid)}",
+            poll_s=LOOK_S,
+        )
         status = self.exit_status()
         assert status is not None
         return status
@@ -118,6 +130,7 @@ def _start(
 ) -> Child:
     output.parent.mkdir(parents=True, exist_ok=True)
     gate_read, gate_write = os.pipe2(os.O_CLOEXEC)
+    began_ns = run_clock.now_ns()
     try:
         with output.open("ab") as log:
             popen = subprocess.Popen(
@@ -141,4 +154,4 @@ def _start(
     finally:
         os.close(gate_read)
         os.close(gate_write)
-    return Child(popen, entry, ledger)
+    return Child(popen, entry, ledger, began_ns)

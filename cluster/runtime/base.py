@@ -16,6 +16,7 @@ from cluster.host.slow_volume import Pulses
 from cluster.host.volumes import Volume
 from cluster.runtime.releases import NodeReleases
 from cluster.wire.messages import Command, WireEvent
+from ebbtide.record.node_times import NodeTimes, Span
 from ebbtide.scenario.model import NodeRole
 
 PowerLossMethod = Literal["fs-shutdown", "truncate"]
@@ -54,6 +55,7 @@ class PowerLoss(msgspec.Struct, frozen=True, kw_only=True):
     - `lost_bytes`: the sum over `logs`.
     - `write_back_change`: what something outside of the run did to the settings of write-back that the run needs, since
       it began; None: nothing.
+    - `log_gone`: when the records went. By the last moment the kernel had dropped its pages of the volume.
 
     By truncate, every log except the metadata log was cut back to its recovery point. No volume was asked then, and
     the first three are true.
@@ -66,13 +68,14 @@ class PowerLoss(msgspec.Struct, frozen=True, kw_only=True):
     write_back_change: str | None = None
     lost_bytes: int
     logs: dict[str, LogLoss]
+    log_gone: Span | None = None
 
 
 class DiskReplacement(msgspec.Struct, frozen=True, kw_only=True):
     """What a replaced disk took: all logs of the node, keyed `topic-partition`.
 
     `left` are the partition folders that exist before the node starts again (none if the disk is new). The cluster
-    ids are those of meta.properties on the old disk and on the new disk.
+    ids are those of meta.properties on the old disk and on the new disk. `log_gone`: when the old disk went.
     """
 
     lost_bytes: int
@@ -80,6 +83,7 @@ class DiskReplacement(msgspec.Struct, frozen=True, kw_only=True):
     left: tuple[str, ...]
     cluster_id_before: str | None
     cluster_id: str | None
+    log_gone: Span | None = None
 
 
 class Network(Protocol):
@@ -233,6 +237,9 @@ class Runtime(Protocol):
 
         It is the exit code, or minus the signal.
         """
+
+    def process_times(self, node_id: int) -> NodeTimes:
+        """Return when the node's last process started, and when it ended if it did."""
 
     def lose_power(self, node_id: int) -> PowerLoss:
         """Send SIGKILL, then lose all that the node did not fsync; the node stays down."""

@@ -46,6 +46,7 @@ from ebbtide.logs.segments import METADATA_FOLDER
 from ebbtide.namespaces import call_in_namespace
 from ebbtide.properties_file import render
 from ebbtide.record.files import LOGS_DIR
+from ebbtide.record.node_times import NodeTimes
 from ebbtide.releases.feature_levels import METADATA_VERSION
 from ebbtide.scenario.model import ClusterSpec
 from ebbtide.scenario.roles import CLIENTS
@@ -184,6 +185,14 @@ class HostRuntime(ABC):
         """Return how the node's last process ended; None while one runs."""
         process = self._processes.get(node_id)
         return None if process is None else process.exit_status()
+
+    def process_times(self, node_id: int) -> NodeTimes:
+        """Return when the node's last process started, and when it ended if it did."""
+        process = self._processes.get(node_id)
+        if process is None:
+            return NodeTimes()
+        process.is_running()  # looks: an end that nobody has seen yet is seen now
+        return process.times
 
     def lose_power(self, node_id: int) -> PowerLoss:
         """Send SIGKILL, then lose all that the node did not fsync; the node stays down."""

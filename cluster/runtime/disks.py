@@ -15,9 +15,11 @@ from cluster.host.volumes import Volume
 from cluster.runtime.base import DiskReplacement, NodeInfo, PowerLoss, PowerLossMethod
 from cluster.runtime.log_losses import LogCopies, losses_of_whole_disks
 from cluster.runtime.truncate import cut_to_recovery_points
+from ebbtide import run_clock
 from ebbtide.errors import HarnessError
 from ebbtide.logs.meta_properties import cluster_id_in
 from ebbtide.logs.segments import METADATA_FOLDER, partition_folders
+from ebbtide.record.node_times import Span
 from ebbtide.scenario.model import ClusterSpec
 
 
@@ -112,16 +114,20 @@ class NodeDisks:
                     for volume in volumes:
                         volume.write_unsynced(at_the_cut=True)
                 unsynced_there = all(volume.has_unsynced(at_the_cut=at_the_cut) for volume in volumes)
-                change = look()
+                change, cut_ns = look(), run_clock.now_ns()
                 down = [volume.shut_down() for volume in volumes]
                 volume_down = all(down)
                 for volume in volumes:
                     volume.unmount()
+                log_gone = Span.since(cut_ns)
+                for volume in volumes:
                     volume.mount()
                 unsynced_gone = not any(volume.has_unsynced(at_the_cut=at_the_cut) for volume in volumes)
             else:
+                cut_ns = run_clock.now_ns()
                 for data in data_dirs:
                     cut_to_recovery_points(data)
+                log_gone = Span.since(cut_ns)
             logs = before.compare()
         finally:
             before.release()
@@ -133,6 +139,7 @@ class NodeDisks:
             write_back_change=change,
             lost_bytes=sum(log.lost_bytes for log in logs.values()),
             logs=logs,
+            log_gone=log_gone,
         )
 
     def replace(self, node_id: int, directory: int | None, format_disks: Callable[[], None]) -> DiskReplacement:
@@ -146,12 +153,14 @@ class NodeDisks:
         data_dirs = [self.data_dirs(node_id)[at] for at in chosen]
         cluster_id_before = cluster_id_in(data_dirs[0])
         logs = losses_of_whole_disks(data_dirs)
+        replaced_ns = run_clock.now_ns()
         for at, data in zip(chosen, data_dirs, strict=True):
             if node_id in self._volumes:
                 self._volumes[node_id][at].replace()
             else:
                 shutil.rmtree(data)
             data.mkdir()
+        log_gone = Span.since(replaced_ns)
         format_disks()
         for at in chosen if node_id in self._volumes else ():
             self._volumes[node_id][at].sync()
@@ -161,6 +170,7 @@ class NodeDisks:
             left=_partitions_in(data_dirs),
             cluster_id_before=cluster_id_before,
             cluster_id=cluster_id_in(data_dirs[0]),
+            log_gone=log_gone,
         )
 
     def _names(self, node_id: int) -> tuple[str, ...]:

@@ -124,7 +124,7 @@ class DockerRuntime(HostRuntime):
     def _start(self, node_ids: Sequence[int], task: Task) -> dict[int, ContainerProcess]:
         with ThreadPoolExecutor(len(self.nodes)) as several:
             starting = {node_id: several.submit(self._containers[node_id].start) for node_id in node_ids}
-        started = {node_id: self._containers[node_id].adopt(start.result()) for node_id, start in starting.items()}
+        started = {node_id: self._containers[node_id].adopt(*start.result()) for node_id, start in starting.items()}
         for node_id, process in started.items():
             for data_dir in self.data_dirs(node_id):
                 self._containers[node_id].check_sees(data_dir, process.pid)

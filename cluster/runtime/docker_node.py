@@ -18,11 +18,14 @@ from typing import TYPE_CHECKING, Literal
 
 from cluster.host.containers import Container, docker_errors, docker_host, labels_of
 from cluster.host.ledger import Ledger
+from cluster.host.process_times import LOOK_S, ProcessTimes
 from cluster.host.processes import KILL_TIMEOUT_S, OwnedProcess, ProcessId, identify, is_alive, mark_of, state_of
 from cluster.images import Image
 from cluster.runtime.base import NodeInfo
 from cluster.runtime.jvm import JavaProgram, jvm_options
+from ebbtide import run_clock
 from ebbtide.errors import HarnessError
+from ebbtide.record.node_times import NodeTimes
 from ebbtide.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -71,21 +74,25 @@ class NodeContainer:
             self._ledger.undo(self._container)
         self._gate.unlink(missing_ok=True)
 
-    def start(self) -> ProcessId:
-        """Start the container; its process waits at the gate. Raises `HarnessError`."""
+    def start(self) -> tuple[ProcessId, int]:
+        """Start the container; returns its process, which waits at the gate, and a time (ns) before it began.
+
+        Raises `HarnessError`.
+        """
+        began_ns = run_clock.now_ns()
         with docker_errors(f"start the container {self._container.name}"):
             self._client.api.start(self._container.name)
             pid = self._client.api.inspect_container(self._container.name)["State"]["Pid"]
         try:
-            return identify(pid)
+            return identify(pid), began_ns
         except ProcessLookupError:
             raise self._wrong_daemon_error(f"pid {pid} is not a process of this host") from None
 
-    def adopt(self, process: ProcessId) -> ContainerProcess:
+    def adopt(self, process: ProcessId, began_ns: int) -> ContainerProcess:
         """Write the process into the ledger, since it outlives a daemon that is killed."""
         entry = OwnedProcess(name=f"{self._node.name} in its container", process=process, run_id=self._ledger.run_id)
         self._ledger.record(entry)
-        return ContainerProcess(self, entry, self._ledger)
+        return ContainerProcess(self, entry, self._ledger, began_ns)
 
     def check_sees(self, folder: Path, pid: int) -> None:
         """Raise `HarnessError` unless the container sees the host's `folder`.
@@ -125,6 +132,7 @@ class NodeContainer:
             os.write(handle, f"{task}\n".encode())
         finally:
             os.close(handle)
+        process.note_start()
 
     def exit_code(self) -> int | None:
         """Return the exit code that the daemon knows; None while it says "running"."""
@@ -177,17 +185,27 @@ class ContainerProcess:
     Signals go to it directly.
     """
 
-    def __init__(self, container: NodeContainer, entry: OwnedProcess, ledger: Ledger) -> None:
+    def __init__(self, container: NodeContainer, entry: OwnedProcess, ledger: Ledger, began_ns: int) -> None:
         """Private: use `NodeContainer.adopt`."""
         self._container = container
         self._entry = entry
         self._ledger = ledger
         self._status: int | None = None
+        self._times = ProcessTimes(began_ns)
         self.pid = entry.process.pid
+
+    @property
+    def times(self) -> NodeTimes:
+        """When it started, and when it ended if that was seen."""
+        return self._times.times
+
+    def note_start(self) -> None:
+        """Note that its gate was opened just now."""
+        self._times.note_start()
 
     def is_running(self) -> bool:
         """Whether the process has not ended yet."""
-        if is_alive(self._entry.process):
+        if self._times.look(lambda: is_alive(self._entry.process)):
             return True
         self._ledger.forget(self._entry)
         return False
@@ -212,7 +230,9 @@ class ContainerProcess:
             pidfd = os.pidfd_open(self.pid)
             try:
                 # The pidfd pins the process: between this check and the signal the pid cannot be reused.
-                if is_alive(self._entry.process):
+                if self.is_running():
+                    if number == signal.SIGKILL:
+                        self._times.note_kill()
                     signal.pidfd_send_signal(pidfd, number)
             finally:
                 os.close(pidfd)
@@ -235,10 +255,11 @@ class ContainerProcess:
 
     def _wait_ended(self, timeout_s: float) -> None:
         wait_until(
-            lambda: not self._exists(),
+            lambda: not self.is_running() and not self._exists(),
             awaited=f"{self._entry.describe()} to end",
             timeout_s=timeout_s,
             last_seen=lambda: f"state {state_of(self.pid)}",
+            poll_s=LOOK_S,
         )
 
     def _exists(self) -> bool:

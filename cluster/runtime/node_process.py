@@ -5,11 +5,17 @@ from __future__ import annotations
 import signal
 from typing import Protocol
 
+from ebbtide.record.node_times import NodeTimes
+
 
 class NodeProcess(Protocol):
     """A started JVM of a node; `pid` is on this host."""
 
     pid: int
+
+    @property
+    def times(self) -> NodeTimes:
+        """When it started, and when it ended if that was seen."""
 
     def is_running(self) -> bool:
         """Whether the process has not ended yet."""

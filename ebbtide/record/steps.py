@@ -11,8 +11,9 @@ import msgspec
 
 from ebbtide.errors import UsageError
 from ebbtide.record.files import write_atomically
+from ebbtide.record.node_times import NodeTimes, Span
 from ebbtide.scenario.steps.step import BaseStep
-from ebbtide.scenario.steps.table import HEALED_BY, STEP_TYPES
+from ebbtide.scenario.steps.table import HEALED_BY, KINDS, STEP_TYPES
 from ebbtide.untrusted.files import read_file
 from ebbtide.untrusted.values import decode_json
 
@@ -30,6 +31,8 @@ class StepEntry(msgspec.Struct, frozen=True, kw_only=True):
     - `healed_ns` null: never healed, or nothing to heal.
     - `proof` holds `"probe": "ok"` and the figures that the probe measured. A power loss has `lost_bytes`, and for
       each log `logs: {"t-0": {"bytes_before", "bytes_after", "leo_before", "leo_after"}}`.
+    - `of_node`: when each node's process ended, its log went and its process started, by node id. Older records
+      lack it.
     - `parameters` are the step's own, as in the scenario file.
     - `state`, in a replay: the recorded state that the step waited for in addition to its trigger, and whether it was
       `reached`.
@@ -44,6 +47,7 @@ class StepEntry(msgspec.Struct, frozen=True, kw_only=True):
     effect_ns: int | None = None
     healed_ns: int | None = None
     proof: dict[str, Any] = {}
+    of_node: dict[int, NodeTimes] = {}
     state: dict[str, Any] = {}
     parameters: dict[str, Any] = {}
     why: str | None = None
@@ -63,12 +67,30 @@ class StepEntry(msgspec.Struct, frozen=True, kw_only=True):
         """The target, when there is exactly one."""
         return self.nodes[0] if len(self.nodes) == 1 else None
 
+    def times_of(self, node: int) -> NodeTimes:
+        """Return when the step ended, emptied and started a node.
+
+        A record without `of_node` says of the whole step when it fired and took effect, so that each of its nodes
+        gets this span. Nothing is known of a step without an effect.
+        """
+        kind = KINDS.get(self.step)
+        if node in self.of_node or kind is None or node not in self.nodes:
+            return self.of_node.get(node, NodeTimes())
+        if self.fired_ns is None or self.effect_ns is None or self.effect_ns < self.fired_ns:
+            return NodeTimes()
+        whole = Span(first_ns=self.fired_ns, last_ns=self.effect_ns)
+        return NodeTimes(
+            ended=whole if kind.takes_down or kind.starts_again else None,
+            log_gone=whole if kind.loses is not None else None,
+            started=whole if kind.starts or kind.starts_again else None,
+        )
+
 
 def write_steps(record: Path, steps: list[StepEntry]) -> None:
     """Replace steps.jsonl at once; parameters are written beside the entry's own keys."""
     lines = []
     for entry in steps:
-        row = msgspec.to_builtins(entry)
+        row = msgspec.to_builtins(entry, str_keys=True)
         row = {**row.pop("parameters"), **row}
         if entry.node is not None:
             row["node"] = entry.node
@@ -97,7 +119,7 @@ def read_steps(record: Path) -> list[StepEntry] | None:
             if not isinstance(known.get("trigger", {}), dict):
                 known["trigger"] = {"text": known["trigger"]}
             known["parameters"] = {key: row[key] for key in row.keys() - fields - {"node"}}
-            entries.append(msgspec.convert(known, StepEntry))
+            entries.append(msgspec.convert(known, StepEntry, str_keys=True))
         except (msgspec.DecodeError, msgspec.ValidationError) as error:
             raise UsageError("steps.jsonl is damaged", where=f"{path}, line {number}", got=str(error)) from None
     return entries
@@ -124,7 +146,7 @@ def split_composed_steps(steps: Iterable[StepEntry]) -> list[StepEntry]:
 def _parts(step: StepEntry, parts: list[Any]) -> list[StepEntry]:
     """Return the parts of a composed step. Raises `UsageError` if they are not steps."""
     try:
-        entries = [msgspec.convert({**part, "index": step.index}, StepEntry) for part in parts]
+        entries = [msgspec.convert({**part, "index": step.index}, StepEntry, str_keys=True) for part in parts]
     except (TypeError, msgspec.ValidationError) as error:
         raise UsageError("steps.jsonl is damaged", where=f"step {step.index}, its parts", got=str(error)) from None
     healed = []

@@ -54,7 +54,10 @@ class NodeWatch:
             pid = self._runtime.pid(node.id)
             if pid is None and node.id not in self._schedule.down:
                 self._report_death(node, note, judged=judged)
-            elif judged:
+                continue
+            if pid is None:
+                self._schedule.note_end(node.id)
+            if judged:
                 self._look_at_state(node, pid)
 
     def _report_death(self, node: NodeInfo, note: Callable[[str], None], *, judged: bool) -> None:

@@ -15,10 +15,11 @@ import msgspec
 from cluster.runtime.base import LogLoss, Runtime
 from ebbtide import run_clock
 from ebbtide.errors import EbbtideError
+from ebbtide.record.node_times import NodeTimes, merge_times
 from ebbtide.record.steps import StepEntry, write_steps
 from ebbtide.scenario.roles import CLIENTS
 from ebbtide.scenario.steps.step import StepSpec
-from ebbtide.scenario.steps.table import ADMIN_KINDS, HEALED_BY, TAKES_DOWN, WIRE_KINDS, StepKind
+from ebbtide.scenario.steps.table import ADMIN_KINDS, DISK_TROUBLES, HEALED_BY, TAKES_DOWN, WIRE_KINDS, StepKind
 from ebbtide.scenario.triggers import Trigger
 from ebbtide.scenario.validate_order import FaultNow
 from ebbtide.scenario.write import keys_set
@@ -106,6 +107,16 @@ class Schedule:
     def note_down(self, node: int) -> None:
         """Note that a node is down which no step stopped, so that it can be started again."""
         self._faults.down.add(node)
+
+    def note_end(self, node: int) -> None:
+        """Note, in the step that broke the volume of a node which is down, when its process ended by itself."""
+        on_node = [self.entries[index] for index, broken in self._broken.items() if node in broken]
+        if any(entry.step in TAKES_DOWN for entry in on_node):
+            return
+        for entry in on_node:
+            if entry.step in DISK_TROUBLES and entry.of_node.get(node, NodeTimes()).ended is None:
+                ended = {node: NodeTimes(ended=self._runtime.process_times(node).ended)}
+                self._change(entry.index, of_node=merge_times([entry.of_node, ended]))
 
     @property
     def down(self) -> Collection[int]:
@@ -284,7 +295,7 @@ class Schedule:
         effect = done if isinstance(done, Effect) else done.effect()
         # An armed rule may still meet a request; its entry says why it did not only after the rule has ended.
         why = effect.why if isinstance(done, Effect) else None
-        self._change(index, effect_ns=effect.effect_ns, proof=effect.proof, why=why)
+        self._change(index, effect_ns=effect.effect_ns, proof=effect.proof, why=why, of_node=dict(effect.of_node))
         for node in plan.nodes or (None,):
             if effect.effect_ns is not None or _has_proof_on(effect, node):
                 self._mark_healed(step.step, node)

@@ -16,6 +16,8 @@ from harness.runner.run import RunRequest, run_scenario
 pytestmark = pytest.mark.live
 
 SCENARIO = Path(__file__).with_name("every_step.toml")
+MOMENT_NS = 500_000_000
+"""A kill, or the start of a process, takes some milliseconds; a busy host may take longer."""
 
 
 @pytest.fixture(scope="module")
@@ -67,3 +69,30 @@ def test_a_spoilt_volume_says_what_it_lost_once_it_was_mended(steps: list[StepEn
 def test_a_flap_is_as_many_cuts_and_heals(steps: list[StepEntry]) -> None:
     (flap,) = of_kind(steps, "flap")
     assert [part["step"] for part in flap.proof["parts"]] == ["partition", "heal"] * 2
+
+
+def test_each_node_of_a_step_has_its_own_times(steps: list[StepEntry]) -> None:
+    (kill,), start = of_kind(steps, "kill"), of_kind(steps, "start")[-1]
+    for step, spans in (
+        (kill, [kill.of_node[node].ended for node in kill.nodes]),
+        (start, [start.of_node[node].started for node in start.nodes]),
+    ):
+        first, second = spans
+        assert first is not None
+        assert second is not None
+        moments = [step.fired_ns, first.first_ns, first.last_ns, second.first_ns, second.last_ns, step.effect_ns]
+        assert moments == sorted(moments, key=lambda at: at or 0)
+        assert max(span.last_ns - span.first_ns for span in (first, second)) < MOMENT_NS
+
+
+def test_a_log_goes_after_its_process_ended_and_a_node_on_a_dead_volume_ends_later(steps: list[StepEntry]) -> None:
+    (wiped,), (dead,), (full,) = (of_kind(steps, kind) for kind in ("wipe-disk", "read-only", "fill-disk"))
+    of_wiped, of_dead = wiped.of_node[wiped.nodes[0]], dead.of_node[dead.nodes[0]]
+    assert of_wiped.ended is not None
+    assert of_wiped.log_gone is not None
+    assert of_wiped.ended.last_ns <= of_wiped.log_gone.first_ns
+    assert of_dead.log_gone is not None
+    assert dead.fired_ns <= of_dead.log_gone.first_ns <= of_dead.log_gone.last_ns <= dead.effect_ns
+    assert of_dead.ended is not None
+    assert of_dead.ended.first_ns >= of_dead.log_gone.first_ns
+    assert all(times.log_gone is None for times in full.of_node.values())

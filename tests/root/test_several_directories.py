@@ -12,6 +12,7 @@ from cluster.host.bridge import address_of
 from cluster.host.ledger import Ledger
 from cluster.runtime.disks import NodeDisks
 from cluster.runtime.properties import plan_cluster
+from ebbtide import run_clock
 from ebbtide.errors import HarnessError
 from ebbtide.scenario.model import ClusterSpec
 
@@ -58,7 +59,10 @@ def test_a_broker_may_start_without_its_second_volume_and_not_without_its_first(
 def test_a_power_loss_takes_what_no_directory_fsynced(disks: NodeDisks) -> None:
     for at, data in enumerate(disks.data_dirs(1)):
         build.write_log(data / f"t-{at}", build.plain_batch(0, b"kept"), build.plain_batch(1, b"lost"))
+    began_ns = run_clock.now_ns()
     loss = disks.lose_power(1, "fs-shutdown", at_the_cut=False, look=lambda: None)
+    assert loss.log_gone is not None
+    assert began_ns < loss.log_gone.first_ns < loss.log_gone.last_ns < run_clock.now_ns()
     assert (loss.volume_down, loss.unsynced_there, loss.unsynced_gone) == (True, True, True)
     assert {name: log.lost_bytes > 0 for name, log in loss.logs.items()} == {"t-0": True, "t-1": True}
 
@@ -66,5 +70,6 @@ def test_a_power_loss_takes_what_no_directory_fsynced(disks: NodeDisks) -> None:
 def test_a_replaced_disk_takes_only_the_logs_of_its_directory(disks: NodeDisks) -> None:
     replaced = disks.replace(1, 2, lambda: None)
     assert (set(replaced.logs), replaced.left) == ({"t-1"}, ())
+    assert replaced.log_gone is not None
     first, second = disks.data_dirs(1)
     assert ((first / "t-0").is_dir(), list(second.iterdir())) == (True, [])

@@ -14,6 +14,7 @@ from cluster.kafka_api.replica_log import ReplicaAnswers
 from cluster.runtime.base import LogLoss, NodeInfo
 from cluster.wire.messages import Arm, Command, WireEvent
 from ebbtide.logs.segments import TopicPartition
+from ebbtide.record.node_times import NodeTimes
 from ebbtide.record.steps import StepEntry, read_steps
 from ebbtide.scenario.model import StepSpec
 from ebbtide.waiting import WaitExpired
@@ -63,6 +64,9 @@ class StandIn:
         self.ready = True
         self.pids: dict[int, int] = {}
         self.wire: Proxies | None = None
+
+    def process_times(self, node_id: int) -> NodeTimes:
+        return NodeTimes()
 
     def pid(self, node_id: int) -> int | None:
         return self.pids.get(node_id)

@@ -9,6 +9,7 @@ import evidence_builders as build
 import pytest
 
 from cluster.runtime.base import DiskReplacement, LogLoss
+from ebbtide import run_clock
 from faults import disk
 from faults.base import Effect
 
@@ -171,7 +172,10 @@ def test_a_full_volume_is_freed_and_nothing_is_lost_or_killed(runtime: FakeRunti
 def test_a_dead_volume_is_mounted_anew_once_nobody_runs_on_it_and_its_losses_are_measured(
     runtime: FakeRuntime, trouble: disk.Trouble
 ) -> None:
-    trouble.fail()
+    began_ns = run_clock.now_ns()
+    gone = trouble.fail().of_node[1].log_gone
+    assert gone is not None
+    assert began_ns <= gone.first_ns <= gone.last_ns <= run_clock.now_ns()
     assert runtime.signals == ["pause", "resume"]
     (runtime.folder / "t-0" / build.segment_name(0)).write_bytes(b"")
     runtime.volume_.error = errno.EIO

@@ -26,6 +26,7 @@ from cluster.runtime.base import DiskReplacement, LogLoss, NodeInfo, PowerLoss
 from cluster.runtime.releases import NodeReleases
 from cluster.wire.messages import Arm, Command, WireEvent
 from ebbtide.record.manifest import Manifest
+from ebbtide.record.node_times import NodeTimes
 from ebbtide.record.steps import read_steps
 from ebbtide.scenario.steps.step import StepSpec
 from ebbtide.scenario.steps.table import KINDS, WIRE_KINDS, StepKind
@@ -53,6 +54,9 @@ class Inert:
         self.releases = NodeReleases(self.nodes, "3.9.1")
         build.write_log(folder / "t-0", build.plain_batch(0, b"one"))
         (folder / "meta.properties").write_text("cluster.id=C\ndirectory.id=D\n")
+
+    def process_times(self, node_id: int) -> NodeTimes:
+        return NodeTimes()
 
     def pid(self, node_id: int) -> int | None:
         return None if node_id == 2 else self._pid

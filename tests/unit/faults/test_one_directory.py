@@ -12,6 +12,7 @@ import pytest
 
 from cluster.runtime.base import DiskReplacement
 from ebbtide.errors import HarnessError
+from ebbtide.record.node_times import NodeTimes
 from ebbtide.scenario.roles import Role
 from ebbtide.scenario.steps.disk import FailDiskStep, SlowDiskStep, WipeDiskStep
 from ebbtide.scenario.validate_order import FaultNow
@@ -68,6 +69,9 @@ class TwoDirectories:
 
     def volume(self, node_id: int, directory: int) -> OneVolume:
         return self.volumes[directory - 1]
+
+    def process_times(self, node_id: int) -> NodeTimes:
+        return NodeTimes()
 
     def pid(self, node_id: int) -> int | None:
         return 1 << 30 if self.running else None

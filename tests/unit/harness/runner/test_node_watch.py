@@ -22,7 +22,9 @@ class World:
         self.state = "S"
         self.pid: int | None = 7
         self.notes: list[str] = []
-        self.schedule: Any = SimpleNamespace(down=set(), paused_nodes=set(), note_down=self._note_down)
+        self.schedule: Any = SimpleNamespace(
+            down=set(), paused_nodes=set(), note_down=self._note_down, note_end=lambda _node: None
+        )
         node = SimpleNamespace(id=1, name="broker-1")
         runtime: Any = SimpleNamespace(nodes={1: node}, pid=lambda _: self.pid, log_file=lambda _: folder / "log")
         (folder / "log").write_text("the end\n")

@@ -8,6 +8,7 @@ import pytest
 from plain_steps import step_of
 from schedule_bench import Bench, MendOnce
 
+from ebbtide.record.node_times import NodeTimes, Span
 from faults import process
 from faults.base import Effect, proven_effect, unproven_effect
 
@@ -64,6 +65,28 @@ def test_a_fault_that_the_end_of_a_schedule_could_not_heal_is_recorded_as_unheal
         "start broker-2: NO PROOF that it took effect: it did not",
         "start broker-3: NO PROOF that it took effect: it did not",
     ]
+
+
+def test_a_node_that_ends_by_itself_on_a_broken_volume_has_its_end_in_the_step_that_broke_it(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    schedule, _ = bench.run(step_of("fail-disk", target="broker(1)"), step_of("kill", target="broker(2)"))
+    ended = NodeTimes(ended=Span(first_ns=5, last_ns=6))
+    monkeypatch.setattr(bench.runtime, "process_times", lambda _node: ended)
+    for node in (1, 1, 2):
+        schedule.note_end(node)
+    failed, killed = bench.entries()
+    assert failed.of_node == {1: ended}
+    assert killed.of_node == {}
+
+
+def test_the_end_of_a_node_that_a_later_step_killed_is_not_said_of_its_broken_volume(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    schedule, _ = bench.run(step_of("fail-disk", target="broker(1)"), step_of("kill", target="broker(1)"))
+    monkeypatch.setattr(bench.runtime, "process_times", lambda _node: NodeTimes(ended=Span(first_ns=5, last_ns=6)))
+    schedule.note_end(1)
+    assert bench.entries()[0].of_node == {}
 
 
 def test_a_pause_ends_with_its_process_whatever_ended_it(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
