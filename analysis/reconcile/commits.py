@@ -32,10 +32,10 @@ from pyspark.sql import functions as F
 
 from analysis.reconcile.facts import Facts
 from analysis.reconcile.tables import RecordTables
+from ebbtide.errors import UsageError
 from ebbtide.scenario.group_offsets import OFFSETS_TOPIC
+from ebbtide.scenario.scenario_text import decode_scenario_text, read_scenario_text
 from ebbtide.scenario.write import SCENARIO
-from ebbtide.untrusted.files import UnreadableFile, read_text
-from ebbtide.untrusted.values import decode_toml
 
 REGISTER = ["run", "group", "topic", "partition"]
 """What one committed offset is of."""
@@ -62,8 +62,8 @@ _TERMS = pa.schema(
 def unsafe_property(record: Path) -> str | None:
     """Return a property of the run's brokers by which a committed offset may rightly be missing."""
     # An unreadable scenario is reported where the run is compared with it; here it sets nothing.
-    with contextlib.suppress(UnreadableFile, ValueError, LookupError, TypeError, AttributeError):
-        scenario = decode_toml(read_text(record / SCENARIO))
+    with contextlib.suppress(UsageError, ValueError, LookupError, TypeError, AttributeError):
+        scenario = decode_scenario_text(read_scenario_text(record / SCENARIO))
         names = scenario.get("cluster", {}).get("broker_properties", {})
         config = scenario.get("topics", {}).get(OFFSETS_TOPIC, {}).get("config", {})
         changed = [step.get("config") for step in scenario.get("steps", []) if step.get("resource") == _RESOURCE]

@@ -13,9 +13,9 @@ from pathlib import Path
 import msgspec
 
 from analysis.reconcile.facts import CompactedFacts
+from ebbtide.errors import UsageError
+from ebbtide.scenario.scenario_text import decode_scenario_text, read_scenario_text
 from ebbtide.scenario.write import SCENARIO
-from ebbtide.untrusted.files import UnreadableFile, read_text
-from ebbtide.untrusted.values import decode_toml
 
 _INTERNAL = {"__consumer_offsets", "__transaction_state", "__share_group_state"}
 """Kafka's own topics, which it compacts; no client of a run writes or reads them."""
@@ -35,8 +35,8 @@ def default_policy(record: Path) -> str:
     """
     path = record / SCENARIO
     # An unreadable scenario is reported where the run is compared with it; here it sets nothing.
-    with contextlib.suppress(UnreadableFile, ValueError, LookupError, TypeError):
-        return str(decode_toml(read_text(path))["cluster"]["broker_properties"]["log.cleanup.policy"])
+    with contextlib.suppress(UsageError, ValueError, LookupError, TypeError):
+        return str(decode_scenario_text(read_scenario_text(path))["cluster"]["broker_properties"]["log.cleanup.policy"])
     return "delete"
 
 

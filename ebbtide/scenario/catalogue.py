@@ -15,10 +15,11 @@ from ebbtide.errors import COMMAND_LINE, EbbtideError, Problems, UsageError
 from ebbtide.scenario.model import Scenario
 from ebbtide.scenario.parse import load, parse
 from ebbtide.scenario.refused_settings import RefusedByKafka
+from ebbtide.scenario.scenario_text import read_scenario_text
 from ebbtide.scenario.shipped import shipped_files
 from ebbtide.scenario.write import SCENARIO
 from ebbtide.suggestions import meant_name, nearest_names
-from ebbtide.untrusted.files import is_file, is_folder, path_from, read_text
+from ebbtide.untrusted.files import is_file, is_folder, path_from
 
 _MANIFEST = "manifest.json"
 """Marks the folder of a run record, whose scenario.toml is not there to be run."""
@@ -127,7 +128,7 @@ def located_refusals(name_or_path: str | None, again: str) -> Iterator[None]:
         return
     path = path_from(name_or_path)
     if is_file(path):
-        file, text = str(path), read_text(path, what="the scenario file")
+        file, text = str(path), read_scenario_text(path)
         next_ = f"{again} {shlex.quote(file)}    (once the file is right)"
     else:
         file, text = f"{name_or_path}.toml", text_of(name_or_path)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any, cast
 
 from msgspec import inspect
@@ -36,17 +37,25 @@ from ebbtide.suggestions import allowed_words, bracketed_suggestion, meant_name
 _KINDS_PAGE = "see docs/scenario-steps.md"
 
 
-def mismatches(value: Any, kind: type, where: str = "") -> list[UsageError]:
-    """Return every place where `value` does not fit `kind`; empty if it fits.
+def mismatches(value: Any, kind: type, where: str = "", *, most: int | None = None) -> list[UsageError]:
+    """Return every place where `value` does not fit `kind`, or the first `most`; empty if it fits.
 
     `where` is the place of `value` in its file.
     """
-    return list(_walk(value, _type_info(kind), where))
+    return list(islice(_walk(value, _type_info(kind), where), most))
 
 
 def is_within(where: str, parent: str) -> bool:
     """Whether a place in a file is this one, or inside it."""
     return where == parent or where.startswith((parent + ".", parent + "["))
+
+
+def places_above(where: str) -> Iterator[str]:
+    """Yield a place in a file, and each place that it is in."""
+    yield where
+    for at, character in enumerate(where):
+        if character in ".[":
+            yield where[:at]
 
 
 @functools.cache

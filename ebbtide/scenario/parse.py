@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,11 @@ from ebbtide.errors import EbbtideError, Problems, UsageError
 from ebbtide.scenario.examples import show_example
 from ebbtide.scenario.foreign_files import SCENARIO_FILE, foreign_file_error
 from ebbtide.scenario.line_numbers import LineFinder, add_lines
+from ebbtide.scenario.mismatches import mismatches
 from ebbtide.scenario.model import Scenario
 from ebbtide.scenario.parts import Parts, read_parts
 from ebbtide.scenario.plain_values import from_plain
+from ebbtide.scenario.scenario_text import decode_scenario_text, read_scenario_text
 from ebbtide.scenario.steps.table import help_of_kind
 from ebbtide.scenario.triggers import tag_of
 from ebbtide.scenario.validate import validate
@@ -21,9 +24,10 @@ from ebbtide.scenario.validate_effects import validate_effects
 from ebbtide.scenario.validate_predictions import validate_predictions
 from ebbtide.scenario.validate_texts import validate_texts
 from ebbtide.scenario.validate_usefulness import validate_usefulness
-from ebbtide.untrusted.files import UnreadableFile, is_file, read_text
-from ebbtide.untrusted.values import decode_toml
+from ebbtide.untrusted.files import UnreadableFile, is_file
 
+PROBLEMS_MAX = 100
+"""A file with more is not read further: finding what each wrong word resembles takes a millisecond."""
 _CATALOGUE = "ebbtide scenarios    (lists the catalogue; `scenarios show NAME` prints a file)"
 
 
@@ -43,7 +47,7 @@ def load(
     """
     try:
         # Editors on Windows begin it with a byte order mark.
-        text = read_text(path, what="the scenario file")
+        text = read_scenario_text(path)
     except UnreadableFile as error:
         error.add_next((next or show_example(None)) if is_file(path) else _CATALOGUE)
         raise
@@ -88,7 +92,9 @@ def parse(
     `defaults` are values of top-level keys that the text may leave out.
     """
     try:
-        decoded = decode_toml(text)
+        decoded = decode_scenario_text(text)
+    except UsageError as too_long:
+        raise Problems(file, [too_long], next=next) from None
     except ValueError as error:
         not_toml = Problems(file, [_not_toml(file, text, error)], next=next)
         raise foreign_file_error(file, text, SCENARIO_FILE) or not_toml from None
@@ -109,17 +115,35 @@ def scenario_from_decoded(
     raw: dict[str, Any], *, file: str, next: str | None = None, strict: bool = False, to_run: bool = False
 ) -> Scenario:
     """Check the decoded content of a scenario file, as `parse` does; its errors have no lines. Raises `Problems`."""
-    parts, mismatched = read_parts(raw)
-    problems: list[EbbtideError] = [*mismatched, *validate(parts, to_run=strict or to_run)]
-    if strict:
-        problems += validate_usefulness(parts)
-        problems += validate_effects(parts, raw)
-        problems += validate_predictions(parts)
-    told = {one.where for one in problems}
-    problems += [one for one in validate_texts(raw) if one.where not in told]
+    mismatched = mismatches(raw, Scenario, most=PROBLEMS_MAX)
+    if len(mismatched) == PROBLEMS_MAX:
+        raise Problems(file, [*mismatched, _more_than_shown()], next=next)
+    parts = read_parts(raw, mismatched)
+    problems = list(islice(_problems(parts, raw, mismatched, strict=strict, to_run=to_run), PROBLEMS_MAX))
+    if len(problems) == PROBLEMS_MAX:
+        problems.append(_more_than_shown())
+    else:
+        told = {one.where for one in problems}
+        problems += [one for one in validate_texts(raw) if one.where not in told]
     if problems:
         raise Problems(file, problems, next=next or _help_of_step(parts, problems))
     return from_plain(raw, Scenario)
+
+
+def _more_than_shown() -> UsageError:
+    return UsageError(f"the file has {PROBLEMS_MAX} problems or more, of which these are the first")
+
+
+def _problems(
+    parts: Parts, raw: dict[str, Any], mismatched: Sequence[UsageError], *, strict: bool, to_run: bool
+) -> Iterator[EbbtideError]:
+    """Yield the problems of a file in the order of the checks."""
+    yield from mismatched
+    yield from validate(parts, to_run=strict or to_run)
+    if strict:
+        yield from validate_usefulness(parts)
+        yield from validate_effects(parts, raw)
+        yield from validate_predictions(parts)
 
 
 def _help_of_step(parts: Parts, problems: Sequence[EbbtideError]) -> str | None:

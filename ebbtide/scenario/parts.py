@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from types import UnionType
 from typing import Any, Union, cast, get_args, get_origin
 
 import msgspec
 
 from ebbtide.errors import UsageError
-from ebbtide.scenario.mismatches import field_types, is_within, meant_keys, mismatches
+from ebbtide.scenario.mismatches import field_types, meant_keys, places_above
 from ebbtide.scenario.model import (
     ClusterSpec,
     ConsumerSpec,
@@ -174,13 +174,12 @@ def _keys_read(rule: Rule) -> Mapping[str, str]:
     return {one.name.rstrip("_"): one.name for one in parameters if one.kind is one.KEYWORD_ONLY}
 
 
-def read_parts(raw: dict[str, Any]) -> tuple[Parts, list[UsageError]]:
-    """The parts of a decoded file, and every place where it does not fit the types."""
-    problems = mismatches(raw, Scenario)
-    reader = _PartReader([str(one.where) for one in problems])
+def read_parts(raw: dict[str, Any], mismatched: Sequence[UsageError]) -> Parts:
+    """The parts of a decoded file; `mismatched` are all places where it does not fit the types."""
+    reader = _PartReader({str(one.where) for one in mismatched})
     header = reader.part({key: raw[key] for key in ("name", "kafka", "settle_s") if key in raw}, Scenario, "")
     topics = raw.get("topics")
-    parts = Parts(
+    return Parts(
         name=header.get("name"),
         kafka=header.get("kafka"),
         settle_s=header.get("settle_s"),
@@ -193,7 +192,6 @@ def read_parts(raw: dict[str, Any]) -> tuple[Parts, list[UsageError]]:
         steps=reader.steps(raw.get("steps", [])),
         predictions=reader.tables(raw.get("predictions"), Prediction, "predictions"),
     )
-    return parts, problems
 
 
 class _PartReader:
@@ -201,6 +199,8 @@ class _PartReader:
 
     def __init__(self, places: Collection[str]) -> None:
         self._places = places
+        self._torn = {above for place in places for above in places_above(place)}
+        """The wrong places, and all that they are in."""
 
     def tables(self, raw: Any, kind: Any, where: str) -> tuple[TablePart | None, ...] | None:
         """A part for each table of a list, None for anything else in it; None where there is no list."""
@@ -279,7 +279,7 @@ class _PartReader:
         return None
 
     def _is_readable(self, where: str) -> bool:
-        return not any(is_within(place, where) for place in self._places)
+        return where not in self._torn
 
 
 def _possible_kinds(raw: Mapping[str, Any]) -> Iterator[type[BaseStep]]:

@@ -111,8 +111,9 @@ def _load(file: Path) -> tuple[Scenario, tuple[str, ...], list[UsageError]]:
     from ebbtide.scenario import catalogue
     from ebbtide.scenario.line_numbers import add_lines
     from ebbtide.scenario.parse import load, parse
+    from ebbtide.scenario.scenario_text import read_scenario_text
     from ebbtide.scenario.unknown_releases import unknown_releases
-    from ebbtide.untrusted.files import is_file, is_folder, read_text
+    from ebbtide.untrusted.files import is_file, is_folder
     from harness.watch.plan import read_workload
 
     name = str(file)
@@ -128,18 +129,17 @@ def _load(file: Path) -> tuple[Scenario, tuple[str, ...], list[UsageError]]:
         scenario = load(file, strict=True)
     warnings = unknown_releases(scenario)
     if warnings and is_file(file):
-        add_lines(read_text(file, what="the scenario file"), warnings)
+        add_lines(read_scenario_text(file), warnings)
     return scenario, (), warnings
 
 
 def _run_needs(file: Path) -> tuple[str, ...]:
     """Return the keys that only a run would need of a workload; empty for any other file."""
-    from ebbtide.untrusted.files import read_text
-    from ebbtide.untrusted.values import decode_toml
+    from ebbtide.scenario.scenario_text import decode_scenario_text, read_scenario_text
     from harness.watch.plan import lacks_only_for_a_run
 
     try:
-        return tuple(lacks_only_for_a_run(decode_toml(read_text(file, what="the scenario file"))))
+        return tuple(lacks_only_for_a_run(decode_scenario_text(read_scenario_text(file))))
     except (ValueError, EbbtideError):
         return ()
 
