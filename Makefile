@@ -10,7 +10,7 @@ BIN := .venv/bin
 # Images for CI often set it. Every process that a run or a test starts would compile all modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup setup-dev demo test test-all mutants lint docs bench clean-host
+.PHONY: help setup setup-dev demo test test-all mutants lint docs bench lock clean-host
 
 help:
 	@echo 'make demo        lose 2,000 acknowledged records on Kafka 3.9.1, and none on 4.3.1, and say why'
@@ -21,6 +21,7 @@ help:
 	@echo 'make docs        build the searchable site of docs/ into site/'
 	@echo 'make bench       measurements in bench/ (as root); BENCHES="wire_proxy" only some'
 	@echo 'make setup       install what is missing: system packages, .venv, Kafka releases'
+	@echo 'make lock        lock the newest Python packages that pyproject.toml allows, with their hashes'
 	@echo 'make clean-host  remove what killed runs left on this host'
 
 setup:
@@ -62,6 +63,9 @@ docs:
 
 bench: setup-dev
 	@code=0; for name in $(BENCHES); do echo "bench.$$name"; $(BIN)/python -m bench.$$name || code=1; done; exit $$code
+
+lock:
+	python3 -m tools.lock
 
 clean-host:
 	@tools/bootstrap

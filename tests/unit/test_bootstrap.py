@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import subprocess
+import zipfile
 from pathlib import Path
 
 import pytest
 from checkout import ROOT
+
+from cluster.jars.checked_jars import sha256_of
 
 _LOOK = """
 shopt -s extglob
@@ -75,3 +78,53 @@ def test_a_user_who_is_not_root_is_shown_a_line_that_works_on_this_distribution(
         "error: installing packages needs root",
         f"  next:    sudo apt-get update && sudo apt-get install --no-install-recommends {java} maven",
     ]
+
+
+_PIP = """
+cd "$1"
+eval "$(sed '/^# Finished work/,$d; /^cd "/d' tools/bootstrap)"
+pip_install --no-index --find-links "$2" --target "$2/installed" --require-hashes -r "$2/lock.txt"
+"""
+
+
+def install_locked(folder: Path, line: str) -> subprocess.CompletedProcess[str]:
+    """Install what one line of a lock names, from a folder with one wheel: tide 1.0."""
+    with zipfile.ZipFile(folder / "tide-1.0-py3-none-any.whl", "w") as wheel:
+        wheel.writestr("tide.py", "")
+        wheel.writestr("tide-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: tide\nVersion: 1.0\n")
+        wheel.writestr("tide-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        wheel.writestr("tide-1.0.dist-info/RECORD", "")
+    (folder / "lock.txt").write_text(line.format(sha256=sha256_of(folder / "tide-1.0-py3-none-any.whl")))
+    command = ["bash", "-c", _PIP, "bash", str(ROOT), str(folder)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_a_locked_library_is_installed(tmp_path: Path) -> None:
+    done = install_locked(tmp_path, "tide==1.0 --hash=sha256:{sha256}")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (tmp_path / "installed" / "tide.py").is_file()
+
+
+@pytest.mark.parametrize(
+    ("line", "error"),
+    [
+        (
+            f"tide==1.0 --hash=sha256:{'0' * 64}",
+            "error: the registry's file of tide==1.0 is not one that requirements/ locks: its hash differs",
+        ),
+        (
+            f"tide==1.1 --hash=sha256:{'0' * 64}",
+            "error: the registry does not have tide==1.1, which requirements/ locks",
+        ),
+    ],
+    ids=["another file", "no file"],
+)
+def test_a_library_that_is_not_the_locked_one_is_one_error_that_names_it(tmp_path: Path, line: str, error: str) -> None:
+    done = install_locked(tmp_path, line)
+    assert done.returncode == 3
+    assert done.stderr.splitlines() == [
+        error,
+        "  next:    .venv/bin/python -m pip config list    (which registry pip asks; try another one)",
+        "  next:    make lock    (locks what the registry has now, if you trust it)",
+    ]
+    assert not (tmp_path / "installed").exists()
