@@ -17,6 +17,8 @@ from ebbtide.places import cache_dir
 VERSION = "4.0.0"
 """A connector of the installed Spark's line 4.0; its patch releases are interchangeable."""
 
+ARTIFACT = f"spark-connector-{VERSION}"
+
 
 def connector_jars() -> list[Path]:
     """Return the jars of the connector, without those that Spark has itself.
@@ -28,7 +30,7 @@ def connector_jars() -> list[Path]:
     with await_lock(
         folder.parent / ".lock", purpose="another fetch of the connector to end", timeout_s=FETCH_TIMEOUT_S
     ):
-        found = intact_jars(folder)
+        found = intact_jars(ARTIFACT, folder)
         return found if found is not None else _fetch(folder)
 
 
@@ -45,7 +47,7 @@ def _fetch(folder: Path) -> list[Path]:
         for path in all_jars.iterdir():
             if _artifact(path) not in own:
                 path.rename(kept / path.name)
-        return keep_jars(kept, folder)
+        return keep_jars(ARTIFACT, kept, folder)
     finally:
         shutil.rmtree(part, ignore_errors=True)
 

@@ -23,7 +23,11 @@ def tools_jar(kafka: str) -> Path:
     folder = cache_dir() / _ARTIFACT / kafka
     folder.parent.mkdir(parents=True, exist_ok=True)
     with await_lock(folder.parent / ".lock", purpose="another fetch of the tools to end", timeout_s=FETCH_TIMEOUT_S):
-        return (intact_jars(folder) or _fetch(folder, kafka))[0]
+        return (intact_jars(_name_of(kafka), folder) or _fetch(folder, kafka))[0]
+
+
+def _name_of(kafka: str) -> str:
+    return f"{_ARTIFACT}-{kafka}"
 
 
 def _fetch(folder: Path, kafka: str) -> list[Path]:
@@ -33,6 +37,6 @@ def _fetch(folder: Path, kafka: str) -> list[Path]:
         jars.mkdir()
         artifact = Artifact(group="org.apache.kafka", name=_ARTIFACT, version=kafka, is_alone=True)
         copy_runtime_jars([artifact], jars, folder.parent / f".maven-{kafka}.log")
-        return keep_jars(jars, folder)
+        return keep_jars(_name_of(kafka), jars, folder)
     finally:
         shutil.rmtree(part, ignore_errors=True)

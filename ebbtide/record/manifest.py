@@ -181,6 +181,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     - `topic_ids` has the name of each topic by its id, as Kafka prints ids. Empty: not known.
     - `kafka` is the release on which the topics were made; with `kafka_assumed` the judge assumes its patch.
     - `releases` has, by node id and oldest first, each release that the node ran; empty: every node ran `kafka`.
+    - `jars` has the SHA-256 of each jar by name, for each release that ran from jars and is not among the known ones.
     - `ignored_properties`, by their paths in the scenario, had no effect: this release does not know them.
     - `watch`: the cluster was not Ebbtide's own (`ebbtide watch`); null: it was.
     """
@@ -194,6 +195,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     kafka: str = ""
     kafka_assumed: bool = False
     releases: Annotated[dict[str, Annotated[tuple[NodeRelease, ...], _Few]], _Few] = {}
+    jars: Annotated[dict[str, Annotated[dict[str, str], _Few]], _Few] = {}
     features: dict[str, int] = {}
     runtime: str = ""
     power_loss_method: str | None = None

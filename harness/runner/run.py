@@ -20,6 +20,7 @@ import msgspec
 from cluster.host.host_ports import HostPorts
 from cluster.host.ledger import Ledger
 from cluster.host.writeback import write_back_settings
+from cluster.jars.releases import digests_to_record
 from cluster.runtime.base import PowerLossMethod, Runtime
 from cluster.runtime.choose import Choice, LocalChoice, open_runtime
 from cluster.runtime.jvm import ensure_class_archive, installation_of
@@ -300,6 +301,13 @@ class _Run:
         write_manifest(self.record, self.manifest)
         update_sums(self.record, MANIFEST.__eq__)
 
+    def _unknown_jars(self) -> dict[str, dict[str, str]]:
+        """Return the digests of jars that the project does not know, by release. An image is known by its id."""
+        if self.request.runtime.name != "local":
+            return {}
+        releases = dict.fromkeys((self.request.kafka, *self.scenario.other_releases))
+        return {kafka: dict(digests) for kafka in releases if (digests := digests_to_record(kafka))}
+
     def _first_manifest(self, started: datetime) -> Manifest:
         cluster = self.scenario.cluster
         has_volumes = self.request.power_loss_method == "fs-shutdown"
@@ -309,6 +317,7 @@ class _Run:
             replay_of=self.request.replay_of,
             seed=self.request.seed,
             kafka=self.request.kafka,
+            jars=self._unknown_jars(),
             runtime=self.request.runtime.name,
             power_loss_method=self.request.power_loss_method,
             write_back=("held" if self.request.hold_write_back else "kernel") if has_volumes else None,

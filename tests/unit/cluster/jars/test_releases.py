@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -10,8 +11,8 @@ from pathlib import Path
 import pytest
 from checkout import ROOT
 
-from cluster.jars import maven
-from cluster.jars.releases import FetchEvent, cached_releases, ensure, fetch, jars_of
+from cluster.jars import digests, maven
+from cluster.jars.releases import FetchEvent, cached_releases, digests_to_record, ensure, fetch, jars_of
 from ebbtide.errors import ExitCode, HarnessError, UsageError
 from ebbtide.releases.known_releases import KNOWN, OLDEST, nearest_release, parse_version
 from harness.cli import image
@@ -64,6 +65,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("FAKE_HOME", str(tmp_path))
     monkeypatch.setenv("EBBTIDE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(digests, "known_digests", dict)
     return tmp_path
 
 
@@ -184,17 +186,19 @@ def test_changed_content_of_the_same_size_is_found_by_hash_and_replaced_by_a_fet
     problem = cached_releases(verify=True)[0].problem
     assert problem is not None
     assert "SHA-256" in problem
-    assert fetch("4.3.1").problem is None
+    with pytest.raises(HarnessError, match="damaged"):
+        jars_of("4.3.1")
+    assert ensure(["4.3.1"])[0].problem is None
     assert cached_releases(verify=True)[0].problem is None
 
 
 def test_two_fetches_at_once_run_maven_once(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAKE_SECONDS", "0.3")
-    command = [sys.executable, "-c", "from cluster.jars.releases import fetch; fetch('4.3.1')"]
+    command = [sys.executable, "-c", "from cluster.jars.releases import fetch; fetch('4.9.1')"]
     both = [subprocess.Popen(command) for _ in range(2)]
     assert [process.wait(timeout=30) for process in both] == [0, 0]
     assert len(_calls(home)) == 1
-    assert len(jars_of("4.3.1")) == 3
+    assert len(jars_of("4.9.1")) == 3
 
 
 def test_what_a_killed_fetch_left_is_no_release_and_goes_with_the_next_fetch(home: Path) -> None:
@@ -305,3 +309,28 @@ def test_a_release_without_kraft_for_production_is_refused() -> None:
 )
 def test_the_nearest_known_release_is_suggested(asked: str, known: str) -> None:
     assert nearest_release(asked) == known
+
+
+def test_a_known_release_with_another_jar_is_not_kept(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    right = dict(fetch("4.3.1").digests)
+    wrong = right | {"kafka_2.13-4.3.1.jar": "0" * 64}
+    monkeypatch.setattr(digests, "known_digests", lambda: {"kafka-4.3.1": wrong})
+    with pytest.raises(HarnessError, match=r"damaged[\s\S]*kafka_2.13-4.3.1.jar has the SHA-256"):
+        jars_of("4.3.1")
+    shutil.rmtree(home / "cache")
+    with pytest.raises(HarnessError, match=r"another kafka-4.3.1[\s\S]*kafka_2.13-4.3.1.jar has the SHA-256"):
+        ensure(["4.3.1"])
+    assert cached_releases() == []
+    assert not list((home / "cache").rglob("*.jar"))
+    monkeypatch.setattr(digests, "known_digests", lambda: {"kafka-4.3.1": right})
+    assert ensure(["4.3.1"])[0].problem is None
+
+
+def test_a_record_has_the_digests_of_a_release_that_the_project_does_not_know(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = fetch("4.9.1").digests
+    assert list(found) == ["kafka_2.13-4.9.1.jar", "slf4j-api-1.7.36.jar", "slf4j-simple-1.7.36.jar"]
+    assert digests_to_record("4.9.1") == found
+    monkeypatch.setattr("cluster.jars.releases.known_digests", lambda: {"kafka-4.9.1": found})
+    assert digests_to_record("4.9.1") == {}

@@ -190,7 +190,7 @@ def test_fetched_releases_fit_their_schema_and_progress_is_not_on_stdout(
 ) -> None:
     def fetch(version: str, note: Callable[[FetchEvent], None]) -> CachedRelease:
         note(FetchEvent(version=version, phase="fetching", jars=0))
-        return CachedRelease(version=version, dir=tmp_path, jars=(), size_bytes=7)
+        return CachedRelease(version=version, dir=tmp_path, digests={}, size_bytes=7)
 
     monkeypatch.setattr("harness.cli.kafka.fetch", fetch)
     assert main(["kafka", "fetch", "4.3.1", "--json"]) == ExitCode.AS_PREDICTED

@@ -1,0 +1,59 @@
+"""The SHA-256 of every jar that a known artifact and its dependencies consist of.
+
+`digests.txt` is in the project, so that a repository cannot change a jar of a known release unseen. A line has the
+digest, the jar, and the artifacts that have it. `python -m tools.jar_digests` writes the file.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from importlib import resources
+
+from ebbtide.errors import HarnessError
+
+TABLE = "digests.txt"
+
+
+@functools.cache
+def known_digests() -> Mapping[str, Mapping[str, str]]:
+    """Return the digests by artifact (`kafka-4.3.1`) and name of the jar."""
+    table: dict[str, dict[str, str]] = {}
+    for line in resources.files("cluster.jars").joinpath(TABLE).read_text().splitlines():
+        if not line.startswith("#"):
+            digest, jar, *artifacts = line.split()
+            for artifact in artifacts:
+                table.setdefault(artifact, {})[jar] = digest
+    return table
+
+
+def unlike_known(artifact: str, found: Mapping[str, str]) -> str | None:
+    """Return the first difference between jars and those that the project knows; None also for an unknown artifact.
+
+    `found` has the SHA-256 of each jar by its name.
+    """
+    known = known_digests().get(artifact)
+    if known is None:
+        return None
+    for jar in sorted(known.keys() | found.keys()):
+        if jar not in known:
+            return f"{jar} does not belong to it"
+        if jar not in found:
+            return f"{jar} is missing"
+        if found[jar] != known[jar]:
+            return f"{jar} has the SHA-256 {found[jar]} instead of {known[jar]}"
+    return None
+
+
+def require_known(artifact: str, found: Mapping[str, str]) -> None:
+    """Raise `HarnessError` where jars that were just fetched differ from those that the project knows."""
+    difference = unlike_known(artifact, found)
+    if difference is None:
+        return
+    jar = difference.partition(" ")[0]
+    raise HarnessError(
+        f"Maven returned another {artifact} than the one that Ebbtide knows; nothing was kept",
+        where="the repository that Maven's settings name, or Maven's local repository",
+        got=difference,
+        next=f"find ~/.m2/repository -name {jar} -delete    (if Maven keeps its copies there; then try again)",
+    )
