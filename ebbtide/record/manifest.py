@@ -143,7 +143,6 @@ class FinalTransactions(msgspec.Struct, frozen=True, kw_only=True):
 FOREIGN = "foreign"
 """The runtime of a cluster that Ebbtide did not start, and only watched."""
 
-
 NO_CONTROLLERS_NAMED = "nobody read the metadata log: no --controllers were named"
 """Why a watch has no metadata log, as `WatchFacts.why_log_ends`."""
 
@@ -335,8 +334,7 @@ def read_manifest(record: Path) -> Manifest:
         raise foreign_error_at(record, "a run record") or no_record
     if not os.path.lexists(path):
         for folder in (record, record / "runs"):
-            records = records_of(folder)
-            if records:
+            if records := records_of(folder):
                 newest = [shlex.quote(str(one)) for one in records[: -_NAMED_MAX - 1 : -1]]
                 raise UsageError(
                     "a folder of records, and not a run record",
