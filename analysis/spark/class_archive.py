@@ -22,7 +22,7 @@ import msgspec
 
 from ebbtide.errors import HarnessError
 from ebbtide.java import Java
-from ebbtide.places import cache_dir
+from ebbtide.places import cache_dir, is_own
 
 KEPT_MAX = 8
 """Archives take about 170 MB each."""
@@ -95,6 +95,8 @@ def class_archive(java: Java, class_path: str, scratch: Path, *, writes: bool = 
     key = hashlib.sha256(f"{java.executable.resolve()}\n{java.version}\n{jars}".encode()).hexdigest()[:16]
     archive = folder / f"{key}.jsa"
     if archive.is_file():
+        if not is_own(archive):
+            return ClassArchive()
         with contextlib.suppress(OSError):  # it may be another user's, or on a read-only medium
             os.utime(archive)
         return ClassArchive(flags=f"-XX:SharedArchiveFile={archive} {_QUIET}", archive=archive)

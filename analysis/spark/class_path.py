@@ -16,7 +16,7 @@ import zipfile
 from pathlib import Path
 
 from ebbtide.errors import HarnessError
-from ebbtide.places import cache_dir
+from ebbtide.places import cache_dir, is_own
 
 _FIRST = "spark-"
 _LEFT_OUT = "spark-mllib_"
@@ -43,7 +43,7 @@ def _unsigned(jar: Path) -> Path:
         with contextlib.suppress(OSError, zipfile.BadZipFile):
             copy.parent.mkdir(parents=True, exist_ok=True)
             _copy_unsigned(jar, copy)
-    return copy if copy.is_file() else jar
+    return copy if copy.is_file() and is_own(copy) else jar
 
 
 def _copy_unsigned(jar: Path, copy: Path) -> None:

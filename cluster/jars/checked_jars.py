@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 
 from cluster.jars.digests import require_known, unlike_known
+from ebbtide.places import check_own
 
 _LISTING = "jars.json"
 
@@ -33,7 +34,12 @@ def keep_jars(artifact: str, jars: Path, folder: Path) -> list[Path]:
 
 
 def intact_jars(artifact: str, folder: Path) -> list[Path] | None:
-    """Return the jars if all are there, unchanged, and those that the project knows; None otherwise."""
+    """Return the jars if all are there, unchanged, and those that the project knows; None otherwise.
+
+    Raises `HarnessError` if another user could have written one.
+    """
+    for path in (folder, *folder.glob("*")):
+        check_own(path)
     try:
         listing = msgspec.json.decode((folder / _LISTING).read_bytes(), type=dict[str, str])
         whole = all(sha256_of(folder / name) == digest for name, digest in listing.items())

@@ -27,7 +27,7 @@ from cluster.jars.digests import known_digests, require_known, unlike_known
 from cluster.jars.maven import FETCH_TIMEOUT_S, Artifact, ArtifactMissing, copy_runtime_jars
 from ebbtide.errors import HarnessError, UsageError
 from ebbtide.locks import await_lock
-from ebbtide.places import cache_dir
+from ebbtide.places import cache_dir, check_own
 from ebbtide.releases.known_releases import nearest_release, parse_version, published_releases
 
 LOG_OPTIONS = (
@@ -196,6 +196,8 @@ def _load(version: str, verify: bool = False) -> CachedRelease | None:
     folder = _releases_dir() / version
     if not folder.is_dir():
         return None
+    for path in (folder, *folder.rglob("*")):
+        check_own(path)
     try:
         listing = msgspec.json.decode((folder / _LISTING).read_bytes(), type=_JarListing)
     except (OSError, msgspec.MsgspecError) as error:
