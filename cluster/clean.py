@@ -63,14 +63,20 @@ def clean(ledgers: Path | None = None, *, forget: bool = False) -> list[CleanOut
         _undo_entries(container.run_id, [container])
         for container in abandoned_containers(known=[one.run_id for one in by_ledger])
     ]
-    folders = remove_abandoned() if ledgers is None else []
+    folders = remove_abandoned() if ledgers is None else {}
     sockets = _dead_sockets() if ledgers is None else []
     if sockets:
         undone = tuple(f"control socket {path} of a cluster whose daemon is dead" for path in sockets)
         found.append(CleanOutcome(run_id="clusters", undone=undone))
     if folders:
-        found.append(CleanOutcome(run_id="scratch", undone=tuple(f"temporary folder {folder}" for folder in folders)))
+        found.append(CleanOutcome(run_id="scratch", undone=tuple(map(_describe_folder, folders.items()))))
     return found
+
+
+def _describe_folder(item: tuple[Path, tuple[int, ...]]) -> str:
+    folder, killed = item
+    processes = f", and in it process {', '.join(map(str, killed))}" if killed else ""
+    return f"temporary folder {folder}{processes}"
 
 
 def _dead_sockets() -> list[Path]:

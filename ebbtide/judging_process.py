@@ -1,8 +1,8 @@
 """A process that judges records while clusters run: `ebbtide analyze -`.
 
 It starts beside a cluster, so that no verdict waits for Spark's start. It outlives the end of its Java process; if it
-ends itself, another one judges the records that have no answer yet. It does not outlive its caller: it ends once nobody
-reads its answers.
+ends itself, another one judges the records that have no answer yet. It does not outlive its caller, also if that is
+killed: the kernel then kills this process, and with it the Java process.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from ebbtide.command import COMMAND
 from ebbtide.errors import HarnessError
 from ebbtide.folding import unfolded_environment
 from ebbtide.judging_progress import EVERY_S, STAGES, last_place, place_of, print_line, progress_line
+from ebbtide.parent_death import start_tied
 from ebbtide.scratch import JUDGING, remove_abandoned, scratch_folder
 from ebbtide.waiting import WaitExpired, is_readable
 
@@ -95,7 +96,7 @@ class JudgingProcess:
             log = self._files.enter_context(self._log.open("wb"))
             # In a session of its own, so that Ctrl-C reaches only the caller, which then ends it. Never with a higher
             # nice value than the caller: an ordinary user could not lower it again when somebody waits.
-            self._process = subprocess.Popen(
+            self._process = start_tied(
                 self._command,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,

@@ -3,7 +3,8 @@
 Abandoned folders can therefore be removed. The process holds a lock on a file in the folder
 (ebbtide.locks). A Java process that works in such a folder says so in its command line
 (`java_scratch_flag`). It may outlive its parent: one that finds its folder removed while it starts
-waits for ever. So it is killed before its folder is removed.
+waits for ever. So it is killed before its folder is removed, as is a judging process, whose stderr is
+a file in such a folder.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ IMAGE = "ebbtide-image-"
 MAVEN = "ebbtide-maven-"
 PYTEST = "ebbtide-pytest-"
 JUDGING = "ebbtide-judging-"
-_PREFIXES = (SPARK, DOCTOR, IMAGE, MAVEN, PYTEST, JUDGING)
+_PREFIXES = (JUDGING, SPARK, DOCTOR, IMAGE, MAVEN, PYTEST)
+"""A judging process that is killed with its folder leaves one of Spark, so that comes later."""
 _KILL_TIMEOUT_S = 10.0
 _LOCK = "owner.lock"
 
@@ -66,15 +68,22 @@ def java_scratch_flag(folder: Path) -> str:
     return f"-Djava.io.tmpdir={folder}"
 
 
-def remove_abandoned() -> list[Path]:
+def remove_abandoned() -> dict[Path, tuple[int, ...]]:
     """Remove the folders of this user (as root: of every user) whose process ended.
 
-    Return these folders.
+    Return these folders, each with the pids of the processes in it that were killed.
 
     A folder without a lock file stays: it is being created, or does not belong to Ebbtide.
     """
     folders = [one for prefix in _PREFIXES for one in sorted(Path(tempfile.gettempdir()).glob(f"{prefix}*"))]
-    return [folder for folder in folders if _is_abandoned(folder) and _is_removed(folder)]
+    found = {}
+    for folder in folders:
+        if _is_abandoned(folder):
+            killed = _kill_processes_in(folder)
+            remove_folder(folder)
+            if not folder.exists():
+                found[folder] = killed
+    return found
 
 
 def _is_abandoned(folder: Path) -> bool:
@@ -86,32 +95,35 @@ def _is_abandoned(folder: Path) -> bool:
     return is_held(folder / _LOCK, follow=False) is False
 
 
-def _is_removed(folder: Path) -> bool:
-    """Remove the folder, and end the Java processes in it; whether that succeeded."""
-    _kill_java_in(folder)
-    remove_folder(folder)
-    return not folder.exists()
-
-
-def _kill_java_in(folder: Path) -> None:
-    """SIGKILL the Java processes of the folder's owner that have it as their temporary folder, and await their end."""
+def _kill_processes_in(folder: Path) -> tuple[int, ...]:
+    """SIGKILL the processes of the folder's owner that work in it, await their end, and return their pids."""
+    killed = []
     with suppress(OSError):
         owner = folder.lstat().st_uid
         for process in Path("/proc").glob("[0-9]*"):
             with suppress(OSError):
-                _kill_if_in(folder, process, owner)
+                if _is_killed_in(folder, process, owner):
+                    killed.append(int(process.name))
+    return tuple(killed)
 
 
-def _kill_if_in(folder: Path, process: Path, owner: int) -> None:
-    flag = os.fsencode(java_scratch_flag(folder))
-    if flag not in (process / "cmdline").read_bytes().split(b"\0"):
-        return
+def _is_killed_in(folder: Path, process: Path, owner: int) -> bool:
+    if not _works_in(folder, process):
+        return False
     pidfd = os.pidfd_open(int(process.name))
     try:
         # The pidfd pins the process: between this check and the signal the pid cannot be reused.
-        if process.stat().st_uid != owner or flag not in (process / "cmdline").read_bytes().split(b"\0"):
-            return
+        if process.stat().st_uid != owner or not _works_in(folder, process):
+            return False
         signal.pidfd_send_signal(pidfd, signal.SIGKILL)
         is_readable(pidfd, _KILL_TIMEOUT_S)
     finally:
         os.close(pidfd)
+    return True
+
+
+def _works_in(folder: Path, process: Path) -> bool:
+    """Whether a process has the folder as Java's temporary folder, or its stderr there. Raises `OSError`."""
+    if os.fsencode(java_scratch_flag(folder)) in (process / "cmdline").read_bytes().split(b"\0"):
+        return True
+    return Path(os.readlink(process / "fd" / "2")).parent == folder.resolve()

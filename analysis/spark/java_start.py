@@ -23,6 +23,7 @@ from analysis.spark.heap import heap_mib
 from ebbtide.account import account_name
 from ebbtide.errors import HarnessError
 from ebbtide.java import require_java
+from ebbtide.parent_death import start_tied
 from ebbtide.properties_file import render
 from ebbtide.scratch import ScratchFolder, java_scratch_flag
 from ebbtide.signals import defer_signals
@@ -105,7 +106,8 @@ class JavaStart:
             return
         home = spark_home()
         with self.said.open("wb") as stderr:
-            self.process = subprocess.Popen(
+            # Otherwise the JVM of a killed judge would keep its memory for minutes.
+            self.process = start_tied(
                 [str(self.java.executable), f"-Xmx{self.heap_mib}m", *self.flags, *_OPTIONS, _GATEWAY_SERVER],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,

@@ -141,5 +141,5 @@ def test_doctor_that_is_killed_leaves_nothing_that_clean_does_not_remove(
     [left] = scratch.iterdir()
     [outcome] = clean(tmp_path / "ledger")
     assert (len(outcome.undone), outcome.failed) == (1, ())
-    assert remove_abandoned() == [left]
+    assert remove_abandoned() == {left: ()}
     assert list(scratch.iterdir()) == []

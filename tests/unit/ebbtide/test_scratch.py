@@ -54,7 +54,7 @@ def owner() -> Iterator[tuple[subprocess.Popen[str], Path]]:
 def test_a_folder_is_its_process_s_until_it_is_removed(tmp_path: Path) -> None:
     scratch = ScratchFolder()
     assert scratch.path.parent == tmp_path
-    assert remove_abandoned() == []
+    assert remove_abandoned() == {}
     assert scratch.path.is_dir()
     scratch.remove()
     scratch.remove()
@@ -66,11 +66,11 @@ def test_the_folder_of_a_process_that_lives_stays_and_that_of_a_killed_one_goes(
 ) -> None:
     process, folder = owner
     (folder / "stderr.log").touch()
-    assert remove_abandoned() == []
+    assert remove_abandoned() == {}
     assert folder.is_dir()
     process.send_signal(signal.SIGKILL)
     process.wait()
-    assert remove_abandoned() == [folder]
+    assert remove_abandoned() == {folder: ()}
     assert not folder.exists()
 
 
@@ -89,14 +89,38 @@ def test_a_java_process_of_an_abandoned_folder_ends_with_it_and_no_other_does(
         for one in (in_it, other):
             assert one.stdout is not None
             one.stdout.readline()
-        assert remove_abandoned() == []
+        assert remove_abandoned() == {}
         assert in_it.poll() is None
         process.kill()
         process.wait()
-        assert remove_abandoned() == [folder]
+        assert remove_abandoned() == {folder: (in_it.pid,)}
         assert in_it.wait(60) == -signal.SIGKILL
         assert other.poll() is None
         other.kill()
+
+
+def test_clean_kills_and_names_a_judging_process_that_outlived_its_caller(
+    owner: tuple[subprocess.Popen[str], Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    process, folder = owner
+    words = [sys.executable, "-c", IN_A_FOLDER]
+    log = (folder / "judging.log").open("wb")
+    with log, subprocess.Popen(words, stdout=subprocess.PIPE, stderr=log) as judging:
+        assert judging.stdout is not None
+        judging.stdout.readline()
+        assert remove_abandoned() == {}
+        process.kill()
+        process.wait()
+        monkeypatch.setattr("cluster.clean.ledgers_dir", lambda: tmp_path / "ledger")
+        monkeypatch.setattr("cluster.clean.abandoned_containers", lambda known: [])
+        monkeypatch.setattr("cluster.clean.remove_dead_sockets", list)
+        assert main(["clean"]) == ExitCode.AS_PREDICTED
+        said = f"scratch: undone: temporary folder {folder}, and in it process {judging.pid}\n"
+        assert capsys.readouterr().out == said
+        assert judging.wait(60) == -signal.SIGKILL
 
 
 def test_the_folder_of_a_killed_build_or_fetch_goes_too(tmp_path: Path) -> None:
@@ -113,7 +137,7 @@ def test_the_folder_of_a_killed_build_or_fetch_goes_too(tmp_path: Path) -> None:
 def test_a_folder_that_nobody_owns_for_certain_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / f"{SPARK}older").mkdir()
     (tmp_path / f"{SPARK}file").touch()
-    assert remove_abandoned() == []
+    assert remove_abandoned() == {}
     assert len(list(tmp_path.iterdir())) == 2
 
 
@@ -129,6 +153,7 @@ def test_clean_removes_what_a_killed_judging_left(
     nothing: list[Container] = []
     monkeypatch.setattr("cluster.clean.ledgers_dir", lambda: tmp_path / "ledger")
     monkeypatch.setattr("cluster.clean.abandoned_containers", lambda known: nothing)
+    monkeypatch.setattr("cluster.clean.remove_dead_sockets", list)
     assert main(["clean"]) == ExitCode.AS_PREDICTED
     assert capsys.readouterr().out == f"scratch: undone: temporary folder {folder}\n"
 
@@ -139,5 +164,5 @@ def test_a_planted_folder_of_any_depth_does_not_stop_the_clean_up(tmp_path: Path
     after = tmp_path / f"{SPARK}ruined"
     after.mkdir()
     (after / "owner.lock").touch(mode=0o600)
-    assert remove_abandoned() == [planted, after]
+    assert list(remove_abandoned()) == [planted, after]
     assert list(tmp_path.iterdir()) == []

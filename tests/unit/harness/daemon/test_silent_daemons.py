@@ -167,7 +167,7 @@ def test_clean_removes_and_names_the_sockets_of_dead_daemons_only(
 ) -> None:
     monkeypatch.setattr("cluster.clean.ledgers_dir", lambda: tmp_path / "ledgers")
     monkeypatch.setattr("cluster.clean.abandoned_containers", lambda known: [])
-    monkeypatch.setattr("cluster.clean.remove_abandoned", list)
+    monkeypatch.setattr("cluster.clean.remove_abandoned", dict)
     left = leave_socket("two")
     [cleaned] = [one for one in clean() if one.run_id == "clusters"]
     assert cleaned.undone == (f"control socket {left} of a cluster whose daemon is dead",)
