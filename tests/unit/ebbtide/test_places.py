@@ -20,6 +20,8 @@ from ebbtide.places import cache_dir, state_dir
 from harness.cli.main import main
 
 OTHER = 65534
+UNKNOWN = "4.99.0"
+"""A release whose jars the project has no digests of."""
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
 
 
@@ -46,7 +48,7 @@ def open_to_all(path: Path) -> None:
 WAYS = [pytest.param(give_away, marks=needs_root), open_to_all]
 
 
-def make_release(version: str = "3.9.1") -> Path:
+def make_release(version: str = UNKNOWN) -> Path:
     """Fill the cache with a release that is as it was fetched."""
     folder = cache_dir() / "kafka" / version
     (folder / "jars").mkdir(parents=True)
@@ -92,9 +94,9 @@ def test_a_state_folder_that_another_user_may_write_is_refused(home: Path, way: 
 def test_a_release_of_which_another_user_could_write_a_file_is_refused(way: Callable[[Path], None], name: str) -> None:
     folder = make_release()
     (folder / "classes.jsa").write_bytes(b"x")
-    assert jars_of("3.9.1") == [folder / "jars" / "kafka.jar"]
+    assert jars_of(UNKNOWN) == [folder / "jars" / "kafka.jar"]
     way(folder / name)
-    for use in (lambda: jars_of("3.9.1"), lambda: ensure(["3.9.1"]), cached_releases):
+    for use in (lambda: jars_of(UNKNOWN), lambda: ensure([UNKNOWN]), cached_releases):
         with pytest.raises(HarnessError, match="which Ebbtide would run or believe"):
             use()
 
@@ -104,11 +106,11 @@ def test_other_fetched_jars_and_class_archives_are_checked_alike(tmp_path: Path,
     fetched = tmp_path / "fetched"
     fetched.mkdir()
     (fetched / "tools.jar").write_bytes(b"PK")
-    [jar] = checked_jars.keep_jars(fetched, cache_dir() / "kafka-tools")
-    assert checked_jars.intact_jars(jar.parent) == [jar]
+    [jar] = checked_jars.keep_jars("an artifact that nobody knows", fetched, cache_dir() / "kafka-tools")
+    assert checked_jars.intact_jars("an artifact that nobody knows", jar.parent) == [jar]
     way(jar)
     with pytest.raises(HarnessError, match="which Ebbtide would run or believe"):
-        checked_jars.intact_jars(jar.parent)
+        checked_jars.intact_jars("an artifact that nobody knows", jar.parent)
 
     java = Java(executable=Path("/usr/bin/java"), version="17", major=17)
     archive = class_archive(java, "x.jar", tmp_path).archive
