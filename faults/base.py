@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
 from ebbtide import run_clock
 from ebbtide.record.node_times import OfNode, merge_times
+from ebbtide.scenario.steps.proof import StepProof, read_leniently
 from ebbtide.scenario.steps.table import StepKind
 
 
@@ -24,6 +25,11 @@ class Effect(msgspec.Struct, frozen=True, kw_only=True):
     proof: dict[str, Any]
     why: str | None = None
     of_node: OfNode = {}
+
+    @property
+    def figures(self) -> StepProof:
+        """Return what the proof of any step says."""
+        return read_leniently(StepProof, self.proof)
 
     def with_times(self, of_node: OfNode) -> Effect:
         """Return the effect with more times of nodes."""
@@ -59,13 +65,17 @@ def merge_effects(nodes: Sequence[int], effects: Sequence[Effect]) -> Effect:
     reasons = [effect.why or "no reason given" for effect in effects if effect.effect_ns is None]
     times = [effect.effect_ns for effect in effects if effect.effect_ns is not None]
     proof: dict[str, Any] = {"probe": "failed" if reasons else "ok"}
-    if any("lost_bytes" in effect.proof for effect in effects):
-        proof["lost_bytes"] = sum(effect.proof.get("lost_bytes", 0) for effect in effects)
+    proof |= _lost_bytes(effects)
     proof["nodes"] = {str(node): effect.proof for node, effect in zip(nodes, effects, strict=True)}
     of_node = merge_times(effect.of_node for effect in effects)
     return Effect(
         effect_ns=None if reasons else max(times), proof=proof, why="; ".join(reasons) or None, of_node=of_node
     )
+
+
+def _lost_bytes(effects: Iterable[Effect]) -> dict[str, int]:
+    lost = [effect.figures.lost_bytes for effect in effects]
+    return {} if set(lost) <= {None} else {"lost_bytes": sum(filter(None, lost))}
 
 
 class Part(NamedTuple):
@@ -104,9 +114,7 @@ def compose_effect(parts: Sequence[Part], why: str | None = None) -> Effect:
             for one in parts
         ],
     }
-    lost = [one.effect.proof["lost_bytes"] for one in parts if "lost_bytes" in one.effect.proof]
-    if lost:
-        proof["lost_bytes"] = sum(lost)
+    proof |= _lost_bytes([one.effect for one in parts])
     of_node = merge_times(one.effect.of_node for one in parts)
     if reasons or not parts:
         return Effect(effect_ns=None, proof=proof, why="; ".join(reasons) or "nothing was done", of_node=of_node)

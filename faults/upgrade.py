@@ -102,8 +102,8 @@ class Upgrades:
                 timeout_s=left_s(),
             )
         except WaitExpired as expired:
-            return unproven_effect(str(expired), pid=effect.proof.get("pid"), **{"from": before})
-        figures = {"pid": effect.proof.get("pid"), "from": before, "to": logged}
+            return unproven_effect(str(expired), pid=effect.figures.pid, **{"from": before})
+        figures = {"pid": effect.figures.pid, "from": before, "to": logged}
         if logged != step.to:
             return unproven_effect(f"{name} says that it runs Kafka {logged}, not {step.to}", **figures)
         return proven_effect(**figures)
@@ -139,7 +139,7 @@ class Upgrades:
         effect = self._injector.inject("start", node)
         if effect.effect_ns is None:
             return effect
-        figures = {"pid": effect.proof.get("pid"), "refused": refused.proof}
+        figures = {"pid": effect.figures.pid, "refused": refused.proof}
         return proven_effect(**figures) if refused.why is None else unproven_effect(refused.why, **figures)
 
     def _metadata_log(self, node: int) -> Path:

@@ -318,8 +318,8 @@ def _gaps_by_upgrades(record: Path, manifest: Manifest) -> Iterator[Gap]:
     except UsageError:
         return  # an error of its own
     for step in steps:
-        to = step.proof.get("to")
-        for node in step.nodes if step.is_a(StartStep) and isinstance(to, str) else ():
+        to = step.figures(StartStep.Proof).to
+        for node in step.nodes if to is not None else ():
             if to not in [one.kafka for one in manifest.releases.get(str(node), ())]:
                 what = f"release {to} of node {node}"
                 yield Gap("manifest", what, f"manifest.json has no {what}, which steps.jsonl says that it ran")

@@ -38,10 +38,11 @@ from analysis.reconcile.files import TableFile
 from ebbtide.errors import EbbtideError
 from ebbtide.logs.segments import TopicPartition
 from ebbtide.record.log_losses import BrokerLogLoss, log_losses
-from ebbtide.record.log_start import LogStartMove, log_start_moves
+from ebbtide.record.log_start import log_start_moves
 from ebbtide.record.steps import read_steps, split_composed_steps
 from ebbtide.record.tables import TABLES
 from ebbtide.record.topic_lives import TopicLives, is_unknown, name_of, unknown_of
+from ebbtide.scenario.steps.proof import LogStartMove
 from ebbtide.untrusted.parquet import read_rows
 
 _CLOCK_NS = 1_000_000

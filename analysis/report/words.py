@@ -28,6 +28,7 @@ from ebbtide.scenario.property_names import COMMITS_KEPT, NO_COMMITTED_LOSS, NO_
 from ebbtide.scenario.requested_release import requested_levels
 from ebbtide.scenario.roles import CLIENTS
 from ebbtide.scenario.steps.network import IsolateStep, PartitionStep
+from ebbtide.scenario.steps.proof import Link, LinkProof, MeasuredLog, StepProof
 from ebbtide.scenario.steps.waiting import WaitStep
 
 STATUS_ORDER: tuple[PropertyStatus, ...] = ("violated", "unknown", "holds", "not-exercised")
@@ -296,25 +297,20 @@ def without_brackets(value: object) -> str:
 _TOLD_OTHERWISE = ("probe", "cuts", "dropped", "logs", "parts")
 
 
-def _log_ends(logs: object) -> Iterator[tuple[str, str]]:
+def _log_ends(logs: Mapping[str, MeasuredLog]) -> Iterator[tuple[str, str]]:
     """Yield each log's name with its end before and after.
 
     The broker's copy of the metadata log is left out: it holds no user data.
     """
-    for name, log in logs.items() if isinstance(logs, Mapping) else ():
-        if isinstance(log, Mapping) and not name.startswith("__") and "leo_after" in log:
-            yield f"{name} log end", f"{log.get('leo_before', '?')} before and {log['leo_after']} after"
+    for name, log in logs.items():
+        if not name.startswith("__") and log.leo_after is not None:
+            before = "?" if log.leo_before is None else log.leo_before
+            yield f"{name} log end", f"{before} before and {log.leo_after} after"
 
 
 def _parts(step: StepEntry) -> str:
     """Return what the parts of a composed step did, in order."""
-    parts = step.proof.get("parts")
-    told = [
-        f"{one['step']} {nodes(tuple(one.get('nodes') or ()))}".rstrip()
-        + ("" if one.get("effect_ns") else " (no proof)")
-        for one in (parts if isinstance(parts, list) else ())
-        if isinstance(one, Mapping) and "step" in one
-    ]
+    told = [f"{one.step} {nodes(one.nodes)}".rstrip() + ("" if one.effect_ns else " (no proof)") for one in step.parts]
     return ", ".join(told)
 
 
@@ -323,16 +319,10 @@ def cut_sides(step: StepEntry) -> str:
 
     The text names them by roles, as in the scenario, and by node.
     """
-    arrows = step.proof.get("cuts")
-    pairs = set()
-    for arrow in arrows if isinstance(arrows, list) else ():
-        source, _, target = str(arrow).partition(">")
-        if source.isdigit() and target.isdigit():
-            pairs.add((int(source), int(target)))
-    one_way = "to" in step.parameters if not pairs else any((target, source) not in pairs for source, target in pairs)
-    roles = _roles(step.parameters.get("from"), step.parameters.get("to")) or _roles(
-        *step.parameters.get("groups") or ()
-    )
+    links, asked = step.figures(LinkProof).cuts, step.asked
+    pairs = links.pairs if links is not None else frozenset[Link]()
+    one_way = any((target, source) not in pairs for source, target in pairs) if pairs else asked.to is not None
+    roles = _roles(asked.from_, asked.to) or _roles(*asked.groups or ())
     by_targets: dict[tuple[int, ...], list[int]] = {}
     for one in sorted({source for source, _ in pairs}):
         by_targets.setdefault(tuple(sorted(to for at, to in pairs if at == one)), []).append(one)
@@ -353,9 +343,9 @@ def cut_sides(step: StepEntry) -> str:
     return f"{'one way' if one_way else 'both ways'} {told}{passed}"
 
 
-def _roles(*sides: object) -> list[str]:
+def _roles(*sides: tuple[str, ...] | None) -> list[str]:
     """Return each side of a cut by its roles; empty unless every side is given."""
-    told = [f"[{', '.join(map(str, side))}]" for side in sides if isinstance(side, (list, tuple)) and side]
+    told = [f"[{', '.join(map(str, side))}]" for side in sides if side]
     return told if len(told) == len(sides) else []
 
 
@@ -364,7 +354,7 @@ def proof(step: StepEntry) -> str:
     if step.fired_ns is None:
         return step.why or "its trigger never came"
     shown = {key.replace("_", " "): value for key, value in step.proof.items() if key not in _TOLD_OTHERWISE}
-    shown |= dict(_log_ends(step.proof.get("logs")))
+    shown |= dict(_log_ends(step.figures(StepProof).logs or {}))
     text = "; ".join(
         filter(
             None,

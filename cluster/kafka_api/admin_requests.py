@@ -36,7 +36,7 @@ from cluster.kafka_api.connection import EARLIEST, LATEST, BrokerConnection, Off
 from cluster.kafka_api.log_dirs import MoveReplica, ReplicaMove, move_replica
 from cluster.kafka_api.voter_requests import AddVoter, RemoveVoter, ask_voters
 from ebbtide import run_clock
-from ebbtide.record.log_start import LogStartMove
+from ebbtide.scenario.steps.proof import LogStartMove
 from ebbtide.suggestions import bracketed_suggestion
 from ebbtide.waiting import WaitExpired, wait_until
 

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 
@@ -26,6 +26,7 @@ from ebbtide.record.files import CLOCK_FILE
 from ebbtide.record.manifest import TimeNs
 from ebbtide.record.steps import StepEntry
 from ebbtide.run_clock import STEP_NS
+from ebbtide.scenario.steps.clock import ClockProof
 from ebbtide.untrusted.files import read_file
 from ebbtide.untrusted.values import decode_json
 
@@ -219,9 +220,8 @@ def _node_offsets(steps: Sequence[StepEntry]) -> dict[int, list[Lead]]:
 
 def _set_clocks(step: StepEntry) -> dict[int, int]:
     """Return how far the step set the clock of each node ahead. Raises `UsageError` for a damaged proof."""
-    said: Any = step.proof.get(CLOCK_AHEAD, {})
-    try:
-        return msgspec.convert(said, dict[int, int], strict=False)
-    except msgspec.ValidationError as error:
+    proof = step.figures(ClockProof)
+    if CLOCK_AHEAD in proof.unread:
         where = f"step {step.index}, its proof, {CLOCK_AHEAD}"
-        raise UsageError("steps.jsonl is damaged", where=where, got=str(error)) from None
+        raise UsageError("steps.jsonl is damaged", where=where, got=proof.unread[CLOCK_AHEAD])
+    return proof.clock_ahead_ns or {}

@@ -7,11 +7,12 @@ it. A SIGKILL loses nothing: the page cache survives the process.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import msgspec
 
 from ebbtide.record.steps import StepEntry
+from ebbtide.scenario.steps.disk import DirectoryStep
+from ebbtide.scenario.steps.proof import MeasuredLog, StepProof
 from ebbtide.scenario.steps.table import KINDS, LOSES_RECORDS, TAKES_DOWN
 
 _WIPES = frozenset(kind for kind, one in KINDS.items() if one.loses == "all")
@@ -73,10 +74,10 @@ def log_losses(steps: list[StepEntry]) -> tuple[BrokerLogLoss, ...]:
         if step.fired_ns is None:
             continue
         for node in step.nodes:
-            proof = _proof_of(step, node)
-            lost_bytes = _integer(proof.get("lost_bytes"))
-            only = _names(proof.get(HOLDS))
-            if step.step not in LOSES_RECORDS and not lost_bytes:
+            proof = step.figures(StepProof).of(node)
+            holds = step.figures(DirectoryStep.Proof).of(node).holds
+            only, logs = None if holds is None else frozenset(holds), proof.logs or {}
+            if step.step not in LOSES_RECORDS and not proof.lost_bytes:
                 continue
             found.append(
                 BrokerLogLoss(
@@ -84,10 +85,10 @@ def log_losses(steps: list[StepEntry]) -> tuple[BrokerLogLoss, ...]:
                     fired_ns=step.fired_ns,
                     done_ns=step.effect_ns if step.effect_ns is not None else step.fired_ns,
                     wiped=step.step in _WIPES,
-                    lost_bytes=lost_bytes,
-                    starts=_offsets(proof.get("logs"), "leo_before"),
-                    ends=_offsets(proof.get("logs"), "leo_after"),
-                    whole=_whole_logs(proof.get("logs")),
+                    lost_bytes=proof.lost_bytes,
+                    starts={name: log.leo_before for name, log in logs.items() if log.leo_before is not None},
+                    ends={name: log.leo_after for name, log in logs.items() if log.leo_after is not None},
+                    whole=_whole_logs(logs),
                     only=only,
                     # A broker ends when its last log directory fails, and runs on without one of several.
                     ended_broker=step.effect_ns is not None and (only is None or step.step in TAKES_DOWN),
@@ -96,28 +97,10 @@ def log_losses(steps: list[StepEntry]) -> tuple[BrokerLogLoss, ...]:
     return tuple(sorted(found, key=lambda loss: loss.fired_ns))
 
 
-def _proof_of(step: StepEntry, node: int) -> Mapping[str, Any]:
-    """Return the node's own part of the proof of a step with several targets."""
-    nodes = step.proof.get("nodes")
-    own = nodes.get(str(node)) if isinstance(nodes, dict) else None
-    return own if isinstance(own, dict) else step.proof
-
-
-def _names(value: object) -> frozenset[str] | None:
-    return frozenset(map(str, value)) if isinstance(value, list) else None
-
-
-def _integer(value: object) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
-
-
-def _offsets(logs: object, key: str) -> dict[str, int]:
-    if not isinstance(logs, dict):
-        return {}
-    offsets = {name: _integer(log.get(key)) for name, log in logs.items() if isinstance(log, dict)}
-    return {name: offset for name, offset in offsets.items() if offset is not None}
-
-
-def _whole_logs(logs: object) -> frozenset[str]:
-    before, after = _offsets(logs, "leo_before"), _offsets(logs, "leo_after")
-    return frozenset(name for name, end in after.items() if name in before and end >= before[name])
+def _whole_logs(logs: Mapping[str, MeasuredLog]) -> frozenset[str]:
+    """Return the logs that were measured to end where they ended before, or later."""
+    return frozenset(
+        name
+        for name, log in logs.items()
+        if log.leo_before is not None and log.leo_after is not None and log.leo_after >= log.leo_before
+    )

@@ -4,26 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-import msgspec
-
 from ebbtide.errors import EbbtideError
 from ebbtide.logs.segments import TopicPartition
 from ebbtide.record.steps import StepEntry
 from ebbtide.scenario.steps.admin import DeleteRecordsStep
+from ebbtide.scenario.steps.proof import LogStartMove
 from ebbtide.scenario.words import PartitionName
-
-
-class LogStartMove(msgspec.Struct, frozen=True, kw_only=True):
-    """A leader's log start before and after a request, as the leader itself said under `leader_epoch`.
-
-    `asked_ns`, `answered_ns`: when the request was sent, and when the log start after it was known.
-    """
-
-    old: int
-    new: int
-    leader_epoch: int
-    asked_ns: int
-    answered_ns: int
 
 
 def log_start_moves(steps: Iterable[StepEntry]) -> Iterator[tuple[TopicPartition, LogStartMove]]:
@@ -33,12 +19,10 @@ def log_start_moves(steps: Iterable[StepEntry]) -> Iterator[tuple[TopicPartition
     another shape says nothing.
     """
     for step in steps:
-        if not step.is_a(DeleteRecordsStep) or "log_start" not in step.proof:
-            continue
+        move = step.figures(DeleteRecordsStep.Proof).log_start
         try:
-            move = msgspec.convert(step.proof["log_start"], LogStartMove)
-            at = PartitionName(str(step.parameters.get("partition"))).at
-        except (msgspec.ValidationError, EbbtideError):
+            at = PartitionName(step.asked.partition or "").at
+        except EbbtideError:
             continue
-        if move.new > move.old:
+        if move is not None and move.new > move.old:
             yield TopicPartition(*at), move

@@ -3,26 +3,31 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
 from ebbtide.errors import UsageError
+from ebbtide.record.asked import Asked
 from ebbtide.record.files import write_atomically
 from ebbtide.record.node_times import NodeTimes, Span
+from ebbtide.scenario.steps.proof import StepProof, read_leniently
 from ebbtide.scenario.steps.step import BaseStep
 from ebbtide.scenario.steps.table import HEALED_BY, KINDS, STEP_TYPES
 from ebbtide.untrusted.files import read_file
 from ebbtide.untrusted.values import decode_json
 
 STEPS = "steps.jsonl"
+P = TypeVar("P", bound=StepProof)
+
 REFUSED = "Kafka refused:"
 """How `why` begins if Kafka answered an administrative step with an error."""
 
 
-class StepEntry(msgspec.Struct, frozen=True, kw_only=True):
+class StepEntry(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """One line of steps.jsonl.
 
     - `nodes` are the resolved targets' node ids. `whom` says it in words: `broker-1 | broker-2, clients` were cut
@@ -57,10 +62,42 @@ class StepEntry(msgspec.Struct, frozen=True, kw_only=True):
         kind = STEP_TYPES.get(self.step)
         return kind is not None and issubclass(kind, kinds)
 
+    @cached_property
+    def asked(self) -> Asked:
+        """What the step asked for."""
+        return read_leniently(Asked, self.parameters)
+
+    @property
+    def parts(self) -> tuple[StepEntry, ...]:
+        """The parts of a composed step; empty if it is made of none, or they cannot be read."""
+        try:
+            return self.read_parts() or ()
+        except UsageError:
+            return ()
+
+    def read_parts(self) -> tuple[StepEntry, ...] | None:
+        """Return the parts of a composed step; None if it is made of none.
+
+        Raises `UsageError` if they are not steps.
+        """
+        parts = self.proof.get("parts")
+        if not isinstance(parts, list):
+            return None
+        try:
+            return tuple(msgspec.convert({**one, "index": self.index}, StepEntry, str_keys=True) for one in parts)
+        except (TypeError, msgspec.ValidationError) as error:
+            raise UsageError("steps.jsonl is damaged", where=f"step {self.index}, its parts", got=str(error)) from None
+
+    def figures(self, of: type[P]) -> P:
+        """Return the proof as one of this type, which is empty for a step of a kind with another proof."""
+        kind = STEP_TYPES.get(self.step)
+        own = StepProof if kind is None else kind.Proof
+        return read_leniently(of, self.proof) if issubclass(own, of) else of()
+
     @property
     def optional(self) -> bool:
         """Whether a run is still good where this step did not fire or took no effect."""
-        return self.parameters.get("optional") is True
+        return self.asked.optional is True
 
     @property
     def node(self) -> int | None:
@@ -133,8 +170,8 @@ def split_composed_steps(steps: Iterable[StepEntry]) -> list[StepEntry]:
     """
     found: list[StepEntry] = []
     for step in steps:
-        parts = step.proof.get("parts")
-        if isinstance(parts, list):
+        parts = step.read_parts()
+        if parts is not None:
             found += _parts(step, parts)
         elif step.step == "isolate":
             found.append(msgspec.structs.replace(step, step="partition"))
@@ -143,12 +180,8 @@ def split_composed_steps(steps: Iterable[StepEntry]) -> list[StepEntry]:
     return found
 
 
-def _parts(step: StepEntry, parts: list[Any]) -> list[StepEntry]:
-    """Return the parts of a composed step. Raises `UsageError` if they are not steps."""
-    try:
-        entries = [msgspec.convert({**part, "index": step.index}, StepEntry, str_keys=True) for part in parts]
-    except (TypeError, msgspec.ValidationError) as error:
-        raise UsageError("steps.jsonl is damaged", where=f"step {step.index}, its parts", got=str(error)) from None
+def _parts(step: StepEntry, entries: Sequence[StepEntry]) -> list[StepEntry]:
+    """Return the parts of a composed step, with the times at which a later part healed them."""
     healed = []
     for at, entry in enumerate(entries):
         healer = HEALED_BY.get(entry.step)

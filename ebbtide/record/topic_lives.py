@@ -18,7 +18,6 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Set
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -63,7 +62,7 @@ class TopicLives:
         for step in steps:
             made = _recreation(step)
             if made is not None:
-                found.setdefault(str(step.parameters.get("topic")), []).append(made)
+                found.setdefault(str(step.asked.topic), []).append(made)
         return cls(found)
 
     @classmethod
@@ -123,7 +122,7 @@ def deletion_times(steps: Iterable[StepEntry]) -> dict[str, int]:
     steps = list(steps)
     lives, numbers = TopicLives.of_steps(steps), Counter[str]()
     for step in steps:
-        name = str(step.parameters.get("topic"))
+        name = str(step.asked.topic)
         if step.is_a(DeleteTopicStep) and step.effect_ns is not None:
             found[lives.numbered(name, numbers[name])] = step.effect_ns
         elif (made := _recreation(step)) is not None:
@@ -162,17 +161,14 @@ def topic_id_in(folder: Path) -> str | None:
 
 
 def _recreation(step: StepEntry) -> Recreation | None:
-    proof = step.proof
-    if not step.is_a(CreateTopicStep) or proof.get("answer", "NONE") not in _MAYBE_MADE:
+    proof = step.figures(CreateTopicStep.Proof)
+    if not step.is_a(CreateTopicStep) or (proof.answer or "NONE") not in _MAYBE_MADE:
         return None
-    record: Any = proof.get("record")
-    figures = {
-        "since": proof.get("since"),
-        "asked_ns": proof.get("asked_ns"),
-        "known_ns": proof.get("known_ns") if proof.get("unaware") == [] else None,
-        "topic_id": record.get("topic_id") if isinstance(record, dict) else None,
-    }
-    try:
-        return msgspec.convert(figures, Recreation)
-    except msgspec.ValidationError:
+    if proof.since is None or proof.asked_ns is None:
         return None
+    return Recreation(
+        since=proof.since,
+        asked_ns=proof.asked_ns,
+        known_ns=proof.known_ns if proof.unaware == () else None,
+        topic_id=None if proof.record is None else proof.record.topic_id,
+    )

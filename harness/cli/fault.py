@@ -160,12 +160,13 @@ def _parse_value(kind: str, typed: str | bool) -> Any:
 def _print_result(step: StepEntry, result: StepResult) -> None:
     """Print whether the step took effect."""
     from ebbtide.record.steps import REFUSED
+    from ebbtide.scenario.steps.proof import StepProof
     from ebbtide.scenario.steps.table import ADMIN_KINDS, help_of_kind
 
     # The target of an administrative request already says what is asked for.
     words = [step.whom] if step.step in ADMIN_KINDS and step.whom else [step.step, step.whom]
     what = " ".join(filter(None, words))
-    lost = step.proof.get("lost_bytes")
+    lost = step.figures(StepProof).lost_bytes
     is_refused = result == "no-proof" and step.why is not None and step.why.startswith(REFUSED)
     said: dict[StepResult, str | None] = {
         "never-fired": f"never fired: {step.why}",

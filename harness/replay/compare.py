@@ -12,6 +12,7 @@ from itertools import permutations, zip_longest
 import msgspec
 
 from ebbtide.record.steps import StepEntry
+from ebbtide.scenario.steps.proof import StepProof
 from ebbtide.scenario.steps.table import CUT_KINDS
 from harness.replay.finding import facts_of, finding
 from harness.replay.recorded_run import LoadedRun
@@ -148,12 +149,11 @@ def _sides(entry: StepEntry, naming: Mapping[int, int]) -> str | None:
 
 def _lost_logs(entry: StepEntry, naming: Mapping[int, int]) -> Iterator[str]:
     """Yield `t-0 on 1` for each partition's log that lost something to the step."""
-    proofs = {str(node): entry.proof for node in entry.nodes[:1]} | dict(entry.proof.get("nodes") or {})
-    for node, proof in proofs.items():
-        logs = proof.get("logs") if isinstance(proof, dict) else None
-        for name, figures in (logs or {}).items():
-            if not name.startswith("__") and figures.get("lost_bytes"):
-                yield f"{name} on {naming.get(int(node), int(node))}"
+    proof = entry.figures(StepProof)
+    for node in {*entry.nodes[:1], *(proof.nodes or ())}:
+        for name, log in (proof.of(node).logs or {}).items():
+            if not name.startswith("__") and log.lost_bytes:
+                yield f"{name} on {naming.get(node, node)}"
 
 
 def _state_departures(one: LoadedRun, recorded: Sequences, replayed: Sequences) -> Iterator[Departure]:

@@ -67,7 +67,7 @@ class LoadedRun(msgspec.Struct, frozen=True, kw_only=True):
             step.fired_ns
             for step in self.steps
             if step.is_a(DeleteTopicStep)
-            and step.parameters.get("topic") == topic
+            and step.asked.topic == topic
             and step.fired_ns is not None
             and step.effect_ns is not None
             and step.effect_ns <= at_ns

@@ -97,7 +97,7 @@ def step_states(entries: Sequence[StepEntry], awaited: Awaited | None, names: Ma
 
 
 def _text(entry: StepEntry, names: Mapping[int, str]) -> str:
-    planned = entry.parameters.get("target") or entry.parameters.get("name") or ""
+    planned = entry.asked.target or entry.asked.name or ""
     whom = entry.whom or ", ".join(names.get(node, str(node)) for node in entry.nodes) or str(planned)
     return f"{entry.step} {whom}".rstrip()
 

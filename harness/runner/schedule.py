@@ -347,15 +347,15 @@ class Schedule:
 
 def _has_proof_on(effect: Effect, node: int | None) -> bool:
     """Whether the effect has a proof on this node, even if not on all its nodes."""
-    own = effect.proof.get("nodes", {}).get(str(node), {})
-    return bool(own.get("probe") == "ok")
+    proof = effect.figures
+    return node in (proof.nodes or ()) and node is not None and proof.of(node).probe == "ok"
 
 
 def _effect_text(step: StepSpec, whom: str, effect: Effect) -> str:
     what = whom if step.step in ADMIN_KINDS else f"{step.step} {whom}".rstrip()
     if effect.effect_ns is None:
         return _no_proof_text(what, effect, optional=step.optional is True)
-    lost = effect.proof.get("lost_bytes")
+    lost = effect.figures.lost_bytes
     return f"{what}: took effect" + (f", {lost:,} bytes lost" if lost is not None else "")
 
 

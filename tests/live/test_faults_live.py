@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from ebbtide.record.steps import StepEntry, read_steps
+from ebbtide.record.steps import StepEntry, read_steps, split_composed_steps
 from ebbtide.scenario.parse import load
+from ebbtide.scenario.steps.table import STEP_TYPES
 from harness.runner.display import PlainDisplay
 from harness.runner.run import RunRequest, run_scenario
 
@@ -41,6 +42,11 @@ def of_kind(steps: list[StepEntry], kind: str) -> list[StepEntry]:
 def test_every_step_took_effect(steps: list[StepEntry], log_stream: io.StringIO) -> None:
     unproven = {f"{step.index} {step.step}": step.why for step in steps if step.effect_ns is None}
     assert unproven == {}, log_stream.getvalue()
+
+
+def test_every_proof_is_read_as_its_kind_declares_it(steps: list[StepEntry]) -> None:
+    kinds = [(step, STEP_TYPES[step.step].Proof) for step in split_composed_steps(steps)]
+    assert {step.index: unread for step, proof in kinds if (unread := step.figures(proof).unread)} == {}
 
 
 def test_a_request_names_its_record(steps: list[StepEntry]) -> None:

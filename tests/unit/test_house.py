@@ -115,6 +115,40 @@ def test_only_the_command_and_the_benchmarks_print() -> None:
     assert _offenders("print", PACKAGES, PRINTERS) == []
 
 
+PROOF_READERS = ("ebbtide/record/steps.py",)
+"""The modules that turn the plain values of steps.jsonl into structs."""
+
+
+def _reads_by_key(tree: ast.AST) -> Iterator[int]:
+    """Yield the lines that read a step's proof or parameters by key: `x.proof["a"]`, `.get("a")`, `"a" in x.proof`."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Subscript(value=ast.Attribute(attr="proof" | "parameters")):
+                yield node.lineno
+            case ast.Call(func=ast.Attribute(attr="get", value=ast.Attribute(attr="proof" | "parameters"))):
+                yield node.lineno
+            case ast.Compare(ops=[ast.In() | ast.NotIn()], comparators=[ast.Attribute(attr="proof" | "parameters")]):
+                yield node.lineno
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['step.proof["to"]', 'step.parameters.get("api", "requests")', '"cuts" in effect.proof', "1 not in s.parameters"],
+)
+def test_a_read_by_key_is_seen_in_every_form(text: str) -> None:
+    assert list(_reads_by_key(ast.parse(text))) == [1]
+
+
+def test_a_proof_is_read_as_the_struct_of_its_kind_and_not_by_key() -> None:
+    found = [
+        f"{_name(path)}:{line}"
+        for path in _modules(*PACKAGES, "tools")
+        if _name(path) not in PROOF_READERS
+        for line in _reads_by_key(ast.parse(path.read_text()))
+    ]
+    assert found == []
+
+
 def test_a_class_has_a_name_of_its_own() -> None:
     places: dict[str, list[str]] = {}
     for path in _modules(*PACKAGES):

@@ -13,6 +13,7 @@ import msgspec
 from ebbtide.record.manifest import read_manifest
 from ebbtide.record.steps import StepEntry, read_steps
 from ebbtide.record.verdict import Unavailability, Verdict, read_judgement
+from ebbtide.scenario.steps.recovery import RecoverStep, ReplicaReply
 
 SIDE_BY_SIDE = "unclean-recovery"
 LATER_EPOCH = "unclean-recovery-later-epoch"
@@ -128,20 +129,20 @@ def _hull(one: Range | None, other: Range | None) -> Range | None:
 
 
 def _later(verdict: Verdict, target: str, recovery: StepEntry) -> LaterEpochRun:
+    proof = recovery.figures(RecoverStep.Proof)
     return LaterEpochRun(
         target=target,
-        elected=f"broker {recovery.proof.get('chosen', '-')}",
-        ends=_ends(recovery.proof),
+        elected=f"broker {'-' if proof.chosen is None else proof.chosen}",
+        ends=_ends(proof.replies),
         lost=sum(one.count for one in verdict.losses if one.committed),
         outcome=verdict.outcome,
     )
 
 
-def _ends(proof: Mapping[str, object]) -> str:
-    replies = proof.get("replies")
-    if not isinstance(replies, dict):
+def _ends(replies: Mapping[int, ReplicaReply] | None) -> str:
+    if replies is None:
         return "-"
     return "; ".join(
-        f"{one['last_epoch']} and {one['log_end_offset']:,}" if "last_epoch" in one else "no answer"
+        "no answer" if one.last_epoch is None else f"{one.last_epoch} and {one.log_end_offset or 0:,}"
         for _, one in sorted(replies.items())
     )

@@ -31,6 +31,7 @@ from ebbtide.record.rows import PartitionState
 from ebbtide.record.steps import StepEntry
 from ebbtide.record.tables import table_files
 from ebbtide.scenario.steps.network import LimitBandwidthStep
+from ebbtide.scenario.steps.proof import LinkProof
 from ebbtide.scenario.steps.table import CLOCK_KINDS, CUT_KINDS, KINDS, TAKES_DOWN
 
 LEARNS_WITHIN_NS = 500_000_000
@@ -131,9 +132,9 @@ class LeaderContact(msgspec.Struct, frozen=True, kw_only=True):
         readers = {leader, *self.controllers}
         among = not step.nodes or not readers.isdisjoint(step.nodes)
         if step.step in _WIRE:
-            to = step.parameters.get("to")
-            elsewhere = isinstance(to, list) and to and not any(str(one).startswith(_MAY_BE_A_CONTROLLER) for one in to)
-            return among and step.parameters.get("api") in _READS and not elsewhere
+            to = step.asked.to
+            elsewhere = bool(to) and not any(one.startswith(_MAY_BE_A_CONTROLLER) for one in to or ())
+            return among and step.asked.api in _READS and not elsewhere
         if step.is_a(LimitBandwidthStep):
             return self._is_between(step, readers)
         if step.step in _CUTS and self._is_between(step, {*self.controllers}):
@@ -145,10 +146,10 @@ class LeaderContact(msgspec.Struct, frozen=True, kw_only=True):
 
     def _is_between(self, step: StepEntry, nodes: set[int]) -> bool:
         """Return whether a cut or limit may be between a node and a controller."""
-        links = step.proof.get("cuts", step.proof.get("transfers"))
-        if isinstance(links, (list, dict)) and self.controllers:
-            ends = [set(str(link).split(">")) for link in links]
-            return any({str(one), str(controller)} in ends for one in nodes for controller in self.controllers)
+        links = step.figures(LinkProof).links
+        if links is not None and self.controllers:
+            ends = {frozenset(pair) for pair in links.pairs}
+            return any(frozenset({one, controller}) in ends for one in nodes for controller in self.controllers)
         return not step.nodes or not nodes.isdisjoint(step.nodes)
 
     def _can_cut_off(self, step: StepEntry, interval: Interval, end_ns: int | None) -> bool:

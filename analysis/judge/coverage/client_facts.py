@@ -148,7 +148,7 @@ def _intervals_of_held_requests(evidence: Evidence, steps: Sequence[StepEntry]) 
     """
     found = []
     for step in steps:
-        if not step.is_a(HoldRequestStep) or step.parameters.get("api") != "AlterPartition":
+        if not step.is_a(HoldRequestStep) or step.asked.api != "AlterPartition":
             continue
         if step.effect_ns is None or step.healed_ns is None:
             continue

@@ -21,7 +21,10 @@ from analysis.judge.history.evidence import Evidence
 from ebbtide.record.steps import StepEntry
 from ebbtide.scenario.steps.admin import AddPartitionsStep, AddVoterStep, RemoveVoterStep, VoterStep
 from ebbtide.scenario.steps.network import LimitBandwidthStep, PartitionStep
+from ebbtide.scenario.steps.process import StartStep
+from ebbtide.scenario.steps.proof import StepProof
 from ebbtide.scenario.steps.table import KINDS
+from ebbtide.scenario.steps.wire import DuplicateRequestStep
 
 _ROADS = {
     "elr": "elections-from-elr",
@@ -72,19 +75,19 @@ def coverage(
         if one.counted is not None:
             fact, _ = one.counted
             facts[fact] = sum(max(1, len(step.nodes)) for step in took_effect if step.step == kind)
-    facts["upgrades"] = sum(isinstance(step.proof.get("to"), str) for step in took_effect)
-    facts["upgrades-refused"] = sum(isinstance(step.proof.get("refused"), dict) for step in took_effect)
+    facts["upgrades"] = sum(step.figures(StartStep.Proof).to is not None for step in took_effect)
+    facts["upgrades-refused"] = sum(step.figures(StartStep.Proof).refused is not None for step in took_effect)
     facts["transitions-of-mixed-releases"] = sum(rules.software.is_mixed(after.at_ns) for _, after in timeline.pairs())
-    facts["requests-refused"] = sum("expect_error" in step.parameters for step in took_effect)
+    facts["requests-refused"] = sum(step.asked.expect_error is not None for step in took_effect)
     facts["partitions-cut"] = sum(step.is_a(PartitionStep) for step in took_effect)
     facts["one-way-cuts"] = sum(_is_one_way(step) for step in took_effect)
     facts["links-limited"] = sum(step.is_a(LimitBandwidthStep) for step in took_effect)
     facts["partitions-added"] = sum(_added_partitions(step) for step in took_effect)
     facts["voters-added"] = sum(_changed_voters(step, AddVoterStep) for step in took_effect)
     facts["voters-removed"] = sum(_changed_voters(step, RemoveVoterStep) for step in took_effect)
-    facts["requests-duplicated"] = sum(step.proof.get("answered_twice", 0) for step in took_effect)
-    lost = [step.proof.get("lost_bytes") for step in took_effect]
-    facts["lost-bytes"] = sum(one for one in lost if isinstance(one, int))
+    twice = [step.figures(DuplicateRequestStep.Proof).answered_twice for step in took_effect]
+    facts["requests-duplicated"] = sum(filter(None, twice))
+    facts["lost-bytes"] = sum(step.figures(StepProof).lost_bytes or 0 for step in took_effect)
     if "brokers" in timeline.missing:
         for fact in _OF_BROKERS:
             del facts[fact]
@@ -99,17 +102,16 @@ def coverage(
 
 
 def _added_partitions(step: StepEntry) -> int:
-    record = step.proof.get("record")
-    added = record.get("added") if isinstance(record, dict) and step.is_a(AddPartitionsStep) else None
-    return added if isinstance(added, int) else 0
+    record = step.figures(AddPartitionsStep.Proof).record if step.is_a(AddPartitionsStep) else None
+    return 0 if record is None else record.added or 0
 
 
 def _changed_voters(step: StepEntry, kind: type[VoterStep]) -> bool:
     """Return whether a step of this kind changed the voters; one that expects a refusal does not."""
-    return step.is_a(kind) and isinstance(step.proof.get("record"), dict)
+    return step.is_a(kind) and step.figures(VoterStep.Proof).record is not None
 
 
 def _is_one_way(step: StepEntry) -> bool:
     """Return whether a cut parts every pair of nodes in one direction only."""
-    cuts = {tuple(cut.split(">")) for cut in step.proof.get("cuts", ()) if isinstance(cut, str)}
-    return step.is_a(PartitionStep) and bool(cuts) and not any((target, source) in cuts for source, target in cuts)
+    links = step.figures(PartitionStep.Proof).cuts
+    return step.is_a(PartitionStep) and links is not None and links.is_one_way

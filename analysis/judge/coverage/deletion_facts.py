@@ -30,7 +30,7 @@ def deletion_facts(record: Path, steps: Sequence[StepEntry] | None) -> Mapping[s
     highest: dict[TopicPartition, int] = {}
     for at, move in moves:
         highest[at] = max(move.new, highest.get(at, 0))
-    deleted = {step.parameters.get("topic") for step in steps if step.is_a(DeleteTopicStep)}
+    deleted = {step.asked.topic for step in steps if step.is_a(DeleteTopicStep)}
     ends = read_manifest(record).final_offsets
     if all(str(at) in ends and at.topic not in deleted for at in highest):
         counts["deleted-records-that-came-back"] = sum(

@@ -57,9 +57,9 @@ def _made_of_deleted_topics(record: Path, steps: Sequence[StepEntry], brokers: S
     """
     deleted = {}
     for step in steps:
-        gone = step.proof.get("record")
-        if step.is_a(DeleteTopicStep) and step.effect_ns is not None and isinstance(gone, dict):
-            deleted[str(gone.get("topic_id")).encode()] = step.effect_ns
+        gone = step.figures(DeleteTopicStep.Proof).record
+        if step.is_a(DeleteTopicStep) and step.effect_ns is not None and gone is not None:
+            deleted[str(gone.topic_id).encode()] = step.effect_ns
     logs, clocks = logs_of(record, "broker", brokers), kafka_clocks(record, None)
     if not deleted or not logs:
         return None if deleted else 0

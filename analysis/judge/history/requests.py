@@ -18,6 +18,8 @@ import msgspec
 from analysis.judge.history.timeline import MILLISECOND_NS
 from ebbtide.record.rows import PartitionState
 from ebbtide.record.steps import StepEntry
+from ebbtide.scenario.steps.proof import RequestProof
+from ebbtide.scenario.steps.recovery import RecoverStep
 
 _KINDS = frozenset({"elect", "reassign", "recover"})
 _SURE_ANSWERS = frozenset(
@@ -77,28 +79,23 @@ def requests(steps: Iterable[StepEntry]) -> tuple[Request, ...]:
             kind=step.step,
             fired_ns=step.fired_ns,
             answered_ns=_answered_ns(step),
-            partition=_text(step.parameters.get("partition")),
-            type="unclean" if step.step == "recover" else _text(step.parameters.get("type")),
-            strategy=_text(step.parameters.get("strategy")),
+            partition=step.asked.partition,
+            type="unclean" if step.step == "recover" else step.asked.type,
+            strategy=step.asked.strategy,
             elected_at=_elected_at(step),
         )
         for step in steps
-        if step.step in _KINDS and step.fired_ns is not None and step.parameters.get("strategy") != "manual"
+        if step.step in _KINDS and step.fired_ns is not None and step.asked.strategy != "manual"
     )
 
 
 def _answered_ns(step: StepEntry) -> int | None:
     """Return when an election's answer had come, if it says that none comes later."""
-    is_sure = step.step == "elect" and step.proof.get("answer") in _SURE_ANSWERS
+    is_sure = step.step == "elect" and step.figures(RequestProof).answer in _SURE_ANSWERS
     return step.effect_ns if is_sure else None
 
 
 def _elected_at(step: StepEntry) -> int | None:
     """Return the metadata offset of the election that a recovery proved."""
-    record = step.proof.get("record") if step.step == "recover" else None
-    offset = record.get("metadata_offset") if isinstance(record, dict) else None
-    return offset if isinstance(offset, int) else None
-
-
-def _text(value: object) -> str | None:
-    return value if isinstance(value, str) else None
+    record = step.figures(RecoverStep.Proof).record
+    return None if record is None else record.metadata_offset

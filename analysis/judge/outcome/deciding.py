@@ -22,6 +22,7 @@ from ebbtide.record.steps import StepEntry
 from ebbtide.record.verdict import NOTHING_SENT, Outcome
 from ebbtide.scenario.model import Scenario
 from ebbtide.scenario.property_names import COMMITS_KEPT, NO_COMMITTED_LOSS, NO_HW_REGRESSION
+from ebbtide.scenario.steps.proof import StepProof
 from ebbtide.scenario.steps.table import CUT_KINDS
 from ebbtide.scenario.steps.waiting import WaitStep
 
@@ -61,7 +62,7 @@ def unproven_reasons(
         reason = f": {reason_of_message(why)}" if why else ""
         if step.fired_ns is None:
             found.append(f"{name} never fired{reason}")
-        elif not step.is_a(WaitStep) and (step.effect_ns is None or step.proof.get("probe") == "failed"):
+        elif not step.is_a(WaitStep) and (step.effect_ns is None or step.figures(StepProof).probe == "failed"):
             found.append(f"{name} has no proof that it took effect{reason}")
     absent = planned - len({step.index for step in steps})
     if absent > 0:

@@ -114,12 +114,12 @@ def step_spans(steps: Sequence[StepEntry], zero_ns: int) -> list[StepSpan]:
         is_fault = step.step not in HEALERS and (kind is None or kind.family != "waiting")
         lasts = is_fault and kind is not None and (kind.healed_by is not None or kind.ends_itself)
         ends_ns = step.effect_ns if kind is not None and kind.ends_itself else step.healed_ns
-        name = step.parameters.get("name")
+        name = step.asked.name
         spans.append(
             StepSpan(
                 index=step.index,
                 kind=step.step,
-                name=name if isinstance(name, str) else step.step,
+                name=name or step.step,
                 aim=_aim(step),
                 nodes=step.nodes,
                 begin_ns=step.fired_ns,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
@@ -16,6 +16,7 @@ from ebbtide.record.manifest import Topology
 from ebbtide.record.rows import BrokerEvent
 from ebbtide.record.steps import StepEntry
 from ebbtide.scenario.roles import CLIENTS
+from ebbtide.scenario.steps.proof import LinkProof
 from ebbtide.scenario.steps.table import KINDS, TAKES_DOWN, WIRE_KINDS
 from ebbtide.scenario.triggers import trigger_text
 
@@ -108,7 +109,7 @@ def _conditions(node: int, steps: Iterable[StepEntry], topology: Topology, zero_
         if found is None:
             continue
         state, text = found
-        if (directory := step.parameters.get("directory")) is not None:
+        if (directory := step.asked.directory) is not None:
             text = f"{text} (log directory {directory})"
         begins_ns = step.effect_ns if step.step in WIRE_KINDS else step.fired_ns
         if begins_ns is None:
@@ -133,18 +134,16 @@ def _condition(step: StepEntry, volume: str | None) -> tuple[NodeState, str] | N
     if step.step == "limit-bandwidth":
         return "slow-link", "slow links"
     if step.step in WIRE_KINDS:
-        return "requests-held", f"{step.parameters.get('api', 'requests')} {_WIRE_TEXT.get(step.step, step.step)}"
+        return "requests-held", f"{step.asked.api or 'requests'} {_WIRE_TEXT.get(step.step, step.step)}"
     return _DISK[volume] if volume is not None else None
 
 
 def _cut_peers(node: int, step: StepEntry) -> frozenset[int]:
     """Return the nodes to or from which the step lets nothing of `node` pass."""
-    cuts: Any = step.proof.get("cuts")
-    if step.step != "partition" or not isinstance(cuts, list):
+    links = step.figures(LinkProof).cuts
+    if step.step != "partition" or links is None:
         return frozenset()
-    pairs = [cut.split(">") for cut in cuts if isinstance(cut, str) and cut.count(">") == 1]
-    ends = [(int(a), int(b)) for a, b in pairs if a.isdigit() and b.isdigit()]
-    return frozenset(b if a == node else a for a, b in ends if node in (a, b))
+    return frozenset(b if a == node else a for a, b in links.pairs if node in (a, b))
 
 
 def _cut_spans(node: int, cuts: list[_Cut], topology: Topology, zero_ns: int) -> Iterator[StateSpan]:

@@ -19,6 +19,7 @@ from analysis.judge.history.timeline import TopicPartition
 from analysis.report.picture.model import BIN_NS, LogEnds, OffsetPoint, RecordCounts
 from ebbtide.record.steps import StepEntry
 from ebbtide.record.tables import TABLES, table_files
+from ebbtide.scenario.steps.proof import StepProof
 from ebbtide.untrusted.parquet import read_batches
 
 _BATCH_ROWS = 131_072
@@ -158,13 +159,11 @@ def log_ends_of(
 
 
 def _measured(step: StepEntry, node: int, name: str) -> Iterable[OffsetPoint]:
-    parts = step.proof.get("nodes")
-    proof = parts.get(str(node)) if isinstance(parts, dict) else step.proof
-    logs = proof.get("logs") if isinstance(proof, dict) else None
-    log = logs.get(name) if isinstance(logs, dict) else None
-    if not isinstance(log, dict) or (node != step.node and not isinstance(parts, dict)):
+    proof = step.figures(StepProof)
+    log = (proof.of(node).logs or {}).get(name)
+    is_of_node = node == step.node if proof.nodes is None else node in proof.nodes
+    if log is None or not is_of_node:
         return
-    for key, at_ns in (("leo_before", step.fired_ns), ("leo_after", step.effect_ns)):
-        offset = log.get(key)
-        if at_ns is not None and isinstance(offset, int) and not isinstance(offset, bool):
+    for offset, at_ns in ((log.leo_before, step.fired_ns), (log.leo_after, step.effect_ns)):
+        if at_ns is not None and offset is not None:
             yield OffsetPoint(at_ns, offset, node)

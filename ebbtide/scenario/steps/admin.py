@@ -11,6 +11,7 @@ from typing import Literal
 
 from ebbtide.scenario.roles import ConfigResource, Role
 from ebbtide.scenario.steps.kind import Kind
+from ebbtide.scenario.steps.proof import LogStartMove, RequestProof
 from ebbtide.scenario.steps.step import BaseStep
 from ebbtide.scenario.words import PartitionName
 
@@ -27,6 +28,7 @@ def _refusal(example: str, /, **shown: str) -> MappingProxyType[str, str]:
 class RequestStep(BaseStep, frozen=True, kw_only=True):
     """A request to Kafka; `expect_error`: the refusal that you expect."""
 
+    Proof = RequestProof
     shown = _refusal("ELECTION_NOT_NEEDED")
     expect_error: str | None = None
 
@@ -123,6 +125,18 @@ class CreateTopicStep(RequestStep, frozen=True, kw_only=True, tag="create-topic"
         proof="newer partition records of a topic of this name with another topic id",
         weight=2.0,
     )
+
+    class Proof(RequestProof, frozen=True, kw_only=True):
+        """From `since` on, records of the metadata log are of the new topic, which was asked for at `asked_ns`.
+
+        At `known_ns` it was looked which running brokers knew it: all but the `unaware`.
+        """
+
+        since: int | None = None
+        asked_ns: int | None = None
+        known_ns: int | None = None
+        unaware: tuple[int, ...] | None = None
+
     shown = _refusal("TOPIC_ALREADY_EXISTS", topic="a topic's name")
     topic: str
 
@@ -152,6 +166,12 @@ class DeleteRecordsStep(RequestStep, frozen=True, kw_only=True, tag="delete-reco
         proof="the leader's log start before and after, asked for with ListOffsets",
         weight=0.8,
     )
+
+    class Proof(RequestProof, frozen=True, kw_only=True):
+        """How the log start moved, as the leader said."""
+
+        log_start: LogStartMove | None = None
+
     shown = _refusal("OFFSET_OUT_OF_RANGE", before="the first offset to keep")
     partition: PartitionName
     before: int | None = None

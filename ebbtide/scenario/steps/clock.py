@@ -6,6 +6,7 @@ from functools import partial
 from types import MappingProxyType
 
 from ebbtide.scenario.steps.kind import Kind
+from ebbtide.scenario.steps.proof import StepProof
 from ebbtide.scenario.steps.step import MaybeTargetStep
 from ebbtide.scenario.words import ClockOffset
 
@@ -21,6 +22,12 @@ _clock = partial(
 )
 
 
+class ClockProof(StepProof, frozen=True, kw_only=True):
+    """How far each node's clock is ahead of the wall clock from the step on, until the step is healed."""
+
+    clock_ahead_ns: dict[int, int] | None = None
+
+
 class SetClockStep(MaybeTargetStep, frozen=True, kw_only=True, tag="set-clock"):
     """Sets the wall clock of nodes off by `offset`; without a target, of all nodes."""
 
@@ -32,6 +39,7 @@ class SetClockStep(MaybeTargetStep, frozen=True, kw_only=True, tag="set-clock"):
         healed_by="reset-clock",
         counted=("clocks-set", "nodes whose clock was set off"),
     )
+    Proof = ClockProof
     shown = MappingProxyType({"offset": ClockOffset.shown})
     offset: ClockOffset
 
@@ -44,6 +52,7 @@ class ResetClockStep(MaybeTargetStep, frozen=True, kw_only=True, tag="reset-cloc
         proof="the time that Kafka's own clock returned in that process: it was off before, and is the host's now",
         nothing_to_end=("nothing to reset: no clock is set off", "after a set-clock"),
     )
+    Proof = ClockProof
 
 
 ClockStep = SetClockStep | ResetClockStep

@@ -6,6 +6,7 @@ from functools import partial
 from types import MappingProxyType
 
 from ebbtide.scenario.steps.kind import Kind
+from ebbtide.scenario.steps.proof import StepProof
 from ebbtide.scenario.steps.step import TargetStep
 from ebbtide.scenario.words import Duration
 
@@ -24,6 +25,11 @@ _trouble = partial(
 
 class DirectoryStep(TargetStep, frozen=True, kw_only=True):
     """A step on the volume of one log directory of its nodes, or on those of all."""
+
+    class Proof(StepProof, frozen=True, kw_only=True):
+        """The logs that the named log directory held: the others lose nothing. None: the step named none."""
+
+        holds: tuple[str, ...] | None = None
 
     shown = MappingProxyType({"directory": "one log directory of brokers with several `log_dirs`, from 1 on"})
     directory: int | None = None

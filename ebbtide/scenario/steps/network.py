@@ -9,6 +9,7 @@ import msgspec
 
 from ebbtide.scenario.roles import Role
 from ebbtide.scenario.steps.kind import Kind
+from ebbtide.scenario.steps.proof import LinkProof
 from ebbtide.scenario.steps.step import BaseStep, TargetStep
 from ebbtide.scenario.words import Duration, Rate
 
@@ -46,6 +47,7 @@ class PartitionStep(BetweenStep, frozen=True, kw_only=True, tag="partition"):
         spends=(),
         weight=1.5,
     )
+    Proof = LinkProof
 
 
 class IsolateStep(TargetStep, frozen=True, kw_only=True, tag="isolate"):
@@ -60,6 +62,7 @@ class IsolateStep(TargetStep, frozen=True, kw_only=True, tag="isolate"):
         spends=(),
         weight=2.0,
     )
+    Proof = LinkProof
     shown = SIDES_SHOWN
     from_: tuple[Role, ...] = msgspec.field(name="from", default=())
 
@@ -92,6 +95,7 @@ class LimitBandwidthStep(BetweenStep, frozen=True, kw_only=True, tag="limit-band
         undone="ledger entries `namespace`: the buckets are on the ports of the run's own switch and go with it",
         weight=0.5,
     )
+    Proof = LinkProof
     rate: Rate
 
 

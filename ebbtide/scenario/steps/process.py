@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from functools import partial
 from types import MappingProxyType
-from typing import Literal
+from typing import Any, Literal
 
 from ebbtide.scenario.steps.kind import Kind
+from ebbtide.scenario.steps.proof import StepProof
 from ebbtide.scenario.steps.step import MaybeTargetStep, TargetStep
 
 _process = partial(
@@ -89,6 +90,12 @@ class StartStep(TargetStep, frozen=True, kw_only=True, tag="start"):
         spends=(),
         weight=5.0,
     )
+
+    class Proof(StepProof, frozen=True, kw_only=True):
+        """In an upgrade: the release that the node now runs (`to`), or how it `refused` another one."""
+
+        to: str | None = None
+        refused: dict[str, Any] | None = None
 
 
 class RestartStep(TargetStep, frozen=True, kw_only=True, tag="restart"):

@@ -8,11 +8,21 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import Literal
 
+import msgspec
+
 from ebbtide.scenario.steps.admin import RequestStep
 from ebbtide.scenario.steps.kind import Kind
+from ebbtide.scenario.steps.proof import RequestProof
 from ebbtide.scenario.words import Duration, PartitionName
 
 Strategy = Literal["balanced", "proactive", "manual"]
+
+
+class ReplicaReply(msgspec.Struct, frozen=True, kw_only=True):
+    """What a replica said of its log; None: it did not answer."""
+
+    last_epoch: int | None = None
+    log_end_offset: int | None = None
 
 
 class RecoverStep(RequestStep, frozen=True, kw_only=True, tag="recover"):
@@ -37,6 +47,13 @@ class RecoverStep(RequestStep, frozen=True, kw_only=True, tag="recover"):
         weight=0.5,
         lasts_s=6.0,
     )
+
+    class Proof(RequestProof, frozen=True, kw_only=True):
+        """The broker that the strategy chose, and the reply of each replica."""
+
+        chosen: int | None = None
+        replies: dict[int, ReplicaReply] | None = None
+
     shown = MappingProxyType({"timeout": "how long to wait for every replica's answer, e.g. '5s'"})
     partition: PartitionName
     strategy: Strategy

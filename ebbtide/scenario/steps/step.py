@@ -9,6 +9,7 @@ import msgspec
 
 from ebbtide.scenario.roles import Role
 from ebbtide.scenario.steps.kind import Kind
+from ebbtide.scenario.steps.proof import StepProof
 from ebbtide.scenario.triggers import Trigger, tag_of
 
 
@@ -28,6 +29,8 @@ class StepSpec:
 
     kind: ClassVar[Kind]
     """What is true of every step of this kind."""
+    Proof: ClassVar[type[StepProof]] = StepProof
+    """What its proof says in a record."""
     shown: ClassVar[Mapping[str, str]] = {
         "trigger": "a trigger, e.g. 'acked = 1000'",
         "deadline_s": "how long to wait at most, in seconds",

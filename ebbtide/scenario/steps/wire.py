@@ -11,6 +11,7 @@ from typing import Literal
 
 from ebbtide.scenario.roles import Role
 from ebbtide.scenario.steps.kind import Kind
+from ebbtide.scenario.steps.proof import StepProof
 from ebbtide.scenario.steps.step import MaybeTargetStep, TargetStep
 from ebbtide.scenario.words import Duration
 
@@ -103,6 +104,11 @@ class DuplicateRequestStep(RuleStep, frozen=True, kw_only=True, tag="duplicate-r
         proof="the first answer to a second one: the peer took it for a request of its own",
         weight=0.5,
     )
+
+    class Proof(StepProof, frozen=True, kw_only=True):
+        """How many requests were answered twice."""
+
+        answered_twice: int | None = None
 
 
 class ReleaseStep(MaybeTargetStep, frozen=True, kw_only=True, tag="release"):

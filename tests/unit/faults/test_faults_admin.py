@@ -22,7 +22,7 @@ from cluster.kafka_api.admin_requests import (
 )
 from ebbtide.errors import HarnessError
 from ebbtide.kraft.image import MetadataImage
-from ebbtide.record.log_start import LogStartMove
+from ebbtide.scenario.steps.proof import LogStartMove
 from faults import admin
 from faults.base import Effect
 from harness.runner.view import ClusterView
