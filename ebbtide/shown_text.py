@@ -13,6 +13,15 @@ from pathlib import Path
 _CONTROLS = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
 """Controls but tab and newline, marks of writing direction, line separators, and halves of surrogate pairs."""
 
+_SECRET = re.compile(r"(^|\.)(sasl|ssl)\.|credential|jaas|password|secret|token", re.IGNORECASE)
+
+HIDDEN = "a value that is not shown, because it may be a secret"
+
+
+def names_secret(place: str) -> bool:
+    """Whether a setting of Kafka belongs to TLS or logins, so that no message may show its value."""
+    return _SECRET.search(place) is not None
+
 
 def escape_controls(text: str) -> str:
     r"""Return the text with every control character but tab and newline as `\u001b`.

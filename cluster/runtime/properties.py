@@ -15,8 +15,8 @@ import msgspec
 from cluster.runtime.base import NodeInfo
 from cluster.runtime.storage import directory_id
 from ebbtide.errors import UsageError
+from ebbtide.scenario.kafka_settings import REFERENCE, refused_kind
 from ebbtide.scenario.model import ClusterSpec
-from ebbtide.scenario.owned_properties import HARNESS_OWNED, leads_out
 from ebbtide.scenario.refused_settings import RefusedByKafka
 from ebbtide.scenario.roles import FIRST_CONTROLLER
 
@@ -91,13 +91,13 @@ def properties_of(plan: ClusterPlan, node: NodeInfo, data_dirs: Sequence[Path]) 
     """
     broker = node.role == "broker"
     wished = plan.spec.properties_of(node.role)
-    owned = sorted(name for name in wished if name in HARNESS_OWNED or leads_out(name))
+    owned = sorted(name for name, value in wished.items() if refused_kind("node", name) or REFERENCE in value)
     if owned:
         raise UsageError(
             "a scenario cannot set this property",
             where=f"cluster.{node.role}_properties",
             got=", ".join(owned),
-            next="leave the property out: the harness needs it for the node's network and volume",
+            next="leave the property out; `ebbtide validate` says why",
         )
     generated = _common_properties(plan, node, data_dirs) | (
         _broker_properties(plan, node) if broker else _controller_properties(plan, node)

@@ -21,6 +21,7 @@ from kafka.protocol.sasl import (
 from cluster.kafka_api.connection import BrokerConnection, WireError
 from cluster.snapshot.security import Login, Security
 from ebbtide.errors import UsageError
+from ebbtide.shown_text import HIDDEN
 
 _ANSWERS = {
     # The first four bytes of an answer, read as its length.
@@ -112,7 +113,7 @@ class SecureConnection(BrokerConnection):
         return LoginRefused(
             "the broker refused the login",
             where=self.address,
-            got=f"{login.mechanism}, user {login.username}: {got}",
+            got=f"{login.mechanism}: {got.replace(login.password, HIDDEN) if login.password else got}",
             allowed="the username and password in sasl.jaas.config",
         )
 

@@ -1,4 +1,8 @@
-"""Reads the client properties that Kafka's own tools take with `--command-config`."""
+"""Reads the client properties that Kafka's own tools take with `--command-config`.
+
+No message shows a value of the file: a mistake in one line may leave a password in any of them. Of a value that Ebbtide
+does not support, only words of Kafka's own are shown, such as GSSAPI.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +14,30 @@ import msgspec
 
 from ebbtide.errors import UsageError
 from ebbtide.properties_file import parse
-from ebbtide.untrusted.files import SMALL_BYTES_MAX, read_file, read_text
+from ebbtide.shown_text import HIDDEN
+from ebbtide.untrusted.files import SMALL_BYTES_MAX, UnreadableFile, read_file, read_text
 
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+_KAFKAS_WORDS = (
+    *PROTOCOLS,
+    *MECHANISMS,
+    "AWS_MSK_IAM",
+    "GSSAPI",
+    "OAUTHBEARER",
+    "BCFKS",
+    "JKS",
+    "PEM",
+    "PKCS12",
+    "TLS",
+)
+_KAFKAS_MODULES = (
+    "PlainLoginModule",
+    "ScramLoginModule",
+    "OAuthBearerLoginModule",
+    "Krb5LoginModule",
+    "IAMLoginModule",
+)
 _OPTION = "--command-config"
 _TRIMMED = "".join(map(chr, range(0x21)))
 """What Java's `trim` takes off a value, and so Kafka off most of its properties."""
@@ -24,14 +48,14 @@ _JAAS_VALUE = re.compile(r'(\w+)\s*=\s*("(?:[^"\\]|\\.)*"|[^\s;"]+)')
 
 
 class Login(msgspec.Struct, frozen=True, kw_only=True):
-    """A SASL login; the password is in no message and no snapshot."""
+    """A SASL login; it is in no message and no snapshot."""
 
     mechanism: str
     username: str
     password: str
 
     def __repr__(self) -> str:
-        return f"Login({self.mechanism}, {self.username})"
+        return f"Login({self.mechanism})"
 
 
 class Security(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,19 +90,17 @@ class Security(msgspec.Struct, frozen=True, kw_only=True):
             if path is None:
                 continue
             try:
-                read_text(path, what=key)
+                read_text(path)
                 if path is self.truststore:
                     context.load_verify_locations(cafile=path)
                 else:
                     # Without a password, Python would ask for one at the terminal.
                     context.load_cert_chain(path, None, self._password)
+            except UnreadableFile as error:
+                raise _unreadable(key, error.got) from None
             except (ssl.SSLError, OSError) as error:
-                raise UsageError(
-                    "the certificates cannot be read",
-                    where=f"{_OPTION}: {key}",
-                    got=f"{path}: {getattr(error, 'reason', None) or error}",
-                    allowed="a PEM file",
-                ) from None
+                reason = getattr(error, "reason", None) or error.strerror or type(error).__name__
+                raise _unreadable(key, reason) from None
         return context
 
 
@@ -92,12 +114,12 @@ def security_from(path: Path) -> Security:
     values = _properties(path)
     protocol = values.get("security.protocol", "PLAINTEXT").upper()
     if protocol not in PROTOCOLS:
-        raise _wrong("security.protocol", protocol, ", ".join(PROTOCOLS))
+        raise _wrong("security.protocol", _shown(protocol), ", ".join(PROTOCOLS))
     for store in ("truststore", "keystore"):
         _check_store(values, store)
     algorithm = values.get("ssl.endpoint.identification.algorithm", "https")
     if algorithm.lower() not in ("", "https"):
-        raise _wrong("ssl.endpoint.identification.algorithm", algorithm, "https, or empty to check no host name")
+        raise _wrong("ssl.endpoint.identification.algorithm", HIDDEN, "https, or empty to check no host name")
     return Security(
         protocol=protocol,
         login=_login(values) if protocol.startswith("SASL") else None,
@@ -120,12 +142,13 @@ def _properties(path: Path) -> dict[str, str]:
 def _login(values: dict[str, str]) -> Login:
     mechanism = values.get("sasl.mechanism", "GSSAPI").upper()
     if mechanism not in MECHANISMS:
-        raise _wrong("sasl.mechanism", mechanism, ", ".join(MECHANISMS))
+        raise _wrong("sasl.mechanism", _shown(mechanism), ", ".join(MECHANISMS))
     jaas = values.get("sasl.jaas.config", "")
     module = next((name for name in _MODULES if name in jaas.split("required")[0]), None)
     if module is None or mechanism not in _MODULES[module]:
         wanted = next(name for name, mechanisms in _MODULES.items() if mechanism in mechanisms)
-        shown = jaas.split("required")[0].strip()[:80] or "nothing"
+        other = next((name for name in _KAFKAS_MODULES if name in jaas), "no module that Ebbtide knows")
+        shown = other if jaas else "nothing"
         raise _wrong("sasl.jaas.config", shown, f'a {wanted} required username="..." password="...";')
     named = {key: _unquote(value) for key, value in _JAAS_VALUE.findall(jaas)}
     if not named.get("username") or "password" not in named:
@@ -150,10 +173,10 @@ def _check_store(values: dict[str, str], store: str) -> None:
     if kind not in ("", "PEM") or (not kind and is_binary):
         raise UsageError(
             "Ebbtide reads certificates as PEM only",
-            where=f"{_OPTION}: ssl.{store}.type",
-            got=kind or location,
+            where=f"{_OPTION}: ssl.{store}.{'type' if kind else 'location'}",
+            got=_shown(kind) if kind else "the name of another kind of file",
             allowed="PEM",
-            next=f"keytool -exportcert -rfc -keystore {location or 'STORE'} -file {store}.pem    (for a JKS {store})",
+            next=f"keytool -exportcert -rfc -keystore STORE -file {store}.pem    (for a JKS {store})",
         )
     for key in (f"ssl.{store}.certificates", f"ssl.{store}.certificate.chain", f"ssl.{store}.key"):
         if key in values:
@@ -162,6 +185,16 @@ def _check_store(values: dict[str, str], store: str) -> None:
 
 def _path(values: dict[str, str], key: str) -> Path | None:
     return Path(values[key]).expanduser() if values.get(key) else None
+
+
+def _shown(value: str) -> str:
+    """Return a value if it is a word of Kafka's."""
+    return value if value in _KAFKAS_WORDS else HIDDEN
+
+
+def _unreadable(key: str, reason: str | None) -> UsageError:
+    where = f"{_OPTION}: {key}"
+    return UsageError("the certificates cannot be read", where=where, got=reason, allowed="a PEM file")
 
 
 def _wrong(key: str, got: str, allowed: str) -> UsageError:

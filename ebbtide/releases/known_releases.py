@@ -53,6 +53,13 @@ KNOWN: tuple[KnownRelease, ...] = (
     KnownRelease(version="4.4.0", protocol=_ELR, measured=True),
 )
 
+_KNOWN_VERSIONS = frozenset(one.version for one in KNOWN)
+
+
+def is_known(version: str) -> bool:
+    """Whether Ebbtide was tried with this release."""
+    return version in _KNOWN_VERSIONS
+
 
 def parse_version(text: str) -> Version:
     """Return `text` as a Kafka release.

@@ -1,14 +1,12 @@
-"""What a scenario may ask of each client library: its name, its settings, and what it cannot do.
-
-A scenario sets only the settings in these lists. Others name files, code or addresses, and a record from somebody
-else may hold any scenario.
-"""
+"""What a scenario may ask of each client library: its name, and what it cannot do."""
 
 from __future__ import annotations
 
 from typing import Literal
 
 import msgspec
+
+from ebbtide.scenario.kafka_settings import Place
 
 ClientLibrary = Literal["kafka-python", "librdkafka", "java"]
 """`librdkafka` is used through confluent-kafka, `java` through Kafka's own VerifiableProducer, with transactions
@@ -28,12 +26,12 @@ OTHER_LIBRARIES: tuple[ClientLibrary, ...] = ("librdkafka", "java")
 class LibraryFacts(msgspec.Struct, frozen=True, kw_only=True):
     """What a library's producer takes and lacks.
 
-    - `properties`: the settings that a scenario may set, by the library's own names.
+    - `settings`: the place of its settings in `kafka_settings.txt`.
     - `unsupported`: keys of a producer that the library's process cannot carry out, each with the reason.
     - `supported_in_transactions`: those of them that a transactional producer can carry out.
     """
 
-    properties: frozenset[str] = frozenset()
+    settings: Place = "kafka-python"
     unsupported: dict[str, str] = {}
     supported_in_transactions: frozenset[str] = frozenset()
 
@@ -44,38 +42,11 @@ _TRANSACTION_KEYS = ("transactional", "txn_records", "abort_every", "fence_every
 LIBRARIES: dict[ClientLibrary, LibraryFacts] = {
     "kafka-python": LibraryFacts(),
     "librdkafka": LibraryFacts(
-        properties=frozenset(
-            {
-                "batch.num.messages",
-                "batch.size",
-                "enable.gapless.guarantee",
-                "max.in.flight.requests.per.connection",
-                "message.send.max.retries",
-                "message.timeout.ms",
-                "request.timeout.ms",
-                "retry.backoff.max.ms",
-                "retry.backoff.ms",
-                "socket.timeout.ms",
-                "topic.metadata.refresh.interval.ms",
-            }
-        ),
+        settings="librdkafka",
         unsupported=dict.fromkeys(_TRANSACTION_KEYS, _NO_TRANSACTIONS),
     ),
     "java": LibraryFacts(
-        properties=frozenset(
-            {
-                "batch.size",
-                "buffer.memory",
-                "delivery.timeout.ms",
-                "max.block.ms",
-                "max.in.flight.requests.per.connection",
-                "metadata.max.age.ms",
-                "request.timeout.ms",
-                "retries",
-                "retry.backoff.max.ms",
-                "retry.backoff.ms",
-            }
-        ),
+        settings="producer",
         unsupported={"payload_bytes": "VerifiableProducer chooses the payload: the producer's id and a running number"},
         supported_in_transactions=frozenset({"payload_bytes"}),
     ),

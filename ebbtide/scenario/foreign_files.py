@@ -17,7 +17,7 @@ from ebbtide import properties_file
 from ebbtide.errors import UsageError
 from ebbtide.scenario.absent_words import absent_word
 from ebbtide.scenario.kafka_properties import kafka_properties
-from ebbtide.scenario.owned_properties import HARNESS_OWNED
+from ebbtide.scenario.kafka_settings import refused_kind
 from ebbtide.untrusted.files import SMALL_BYTES_MAX, UnreadableFile, read_file
 
 SCENARIO_FILE, SNAPSHOT = "a scenario file", "a snapshot of a cluster"
@@ -111,9 +111,10 @@ def _places(properties: Mapping[str, str], release: str | None = None) -> str:
     groups: dict[str, list[str]] = {}
     known = kafka_properties()
     for name in properties:
-        if name in HARNESS_OWNED:
+        kind = refused_kind("node", name)
+        if kind is not None and kind.of_records:
             groups.setdefault("set by Ebbtide itself", []).append(name)
-        elif absent_word(name, "properties") is not None or known.obeyer_of(name) == "nobody":
+        elif kind or absent_word(name, "properties") is not None or known.obeyer_of(name) == "nobody":
             groups.setdefault("left out", []).append(name)
         elif name not in known.topic_keys:
             role = "controller" if known.obeyer_of(name) == "controllers" else "broker"

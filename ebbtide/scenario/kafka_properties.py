@@ -1,24 +1,24 @@
 """What Kafka does with a property of a node: who obeys it, and which topic config it is the default of.
 
-The two tables are data: `topic_defaults.toml`, which Kafka's own classes say, and `kafka_properties.toml`.
+`kafka_properties.toml` has what Kafka's sources say, and `kafka_settings.txt` what its classes say.
 """
 
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterable
-from fnmatch import fnmatchcase
 from functools import cache
 from importlib.resources import files
 from typing import Literal
 
 import msgspec
 
+from ebbtide.scenario.kafka_settings import is_among, settings_at
+
 Obeyer = Literal["brokers", "controllers", "nobody"]
 
 
 class KafkaProperties(msgspec.Struct, frozen=True, kw_only=True):
-    """Both tables.
+    """The first table, and the topic defaults of the second.
 
     - `topic_defaults`: by property, the topic config whose default it is, in the order in which Kafka reads them.
     - `topic_keys`: by property, the key of a scenario's topic that has a default of its own.
@@ -26,7 +26,6 @@ class KafkaProperties(msgspec.Struct, frozen=True, kw_only=True):
     - `auto_created`: what brokers read only when a client asks for a topic that is not there.
     - `internal_topics`: by Kafka's own topics, the properties by which brokers create them.
     - `obeyed_by`: who reads a property, if not every node that has it.
-    - `removed`: by release, the properties that Kafka knew until then.
     """
 
     topic_defaults: dict[str, str]
@@ -35,15 +34,10 @@ class KafkaProperties(msgspec.Struct, frozen=True, kw_only=True):
     auto_created: frozenset[str]
     internal_topics: dict[str, tuple[str, ...]]
     obeyed_by: dict[Obeyer, tuple[str, ...]]
-    removed: dict[str, tuple[str, ...]]
 
     def obeyer_of(self, name: str) -> Obeyer | None:
         """Return who alone obeys a property; None if every node may, or if that is not known."""
-        return next((obeyer for obeyer, names in self.obeyed_by.items() if _is_among(name, names)), None)
-
-    def removed_in(self, name: str) -> str | None:
-        """Return the release from which on Kafka does not know a property that it knew before."""
-        return next((release for release, names in self.removed.items() if _is_among(name, names)), None)
+        return next((obeyer for obeyer, names in self.obeyed_by.items() if is_among(name, names)), None)
 
     def read_before(self, name: str) -> list[str]:
         """Return the properties that Kafka reads instead of this one where they are set."""
@@ -64,12 +58,6 @@ class KafkaProperties(msgspec.Struct, frozen=True, kw_only=True):
 @cache
 def kafka_properties() -> KafkaProperties:
     """Return the tables."""
-    folder = files("ebbtide.scenario")
-    defaults, others = (
-        tomllib.loads((folder / f"{name}.toml").read_text("utf-8")) for name in ("topic_defaults", "kafka_properties")
-    )
-    return msgspec.convert({**others, "topic_defaults": defaults}, KafkaProperties)
-
-
-def _is_among(name: str, patterns: Iterable[str]) -> bool:
-    return any(fnmatchcase(name, pattern) for pattern in patterns)
+    table = tomllib.loads((files("ebbtide.scenario") / "kafka_properties.toml").read_text("utf-8"))
+    defaults = {name: one.name for one in settings_at("topic").values() for name in one.defaults}
+    return msgspec.convert({**table, "topic_defaults": defaults}, KafkaProperties)

@@ -31,6 +31,7 @@ from ebbtide.scenario.steps.keys import SHOWN, keys_of
 from ebbtide.scenario.steps.step import StepSpec
 from ebbtide.scenario.steps.table import STEP_TYPES
 from ebbtide.scenario.triggers import TRIGGERS, Trigger
+from ebbtide.shown_text import HIDDEN, names_secret
 from ebbtide.struct_fields import struct_fields
 from ebbtide.suggestions import allowed_words, bracketed_suggestion, meant_name
 
@@ -92,8 +93,10 @@ def _walk(value: Any, kind: inspect.Type, where: str) -> Iterator[UsageError]:
         case inspect.CustomType(cls=cls) if cls not in (StepSpec, Trigger) and isinstance(value, str):
             yield from _text(value, cls, where)
         case _ if not _fits(value, kind):
-            allowed = describe(kind) + meaning_hint(value, kind, where)
-            yield UsageError("wrong value", where=where, got=toml_value(value), allowed=allowed)
+            hidden = names_secret(where)
+            allowed = describe(kind) + ("" if hidden else meaning_hint(value, kind, where))
+            got = HIDDEN if hidden else toml_value(value)
+            yield UsageError("wrong value", where=where, got=got, allowed=allowed)
 
 
 def _struct(value: Mapping[str, Any], kind: inspect.StructType, where: str) -> Iterator[UsageError]:

@@ -13,11 +13,11 @@ from functools import partial
 from ebbtide.errors import EbbtideError, Problems, UsageError
 from ebbtide.releases.known_releases import parse_version
 from ebbtide.scenario.model import Scenario
-from ebbtide.scenario.parts import TablePart
+from ebbtide.scenario.parts import Parts, TablePart
 from ebbtide.scenario.references import put_at
 from ebbtide.scenario.steps.process import UpgradeStep
-from ebbtide.scenario.validate_libraries import validate_client_safety
-from ebbtide.scenario.validate_properties import validate_outward_properties, validate_properties
+from ebbtide.scenario.validate_libraries import validate_client_kafka
+from ebbtide.scenario.validate_settings import validate_producer_settings, validate_settings
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
 TOPIC_MAX = 64
@@ -51,11 +51,11 @@ def refuse_unsafe(scenario: Scenario) -> None:
     for index, step in enumerate(scenario.steps):
         if isinstance(step, UpgradeStep):
             problems += put_at(f"steps[{index}].to", partial(parse_version, step.to))
-    cluster = TablePart.of(scenario.cluster)
-    problems += validate_properties(cluster)
-    problems += validate_outward_properties(cluster)
     for index, producer in enumerate(scenario.producers):
-        problems += validate_client_safety(TablePart.of(producer), f"producers[{index}]")
+        problems += validate_client_kafka(TablePart.of(producer), f"producers[{index}]")
+    parts = Parts.of(scenario)
+    problems += validate_settings(parts, to_run=True)
+    problems += validate_producer_settings(parts)
     for name in scenario.topics:
         problems += validate_topic_name(name, f"topics.{name}")
     if problems:

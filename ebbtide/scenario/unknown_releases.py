@@ -8,11 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ebbtide.errors import UsageError
-from ebbtide.releases.known_releases import KNOWN, published_releases
+from ebbtide.releases.known_releases import is_known, published_releases
 from ebbtide.scenario.model import Scenario
 from ebbtide.scenario.steps.process import UpgradeStep
-
-_KNOWN = frozenset(one.version for one in KNOWN)
 
 
 def unknown_releases(scenario: Scenario) -> list[UsageError]:
@@ -26,7 +24,7 @@ def unknown_releases(scenario: Scenario) -> list[UsageError]:
             next=f"ebbtide kafka fetch {release}    (says whether it exists)",
         )
         for where, release in _releases_of(scenario)
-        if release not in _KNOWN
+        if not is_known(release)
     ]
 
 

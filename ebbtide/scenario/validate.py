@@ -25,8 +25,8 @@ from ebbtide.scenario.validate_clients import validate_clients
 from ebbtide.scenario.validate_directories import validate_log_dirs
 from ebbtide.scenario.validate_features import FEATURES, validate_feature_name, validate_features
 from ebbtide.scenario.validate_order import validate_order, validate_starts
-from ebbtide.scenario.validate_properties import validate_outward_properties, validate_properties
 from ebbtide.scenario.validate_quorum import validate_quorum, validate_voter_steps
+from ebbtide.scenario.validate_settings import validate_settings
 from ebbtide.scenario.validate_steps import validate_step
 from ebbtide.scenario.validate_triggers import validate_held
 from ebbtide.scenario.validate_upgrades import validate_upgrades
@@ -48,10 +48,9 @@ def validate(parts: Parts, *, to_run: bool = True) -> Iterator[UsageError]:
     yield from _topics(parts)
     yield from validate_clients(parts)
     yield from _steps(parts)
+    yield from validate_settings(parts, to_run=to_run)
     if to_run:
         yield from validate_starts(parts.steps or (), one_controller=_has_one_controller(parts))
-        if parts.cluster is not None:
-            yield from validate_outward_properties(parts.cluster)
     yield from validate_upgrades(parts)
     yield from _predictions(parts)
 
@@ -71,7 +70,6 @@ def _header(parts: Parts) -> Iterator[UsageError]:
 
 def _cluster(cluster: TablePart, releases: tuple[str, ...]) -> Iterator[UsageError]:
     yield from validate_quorum(cluster, releases)
-    yield from validate_properties(cluster)
     features = cluster.elements("features", {})
     yield from _levels(features)
     formed_on = cluster.get("formed_on")

@@ -11,6 +11,7 @@ from ebbtide.scenario.references import limit, limit_field, validate_topic_exist
 from ebbtide.scenario.validate_copiers import validate_copier
 from ebbtide.scenario.validate_groups import validate_group_protocols, validate_member
 from ebbtide.scenario.validate_libraries import validate_library
+from ebbtide.scenario.validate_settings import validate_producer_settings
 
 PAYLOAD_BYTES_MAX = 1_048_000
 """With its key and the batch around it, the largest record that brokers take by default (max.message.bytes)."""
@@ -58,6 +59,7 @@ def validate_clients(parts: Parts) -> Iterator[UsageError]:
             yield from limit_field(where, consumer, "commit_every", 1)
             yield from limit_field(where, consumer, "max_rate_per_s", 1)
     yield from validate_group_protocols(parts)
+    yield from validate_producer_settings(parts)
 
 
 def _validate_topic(parts: Parts, where: str, *, topic: str) -> Iterator[UsageError]:

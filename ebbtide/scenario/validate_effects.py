@@ -17,6 +17,7 @@ from ebbtide.scenario.absent_words import absent_word
 from ebbtide.scenario.group_offsets import OFFSETS_TOPIC
 from ebbtide.scenario.internal_topics import INTERNAL_TOPICS, TRANSACTIONS_TOPIC
 from ebbtide.scenario.kafka_properties import kafka_properties
+from ebbtide.scenario.kafka_settings import refused_kind, settings_at
 from ebbtide.scenario.model import NODE_ROLES, NodeRole
 from ebbtide.scenario.parts import Parts, TablePart
 from ebbtide.scenario.steps.admin import DeleteTopicStep
@@ -54,13 +55,15 @@ def _problem(
     parts: Parts, keys: Mapping[str, Collection[str]], line: _Property, beside: Mapping[str, str]
 ) -> Iterator[UsageError]:
     """Report the first reason why a line has no effect."""
+    if refused_kind("node", line.name) is not None:
+        # `validate_settings` reports it.
+        return
     known = kafka_properties()
     obeyer = known.obeyer_of(line.name)
     if obeyer == "nobody":
         yield line.without_effect("no node of a KRaft cluster reads it", "no such line")
-    elif (release := known.removed_in(line.name)) is not None and _all_are_from(parts.kafka or (), release):
-        sentence = absent_word(line.name, "properties") or "no such line"
-        yield line.without_effect(f"Kafka {release} removed it", sentence)
+    elif (why := _why_absent(line.name, parts.kafka or ())) is not None:
+        yield line.without_effect(why, absent_word(line.name, "properties") or "no such line")
     elif obeyer is not None and obeyer != f"{line.role}s":
         yield line.without_effect(f"only {obeyer} obey it", known.place_of(line.name, line.value))
     elif read := [one for one in known.read_before(line.name) if one in beside]:
@@ -78,12 +81,18 @@ def _problem(
                 yield line.without_effect(f"the scenario makes {topic}", f"the keys of [topics.{topic}]")
 
 
-def _all_are_from(releases: Sequence[str], first: str) -> bool:
-    """Whether there are releases, all of them valid and none before this one."""
+def _why_absent(name: str, releases: Sequence[str]) -> str | None:
+    """Return why none of these releases knows a property; None if one may know it, or if they are no releases."""
+    setting = settings_at("node").get(name)
     try:
-        return bool(releases) and min(map(parse_version, releases)) >= parse_version(first)
+        versions = [parse_version(release) for release in releases]
     except UsageError:
-        return False
+        return None
+    if setting is None or not versions:
+        return None
+    if (removed := setting.removed_in) is not None and min(versions) >= parse_version(removed):
+        return f"Kafka {removed} removed it"
+    return f"Kafka has it from {setting.first} on" if max(versions) < parse_version(setting.first) else None
 
 
 def _may_auto_create(parts: Parts, brokers: Mapping[str, str]) -> bool:

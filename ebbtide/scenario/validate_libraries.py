@@ -9,21 +9,17 @@ from functools import partial
 import msgspec
 
 from ebbtide.errors import UsageError
-from ebbtide.properties_file import is_writable
 from ebbtide.releases.known_releases import parse_version
-from ebbtide.scenario.absent_words import absent_word
 from ebbtide.scenario.client_libraries import DEFAULT_LIBRARY, LIBRARIES, ClientLibrary
 from ebbtide.scenario.model import ProducerSpec
 from ebbtide.scenario.parts import Parts, TablePart
 from ebbtide.scenario.references import put_at
-from ebbtide.suggestions import bracketed_suggestion
 
 _IDEMPOTENT_JAVA_BOUNDS = {
     "retries": (1, 2**31 - 1, "1 or more"),
     "max.in.flight.requests.per.connection": (1, 5, "1 to 5"),
 }
 """The lowest and the highest value that the Java client takes, and both in words."""
-_FLAGS = frozenset({"enable.gapless.guarantee"})
 _WHOLE_NUMBER = re.compile(r"-?[0-9]{1,18}")
 _DEFAULTS = {field.name: field.default for field in msgspec.structs.fields(ProducerSpec)}
 
@@ -33,18 +29,16 @@ def validate_library(producer: TablePart, parts: Parts, where: str) -> Iterator[
     yield from producer.check(_validate_keys, producer, where)
     yield from producer.check(_validate_java_rate, f"{where}.rate_per_s")
     yield from producer.check(_validate_java_partitions, parts, f"{where}.keys")
-    yield from producer.check(_validate_values, f"{where}.properties")
     yield from producer.check(_validate_idempotent_java, f"{where}.properties")
-    yield from validate_client_safety(producer, where)
+    yield from validate_client_kafka(producer, where)
 
 
-def validate_client_safety(producer: TablePart, where: str) -> Iterator[UsageError]:
-    """Report a text that is not a Kafka release, and settings that a scenario may not set.
+def validate_client_kafka(producer: TablePart, where: str) -> Iterator[UsageError]:
+    """Report a text that is not a Kafka release, and a release of another library than Kafka's.
 
     A run checks this also for the scenario of a record, which somebody else may have written.
     """
     yield from producer.check(_validate_client_kafka, f"{where}.client_kafka")
-    yield from producer.check(_validate_settings, f"{where}.properties")
 
 
 def _validate_keys(producer: TablePart, where: str, *, client: ClientLibrary | None) -> Iterator[UsageError]:
@@ -93,24 +87,6 @@ def _validate_java_partitions(
         )
 
 
-def _validate_values(
-    where: str, *, client: ClientLibrary | None, properties: Mapping[str, str] | None
-) -> Iterator[UsageError]:
-    """Report values of another type than the library's setting has: all but one are whole numbers."""
-    known = LIBRARIES[client or DEFAULT_LIBRARY].properties
-    for name, value in (properties or {}).items():
-        if name not in known or not is_writable(value):
-            continue
-        is_flag = name in _FLAGS
-        if not (value in ("true", "false") if is_flag else _WHOLE_NUMBER.fullmatch(value)):
-            yield UsageError(
-                "not a value of this setting",
-                where=f"{where}.{name}",
-                got=repr(value),
-                allowed="true or false" if is_flag else "a whole number, such as 30000",
-            )
-
-
 def _validate_idempotent_java(
     where: str,
     *,
@@ -143,36 +119,3 @@ def _validate_client_kafka(
             "only a java producer is of a Kafka release", where=where, got=client_kafka, allowed="client = 'java'"
         )
     yield from put_at(where, partial(parse_version, client_kafka))
-
-
-def _validate_settings(
-    where: str, *, client: ClientLibrary | None, properties: Mapping[str, str] | None
-) -> Iterator[UsageError]:
-    library = client or DEFAULT_LIBRARY
-    known = sorted(LIBRARIES[library].properties)
-    for name, value in (properties or {}).items():
-        if (key := name.replace(".", "_")) in _DEFAULTS and name not in known:
-            yield UsageError(
-                "a setting that is a key of the producer itself",
-                where=where,
-                got=repr(name),
-                allowed=f"{key} = ..., beside properties",
-            )
-        elif name not in known:
-            listed = ", ".join(known) + bracketed_suggestion(name, known)
-            allowed = listed if known else "none; Ebbtide sets all of them"
-            sentence = absent_word(name, library, "settings")
-            more = "" if sentence is None else f": {sentence}"
-            yield UsageError(
-                f"not a setting of {library} that a scenario can set{more}",
-                where=where,
-                got=repr(name),
-                allowed=allowed,
-            )
-        elif not is_writable(value):
-            yield UsageError(
-                "not a setting's value",
-                where=f"{where}.{name}",
-                got=repr(value),
-                allowed="one line, without control characters",
-            )

@@ -12,7 +12,7 @@ from ebbtide.shown_text import has_controls
 _ONE_LINE = frozenset({"name", "title", "kafka"})
 """Keys whose texts have one line."""
 _CHECKED_ELSEWHERE = frozenset(f"{role}_properties" for role in NODE_ROLES)
-"""`validate_properties` has the rules of .properties files."""
+"""`validate_settings` has the rules of .properties files."""
 _SHOWN_MAX = 60
 
 

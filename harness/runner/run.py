@@ -57,6 +57,7 @@ from harness.runner.draws import draw
 from harness.runner.ending import End
 from harness.runner.gates import Gate
 from harness.runner.host import client_versions, host_facts, is_disk_full, make_record
+from harness.runner.own_jars import refuse_by_jars
 from harness.runner.session import Session
 from workloads.config import FINAL_CONSUMER
 
@@ -121,10 +122,11 @@ def run_scenario(
 
 class _Run:
     def __init__(self, request: RunRequest, display: Display) -> None:
-        refuse_unsafe(request.scenario)
         parse_version(request.kafka)
         self.request = request
         self.scenario = request.scenario
+        # What another release of the file may have is no reason to give it to this one.
+        refuse_unsafe(self._scenario_as_run())
         self.display = display
         self.draws = draw(request.scenario, request.seed)
         started, self._started_ns = datetime.now(UTC), run_clock.now_ns()
@@ -135,6 +137,7 @@ class _Run:
 
     def carry_out(self, drive: Callable[[Session], None], hold: Callable[[ClusterAfterRun], None] | None) -> None:
         require_libraries(self.scenario)
+        refuse_by_jars(self._scenario_as_run(), self.display.note)
         if isinstance(self.request.runtime, LocalChoice):
             self._ensure_class_archives()
         tools = java_tools(self.scenario, self.request.kafka, self.display.note)

@@ -31,16 +31,16 @@ def test_a_recorded_loss_comes_again_by_the_same_cause_on_the_recorded_states(
     recorded = Path(shutil.copytree(LOST, tmp_path / "recorded"))
     scenario = recorded / "scenario.toml"
     table = "[cluster.controller_properties]\n"
-    scenario.write_text(scenario.read_text().replace(table, f'{table}"of.another.release" = "1"\n'))
+    scenario.write_text(scenario.read_text().replace(table, f'{table}"max.decompressed.message.bytes" = "9999"\n'))
     exit_code = main(["replay", str(recorded), "--seed", "6", "--json", "--runs", str(tmp_path / "runs"), *LOCAL])
     out, errors = capsys.readouterr()
     assert exit_code == 0, out + errors
-    assert "Kafka does not know of.another.release, and ignores it" in errors
+    assert "Kafka does not know max.decompressed.message.bytes, and ignores it" in errors
     (release,) = msgspec.json.decode(out)["releases"]
     assert (release["same"], release["times"]) == (1, 1)
     (record,) = records_in(tmp_path / "runs")
     assert read_manifest(record).replay_of == read_manifest(recorded).run_id
-    assert read_manifest(record).ignored_properties == ("cluster.controller_properties.of.another.release",)
+    assert read_manifest(record).ignored_properties == ("cluster.controller_properties.max.decompressed.message.bytes",)
     states = [entry.state for entry in read_steps(record) or []]
     assert [state["reached"] for state in states] == [True] * 4
     # The leader that lost power in the record was broker 2, and has another name here.

@@ -279,7 +279,7 @@ def test_a_wrong_password_is_named_and_not_shown() -> None:
     login = Login(mechanism="PLAIN", username="reader", password="ebbing")
     said = refusal(MadeCluster(), Security(protocol="SASL_PLAINTEXT", login=login))
     assert "the broker refused the login" in said
-    assert "user reader" in said
+    assert "reader" not in said
     assert "ebbing" not in said
 
 

@@ -97,7 +97,7 @@ def test_an_empty_identification_algorithm_checks_no_host(tmp_path: Path) -> Non
             "Plain",
         ),
         (f'security.protocol=SASL_SSL\nsasl.mechanism=PLAIN\nsasl.jaas.config={PLAIN} username="a";', "password"),
-        ("ssl.truststore.type=JKS\nssl.truststore.location=/a.jks", "keytool -exportcert -rfc -keystore /a.jks"),
+        ("ssl.truststore.type=JKS\nssl.truststore.location=/a.jks", "keytool -exportcert -rfc -keystore STORE"),
         ("ssl.truststore.location=/a.jks", "as PEM only"),
         ("ssl.keystore.type=PKCS12\nssl.keystore.location=/a", "as PEM only"),
         ("ssl.truststore.certificates=-----BEGIN", "ssl.truststore.location"),
@@ -111,6 +111,31 @@ def test_what_is_not_supported_is_named(tmp_path: Path, text: str, says: str) ->
 def test_no_password_is_shown(tmp_path: Path) -> None:
     text = f'security.protocol=SASL_SSL\nsasl.mechanism=PLAIN\nsasl.jaas.config={PLAIN} username="a" password="ebbing";'
     assert "ebbing" not in repr(security(tmp_path, text))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "security.protocol={}",
+        "sasl.mechanism={}",
+        "sasl.jaas.config={}",
+        "sasl.jaas.config=example.Module user={} required;",
+        f"sasl.jaas.config={PLAIN} username={{}};",
+        f"sasl.jaas.config={PLAIN.removesuffix(' required')} password={{}};",
+        "ssl.endpoint.identification.algorithm={}",
+        "ssl.truststore.type={}",
+        "ssl.keystore.location={}.jks",
+        "ssl.keystore.key={}",
+        "ssl.keystore.location=/{}",
+        "ssl.truststore.location=/{}\nssl.key.password={}",
+    ],
+)
+def test_no_mistake_in_a_line_shows_its_value(tmp_path: Path, line: str) -> None:
+    text = f"security.protocol=SASL_SSL\nsasl.mechanism=PLAIN\nsasl.jaas.config={PLAIN} username=u password=p;\n"
+    with pytest.raises(UsageError) as raised:
+        security(tmp_path, text + line.format("ebbing", "ebbing")).tls_context()
+    assert "ebbing" not in raised.value.render()
+    assert line.partition("=")[0] in raised.value.render()
 
 
 def test_a_truststore_that_is_no_pem_is_named(tmp_path: Path) -> None:

@@ -110,8 +110,8 @@ def test_a_mistake_in_any_marker_names_its_line(project: Project, marker: str, t
 
 
 def test_what_kafka_refuses_of_a_marker_names_its_file_and_lines(project: Project) -> None:
-    project.runner("refuses='cluster.broker_properties.num.io.thread'")
-    properties = '{"broker_properties": {\n  "num.io.thread": "4"}}'
+    project.runner("refuses='cluster.broker_properties.num.io.threads'")
+    properties = '{"broker_properties": {\n  "num.io.threads": "4"}}'
     assert messages(project, f"import pytest\n\n@pytest.mark.chaos(settle_s=1,\n  cluster={properties})\n{TEST}") == [
         "test_it.py:3: @pytest.mark.chaos: refused",
         "line 5",

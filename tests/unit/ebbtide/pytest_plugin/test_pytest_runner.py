@@ -148,14 +148,14 @@ def test_what_kafka_refuses_of_a_marker_names_the_marker_and_no_file_that_nobody
             again = f"ebbtide cluster up {self._file}    (once the file is right)"
             raise UsageError(refused.in_file(self._file, Path(self._file).read_text(), again).render())
 
-    what = "Kafka does not know num.io.thread, and ignores it"
-    problems = [UsageError(what, where="cluster.broker_properties.num.io.thread", allowed="others")]
+    what = "Kafka does not know num.io.threads, and ignores it"
+    problems = [UsageError(what, where="cluster.broker_properties.num.io.threads", allowed="others")]
     refused = RefusedByKafka("", problems, allowed="", next="correct it")
     monkeypatch.setattr(starting, "DaemonProcess", RefusedCluster)
-    scenario = chaos_scenario({"cluster": {"broker_properties": {"num.io.thread": "4"}}}, "4.3.1", None)
+    scenario = chaos_scenario({"cluster": {"broker_properties": {"num.io.threads": "4"}}}, "4.3.1", None)
     runner = CommandRunner()
     monkeypatch.setattr(runner, "_judge", Mock())
-    text = 'chaos(\n  cluster={"broker_properties": {\n    "num.io.thread": "4"}})'
+    text = 'chaos(\n  cluster={"broker_properties": {\n    "num.io.threads": "4"}})'
     (call,) = (node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call))
     places = [
         (MarkerPlace(name="chaos", file="test_it.py", line=1, call=call), "test_it.py:1: ", " (line 3)"),
@@ -167,7 +167,7 @@ def test_what_kafka_refuses_of_a_marker_names_the_marker_and_no_file_that_nobody
         assert str(caught.value).splitlines() == [
             f"{place}@pytest.mark.chaos: 1 problem",
             f"  1. {what}",
-            f"     where:   cluster.broker_properties.num.io.thread{line}",
+            f"     where:   cluster.broker_properties.num.io.threads{line}",
             "     allowed: others",
             "  next:    correct the marker, and run the test again",
         ]

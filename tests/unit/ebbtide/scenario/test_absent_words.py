@@ -12,10 +12,10 @@ import pytest
 from ebbtide.errors import Problems
 from ebbtide.pytest_plugin.steps import did_you_mean_step
 from ebbtide.scenario.absent_words import AbsentWord, absent_word, absent_words, plain_word
-from ebbtide.scenario.client_libraries import LIBRARIES, ClientLibrary, GroupProtocol
+from ebbtide.scenario.client_libraries import ClientLibrary, GroupProtocol
+from ebbtide.scenario.kafka_settings import allowed_settings, refused_kinds
 from ebbtide.scenario.mismatches import field_types
 from ebbtide.scenario.model import ClusterSpec, ConsumerSpec, ProducerSpec, Scenario, TopicSpec
-from ebbtide.scenario.owned_properties import HARNESS_OWNED
 from ebbtide.scenario.parse import parse
 from ebbtide.scenario.steps.step import StepSpec
 from ebbtide.scenario.steps.table import KINDS
@@ -30,8 +30,8 @@ REAL: dict[str, Collection[str]] = {
     "file": field_types(Scenario),
     "client": get_args(ClientLibrary),
     "group_protocol": get_args(GroupProtocol),
-    "kafka-python": LIBRARIES["kafka-python"].properties,
-    "settings": {name for facts in LIBRARIES.values() for name in facts.properties},
+    "kafka-python": (),
+    "settings": {*allowed_settings("producer"), *allowed_settings("librdkafka")},
     "properties": (),
     **{place: field_types(table) for place, table in TABLES.items()},
 }
@@ -114,7 +114,7 @@ def test_a_word_has_one_row_at_a_place() -> None:
     assert [one for one in rows if rows.count(one) > 1] == []
 
 
-@pytest.mark.parametrize("name", sorted(HARNESS_OWNED))
+@pytest.mark.parametrize("name", sorted({name for kind in refused_kinds() if kind.of_records for name in kind.node}))
 def test_each_property_that_the_harness_sets_has_a_sentence(name: str) -> None:
     assert absent_word(name, "properties") is not None
 

@@ -70,8 +70,15 @@ OUTWARD = [
     {"kafka.csv.metrics.dir": "/elsewhere"},
     {"remote.log.storage.manager.class.path": "/elsewhere/jars/*"},
     {"remote.log.metadata.manager.class.path": "/elsewhere/jars/*"},
+    {"config.providers": "dir"},
+    {"config.providers.dir.class": "org.apache.kafka.common.config.provider.DirectoryConfigProvider"},
+    {"metrics.recording.level": "${dir:/elsewhere:secret}"},
+    {"metric.reporters": "com.example.Reporter"},
+    {"listener.name.plaintext.ssl.keystore.location": "/elsewhere"},
+    {"max.connections.per.ip.overrides": "example.org:1"},
+    {"of.no.release": "1"},
 ]
-"""Properties by which Kafka writes or runs other files."""
+"""Properties by which Kafka reads, writes or runs other files, or reaches other addresses."""
 
 
 def hostile(properties: dict[str, str], role: NodeRole = "broker") -> Scenario:

@@ -19,19 +19,19 @@ from workloads.config import UnknownProperty
 SETTINGS = """
 [cluster.broker_properties]
 "num.io.threads" = "4"
-"num.network.thread" = "4"
+"log.message.downconversion.enable" = "true"
 [cluster]
-controller_properties = { "metadata.log.segment.size" = "x" }
+controller_properties = { "reserved.broker.max.id" = "9" }
 """
 UNKNOWN = (
-    UnknownProperty(role="broker", name="num.network.thread", near="num.network.threads"),
-    UnknownProperty(role="controller", name="metadata.log.segment.size", near=""),
+    UnknownProperty(role="broker", name="log.message.downconversion.enable", near="log.message.timestamp.type"),
+    UnknownProperty(role="controller", name="reserved.broker.max.id", near=""),
 )
 
 
 @pytest.fixture
 def scenario(tmp_path: Path) -> Path:
-    """A scenario file with one property misspelt and one of another release."""
+    """A scenario file with two properties of another release."""
     file = tmp_path / "my.toml"
     file.write_text(catalogue.text_of("healthy") + SETTINGS)
     return file
@@ -45,21 +45,21 @@ def test_each_setting_is_named_with_its_line_and_the_one_that_was_meant(scenario
     with pytest.raises(Problems) as caught, catalogue.located_refusals(str(scenario), "ebbtide run"):
         raise unknown_properties_error(UNKNOWN)
     assert caught.value.exit_code == ExitCode.USAGE
-    thread, segment = line_of(scenario, "num.network.thread"), line_of(scenario, "metadata.log")
+    thread, segment = line_of(scenario, "log.message.downconversion.enable"), line_of(scenario, "reserved.broker")
     assert caught.value.render().splitlines() == [
         f"{scenario}: 2 problems",
-        "  1. Kafka does not know num.network.thread, and ignores it",
-        f"     where:   cluster.broker_properties.num.network.thread (line {thread})",
-        "     allowed: properties of this release (did you mean num.network.threads?)",
-        "  2. Kafka does not know metadata.log.segment.size, and ignores it",
-        f"     where:   cluster.controller_properties.metadata.log.segment.size (line {segment})",
+        "  1. Kafka does not know log.message.downconversion.enable, and ignores it",
+        f"     where:   cluster.broker_properties.log.message.downconversion.enable (line {thread})",
+        "     allowed: properties of this release (did you mean log.message.timestamp.type?)",
+        "  2. Kafka does not know reserved.broker.max.id, and ignores it",
+        f"     where:   cluster.controller_properties.reserved.broker.max.id (line {segment})",
         "     allowed: properties of this release",
         f"  next:    ebbtide run {scenario}    (once the file is right)",
     ]
 
 
 def test_lines_are_those_of_the_file_that_was_run(scenario: Path) -> None:
-    thread = line_of(scenario, "num.network.thread")
+    thread = line_of(scenario, "log.message.downconversion.enable")
 
     @catalogue.located_refusals(str(scenario), "ebbtide run")
     def run() -> None:

@@ -150,15 +150,16 @@ def test_what_kafka_ignored_in_the_runs_is_not_written(host: Host, tmp_path: Pat
     launch = launch_of(tmp_path / "runs")
     host.shows.add(launch.describe_way(KAFKA))
     host.record = str(shutil.copytree(LOST, tmp_path / "shown"))
-    ignored = ("cluster.broker_properties.old",)
+    old = "log.message.downconversion.enable"
+    ignored = (f"cluster.broker_properties.{old}",)
     write_manifest(Path(host.record), msgspec.structs.replace(read_manifest(LOST), ignored_properties=ignored))
     recorded = load_run(LOST)
-    cluster = msgspec.structs.replace(recorded.scenario.cluster, broker_properties={"old": "1"})
+    cluster = msgspec.structs.replace(recorded.scenario.cluster, broker_properties={old: "true"})
     scenario = msgspec.structs.replace(recorded.scenario, cluster=cluster)
     # Extras go anyway where the finding shows without them: here whatever is left out is missed.
-    host.needs = lambda asked: asked.cluster.broker_properties == {"old": "1"}
+    host.needs = lambda asked: asked.cluster.broker_properties == {old: "true"}
     done = shrink_run(launch, recorded=msgspec.structs.replace(recorded, scenario=scenario))
-    assert "old" not in done.text
+    assert old not in done.text
     assert done.smaller.scenario.cluster.broker_properties == {}
 
 

@@ -1,0 +1,136 @@
+"""The settings that Kafka and its client libraries define, and those of them that a scenario cannot set.
+
+Two files have them. `kafka_settings.txt` is what the releases themselves say. `refused_settings.toml` is reviewed: it
+has the kinds of settings that no scenario may set, each with the reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from fnmatch import fnmatchcase
+from functools import cache
+from importlib.resources import files
+from typing import Literal, cast
+
+import msgspec
+from packaging.version import Version
+
+from ebbtide.releases.known_releases import KNOWN
+from ebbtide.untrusted.values import decode_toml
+
+Place = Literal["node", "topic", "producer", "librdkafka", "kafka-python"]
+"""Where a setting is set: on a broker or controller, on a topic, or in a producer: Kafka's own, or that of a library.
+
+Of kafka-python a scenario sets nothing, so the table has no setting of it."""
+
+_FREE_TYPES = frozenset({"boolean", "double", "int", "long", "short", "float", "integer", "enum"})
+"""Values of these types name no file, no code and no address."""
+
+REFERENCE = "${"
+"""What begins a reference in a value. Kafka's config providers read its value from a file or a variable."""
+
+
+class KafkaSetting(msgspec.Struct, frozen=True):
+    """A setting, its type in the words of Kafka or librdkafka, and the first and the last known release with it.
+
+    `defaults`: of a topic's setting, the properties of nodes that are its default, in the order in which Kafka reads
+    them.
+    """
+
+    place: Place
+    name: str
+    type: str
+    first: str
+    last: str
+    defaults: tuple[str, ...] = ()
+
+    @property
+    def removed_in(self) -> str | None:
+        """The first known release that no longer has the setting; None if the newest one has it."""
+        later = [one.version for one in KNOWN if Version(one.version) > Version(self.last)]
+        return later[0] if later and self.place != "librdkafka" else None
+
+    def line(self) -> str:
+        """Return the setting's line of the table."""
+        return " ".join((self.place, self.name, self.type, self.first, self.last, *self.defaults))
+
+    @classmethod
+    def of_line(cls, line: str) -> KafkaSetting:
+        """Return the setting of such a line."""
+        place, name, type_, first, last, *defaults = line.split()
+        return cls(cast(Place, place), name, type_, first, last, tuple(defaults))
+
+
+class RefusedKind(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A kind of settings that no scenario may set.
+
+    - `why`: ends the sentence "a scenario cannot set this: ...".
+    - `instead`: what is allowed.
+    - `types`: every setting of these types is of this kind.
+    - `node` and the other places: names of settings there, and patterns with `*`.
+    - `of_records`: the scenario of a record that is only judged cannot have them either.
+    """
+
+    kind: str
+    why: str
+    instead: str
+    of_records: bool = False
+    types: frozenset[str] = frozenset()
+    node: tuple[str, ...] = ()
+    topic: tuple[str, ...] = ()
+    producer: tuple[str, ...] = ()
+    librdkafka: tuple[str, ...] = ()
+
+    def names(self, place: Place) -> tuple[str, ...]:
+        """The names and patterns of a place."""
+        return cast(tuple[str, ...], getattr(self, place, ()))
+
+
+class _Review(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    texts: dict[Place, tuple[str, ...]]
+    refused: tuple[RefusedKind, ...]
+
+
+@cache
+def settings_at(place: Place) -> Mapping[str, KafkaSetting]:
+    """Return the settings of a place that a known release has, by name."""
+    lines = (files("ebbtide.scenario") / "kafka_settings.txt").read_text("utf-8").splitlines()
+    rows = (KafkaSetting.of_line(line) for line in lines if line.startswith(f"{place} "))
+    return {one.name: one for one in rows}
+
+
+@cache
+def _review() -> _Review:
+    text = (files("ebbtide.scenario") / "refused_settings.toml").read_text("utf-8")
+    return msgspec.convert(decode_toml(text), _Review)
+
+
+def refused_kinds() -> tuple[RefusedKind, ...]:
+    """Return the reviewed kinds; the last one is of settings that nobody reviewed."""
+    return _review().refused
+
+
+def refused_kind(place: Place, name: str, type_: str | None = None) -> RefusedKind | None:
+    """Return the kind for which a scenario cannot set a setting; None for one that it can.
+
+    `type_`: its type in the jars that read it, if the table does not say. A setting whose value is a text, and that
+    nobody reviewed, is refused: no pattern of names can say what Kafka does with it.
+    """
+    known = settings_at(place).get(name)
+    type_ = type_ or (None if known is None else known.type)
+    for kind in refused_kinds():
+        if type_ in kind.types or is_among(name, kind.names(place)):
+            return kind
+    if type_ is None or type_ in _FREE_TYPES or name in _review().texts.get(place, ()):
+        return None
+    return refused_kinds()[-1]
+
+
+def allowed_settings(place: Place) -> Mapping[str, KafkaSetting]:
+    """Return the settings of a place that a scenario can set."""
+    return {name: one for name, one in settings_at(place).items() if refused_kind(place, name) is None}
+
+
+def is_among(name: str, patterns: Iterable[str]) -> bool:
+    """Whether a name is one of these, or matches one that ends in `*`."""
+    return any(fnmatchcase(name, pattern) for pattern in patterns)

@@ -1,0 +1,246 @@
+"""Validates the settings of Kafka and of client libraries that a scenario sets.
+
+They are the properties of nodes, the configs of topics, what `set-config` steps change, and the properties of
+producers. A scenario or a record may come from somebody else, and Kafka may run as root. So a scenario sets only what
+a known release defines, less the kinds in `refused_settings.toml`, and no value refers to a file or a variable.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from ebbtide.errors import UsageError
+from ebbtide.properties_file import is_writable
+from ebbtide.releases.known_releases import is_known
+from ebbtide.scenario.absent_words import absent_word
+from ebbtide.scenario.client_libraries import DEFAULT_LIBRARY, LIBRARIES
+from ebbtide.scenario.kafka_names import kafka_name_hint
+from ebbtide.scenario.kafka_settings import (
+    REFERENCE,
+    KafkaSetting,
+    Place,
+    RefusedKind,
+    refused_kind,
+    settings_at,
+)
+from ebbtide.scenario.model import NODE_ROLES, ProducerSpec
+from ebbtide.scenario.parts import Parts
+from ebbtide.scenario.refused_settings import allowed_or_near
+from ebbtide.scenario.steps.admin import SetConfigStep
+from ebbtide.scenario.steps.process import UpgradeStep
+from ebbtide.shown_text import HIDDEN, names_secret
+from ebbtide.suggestions import nearest_words
+
+_NODE_NAME = re.compile(r"[^\s=:#!\\]+")
+_VALUES: Mapping[str, tuple[re.Pattern[str], str]] = {
+    "boolean": (re.compile("true|false"), "true or false"),
+    **dict.fromkeys(
+        ("int", "long", "short", "integer"), (re.compile(r"-?[0-9]{1,18}"), "a whole number, such as 30000")
+    ),
+    **dict.fromkeys(("double", "float"), (re.compile(r"-?[0-9]{1,18}(\.[0-9]{1,18})?"), "a number, such as 0.5")),
+}
+"""By type, what a producer's setting may be. Kafka itself refuses wrong values of nodes and topics."""
+_MALFORMED = ("not a property's name", "not a property's value")
+_HINTS_MAX = 10
+"""For so many unknown names of a file the nearest known name is looked up."""
+_PRODUCER_KEYS = frozenset(field.name for field in msgspec.structs.fields(ProducerSpec))
+_OF_RELEASES: tuple[Place, ...] = ("node", "topic", "producer")
+_LIBRARIES: Mapping[Place, str] = {"librdkafka": "librdkafka", "kafka-python": "kafka-python"}
+_SETTINGS: Mapping[Place, str] = {
+    "node": "properties of Kafka's nodes",
+    "topic": "configs of Kafka's topics",
+    "producer": "settings of Kafka's producer",
+    "librdkafka": "settings of librdkafka's producer",
+    "kafka-python": "none; Ebbtide sets all of them",
+}
+_ABSENT_AT: Mapping[Place, tuple[str, ...]] = {
+    "node": ("properties",),
+    "topic": (),
+    "producer": ("java", "settings"),
+    "librdkafka": ("librdkafka", "settings"),
+    "kafka-python": ("kafka-python", "settings"),
+}
+"""By place, where `absent_words.toml` has the words that people type there."""
+
+
+class ScenarioSetting(msgspec.Struct, frozen=True, kw_only=True):
+    """A setting that a scenario sets, and the releases of Kafka that get it.
+
+    `table`: the table of the file that has it. `value`: None for a config that is deleted.
+    """
+
+    place: Place
+    table: str
+    name: str
+    value: str | None
+    releases: tuple[str, ...]
+    key: str | None = None
+
+    @property
+    def where(self) -> str:
+        """The setting's place in the file."""
+        return f"{self.table}.{self.key or self.name}"
+
+    @property
+    def shown_value(self) -> str:
+        """The value as messages show it."""
+        return HIDDEN if names_secret(self.name) else repr(self.value)
+
+    @property
+    def listed(self) -> KafkaSetting | None:
+        """The setting as known releases have it; None if none has it."""
+        return settings_at(self.place).get(self.name)
+
+    @property
+    def unknown_releases(self) -> tuple[str, ...]:
+        """The releases that get it and that Ebbtide does not know: only their jars say what it is there."""
+        return tuple(one for one in self.releases if not is_known(one)) if self.place in _OF_RELEASES else ()
+
+    @property
+    def is_of_client(self) -> bool:
+        """Whether a client gets the setting, and no node."""
+        return self.place not in ("node", "topic")
+
+    def refused(self, kind: RefusedKind) -> UsageError:
+        """Return the error for a setting of a kind that no scenario may set."""
+        hint = self._hint()
+        what = f"a setting that a scenario cannot have: {kind.why}" + ("" if hint is None else f" ({hint})")
+        return UsageError(what, where=self.where, got=self.name, allowed=kind.instead)
+
+    def unknown(self, *, with_hint: bool) -> UsageError:
+        """Return the error for a name that no known release defines."""
+        library = _LIBRARIES.get(self.place, "Kafka")
+        hint = self._hint()
+        what = f"no setting of {library} that Ebbtide knows" + ("" if hint is None else f": {hint}")
+        allowed = allowed_or_near(_SETTINGS[self.place], self._near() if with_hint else ())
+        return UsageError(what, where=self.where, got=self.name, allowed=allowed)
+
+    def _hint(self) -> str | None:
+        """Return what the name is called here, or what comes closest."""
+        if self.is_of_client and (hint := kafka_name_hint(self.name, _PRODUCER_KEYS)) is not None:
+            return f"{hint}, beside properties"
+        return absent_word(self.name, *_ABSENT_AT[self.place])
+
+    def _near(self) -> Sequence[str]:
+        of_topics = settings_at("topic")
+        if self.place == "node" and self.name in of_topics:
+            return of_topics[self.name].defaults[:1]
+        meant = [one.name for one in of_topics.values() if self.place == "topic" and self.name in one.defaults]
+        return meant or nearest_words(self.name, settings_at(self.place), most=1)
+
+
+def scenario_settings(parts: Parts) -> Iterator[ScenarioSetting]:
+    """Yield every setting of a scenario, as far as the file was read."""
+    yield from _of_cluster(parts)
+    yield from _of_producers(parts)
+
+
+def _of_cluster(parts: Parts) -> Iterator[ScenarioSetting]:
+    """Yield the settings of nodes and topics, and those that steps change."""
+    releases = _releases(parts)
+    tables: list[tuple[Place, str, Mapping[str, str]]] = []
+    if parts.cluster is not None:
+        for role in NODE_ROLES:
+            key = f"{role}_properties"
+            tables.append(("node", f"cluster.{key}", parts.cluster.elements(key, {})))
+    for topic, part in (parts.topics or {}).items():
+        tables.append(("topic", f"topics.{topic}.config", {} if part is None else part.elements("config", {})))
+    for place, table, values in tables:
+        for name, value in values.items():
+            yield ScenarioSetting(place=place, table=table, name=name, value=value, releases=releases)
+    for index, step in enumerate(parts.steps or ()):
+        resource, name = step.get("resource"), step.get("config")
+        if step.type is SetConfigStep and resource is not None and name is not None:
+            yield ScenarioSetting(
+                place="node" if resource.topic is None else "topic",
+                table=f"steps[{index}]",
+                key="config",
+                name=name,
+                value=step.get("value"),
+                releases=releases,
+            )
+
+
+def _of_producers(parts: Parts) -> Iterator[ScenarioSetting]:
+    releases = _releases(parts)
+    for index, producer in enumerate(parts.producers or ()):
+        if producer is None or "client" in producer.unread:
+            continue
+        place = LIBRARIES[producer.get("client") or DEFAULT_LIBRARY].settings
+        own = producer.get("client_kafka")
+        for name, value in (producer.elements("properties", {}) or {}).items():
+            yield ScenarioSetting(
+                place=place,
+                table=f"producers[{index}].properties",
+                name=name,
+                value=value,
+                releases=releases if own is None else (own,),
+            )
+
+
+def _releases(parts: Parts) -> tuple[str, ...]:
+    formed_on: Any = None if parts.cluster is None else parts.cluster.get("formed_on")
+    moved = (step.get("to") for step in parts.steps_of(UpgradeStep))
+    return tuple(dict.fromkeys(one for one in (*(parts.kafka or ()), formed_on, *moved) if one is not None))
+
+
+def validate_settings(parts: Parts, *, to_run: bool) -> Iterator[UsageError]:
+    """Report the settings that nodes and topics cannot have.
+
+    Without `to_run` it reports only what makes a record unclear: several properties in one, and properties that tie a
+    node to another place. Judging a finished record starts nothing, so it takes the others.
+    """
+    for problem, kind in _problems(_of_cluster(parts)):
+        if to_run or (kind is None and problem.what in _MALFORMED) or (kind is not None and kind.of_records):
+            yield problem
+
+
+def validate_producer_settings(parts: Parts) -> Iterator[UsageError]:
+    """Report the settings that producers cannot have."""
+    return (problem for problem, _ in _problems(_of_producers(parts)))
+
+
+def _problems(settings: Iterable[ScenarioSetting]) -> Iterator[tuple[UsageError, RefusedKind | None]]:
+    """Yield what is wrong with each setting, with the kind for which it is refused."""
+    unknown = 0
+    for setting in settings:
+        kind = refused_kind(setting.place, setting.name)
+        if (problem := _malformed(setting)) is not None:
+            yield problem, None
+        elif kind is not None:
+            yield setting.refused(kind), kind
+        elif setting.listed is None and not setting.unknown_releases:
+            unknown += 1
+            yield setting.unknown(with_hint=unknown <= _HINTS_MAX), None
+        elif (problem := _wrong_value(setting)) is not None:
+            yield problem, None
+
+
+def _malformed(setting: ScenarioSetting) -> UsageError | None:
+    """Return the error for a name that is not one name, or a value that a .properties file cannot hold."""
+    if setting.place == "topic" or setting.key is not None:
+        return None
+    name = setting.name
+    if not (_NODE_NAME.fullmatch(name) and name.isascii() and name.isprintable()):
+        allowed = "ASCII without blanks, and without = : # ! \\"
+        return UsageError(_MALFORMED[0], where=setting.table, got=repr(name), allowed=allowed)
+    if not is_writable(setting.value or ""):
+        allowed = "one line, without control characters"
+        return UsageError(_MALFORMED[1], where=setting.where, got=setting.shown_value, allowed=allowed)
+    return None
+
+
+def _wrong_value(setting: ScenarioSetting) -> UsageError | None:
+    value = setting.value or ""
+    where = setting.where if setting.key is None else f"{setting.table}.value"
+    if REFERENCE in value:
+        what = "a value that refers to a file or a variable of the host"
+        return UsageError(what, where=where, got=setting.shown_value, allowed=f"the value itself, without {REFERENCE}")
+    wanted = _VALUES.get("" if setting.listed is None else setting.listed.type)
+    if wanted is None or not setting.is_of_client or wanted[0].fullmatch(value):
+        return None
+    return UsageError("not a value of this setting", where=where, got=repr(value), allowed=wanted[1])

@@ -1,0 +1,39 @@
+"""The table of settings against the jars of Kafka releases, and against librdkafka."""
+
+from __future__ import annotations
+
+import confluent_kafka
+import pytest
+
+from cluster.runtime.kafka_settings import defined_settings
+from ebbtide.releases.known_releases import parse_version
+from ebbtide.scenario.kafka_settings import allowed_settings, settings_at
+from tools.kafka_settings import librdkafka_settings
+
+pytestmark = [pytest.mark.live, pytest.mark.beside]
+
+FREE = {"boolean", "double", "int", "long", "short"}
+
+
+@pytest.mark.parametrize("kafka", ["3.9.1", "4.3.1"])
+def test_the_table_has_the_settings_that_a_release_defines(kafka: str) -> None:
+    defined = defined_settings(kafka, lambda _: None)
+    version = parse_version(kafka)
+    listed = {
+        (one.place, one.name)
+        for place in ("node", "topic", "producer")
+        for one in settings_at(place).values()
+        if parse_version(one.first) <= version <= parse_version(one.last)
+    }
+    assert {(one.place, one.name) for one in defined} == listed
+    for one in defined:
+        row = settings_at(one.place)[one.name]
+        assert one.type in FREE or row.type not in FREE, f"{one.name} is a text in Kafka {kafka}"
+        assert [name for name in row.defaults if name in one.defaults] == list(one.defaults)
+
+
+def test_librdkafka_has_every_setting_that_a_scenario_may_set() -> None:
+    names = {one.name for one in librdkafka_settings()}
+    assert allowed_settings("librdkafka").keys() <= names
+    if settings_at("librdkafka")["client.id"].first == confluent_kafka.libversion()[0]:
+        assert settings_at("librdkafka").keys() == names
