@@ -19,7 +19,7 @@ from collections.abc import Sequence
 import msgspec
 
 from analysis.judge.clauses.invariants import CheckedClause
-from analysis.judge.clauses.outcome_checks import AttributedAnomaly
+from analysis.judge.clauses.outcome_checks import A
 from analysis.judge.history.clock_steps import CLOCKS_AGREE_NS
 from analysis.judge.history.evidence import Attribution
 from analysis.judge.history.timeline import MILLISECOND_NS, Timeline
@@ -56,9 +56,7 @@ _SHOWN_BY_THE_LOG = frozenset(
 _MIXED = "brokers of several releases ran in this cluster, and no table says which rules decided"
 
 
-def without_accusations(
-    blamed: Sequence[AttributedAnomaly], manifest: Manifest, timeline: Timeline
-) -> list[AttributedAnomaly]:
+def without_accusations(blamed: Sequence[A], manifest: Manifest, timeline: Timeline) -> list[A]:
     """Return the losses of a watched cluster with the causes that its record can show; others as they are."""
     if manifest.watch is None:
         return list(blamed)

@@ -12,7 +12,7 @@ import msgspec
 
 from analysis.judge.clauses.findings import unknown_finding
 from analysis.judge.clauses.invariants import CheckedClause
-from analysis.judge.clauses.outcome_checks import AttributedAnomaly
+from analysis.judge.clauses.outcome_checks import A
 from analysis.judge.history.clock_steps import ClockDoubt
 from analysis.judge.history.evidence import Attribution
 from ebbtide.scenario.property_names import API_AGREES, HW_FROZEN, TRANSITIONS, UNCLEAN_LEAVES
@@ -21,7 +21,7 @@ _BY_TIME = frozenset({API_AGREES, HW_FROZEN, TRANSITIONS, UNCLEAN_LEAVES})
 """The clauses that compare times of the controllers with those of clients or steps."""
 
 
-def without_unsure_causes(blamed: Sequence[AttributedAnomaly], clock: ClockDoubt) -> list[AttributedAnomaly]:
+def without_unsure_causes(blamed: Sequence[A], clock: ClockDoubt) -> list[A]:
     """Return the anomalies; a cause that rests on times in doubt is not known."""
     found = []
     for one in blamed:

@@ -31,7 +31,7 @@ from analysis.judge.clauses.api_check import compare_answers
 from analysis.judge.clauses.copy_checks import copied_offsets, promised_groups
 from analysis.judge.clauses.hw_check import LeaderContact
 from analysis.judge.clauses.invariants import COMMITS, COPIES, HANGING, WITNESS, Case, CheckedClause, check_all
-from analysis.judge.clauses.outcome_checks import AttributedAnomaly
+from analysis.judge.clauses.outcome_checks import A
 from analysis.judge.clauses.trace_check import seen_actions, trace_of
 from analysis.judge.clauses.transaction_checks import why_unverified
 from analysis.judge.coverage.client_facts import client_facts
@@ -236,7 +236,7 @@ def _case(
     evidence = load_evidence(record, manifest, steps, statics=statics, prompt=prompt_consumers(scenario, steps))
     proven = steps if manifest.watch is None else None
 
-    def known(blamed: Sequence[AttributedAnomaly]) -> list[AttributedAnomaly]:
+    def known(blamed: Sequence[A]) -> list[A]:
         whole = without_unsure_causes(drop_causes_where_gaps(blamed, reconciliation.gaps), evidence.clock)
         return without_accusations(whole, manifest, evidence.timeline)
 
@@ -346,13 +346,13 @@ def _observed_run(
     for one in case.losses:
         lost_on[one.topic] += one.count if one.committed else 0
     vanished: Counter[str] = Counter()
-    for one in case.vanished:
-        if one.committed and one.what["kind"] == READ and one.attribution.cause is not None:
-            vanished[one.attribution.cause] += one.count
+    for part in case.vanished:
+        if part.committed and part.what.kind == READ and part.attribution.cause is not None:
+            vanished[part.attribution.cause] += part.count
     commits: Counter[str] = Counter()
-    for one in case.commits:
-        if one.what["kind"] == "commit-lost" and one.attribution.cause is not None:
-            commits[one.attribution.cause] += one.count
+    for commit in case.commits:
+        if commit.what.kind == "commit-lost" and commit.attribution.cause is not None:
+            commits[commit.attribution.cause] += commit.count
     counts, timeline = reconciliation.counts, case.evidence.timeline
     known = "partitions" not in timeline.missing
     from_elr = sum(one.road == "elr" for one in all_elections(timeline))
@@ -385,5 +385,5 @@ def _lost_by_acks(case: Case, facts: Mapping[str, int]) -> dict[str, int]:
     if "lost" not in case.unknown_kinds:
         for acks, word in ACKS_SPELLED.items():
             if acks != 0:
-                known[word] = sum(one.count for one in case.losses if one.what["acks"] == acks)
+                known[word] = sum(one.count for one in case.losses if one.what.acks == acks)
     return known | ({"0": facts["acks-0-gone"]} if "acks-0-gone" in facts else {})

@@ -120,14 +120,16 @@ PROOF_READERS = ("ebbtide/record/steps.py",)
 
 
 def _reads_by_key(tree: ast.AST) -> Iterator[int]:
-    """Yield the lines that read a step's proof or parameters by key: `x.proof["a"]`, `.get("a")`, `"a" in x.proof`."""
+    """Yield the lines that read a proof, parameters or an anomaly by key, as `x.proof["a"]`, `.get("a")` or `in`."""
     for node in ast.walk(tree):
         match node:
-            case ast.Subscript(value=ast.Attribute(attr="proof" | "parameters")):
+            case ast.Subscript(value=ast.Attribute(attr="proof" | "parameters" | "what")):
                 yield node.lineno
-            case ast.Call(func=ast.Attribute(attr="get", value=ast.Attribute(attr="proof" | "parameters"))):
+            case ast.Call(func=ast.Attribute(attr="get", value=ast.Attribute(attr="proof" | "parameters" | "what"))):
                 yield node.lineno
-            case ast.Compare(ops=[ast.In() | ast.NotIn()], comparators=[ast.Attribute(attr="proof" | "parameters")]):
+            case ast.Compare(
+                ops=[ast.In() | ast.NotIn()], comparators=[ast.Attribute(attr="proof" | "parameters" | "what")]
+            ):
                 yield node.lineno
 
 
@@ -139,7 +141,7 @@ def test_a_read_by_key_is_seen_in_every_form(text: str) -> None:
     assert list(_reads_by_key(ast.parse(text))) == [1]
 
 
-def test_a_proof_is_read_as_the_struct_of_its_kind_and_not_by_key() -> None:
+def test_proofs_parameters_and_anomalies_are_read_as_structs_and_not_by_key() -> None:
     found = [
         f"{_name(path)}:{line}"
         for path in _modules(*PACKAGES, "tools")

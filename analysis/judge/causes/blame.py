@@ -13,7 +13,14 @@ from analysis.judge.causes.attribution import attribute_loss, attribute_regressi
 from analysis.judge.causes.loss_age import age_of
 from analysis.judge.causes.vanished import READ
 from analysis.judge.clauses.outcome_checks import (
+    A,
+    AnyAnomaly,
     AttributedAnomaly,
+    FallenHw,
+    LostCommit,
+    LostRecords,
+    RepeatedInput,
+    VanishedPart,
     election_of,
     elections_in_brackets,
     group_alike,
@@ -31,7 +38,7 @@ LOST, BACK = "commit-lost", "commit-back"
 _DIFFER = "offset at which replicas differ|offsets at which replicas differ"
 
 
-def attributed_losses(evidence: Evidence, reconciliation: Reconciliation) -> list[AttributedAnomaly]:
+def attributed_losses(evidence: Evidence, reconciliation: Reconciliation) -> list[AttributedAnomaly[LostRecords]]:
     """Return the losses, in parts of one cause each."""
     found = []
     for lost in reconciliation.lost:
@@ -41,7 +48,7 @@ def attributed_losses(evidence: Evidence, reconciliation: Reconciliation) -> lis
                 AttributedAnomaly(
                     topic=lost.topic,
                     partition=lost.partition,
-                    what={"acks": lost.acks, "first_offset": part.first_offset, "last_offset": part.last_offset},
+                    what=LostRecords(acks=lost.acks, first_offset=part.first_offset, last_offset=part.last_offset),
                     count=part.count,
                     committed=lost.committed or lost.acks == -1,
                     attribution=part.attribution,
@@ -52,13 +59,13 @@ def attributed_losses(evidence: Evidence, reconciliation: Reconciliation) -> lis
     return found
 
 
-def attributed_regressions(evidence: Evidence, reconciliation: Reconciliation) -> list[AttributedAnomaly]:
+def attributed_regressions(evidence: Evidence, reconciliation: Reconciliation) -> list[AttributedAnomaly[FallenHw]]:
     """Return each HW regression with its cause."""
     return [
         AttributedAnomaly(
             topic=back.topic,
             partition=back.partition,
-            what={"from": back.from_, "to": back.to, "leader_epoch": back.leader_epoch},
+            what=FallenHw(from_=back.from_, to=back.to, leader_epoch=back.leader_epoch),
             count=1,
             committed=True,
             attribution=attribute_regression(evidence, back, reconciliation.lost),
@@ -67,7 +74,7 @@ def attributed_regressions(evidence: Evidence, reconciliation: Reconciliation) -
     ]
 
 
-def drop_causes_where_gaps(blamed: Sequence[AttributedAnomaly], gaps: Sequence[Gap]) -> list[AttributedAnomaly]:
+def drop_causes_where_gaps(blamed: Sequence[A], gaps: Sequence[Gap]) -> list[A]:
     """Remove the causes if a part of the record that may hold a cause has a gap."""
     gap = next((one for one in gaps if one.part in OF_LOSSES), None)
     if gap is None:
@@ -76,16 +83,16 @@ def drop_causes_where_gaps(blamed: Sequence[AttributedAnomaly], gaps: Sequence[G
     return [msgspec.structs.replace(one, attribution=unknown) for one in blamed]
 
 
-def losses_of(blamed: Sequence[AttributedAnomaly]) -> list[Loss]:
+def losses_of(blamed: Sequence[AttributedAnomaly[LostRecords]]) -> list[Loss]:
     """Group lost records by partition, acks, commitment, cause and election.
 
     Losses without a known cause are left out.
     """
-    groups: dict[tuple[str, int, int, bool, Cause, RecordedElection | None], list[AttributedAnomaly]] = {}
+    groups: dict[tuple[str, int, int, bool, Cause, RecordedElection | None], list[AttributedAnomaly[LostRecords]]] = {}
     for one in blamed:
         if one.attribution.cause is not None:
             election = election_of(one.attribution)
-            key = (one.topic, one.partition, one.what["acks"], one.committed, one.attribution.cause, election)
+            key = (one.topic, one.partition, one.what.acks, one.committed, one.attribution.cause, election)
             groups.setdefault(key, []).append(one)
     return [
         Loss(
@@ -95,8 +102,8 @@ def losses_of(blamed: Sequence[AttributedAnomaly]) -> list[Loss]:
             committed=committed,
             cause=cause,
             count=sum(one.count for one in group),
-            first_offset=min(one.what["first_offset"] for one in group),
-            last_offset=max(one.what["last_offset"] for one in group),
+            first_offset=min(one.what.first_offset for one in group),
+            last_offset=max(one.what.last_offset for one in group),
             election=election,
             oldest_s=oldest.oldest_s,
             lost_by=oldest.lost_by,
@@ -106,20 +113,20 @@ def losses_of(blamed: Sequence[AttributedAnomaly]) -> list[Loss]:
     ]
 
 
-def _oldest(group: Sequence[AttributedAnomaly]) -> AttributedAnomaly:
+def _oldest(group: Sequence[AnyAnomaly]) -> AnyAnomaly:
     """Return the part with the oldest record; a part whose age is not known, if there is one."""
     return max(group, key=lambda one: math.inf if one.oldest_s is None else one.oldest_s)
 
 
-def regressions_of(blamed: Sequence[AttributedAnomaly]) -> list[Regression]:
+def regressions_of(blamed: Sequence[AttributedAnomaly[FallenHw]]) -> list[Regression]:
     """Return the HW regressions whose cause is known."""
     return [
         Regression(
             topic=one.topic,
             partition=one.partition,
-            from_=one.what["from"],
-            to=one.what["to"],
-            leader_epoch=one.what["leader_epoch"],
+            from_=one.what.from_,
+            to=one.what.to,
+            leader_epoch=one.what.leader_epoch,
             cause=one.attribution.cause,
             election=election_of(one.attribution),
         )
@@ -128,33 +135,33 @@ def regressions_of(blamed: Sequence[AttributedAnomaly]) -> list[Regression]:
     ]
 
 
-def commit_losses_of(blamed: Sequence[AttributedAnomaly]) -> list[CommitLoss]:
+def commit_losses_of(blamed: Sequence[AttributedAnomaly[LostCommit]]) -> list[CommitLoss]:
     """Return the lost and fallen commits whose cause is known."""
     return [
         CommitLoss(
-            kind=one.what["kind"],
-            group=one.what["group"],
+            kind=one.what.kind,
+            group=one.what.group,
             topic=of.topic,
             partition=of.partition,
             count=one.count,
-            offset=one.what["offset"],
-            served=one.what["served"],
+            offset=one.what.offset,
+            served=one.what.served,
             offsets_partition=one.partition,
             cause=one.attribution.cause,
             election=election_of(one.attribution),
         )
         for one in blamed
         if one.attribution.cause is not None
-        for of in [TopicPartition.parse(one.what["of"])]
+        for of in [TopicPartition.parse(one.what.of)]
     ]
 
 
 def reasons_of(
-    losses: Sequence[AttributedAnomaly],
-    regressions: Sequence[AttributedAnomaly],
-    vanished: Sequence[AttributedAnomaly],
-    commits: Sequence[AttributedAnomaly] = (),
-    repeats: Sequence[AttributedAnomaly] = (),
+    losses: Sequence[AttributedAnomaly[LostRecords]],
+    regressions: Sequence[AttributedAnomaly[FallenHw]],
+    vanished: Sequence[AttributedAnomaly[VanishedPart]],
+    commits: Sequence[AttributedAnomaly[LostCommit]] = (),
+    repeats: Sequence[AttributedAnomaly[RepeatedInput]] = (),
 ) -> list[str]:
     """Say each different cause in a sentence, with the partitions, the records and the elections.
 
@@ -163,8 +170,8 @@ def reasons_of(
     told_ = []
     for kind, blamed in (
         ("lost record", losses),
-        ("vanished record", [one for one in vanished if one.what["kind"] == READ]),
-        (_DIFFER, [one for one in vanished if one.what["kind"] != READ]),
+        ("vanished record", [one for one in vanished if one.what.kind == READ]),
+        (_DIFFER, [one for one in vanished if one.what.kind != READ]),
         ("HW regression|HW regressions", regressions),
         ("commit that its group did not get back|commits that their group did not get back", _of(commits, LOST)),
         ("committed offset that went back|committed offsets that went back", _of(commits, BACK)),
@@ -177,8 +184,8 @@ def reasons_of(
     return told_[:_TOLD_MAX] + ([f"and {len(told_) - _TOLD_MAX} more"] if len(told_) > _TOLD_MAX else [])
 
 
-def _of(commits: Sequence[AttributedAnomaly], kind: str) -> list[AttributedAnomaly]:
-    return [one for one in commits if one.what["kind"] == kind]
+def _of(commits: Sequence[AttributedAnomaly[LostCommit]], kind: str) -> list[AttributedAnomaly[LostCommit]]:
+    return [one for one in commits if one.what.kind == kind]
 
 
 def _number_of(count: int, noun: str) -> str:

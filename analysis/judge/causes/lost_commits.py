@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from analysis.judge.causes.guilty_election import attribute
-from analysis.judge.clauses.outcome_checks import AttributedAnomaly
+from analysis.judge.clauses.outcome_checks import AttributedAnomaly, LostCommit
 from analysis.judge.history.elections import elections_of
 from analysis.judge.history.evidence import Attribution, Evidence, LostOffset
 from analysis.judge.history.offset_marks import Mark, OffsetBounds, bounds_of, marks_of
@@ -40,7 +40,7 @@ _UNSETTLED = Attribution(
 )
 
 
-def attributed_commits(evidence: Evidence, reconciliation: Reconciliation) -> list[AttributedAnomaly]:
+def attributed_commits(evidence: Evidence, reconciliation: Reconciliation) -> list[AttributedAnomaly[LostCommit]]:
     """Return the lost and fallen commits with their causes.
 
     `topic` and `partition` are those of the coordinator; `what` says of which group and partition the
@@ -56,14 +56,14 @@ def attributed_commits(evidence: Evidence, reconciliation: Reconciliation) -> li
             AttributedAnomaly(
                 topic=OFFSETS_TOPIC,
                 partition=partition,
-                what={
-                    "kind": one.kind,
-                    "group": one.group,
-                    "of": f"{one.topic}-{one.partition}",
-                    "offset": one.last.offset,
-                    "served": one.last.served_offset,
-                    "settled": one.settled,
-                },
+                what=LostCommit(
+                    kind=one.kind,
+                    group=one.group,
+                    of=f"{one.topic}-{one.partition}",
+                    offset=one.last.offset,
+                    served=one.last.served_offset,
+                    settled=one.settled,
+                ),
                 count=one.count,
                 committed=True,
                 attribution=_gravest_attribution(evidence, one, marks[partition]) if one.settled else _UNSETTLED,

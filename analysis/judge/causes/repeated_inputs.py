@@ -35,7 +35,7 @@ from analysis.judge.causes.copier_history import (
     transactions_of,
 )
 from analysis.judge.causes.lost_commits import attribute_commit
-from analysis.judge.clauses.outcome_checks import AttributedAnomaly
+from analysis.judge.clauses.outcome_checks import AttributedAnomaly, RepeatedInput
 from analysis.judge.history.evidence import Attribution, Evidence
 from analysis.judge.history.offset_marks import Mark, marks_of
 from analysis.reconcile.model import COPIED_TWICE, CommitItem, WrongCopies
@@ -44,7 +44,7 @@ from ebbtide.scenario.group_offsets import OFFSETS_PARTITION, OFFSETS_TOPIC
 
 def attributed_repeats(
     evidence: Evidence, copies: Collection[WrongCopies], groups: Collection[str]
-) -> list[AttributedAnomaly]:
+) -> list[AttributedAnomaly[RepeatedInput]]:
     """Return the inputs that copiers of these groups copied again, by partition and what explains that.
 
     `what` says of which group and partition they are. Raises `UsageError` when a table is damaged.
@@ -71,7 +71,7 @@ class _Explaining:
         self._known: dict[tuple[TxnKey, int], Attribution] = {}
         self._overtaking: dict[int, _Overtaking] = {}
 
-    def attributed(self) -> list[AttributedAnomaly]:
+    def attributed(self) -> list[AttributedAnomaly[RepeatedInput]]:
         """Return the inputs, grouped by their explanation."""
         found: Counter[Attribution] = Counter()
         for copies in self._repeated_copies():
@@ -81,11 +81,11 @@ class _Explaining:
             AttributedAnomaly(
                 topic=OFFSETS_TOPIC,
                 partition=OFFSETS_PARTITION,
-                what={
-                    "kind": COPIED_TWICE,
-                    "group": self._repeated.group,
-                    "of": f"{self._repeated.topic}-{self._repeated.partition}",
-                },
+                what=RepeatedInput(
+                    kind=COPIED_TWICE,
+                    group=self._repeated.group,
+                    of=f"{self._repeated.topic}-{self._repeated.partition}",
+                ),
                 count=count,
                 committed=True,
                 attribution=attribution,

@@ -24,7 +24,7 @@ import msgspec
 from analysis.judge.causes.attribution import attribute_after_return, cuts_of
 from analysis.judge.causes.guilty_election import attribute
 from analysis.judge.causes.lost_offsets import lowest_between
-from analysis.judge.clauses.outcome_checks import AttributedAnomaly
+from analysis.judge.clauses.outcome_checks import AttributedAnomaly, VanishedPart
 from analysis.judge.history.evidence import Attribution, Evidence, LostOffset
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ READ = "vanished"
 _GRAVEST = ("unexplained", None)
 
 
-def attributed_vanishings(evidence: Evidence, reconciliation: Reconciliation) -> list[AttributedAnomaly]:
+def attributed_vanishings(evidence: Evidence, reconciliation: Reconciliation) -> list[AttributedAnomaly[VanishedPart]]:
     """Return the vanished and diverged records with their causes.
 
     `committed` is false where only the place of the record vanished, not the record.
@@ -43,7 +43,7 @@ def attributed_vanishings(evidence: Evidence, reconciliation: Reconciliation) ->
         AttributedAnomaly(
             topic=one.topic,
             partition=one.partition,
-            what={"kind": one.kind, "first_offset": one.first_offset, "last_offset": one.last_offset},
+            what=VanishedPart(kind=one.kind, first_offset=one.first_offset, last_offset=one.last_offset),
             count=one.count,
             committed=one.committed,
             attribution=_gravest_attribution(evidence, one),

@@ -10,7 +10,7 @@ from analysis.reconcile.model import COPIED_TWICE
 from ebbtide.scenario.model import CopiedOffsets, Scenario
 
 if TYPE_CHECKING:
-    from analysis.judge.clauses.outcome_checks import AttributedAnomaly
+    from analysis.judge.clauses.outcome_checks import AttributedAnomaly, RepeatedInput
     from analysis.reconcile.model import WrongCopies
 
 WRONG_COPIES = (COPIED_TWICE, "input-skipped")
@@ -22,7 +22,7 @@ def exactly_once_copies(
     sent: Mapping[str, int],
     offsets: Mapping[str, CopiedOffsets] | None,
     why_lossy: str | None,
-    repeats: Sequence[AttributedAnomaly] = (),
+    repeats: Sequence[AttributedAnomaly[RepeatedInput]] = (),
     unknown_kinds: Mapping[str, str],
 ) -> Finding:
     """KIP-98: offsets that a transaction commits are committed if and only if its records are.
@@ -64,12 +64,10 @@ def promised_groups(offsets: Mapping[str, CopiedOffsets] | None) -> set[str]:
     return {group for group, when in (offsets or {}).items() if when == "in-transaction"}
 
 
-def _why_unknown(one: WrongCopies, repeats: Sequence[AttributedAnomaly], why_lossy: str) -> str | None:
+def _why_unknown(one: WrongCopies, repeats: Sequence[AttributedAnomaly[RepeatedInput]], why_lossy: str) -> str | None:
     """Return why nobody knows whether the items are allowed; None: elections that lost offsets explain all of them."""
     place = (one.group, f"{one.topic}-{one.partition}")
-    mine = [
-        repeat for repeat in repeats if one.kind == COPIED_TWICE and (repeat.what["group"], repeat.what["of"]) == place
-    ]
+    mine = [repeat for repeat in repeats if one.kind == COPIED_TWICE and (repeat.what.group, repeat.what.of) == place]
     if sum(repeat.count for repeat in mine) != one.count:
         return why_lossy
     open_ = next((repeat.attribution.why for repeat in mine if repeat.attribution.cause is None), None)

@@ -22,6 +22,11 @@ from analysis.judge.clauses.findings import Finding, unknown_finding
 from analysis.judge.clauses.hw_check import hw_frozen_below_min_isr
 from analysis.judge.clauses.outcome_checks import (
     AttributedAnomaly,
+    FallenHw,
+    LostCommit,
+    LostRecords,
+    RepeatedInput,
+    VanishedPart,
     no_acked_commit_lost_unless_allowed,
     no_committed_loss_unless_allowed,
     no_hw_regression_unless_allowed,
@@ -88,18 +93,18 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     steps: list[StepEntry] | None
     controllers: tuple[int, ...] = ()
     session_timeout_s: float
-    losses: Sequence[AttributedAnomaly] = ()
-    regressions: Sequence[AttributedAnomaly] = ()
-    vanished: Sequence[AttributedAnomaly] = ()
+    losses: Sequence[AttributedAnomaly[LostRecords]] = ()
+    regressions: Sequence[AttributedAnomaly[FallenHw]] = ()
+    vanished: Sequence[AttributedAnomaly[VanishedPart]] = ()
     duplicates: Sequence[Duplicates] = ()
     aborted_reads: Sequence[AbortedReads] = ()
     hanging: Sequence[HangingTransaction] = ()
     why_unverified: str | None = None
     copies: Sequence[WrongCopies] = ()
-    repeats: Sequence[AttributedAnomaly] = ()
+    repeats: Sequence[AttributedAnomaly[RepeatedInput]] = ()
     copies_sent: Mapping[str, int] = {}
     copied_offsets: Mapping[str, CopiedOffsets] | None = None
-    commits: Sequence[AttributedAnomaly] = ()
+    commits: Sequence[AttributedAnomaly[LostCommit]] = ()
     acked: int = 0
     acked_commits: int = 0
     unchecked_commits: str | None = None
@@ -257,7 +262,7 @@ COMMITS = _clause(
     "KIP-966",
     no_acked_commit_lost_unless_allowed,
     lambda case: no_acked_commit_lost_unless_allowed(
-        [one for one in case.commits if one.what["settled"]],
+        [one for one in case.commits if one.what.settled],
         acked=case.acked_commits,
         unknown_kinds=sorted(
             {case.unknown_kinds[kind] for kind in LOST_COMMITS if kind in case.unknown_kinds}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Generic, TypeVar
 
 import msgspec
 
@@ -14,15 +15,66 @@ _PLACES_MAX = 4
 """So many partitions, or ranges of them, are named in a sentence."""
 
 
-class AttributedAnomaly(msgspec.Struct, frozen=True, kw_only=True):
-    """One lost part or one HW regression in plain values, with its attribution.
+class LostRecords(msgspec.Struct, frozen=True, kw_only=True):
+    """Lost records of one `acks` between two offsets."""
 
-    `oldest_s` and `lost_by` of lost records are as in `ebbtide.record.verdict.Loss`.
+    acks: int
+    first_offset: int
+    last_offset: int
+
+
+class VanishedPart(msgspec.Struct, frozen=True, kw_only=True):
+    """Vanished or diverged records between two offsets; `kind` is the anomaly's."""
+
+    kind: str
+    first_offset: int
+    last_offset: int
+
+
+class FallenHw(msgspec.Struct, frozen=True, kw_only=True):
+    """An HW that went back under a leader epoch."""
+
+    from_: int = msgspec.field(name="from")
+    to: int
+    leader_epoch: int
+
+
+class LostCommit(msgspec.Struct, frozen=True, kw_only=True):
+    """The commits of a `group` for partition `of`, the last of which was of `offset`, and what was `served` instead.
+
+    `kind` is the anomaly's; `settled` is as in the reconciliation.
+    """
+
+    kind: str
+    group: str
+    of: str
+    offset: int
+    served: int | None
+    settled: bool
+
+
+class RepeatedInput(msgspec.Struct, frozen=True, kw_only=True):
+    """Inputs from partition `of` that a `group` copied more than once."""
+
+    kind: str
+    group: str
+    of: str
+
+
+What = LostRecords | VanishedPart | FallenHw | LostCommit | RepeatedInput
+W = TypeVar("W", bound=What, covariant=True)
+
+
+class AttributedAnomaly(msgspec.Struct, Generic[W], frozen=True, kw_only=True):
+    """One part of an anomaly, with its attribution.
+
+    `what` says what it is, by its kind. `oldest_s` and `lost_by` of lost records are as in
+    `ebbtide.record.verdict.Loss`.
     """
 
     topic: str
     partition: int
-    what: Row
+    what: W
     count: int
     committed: bool
     attribution: Attribution
@@ -30,8 +82,17 @@ class AttributedAnomaly(msgspec.Struct, frozen=True, kw_only=True):
     lost_by: LossEvent | None = None
 
 
+AnyAnomaly = AttributedAnomaly[What]
+"""One of whatever kind."""
+A = TypeVar("A", bound=AnyAnomaly)
+
+
 def no_committed_loss_unless_allowed(
-    losses: Sequence[AttributedAnomaly], vanished: Sequence[AttributedAnomaly], *, acked: int, lost_unknown: str | None
+    losses: Sequence[AttributedAnomaly[LostRecords]],
+    vanished: Sequence[AttributedAnomaly[VanishedPart]],
+    *,
+    acked: int,
+    lost_unknown: str | None,
 ) -> Finding:
     """KIP-966, Motivation: a committed record survives min ISR - 1 unclean shutdowns.
 
@@ -44,7 +105,7 @@ def no_committed_loss_unless_allowed(
 
 
 def no_hw_regression_unless_allowed(
-    regressions: Sequence[AttributedAnomaly], *, observed: bool, regression_unknown: str | None
+    regressions: Sequence[AttributedAnomaly[FallenHw]], *, observed: bool, regression_unknown: str | None
 ) -> Finding:
     """KIP-966: no HW goes back after at most min ISR - 1 unclean shutdowns.
 
@@ -55,7 +116,7 @@ def no_hw_regression_unless_allowed(
 
 
 def no_acked_commit_lost_unless_allowed(
-    commits: Sequence[AttributedAnomaly], *, acked: int, unknown_kinds: Sequence[str]
+    commits: Sequence[AttributedAnomaly[LostCommit]], *, acked: int, unknown_kinds: Sequence[str]
 ) -> Finding:
     """KIP-966, for `__consumer_offsets`: a commit that was acked is a committed record.
 
@@ -65,7 +126,7 @@ def no_acked_commit_lost_unless_allowed(
     return _finding_on_causes(commits, exercised=acked, kind_unknown="; ".join(unknown_kinds) or None)
 
 
-def _finding_on_causes(blamed: Sequence[AttributedAnomaly], *, exercised: int, kind_unknown: str | None) -> Finding:
+def _finding_on_causes(blamed: Sequence[AnyAnomaly], *, exercised: int, kind_unknown: str | None) -> Finding:
     violations = [_row(one) for one in blamed if one.attribution.cause == "unexplained"]
     undecided = [_row(one) for one in blamed if one.attribution.cause is None]
     if kind_unknown is not None:
@@ -73,11 +134,17 @@ def _finding_on_causes(blamed: Sequence[AttributedAnomaly], *, exercised: int, k
     return finding(exercised=exercised, violations=violations, unknown=undecided)
 
 
-def _row(one: AttributedAnomaly) -> Row:
-    return {"topic": one.topic, "partition": one.partition, **one.what, "count": one.count, "why": one.attribution.why}
+def _row(one: AnyAnomaly) -> Row:
+    return {
+        "topic": one.topic,
+        "partition": one.partition,
+        **msgspec.to_builtins(one.what),
+        "count": one.count,
+        "why": one.attribution.why,
+    }
 
 
-def stale_join_rows(losses: Sequence[AttributedAnomaly]) -> list[Row]:
+def stale_join_rows(losses: Iterable[AnyAnomaly]) -> list[Row]:
     """Return the losses that violate KIP-903: its check let a stale ISR join pass."""
     return [_row(one) for one in losses if one.attribution.breaks_kip_903]
 
@@ -93,12 +160,12 @@ def election_in_brackets(attribution: Attribution) -> str:
     return f" (election of broker {one.leader}, leader epoch {one.epoch})" if one is not None else ""
 
 
-def group_alike(blamed: Iterable[AttributedAnomaly]) -> list[list[AttributedAnomaly]]:
+def group_alike(blamed: Iterable[AnyAnomaly]) -> list[list[AnyAnomaly]]:
     """Group anomalies that one sentence can describe: those of one reason, at most one election in each partition.
 
     A partition that lost records by two elections is therefore in two groups.
     """
-    groups: dict[tuple[str | None, str, int], list[AttributedAnomaly]] = {}
+    groups: dict[tuple[str | None, str, int], list[AnyAnomaly]] = {}
     elections: dict[tuple[str, int, str | None, str], list[Attribution]] = {}
     for one in blamed:
         attribution = one.attribution
@@ -109,7 +176,7 @@ def group_alike(blamed: Iterable[AttributedAnomaly]) -> list[list[AttributedAnom
     return list(groups.values())
 
 
-def places_of(alike: Sequence[AttributedAnomaly]) -> str:
+def places_of(alike: Sequence[AnyAnomaly]) -> str:
     """Return the partitions of a group: `t-0`, `t-0 and t-4`, or `t-0 to t-5 (6 partitions)`."""
     by_topic: dict[str, list[int]] = {}
     for topic, partition in sorted({(one.topic, one.partition) for one in alike}):
@@ -124,7 +191,7 @@ def places_of(alike: Sequence[AttributedAnomaly]) -> str:
     return f"{text} ({count} partitions)" if count > 2 else text
 
 
-def elections_in_brackets(alike: Sequence[AttributedAnomaly]) -> str:
+def elections_in_brackets(alike: Sequence[AnyAnomaly]) -> str:
     """Return the guilty elections of a group in brackets, to end a sentence; empty if none."""
     found = list(dict.fromkeys((one.leader, one.epoch) for a in alike if (one := a.attribution.election) is not None))
     if len(found) < 2:

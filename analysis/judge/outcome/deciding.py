@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from analysis.judge.clauses.invariants import CheckedClause
-from analysis.judge.clauses.outcome_checks import AttributedAnomaly, elections_in_brackets, group_alike, places_of
+from analysis.judge.clauses.outcome_checks import AnyAnomaly, elections_in_brackets, group_alike, places_of
 from analysis.judge.outcome.prediction import Comparison
 from ebbtide.plurals import plural
 from ebbtide.record.manifest import Manifest, reason_of_message
@@ -71,7 +71,7 @@ def unproven_reasons(
 
 
 def _needed_clauses(
-    checked: Sequence[CheckedClause], comparison: Comparison | None, regressions: Sequence[AttributedAnomaly]
+    checked: Sequence[CheckedClause], comparison: Comparison | None, regressions: Sequence[AnyAnomaly]
 ) -> Iterator[CheckedClause]:
     """Yield the clauses that must be known for the run to end as predicted."""
     prediction = comparison.prediction if comparison is not None else None
@@ -86,10 +86,10 @@ def _needed_clauses(
 def decide(
     *,
     checked: Sequence[CheckedClause],
-    losses: Sequence[AttributedAnomaly],
-    regressions: Sequence[AttributedAnomaly],
-    vanished: Sequence[AttributedAnomaly] = (),
-    commits: Sequence[AttributedAnomaly] = (),
+    losses: Sequence[AnyAnomaly],
+    regressions: Sequence[AnyAnomaly],
+    vanished: Sequence[AnyAnomaly] = (),
+    commits: Sequence[AnyAnomaly] = (),
     comparison: Comparison | None,
     no_scenario: str | None,
     faulty: Sequence[str],
@@ -157,7 +157,7 @@ def _unknown_reason(why: str, names: Sequence[str]) -> str:
     return f"{', '.join(names)} {'is' if len(names) == 1 else 'are'} unknown" + (f": {why}" if why else "")
 
 
-def _unexplained_reasons(blamed: Sequence[AttributedAnomaly], what: str, fate: str) -> list[str]:
+def _unexplained_reasons(blamed: Sequence[AnyAnomaly], what: str, fate: str) -> list[str]:
     found = group_alike(one for one in blamed if one.attribution.cause == "unexplained")
     told = []
     for alike in found[:_SHOWN_MAX]:

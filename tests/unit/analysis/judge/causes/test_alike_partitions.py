@@ -5,7 +5,13 @@ from __future__ import annotations
 import pytest
 
 from analysis.judge.causes.blame import reasons_of
-from analysis.judge.clauses.outcome_checks import AttributedAnomaly, elections_in_brackets, group_alike, places_of
+from analysis.judge.clauses.outcome_checks import (
+    AttributedAnomaly,
+    LostRecords,
+    elections_in_brackets,
+    group_alike,
+    places_of,
+)
 from analysis.judge.history.elections import ElectionEvent
 from analysis.judge.history.evidence import Attribution
 from ebbtide.record.rows import PartitionState
@@ -42,12 +48,12 @@ def loss(
     why: str = WHY,
     topic: str = "t",
     cause: Cause | None = "last-replica-standing",
-) -> AttributedAnomaly:
+) -> AttributedAnomaly[LostRecords]:
     election = ElectionEvent(before=state(partition, 1, 1), after=state(partition, leader, epoch), road="isr")
     return AttributedAnomaly(
         topic=topic,
         partition=partition,
-        what={},
+        what=LostRecords(acks=-1, first_offset=0, last_offset=99),
         count=100,
         committed=True,
         attribution=Attribution(cause=cause, election=election, why=why),

@@ -9,7 +9,7 @@ import pytest
 
 from analysis.judge.clauses.copy_checks import copied_offsets, exactly_once_copies
 from analysis.judge.clauses.findings import Finding
-from analysis.judge.clauses.outcome_checks import AttributedAnomaly
+from analysis.judge.clauses.outcome_checks import AttributedAnomaly, RepeatedInput
 from analysis.judge.history.evidence import Attribution
 from analysis.reconcile.model import WrongCopies
 from ebbtide.record.verdict import Cause
@@ -26,7 +26,7 @@ def check(
     offsets: Mapping[str, CopiedOffsets] | None = None,
     sent: Mapping[str, int] | None = None,
     why_lossy: str | None = None,
-    repeats: Sequence[AttributedAnomaly] = (),
+    repeats: Sequence[AttributedAnomaly[RepeatedInput]] = (),
     unknown_kinds: Mapping[str, str] | None = None,
 ) -> Finding:
     return exactly_once_copies(
@@ -77,11 +77,13 @@ def test_a_log_that_lost_records_excuses_what_went_wrong_and_not_what_did_not() 
     assert check(why_lossy="a log of the run lost records").status == "holds"
 
 
-def repeat(count: int, cause: Cause | None = "last-replica-standing", group: str = "copiers") -> AttributedAnomaly:
+def repeat(
+    count: int, cause: Cause | None = "last-replica-standing", group: str = "copiers"
+) -> AttributedAnomaly[RepeatedInput]:
     return AttributedAnomaly(
         topic="__consumer_offsets",
         partition=0,
-        what={"kind": "copied-twice", "group": group, "of": "in-0"},
+        what=RepeatedInput(kind="copied-twice", group=group, of="in-0"),
         count=count,
         committed=True,
         attribution=Attribution(cause=cause, election=None, why="why"),
@@ -100,7 +102,7 @@ def repeat(count: int, cause: Cause | None = "last-replica-standing", group: str
     ],
 )
 def test_elections_that_lost_the_offsets_allow_the_inputs_that_they_explain_all_or_none(
-    repeats: list[AttributedAnomaly], status: str
+    repeats: list[AttributedAnomaly[RepeatedInput]], status: str
 ) -> None:
     assert check(TWICE, why_lossy="a log of the run lost records", repeats=repeats).status == status
 
