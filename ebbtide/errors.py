@@ -80,6 +80,13 @@ class EbbtideError(Exception):
         self.line = line
         self.args = (self.render(),)
 
+    def replace(self, old: str, new: str) -> None:
+        """Write `new` for every `old` in the message."""
+        for field in ("what", "where", "got", "allowed", "next"):
+            text = getattr(self, field)
+            setattr(self, field, text and text.replace(old, new))
+        self.args = (self.render(),)
+
     def add_next(self, next: str) -> None:
         """Set `next`, unless it is set."""
         if self.next is None:

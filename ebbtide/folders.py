@@ -2,7 +2,7 @@
 
 Any user of a host can nest folders some thousand deep, where root cleans up or lists records. `os.walk` and
 `shutil.rmtree` call themselves for each level and end with a RecursionError, and a path of such a depth is too long for
-the kernel.
+the kernel. `HeldFolder` is a folder that stays the same one when somebody renames it.
 """
 
 from __future__ import annotations
@@ -10,10 +10,43 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
+from ebbtide.errors import HarnessError
+
 _FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class HeldFolder:
+    """A folder that this process holds open: `path` leads to it, also after somebody renamed it.
+
+    A link in the folder's old place leads nobody there. `path` is /proc/PID/fd/N, which the processes of this user
+    can open while this process lives and holds the folder.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        """Open the folder. Raises `OSError` for a link, and for what is no folder."""
+        self._folder = folder
+        self._opened = os.open(folder, _FLAGS)
+        self.path = Path(f"/proc/{os.getpid()}/fd/{self._opened}")
+
+    def require_in_place(self) -> None:
+        """Raise `HarnessError` if somebody renamed or removed the folder, or one above it."""
+        with contextlib.suppress(OSError):
+            if os.path.samestat(os.lstat(self._folder), os.fstat(self._opened)):
+                return
+        raise HarnessError(
+            "somebody renamed or replaced the folder of this run while it went on; nothing is written to its old path",
+            where=str(self._folder),
+            got=f"the folder is now {os.readlink(self.path)}",
+            next=f"ls -ld {shlex.quote(str(self._folder))}    (who owns what is there now), then run again",
+        )
+
+    def close(self) -> None:
+        """Let the folder go; `path` leads nowhere from then on."""
+        os.close(self._opened)
 
 
 def walk(folder: Path) -> Iterator[os.DirEntry[str]]:

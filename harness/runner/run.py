@@ -26,6 +26,7 @@ from cluster.runtime.choose import Choice, LocalChoice, open_runtime
 from cluster.runtime.jvm import ensure_class_archive, installation_of
 from ebbtide import run_clock
 from ebbtide.errors import Disturbed, EbbtideError, HarnessError
+from ebbtide.folders import HeldFolder
 from ebbtide.journal.convert import has_journals
 from ebbtide.record.files import QUORUM_FILE, mark_going, write_atomically
 from ebbtide.record.manifest import (
@@ -141,9 +142,17 @@ class _Run:
         if isinstance(self.request.runtime, LocalChoice):
             self._ensure_class_archives()
         tools = java_tools(self.scenario, self.request.kafka, self.display.note)
-        self._begin_record()
-        with self._record_failure(), self._going, Ledger.open(self.run_id, self.record) as ledger:
-            self._going.enter_context(mark_going(self.record))
+        make_record(self.record)
+        self._held = HeldFolder(self.record)
+        with (
+            contextlib.closing(self._held),
+            self._record_failure(),
+            self._going,
+            Ledger.open(self.run_id, self.record) as ledger,
+        ):
+            self._begin_record()
+            self._going.enter_context(mark_going(self._held.path))
+            self._held.require_in_place()
             runtime = open_runtime(
                 self.request.runtime,
                 spec=self.scenario.cluster,
@@ -165,6 +174,7 @@ class _Run:
                 self.request.gates,
                 allow_unknown_properties=self.request.allow_unknown_properties,
                 tools=tools,
+                held=self._held,
             )
             self._amend(clients=self.manifest.clients | session.client_settings)
             ended = False
@@ -173,6 +183,7 @@ class _Run:
                     try:
                         drive(session)
                     except Disturbed as error:
+                        self._name_record(error)
                         self.display.note(str(error))
                         session.end, hold = End(disturbed=error), None
                     ended = True
@@ -196,10 +207,10 @@ class _Run:
     def _take_evidence(self, session: Session, runtime: Runtime, *, leave_nodes: bool) -> None:
         session.close(leave_nodes=leave_nodes)
         with session.time_phase("collect"):
-            omitted = collect_raw(runtime, self.scenario.topics, self.record)
-            write_answered_high_watermarks(self.record, session.end.final.answered.reached)
+            omitted = collect_raw(runtime, self.scenario.topics, self._held.path)
+            write_answered_high_watermarks(self._held.path, session.end.final.answered.reached)
             lines = [msgspec.json.encode(one) + b"\n" for one in session.view.committed]
-            write_atomically(self.record / QUORUM_FILE, b"".join(lines))
+            write_atomically(self._held.path / QUORUM_FILE, b"".join(lines))
         self._amend(
             features=dict(session.features),
             topic_ids=dict(session.view.image.topic_ids),
@@ -212,7 +223,7 @@ class _Run:
 
     def _complete(self, session: Session) -> None:
         with session.time_phase("tables"):
-            torn_bytes = write_tables(self.record, self.run_id)
+            torn_bytes = write_tables(self._held.path, self.run_id)
         if torn_bytes:
             self.display.note(f"left out {torn_bytes} bytes of incomplete entries at the ends of journals")
         end = session.end
@@ -226,7 +237,8 @@ class _Run:
             timings_s=session.timings_s,
             **({"failure": end.why_no_final_read} if end.disturbed is None else failure_keys(end.disturbed)),
         )
-        write_sums(self.record)
+        write_sums(self._held.path)
+        self._held.require_in_place()
         self._going.close()
         self.display.note(f"recorded in {shown_path(self.record)}")
 
@@ -249,10 +261,9 @@ class _Run:
             self.display.note(str(error))
 
     def _begin_record(self) -> None:
-        make_record(self.record)
-        write_verdict(self.record, unfinished_verdict(self.run_id))
-        write_manifest(self.record, self.manifest)
-        write_atomically(self.record / SCENARIO, text_of(self._scenario_as_run()).encode())
+        write_verdict(self._held.path, unfinished_verdict(self.run_id))
+        write_manifest(self._held.path, self.manifest)
+        write_atomically(self._held.path / SCENARIO, text_of(self._scenario_as_run()).encode())
         self.display.note(f"run {self.run_id}, seed {self.request.seed}")
         self.display.note(self.request.runtime.describe())
         for name, value in self.draws.lines().items():
@@ -270,7 +281,8 @@ class _Run:
             if is_interrupt(error):
                 self._record_interrupt()
                 raise
-            full = is_disk_full(error, self.record)
+            self._name_record(error)
+            full = is_disk_full(error, self._held.path)
             keys = {"failure": "the disk was full while recording"} if full else failure_keys(error)
             with contextlib.suppress(OSError):
                 self._amend(status="failed", **keys)
@@ -287,6 +299,11 @@ class _Run:
             self._record_interrupt()
             raise
 
+    def _name_record(self, error: Exception) -> None:
+        """Let the message name the record by its path, instead of by the handle that this process has."""
+        if isinstance(error, EbbtideError):
+            error.replace(str(self._held.path), str(self.record))
+
     def _record_interrupt(self) -> None:
         with contextlib.suppress(OSError):
             self._amend(status="interrupted", failure="interrupted by a signal")
@@ -301,8 +318,8 @@ class _Run:
     def _amend(self, **changes: Any) -> None:
         """Write the manifest again with these changes."""
         self.manifest = msgspec.structs.replace(self.manifest, **changes)
-        write_manifest(self.record, self.manifest)
-        update_sums(self.record, MANIFEST.__eq__)
+        write_manifest(self._held.path, self.manifest)
+        update_sums(self._held.path, MANIFEST.__eq__)
 
     def _unknown_jars(self) -> dict[str, dict[str, str]]:
         """Return the digests of jars that the project does not know, by release. An image is known by its id."""

@@ -11,6 +11,7 @@ import msgspec
 
 from cluster.runtime.base import Runtime
 from cluster.runtime.tool_command import ToolCommand
+from ebbtide.folders import HeldFolder
 from ebbtide.kraft.image import describe
 from ebbtide.logs.segments import METADATA_FOLDER, log_dir_of, log_end, replica_folder
 from ebbtide.record.files import LOGS_DIR, RAW_DIR, write_atomically
@@ -58,10 +59,16 @@ class Session:
         *,
         allow_unknown_properties: bool = False,
         tools: Mapping[int, ToolCommand] | None = None,
+        held: HeldFolder | None = None,
     ) -> None:
-        """`allow_unknown_properties`: as in `RunRequest`; `tools`: as in `Workload`."""
+        """`allow_unknown_properties`: as in `RunRequest`; `tools`: as in `Workload`.
+
+        `held` is the folder of the record, which the session and its clients then write through its handle.
+        """
         self.run_id = run_id
         self.record = record
+        self._held = held
+        self._files = record if held is None else held.path
         self.runtime = runtime
         self._scenario = scenario
         self._display = display
@@ -71,19 +78,19 @@ class Session:
         controllers = [node for node in runtime.nodes.values() if node.role == "controller"]
         self._view = ClusterView(
             {node.id: runtime.data_dir(node.id) / METADATA_FOLDER for node in controllers},
-            {node.id: record / RAW_DIR / node.name / METADATA_FOLDER for node in controllers},
+            {node.id: self._files / RAW_DIR / node.name / METADATA_FOLDER for node in controllers},
             self._brokers,
             log_end=lambda broker, at: log_end(replica_folder(runtime.data_dirs(broker), at)),
             log_dir=lambda broker, at: log_dir_of(runtime.data_dirs(broker), at),
             has_dynamic_quorum=scenario.cluster.has_dynamic_quorum,
         )
-        self._clock = ClockLog(record)
+        self._clock = ClockLog(self._files)
         given = properties_to_check(scenario, runtime.nodes.values())
         self._unasked = given.unasked
         self._allow_unknown_properties = allow_unknown_properties
-        self._clients = ForkedClients(runtime.start_client, record / LOGS_DIR / "clients.log")
+        self._clients = ForkedClients(runtime.start_client, self._files / LOGS_DIR / "clients.log")
         self._workload = Workload(
-            record=record,
+            record=self._files,
             run_id=run_id,
             start_client=self._clients.start,
             bootstrap=runtime.bootstrap_servers(),
@@ -97,7 +104,7 @@ class Session:
         )
         self._schedule = Schedule(
             scenario.steps,
-            record=record,
+            record=self._files,
             runtime=runtime,
             view=self._view,
             counters=self._workload,
@@ -222,7 +229,7 @@ class Session:
         process failed by itself meanwhile.
         """
         self._scenario = msgspec.structs.replace(self._scenario, steps=(*self._scenario.steps, step))
-        write_atomically(self.record / SCENARIO, text_of(self._scenario).encode())
+        write_atomically(self._files / SCENARIO, text_of(self._scenario).encode())
         return self._schedule.add(step)
 
     def finish(self) -> None:
@@ -279,6 +286,8 @@ class Session:
         or stopped a node. On a cluster without topics there is nothing to judge: the death of a node is noted, and
         the cluster stays.
         """
+        if self._held is not None:
+            self._held.require_in_place()
         for row in self._view.poll():
             if row.topic in self._scenario.topics:
                 self._display.note(describe(row))

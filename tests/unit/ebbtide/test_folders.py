@@ -1,13 +1,19 @@
-"""Folders of any depth are walked and removed."""
+"""Folders of any depth are walked and removed, and a held folder stays the same one."""
 
 from __future__ import annotations
 
+import contextlib
+import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from deep_folders import nest
 
-from ebbtide.folders import remove_folder, walk
+from ebbtide.errors import HarnessError
+from ebbtide.folders import HeldFolder, remove_folder, walk
+from ebbtide.journal.convert import convert_journals
+from ebbtide.record.files import write_atomically
 
 DEPTHS = [1, 1_200, 6_000]
 """The second is deeper than Python's recursion, and the third is longer than a path may be."""
@@ -47,3 +53,47 @@ def test_a_missing_folder_and_a_file_are_left_alone(tmp_path: Path) -> None:
     for name in ("missing", "file"):
         remove_folder(tmp_path / name)
     assert (tmp_path / "file").exists()
+
+
+@pytest.fixture
+def swapped(tmp_path: Path) -> Iterator[tuple[HeldFolder, Path, Path]]:
+    """A held folder that was renamed, with a link to another folder in its place: the new name and the other folder."""
+    (tmp_path / "record" / "journal").mkdir(parents=True)
+    (tmp_path / "other" / "journal").mkdir(parents=True)
+    (tmp_path / "other" / "journal" / "theirs").touch()
+    held = HeldFolder(tmp_path / "record")
+    (tmp_path / "record").rename(tmp_path / "renamed")
+    (tmp_path / "record").symlink_to(tmp_path / "other")
+    yield held, tmp_path / "renamed", tmp_path / "other"
+    held.close()
+
+
+def test_files_are_made_and_removed_in_the_held_folder_and_not_behind_a_link_in_its_place(
+    swapped: tuple[HeldFolder, Path, Path],
+) -> None:
+    held, renamed, other = swapped
+    write_atomically(held.path / "manifest.json", b"{}")
+    convert_journals(held.path)
+    assert [path.name for path in renamed.iterdir()] == ["manifest.json"]
+    assert [path.name for path in other.rglob("*")] == ["journal", "theirs"]
+
+
+def test_a_renamed_folder_is_one_error_that_says_where_it_is(swapped: tuple[HeldFolder, Path, Path]) -> None:
+    held, renamed, _ = swapped
+    with pytest.raises(HarnessError, match="renamed or replaced") as failed:
+        held.require_in_place()
+    assert failed.value.got == f"the folder is now {renamed}"
+
+
+def test_a_folder_in_its_place_is_no_error_and_a_link_is_not_held(tmp_path: Path) -> None:
+    with contextlib.closing(HeldFolder(tmp_path)) as held:
+        held.require_in_place()
+    (tmp_path / "link").symlink_to(tmp_path)
+    with pytest.raises(OSError, match="Not a directory"):
+        HeldFolder(tmp_path / "link")
+
+
+def test_another_process_reaches_a_held_folder_by_its_path(swapped: tuple[HeldFolder, Path, Path]) -> None:
+    held, renamed, _ = swapped
+    subprocess.run(["touch", str(held.path / "by-a-client")], check=True)
+    assert (renamed / "by-a-client").exists()
