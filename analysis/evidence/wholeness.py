@@ -24,10 +24,11 @@ from analysis.evidence.remaking import TIMELINE
 from analysis.evidence.report import EVIDENCE, CheckpointsReport, ReplicasReport, TimelineReport, report_of
 from ebbtide.errors import EbbtideError, UsageError
 from ebbtide.record.clients import CLIENTS_DIR
+from ebbtide.record.contents import is_of_record
 from ebbtide.record.files import RAW_DIR, WITNESS_DIR
 from ebbtide.record.manifest import ACKS, MANIFEST, Manifest
 from ebbtide.record.steps import STEPS, read_steps, split_composed_steps
-from ebbtide.record.sums import changed_files, files_below, missing_files, read_sums
+from ebbtide.record.sums import changed_files, files_below, files_of_run, missing_files, read_sums
 from ebbtide.record.tables import TABLES, table_files
 from ebbtide.releases import first_with
 from ebbtide.scenario.internal_topics import INTERNAL_TOPICS
@@ -45,7 +46,7 @@ OF_LOSSES = frozenset(
 )
 """The parts in which losses, HW regressions and their causes are found."""
 
-OF_PREDICTIONS = OF_LOSSES | {CLIENTS_DIR, "described", "commits", "copies"}
+OF_PREDICTIONS = OF_LOSSES | {CLIENTS_DIR, "described", "commits", "copies", "wire"}
 """The parts of losses, and the parts that coverage facts are counted from.
 
 A prediction speaks of both.
@@ -133,8 +134,9 @@ def _gaps_by_sums(record: Path) -> Iterator[Gap]:
     for name in changed_files(record, sums):
         yield Gap(_part_of(name), name, f"{name} is not as the run left it (SHA256SUMS)")
     if sums:
-        new = {str(path.relative_to(record)) for table in TABLES for path in table_files(record, table)} - sums.keys()
-        for name in sorted(new):
+        there = {name for name in files_of_run(record) if is_of_record(name) and not name.startswith(f"{RAW_DIR}/")}
+        there |= {str(path.relative_to(record)) for table in TABLES for path in table_files(record, table)}
+        for name in sorted(there - sums.keys()):
             yield Gap(_part_of(name), name, f"{name} is not one of the files that the run left (SHA256SUMS)")
 
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ebbtide.errors import UsageError
+from ebbtide.record.clients import CLIENTS_DIR
 from ebbtide.record.files import (
     ANOMALIES_DIR,
     CLOCK_FILE,
@@ -21,6 +22,7 @@ from ebbtide.record.files import (
     WIRE_FILE,
     WITNESS_DIR,
 )
+from ebbtide.record.tables import TABLES
 from ebbtide.untrusted.files import special_kind
 
 _FILES = frozenset(
@@ -28,6 +30,7 @@ _FILES = frozenset(
     | {CLOCK_FILE, QUORUM_FILE, WIRE_FILE}
 )
 _FOLDERS = frozenset({RAW_DIR, JOURNAL_DIR, ANOMALIES_DIR, WITNESS_DIR, LOGS_DIR})
+_READ_BY_NAME = _FILES | _FOLDERS | {CLIENTS_DIR} | TABLES.keys()
 _DEPTH_MAX = 20
 _SHOWN_MAX = 200
 _NOT_READ = frozenset({"kept", "cluster"})
@@ -76,6 +79,12 @@ def check_contents(record: Path) -> None:
                     allowed="a regular file" if is_folder else "a folder",
                     next=again,
                 )
+
+
+def is_of_record(name: str) -> bool:
+    """Whether a file of a record, by its path there, is one that readers of records look for."""
+    top = Path(name).parts[0]
+    return top in _READ_BY_NAME or (top.endswith(".parquet") and top.removesuffix(".parquet") in TABLES)
 
 
 def is_below(path: str, home: str) -> bool:

@@ -30,7 +30,7 @@ _LINE = re.compile(r"([0-9a-f]{64})  (\S.*)")
 
 def write_sums(record: Path) -> None:
     """Write SHA256SUMS anew, for every file that the run left."""
-    _write(record, {str(path.relative_to(record)): _sha256(path) for path in _files(record)})
+    _write(record, {name: _sha256(record / name) for name in files_of_run(record)})
 
 
 def update_sums(record: Path, is_new: Callable[[str], bool]) -> None:
@@ -42,8 +42,7 @@ def update_sums(record: Path, is_new: Callable[[str], bool]) -> None:
     if sums is None:
         return
     kept = {name: digest for name, digest in sums.items() if not is_new(name)}
-    names = [(str(path.relative_to(record)), path) for path in _files(record)]
-    _write(record, kept | {name: _sha256(path) for name, path in names if is_new(name)})
+    _write(record, kept | {name: _sha256(record / name) for name in files_of_run(record) if is_new(name)})
 
 
 def forget_sums(record: Path, is_old: Callable[[str], bool]) -> None:
@@ -91,6 +90,11 @@ def files_below(record: Path, folder: str) -> list[str]:
     top = record / folder
     found = [top] if top.is_symlink() else [path for path in top.rglob("*") if path.is_symlink() or not path.is_dir()]
     return [str(path.relative_to(record)) for path in found if path.suffix != ".part"]
+
+
+def files_of_run(record: Path) -> list[str]:
+    """Return the names of all files that `write_sums` would list."""
+    return [str(path.relative_to(record)) for path in _files(record)]
 
 
 def changed_files(record: Path, sums: dict[str, str]) -> list[str]:

@@ -134,6 +134,27 @@ def test_a_file_that_the_run_did_not_write_is_a_gap_of_its_table(record: Path) -
 
 
 @pytest.mark.parametrize(
+    "name",
+    ["wire.jsonl", "quorum.jsonl", "clock.jsonl", "clients/producer-9.jsonl", "witness/x.parquet", "commits.parquet"],
+)
+def test_any_added_file_that_a_reader_would_look_for_is_a_gap(record: Path, name: str) -> None:
+    added = record / name
+    added.unlink(missing_ok=True)
+    update_sums(record, name.__eq__)
+    added.parent.mkdir(exist_ok=True)
+    added.write_text("{}")
+    assert f"{name} is not one of the files that the run left (SHA256SUMS)" in gap_reasons(record)
+    write_sums(record)
+    assert not [why for why in gap_reasons(record) if name in why]
+
+
+def test_a_file_that_no_reader_looks_for_is_none(record: Path) -> None:
+    (record / "notes.txt").write_text("mine")
+    (record / "raw" / "mine").write_text("mine")
+    assert gap_reasons(record) == []
+
+
+@pytest.mark.parametrize(
     "key", ["status", "torn_journal_bytes", "producers", "topics", "final_offsets", "features", "topology"]
 )
 def test_a_manifest_without_a_key_is_a_gap(record: Path, key: str) -> None:
