@@ -7,6 +7,8 @@ one file (`<name>.parquet`) or several (`<name>/*.parquet`).
 
 from __future__ import annotations
 
+import contextlib
+import filecmp
 from pathlib import Path
 
 import pyarrow as pa
@@ -222,8 +224,18 @@ def unreadable_file(record: Path, path: Path) -> UsageError | None:
 def table_files(record: Path, name: str) -> list[Path]:
     """Return the Parquet files of table `name`, sorted; empty when it is missing.
 
-    Accepts `<name>.parquet` and `<name>/**/*.parquet`.
+    Accepts `<name>.parquet` and `<name>/**/*.parquet`. Of files with the same bytes, only the one with the shortest
+    name counts: each row names its client or broker and its time, so a second copy is the same observation.
     """
     files = sorted((record / name).rglob("*.parquet")) if is_folder(record / name) else []
     single = record / f"{name}.parquet"
-    return ([single] if is_file(single) else []) + files
+    files = ([single] if is_file(single) else []) + files
+    by_size: dict[int, list[Path]] = {}
+    for path in sorted(files, key=lambda path: (len(str(path)), path)):
+        with contextlib.suppress(OSError):  # whoever reads it says so
+            alike = by_size.setdefault(path.stat().st_size, [])
+            if any(filecmp.cmp(path, other, shallow=False) for other in alike):
+                files.remove(path)
+            else:
+                alike.append(path)
+    return files

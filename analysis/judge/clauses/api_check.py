@@ -88,8 +88,9 @@ class _Place(msgspec.Struct, kw_only=True):
 def compare_answers(record: Path, evidence: Evidence, *, complete: bool) -> ComparedAnswers | None:
     """Compare the brokers' answers with the metadata log; None if there are none.
 
-    `complete`: the run ended after the last answer, so the log has every state that was described. Memory
-    does not grow with the number of answers. Raises `UsageError` for a damaged table.
+    `complete`: the run ended after the last answer, so the log has every state that was described. The same row a
+    second time is the same answer. Memory grows only by a number for each answer. Raises `UsageError` for a damaged
+    table.
     """
     if not table_files(record, "described"):
         return None
@@ -103,7 +104,11 @@ def compare_answers(record: Path, evidence: Evidence, *, complete: bool) -> Comp
     unread: list[Row] = []
     known_until_ns = None if complete else timeline.newest_ns
     differing = 0
+    seen: set[int] = set()
     for answer in _answers(record):
+        if (number := hash(answer)) in seen:
+            continue
+        seen.add(number)
         states = timeline.states(answer.topic, answer.partition)
         if not states:
             continue
