@@ -16,7 +16,7 @@ from cluster.runtime.tool_command import ToolCommand
 from ebbtide.errors import UsageError
 from ebbtide.record.manifest import FinalOffsets, FinalTransactions
 from ebbtide.scenario.client_libraries import GroupProtocol
-from ebbtide.scenario.model import CopiedOffsets, Isolation, NodeRole, OffsetReset
+from ebbtide.scenario.model import CopiedOffsets, Isolation, OffsetReset
 from ebbtide.scenario.refused_settings import RefusedByKafka, allowed_or_near
 
 FINAL_CONSUMER = 0
@@ -196,47 +196,18 @@ class NewTopic(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     config: dict[str, str] = {}
 
 
-class ScenarioProperties(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The names of the properties that a scenario sets for the nodes of one role.
-
-    `node` and `address`: one of those nodes, which is asked about them.
-    """
-
-    role: NodeRole
-    names: tuple[str, ...]
-    node: int
-    address: str
-
-
 class TopicsConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The configuration of the process that creates topics.
 
-    It creates them once as many brokers are registered as `bootstrap` names. `properties`: those to ask Kafka about.
+    It creates them once as many brokers are registered as `bootstrap` names.
     `TopicsResult` is written to `result`.
     """
 
     endpoints: Endpoints
     bootstrap: tuple[str, ...]
     topics: dict[str, NewTopic]
-    properties: tuple[ScenarioProperties, ...] = ()
     result: str
     timeout_s: float = 60.0
-
-
-class UnknownProperty(msgspec.Struct, frozen=True, kw_only=True):
-    """A property that Kafka does not know, and ignores.
-
-    `near` is the nearest name that Kafka knows; empty for none.
-    """
-
-    role: NodeRole
-    name: str
-    near: str
-
-    @property
-    def table(self) -> str:
-        """The table of the scenario file that sets the property."""
-        return f"cluster.{self.role}_properties"
 
 
 class RefusedSetting(msgspec.Struct, frozen=True, kw_only=True):
@@ -257,13 +228,12 @@ class RefusedSetting(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TopicsResult(msgspec.Struct, frozen=True, kw_only=True):
-    """The brokers' addresses (`10.0.0.1:9092`) by id, and the unknown properties.
+    """The brokers' addresses (`10.0.0.1:9092`) by id.
 
     With `refused` settings no topic of theirs was made, and nothing else is known.
     """
 
     brokers: dict[int, str]
-    unknown: tuple[UnknownProperty, ...]
     refused: tuple[RefusedSetting, ...] = ()
 
 

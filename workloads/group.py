@@ -13,7 +13,7 @@ Call `close` in a finally block: it kills by pid whatever still runs.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -41,9 +41,7 @@ from workloads.config import (
     NewTopic,
     ProducerConfig,
     SamplerConfig,
-    ScenarioProperties,
     TopicsConfig,
-    UnknownProperty,
     read_topics_result,
 )
 from workloads.ended_transactions import ENDING_S, transactional_id
@@ -70,7 +68,6 @@ class Workload:
     - `record` is the run folder: journals and the clients' small files go to `journal/`, their stderr to `logs/`.
     - `start_client` starts a client where it reaches the brokers; `bootstrap` is `Runtime.bootstrap_servers()`.
     - `assignments` are each topic's replicas per partition.
-    - `properties` are the nodes' properties in the scenario, to ask Kafka about.
     - `command_config` is the properties file with which the clients reach the brokers.
     - `tools` has the command of each Java producer, by its id.
     - `final_partition_counts` has how many partitions a topic may have in the end, where steps add some.
@@ -87,7 +84,6 @@ class Workload:
         assignments: Mapping[str, Sequence[tuple[int, ...]]],
         producers: Sequence[ProducerSpec],
         consumers: Sequence[ConsumerSpec] = (),
-        properties: Iterable[ScenarioProperties] = (),
         tools: Mapping[int, ToolCommand] | None = None,
         command_config: str | None = None,
         final_partition_counts: Mapping[str, int] | None = None,
@@ -99,7 +95,6 @@ class Workload:
         self._start_client = start_client
         self._bootstrap = tuple(bootstrap)
         self._topics = dict(topics)
-        self._properties = tuple(properties)
         self._assignments = assignments
         self._tools = tools or {}
         self._producers = {
@@ -116,24 +111,21 @@ class Workload:
         self._slots = {item: index for index, item in enumerate(partitions_of(self._counts))}
         self._brokers: dict[int, str] = {}
 
-    def create_topics(self, timeout_s: float = 60.0) -> tuple[UnknownProperty, ...]:
+    def create_topics(self, timeout_s: float = 60.0) -> None:
         """Wait for every broker, create the topics, and learn the brokers' addresses.
 
-        Returns the properties that Kafka does not know. Raises `HarnessError` with the last state of the cluster.
+        Raises `HarnessError` with the last state of the cluster.
         """
         result = self._folder / "brokers.json"
         config = TopicsConfig(
             endpoints=self._topic_maker.endpoints,
             bootstrap=self._bootstrap,
             topics={name: self._new_topic(name) for name in self._topics},
-            properties=self._properties,
             result=str(result),
             timeout_s=timeout_s,
         )
         self._topic_maker.run_to_end(config, self._start_client, timeout_s)
-        learnt = read_topics_result(result)
-        self._brokers = learnt.brokers
-        return learnt.unknown
+        self._brokers = read_topics_result(result).brokers
 
     def _new_topic(self, name: str) -> NewTopic:
         """Return a topic of the scenario as Kafka is asked for it."""

@@ -12,19 +12,16 @@ from pathlib import Path
 
 import msgspec
 
-from cluster.kafka_api.config_names import BROKER, INVALID_CONFIG, ask_configs
+from cluster.kafka_api.config_names import INVALID_CONFIG
 from cluster.kafka_api.connection import NONE, BrokerConnection, ClusterState, WireError
 from ebbtide.errors import HarnessError
 from ebbtide.record.files import write_atomically
-from ebbtide.suggestions import nearest_words
 from ebbtide.waiting import wait_until
 from workloads.config import (
     NewTopic,
     RefusedSetting,
-    ScenarioProperties,
     TopicsConfig,
     TopicsResult,
-    UnknownProperty,
     read_config,
 )
 from workloads.process import Stop, run_client
@@ -32,52 +29,9 @@ from workloads.status import ClientState, StatusFile
 from workloads.topic_refusals import find_refused_settings
 
 _TOPIC_ALREADY_EXISTS = 36
-_UNKNOWN_TYPE = 0
-_ANSWER_S = 5.0
-_READ_BY_CLASSES = (
-    "allow.everyone.if.no.acl.found",
-    "config.providers.",
-    "metrics.jmx.",
-    "rlmm.config.",
-    "rsm.config.",
-    "super.users",
-)
-"""Prefixes of properties that Kafka's own classes read, and that a node's configuration does not list."""
 _NOT_YET = frozenset({-1, 5, 7, 8, 14, 15, 38, 41, 89})
 """Errors of a cluster that is still starting: unknown server error, no leader or broker yet, timed out, no
 coordinator, too few brokers registered for the replication factor, controller elsewhere, throttled."""
-
-
-def unknown_properties(given: ScenarioProperties) -> list[UnknownProperty]:
-    """Ask a node which of the scenario's properties Kafka does not know.
-
-    A node starts with any property, and ignores one that it does not know. DescribeConfigs lists it with an unknown
-    type; controllers answer it since Kafka 3.7 (KIP-919). Raises `HarnessError` without an answer.
-    """
-    what = f"a {given.role} does not answer DescribeConfigs"
-    try:
-        with BrokerConnection(given.address, connect_timeout_s=_ANSWER_S, request_timeout_s=_ANSWER_S) as connection:
-            answer = ask_configs(connection, BROKER, str(given.node))
-    except WireError as error:
-        raise HarnessError(what, where=given.address, got=str(error)) from None
-    if answer.error_code:
-        said = f"error {answer.error_code}: {answer.error_message}"
-        raise HarnessError(what, where=given.address, got=said)
-    known = {one.name for one in answer.configs if one.config_type != _UNKNOWN_TYPE}
-    return [
-        UnknownProperty(role=given.role, name=name, near=next(iter(nearest_words(name, sorted(known), most=1)), ""))
-        for name in given.names
-        if known.isdisjoint(_spellings(name)) and not name.startswith(_READ_BY_CLASSES)
-    ]
-
-
-def _spellings(name: str) -> list[str]:
-    """Return `name`, and what it is called without its listener or SASL mechanism.
-
-    Only names that begin with `listener.name.` have these prefixes (KIP-103).
-    """
-    words = name.split(".")
-    return [name, *(".".join(words[after:]) for after in (3, 4) if name.startswith("listener.name."))]
 
 
 def create_topics(bootstrap: Sequence[str], topics: dict[str, NewTopic], timeout_s: float) -> dict[int, str]:
@@ -162,11 +116,10 @@ def main(argv: Sequence[str]) -> int:
         try:
             brokers = create_topics(config.bootstrap, config.topics, config.timeout_s)
         except TopicSettingsRefused as refusal:
-            refused = TopicsResult(brokers={}, unknown=(), refused=refusal.refused)
+            refused = TopicsResult(brokers={}, refused=refusal.refused)
             write_atomically(Path(config.result), msgspec.json.encode(refused))
             return ClientState.DONE
-        unknown = tuple(one for given in config.properties for one in unknown_properties(given))
-        result = TopicsResult(brokers=brokers, unknown=unknown)
+        result = TopicsResult(brokers=brokers)
         write_atomically(Path(config.result), msgspec.json.encode(result))
         return ClientState.DONE
 

@@ -16,9 +16,6 @@ ELR_BY_DEFAULT = Version("4.1.0")
 DESCRIBE_TOPIC_PARTITIONS = Version("3.8.0")
 """The first whose brokers answer DescribeTopicPartitions, which has the ELR (KIP-966)."""
 
-CONTROLLERS_DESCRIBE_CONFIGS = Version("3.7.0")
-"""The first whose controllers answer DescribeConfigs for themselves (KIP-919)."""
-
 SEVERAL_LOG_DIRS = Version("3.7.0")
 """The first whose KRaft brokers go on without a log directory that failed (KIP-858): early access until 3.8."""
 

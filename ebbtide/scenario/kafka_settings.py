@@ -6,7 +6,7 @@ has the kinds of settings that no scenario may set, each with the reason.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from functools import cache
 from importlib.resources import files
@@ -49,6 +49,12 @@ class KafkaSetting(msgspec.Struct, frozen=True):
         """The first known release that no longer has the setting; None if the newest one has it."""
         later = [one.version for one in KNOWN if Version(one.version) > Version(self.last)]
         return later[0] if later and self.place != "librdkafka" else None
+
+    def why_absent(self, versions: Sequence[Version]) -> str | None:
+        """Return why none of these releases has the setting; None if one may have it, or if there are none."""
+        if versions and (removed := self.removed_in) is not None and min(versions) >= Version(removed):
+            return f"Kafka {removed} removed it"
+        return f"Kafka has it from {self.first} on" if versions and max(versions) < Version(self.first) else None
 
     def line(self) -> str:
         """Return the setting's line of the table."""

@@ -85,14 +85,9 @@ def _why_absent(name: str, releases: Sequence[str]) -> str | None:
     """Return why none of these releases knows a property; None if one may know it, or if they are no releases."""
     setting = settings_at("node").get(name)
     try:
-        versions = [parse_version(release) for release in releases]
+        return None if setting is None else setting.why_absent([parse_version(release) for release in releases])
     except UsageError:
         return None
-    if setting is None or not versions:
-        return None
-    if (removed := setting.removed_in) is not None and min(versions) >= parse_version(removed):
-        return f"Kafka {removed} removed it"
-    return f"Kafka has it from {setting.first} on" if max(versions) < parse_version(setting.first) else None
 
 
 def _may_auto_create(parts: Parts, brokers: Mapping[str, str]) -> bool:

@@ -58,8 +58,8 @@ from harness.runner.draws import draw
 from harness.runner.ending import End
 from harness.runner.gates import Gate
 from harness.runner.host import client_versions, host_facts, is_disk_full, make_record
-from harness.runner.own_jars import refuse_by_jars
 from harness.runner.session import Session
+from harness.runner.settings_check import check_settings, unknown_properties_error
 from workloads.config import FINAL_CONSUMER
 
 
@@ -135,10 +135,16 @@ class _Run:
         self.record = (request.runs / self.run_id).absolute()
         self.manifest = self._first_manifest(started)
         self._going = contextlib.ExitStack()
+        self._ignored: tuple[str, ...] = ()
 
     def carry_out(self, drive: Callable[[Session], None], hold: Callable[[ClusterAfterRun], None] | None) -> None:
         require_libraries(self.scenario)
-        refuse_by_jars(self._scenario_as_run(), self.display.note)
+        if ignored := check_settings(self._scenario_as_run(), self.display.note):
+            error = unknown_properties_error(ignored)
+            if not self.request.allow_unknown_properties:
+                raise error
+            self.display.note(error.what)
+            self._ignored = tuple(one.where for one in ignored)
         if isinstance(self.request.runtime, LocalChoice):
             self._ensure_class_archives()
         tools = java_tools(self.scenario, self.request.kafka, self.display.note)
@@ -172,7 +178,6 @@ class _Run:
                 self.record,
                 self.display,
                 self.request.gates,
-                allow_unknown_properties=self.request.allow_unknown_properties,
                 tools=tools,
                 held=self._held,
             )
@@ -214,7 +219,7 @@ class _Run:
         self._amend(
             features=dict(session.features),
             topic_ids=dict(session.view.image.topic_ids),
-            ignored_properties=session.ignored,
+            ignored_properties=self._ignored,
             host=self.manifest.host | (write_back_settings() if self.manifest.write_back == "kernel" else {}),
             raw_limit_bytes=RAW_LIMIT_BYTES,
             raw_omitted=omitted,

@@ -31,7 +31,6 @@ from harness.runner.forming import form_on, roll_to
 from harness.runner.gates import Gate
 from harness.runner.node_state import NodeState
 from harness.runner.node_watch import NodeWatch
-from harness.runner.property_check import properties_to_check, unknown_properties_error
 from harness.runner.run_state import SHOW_EVERY_S, run_state_of
 from harness.runner.schedule import Schedule
 from harness.runner.view import ClusterView
@@ -57,11 +56,10 @@ class Session:
         display: Display,
         gates: Mapping[int, Gate] | None = None,
         *,
-        allow_unknown_properties: bool = False,
         tools: Mapping[int, ToolCommand] | None = None,
         held: HeldFolder | None = None,
     ) -> None:
-        """`allow_unknown_properties`: as in `RunRequest`; `tools`: as in `Workload`.
+        """`tools`: as in `Workload`.
 
         `held` is the folder of the record, which the session and its clients then write through its handle.
         """
@@ -85,9 +83,6 @@ class Session:
             has_dynamic_quorum=scenario.cluster.has_dynamic_quorum,
         )
         self._clock = ClockLog(self._files)
-        given = properties_to_check(scenario, runtime.nodes.values())
-        self._unasked = given.unasked
-        self._allow_unknown_properties = allow_unknown_properties
         self._clients = ForkedClients(runtime.start_client, self._files / LOGS_DIR / "clients.log")
         self._workload = Workload(
             record=self._files,
@@ -98,7 +93,6 @@ class Session:
             assignments=draws.assignments,
             producers=scenario.producers,
             consumers=scenario.consumers,
-            properties=given.asked,
             tools=tools,
             final_partition_counts=scenario.final_partition_counts,
         )
@@ -116,7 +110,6 @@ class Session:
         )
         self._node_watch = NodeWatch(runtime, self._schedule, scenario.cluster.session_timeout_s)
         self._up = False
-        self.ignored: tuple[str, ...] = ()
         self.end = End(why_no_final_read="the run ended before it")
 
     @property
@@ -206,19 +199,10 @@ class Session:
         return tuple(node for node in everyone if node not in self._brokers), self._brokers
 
     def join(self) -> None:
-        """Start the clients on a cluster that is up.
-
-        `ignored` then names the properties that Kafka ignores. Raises as `open` does.
-        """
+        """Start the clients on a cluster that is up. Raises as `open` does."""
         self._up = True
         with self.time_phase("start clients"):
-            if unknown := self._workload.create_topics():
-                if not self._allow_unknown_properties:
-                    raise unknown_properties_error(unknown)
-                self.ignored = tuple(f"{one.table}.{one.name}" for one in unknown)
-                self._display.note(unknown_properties_error(unknown).what)
-            for sentence in self._unasked:
-                self._display.note(sentence)
+            self._workload.create_topics()
             if self._scenario.topics:
                 self._workload.start()
 

@@ -10,7 +10,7 @@ from typing import Any, get_args
 import msgspec
 import pyarrow.parquet as pq
 import pytest
-from live.single_node import VERSION, SingleNode, kafka_node
+from live.single_node import SingleNode, kafka_node
 from live.workloads_of_node import Make, await_producers, make, start
 
 from cluster.kafka_api.admin_requests import SetConfig
@@ -21,16 +21,15 @@ from ebbtide.journal.convert import convert_journals
 from ebbtide.journal.file import JournalReader
 from ebbtide.journal.frames import POLLED, PolledRecords, unpack_polled
 from ebbtide.journal.payload import value_at
-from ebbtide.scenario import catalogue
 from ebbtide.scenario.client_libraries import ConsumerLibrary
-from ebbtide.scenario.model import NODE_ROLES, ConsumerSpec, NodeRole, ProducerSpec
+from ebbtide.scenario.model import ConsumerSpec, ProducerSpec
 from ebbtide.waiting import wait_until
 from workloads import group
 from workloads.admin import send_request
-from workloads.config import FINAL_CONSUMER, NewTopic, ScenarioProperties
+from workloads.config import FINAL_CONSUMER, NewTopic
 from workloads.send_account import SendCounts
 from workloads.status import ClientState
-from workloads.topics import TopicSettingsRefused, create_topics, unknown_properties
+from workloads.topics import TopicSettingsRefused, create_topics
 
 __all__ = ["kafka_node", "make", "start"]
 pytestmark = [pytest.mark.live, pytest.mark.beside]
@@ -290,37 +289,6 @@ def test_a_refused_setting_of_a_topic_names_the_one_that_was_meant(kafka_node: S
         send_request([kafka_node.address], msgspec.structs.replace(request, config="min.insync.replicas"), 10).error
         == "NONE"
     )
-
-
-@pytest.mark.parametrize("role", NODE_ROLES)
-def test_a_node_tells_which_properties_it_does_not_know(kafka_node: SingleNode, role: NodeRole) -> None:
-    names = (
-        "log.dirs",
-        "unclean.leader.election.enable",
-        "unclean.leader.electon.enable",
-        "replica.selector.class",
-        "listener.name.plaintext.max.connections",
-        "listener.name.plaintext.max.conections",
-        "listener.name.plaintext.scram-sha-256.sasl.jaas.config",
-        "nothing-of-the-kind",
-        "super.users",
-    )
-    address = kafka_node.address if role == "broker" else kafka_node.controller
-    unknown = unknown_properties(ScenarioProperties(role=role, names=names, node=1, address=address))
-    assert [(one.role, one.name, one.near) for one in unknown] == [
-        (role, "unclean.leader.electon.enable", "unclean.leader.election.enable"),
-        (role, "listener.name.plaintext.max.conections", ""),
-        (role, "nothing-of-the-kind", ""),
-    ]
-
-
-@pytest.mark.parametrize("role", NODE_ROLES)
-def test_kafka_knows_the_properties_of_the_catalogue(kafka_node: SingleNode, role: NodeRole) -> None:
-    scenarios = [catalogue.find(name) for name in catalogue.names()]
-    names = {name for one in scenarios if VERSION in one.kafka for name in one.cluster.properties_of(role)}
-    assert names, "nothing to ask about"
-    address = kafka_node.address if role == "broker" else kafka_node.controller
-    assert unknown_properties(ScenarioProperties(role=role, names=tuple(names), node=1, address=address)) == []
 
 
 def test_creating_a_topic_again_finds_it(kafka_node: SingleNode) -> None:

@@ -16,8 +16,6 @@ from ebbtide.releases.known_releases import KNOWN, KnownRelease
 from ebbtide.scenario.model import ClusterSpec
 from ebbtide.scenario.roles import CLIENTS
 from ebbtide.scenario.validate_features import FEATURES, validate_features
-from harness.daemon.plain_scenario import plain_scenario
-from harness.runner.property_check import PropertyCheck, properties_to_check
 
 
 def _properties(spec: ClusterSpec, node_id: int) -> dict[str, str]:
@@ -77,52 +75,6 @@ def test_a_scenario_may_set_what_kafka_knows() -> None:
     assert _properties(spec, 1)["log.flush.interval.messages"] == "1"
     assert _properties(spec, 1)["num.io.threads"] == "9"
     assert "log.flush.interval.messages" not in _properties(spec, 100)
-
-
-def _check_properties(kafka: str, broker: dict[str, str], controller: dict[str, str]) -> PropertyCheck:
-    cluster = ClusterSpec(controllers=3, brokers=2, broker_properties=broker, controller_properties=controller)
-    nodes = [node for node in plan_cluster(cluster, address_of).nodes.values() if node.id != 1]
-    return properties_to_check(plain_scenario(kafka, cluster), nodes)
-
-
-def test_a_node_of_each_role_is_asked_about_its_properties() -> None:
-    given = _check_properties("3.7.0", {"num.io.threads": "9"}, {"unclean.leader.election.enable": "true"})
-    assert given.unasked == []
-    assert [(one.role, one.node, one.address) for one in given.asked] == [
-        ("broker", 2, "10.99.0.2:9092"),
-        ("controller", 100, "10.99.0.100:9093"),
-    ]
-    assert [one.names for one in given.asked] == [("num.io.threads",), ("unclean.leader.election.enable",)]
-
-
-def test_a_role_without_properties_is_not_asked() -> None:
-    assert _check_properties("4.3.1", {}, {}) == ([], [])
-
-
-def test_the_check_says_that_nobody_can_be_asked() -> None:
-    given = _check_properties("3.6.2", {"num.io.threads": "9"}, {"unclean.leader.election.enable": "true"})
-    assert [one.role for one in given.asked] == ["broker"]
-    assert given.unasked == [
-        "the names in cluster.controller_properties are not checked: controllers answer since Kafka 3.7.0"
-    ]
-
-
-@pytest.mark.parametrize(
-    ("name", "value", "asked"),
-    [
-        ("replica.selector.class", "org.apache.kafka.common.replica.RackAwareReplicaSelector", True),
-        ("replica.selector.class", "com.example.Nearest", False),
-        ("metric.reporters", "org.apache.kafka.common.metrics.JmxReporter, com.example.Reporter", False),
-        ("metric.reporters", "", True),
-        ("metric.reporters", ", com.example.Reporter", False),
-    ],
-)
-def test_what_is_a_plug_ins_own_is_not_asked_about(name: str, value: str, asked: bool) -> None:
-    given = _check_properties("4.3.1", {name: value, "example.of.its.own": "1"}, {})
-    assert bool(given.asked) is asked
-    assert [sentence.partition(": ")[2].split()[0] for sentence in given.unasked] == (
-        [] if asked else [value.split(", ")[-1]]
-    )
 
 
 def test_a_value_that_kafka_refuses_is_reported_as_the_scenarios() -> None:

@@ -33,7 +33,7 @@ from ebbtide.scenario.steps.admin import SetConfigStep
 from ebbtide.scenario.validate_settings import validate_producer_settings, validate_settings
 from ebbtide.scenario.write import text_of
 from harness.cli.main import main
-from harness.runner import launch, own_jars
+from harness.runner import launch, settings_check
 from tools.kafka_settings import merge
 
 LOST = Path(__file__).resolve().parents[3] / "data" / "runs" / "last-replica-standing-3.9.1"
@@ -199,20 +199,20 @@ def test_the_jars_of_an_unknown_release_decide_before_anything_starts(
 ) -> None:
     new = "of.a.later.release"
     defined = [] if type_ is None else [KafkaSetting("node", new, type_, "9.9.9", "9.9.9")]
-    monkeypatch.setattr(own_jars, "defined_settings", lambda kafka, progress: defined)
+    monkeypatch.setattr(settings_check, "defined_settings", lambda kafka, progress: defined)
     scenario = with_settings("node", {new: "1"}, kafka="9.9.9")
     if not is_refused:
-        own_jars.refuse_by_jars(scenario, lambda _: None)
+        settings_check.check_settings(scenario, lambda _: None)
         return
     with pytest.raises(RefusedByKafka) as caught:
-        own_jars.refuse_by_jars(scenario, lambda _: None)
+        settings_check.check_settings(scenario, lambda _: None)
     assert caught.value.where == f"cluster.broker_properties.{new}"
 
 
 def test_the_jars_of_a_known_release_are_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(own_jars, "defined_settings", lambda *_: pytest.fail("started Java"))
-    own_jars.refuse_by_jars(with_settings("node", {"num.io.threads": "2"}), lambda _: None)
-    own_jars.refuse_by_jars(with_settings("node", {}, kafka="9.9.9"), lambda _: None)
+    monkeypatch.setattr(settings_check, "defined_settings", lambda *_: pytest.fail("started Java"))
+    settings_check.check_settings(with_settings("node", {"num.io.threads": "2"}), lambda _: None)
+    settings_check.check_settings(with_settings("node", {}, kafka="9.9.9"), lambda _: None)
 
 
 def test_what_the_newest_release_says_of_a_setting_counts() -> None:

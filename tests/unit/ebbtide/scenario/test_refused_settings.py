@@ -10,11 +10,11 @@ import pytest
 from ebbtide.errors import EbbtideError, ExitCode, Problems, UsageError
 from ebbtide.scenario import catalogue
 from ebbtide.scenario.refused_settings import RefusedByKafka
+from ebbtide.scenario.validate_settings import ScenarioSetting
 from harness.cli import run as run_verb
 from harness.cli.main import main
 from harness.daemon import owned_runs
-from harness.runner.property_check import unknown_properties_error
-from workloads.config import UnknownProperty
+from harness.runner.settings_check import unknown_properties_error
 
 SETTINGS = """
 [cluster.broker_properties]
@@ -23,9 +23,9 @@ SETTINGS = """
 [cluster]
 controller_properties = { "reserved.broker.max.id" = "9" }
 """
-UNKNOWN = (
-    UnknownProperty(role="broker", name="log.message.downconversion.enable", near="log.message.timestamp.type"),
-    UnknownProperty(role="controller", name="reserved.broker.max.id", near=""),
+UNKNOWN = tuple(
+    ScenarioSetting(place="node", table=f"cluster.{role}_properties", name=name, value="1", releases=("4.3.1",))
+    for role, name in (("broker", "log.message.downconversion.enable"), ("controller", "reserved.broker.max.id"))
 )
 
 
@@ -48,10 +48,10 @@ def test_each_setting_is_named_with_its_line_and_the_one_that_was_meant(scenario
     thread, segment = line_of(scenario, "log.message.downconversion.enable"), line_of(scenario, "reserved.broker")
     assert caught.value.render().splitlines() == [
         f"{scenario}: 2 problems",
-        "  1. Kafka does not know log.message.downconversion.enable, and ignores it",
+        "  1. Kafka does not know log.message.downconversion.enable, and ignores it: Kafka 4.0.0 removed it",
         f"     where:   cluster.broker_properties.log.message.downconversion.enable (line {thread})",
-        "     allowed: properties of this release (did you mean log.message.timestamp.type?)",
-        "  2. Kafka does not know reserved.broker.max.id, and ignores it",
+        "     allowed: properties of this release",
+        "  2. Kafka does not know reserved.broker.max.id, and ignores it: Kafka 4.0.0 removed it",
         f"     where:   cluster.controller_properties.reserved.broker.max.id (line {segment})",
         "     allowed: properties of this release",
         f"  next:    ebbtide run {scenario}    (once the file is right)",

@@ -1,81 +1,93 @@
-"""A property that Kafka does not know: it ends a run, and is only noted where the scenario is that of a record."""
+"""A property that a release does not know: it ends a run before anything starts, and is only noted from a record."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 from unittest.mock import Mock
 
 import msgspec
 import pytest
 
-from cluster.host.bridge import address_of
-from cluster.runtime.properties import plan_cluster
 from ebbtide.errors import UsageError
+from ebbtide.releases.known_releases import KNOWN, is_known
 from ebbtide.scenario import catalogue
-from ebbtide.scenario.model import ClusterSpec
-from harness.runner.draws import Draws
-from harness.runner.property_check import unknown_properties_error
-from harness.runner.session import Session
-from workloads.config import UnknownProperty
+from ebbtide.scenario.kafka_settings import KafkaSetting
+from ebbtide.scenario.model import ClusterSpec, Scenario
+from harness.runner import settings_check
+from harness.runner.run import RunRequest, run_scenario
+from harness.runner.settings_check import check_settings, unknown_properties_error
 
-LOST = UnknownProperty(role="broker", name="num.io.thread", near="num.io.threads")
-OLD = UnknownProperty(role="controller", name="zookeeper.connect", near="")
-
-
-@pytest.fixture
-def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Makes a session of the scenario `healthy` whose cluster is up, and knows neither of the two."""
-    workload = Mock(**{"create_topics.return_value": (LOST, OLD)})
-    monkeypatch.setattr("harness.runner.session.Workload", lambda **_: workload)
-    monkeypatch.setattr(Session, "_show", lambda _: None)
-    healthy = catalogue.find("healthy")
-    scenario = msgspec.structs.replace(healthy, kafka=("4.3.1",))
-    nodes = plan_cluster(scenario.cluster, address_of).nodes
-    runtime = Mock(nodes=nodes, **{"data_dir.side_effect": lambda node: tmp_path / str(node)})
-
-    def make(*, allow_unknown_properties: bool) -> tuple[Session, Mock, Mock]:
-        display = Mock()
-        made = Session(
-            scenario,
-            Draws(assignments={}),
-            runtime,
-            "run",
-            tmp_path,
-            display,
-            allow_unknown_properties=allow_unknown_properties,
-        )
-        return made, display, workload
-
-    return make
+OLD, NEW = "log.message.downconversion.enable", "max.decompressed.message.bytes"
+BOTH = ClusterSpec(broker_properties={OLD: "true", "num.io.threads": "2"}, controller_properties={NEW: "9"})
 
 
-def test_it_ends_a_run_before_its_clients_start(session: Any) -> None:
-    made, _, workload = session(allow_unknown_properties=False)
-    with pytest.raises(UsageError, match=r"Kafka does not know num.io.thread, zookeeper.connect, and ignores them"):
-        made.join()
-    workload.start.assert_not_called()
-    assert made.ignored == ()
+class Started(Exception):
+    """The run has come to the step after the check."""
 
 
-def test_in_the_scenario_of_a_record_it_is_noted_and_ends_nothing(session: Any) -> None:
-    made, display, workload = session(allow_unknown_properties=True)
-    made.join()
-    workload.start.assert_called_once_with()
-    told = [call.args[0] for call in display.note.call_args_list]
-    assert "Kafka does not know num.io.thread, zookeeper.connect, and ignores them" in told
-    assert made.ignored == (
-        "cluster.broker_properties.num.io.thread",
-        "cluster.controller_properties.zookeeper.connect",
+def of_release(kafka: str, cluster: ClusterSpec = BOTH) -> Scenario:
+    return msgspec.structs.replace(catalogue.find("healthy"), kafka=(kafka,), cluster=cluster)
+
+
+def ignored(kafka: str) -> list[str]:
+    return [one.where for one in check_settings(of_release(kafka), Mock())]
+
+
+def test_each_release_ignores_what_only_others_know() -> None:
+    old, new = f"cluster.broker_properties.{OLD}", f"cluster.controller_properties.{NEW}"
+    assert {kafka: ignored(kafka) for kafka in ("3.9.1", "4.3.1", "4.4.0")} == {
+        "3.9.1": [new],
+        "4.3.1": [old, new],
+        "4.4.0": [old],
+    }
+
+
+@pytest.mark.parametrize("allowed", [False, True])
+def test_it_ends_a_run_before_anything_is_made_and_is_noted_in_a_replay(
+    allowed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("harness.runner.run.installation_of", Mock(side_effect=Started))
+    request = RunRequest(
+        scenario=of_release("4.3.1"),
+        kafka="4.3.1",
+        seed=1,
+        runs=tmp_path / "runs",
+        allow_unknown_properties=allowed,
     )
+    display = Mock()
+    with pytest.raises(Started if allowed else UsageError) as caught:
+        run_scenario(request, display)
+    what = f"Kafka does not know {OLD}, {NEW}, and ignores them"
+    said = [call.args[0] for call in display.note.call_args_list] if allowed else [str(caught.value).splitlines()[0]]
+    assert what in said
+    assert list(tmp_path.iterdir()) == []
 
 
-def test_the_error_says_where_each_one_stands_and_what_may_have_been_meant() -> None:
-    error = unknown_properties_error([LOST, OLD])
-    assert error.where == "cluster.broker_properties.num.io.thread, cluster.controller_properties.zookeeper.connect"
-    assert error.allowed == "properties of this release (did you mean num.io.threads?)"
-    assert unknown_properties_error([OLD]).what == "Kafka does not know zookeeper.connect, and ignores it"
-    assert unknown_properties_error([OLD]).allowed == "properties of this release"
+def test_the_error_says_where_each_one_stands_and_why() -> None:
+    error = unknown_properties_error(check_settings(of_release("4.3.1"), Mock()))
+    assert error.where == f"cluster.broker_properties.{OLD}, cluster.controller_properties.{NEW}"
+    assert [one.what.rpartition(": ")[2] for one in error.problems] == [
+        "Kafka 4.0.0 removed it",
+        "Kafka has it from 4.4.0 on",
+    ]
+
+
+def test_a_release_that_ebbtide_does_not_know_is_asked_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = [KafkaSetting("node", name, "int", "9.9.9", "9.9.9") for name in ("num.io.threads", NEW)]
+    monkeypatch.setattr(settings_check, "defined_settings", lambda kafka, progress: own)
+    assert ignored("9.9.9") == [f"cluster.broker_properties.{OLD}"]
+
+
+@pytest.mark.parametrize("name", catalogue.names())
+def test_every_release_of_a_shipped_scenario_knows_its_properties(name: str) -> None:
+    scenario = catalogue.find(name)
+    for kafka in scenario.kafka:
+        assert check_settings(msgspec.structs.replace(scenario, kafka=(kafka,)), Mock()) == ()
+
+
+def test_the_table_has_the_newest_known_release() -> None:
+    assert is_known(KNOWN[-1].version)
+    assert ignored(KNOWN[-1].version) == ignored("4.4.0")
 
 
 def test_a_cluster_without_them_keeps_the_others_of_both_roles() -> None:
