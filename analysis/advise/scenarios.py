@@ -20,6 +20,7 @@ from analysis.advise.schedules import ShownSchedule, schedule_for
 from analysis.spec.generate_steps import FIRST_COUNT, steps_of
 from ebbtide.errors import EbbtideError
 from ebbtide.releases.feature_levels import ELR_VERSION
+from ebbtide.rules.table import UNCLEAN_LEAVES
 from ebbtide.scenario.model import (
     ClusterSpec,
     ConsumerSpec,
@@ -31,7 +32,6 @@ from ebbtide.scenario.model import (
 )
 from ebbtide.scenario.parse import parse
 from ebbtide.scenario.parts import MAX_BROKERS
-from ebbtide.scenario.property_names import UNCLEAN_LEAVES
 from ebbtide.scenario.steps.disk import WipeDiskStep
 from ebbtide.scenario.steps.process import RestartStep
 from ebbtide.scenario.steps.step import StepSpec

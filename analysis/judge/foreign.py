@@ -18,40 +18,15 @@ from collections.abc import Sequence
 
 import msgspec
 
-from analysis.judge.clauses.invariants import CheckedClause
-from analysis.judge.clauses.outcome_checks import A
+from analysis.judge.history.attributed import A
 from analysis.judge.history.clock_steps import CLOCKS_AGREE_NS
 from analysis.judge.history.evidence import Attribution
 from analysis.judge.history.timeline import MILLISECOND_NS, Timeline
+from analysis.judge.rules.clause import CheckedClause
 from ebbtide.record.manifest import Manifest, WatchFacts
 from ebbtide.releases.minor_release import minor_release_of
-from ebbtide.scenario.property_names import (
-    ELECTION_RECOVERING,
-    ELR_BELOW_MIN_ISR,
-    ISR_ELR_DISJOINT,
-    LEADER_EPOCH,
-    LEADER_IN_ISR,
-    PARTITION_EPOCH,
-    RECOVERING_ELECTION,
-    RECOVERING_ISR,
-)
 
 UNRECORDED = "what happened to disks, processes and the network of this cluster is not recorded"
-
-_SHOWN_BY_THE_LOG = frozenset(
-    {
-        ELECTION_RECOVERING,
-        ELR_BELOW_MIN_ISR,
-        ISR_ELR_DISJOINT,
-        LEADER_EPOCH,
-        LEADER_IN_ISR,
-        PARTITION_EPOCH,
-        RECOVERING_ELECTION,
-        RECOVERING_ISR,
-    }
-)
-"""The clauses on single records of the metadata log, or on two that follow each other."""
-
 
 _MIXED = "brokers of several releases ran in this cluster, and no table says which rules decided"
 
@@ -84,7 +59,7 @@ def without_unproven_violations(checked: Sequence[CheckedClause], manifest: Mani
 
 
 def _unknown_unless_shown(one: CheckedClause) -> CheckedClause:
-    if one.found.status != "violated" or one.found.name in _SHOWN_BY_THE_LOG:
+    if one.found.status != "violated" or one.clause.is_shown_without_steps:
         return one
     evidence = [{**row, "why": UNRECORDED} if isinstance(row, dict) else row for row in one.found.evidence]
     found = msgspec.structs.replace(one.found, status="unknown", evidence=evidence)

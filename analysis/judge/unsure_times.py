@@ -10,15 +10,11 @@ from collections.abc import Sequence
 
 import msgspec
 
-from analysis.judge.clauses.findings import unknown_finding
-from analysis.judge.clauses.invariants import CheckedClause
-from analysis.judge.clauses.outcome_checks import A
+from analysis.judge.history.attributed import A
 from analysis.judge.history.clock_steps import ClockDoubt
 from analysis.judge.history.evidence import Attribution
-from ebbtide.scenario.property_names import API_AGREES, HW_FROZEN, TRANSITIONS, UNCLEAN_LEAVES
-
-_BY_TIME = frozenset({API_AGREES, HW_FROZEN, TRANSITIONS, UNCLEAN_LEAVES})
-"""The clauses that compare times of the controllers with those of clients or steps."""
+from analysis.judge.rules.clause import CheckedClause
+from analysis.judge.rules.findings import unknown_finding
 
 
 def without_unsure_causes(blamed: Sequence[A], clock: ClockDoubt) -> list[A]:
@@ -40,7 +36,7 @@ def without_unsure_findings(checked: Sequence[CheckedClause], clock: ClockDoubt)
 
 
 def _unknown_unless_sure(one: CheckedClause, clock: ClockDoubt) -> CheckedClause:
-    if one.found.name not in _BY_TIME or one.found.status not in ("holds", "violated"):
+    if not one.clause.compares_times or one.found.status not in ("holds", "violated"):
         return one
     why = clock.why_unsure(_newest_ns(one) if one.found.status == "violated" else None)
     if why is None:

@@ -27,17 +27,12 @@ from analysis.judge.causes.blame import (
 from analysis.judge.causes.lost_commits import attributed_commits
 from analysis.judge.causes.repeated_inputs import attributed_repeats
 from analysis.judge.causes.vanished import READ, attributed_vanishings
-from analysis.judge.clauses.api_check import compare_answers
-from analysis.judge.clauses.copy_checks import copied_offsets, promised_groups
-from analysis.judge.clauses.hw_check import LeaderContact
-from analysis.judge.clauses.invariants import COMMITS, COPIES, HANGING, WITNESS, Case, CheckedClause, check_all
-from analysis.judge.clauses.outcome_checks import A
-from analysis.judge.clauses.trace_check import seen_actions, trace_of
-from analysis.judge.clauses.transaction_checks import why_unverified
 from analysis.judge.coverage.client_facts import client_facts
 from analysis.judge.coverage.counting import coverage
 from analysis.judge.coverage.workload_facts import FACTS_OF_KINDS, count_acks_0_sends, count_copies
 from analysis.judge.foreign import without_accusations, without_unproven_violations
+from analysis.judge.history.answers import compare_answers
+from analysis.judge.history.attributed import A
 from analysis.judge.history.elections import all_elections
 from analysis.judge.history.loading import load_evidence
 from analysis.judge.history.prompt_consumers import prompt_consumers
@@ -50,9 +45,16 @@ from analysis.judge.outcome.prediction import (
     prediction_reasons,
 )
 from analysis.judge.outcome.unavailable import time_without_service
+from analysis.judge.rules.case import Case
+from analysis.judge.rules.clause import CheckedClause, check_all
+from analysis.judge.rules.groups.promised import copied_offsets, promised_groups
+from analysis.judge.rules.leaders.contact import LeaderContact
+from analysis.judge.rules.registry import CLAUSES
+from analysis.judge.rules.transactions.verification import why_unverified
+from analysis.judge.trace.of_run import seen_actions, trace_of
 from analysis.judge.unsure_times import without_unsure_causes, without_unsure_findings
 from ebbtide.errors import EbbtideError, Problems
-from ebbtide.record.files import JOURNAL_DIR, RAW_DIR, WITNESS_DIR, check_ended
+from ebbtide.record.files import JOURNAL_DIR, RAW_DIR, check_ended
 from ebbtide.record.manifest import ACKS_SPELLED, Manifest, read_manifest
 from ebbtide.record.outcomes import allows_everything, is_loss_allowed
 from ebbtide.record.steps import StepEntry, read_steps, split_composed_steps
@@ -67,8 +69,8 @@ from ebbtide.record.verdict import (
     counts_by_kind,
     write_verdict,
 )
+from ebbtide.rules.table import API_AGREES, TRANSITIONS
 from ebbtide.scenario.model import Scenario
-from ebbtide.scenario.property_names import API_AGREES, TRANSITIONS
 from ebbtide.scenario.write import SCENARIO
 from ebbtide.untrusted.values import decoding
 
@@ -162,15 +164,8 @@ def verdict_of(record: Path, manifest: Manifest, reconciliation: Reconciliation)
     recorded = read_steps(record)
     scenario, no_scenario = _scenario(record)
     case = _case(record, manifest, reconciliation, scenario, recorded)
-    checked = without_unsure_findings(without_unproven_violations(check_all(case), manifest), case.evidence.clock)
-    if (record / WITNESS_DIR).is_dir():
-        checked += check_all(case, [WITNESS])
-    if table_files(record, "commits"):
-        checked += check_all(case, [COMMITS])
-    if not _asked_no_coordinator(manifest) and any(one.transactional for one in manifest.producers.values()):
-        checked += without_unproven_violations(check_all(case, [HANGING]), manifest)
-    if case.copied_offsets or table_files(record, "copies"):
-        checked += without_unproven_violations(check_all(case, [COPIES]), manifest)
+    checked = without_unproven_violations(check_all(case, CLAUSES), manifest)
+    checked = without_unsure_findings(checked, case.evidence.clock)
     kinds = counts_by_kind(reconciliation.anomalies)
     facts = _facts(case, checked, kinds, manifest.topic_ids)
     unavailable = time_without_service(case.evidence, manifest, recorded, case.gaps)

@@ -6,7 +6,7 @@ import msgspec
 
 from ebbtide.plurals import plural
 from ebbtide.record.verdict import CommitLoss, Verdict, counts_by_kind
-from ebbtide.scenario.property_names import COMMITS_KEPT
+from ebbtide.rules.table import COMMITS_KEPT
 
 _FATE = {"commit-lost": "not given back", "commit-back": "served, and served no more"}
 

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import msgspec
 
-from analysis.judge.clauses.invariants import CLAUSES, COMMITS, COPIES, HANGING, WITNESS
 from analysis.judge.history.timeline import Timeline, TopicPartition, load_timeline
 from analysis.report import words
 from analysis.report.clock import clock_sentence
@@ -31,6 +30,7 @@ from ebbtide.record.predictions import prediction_of
 from ebbtide.record.rows import PartitionState
 from ebbtide.record.steps import StepEntry
 from ebbtide.record.verdict import Loss, Regression, Verdict
+from ebbtide.rules.table import CLAUSES
 from ebbtide.scenario.parse import load
 from ebbtide.scenario.steps.waiting import WaitStep
 from ebbtide.scenario.triggers import trigger_text
@@ -180,7 +180,6 @@ def build(
     start_ns = manifest.start_ns if manifest.start_ns is not None else _first_ns(timeline)
     chosen = partitions_by_blame(timeline, verdict)
     picture = picture_of(read_source(record, manifest, verdict, steps=steps, timeline=timeline))
-    texts = {clause.name: clause.text for clause in (*CLAUSES, COMMITS, COPIES, HANGING, WITNESS)}
     return ReportModel(
         run_id=verdict.run_id,
         scenario=manifest.scenario or "no scenario",
@@ -205,7 +204,7 @@ def build(
             PropertyRow(
                 name=one.name,
                 kip=one.kip,
-                text=texts.get(one.name, "").replace("`", ""),
+                text=CLAUSES[one.name].text.replace("`", "") if one.name in CLAUSES else "",
                 status=one.status,
                 gloss=words.gloss(verdict, one),
                 evidence=tuple(words.json_line(row) for row in one.evidence),

@@ -11,8 +11,8 @@ from ebbtide.record.outcomes import allows_everything
 from ebbtide.record.predictions import prediction_of
 from ebbtide.record.properties import needed_unknown_clauses
 from ebbtide.record.verdict import Verdict, counts_by_kind
+from ebbtide.rules.table import NO_COMMITTED_LOSS
 from ebbtide.scenario.model import Prediction
-from ebbtide.scenario.property_names import NO_COMMITTED_LOSS
 
 _ALLOWS = "allows the loss"
 _CANNOT_TELL = "cannot tell"

@@ -24,7 +24,7 @@ from ebbtide.record.verdict import (
     count_acked_by_brokers,
 )
 from ebbtide.releases.shown_release import shown_release
-from ebbtide.scenario.property_names import COMMITS_KEPT, NO_COMMITTED_LOSS, NO_HW_REGRESSION
+from ebbtide.rules.table import CLAUSES, COMMITS_KEPT, NO_COMMITTED_LOSS, NO_HW_REGRESSION
 from ebbtide.scenario.requested_release import requested_levels
 from ebbtide.scenario.roles import CLIENTS
 from ebbtide.scenario.steps.network import IsolateStep, PartitionStep
@@ -42,12 +42,6 @@ MEANING: dict[Cause, str] = {
     "stale-isr-join": "allowed before KIP-903: an ISR join of an earlier broker epoch was accepted",
     "uncommitted-at-failover": "allowed: acks=0 or 1, never committed when the leader changed",
     "unexplained": "not allowed: no rule of the protocol explains it",
-}
-
-_ALLOWED = {
-    NO_COMMITTED_LOSS: "every committed loss is one that the specification allows on this release",
-    NO_HW_REGRESSION: "every HW that went back did so as the specification allows on this release",
-    COMMITS_KEPT: "every lost commit of a group is one that the specification allows on this release",
 }
 
 UNKNOWN = "?"
@@ -199,7 +193,7 @@ def gloss(verdict: Verdict, clause: PropertyResult) -> str:
         NO_HW_REGRESSION: bool(verdict.regressions),
         COMMITS_KEPT: bool(verdict.commits),
     }.get(clause.name, False)
-    return _ALLOWED[clause.name] if seen and clause.status == "holds" else ""
+    return CLAUSES[clause.name].allowed if seen and clause.status == "holds" else ""
 
 
 def count_regressions(verdict: Verdict) -> str:

@@ -41,11 +41,11 @@ def allowed_expectations() -> tuple[Sequence[str], Sequence[str]]:
 
     from ebbtide.record.predictions import APART
     from ebbtide.record.verdict import KINDS, Cause
+    from ebbtide.rules.table import CLAUSES
     from ebbtide.scenario.facts import FACTS
-    from ebbtide.scenario.property_names import PROPERTY_NAMES, SOMETIMES_CHECKED
 
     kinds = [kind for kind in KINDS if kind not in APART]
-    return get_args(Cause), [*PROPERTY_NAMES, *SOMETIMES_CHECKED, *FACTS, *kinds]
+    return get_args(Cause), [*CLAUSES, *FACTS, *kinds]
 
 
 def report_properties(run: RunRecord) -> list[tuple[str, str | int]]:

@@ -20,8 +20,8 @@ from ebbtide.record.verdict import (
     Verdict,
     counts_by_kind,
 )
+from ebbtide.rules.table import NO_COMMITTED_LOSS
 from ebbtide.scenario.model import Prediction
-from ebbtide.scenario.property_names import NO_COMMITTED_LOSS
 
 FailOn = Literal["outcome", "loss"]
 """What makes a command fail: the outcome alone, or also any loss of committed records."""

@@ -8,23 +8,10 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from ebbtide.record.verdict import PropertyResult, Verdict
+from ebbtide.rules.table import CLAUSES, NO_HW_REGRESSION
 from ebbtide.scenario.model import Prediction
-from ebbtide.scenario.property_names import (
-    API_AGREES,
-    HW_FROZEN,
-    METADATA_KEPT,
-    NO_HW_REGRESSION,
-    NO_STALE_JOIN,
-    TRANSITIONS,
-)
 
 CHECKER_FAILED = "the checker failed: "
-
-_NOT_NEEDED = frozenset({NO_STALE_JOIN, TRANSITIONS, API_AGREES, METADATA_KEPT})
-"""Clauses that may stay unknown. No record can have all the evidence for the first. The second needs a release that
-the model knows, and the other clauses state the same in general. The third needs answers of brokers, and
-the fourth what was seen of the controllers' logs during the run: records made elsewhere need not have them."""
-_OF_THE_HW = frozenset({HW_FROZEN, NO_HW_REGRESSION})
 
 
 def is_needed(name: str, prediction: Prediction | None, *, threw: bool, fell: bool) -> bool:
@@ -38,9 +25,10 @@ def is_needed(name: str, prediction: Prediction | None, *, threw: bool, fell: bo
         return True
     if prediction is not None and name in prediction.holds:
         return True
-    if name in _OF_THE_HW:
+    needed = CLAUSES[name].needed if name in CLAUSES else "always"
+    if needed == "if-hw-predicted":
         return prediction is not None and prediction.hw_regression != "any"
-    return name not in _NOT_NEEDED
+    return needed == "always"
 
 
 def hw_fell_without_cause(

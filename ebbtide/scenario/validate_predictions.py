@@ -9,8 +9,8 @@ from packaging.version import InvalidVersion, Version
 
 from ebbtide.errors import UsageError
 from ebbtide.releases.known_releases import KNOWN, OLDEST, parse_version
+from ebbtide.rules.table import CLAUSES, NO_COMMITTED_LOSS
 from ebbtide.scenario.parts import Parts, TablePart
-from ebbtide.scenario.property_names import PROPERTY_NAMES, SOMETIMES_CHECKED
 from ebbtide.scenario.references import limit, limit_field, validate_topic_exists
 from ebbtide.scenario.validate_features import level_of_no_release, validate_feature_name
 from ebbtide.suggestions import bracketed_suggestion
@@ -144,13 +144,12 @@ def _loss(got: object, where: str, *, committed: str, uncommitted: str) -> Itera
 
 def _property_known(name: str, where: str) -> Iterator[UsageError]:
     """A property that no verdict has."""
-    known = (*PROPERTY_NAMES, *SOMETIMES_CHECKED)
-    if name not in known:
+    if name not in CLAUSES:
         yield UsageError(
             "unknown property",
             where=where,
             got=repr(name),
-            allowed=f"a property of docs/clauses.md, e.g. {PROPERTY_NAMES[0]}" + bracketed_suggestion(name, known),
+            allowed=f"a property of docs/clauses.md, e.g. {NO_COMMITTED_LOSS}" + bracketed_suggestion(name, CLAUSES),
         )
 
 

@@ -12,7 +12,7 @@ from analysis.report.words import MEANING
 from ebbtide.plurals import plural
 from ebbtide.record.predictions import fitting_prediction
 from ebbtide.record.verdict import Verdict, count_acked_by_brokers
-from ebbtide.scenario.property_names import NO_COMMITTED_LOSS
+from ebbtide.rules.table import NO_COMMITTED_LOSS
 from ebbtide.scenario.steps.table import ADMIN_KINDS
 from harness.replay.recorded_run import LoadedRun
 

@@ -12,7 +12,7 @@ from analysis.evidence.wholeness import OF_LOSSES, Gap
 from analysis.judge.causes.attribution import attribute_loss, attribute_regression
 from analysis.judge.causes.loss_age import age_of
 from analysis.judge.causes.vanished import READ
-from analysis.judge.clauses.outcome_checks import (
+from analysis.judge.history.attributed import (
     A,
     AnyAnomaly,
     AttributedAnomaly,

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from analysis.judge.causes.guilty_election import attribute
-from analysis.judge.clauses.outcome_checks import AttributedAnomaly, LostCommit
+from analysis.judge.history.attributed import AttributedAnomaly, LostCommit
 from analysis.judge.history.elections import elections_of
 from analysis.judge.history.evidence import Attribution, Evidence, LostOffset
 from analysis.judge.history.offset_marks import Mark, OffsetBounds, bounds_of, marks_of

@@ -35,7 +35,7 @@ from analysis.judge.causes.copier_history import (
     transactions_of,
 )
 from analysis.judge.causes.lost_commits import attribute_commit
-from analysis.judge.clauses.outcome_checks import AttributedAnomaly, RepeatedInput
+from analysis.judge.history.attributed import AttributedAnomaly, RepeatedInput
 from analysis.judge.history.evidence import Attribution, Evidence
 from analysis.judge.history.offset_marks import Mark, marks_of
 from analysis.reconcile.model import COPIED_TWICE, CommitItem, WrongCopies

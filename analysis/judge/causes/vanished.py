@@ -24,7 +24,7 @@ import msgspec
 from analysis.judge.causes.attribution import attribute_after_return, cuts_of
 from analysis.judge.causes.guilty_election import attribute
 from analysis.judge.causes.lost_offsets import lowest_between
-from analysis.judge.clauses.outcome_checks import AttributedAnomaly, VanishedPart
+from analysis.judge.history.attributed import AttributedAnomaly, VanishedPart
 from analysis.judge.history.evidence import Attribution, Evidence, LostOffset
 
 if TYPE_CHECKING:

@@ -17,16 +17,16 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from analysis.judge.clauses.hw_check import (
+from analysis.judge.history.batches import batches
+from analysis.judge.history.elections import elections_of
+from analysis.judge.history.evidence import Evidence
+from analysis.judge.rules.leaders.contact import (
     LEARNS_WITHIN_NS,
     Interval,
     LeaderContact,
     first_and_highest,
     intervals_below,
 )
-from analysis.judge.history.batches import batches
-from analysis.judge.history.elections import elections_of
-from analysis.judge.history.evidence import Evidence
 from ebbtide.record.manifest import read_manifest
 from ebbtide.record.steps import StepEntry
 from ebbtide.record.tables import table_files

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from analysis.judge.clauses.broker_checks import unclean_registrations
 from analysis.judge.coverage.deletion_facts import count_expired_records, deletion_facts
 from analysis.judge.coverage.node_logs import clean_stop_facts, rejection_facts
 from analysis.judge.coverage.partition_facts import partition_facts, rare_facts
@@ -18,6 +17,7 @@ from analysis.judge.coverage.wire_facts import wire_facts
 from analysis.judge.coverage.workload_facts import workload_facts
 from analysis.judge.history.elections import all_elections
 from analysis.judge.history.evidence import Evidence
+from analysis.judge.history.returns import unclean_registrations
 from ebbtide.record.steps import StepEntry
 from ebbtide.scenario.steps.admin import AddPartitionsStep, AddVoterStep, RemoveVoterStep, VoterStep
 from ebbtide.scenario.steps.network import LimitBandwidthStep, PartitionStep

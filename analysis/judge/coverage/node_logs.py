@@ -14,9 +14,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
-from analysis.judge.clauses.broker_checks import returns_from_a_stop
 from analysis.judge.history.evidence import Evidence
 from analysis.judge.history.log_lines import UNREADABLE, lines_of, logs_of, time_ns
+from analysis.judge.history.returns import returns_from_a_stop
 from analysis.judge.history.timeline import MILLISECOND_NS
 from ebbtide.record.clock import kafka_clocks
 from ebbtide.record.rows import BrokerEvent

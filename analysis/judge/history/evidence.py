@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -16,6 +17,9 @@ from analysis.judge.history.stops import BrokerStop
 from analysis.judge.history.timeline import Timeline
 from ebbtide.record.log_losses import BrokerLogLoss
 from ebbtide.record.verdict import Cause
+
+Row = dict[str, Any]
+"""One piece of evidence, as verdict.json lists it."""
 
 
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):

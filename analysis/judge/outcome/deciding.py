@@ -12,16 +12,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from analysis.judge.clauses.invariants import CheckedClause
-from analysis.judge.clauses.outcome_checks import AnyAnomaly, elections_in_brackets, group_alike, places_of
+from analysis.judge.history.attributed import AnyAnomaly, elections_in_brackets, group_alike, places_of
 from analysis.judge.outcome.prediction import Comparison
+from analysis.judge.rules.clause import CheckedClause
 from ebbtide.plurals import plural
 from ebbtide.record.manifest import Manifest, reason_of_message
 from ebbtide.record.properties import hw_fell_without_cause, is_needed
 from ebbtide.record.steps import StepEntry
 from ebbtide.record.verdict import NOTHING_SENT, Outcome
+from ebbtide.rules.table import NO_HW_REGRESSION
 from ebbtide.scenario.model import Scenario
-from ebbtide.scenario.property_names import COMMITS_KEPT, NO_COMMITTED_LOSS, NO_HW_REGRESSION
 from ebbtide.scenario.steps.proof import StepProof
 from ebbtide.scenario.steps.table import CUT_KINDS
 from ebbtide.scenario.steps.waiting import WaitStep
@@ -105,7 +105,7 @@ def decide(
     against = [
         f"{one.found.kip} is violated: {one.found.name} ({_first_case(one)})"
         for one in checked
-        if one.found.status == "violated" and one.found.name not in (NO_COMMITTED_LOSS, NO_HW_REGRESSION, COMMITS_KEPT)
+        if one.found.status == "violated" and not one.clause.allowed
     ]
     against += _unexplained_reasons([one for one in losses if one.committed], "committed record", "lost")
     against += _unexplained_reasons([one for one in losses if not one.committed], "record", "lost")

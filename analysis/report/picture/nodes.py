@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from analysis.judge.clauses.broker_checks import unclean_registrations
+from analysis.judge.history.returns import unclean_registrations
 from analysis.judge.history.timeline import Timeline
 from analysis.report import words
 from analysis.report.picture.model import Details, EventMark, NodeLane, NodeState, StateSpan

@@ -40,13 +40,13 @@ DECIDE = (
 """Where a run, or what is done about it, is decided."""
 
 SHOWN = (
-    "analysis.judge.clauses.api_check._KEPT_MAX",
-    "analysis.judge.clauses.outcome_checks._PLACES_MAX",
+    "analysis.judge.history.answers._KEPT_MAX",
+    "analysis.judge.history.attributed._PLACES_MAX",
     "analysis.judge.causes.blame._TOLD_MAX",
-    "analysis.judge.clauses.invariants.EVIDENCE_ROWS_MAX",
+    "analysis.judge.rules.clause.EVIDENCE_ROWS_MAX",
     "analysis.judge.outcome.deciding._SHOWN_MAX",
     "analysis.judge.trace.check._NEAREST_MAX",
-    "analysis.judge.clauses.witness_check._ROWS_MAX",
+    "analysis.judge.rules.reads.witness_agrees._ROWS_MAX",
     "analysis.reconcile.copied_twice._SHOWN_MAX",
     "analysis.reconcile.crowds.LISTED",
     "analysis.reconcile.facts._LISTED_MAX",

@@ -62,7 +62,7 @@ def test_without_the_metadata_timeline_nobody_is_accused(tmp_path: Path) -> None
 
 
 def test_a_run_without_transactions_has_no_such_clause(tmp_path: Path) -> None:
-    assert HANGING not in by_name(hanging_story(tmp_path, hangs=False, transactional=False).judge())
+    assert by_name(hanging_story(tmp_path, hangs=False, transactional=False).judge())[HANGING] == "not-exercised"
 
 
 def test_a_release_without_verification_promises_nothing(tmp_path: Path) -> None:
@@ -117,13 +117,13 @@ def test_a_record_from_before_the_kind_keeps_its_outcome(tmp_path: Path) -> None
     story.change(final_transactions=None, final_consumer=9999)
     story.unknown = {"hanging-transaction": "nobody asked"}
     verdict = story.judge()
-    assert HANGING not in by_name(verdict)
+    assert by_name(verdict)[HANGING] == "not-exercised"
     assert verdict.outcome == "as-predicted"
 
 
 @pytest.mark.parametrize("how", ["file", "step"])
 def test_a_run_that_switches_verification_off_promises_nothing(tmp_path: Path, how: str) -> None:
-    from analysis.judge.clauses.transaction_checks import VERIFICATION, why_unverified
+    from analysis.judge.rules.transactions.verification import VERIFICATION, why_unverified
 
     story = hanging_story(tmp_path)
     properties = {VERIFICATION: "false"} if how == "file" else {}

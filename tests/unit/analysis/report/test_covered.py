@@ -11,7 +11,7 @@ from judge_records import last_replica_standing
 from analysis.report.html import render
 from analysis.report.model import build
 from ebbtide.record.verdict import PropertyResult, Verdict
-from ebbtide.scenario.property_names import PROPERTY_NAMES, SOMETIMES_CHECKED
+from ebbtide.rules.table import CLAUSES
 
 
 def test_the_page_says_what_each_fact_that_came_about_counts(tmp_path: Path) -> None:
@@ -29,7 +29,7 @@ def test_the_page_says_what_each_fact_that_came_about_counts(tmp_path: Path) -> 
     ]
 
 
-@pytest.mark.parametrize("name", [*PROPERTY_NAMES, *SOMETIMES_CHECKED])
+@pytest.mark.parametrize("name", CLAUSES)
 def test_the_page_says_what_every_clause_says(tmp_path: Path, name: str) -> None:
     story = last_replica_standing(tmp_path)
     judged = Verdict(

@@ -12,7 +12,6 @@ import pytest
 from checkout import DATA
 from judge_records import Story, by_name, last_replica_standing
 
-from analysis.judge.clauses.invariants import CLAUSES
 from analysis.report.html import render, write_report
 from analysis.report.model import ReportModel, build
 from analysis.report.protocol import as_one_line, protocol_row
@@ -22,8 +21,8 @@ from ebbtide.record.predictions import prediction_of
 from ebbtide.record.properties import CHECKER_FAILED, needed_unknown_clauses
 from ebbtide.record.steps import StepEntry
 from ebbtide.record.verdict import Counts, PropertyResult, PropertyStatus, Verdict, read_verdict
+from ebbtide.rules.table import CLAUSES, TRANSITIONS
 from ebbtide.scenario.model import Prediction
-from ebbtide.scenario.property_names import TRANSITIONS
 
 _VOID = {"meta", "br", "input"}
 
@@ -239,7 +238,9 @@ TWICE = "no-duplicate-of-an-idempotent-producer"
 def properties(**statuses: PropertyStatus) -> list[PropertyResult]:
     """Clauses by name with their status, all others hold."""
     by_name = {name.replace("_", "-"): status for name, status in statuses.items()}
-    return [PropertyResult(name=one.name, kip=one.kip, status=by_name.get(one.name, "holds")) for one in CLAUSES]
+    return [
+        PropertyResult(name=one.name, kip=one.kip, status=by_name.get(one.name, "holds")) for one in CLAUSES.values()
+    ]
 
 
 def test_nothing_is_said_to_be_violated_while_a_needed_clause_is_unknown(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from ebbtide.record.verdict import (
     Verdict,
     write_verdict,
 )
-from ebbtide.scenario.property_names import COMMITS_KEPT
+from ebbtide.rules.table import COMMITS_KEPT
 
 LOST = CommitLoss(
     kind="commit-lost",

@@ -11,7 +11,7 @@ from judge_records import last_replica_standing
 from analysis.report.protocol import protocol_row
 from analysis.report.summary import JudgedRun, judged_run, summary_lines, summary_tables, summary_text
 from ebbtide.record.verdict import PropertyResult, PropertyStatus
-from ebbtide.scenario.property_names import NO_COMMITTED_LOSS
+from ebbtide.rules.table import NO_COMMITTED_LOSS
 
 
 @pytest.fixture

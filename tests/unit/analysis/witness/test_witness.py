@@ -7,10 +7,11 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from clause_cases import case, checked
 from judge_records import last_replica_standing
 from records import RecordBuilder
 
-from analysis.judge.clauses.witness_check import witness_agrees
+from analysis.judge.rules.reads import witness_agrees
 from analysis.witness.table import PROBLEM
 from cluster.jars.connector import _artifact
 from ebbtide.record.files import WITNESS_DIR
@@ -29,7 +30,7 @@ def judge_witness(folder: Path, witness: dict[int, int | None]) -> tuple[str, li
     (record / WITNESS_DIR).mkdir()
     rows = [{"topic": "t", "partition": 0, "offset": offset, "value": value} for offset, value in witness.items()]
     pq.write_table(pa.Table.from_pylist(rows, schema=WITNESS_SCHEMA), record / WITNESS_DIR / "0.parquet")
-    found = witness_agrees(record, builder.manifest())
+    found = checked(witness_agrees, case(record, manifest=builder.manifest())).found
     return found.status, [row["offset"] for row in found.evidence]
 
 
@@ -61,18 +62,19 @@ def test_a_difference_counts_however_many_records_retention_may_have_removed_bef
     (record / WITNESS_DIR).mkdir()
     rows = [{"topic": "t", "partition": 0, "offset": offset, "value": offset} for offset in range(30, 39)]
     pq.write_table(pa.Table.from_pylist(rows, schema=WITNESS_SCHEMA), record / WITNESS_DIR / "0.parquet")
-    found = witness_agrees(record, builder.manifest())
+    found = checked(witness_agrees, case(record, manifest=builder.manifest())).found
     assert (found.status, [row["offset"] for row in found.evidence]) == ("violated", [39])
 
 
 def test_without_a_witness_nothing_is_claimed_and_a_failed_one_is_unknown(tmp_path: Path) -> None:
     builder = RecordBuilder().final(1)
     record = builder.write(tmp_path / "run")
-    assert witness_agrees(record, builder.manifest()).status == "not-exercised"
+    of_run = case(record, manifest=builder.manifest())
+    assert checked(witness_agrees, of_run).found.status == "not-exercised"
     (record / WITNESS_DIR).mkdir()
     (record / WITNESS_DIR / PROBLEM).write_text("no answer")
-    found = witness_agrees(record, builder.manifest())
-    assert (found.status, found.evidence) == ("unknown", ({"why": "no answer"},))
+    found = checked(witness_agrees, of_run).found
+    assert (found.status, found.evidence) == ("unknown", [{"why": "no answer"}])
 
 
 def test_jars_are_distinguished_by_their_names_without_versions() -> None:
@@ -82,10 +84,10 @@ def test_jars_are_distinguished_by_their_names_without_versions() -> None:
     assert _artifact(Path("scala-parallel-collections_2.13-1.2.0.jar")) == "scala-parallel-collections_2.13"
 
 
-def test_a_verdict_has_the_property_only_where_there_was_a_witness(tmp_path: Path) -> None:
+def test_the_property_is_exercised_only_where_there_was_a_witness(tmp_path: Path) -> None:
     story = last_replica_standing(tmp_path)
     story.write()
-    assert "witness-agrees" not in {one.name for one in story.judge().properties}
+    assert {one.name: one.status for one in story.judge().properties}["witness-agrees"] == "not-exercised"
     (tmp_path / WITNESS_DIR).mkdir()
     (tmp_path / WITNESS_DIR / PROBLEM).write_text("no answer")
     assert {one.name: one.status for one in story.judge().properties}["witness-agrees"] == "unknown"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from analysis.judge.causes.blame import reasons_of
-from analysis.judge.clauses.outcome_checks import (
+from analysis.judge.history.attributed import (
     AttributedAnomaly,
     LostRecords,
     elections_in_brackets,

@@ -1,1 +1,0 @@
-"""The checks of clauses: each compares a run's history with a protocol promise."""

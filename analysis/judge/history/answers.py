@@ -1,0 +1,182 @@
+"""Checks that brokers describe partitions as the metadata log has them.
+
+Compared are ISR, ELR, last known ELR and leader epoch. A broker answers DescribeTopicPartitions
+from its own image, which may lag the controller's log by any time. How new an answer must be is
+therefore unknown. But each answer must equal some state that the log had when the answer was given,
+and the answers of one broker never go back. A broker that registered between two answers may have
+restarted with a new image; the order of those answers is not checked.
+
+A run that ended early has a copy of the log that may end before the last answers. An answer that fits
+no state of the copy is judged only if the copy has a later record.
+
+Two states may look alike, so each answer is matched with the earliest state that fits. If any order
+of states explains the answers, this order does. The controller's times are cut to milliseconds.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+
+from analysis.judge.history.batches import batches
+from analysis.judge.history.evidence import Evidence, Row
+from analysis.judge.history.timeline import MILLISECOND_NS, Timeline
+from ebbtide.errors import UsageError
+from ebbtide.record.rows import PartitionState
+from ebbtide.record.tables import table_files
+
+_KEPT_MAX = 20
+"""How many mismatches are kept as evidence; all are counted."""
+
+
+class DescribedState(msgspec.Struct, frozen=True, kw_only=True):
+    """One row of described/."""
+
+    topic: str
+    partition: int
+    broker: int
+    leader: int
+    leader_epoch: int
+    isr: tuple[int, ...]
+    elr: tuple[int, ...] | None = None
+    last_known_elr: tuple[int, ...] | None = None
+    asked_ns: int
+    at_ns: int
+
+    def matches(self, state: PartitionState) -> bool:
+        """Return whether the answer describes the state.
+
+        Lists are compared as sets; a field that the broker left out is not compared.
+        """
+        return (
+            self.leader_epoch == state.leader_epoch
+            and set(self.isr) == set(state.isr)
+            and (self.elr is None or set(self.elr) == set(state.elr))
+            and (self.last_known_elr is None or set(self.last_known_elr) == set(state.last_known_elr))
+        )
+
+
+class ComparedAnswers(msgspec.Struct, frozen=True, kw_only=True):
+    """All answers of a run, compared with its metadata log; `facts` counts them.
+
+    `differing` answers fit no state; the first of these are the `mismatches`. `unread` are answers that fit no state
+    that is known, given after the end of what is known.
+    """
+
+    facts: dict[str, int]
+    mismatches: tuple[Row, ...] = ()
+    differing: int = 0
+    unread: tuple[Row, ...] = ()
+
+
+class _Place(msgspec.Struct, kw_only=True):
+    """The progress of one broker's answers on one partition.
+
+    `at` is the state reached; `asked_ns` is when the last answer was asked for.
+    """
+
+    at: int = 0
+    asked_ns: int = 0
+
+
+def compare_answers(record: Path, evidence: Evidence, *, complete: bool) -> ComparedAnswers | None:
+    """Compare the brokers' answers with the metadata log; None if there are none.
+
+    `complete`: the run ended after the last answer, so the log has every state that was described. The same row a
+    second time is the same answer. Memory grows only by a number for each answer. Raises `UsageError` for a damaged
+    table.
+    """
+    if not table_files(record, "described"):
+        return None
+    timeline = evidence.timeline
+    registered = _registrations(timeline)
+    places: dict[tuple[int, str, int], _Place] = {}
+    facts = Counter(
+        dict.fromkeys(("described-answers", "described-elr", "described-last-known-elr", "described-as-in-force"), 0)
+    )
+    mismatches: list[Row] = []
+    unread: list[Row] = []
+    known_until_ns = None if complete else timeline.newest_ns
+    differing = 0
+    seen: set[int] = set()
+    for answer in _answers(record):
+        if (number := hash(answer)) in seen:
+            continue
+        seen.add(number)
+        states = timeline.states(answer.topic, answer.partition)
+        if not states:
+            continue
+        place = places.setdefault((answer.broker, answer.topic, answer.partition), _Place())
+        if _has_time_between(registered.get(answer.broker, []), place.asked_ns - MILLISECOND_NS, answer.at_ns):
+            place.at = 0
+        place.asked_ns = answer.asked_ns
+        known = _count_up_to(states, answer.at_ns + MILLISECOND_NS)
+        found = next((at for at in range(place.at, known) if answer.matches(states[at])), None)
+        facts["described-answers"] += 1
+        facts["described-elr"] += bool(answer.elr)
+        facts["described-last-known-elr"] += bool(answer.last_known_elr)
+        if found is not None:
+            place.at = found
+            in_force = _count_up_to(states, answer.asked_ns)
+            facts["described-as-in-force"] += in_force > 0 and answer.matches(states[in_force - 1])
+            continue
+        mismatch = _mismatch(answer, states[:known], place.at)
+        if known_until_ns is not None and answer.at_ns + MILLISECOND_NS >= known_until_ns:
+            if len(unread) < _KEPT_MAX:
+                unread.append({**mismatch, "why": "the copy of the metadata log may end before this answer"})
+            continue
+        differing += 1
+        if differing <= _KEPT_MAX:
+            mismatches.append(mismatch)
+    return ComparedAnswers(facts=dict(facts), mismatches=tuple(mismatches), differing=differing, unread=tuple(unread))
+
+
+def _answers(record: Path) -> Iterator[DescribedState]:
+    """Yield the rows in the order of the journal, which keeps each broker's order."""
+    try:
+        for batch in batches(record, "described"):
+            for row in batch.to_pylist():
+                yield msgspec.convert(row, DescribedState)
+    except msgspec.ValidationError as error:
+        raise UsageError("the table described cannot be read", where=str(record), got=str(error)) from None
+
+
+def _count_up_to(states: Sequence[PartitionState], at_ns: int) -> int:
+    """Count the states, oldest first, whose time is at most `at_ns`."""
+    return bisect_right(states, at_ns, key=lambda state: state.at_ns)
+
+
+def _registrations(timeline: Timeline) -> dict[int, list[int]]:
+    found: dict[int, list[int]] = {}
+    for event in timeline.brokers:
+        if event.event == "registered":
+            found.setdefault(event.broker, []).append(event.at_ns)
+    return {broker: sorted(times) for broker, times in found.items()}
+
+
+def _has_time_between(times: list[int], after_ns: int, until_ns: int) -> bool:
+    return bisect_right(times, until_ns) > bisect_right(times, after_ns)
+
+
+def _mismatch(answer: DescribedState, known: Sequence[PartitionState], at: int) -> Row:
+    earlier = [state.metadata_offset for state in known[:at] if answer.matches(state)]
+    place = known[min(at, len(known) - 1)] if known else None
+    row: Row = {
+        "topic": answer.topic,
+        "partition": answer.partition,
+        "broker": answer.broker,
+        "leader_epoch": answer.leader_epoch,
+        "isr": sorted(answer.isr),
+        "elr": None if answer.elr is None else sorted(answer.elr),
+        "last_known_elr": None if answer.last_known_elr is None else sorted(answer.last_known_elr),
+        "asked_ns": answer.asked_ns,
+        "at_ns": answer.at_ns,
+        "described_before": place.metadata_offset if place is not None else None,
+    }
+    if earlier:
+        return {**row, "metadata_offset": earlier[-1], "wrong": "the broker had described a later state before"}
+    return {**row, "wrong": "the partition never was in that state"}

@@ -1,0 +1,1 @@
+"""The clauses, by subject. Each compares what a run shows with a promise of the protocol."""

@@ -1,0 +1,63 @@
+"""KIP-98, idempotent producer: a retried send is written to the log once.
+
+Only a value that is twice in the final log counts. After a loss, a retry may append a value
+again whose first copy was cut off. Then one copy remains, and the loss is judged by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from analysis.evidence.wholeness import OF_LOSSES
+from analysis.judge.rules.case import Case
+from analysis.judge.rules.clause import Clause
+from analysis.judge.rules.findings import Finding, finding
+from analysis.judge.rules.of_producers import client_row, unknown_rows
+
+if TYPE_CHECKING:
+    from analysis.reconcile.model import Duplicates
+
+
+def _check(case: Case) -> Finding:
+    exercised = sum(producer.idempotent for producer in case.manifest.producers.values())
+    theirs = [one for one in case.duplicates if one.idempotent]
+    twice = [one for one in theirs if one.twice_in_final_log]
+    open_ = unknown_rows("duplicate", exercised, case.unknown_kinds)
+    open_ += [
+        client_row(one) | {"why": why}
+        for one in theirs
+        if not one.twice_in_final_log and (why := _why_cut_off_unknown(one, case.unknown_kinds)) is not None
+    ]
+    return finding(
+        exercised=exercised,
+        violations=[client_row(one) for one in twice],
+        unknown=open_,
+        cases=sum(one.count for one in twice),
+    )
+
+
+def _why_cut_off_unknown(one: Duplicates, unknown_kinds: Mapping[str, str]) -> str | None:
+    """Say why a missing copy may not have been cut off; None if it surely was."""
+    if "vanished" in unknown_kinds:
+        return unknown_kinds["vanished"]
+    if one.unreadable:
+        whose = "a duplicate" if one.count == 1 else f"{one.count:,} duplicates, the first of them"
+        places = "a place" if one.first["unreadable"] == 1 else f"{one.first['unreadable']:,} places"
+        where = "below the log start, or on a partition whose final offsets are not known"
+        return f"{whose} was at {places} where nothing can be read any more: {where}"
+    return None
+
+
+RULE = Clause(
+    module=__name__,
+    doc=__doc__,
+    kip="KIP-98",
+    check=_check,
+    reads_timeline=False,
+    parts=OF_LOSSES,
+    unknown_when=(
+        "the kind duplicate is unknown, or it is unknown whether a place was truncated. Only a duplicate "
+        "in the final log violates the clause"
+    ),
+)

@@ -1,0 +1,111 @@
+"""Says what a clause declares, and checks clauses.
+
+A clause is one module of a folder beside this one, with a `RULE`. All that is true of the clause stands there: other
+modules, the tables of the base layer and the pages are made from it (`analysis.judge.rules.registry`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from typing import Literal
+
+import msgspec
+
+from analysis.evidence.remaking import TIMELINE
+from analysis.judge.rules.case import Case
+from analysis.judge.rules.findings import Finding, unknown_finding
+from ebbtide.record.properties import CHECKER_FAILED
+from ebbtide.record.verdict import PropertyResult
+
+EVIDENCE_ROWS_MAX = 20
+"""How many rows of evidence a property shows; the status counts all rows."""
+
+_SMALL_PARTS = frozenset({*TIMELINE, "manifest", "steps", "scenario", "evidence"})
+
+
+class Clause(msgspec.Struct, frozen=True, kw_only=True):
+    """A promise of the protocol and its check.
+
+    - `module`, `doc`: `__name__` and `__doc__` of the module that declares it.
+    - `unknown_when`: why the clause may be unknown, for people.
+    - `parts`: the parts of the record that it is checked on, besides the small files; where one of them has a gap, the
+      clause is unknown.
+    - `reads_timeline`: it cannot be checked without partitions.parquet.
+    - `applies`: whether the run has what the clause is on. If not, it is not exercised.
+    - `needed`: whether a run can end as predicted while the clause is unknown.
+    - `compares_times`: it compares times of controllers with those of clients or steps. Where a clock was set, it may
+      be unknown.
+    - `is_shown_without_steps`: the record of a watched cluster, which has no steps, can show a violation.
+    - `allowed`: of a clause on losses, what is true if it holds. The causes tell its violations.
+    """
+
+    module: str
+    doc: str | None
+    kip: str
+    check: Callable[[Case], Finding]
+    unknown_when: str = ""
+    parts: Collection[str] = ()
+    reads_timeline: bool = True
+    applies: Callable[[Case], bool] | None = None
+    needed: Literal["always", "if-hw-predicted", "never"] = "always"
+    compares_times: bool = False
+    is_shown_without_steps: bool = False
+    allowed: str = ""
+
+    @property
+    def name(self) -> str:
+        """The name of the module, with hyphens."""
+        return self.module.rpartition(".")[2].replace("_", "-")
+
+    @property
+    def text(self) -> str:
+        """What the KIP says: the first paragraph of the docstring."""
+        return " ".join((self.doc or "").partition("\n\n")[0].split())
+
+
+class CheckedClause(msgspec.Struct, frozen=True, kw_only=True):
+    """A clause with what its check found.
+
+    `found` is written to the verdict; `threw`: the check itself failed; `cases` counts all that it
+    found.
+    """
+
+    clause: Clause
+    found: PropertyResult
+    threw: bool = False
+    cases: int = 0
+
+    @property
+    def why(self) -> str:
+        """Return the reason that the first evidence row carries, if any."""
+        first = self.found.evidence[0] if self.found.evidence else {}
+        return str(first.get("why", "")) if isinstance(first, dict) else ""
+
+
+def check_all(case: Case, clauses: Sequence[Clause]) -> list[CheckedClause]:
+    """Check every clause on the case. A check that throws leaves its clause unknown; the clause never passes."""
+    return [_check_clause(case, clause) for clause in clauses]
+
+
+def _check_clause(case: Case, clause: Clause) -> CheckedClause:
+    threw = False
+    if clause.applies is not None and not clause.applies(case):
+        found = Finding(status="not-exercised")
+    elif clause.reads_timeline and "partitions" in case.evidence.timeline.missing:
+        watch = case.manifest.watch
+        why = watch.why_log_ends if watch is not None else None
+        found = unknown_finding(why or "the metadata timeline is missing (partitions.parquet)")
+    elif gap := next((one for one in case.gaps if one.part in _SMALL_PARTS.union(clause.parts)), None):
+        found = unknown_finding(gap.why)
+    else:
+        try:
+            found = clause.check(case)
+        except Exception as error:  # a check that throws must not cost the run its other results
+            found, threw = unknown_finding(f"{CHECKER_FAILED}{type(error).__name__}: {error}"), True
+    evidence = list(found.evidence[:EVIDENCE_ROWS_MAX])
+    return CheckedClause(
+        clause=clause,
+        found=PropertyResult(name=clause.name, kip=clause.kip, status=found.status, evidence=evidence),
+        threw=threw,
+        cases=found.cases if found.cases is not None else len(found.evidence),
+    )

@@ -1,0 +1,1 @@
+"""Promises on groups' commits and on copiers."""

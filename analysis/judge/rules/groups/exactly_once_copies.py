@@ -1,0 +1,85 @@
+"""KIP-98: offsets that a transaction commits are committed if and only if its records are.
+
+So each input below a committed offset has one committed copy. A group whose copiers commit after their transactions was
+promised nothing. If a log lost records, perhaps it lost a copy, an offset, or what the coordinator knew of a
+transaction. An input that was copied again is allowed if an election lost the offset after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from analysis.evidence.wholeness import OF_LOSSES
+from analysis.judge.history.attributed import AttributedAnomaly, RepeatedInput
+from analysis.judge.history.evidence import Row
+from analysis.judge.rules.case import Case
+from analysis.judge.rules.clause import Clause
+from analysis.judge.rules.findings import Finding, finding
+from analysis.judge.rules.groups.promised import promised_groups
+from analysis.judge.rules.lossy import why_lossy
+from analysis.reconcile.model import COPIED_TWICE
+from ebbtide.record.tables import table_files
+
+if TYPE_CHECKING:
+    from analysis.reconcile.model import WrongCopies
+
+
+_KINDS = (COPIED_TWICE, "input-skipped")
+
+
+def _check(case: Case) -> Finding:
+    if case.copied_offsets is None:
+        return Finding(status="unknown", evidence=({"why": "scenario.toml cannot be read: how copiers commit"},))
+    promised = promised_groups(case.copied_offsets)
+    if not promised:
+        why = "no copier commits the offsets of its group in its transactions"
+        return Finding(status="not-exercised", evidence=({"why": why},))
+    wrong = [one for one in case.copies if one.group in promised]
+    rows, unknown = [_row(one) for one in wrong], list[Row]()
+    lossy = why_lossy(case.evidence, case.steps)
+    if lossy is not None:
+        whys = [(one, _why_unknown(one, case.repeats, lossy)) for one in wrong]
+        rows, unknown = [], [_row(one) | {"why": why} for one, why in whys if why is not None]
+    whys_unknown = {case.unknown_kinds[kind] for kind in _KINDS if kind in case.unknown_kinds}
+    unknown += [{"why": why} for why in sorted(whys_unknown)]
+    return finding(
+        exercised=sum(case.copies_sent.get(group, 0) for group in promised), violations=rows, unknown=unknown
+    )
+
+
+def _why_unknown(one: WrongCopies, repeats: Sequence[AttributedAnomaly[RepeatedInput]], why_lossy: str) -> str | None:
+    """Return why nobody knows whether the items are allowed; None: elections that lost offsets explain all of them."""
+    place = (one.group, f"{one.topic}-{one.partition}")
+    mine = [repeat for repeat in repeats if one.kind == COPIED_TWICE and (repeat.what.group, repeat.what.of) == place]
+    if sum(repeat.count for repeat in mine) != one.count:
+        return why_lossy
+    open_ = next((repeat.attribution.why for repeat in mine if repeat.attribution.cause is None), None)
+    return None if open_ is None else f"{why_lossy}; {open_}"
+
+
+def _row(one: WrongCopies) -> Row:
+    return {
+        "kind": one.kind,
+        "group": one.group,
+        "topic": one.topic,
+        "partition": one.partition,
+        "count": one.count,
+        **one.first,
+    }
+
+
+RULE = Clause(
+    module=__name__,
+    doc=__doc__,
+    kip="KIP-98",
+    check=_check,
+    applies=lambda case: bool(case.copied_offsets or table_files(case.record, "copies")),
+    reads_timeline=False,
+    parts=(*OF_LOSSES, "copies", "commits"),
+    unknown_when=(
+        "one of the kinds about [copiers](copiers.md) is unknown; or there are such items, a log lost "
+        "records or an election left ISR and ELR, and no [lost offset](copiers.md#whose-fault-it-is) "
+        "explains them. Only in runs with copiers"
+    ),
+)

@@ -1,0 +1,1 @@
+"""Promises on what leaders serve."""

@@ -1,0 +1,60 @@
+"""KIP-966: the HW advances only while the ISR has at least min ISR members.
+
+"High Watermark can only advance if the ISR size is larger or equal to min.insync.replicas",
+where the ISR is the one persisted by the controller. In every release from 3.7 on, with ELR or
+without.
+"""
+
+from __future__ import annotations
+
+from analysis.judge.history.evidence import Row
+from analysis.judge.rules.case import Case
+from analysis.judge.rules.clause import Clause
+from analysis.judge.rules.findings import Finding, finding, unknown_finding
+from analysis.judge.rules.leaders.contact import LeaderContact, first_and_highest, intervals_below
+from ebbtide.record.tables import table_files
+
+
+def _check(case: Case) -> Finding:
+    record, evidence, steps = case.record, case.evidence, case.steps
+    contact = LeaderContact.of(evidence, steps or (), case.controllers, case.session_timeout_s)
+    in_force = {
+        one: evidence.rules.hw_waits_for_min_isr(one.leader, one.start_ns) for one in intervals_below(evidence, contact)
+    }
+    intervals = [one for one, waits in in_force.items() if waits is not False]
+    if not intervals:
+        return Finding(status="not-exercised")
+    if steps is None:
+        return unknown_finding(
+            "steps.jsonl is missing, so it is not known whether a leader knew that it was below min ISR"
+        )
+    if None in in_force.values():
+        return unknown_finding("the Kafka release is not known")
+    if not table_files(record, "watermarks"):
+        return unknown_finding("watermarks is missing")
+    exercised = 0
+    violations: list[Row] = []
+    for interval in intervals:
+        seen = first_and_highest(record, interval)
+        if seen is None:
+            continue
+        exercised += 1
+        first, highest = seen
+        if int(str(highest["high_watermark"])) > int(str(first["high_watermark"])):
+            about = {"min_isr": interval.min_isr, "isr": sorted(interval.isr), "since": interval.metadata_offset}
+            violations.append({"first": first, "later": highest, **about})
+    return finding(exercised=exercised, violations=violations)
+
+
+RULE = Clause(
+    module=__name__,
+    doc=__doc__,
+    kip="KIP-966",
+    check=_check,
+    parts=("watermarks",),
+    needed="if-hw-predicted",
+    compares_times=True,
+    unknown_when=(
+        "the ISR was below min ISR, and `watermarks/` is missing. It does not apply to leaders on releases before 3.7"
+    ),
+)

@@ -1,0 +1,1 @@
+"""Promises on committed records and HWs."""

@@ -1,0 +1,31 @@
+"""KIP-966: no HW goes back after at most min ISR - 1 unclean shutdowns.
+
+Elect "without data loss or HWM moving backward when we only have min ISR - 1 unclean
+shutdowns".
+"""
+
+from __future__ import annotations
+
+from analysis.evidence.wholeness import OF_LOSSES
+from analysis.judge.rules.case import Case
+from analysis.judge.rules.clause import Clause
+from analysis.judge.rules.findings import Finding
+from analysis.judge.rules.on_causes import finding_on_causes
+
+
+def _check(case: Case) -> Finding:
+    unknown = case.unknown_kinds.get("hw-regression")
+    return finding_on_causes(case.regressions, exercised=int(case.hw_observed), kind_unknown=unknown)
+
+
+RULE = Clause(
+    module=__name__,
+    doc=__doc__,
+    kip="KIP-966",
+    check=_check,
+    reads_timeline=False,
+    parts=OF_LOSSES,
+    needed="if-hw-predicted",
+    allowed="every HW that went back did so as the specification allows on this release",
+    unknown_when="no HW was observed, the clock was set back meanwhile, or a regression has no cause",
+)

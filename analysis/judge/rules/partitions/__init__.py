@@ -1,0 +1,1 @@
+"""Promises on the states and transitions of partitions in the metadata log."""

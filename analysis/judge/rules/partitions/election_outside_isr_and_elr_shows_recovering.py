@@ -1,0 +1,34 @@
+"""KIP-704: a leader elected from outside the ISR is RECOVERING.
+
+KIP-966 counts the ELR among the candidates. So no leader comes from outside ISR and ELR unless
+the record that elects it says RECOVERING. The last known leader comes from outside.
+"""
+
+from __future__ import annotations
+
+from analysis.judge.history.elections import all_elections
+from analysis.judge.rules.case import Case
+from analysis.judge.rules.clause import Clause
+from analysis.judge.rules.findings import NOT_IN_EVIDENCE, Finding, election_row, finding
+
+
+def _check(case: Case) -> Finding:
+    outside = [one for one in all_elections(case.evidence.timeline) if one.is_from_outside]
+    hidden = [one for one in outside if not one.after.recovering]
+    return finding(
+        exercised=len(outside),
+        violations=[election_row(one) for one in hidden if not one.after.lacks_record_since(one.before)],
+        unknown=[
+            election_row(one) | {"why": NOT_IN_EVIDENCE} for one in hidden if one.after.lacks_record_since(one.before)
+        ],
+    )
+
+
+RULE = Clause(
+    module=__name__,
+    doc=__doc__,
+    kip="KIP-704",
+    check=_check,
+    is_shown_without_steps=True,
+    unknown_when="",
+)

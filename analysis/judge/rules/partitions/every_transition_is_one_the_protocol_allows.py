@@ -1,0 +1,42 @@
+"""KIP-966, KIP-704, KIP-903: the protocol allows each record on a partition.
+
+The protocol is that of the controller's release, at the feature levels of that moment. The clause is unknown
+for a release that the model does not know, and where a record depends on missing evidence.
+"""
+
+from __future__ import annotations
+
+from analysis.judge.history.evidence import Row
+from analysis.judge.rules.case import Case
+from analysis.judge.rules.clause import Clause
+from analysis.judge.rules.findings import Finding, finding, state_row, unknown_finding
+from analysis.judge.trace.results import UnexplainedTransition
+
+
+def _check(case: Case) -> Finding:
+    trace = case.trace()
+    if trace.refused is not None:
+        return unknown_finding(trace.refused)
+    violations = [_row(one) for one in trace.unexplained if not one.undecided]
+    undecided = [_row(one) for one in trace.unexplained if one.undecided]
+    return finding(exercised=len(trace.explained), violations=violations, unknown=undecided)
+
+
+def _row(one: UnexplainedTransition) -> Row:
+    before = state_row(one.before) if one.before is not None else None
+    nearest = [{"action": near.action, "by": near.by, "instead": near.instead} for near in one.nearest]
+    row = state_row(one.after, why=one.why, before=before, nearest_allowed=nearest)
+    return {**row, "metadata_offset": one.metadata_offset}
+
+
+RULE = Clause(
+    module=__name__,
+    doc=__doc__,
+    kip="KIP-966/704/903",
+    check=_check,
+    needed="never",
+    compares_times=True,
+    unknown_when=(
+        "the model does not know the release; or a transition depends on missing evidence ([transitions](#transitions))"
+    ),
+)

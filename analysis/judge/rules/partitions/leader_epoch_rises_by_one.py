@@ -1,0 +1,32 @@
+"""KIP-631: the leader epoch never goes back and rises by one with each new leader.
+
+No change raises it by more than one.
+"""
+
+from __future__ import annotations
+
+from analysis.judge.history.evidence import Row
+from analysis.judge.rules.case import Case
+from analysis.judge.rules.clause import Clause
+from analysis.judge.rules.findings import Finding, finding, state_row
+
+
+def _check(case: Case) -> Finding:
+    pairs = list(case.evidence.timeline.pairs())
+    violations: list[Row] = []
+    for before, after in pairs:
+        rise = after.leader_epoch - before.leader_epoch
+        steps = after.partition_epoch - before.partition_epoch
+        moved = after.leader != before.leader
+        if rise < 0 or (moved and rise == 0) or (steps >= 1 and rise > steps):
+            violations.append(state_row(after, leader_before=before.leader, leader_epoch_before=before.leader_epoch))
+    return finding(exercised=len(pairs), violations=violations)
+
+
+RULE = Clause(
+    module=__name__,
+    doc=__doc__,
+    kip="KIP-631",
+    check=_check,
+    is_shown_without_steps=True,
+)

@@ -1,0 +1,66 @@
+"""KIP-903, Controller: an ISR join carries the broker's latest epoch.
+
+"all the broker epochs in the ISR match with the latest broker epochs before persisting this
+change."
+
+The epoch that an AlterPartition carried is in no metadata record. A join is fresh under a
+leader epoch that began after the broker had registered: the leader knows only fetches of its
+own epoch, and the controller refuses requests of an older one. Any other join is proven stale
+only by a record that the broker then lacks (`stale_joins`, from the causes); else it is
+unknown. Before metadata.version 3.5-IV1 the clause is not in force.
+"""
+
+from __future__ import annotations
+
+from analysis.evidence.wholeness import OF_LOSSES
+from analysis.judge.history.attributed import AnyAnomaly
+from analysis.judge.history.evidence import Row
+from analysis.judge.rules.case import Case
+from analysis.judge.rules.clause import Clause
+from analysis.judge.rules.findings import Finding, finding, state_row, unknown_finding
+from analysis.judge.rules.on_causes import cause_row
+
+
+def _check(case: Case) -> Finding:
+    evidence = case.evidence
+    timeline = evidence.timeline
+    if "brokers" in timeline.missing:
+        return unknown_finding("brokers.parquet is missing")
+    # These show a stale join: the broker lacked a record that the leader had when it joined the ISR.
+    lost: list[AnyAnomaly] = [*case.losses, *case.vanished]
+    stale_joins = [cause_row(one) for one in lost if one.attribution.breaks_kip_903]
+    fresh = 0
+    undecided: list[Row] = []
+    for before, after in timeline.pairs():
+        for broker in sorted(set(after.isr) - set(before.isr) - {after.leader}):
+            registered = [
+                event.metadata_offset
+                for event in timeline.brokers
+                if event.broker == broker
+                and event.event == "registered"
+                and event.metadata_offset < after.metadata_offset
+            ]
+            if len(registered) < 2 or evidence.rules.has_kip_903(after.metadata_offset) is False:
+                continue
+            states = timeline.states(after.topic, after.partition)
+            epoch_began = next(one.metadata_offset for one in states if one.leader_epoch == after.leader_epoch)
+            if epoch_began > registered[-1]:
+                fresh += 1
+            else:
+                why = "the broker epoch of the AlterPartition is not in the evidence"
+                undecided.append(state_row(after, broker=broker, why=why))
+    return finding(exercised=fresh, violations=stale_joins, unknown=undecided)
+
+
+RULE = Clause(
+    module=__name__,
+    doc=__doc__,
+    kip="KIP-903",
+    check=_check,
+    parts=OF_LOSSES,
+    needed="never",
+    unknown_when=(
+        "a broker joined under a leader epoch older than its registration: the broker epoch that the "
+        "AlterPartition carried is in no metadata record"
+    ),
+)

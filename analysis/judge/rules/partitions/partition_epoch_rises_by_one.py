@@ -1,0 +1,36 @@
+"""KIP-631: every change of a partition raises its partition epoch by one.
+
+So the log has no fork. A jump by more means that the evidence lacks a record: unknown. An epoch
+that goes back, or that stays while the state changes, is a violation.
+"""
+
+from __future__ import annotations
+
+from analysis.judge.rules.case import Case
+from analysis.judge.rules.clause import Clause
+from analysis.judge.rules.findings import NOT_IN_EVIDENCE, Finding, finding, state_row
+
+
+def _check(case: Case) -> Finding:
+    pairs = list(case.evidence.timeline.pairs())
+    violations = [
+        state_row(after, partition_epoch_before=before.partition_epoch)
+        for before, after in pairs
+        if after.partition_epoch <= before.partition_epoch
+    ]
+    gaps = [
+        state_row(after, partition_epoch_before=before.partition_epoch, why=NOT_IN_EVIDENCE)
+        for before, after in pairs
+        if after.lacks_record_since(before)
+    ]
+    return finding(exercised=len(pairs), violations=violations, unknown=gaps)
+
+
+RULE = Clause(
+    module=__name__,
+    doc=__doc__,
+    kip="KIP-631",
+    check=_check,
+    is_shown_without_steps=True,
+    unknown_when="a record between two states is not in the evidence",
+)

@@ -1,0 +1,26 @@
+"""KIP-704, KRaft Controller: only an unclean election itself sets RECOVERING."""
+
+from __future__ import annotations
+
+from analysis.judge.rules.case import Case
+from analysis.judge.rules.clause import Clause
+from analysis.judge.rules.findings import Finding, finding, state_row
+
+
+def _check(case: Case) -> Finding:
+    began = [
+        (before, after)
+        for before, after in case.evidence.timeline.pairs()
+        if after.recovering and not before.recovering
+    ]
+    wrong = [after for before, after in began if after.leader < 0 or after.leader_epoch == before.leader_epoch]
+    return finding(exercised=len(began), violations=[state_row(state) for state in wrong])
+
+
+RULE = Clause(
+    module=__name__,
+    doc=__doc__,
+    kip="KIP-704",
+    check=_check,
+    is_shown_without_steps=True,
+)

@@ -1,0 +1,1 @@
+"""Promises of the controllers' log and of the answers about it."""

@@ -1,0 +1,42 @@
+"""KIP-966, DescribeTopicPartitions: brokers answer with the log's ELR.
+
+The same holds for the last known ELR. Each answer equals a state that the log had by then, and
+no broker goes back. In releases from 3.8 on.
+"""
+
+from __future__ import annotations
+
+from analysis.judge.rules.case import Case
+from analysis.judge.rules.clause import Clause
+from analysis.judge.rules.findings import Finding, finding, unknown_finding
+from ebbtide.releases import first_with
+
+
+def _check(case: Case) -> Finding:
+    compared, evidence = case.answers(), case.evidence
+    release = evidence.rules.newest_release
+    if release is not None and release < first_with.DESCRIBE_TOPIC_PARTITIONS:
+        return Finding(status="not-exercised")
+    if compared is None or not compared.facts["described-answers"]:
+        return unknown_finding("there are no answers to compare (described)")
+    timeline = evidence.timeline
+    if compared.differing and (timeline.torn or timeline.gaps or "brokers" in timeline.missing):
+        why = "the metadata timeline may lack states, or registrations of brokers"
+        return finding(exercised=1, violations=(), unknown=[{**row, "why": why} for row in compared.mismatches])
+    answers = compared.facts["described-answers"]
+    return finding(exercised=answers, violations=compared.mismatches, unknown=compared.unread, cases=compared.differing)
+
+
+RULE = Clause(
+    module=__name__,
+    doc=__doc__,
+    kip="KIP-966",
+    check=_check,
+    parts=("described",),
+    needed="never",
+    compares_times=True,
+    unknown_when=(
+        "there is no `described/`, or an answer fits no state and the timeline may lack states. Brokers "
+        "before 3.8 are not asked"
+    ),
+)

@@ -1,0 +1,1 @@
+"""Promises on what consumers get, and on the second reading."""

@@ -1,0 +1,45 @@
+"""KIP-98, read_committed: no consumer gets a message of an aborted transaction.
+
+Nor does a consumer get a message that was not appended.
+The values of sends that certainly failed must not come back at either isolation level. If a log lost
+records, perhaps it lost the marker that aborted a transaction. The marker of the next one covers its
+records then, so such reads are unknown.
+"""
+
+from __future__ import annotations
+
+from analysis.evidence.wholeness import OF_LOSSES
+from analysis.judge.rules.case import Case
+from analysis.judge.rules.clause import Clause
+from analysis.judge.rules.findings import Finding, finding
+from analysis.judge.rules.lossy import why_lossy
+from analysis.judge.rules.of_producers import client_row, unknown_rows
+
+
+def _check(case: Case) -> Finding:
+    transactional = sum(producer.transactional for producer in case.manifest.producers.values())
+    exercised = transactional + case.failed
+    lossy = why_lossy(case.evidence, case.steps)
+    rows = [client_row(one) for one in case.aborted_reads]
+    return finding(
+        exercised=exercised,
+        violations=[] if lossy is not None else rows,
+        unknown=[
+            *unknown_rows("aborted-read", exercised, case.unknown_kinds),
+            *([row | {"why": lossy} for row in rows] if lossy is not None else []),
+        ],
+        cases=sum(one.count for one in case.aborted_reads),
+    )
+
+
+RULE = Clause(
+    module=__name__,
+    doc=__doc__,
+    kip="KIP-98",
+    check=_check,
+    reads_timeline=False,
+    parts=OF_LOSSES,
+    unknown_when=(
+        "the kind aborted-read is unknown. Exercised by transactional producers and by sends that failed for certain"
+    ),
+)

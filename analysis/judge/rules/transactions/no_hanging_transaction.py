@@ -1,0 +1,62 @@
+"""KIP-890: a leader appends a record of a transaction only if its coordinator has that transaction open.
+
+So every open transaction is one that a coordinator ends. If the run's releases or settings do not promise that, the
+clause is not exercised. If a log of the run lost records, perhaps it lost the marker that ended the transaction, or
+what its coordinator knew of it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from analysis.evidence.wholeness import OF_LOSSES
+from analysis.judge.history.evidence import Row
+from analysis.judge.rules.case import Case
+from analysis.judge.rules.clause import Clause
+from analysis.judge.rules.findings import Finding, finding
+from analysis.judge.rules.lossy import why_lossy
+
+if TYPE_CHECKING:
+    from analysis.reconcile.model import HangingTransaction
+
+
+def _check(case: Case) -> Finding:
+    if case.why_unverified is not None:
+        return Finding(status="not-exercised", evidence=({"why": case.why_unverified},))
+    rows = [_row(one) for one in case.hanging]
+    unknown: list[Row] = []
+    lossy = why_lossy(case.evidence, case.steps)
+    if lossy is not None:
+        rows, unknown = [], [row | {"why": lossy} for row in rows]
+    if "hanging-transaction" in case.unknown_kinds:
+        unknown.append({"why": case.unknown_kinds["hanging-transaction"]})
+    asked = case.manifest.final_transactions
+    states = asked.states.values() if asked is not None else ()
+    exercised = sum(state not in (None, "Empty") for state in states)
+    return finding(exercised=exercised, violations=rows, unknown=unknown)
+
+
+def _applies(case: Case) -> bool:
+    """Whether a producer was transactional. The final read of an older Ebbtide asked no coordinator."""
+    is_old = case.manifest.final_transactions is None and case.manifest.final_consumer is not None
+    return not is_old and any(one.transactional for one in case.manifest.producers.values())
+
+
+def _row(one: HangingTransaction) -> Row:
+    return {"topic": one.topic, "partition": one.partition, "count": one.count, **one.first}
+
+
+RULE = Clause(
+    module=__name__,
+    doc=__doc__,
+    kip="KIP-890",
+    check=_check,
+    applies=_applies,
+    reads_timeline=False,
+    parts=OF_LOSSES,
+    unknown_when=(
+        "the kind [hanging-transaction](transactions.md) is unknown, or a log lost records or an election "
+        "left ISR and ELR, so that a marker may be lost. Only with transactional producers; not exercised "
+        "before 3.6.0"
+    ),
+)

@@ -1,0 +1,36 @@
+"""Says whether leaders asked the coordinators before they appended records of transactions (KIP-890)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+from packaging.version import InvalidVersion, Version
+
+from ebbtide.record.manifest import Manifest
+from ebbtide.record.steps import StepEntry
+from ebbtide.releases.first_with import TRANSACTION_VERIFICATION
+
+VERIFICATION = "transaction.partition.verification.enable"
+"""The broker property by which a leader asks the coordinator whether a transaction is open."""
+
+
+def why_unverified(manifest: Manifest, properties: Mapping[str, str], steps: Sequence[StepEntry]) -> str | None:
+    """Return why leaders did not ask the coordinators before they appended (KIP-890); None if all always did.
+
+    `properties` are those of the scenario's brokers.
+    """
+    older = [kafka for kafka in manifest.release_path if not _has_verification(kafka)]
+    if older:
+        return f"Kafka {older[0] or 'of an unknown release'} does not verify transactions (KIP-890, from 3.6.0 on)"
+    if properties.get(VERIFICATION, "true") != "true":
+        return f"the scenario sets {VERIFICATION} = {properties[VERIFICATION]}"
+    changed = [step for step in steps if VERIFICATION in str(msgspec.json.encode(step), "utf-8")]
+    return f"step {changed[0].index} sets {VERIFICATION}" if changed else None
+
+
+def _has_verification(kafka: str) -> bool:
+    try:
+        return Version(kafka) >= TRANSACTION_VERIFICATION
+    except InvalidVersion:
+        return False

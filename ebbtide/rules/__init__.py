@@ -1,0 +1,1 @@
+"""What the rules of the judge declare, for the layers below it."""
