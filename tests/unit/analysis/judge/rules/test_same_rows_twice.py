@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from analysis.judge.clauses.api_check import compare_answers
 from real_records import unpack_record
 
+from analysis.judge.history.answers import compare_answers
 from analysis.judge.history.loading import load_evidence
 from analysis.judging.many_records import judge_many
 from ebbtide.record.manifest import read_manifest
