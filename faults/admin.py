@@ -36,7 +36,6 @@ from ebbtide.kraft.image import MetadataImage
 from ebbtide.kraft.voters import VoterSet
 from ebbtide.logs.segments import TopicPartition
 from ebbtide.record.rows import PartitionState
-from ebbtide.record.steps import REFUSED
 from ebbtide.scenario.roles import Role
 from ebbtide.scenario.steps.admin import (
     AddPartitionsStep,
@@ -55,7 +54,7 @@ from ebbtide.scenario.steps.admin import (
 )
 from ebbtide.scenario.steps.step import StepSpec
 from ebbtide.waiting import WaitExpired, wait_until
-from faults.base import Effect, proven_effect, unproven_effect
+from faults.base import REFUSED, Effect, proven_effect, unproven_effect
 from faults.injector import Family, Injector, Plan, View
 from faults.replica_moves import plan_move
 from faults.voters import voter_request, voters_record

@@ -12,6 +12,9 @@ from ebbtide.record.node_times import OfNode, merge_times
 from ebbtide.scenario.steps.proof import StepProof, read_leniently
 from ebbtide.scenario.steps.table import StepKind
 
+REFUSED = "Kafka refused:"
+"""How `why` begins if Kafka answered an administrative step with an error."""
+
 
 class Effect(msgspec.Struct, frozen=True, kw_only=True):
     """The outcome of one injected fault.

@@ -16,6 +16,7 @@ from cluster.runtime.base import Runtime
 from ebbtide.kraft.image import MetadataImage, describe
 from ebbtide.kraft.voters import VoterSet
 from ebbtide.record.node_times import NodeTimes
+from ebbtide.record.sides import CutSides
 from ebbtide.scenario.roles import CLIENTS, ConfigResource, Role
 from ebbtide.scenario.steps.step import StepSpec, target_of
 from ebbtide.scenario.steps.table import KINDS, NEEDS_A_SOUND_VOLUME, StepKind
@@ -58,6 +59,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     description: str
     act: Callable[[], Effect | PendingFault]
     """Returns the effect, or what it armed, which takes effect later."""
+    sides: CutSides | None = None
+    """The sides between which connections are cut or limited."""
     target: tuple[int, ...] | None = None
     """The nodes that `step(NAME)` resolves to, where the step also acts on other nodes; None: it does not."""
 

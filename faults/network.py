@@ -14,6 +14,7 @@ import msgspec
 from cluster.host.limits import burst_bytes
 from cluster.host.links import Cut, Transfer
 from cluster.runtime.base import Runtime
+from ebbtide.record.sides import CutSides
 from ebbtide.scenario.roles import CLIENTS, Role
 from ebbtide.scenario.steps.network import (
     BetweenStep,
@@ -178,24 +179,29 @@ class NetworkFaults:
         return heal(self._runtime)
 
     def _plan_partition(self, step: PartitionStep) -> Plan:
-        cuts, description = self._cuts(step)
-        return Plan(nodes=_nodes_of(cuts), description=description, act=lambda: self._partition(cuts))
+        cuts, sides = self._cuts(step)
+        return self._plan_between(cuts, sides, lambda: self._partition(cuts))
 
     def _plan_isolate(self, step: IsolateStep) -> Plan:
         target = self._injector.view.resolve(step.target)
         others = self._ids(step.from_) if step.from_ else (CLIENTS, *self._runtime.nodes)
-        cuts, description = self._cuts_and_description([target, tuple(sorted(set(others) - set(target)))])
-        return Plan(nodes=_nodes_of(cuts), description=description, act=lambda: self._partition(cuts), target=target)
+        cuts, sides = _cuts_and_sides([target, tuple(sorted(set(others) - set(target)))])
+        plan = self._plan_between(cuts, sides, lambda: self._partition(cuts))
+        return msgspec.structs.replace(plan, target=target)
 
     def _plan_flap(self, step: FlapStep) -> Plan:
-        cuts, description = self._cuts(step)
-        return Plan(nodes=_nodes_of(cuts), description=description, act=lambda: self._flap(step, cuts))
+        cuts, sides = self._cuts(step)
+        return self._plan_between(cuts, sides, lambda: self._flap(step, cuts))
 
     def _plan_limit(self, step: LimitBandwidthStep) -> Plan:
-        pairs, description = self._cuts(step)
-        return Plan(
-            nodes=_nodes_of(pairs), description=f"{step.rate} {description}", act=lambda: self._limit(step, pairs)
-        )
+        pairs, sides = self._cuts(step)
+        plan = self._plan_between(pairs, sides, lambda: self._limit(step, pairs))
+        return msgspec.structs.replace(plan, description=f"{step.rate} {plan.description}")
+
+    def _plan_between(self, cuts: Collection[Cut], sides: CutSides, act: Callable[[], Effect]) -> Plan:
+        between = " > " if sides.one_way else " | "
+        description = between.join(map(self._injector.node_names, sides.nodes))
+        return Plan(nodes=_nodes_of(cuts), description=description, sides=sides, act=act)
 
     def _partition(self, cuts: Sequence[Cut]) -> Effect:
         self.cut = True
@@ -211,22 +217,22 @@ class NetworkFaults:
         self.cut = False
         return compose_effect(parts)
 
-    def _cuts(self, step: BetweenStep) -> tuple[list[Cut], str]:
-        """Return the cuts of a step, and a description of their sides.
+    def _cuts(self, step: BetweenStep) -> tuple[list[Cut], CutSides]:
+        """Return the cuts of a step, and their sides.
 
         The cuts are between groups, or from one side to the other.
         """
         if step.groups:
-            return self._cuts_and_description([self._ids(group) for group in step.groups])
+            return _cuts_and_sides([self._ids(group) for group in step.groups])
         sources, targets = self._ids(step.from_), self._ids(step.to)
-        description = f"{self._injector.node_names(sources)} > {self._injector.node_names(targets)}"
-        return sorted(one_way_cuts(sources, targets)), description
-
-    def _cuts_and_description(self, groups: Sequence[tuple[int, ...]]) -> tuple[list[Cut], str]:
-        return sorted(cuts_between(groups)), " | ".join(map(self._injector.node_names, groups))
+        return sorted(one_way_cuts(sources, targets)), CutSides(nodes=(sources, targets), one_way=True)
 
     def _ids(self, roles: tuple[Role, ...]) -> tuple[int, ...]:
         return tuple(sorted(self._injector.view.resolve_all(roles)))
+
+
+def _cuts_and_sides(groups: Sequence[tuple[int, ...]]) -> tuple[list[Cut], CutSides]:
+    return sorted(cuts_between(groups)), CutSides(nodes=tuple(groups))
 
 
 def _nodes_of(cuts: Collection[Cut]) -> tuple[int, ...]:

@@ -13,9 +13,8 @@ from typing import Any
 from cluster.kafka_api.admin_requests import AdminAnswer, AdminRequest
 from cluster.kafka_api.log_dirs import MoveReplica, ReplicaMove
 from ebbtide.errors import HarnessError
-from ebbtide.record.steps import REFUSED
 from ebbtide.scenario.steps.admin import MoveReplicaStep
-from faults.base import Effect, proven_effect, unproven_effect
+from faults.base import REFUSED, Effect, proven_effect, unproven_effect
 from faults.injector import Injector, Plan
 
 _ACCEPTED = "NONE"

@@ -14,24 +14,22 @@ from ebbtide.errors import UsageError
 from ebbtide.record.asked import Asked
 from ebbtide.record.files import write_atomically
 from ebbtide.record.node_times import NodeTimes, Span
+from ebbtide.record.sides import CutSides, sides_in_words
 from ebbtide.scenario.steps.proof import StepProof, read_leniently
 from ebbtide.scenario.steps.step import BaseStep
-from ebbtide.scenario.steps.table import HEALED_BY, KINDS, STEP_TYPES
+from ebbtide.scenario.steps.table import CUT_KINDS, HEALED_BY, KINDS, STEP_TYPES
 from ebbtide.untrusted.files import read_file
 from ebbtide.untrusted.values import decode_json
 
 STEPS = "steps.jsonl"
 P = TypeVar("P", bound=StepProof)
 
-REFUSED = "Kafka refused:"
-"""How `why` begins if Kafka answered an administrative step with an error."""
-
 
 class StepEntry(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """One line of steps.jsonl.
 
     - `nodes` are the resolved targets' node ids. `whom` says it in words: `broker-1 | broker-2, clients` were cut
-      from each other, `broker-1 > broker-2` one way.
+      from each other, `broker-1 > broker-2` one way. `sides` has the node ids of both; older records lack it.
     - `effect_ns` null: no proof that the step took effect.
     - `healed_ns` null: never healed, or nothing to heal.
     - `proof` holds `"probe": "ok"` and the figures that the probe measured. A power loss has `lost_bytes`, and for
@@ -47,6 +45,7 @@ class StepEntry(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     step: str
     nodes: tuple[int, ...] = ()
     whom: str | None = None
+    sides: CutSides | None = None
     trigger: dict[str, Any] = {}
     fired_ns: int | None = None
     effect_ns: int | None = None
@@ -61,6 +60,13 @@ class StepEntry(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """Whether the step is of one of these kinds; False for a word that is no kind of step."""
         kind = STEP_TYPES.get(self.step)
         return kind is not None and issubclass(kind, kinds)
+
+    @cached_property
+    def parted(self) -> CutSides | None:
+        """The sides between which it cut or limited connections; None: nobody knows, or it did not."""
+        if self.sides is None and self.step in CUT_KINDS and self.whom is not None:
+            return sides_in_words(self.whom)
+        return self.sides
 
     @cached_property
     def asked(self) -> Asked:

@@ -159,15 +159,14 @@ def _parse_value(kind: str, typed: str | bool) -> Any:
 
 def _print_result(step: StepEntry, result: StepResult) -> None:
     """Print whether the step took effect."""
-    from ebbtide.record.steps import REFUSED
-    from ebbtide.scenario.steps.proof import StepProof
+    from ebbtide.scenario.steps.proof import RequestProof, StepProof
     from ebbtide.scenario.steps.table import ADMIN_KINDS, help_of_kind
 
     # The target of an administrative request already says what is asked for.
     words = [step.whom] if step.step in ADMIN_KINDS and step.whom else [step.step, step.whom]
     what = " ".join(filter(None, words))
     lost = step.figures(StepProof).lost_bytes
-    is_refused = result == "no-proof" and step.why is not None and step.why.startswith(REFUSED)
+    is_refused = step.asked.expect_error is None and step.figures(RequestProof).is_refused
     said: dict[StepResult, str | None] = {
         "never-fired": f"never fired: {step.why}",
         "took-effect": "took effect" + (f", {lost:,} bytes lost" if lost is not None else ""),

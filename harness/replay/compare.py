@@ -143,7 +143,7 @@ def _sides(entry: StepEntry, naming: Mapping[int, int]) -> str | None:
     if entry.step not in CUT_KINDS:
         return None
     sides = [str(sorted(naming.get(node, node) for node in side)) for side in sides_of(entry)]
-    one_way = " > " in (entry.whom or "")
+    one_way = entry.parted is not None and entry.parted.one_way
     return " > ".join(sides) if one_way else " | ".join(sorted(sides))
 
 

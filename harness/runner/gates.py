@@ -16,7 +16,6 @@ and the next gate waits again.
 
 from __future__ import annotations
 
-import re
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
@@ -28,8 +27,6 @@ from ebbtide.kraft.image import describe
 from ebbtide.logs.segments import TopicPartition
 from ebbtide.record.rows import PartitionState
 from ebbtide.record.steps import StepEntry
-from ebbtide.scenario.roles import CLIENTS
-from ebbtide.scenario.steps.table import CUT_KINDS
 from harness.runner.triggers import Counters, Observation
 from harness.runner.view import ClusterView
 
@@ -42,9 +39,6 @@ By then a client has given up a request that hung at an unreachable broker, and 
 _AS_FENCED = "registered"
 """A registered broker is fenced until the controller unfences it; which of the two events is read is luck."""
 
-_SIDES = re.compile(r" [|>] ")
-_NODE = re.compile(r"\b(?:broker|controller)-(\d+)\b|\bclients\b")
-
 Sides = tuple[frozenset[int], ...]
 """The nodes that a step acted on; a cut has a set for each side, other steps have one set."""
 
@@ -54,10 +48,7 @@ Mark = Callable[[int], Hashable]
 
 def sides_of(entry: StepEntry) -> Sides:
     """Return the nodes that a step acted on, by sides."""
-    if entry.step in CUT_KINDS and entry.whom is not None:
-        sides = _SIDES.split(entry.whom)
-        return tuple(frozenset(int(node or CLIENTS) for node in _NODE.findall(side)) for side in sides)
-    return (frozenset(entry.nodes),)
+    return (frozenset(entry.nodes),) if entry.parted is None else tuple(map(frozenset, entry.parted.nodes))
 
 
 def broker_marks(acted: Mapping[int, Sides], steps: Iterable[int], alike: Collection[int]) -> Mark:

@@ -286,7 +286,7 @@ class Schedule:
 
     def _fire(self, index: int, step: StepSpec, plan: Plan) -> None:
         fired_ns = run_clock.now_ns()
-        self._change(index, nodes=plan.nodes, whom=plan.description or None, fired_ns=fired_ns)
+        self._change(index, nodes=plan.nodes, whom=plan.description or None, sides=plan.sides, fired_ns=fired_ns)
         # `look_at_wire` sees when a wire rule ends; the first release at its nodes does not end it.
         if step.step in HEALED_BY and step.step not in WIRE_KINDS:
             self._broken[index] = set(plan.nodes)

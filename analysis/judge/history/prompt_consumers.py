@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from ebbtide.record.steps import StepEntry
 from ebbtide.scenario.model import Scenario
+from ebbtide.scenario.roles import CLIENTS
 from ebbtide.scenario.steps.disk import SlowDiskStep
 from ebbtide.scenario.steps.process import PauseStep
 from ebbtide.scenario.steps.table import CUT_KINDS, WIRE_KINDS
@@ -24,5 +25,6 @@ def prompt_consumers(scenario: Scenario | None, steps: Sequence[StepEntry] | Non
 
 def _delays_answers(step: StepEntry) -> bool:
     """Return whether a step may keep a leader's answer from a client for a while."""
-    between_clients = step.step in CUT_KINDS and (step.whom is None or "clients" in step.whom)
+    sides = step.parted
+    between_clients = step.step in CUT_KINDS and (sides is None or any(CLIENTS in side for side in sides.nodes))
     return between_clients or step.step in WIRE_KINDS or step.is_a(PauseStep, SlowDiskStep)

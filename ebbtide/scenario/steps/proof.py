@@ -115,6 +115,11 @@ class RequestProof(StepProof, frozen=True, kw_only=True):
     answer: str | None = None
     record: ProvingRecord | None = None
 
+    @property
+    def is_refused(self) -> bool:
+        """Whether the request was answered with an error."""
+        return self.answer not in (None, "NONE")
+
 
 def read_leniently(kind: type[T], values: Mapping[str, Any]) -> T:
     """Return a struct whose fields are all optional, from plain values.

@@ -12,7 +12,7 @@ import msgspec
 
 from ebbtide.scenario.steps.admin import RequestStep
 from ebbtide.scenario.steps.kind import Kind
-from ebbtide.scenario.steps.proof import RequestProof
+from ebbtide.scenario.steps.proof import ProvingRecord, StepProof
 from ebbtide.scenario.words import Duration, PartitionName
 
 Strategy = Literal["balanced", "proactive", "manual"]
@@ -48,9 +48,10 @@ class RecoverStep(RequestStep, frozen=True, kw_only=True, tag="recover"):
         lasts_s=6.0,
     )
 
-    class Proof(RequestProof, frozen=True, kw_only=True):
-        """The broker that the strategy chose, and the reply of each replica."""
+    class Proof(StepProof, frozen=True, kw_only=True):
+        """The broker that the strategy chose, the reply of each replica, and the record of the election."""
 
+        record: ProvingRecord | None = None
         chosen: int | None = None
         replies: dict[int, ReplicaReply] | None = None
 

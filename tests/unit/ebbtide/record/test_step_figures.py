@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from ebbtide.record.asked import Asked
-from ebbtide.record.steps import StepEntry, read_steps, split_composed_steps
+from ebbtide.record.sides import CutSides
+from ebbtide.record.steps import StepEntry, read_steps, split_composed_steps, write_steps
 from ebbtide.scenario.steps.admin import CreateTopicStep, DeleteRecordsStep
 from ebbtide.scenario.steps.disk import DirectoryStep
 from ebbtide.scenario.steps.network import LimitBandwidthStep, PartitionStep
@@ -86,3 +87,24 @@ def test_what_a_step_asked_for_has_the_keys_of_its_kind_and_none_of_another_type
     assert entry("isolate", asked).asked == Asked(
         from_=("controllers",), groups=(("broker(1)",), ("clients",)), optional=True
     )
+
+
+SIDES = CutSides(nodes=((1,), (2, 0)))
+
+
+@pytest.mark.parametrize(
+    ("step", "whom", "sides"),
+    [
+        ("partition", "broker-1 | broker-2, clients", SIDES),
+        ("limit-bandwidth", "1mbit broker-1 > broker-2", CutSides(nodes=((1,), (2,)), one_way=True)),
+        ("isolate", None, None),
+        ("kill", "broker-1 | broker-2", None),
+    ],
+)
+def test_an_older_record_has_the_sides_of_a_cut_in_words(step: str, whom: str | None, sides: CutSides | None) -> None:
+    assert StepEntry(index=0, step=step, whom=whom).parted == sides
+
+
+def test_a_record_has_the_sides_of_a_cut(tmp_path: Path) -> None:
+    write_steps(tmp_path, [StepEntry(index=0, step="partition", whom="of any words", sides=SIDES)])
+    assert [step.parted for step in read_steps(tmp_path) or ()] == [SIDES]

@@ -23,7 +23,6 @@ from ebbtide.daemon.control import (
 )
 from ebbtide.daemon.messages import AskStatus, CreateTopic, Fire, NodeStatus, Reply
 from ebbtide.errors import ExitCode, HarnessError, UsageError
-from ebbtide.record.steps import REFUSED
 from ebbtide.scenario.model import TopicSpec
 from ebbtide.scenario.steps.step import StepSpec
 from ebbtide.scenario.steps.table import help_of_kind
@@ -222,10 +221,9 @@ def test_a_request_that_kafka_refused_is_said_to_be_refused(
     up: Up, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fire = up.session.fire
-    why = f"{REFUSED} INVALID_CONFIG Unknown topic config name: x (did you mean 'y'?)"
-    monkeypatch.setattr(
-        up.session, "fire", lambda step: msgspec.structs.replace(fire(step), effect_ns=None, why=why, whom="topic:t x")
-    )
+    why = "Kafka refused: INVALID_CONFIG Unknown topic config name: x (did you mean 'y'?)"
+    refused = {"effect_ns": None, "why": why, "whom": "topic:t x", "proof": {"answer": "INVALID_CONFIG"}}
+    monkeypatch.setattr(up.session, "fire", lambda step: msgspec.structs.replace(fire(step), **refused))
     assert main(["fault", "set-config", "--resource", "topic:t", "--config", "x", "--value", "1"]) == 2
     told = capsys.readouterr().out
     assert told == f"topic:t x: {why}\n  next:    {help_of_kind('set-config')}\n"

@@ -9,6 +9,7 @@ from plain_steps import step_of, trigger_of
 from schedule_bench import Bench
 
 from cluster.kafka_api.admin_requests import Reassign
+from ebbtide.record.sides import CutSides
 from ebbtide.scenario.roles import CLIENTS
 from ebbtide.scenario.steps.step import StepSpec
 from ebbtide.scenario.words import Rate
@@ -135,6 +136,21 @@ def test_restoring_heals_resumes_and_starts_what_the_steps_left_broken(bench: Be
     assert ("resume", 1) in bench.done
     assert all(entry.healed_ns is not None for entry in bench.entries())
     assert (schedule.down, schedule.paused_nodes) == (set(), set())
+
+
+def test_the_sides_of_cuts_are_recorded_as_nodes(bench: Bench) -> None:
+    bench.run(
+        step_of("partition", groups=(("broker(1)",), ("broker(2)", "clients"))),
+        step_of("limit-bandwidth", from_=("broker(1)",), to=("broker(2)", "broker(3)"), rate=Rate("1mbit")),
+        step_of("kill", target="broker(3)"),
+    )
+    assert [entry.sides for entry in bench.entries()] == [
+        CutSides(nodes=((1,), (0, 2))),
+        CutSides(nodes=((1,), (2, 3)), one_way=True),
+        None,
+    ]
+    words = ["broker-1 | clients, broker-2", "1mbit broker-1 > broker-2, broker-3", "broker-3"]
+    assert [entry.whom for entry in bench.entries()] == words
 
 
 def test_faults_on_top_of_each_other_are_undone_from_the_wire_down_to_the_processes(bench: Bench) -> None:
