@@ -17,6 +17,7 @@ import psutil
 from cluster.doctor import FREE_DISK_BYTES
 from ebbtide import __version__
 from ebbtide.errors import HarnessError, UsageError
+from ebbtide.folders import HeldFolder
 from ebbtide.ownership import Untrusted, check_trusted, sudo_users
 from ebbtide.privileges import current_privileges
 from ebbtide.properties_file import is_writable
@@ -103,14 +104,15 @@ def _check_path(folder: Path) -> None:
         )
 
 
-def make_record(record: Path) -> None:
-    """Make the folder of a record.
+def make_record(record: Path) -> HeldFolder:
+    """Make the folder of a record, and return it held open.
 
     Raises `UsageError` if it cannot be made, `HarnessError` if space is short.
     """
     _require_space(record.parent)
     with _record_errors(record.parent):
         record.mkdir(parents=True)
+        return HeldFolder(record)
 
 
 @contextlib.contextmanager

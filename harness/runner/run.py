@@ -26,7 +26,6 @@ from cluster.runtime.choose import Choice, LocalChoice, open_runtime
 from cluster.runtime.jvm import ensure_class_archive, installation_of
 from ebbtide import run_clock
 from ebbtide.errors import Disturbed, EbbtideError, HarnessError
-from ebbtide.folders import HeldFolder
 from ebbtide.journal.convert import has_journals
 from ebbtide.record.files import QUORUM_FILE, mark_going, write_atomically
 from ebbtide.record.manifest import (
@@ -148,8 +147,7 @@ class _Run:
         if isinstance(self.request.runtime, LocalChoice):
             self._ensure_class_archives()
         tools = java_tools(self.scenario, self.request.kafka, self.display.note)
-        make_record(self.record)
-        self._held = HeldFolder(self.record)
+        self._held = make_record(self.record)
         with (
             contextlib.closing(self._held),
             self._record_failure(),

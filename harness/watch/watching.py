@@ -304,7 +304,7 @@ class _Watch:
         return torn_bytes
 
     def _begin_record(self) -> None:
-        make_record(self.record)
+        make_record(self.record).close()
         (self.record / LOGS_DIR).mkdir()
         write_verdict(self.record, unfinished_verdict(self.run_id))
         write_manifest(self.record, self.manifest)
