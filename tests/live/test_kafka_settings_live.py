@@ -5,8 +5,9 @@ from __future__ import annotations
 import confluent_kafka
 import pytest
 
+from cluster.jars.releases import cached_releases
 from cluster.runtime.kafka_settings import defined_settings
-from ebbtide.releases.known_releases import parse_version
+from ebbtide.releases.known_releases import is_known, parse_version
 from ebbtide.scenario.kafka_settings import allowed_settings, settings_at
 from tools.kafka_settings import librdkafka_settings
 
@@ -15,7 +16,11 @@ pytestmark = [pytest.mark.live, pytest.mark.beside]
 FREE = {"boolean", "double", "int", "long", "short"}
 
 
-@pytest.mark.parametrize("kafka", ["3.9.1", "4.3.1"])
+RELEASES = {"3.9.1", "4.3.1", *(one.version for one in cached_releases() if is_known(one.version))}
+"""Two of them, and what this host has besides."""
+
+
+@pytest.mark.parametrize("kafka", sorted(RELEASES))
 def test_the_table_has_the_settings_that_a_release_defines(kafka: str) -> None:
     defined = defined_settings(kafka, lambda _: None)
     version = parse_version(kafka)
