@@ -18,6 +18,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import tomli_w
 
+from ebbtide.scenario.kafka_settings import Place, refused_kind, settings_at
+from ebbtide.scenario.model import NODE_ROLES
+
 HOSTILE_VALUES: tuple[Any, ...] = (
     *(None, True, False, -1, 0, 1, 2**31, 2**32, 2**63 - 1, 2**63, 2**64, -(2**63), 1.5, -0.0, 1e308),
     *("", " ", "..", "/", "../../outside", "a\nb", "\x1b[2J", "\x00", "[/red]", "${x}", "{{ 7*7 }}", "\u202e", "²"),
@@ -200,6 +203,41 @@ def spoiled_scenario(text: str, to: Path, seed: int) -> str:
     roll = random.Random(seed)
     to.write_text(text)
     return spoil_toml(to, roll) if roll.random() < 0.75 else spoil_text_file(to, roll)
+
+
+def outward_scenario(text: str, to: Path, seed: int) -> str:
+    """Write a scenario with one setting that no scenario may have; return which one, and where."""
+    roll = random.Random(seed)
+    place = roll.choice(_PLACES)
+    every = sorted(settings_at(place))
+    name = roll.choice(
+        [
+            roll.choice([one for one in every if refused_kind(place, one) is not None] or every),
+            f"{roll.choice(_PREFIXES)}{roll.choice(every)}",
+            f"{roll.choice(every)}{roll.choice(('.class', '.file', '.x', 's'))}",
+            roll.choice(every),
+        ]
+    )
+    is_allowed = name in settings_at(place) and refused_kind(place, name) is None
+    value = roll.choice(_REFERENCES) if is_allowed else roll.choice(("/elsewhere", "1", *_REFERENCES))
+    decoded = tomllib.loads(text)
+    if place == "topic":
+        topic = roll.choice(sorted(decoded["topics"]))
+        decoded["topics"][topic].setdefault("config", {})[name] = value
+    elif place == "node":
+        decoded.setdefault("cluster", {}).setdefault(f"{roll.choice(NODE_ROLES)}_properties", {})[name] = value
+    else:
+        client = "java" if place == "producer" else place
+        decoded["producers"] = [
+            {"id": 1, "topic": next(iter(decoded["topics"])), "count": 9, "client": client, "properties": {name: value}}
+        ]
+    to.write_text(tomli_w.dumps(decoded))
+    return f"{place} {name} = {value}"
+
+
+_PLACES: tuple[Place, ...] = ("node", "topic", "producer", "librdkafka")
+_PREFIXES = ("listener.name.plaintext.", "config.providers.", "rsm.config.", "x.", "confluent.")
+_REFERENCES = ("${file:/etc/passwd:root}", "${dir:/root:x}", "${env:HOME}", "a${x}", "1${")
 
 
 _WORDS = (

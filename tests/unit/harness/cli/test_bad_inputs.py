@@ -19,7 +19,15 @@ import click
 import msgspec
 import pyarrow.parquet as pq
 import pytest
-from bad_inputs import command_line, linked_copy, spoil_json, spoil_record, spoil_text_file, spoiled_scenario
+from bad_inputs import (
+    command_line,
+    linked_copy,
+    outward_scenario,
+    spoil_json,
+    spoil_record,
+    spoil_text_file,
+    spoiled_scenario,
+)
 from checkout import DATA
 from damage import write_current_sums
 from pyspark.sql import SparkSession
@@ -44,7 +52,7 @@ NAME = "last-replica-standing-3.9.1"
 LONGEST_S, WAITED_S = 10, 90
 """CPU time of one input, and the time after which an input waits for ever: the host may be busy."""
 SLICES = 4
-SPOILED_RECORDS, READ_RECORDS, SCENARIOS, COMMAND_LINES, STORES = 100, 80, 160, 160, 60
+SPOILED_RECORDS, READ_RECORDS, SCENARIOS, SETTINGS, COMMAND_LINES, STORES = 100, 80, 160, 160, 160, 60
 JUDGED_RECORDS = 10
 
 
@@ -193,6 +201,24 @@ def test_no_spoiled_scenario_ends_in_an_internal_error(
             wrong += tried(f"ebbtide {verb}, {how}", main, [verb, str(file)])
         assert "Traceback" not in "".join(capsys.readouterr())
         shutil.rmtree(file) if file.is_dir() and not file.is_symlink() else file.unlink(missing_ok=True)
+        wrong += [f"{how}: wrote {path}" for path in files_in(tmp_path)]
+    assert wrong == []
+
+
+@pytest.mark.parametrize("part", range(SLICES))
+def test_no_scenario_sets_what_leads_out_of_its_cluster(
+    tmp_path: Path, part: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wrong, texts = [], [catalogue.text_of(name) for name in catalogue.names()]
+    for seed in numbers(SETTINGS, part):
+        file = tmp_path / "x.toml"
+        how = outward_scenario(texts[seed % len(texts)], file, seed)
+        for verb in ("validate", "run"):
+            exit_code = main([verb, str(file)])
+            said = "".join(capsys.readouterr().err.split())
+            if exit_code != ExitCode.USAGE or how.split()[1] not in said:
+                wrong.append(f"{verb} takes {how}")
+        file.unlink()
         wrong += [f"{how}: wrote {path}" for path in files_in(tmp_path)]
     assert wrong == []
 
