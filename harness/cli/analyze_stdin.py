@@ -50,8 +50,7 @@ def judge_from_stdin(*, many: bool = False, fail_on: FailOn = "outcome") -> Exit
         _start_early(session)
         for line in iter(sys.stdin.readline, ""):
             if paths := [path for path in line.rstrip("\n").split(TOGETHER_MARK) if path]:
-                with reader.is_needed():
-                    codes |= _judge_and_print(session, paths, fail_on)
+                codes |= _judge_and_print(session, paths, fail_on, reader)
         session.load_common_classes()
     # Nothing was judged, so nothing is as predicted.
     return ExitCode.worst(codes or {ExitCode.INCONCLUSIVE})
@@ -66,7 +65,7 @@ class _AnswerReader:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._is_gone = False
+        self.is_gone = False
         self._is_needed = False
         threading.Thread(target=self._await_end, name="ebbtide-answer-reader", daemon=True).start()
 
@@ -74,7 +73,7 @@ class _AnswerReader:
     def is_needed(self) -> Iterator[None]:
         """Unwind the stack of this process as soon as the reader is gone, if that happens before the block ends."""
         with self._lock:
-            if self._is_gone:
+            if self.is_gone:
                 raise SystemExit(ExitCode.HARNESS_FAILED)
             self._is_needed = True
         try:
@@ -92,7 +91,7 @@ class _AnswerReader:
             return
         poll.poll()
         with self._lock:
-            self._is_gone = True
+            self.is_gone = True
             if self._is_needed:
                 os.kill(os.getpid(), signal.SIGTERM)
 
@@ -119,14 +118,17 @@ def _start_early(session: JudgingSession) -> None:
             raise
 
 
-def _judge_and_print(session: JudgingSession, paths: Sequence[str], fail_on: FailOn) -> set[ExitCode]:
+def _judge_and_print(
+    session: JudgingSession, paths: Sequence[str], fail_on: FailOn, reader: _AnswerReader
+) -> set[ExitCode]:
     """Judge the records of a line in the same jobs, print an answer for each, and return their exit codes."""
     from harness.cli.judging import judging_together
 
     records = [Path(path) for path in paths]
     ends: Mapping[Path, Verdict | Exception]
     can_judge = False
-    with contextlib.ExitStack() as stack:
+    # The stack collects the session's garbage. Who asked goes on meanwhile, and may end.
+    with contextlib.ExitStack() as stack, reader.is_needed():
         try:
             session.spark_for([])
             can_judge = True
@@ -136,9 +138,8 @@ def _judge_and_print(session: JudgingSession, paths: Sequence[str], fail_on: Fai
                 raise
             if can_judge and len(paths) > 1:
                 # A bug with one of them.
-                return {code for path in paths for code in _judge_and_print(session, [path], fail_on)}
+                return {code for path in paths for code in _judge_and_print(session, [path], fail_on, reader)}
             ends = dict.fromkeys(records, error)
-        # Before the session collects its garbage: who asked goes on meanwhile.
         return {
             _print_answer(path, ends[record], fail_on, can_judge=can_judge)
             for path, record in zip(paths, records, strict=True)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from contextlib import nullcontext
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import pytest
 
 from ebbtide.errors import HarnessError
+from ebbtide.waiting import wait_until
 from harness.cli import judging
-from harness.cli.analyze_stdin import _judge_and_print
+from harness.cli.analyze_stdin import _AnswerReader, _judge_and_print
 from harness.cli.judging import JudgingSession
 
 
@@ -28,10 +30,32 @@ def test_records_that_a_bug_keeps_from_being_judged_together_are_judged_one_by_o
 
     monkeypatch.setattr(judging, "judging_together", lambda **_: nullcontext(judge))
     monkeypatch.setattr(JudgingSession, "spark_for", lambda *_: None)
-    assert _judge_and_print(JudgingSession(), ["one", "two"], "outcome") == {3}
+    assert _judge_and_print(JudgingSession(), ["one", "two"], "outcome", _AnswerReader()) == {3}
     assert asked == [["one", "two"], ["one"], ["two"]]
     answers = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [(one["record"], one["failure"], one["can_judge"]) for one in answers] == [
         ("one", "no one", True),
         ("two", "no two", True),
     ]
+
+
+def test_who_has_the_last_answer_may_go_while_the_session_collects_its_garbage(monkeypatch: pytest.MonkeyPatch) -> None:
+    ours, theirs = os.pipe()
+    answers = os.fdopen(theirs, "w")
+    monkeypatch.setattr("sys.stdout", answers)
+    monkeypatch.setattr(JudgingSession, "spark_for", lambda *_: None)
+    reader = _AnswerReader()
+    collected = []
+
+    @contextmanager
+    def judging_with_garbage(**_: object) -> Iterator[object]:
+        yield lambda records: {record: HarnessError(f"no {record}") for record in records}
+        assert json.loads(os.read(ours, 1 << 16))["failure"] == "no one"
+        os.close(ours)
+        wait_until(lambda: reader.is_gone, awaited="that the reader of answers is seen to be gone", timeout_s=30)
+        collected.append("garbage")
+
+    monkeypatch.setattr(judging, "judging_together", judging_with_garbage)
+    assert _judge_and_print(JudgingSession(), ["one"], "outcome", reader) == {3}
+    answers.close()
+    assert collected == ["garbage"]
