@@ -184,7 +184,14 @@ def _check_store(values: dict[str, str], store: str) -> None:
 
 
 def _path(values: dict[str, str], key: str) -> Path | None:
-    return Path(values[key]).expanduser() if values.get(key) else None
+    if not values.get(key):
+        return None
+    try:
+        return Path(values[key]).expanduser()
+    except RuntimeError:
+        raise UsageError(
+            "there is no such user on this host", where=key, got=values[key], allowed="the path of a file"
+        ) from None
 
 
 def _shown(value: str) -> str:

@@ -172,6 +172,7 @@ def _read(path: Path, schema: pa.Schema) -> pa.Table:
         with pq.ParquetFile(path) as file:
             names = [name for name in schema.names if name in file.schema_arrow.names]
             found = file.read(columns=names)
+        found.validate(full=True)  # a text may not be UTF-8
         arrays = [_column(found, field, path) for field in schema]
         return pa.Table.from_arrays(arrays, schema=schema)
     except READ_ERRORS as error:

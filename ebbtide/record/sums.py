@@ -16,7 +16,7 @@ from pathlib import Path, PurePosixPath
 
 from ebbtide.errors import UsageError
 from ebbtide.record.files import ANOMALIES_DIR, JOURNAL_DIR, LOGS_DIR, write_atomically
-from ebbtide.untrusted.files import is_file, open_file, read_file
+from ebbtide.untrusted.files import BYTES_MAX, is_file, open_file, read_file
 
 SUMS = "SHA256SUMS"
 
@@ -100,7 +100,12 @@ def files_of_run(record: Path) -> list[str]:
 def changed_files(record: Path, sums: dict[str, str]) -> list[str]:
     """Return the names of the files whose content is not what was summed."""
     there = [(name, digest, record / name) for name, digest in sums.items()]
-    return [name for name, digest, path in there if is_file(path) and _sha256(path) != digest]
+    return [name for name, digest, path in there if is_file(path) and (_is_too_large(path) or _sha256(path) != digest)]
+
+
+def _is_too_large(path: Path) -> bool:
+    """Whether a file is larger than any reader takes, so that the run did not leave it so; a hole takes no place."""
+    return path.suffix != ".parquet" and path.stat().st_size > BYTES_MAX
 
 
 def _files(record: Path) -> Iterator[Path]:

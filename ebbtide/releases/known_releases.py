@@ -66,7 +66,7 @@ def parse_version(text: str) -> Version:
 
     Raises `UsageError` when it is not a release, or older than `OLDEST`.
     """
-    if not re.fullmatch(r"[0-9]+\.[0-9]+\.[0-9]+", text):
+    if not re.fullmatch(r"[0-9]{1,9}\.[0-9]{1,9}\.[0-9]{1,9}", text):
         of_minor = [one.version for one in KNOWN if one.version.startswith(f"{text}.")]
         allowed = f"three numbers, such as {of_minor[-1] if of_minor else '4.3.1'}"
         raise UsageError("not a Kafka release", got=repr(text), allowed=allowed, next="ebbtide kafka list")

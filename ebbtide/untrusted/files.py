@@ -81,10 +81,15 @@ def open_file(path: Path, *, what: str = "the file") -> io.BufferedReader:
 def read_file(path: Path, *, what: str = "the file", bytes_max: int = BYTES_MAX) -> bytes:
     """Return the content of a regular file of at most `bytes_max` bytes. Raises `UnreadableFile`."""
     with open_file(path, what=what) as file:
+        # A hole takes no place on the disk, but time and memory to read. The kernel's own files have no size.
+        if os.fstat(file.fileno()).st_size > bytes_max:
+            raise _too_large(str(path), what, bytes_max)
         try:
-            content = file.read(bytes_max + 1)
+            content: bytes | None = file.read(bytes_max + 1)
         except OSError as error:
             raise _unreadable(path, what, error.strerror or str(error)) from None
+    if content is None:  # some of the kernel's files wait for what comes next
+        raise _unreadable(path, what, "nothing to read now")
     return _checked_size(content, str(path), what, bytes_max)
 
 
@@ -124,9 +129,13 @@ def special_kind(mode: int) -> str | None:
 
 def _checked_size(content: bytes, where: str, what: str, bytes_max: int) -> bytes:
     if len(content) > bytes_max:
-        got, allowed = f"more than {bytes_max:,} bytes", f"up to {bytes_max:,} bytes"
-        raise UnreadableFile(f"{what} is too large", where=where, got=got, allowed=allowed)
+        raise _too_large(where, what, bytes_max)
     return content
+
+
+def _too_large(where: str, what: str, bytes_max: int) -> UnreadableFile:
+    got, allowed = f"more than {bytes_max:,} bytes", f"up to {bytes_max:,} bytes"
+    return UnreadableFile(f"{what} is too large", where=where, got=got, allowed=allowed)
 
 
 def _check_kind(found: os.stat_result, path: Path, what: str) -> None:

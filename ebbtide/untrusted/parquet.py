@@ -91,7 +91,9 @@ def read_rows(
     With `schema`, a nullable column that a file lacks reads as null.
     """
     with _explain_errors(files, what):
-        return _dataset(files, schema).to_table(columns=None if columns is None else list(columns), filter=where)
+        table = _dataset(files, schema).to_table(columns=None if columns is None else list(columns), filter=where)
+        table.validate(full=True)  # a text may not be UTF-8
+        return table
 
 
 def read_batches(
@@ -110,6 +112,8 @@ def read_batches(
     while True:
         with _explain_errors(files, what):
             batch = next(batches, None)
+            if batch is not None:
+                batch.validate(full=True)
         if batch is None:
             return
         if batch.num_rows:

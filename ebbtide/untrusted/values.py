@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import re
 import struct
 import tomllib
 from collections.abc import Callable, Iterable, Iterator
@@ -23,7 +24,12 @@ T = TypeVar("T")
 DEPTH_MAX = 64
 """How deep lists and tables may be nested; scenarios and records have less than ten levels."""
 
+DIGITS_MAX = 1_000
+"""Python refuses to turn more than 4,300 digits into a number, or a number into that many digits."""
+
 _SHOWN_MAX = 300
+_ENDLESS = re.compile(rf"(?<!\d)\d{{{DIGITS_MAX + 1}}}")
+_BITS_MAX = 3_322
 _INT_MIN, _INT_MAX = -(2**63), 2**63 - 1
 
 
@@ -92,25 +98,39 @@ def decode_toml(text: str) -> dict[str, Any]:
     return tables
 
 
+def has_endless_number(text: str) -> bool:
+    """Whether a text has a number of more than `DIGITS_MAX` digits, whatever is meant by the text."""
+    return len(text) > DIGITS_MAX and _ENDLESS.search(text) is not None
+
+
 def check_values(value: Any, *, any_size: bool = False) -> None:
-    """Raise `ValueError` for values nested too deep and, unless `any_size`, for whole numbers of more than 64 bits."""
+    """Raise `ValueError` for values nested too deep, and for whole numbers that are too large.
+
+    They may have 64 bits, with `any_size` `DIGITS_MAX` digits. So may a number that is a part of a text or a key:
+    somebody may read it.
+    """
     level: Iterable[Any] = (value,)
     for _ in range(DEPTH_MAX + 1):
         inner: list[Any] = []
         for one in level:
             if isinstance(one, dict):
                 inner += one.values()
+                inner += [key for key in one if len(key) > DIGITS_MAX]
             elif isinstance(one, list):
                 inner += one
             elif not any_size and isinstance(one, int) and not _INT_MIN <= one <= _INT_MAX:
                 raise ValueError(f"a whole number of more than 64 bits - at `${_place_of(value, one)}`")
+            elif (isinstance(one, int) and one.bit_length() > _BITS_MAX) or (
+                isinstance(one, str) and has_endless_number(one)
+            ):
+                raise ValueError(f"a number of more than {DIGITS_MAX:,} digits - at `${_place_of(value, one)}`")
         if not inner:
             return
         level = inner
     raise ValueError(_too_deep())
 
 
-def _place_of(value: Any, wanted: int) -> str:
+def _place_of(value: Any, wanted: int | str) -> str:
     """Return the first place of a number in `value`, as msgspec writes places."""
     below = [(f".{key}", one) for key, one in value.items()] if isinstance(value, dict) else []
     below += [(f"[{at}]", one) for at, one in enumerate(value)] if isinstance(value, list) else []

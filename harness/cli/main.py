@@ -21,6 +21,7 @@ from collections.abc import Sequence
 import click
 
 from ebbtide.errors import COMMAND_LINE, EbbtideError, ExitCode, UsageError
+from ebbtide.shown_text import without_middle
 from ebbtide.signals import is_interrupt
 from ebbtide.streams import ignore_closed_pipes, shown_output
 from harness.cli.command import Args, LazyGroup
@@ -62,6 +63,9 @@ start here:
   ebbtide run last-replica-standing --kafka 3.9.1,4.3.1
 """
 
+_REFUSALS = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ELOOP, errno.ENAMETOOLONG, errno.ENOTDIR)
+_WORD_MAX = 200
+
 COMPLETE = "_EBBTIDE_COMPLETE"
 """The environment variable with which a shell asks for completions."""
 
@@ -95,6 +99,15 @@ def _main(argv: Sequence[str] | None) -> int:
             _print_error(
                 f"error: no space left on the disk\n  where:   {error.filename or os.getcwd()}\n  next:    df -h"
             )
+        elif isinstance(error, OSError) and error.errno in _REFUSALS and error.filename is not None:
+            refused = UsageError(
+                "the host does not let this user use a file or a folder",
+                where=str(error.filename),
+                got=error.strerror,
+                next="ls -ld FOLDER    (of it and of those above), or name another one",
+            )
+            _print_error(f"error: {refused.render()}")
+            return ExitCode.USAGE
         elif isinstance(error, MemoryError):
             _print_error("error: the host has no memory left for this command\n  next:    free -h")
         else:
@@ -138,6 +151,7 @@ def _print_version(ctx: click.Context, param: click.Parameter, given: bool) -> N
 
 
 def _run(argv: Sequence[str]) -> int:
+    _refuse_endless_numbers(argv)
     group = root_command()
     if not argv and (instruction := os.environ.get(COMPLETE)):
         from harness.cli.completing import answer_shell
@@ -156,6 +170,22 @@ def _run(argv: Sequence[str]) -> int:
         if error.where is not None and (error.where.startswith("--") or error.where == COMMAND_LINE):
             error.add_next(f"{typed.command_path} --help")
         raise
+
+
+def _refuse_endless_numbers(argv: Sequence[str]) -> None:
+    """Raise `UsageError` for a number that Python does not read; what follows `--` is another program's."""
+    own = argv[: argv.index("--")] if "--" in argv else argv
+    if any(len(word) > _WORD_MAX for word in own):
+        from ebbtide.untrusted.values import DIGITS_MAX, has_endless_number
+
+        for word in own:
+            if has_endless_number(word):
+                raise UsageError(
+                    "a number is too long",
+                    where=COMMAND_LINE,
+                    got=without_middle(word, _WORD_MAX),
+                    allowed=f"up to {DIGITS_MAX:,} digits",
+                )
 
 
 def _run_verb(group: LazyGroup, args: Args, argv: Sequence[str]) -> int:

@@ -7,10 +7,12 @@ from collections.abc import Callable
 
 from cluster.host.processes import state_of
 from cluster.runtime.base import NodeInfo, Runtime
+from cluster.runtime.full_volumes import ended_on_full_volume
 from cluster.runtime.jvm import LINES_OF_AN_END, tail_of
 from cluster.runtime.known_ends import known_end_clause
 from ebbtide.errors import Disturbed, HarnessError
 from ebbtide.record.files import log_command
+from ebbtide.scenario.steps.disk import FillDiskStep
 from harness.runner.schedule import Schedule
 
 _STOPPED = ("T", "t")
@@ -43,10 +45,10 @@ class NodeWatch:
     def look(self, note: Callable[[str], None], *, judged: bool) -> None:
         """Look once.
 
-        Raises `HarnessError` if a node died by itself, and `Disturbed` if something else than a step stopped a node
-        for longer than a broker session. Every later look raises that `Disturbed` again, because whoever serves a
-        request answers it with the error and goes on. Of a cluster that is not `judged` a death is only noted, and
-        nobody looks for stops.
+        Raises `HarnessError` if a node died by itself. Raises `Disturbed` if something else than a step filled its
+        volume, or stopped a node for longer than a broker session. Every later look raises that `Disturbed` again,
+        because whoever serves a request answers it with the error and goes on. Of a cluster that is not `judged` a
+        death is only noted, and nobody looks for stops.
         """
         if self._disturbed is not None:
             raise self._disturbed
@@ -62,12 +64,25 @@ class NodeWatch:
 
     def _report_death(self, node: NodeInfo, note: Callable[[str], None], *, judged: bool) -> None:
         log = self._runtime.log_file(node.id)
-        died = f"{node.name} died by itself{known_end_clause(tail_of(log, LINES_OF_AN_END))}"
+        last = tail_of(log, LINES_OF_AN_END)
+        # Where a step fills the volume, the node is one that may end.
+        is_full = ended_on_full_volume(last) and not self._is_filled_by_step(node.id)
+        died = (
+            f"the volume of {node.name} was full, and no step filled it: the node ended"
+            if is_full
+            else f"{node.name} died by itself{known_end_clause(last)}"
+        )
         if not judged:
             self._schedule.note_down(node.id)
             note(f"{died}: {log_command(log)}")
             return
-        raise HarnessError(died, where=str(log.parent), got=tail_of(log), next=log_command(log))
+        kind = Disturbed if is_full else HarnessError
+        raise kind(died, where=str(log.parent), got=tail_of(log), next=log_command(log))
+
+    def _is_filled_by_step(self, node: int) -> bool:
+        """Whether a step filled a volume of the node at any time of the run."""
+        entries = [one for one in self._schedule.entries if one.fired_ns is not None and node in one.nodes]
+        return any(one.is_a(FillDiskStep) for one in entries)
 
     def _look_at_state(self, node: NodeInfo, pid: int | None) -> None:
         now_s = self._clock()

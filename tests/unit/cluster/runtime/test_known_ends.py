@@ -46,7 +46,7 @@ def test_a_broker_that_died_later_names_it_too(tmp_path: Path) -> None:
     log.write_text(f"{ON_431}\n" + "INFO shut down\n" * 30)
     node = SimpleNamespace(id=1, name="broker-1")
     runtime: Any = SimpleNamespace(nodes={1: node}, pid=lambda _: None, log_file=lambda _: log)
-    schedule: Any = SimpleNamespace(down=set(), paused_nodes=set(), note_down=lambda _: None)
+    schedule: Any = SimpleNamespace(down=set(), paused_nodes=set(), note_down=lambda _: None, entries=[])
     notes: list[str] = []
     with pytest.raises(HarnessError) as caught:
         NodeWatch(runtime, schedule, 3.0).look(notes.append, judged=True)

@@ -28,6 +28,7 @@ from bad_inputs import (
     spoil_text_file,
     spoiled_scenario,
 )
+from bad_kinds import endless_scenario, odd_words, spoil_by_kind
 from checkout import DATA
 from damage import write_current_sums
 from pyspark.sql import SparkSession
@@ -40,6 +41,7 @@ from analysis.reconcile.model import Reconciliation
 from analysis.report.html import write_report
 from analysis.report.model import build
 from ebbtide.errors import EbbtideError, ExitCode, UsageError
+from ebbtide.folders import remove_folder
 from ebbtide.record import open_run
 from ebbtide.record.steps import read_steps
 from ebbtide.record.tables import ANOMALY_SCHEMA
@@ -53,6 +55,7 @@ LONGEST_S, WAITED_S = 10, 90
 """CPU time of one input, and the time after which an input waits for ever: the host may be busy."""
 SLICES = 4
 SPOILED_RECORDS, READ_RECORDS, SCENARIOS, SETTINGS, COMMAND_LINES, STORES = 100, 80, 160, 160, 160, 60
+KINDS_OF_RECORDS, ODD_WORDS = 104, 40
 JUDGED_RECORDS = 10
 
 
@@ -186,6 +189,54 @@ def test_no_spoiled_record_ends_a_verb_in_an_internal_error(
         assert "Traceback" not in "".join(capsys.readouterr())
         shutil.rmtree(tmp_path / "runs")
         wrong += [f"{how}: wrote {path}" for path in files_in(tmp_path)]
+    assert wrong == []
+
+
+@pytest.mark.parametrize("part", range(SLICES))
+def test_no_kind_of_bad_record_ends_in_an_internal_error(
+    record: Path, tmp_path: Path, part: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wrong = []
+    for seed in numbers(KINDS_OF_RECORDS, part):
+        spoiled = linked_copy(record, tmp_path / "runs" / "run")
+        how = spoil_by_kind(spoiled, seed)
+        if seed % 3 == 0:
+            with contextlib.suppress(OSError):
+                (spoiled / "SHA256SUMS").unlink()
+        for arguments in (["runs", str(tmp_path / "runs")], ["replay", str(spoiled)], ["explain", str(spoiled)]):
+            wrong += tried(f"ebbtide {arguments[0]}, {how}", main, arguments)
+        wrong += tried(f"open_run, {how}", read_all, spoiled)
+        wrong += tried(how, judge_without_spark, spoiled)
+        assert "Traceback" not in "".join(capsys.readouterr())
+        remove_folder(tmp_path / "runs")
+        wrong += [f"{how}: wrote {path}" for path in files_in(tmp_path)]
+    assert wrong == []
+
+
+@pytest.mark.parametrize("part", range(SLICES))
+def test_no_endless_number_and_no_odd_place_ends_in_an_internal_error(
+    record: Path, tmp_path: Path, part: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wrong, texts = [], [catalogue.text_of(name) for name in catalogue.names()]
+    file = tmp_path / "x.toml"
+    for seed in numbers(ODD_WORDS, part):
+        file.write_text(endless_scenario(texts[seed % len(texts)], seed))
+        wrong += tried(f"scenario {seed}", main, ["validate", str(file)])
+        word = odd_words(seed)
+        for words in (
+            ["run", "healthy", "--kafka", word],
+            ["replay", str(record), "--kafka", word],
+            ["explain", str(record), word],
+            ["spec", "rules", word],
+            ["validate", word],
+            ["runs", word],
+            ["advise", word],
+            ["advise", "--bootstrap", "127.0.0.1:1", "--command-config", word],
+            ["nightly", "--kafka", word, "--store", str(tmp_path / "store"), "--budget", "1s"],
+            ["fault", "kill", word],
+        ):
+            wrong += tried(f"ebbtide {words!r:.200}", main, words)
+        assert "Traceback" not in "".join(capsys.readouterr())
     assert wrong == []
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from ebbtide.errors import Disturbed, HarnessError
+from ebbtide.record.steps import StepEntry
 from harness.runner.node_watch import NodeWatch
 
 SESSION_S = 3.0
@@ -23,11 +24,12 @@ class World:
         self.pid: int | None = 7
         self.notes: list[str] = []
         self.schedule: Any = SimpleNamespace(
-            down=set(), paused_nodes=set(), note_down=self._note_down, note_end=lambda _node: None
+            down=set(), paused_nodes=set(), note_down=self._note_down, note_end=lambda _node: None, entries=[]
         )
         node = SimpleNamespace(id=1, name="broker-1")
         runtime: Any = SimpleNamespace(nodes={1: node}, pid=lambda _: self.pid, log_file=lambda _: folder / "log")
-        (folder / "log").write_text("the end\n")
+        self.log = folder / "log"
+        self.log.write_text("the end\n")
         self.watch = NodeWatch(
             runtime, self.schedule, SESSION_S, clock=lambda: self.now_s, state=lambda _pid: self.state
         )
@@ -86,3 +88,28 @@ def test_a_node_that_died_by_itself_ends_a_judged_run_and_is_noted_on_a_plain_cl
     assert "broker-1 died by itself" in world.notes[0]
     world.look(0.0, "S", judged=False)
     assert len(world.notes) == 1
+
+
+FULL = """ERROR Error while appending records to t-0 in dir /volumes/broker-1 (LogDirFailureChannel)
+java.io.IOException: No space left on device
+\tat java.base/sun.nio.ch.FileDispatcherImpl.write0(Native Method)
+ERROR Shutdown broker because all log dirs in /volumes/broker-1 have failed (LogManager)
+"""
+
+
+def test_a_node_whose_volume_somebody_filled_is_said_as_that_and_the_run_is_inconclusive(world: World) -> None:
+    world.log.write_text(FULL + "INFO shut down\n" * 100)
+    world.pid = None
+    with pytest.raises(Disturbed, match="the volume of broker-1 was full, and no step filled it: the node ended"):
+        world.look(0.0, "S")
+    world.look(0.0, "S", judged=False)
+    assert world.notes[0].startswith("the volume of broker-1 was full, and no step filled it")
+
+
+def test_a_node_whose_volume_a_step_filled_once_is_not_said_as_filled_by_somebody(world: World) -> None:
+    world.log.write_text(FULL)
+    world.pid = None
+    step = StepEntry(index=0, step="fill-disk", nodes=[1], fired_ns=1)
+    world.schedule.entries.append(step)
+    with pytest.raises(HarnessError, match="broker-1 died by itself"):
+        world.look(0.0, "S")
