@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from records import as_record
 
 from analysis.report.html import write_report
 from analysis.report.model import build
@@ -58,7 +59,7 @@ def write_large_page(record: Path, records: int = RECORDS) -> Path:
     verdict = Verdict(
         run_id=manifest.run_id, outcome="as-predicted", counts=Counts(sends=records, acked=records, polls=records)
     )
-    return write_report(record, build(record, manifest, verdict, steps))
+    return write_report(record, build(as_record(record, manifest), verdict))
 
 
 def _ns(at_s: float) -> int:

@@ -31,8 +31,10 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 from analysis.reconcile import reconcile_all, reconciling, row_batches
+from analysis.record.record import Record
 from bench.reconcile_mutants import MUTANTS, ONLY_NARROWED, Mutant
 from ebbtide.errors import HarnessError
+from ebbtide.record.folder import RecordFolder
 from ebbtide.signals import is_interrupt, unwind_on_signals
 from harness.cli.judging import JudgingSession
 
@@ -73,13 +75,14 @@ class Suite:
         self._gone_back = [commits_gone_back(builder.tables, builder.manifest()) for builder in drawn]
         builders = [builder for builder, _ in planted] + drawn
         self._records = [
-            (builder.write(folder / str(number)), builder.manifest()) for number, builder in enumerate(builders)
+            Record(RecordFolder(builder.write(folder / str(number))), builder.manifest())
+            for number, builder in enumerate(builders)
         ]
 
     @property
     def records(self) -> list[Path]:
         """The folders of the histories."""
-        return [record for record, _ in self._records]
+        return [record.folder.path for record in self._records]
 
     def differs(self, spark: SparkSession, *, only_narrowed: bool | None = None) -> str | None:
         """Return what shows that something is wrong; None if all is as expected.
@@ -117,8 +120,8 @@ class Suite:
             first = len(self._planted)
             expectations = zip(self._drawn, self._committed, self._groups, self._gone_back, strict=True)
             drawn = zip(self._records[first:], found[first:], expectations, strict=True)
-            for (record, _), told, (expected, committed, grouped, gone_back) in drawn:
-                rows = pq.read_table(record / "anomalies").to_pylist()
+            for record, told, (expected, committed, grouped, gone_back) in drawn:
+                rows = pq.read_table(record.folder / "anomalies").to_pylist()
                 items = [(row["kind"], row["topic"], row["partition"], row["offset"], row["value"]) for row in rows]
                 if sorted(items, key=repr) != expected:
                     return "random histories"

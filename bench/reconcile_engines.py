@@ -16,6 +16,7 @@ from pathlib import Path
 
 import msgspec
 import psutil
+from records import as_record
 
 from ebbtide.signals import defer_signals
 
@@ -98,7 +99,7 @@ def _run(engine: str, record: Path, scratch: Path, memory: str) -> EngineRun:
             start_s = time.monotonic() - began
             clock = Clock()
             found: dict[str, int] = {}
-            reconciled = reconcile(spark, record, read_manifest(record))
+            reconciled = reconcile(spark, as_record(record, read_manifest(record)))
             for one in reconciled.anomalies:
                 found[one.kind] = found.get(one.kind, 0) + one.count
             measured = clock.end_run(found, start_s)

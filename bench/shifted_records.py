@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from analysis.evidence.remaking import TIMELINE
 from analysis.evidence.report import TimelineReport, report_of, save
 from analysis.evidence.row_times import in_run_time
-from ebbtide.record.clock import ClockReading, kafka_clocks
+from ebbtide.record.clock import ClockReading, kafka_clocks, read_clock
 from ebbtide.record.files import CLOCK_FILE
 from ebbtide.record.manifest import read_manifest
 from ebbtide.record.rows import ConfigChange, Row
@@ -73,7 +73,7 @@ def shift_watched(record: Path, after_ns: int, by_ns: int) -> None:
     end_ns = max([manifest.end_ns or 0, *(at for at, _ in seen)])
     readings = list(_looks(seen, manifest.start_ns, end_ns + _LOOK_NS, after_ns, by_ns))
     (record / CLOCK_FILE).write_bytes(b"".join(msgspec.json.encode(one) + b"\n" for one in readings))
-    clocks = kafka_clocks(record, None)
+    clocks = kafka_clocks(read_clock(record), None)
     unsure: set[tuple[int, int]] = set()
     for name, table in tables.items():
         rows: list[Row] = [

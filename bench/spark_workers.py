@@ -14,6 +14,8 @@ import time
 from collections import Counter
 from pathlib import Path
 
+from records import as_record
+
 from analysis.reconcile import reconcile
 from analysis.reconcile.session import session
 from bench.measured_on import measured_on
@@ -58,7 +60,7 @@ def _reconcile(record: Path, rows: int, folder: Path, workers: int) -> tuple[flo
     """Return the seconds that a new cluster needs, and the number of items that it finds of each kind."""
     with standalone_cluster(folder, workers=workers) as (url, _), session(url, rows=rows) as spark:
         began = time.monotonic()
-        reconciled = reconcile(spark, record, read_manifest(record))
+        reconciled = reconcile(spark, as_record(record, read_manifest(record)))
         found: Counter[str] = Counter()
         for one in reconciled.anomalies:
             found[one.kind] += one.count

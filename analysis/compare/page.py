@@ -18,7 +18,8 @@ from analysis.compare.differences import (
     sentences_of,
     why_incomplete_of,
 )
-from analysis.evidence.nothing_sent import ended_before_sending
+from analysis.record.nothing_sent import ended_before_sending
+from analysis.record.record import Record
 from analysis.report.drawing.layout import LEGEND, draw
 from analysis.report.drawing.model import DrawnPartition
 from analysis.report.html import REPORT, fit_class, page_script, page_style
@@ -30,6 +31,7 @@ from analysis.report.summary import JudgedRun, judged_run
 from analysis.report.words import has_sends, headline, release_text
 from ebbtide.errors import UsageError
 from ebbtide.named_files import write_named_file
+from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import read_run
 from ebbtide.record.next_command import next_command
 from ebbtide.record.outcomes import outcome_word
@@ -87,13 +89,14 @@ def compare_runs(records: Sequence[Path], folder: Path) -> RunComparison:
     record is damaged, was not judged, or has no metadata timeline, and when no run sent a record.
     """
     manifests = [read_run(record) for record in records]
+    read = [Record(RecordFolder(folder), manifest) for folder, manifest in zip(records, manifests, strict=True)]
     runs = [judged_run(record, read_judgement(record)) for record in records]
     without = {
         at
-        for at, (record, manifest, run) in enumerate(zip(records, manifests, runs, strict=True))
-        if ended_before_sending(record, manifest, run.verdict.counts)
+        for at, (record, run) in enumerate(zip(read, runs, strict=True))
+        if ended_before_sending(record, run.verdict.counts)
     }
-    pictures = [None if at in without else _picture(record, runs[at]) for at, record in enumerate(records)]
+    pictures = [None if at in without else _picture(record, runs[at]) for at, record in enumerate(read)]
     failures = failures_of(runs, pictures)
     if len(without) == len(records):
         raise UsageError(
@@ -117,7 +120,7 @@ def compare_runs(records: Sequence[Path], folder: Path) -> RunComparison:
             for record, run, picture, one in zip(records, runs, pictures, drawn, strict=True)
         ),
         scenarios=scenarios,
-        title=scenario_title(records[0]) if len(scenarios) == 1 else "",
+        title=scenario_title(read[0]) if len(scenarios) == 1 else "",
         partition=partition,
         step=aligned.step,
         failures=tuple(failures),
@@ -127,11 +130,11 @@ def compare_runs(records: Sequence[Path], folder: Path) -> RunComparison:
     )
 
 
-def _picture(record: Path, run: JudgedRun) -> RunPicture:
+def _picture(record: Record, run: JudgedRun) -> RunPicture:
     """Return the picture of a run to compare. Raises `UsageError`."""
     if run.verdict == unfinished_verdict(run.manifest.run_id):
-        raise not_judged(record)
-    picture = picture_of(read_source(record, run.manifest, run.verdict))
+        raise not_judged(record.folder.path)
+    picture = picture_of(read_source(record, run.verdict))
     if picture is None:
         raise UsageError("there is nothing to compare: no event of the run has a time", where=str(record))
     return picture
@@ -163,7 +166,7 @@ def _run(
         run_id=run.manifest.run_id,
         report=quote(os.path.relpath(report, folder)) if report.is_file() else "",
         outcome=outcome_word(run.verdict),
-        headline=headline(run.verdict, run.target, sends=has_sends(record, run.verdict)),
+        headline=headline(run.verdict, run.target, sends=has_sends(RecordFolder(record), run.verdict)),
         loses=any(loss.committed for loss in run.verdict.losses),
         failure=None if run.manifest.status == "complete" else why_incomplete_of(run),
         is_compared=picture is not None,

@@ -29,7 +29,7 @@ def parts_to_remake(record: Path, *, is_complete: bool) -> tuple[Part, ...]:
 
     Raises `UsageError` when SHA256SUMS is damaged. A run that `is_complete` once had the whole
     timeline. If only some of its tables are left, the others were removed: that is a gap
-    (`wholeness`), which is not filled.
+    (`analysis.record.whole`), which is not filled.
     """
     summed = read_sums(record)
     has = any if is_complete else all

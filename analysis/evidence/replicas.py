@@ -11,7 +11,7 @@ from pathlib import Path
 
 from analysis.evidence.report import LogFileDamage, ReplicaLog, ReplicasReport, manifest_or_none, node_folders, save
 from analysis.evidence.table_file import TableWriter, new_table_file, new_table_folder
-from ebbtide.logs.batches import Batch, Record
+from ebbtide.logs.batches import Batch, LogRecord
 from ebbtide.logs.codecs import UndecodableError
 from ebbtide.logs.scan import Damage, scan_file
 from ebbtide.logs.segments import INTERNAL_PREFIX, TopicPartition, partition_folders, segment_files
@@ -101,7 +101,7 @@ def _hole(end: int, base: int) -> Damage:
     return Damage(position=0, size=0, kind="hole", detail=detail, tail=False, base_offset=end)
 
 
-def _records_in(path: Path) -> Iterator[Damage | tuple[Batch, list[Record]]]:
+def _records_in(path: Path) -> Iterator[Damage | tuple[Batch, list[LogRecord]]]:
     for item in scan_file(path):
         if isinstance(item, Damage):
             yield item
@@ -119,7 +119,9 @@ def _records_in(path: Path) -> Iterator[Damage | tuple[Batch, list[Record]]]:
             )
 
 
-def _row(broker: int, partition: TopicPartition, batch: Batch, record: Record, value_of: ValueOf) -> tuple[object, ...]:
+def _row(
+    broker: int, partition: TopicPartition, batch: Batch, record: LogRecord, value_of: ValueOf
+) -> tuple[object, ...]:
     return (
         broker,
         partition.topic,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TypeVar
 
@@ -9,9 +10,10 @@ import msgspec
 
 from ebbtide.logs.scan import Damage
 from ebbtide.record.files import RAW_DIR, write_atomically
+from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import Manifest, is_record, read_manifest
 from ebbtide.record.sums import read_sums
-from ebbtide.untrusted.files import UnreadableFile, read_file
+from ebbtide.untrusted.files import UnreadableFile
 from ebbtide.untrusted.values import decode_json
 
 EVIDENCE = "evidence.json"
@@ -107,22 +109,26 @@ class CheckpointsReport(msgspec.Struct, frozen=True, kw_only=True):
 Report = TimelineReport | ReplicasReport | CheckpointsReport
 
 
+class EvidenceReports(msgspec.Struct, frozen=True, kw_only=True):
+    """What evidence.json says of each part; None: it says nothing, or nothing that can be read."""
+
+    timeline: TimelineReport | None = None
+    replicas: ReplicasReport | None = None
+    checkpoints: CheckpointsReport | None = None
+
+
 def save(record: Path, part: str, report: Report) -> None:
     """Put one report into the record's evidence.json, beside those of the other parts.
 
     Without SHA256SUMS nothing says whether raw/ is as the run left it. So an old report that counts
-    more rows than the new one stays: it shows that a part of raw/ was removed (`wholeness`).
+    more rows than the new one stays: it shows that a part of raw/ was removed (`analysis.record.whole`).
     """
     old = report_of(record, part, type(report))
     if old is not None and read_sums(record) is None and _has_more_rows(old, report):
         return
-    path = record / EVIDENCE
-    try:
-        parts = decode_json(read_file(path), dict[str, msgspec.Raw])
-    except (UnreadableFile, msgspec.DecodeError):
-        parts = {}
+    parts = _parts_of(RecordFolder(record))
     parts[part] = msgspec.Raw(msgspec.json.encode(report))
-    write_atomically(path, msgspec.json.format(msgspec.json.encode(parts), indent=2) + b"\n")
+    write_atomically(record / EVIDENCE, msgspec.json.format(msgspec.json.encode(parts), indent=2) + b"\n")
 
 
 def _has_more_rows(old: Report, new: Report) -> bool:
@@ -146,10 +152,30 @@ def report_of(record: Path, part: str, kind: type[T]) -> T | None:
 
     The parts are `timeline`, `replicas` and `checkpoints`.
     """
+    return _report_in(_parts_of(RecordFolder(record)), part, kind)
+
+
+def read_reports(folder: RecordFolder) -> EvidenceReports:
+    """Return what evidence.json says of each part."""
+    parts = _parts_of(folder)
+    return EvidenceReports(
+        timeline=_report_in(parts, "timeline", TimelineReport),
+        replicas=_report_in(parts, "replicas", ReplicasReport),
+        checkpoints=_report_in(parts, "checkpoints", CheckpointsReport),
+    )
+
+
+def _parts_of(folder: RecordFolder) -> dict[str, msgspec.Raw]:
     try:
-        parts = decode_json(read_file(record / EVIDENCE), dict[str, msgspec.Raw])
+        return decode_json(folder.bytes(EVIDENCE), dict[str, msgspec.Raw])
+    except (UnreadableFile, msgspec.DecodeError):
+        return {}
+
+
+def _report_in(parts: Mapping[str, msgspec.Raw], part: str, kind: type[T]) -> T | None:
+    try:
         return decode_json(bytes(parts[part]), kind)
-    except (UnreadableFile, KeyError, msgspec.DecodeError):
+    except (KeyError, msgspec.DecodeError):
         return None
 
 

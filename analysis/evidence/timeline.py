@@ -25,7 +25,7 @@ from ebbtide.kraft.records import MetadataRecord
 from ebbtide.kraft.voters import VoterSet, ruling_set, voter_sets_in
 from ebbtide.logs.meta_properties import directory_id_in
 from ebbtide.logs.segments import METADATA_FOLDER
-from ebbtide.record.clock import kafka_clocks
+from ebbtide.record.clock import kafka_clocks, read_clock
 from ebbtide.record.files import RAW_DIR
 from ebbtide.record.rows import BrokerEvent, ConfigChange, PartitionState, Row
 from ebbtide.record.steps import read_steps
@@ -64,7 +64,7 @@ def write_timeline(record: Path) -> TimelineReport:
         intact = len(readable) == quorum and all(log.report.damage is None for log in readable)
         end = chosen.report.agreed_end_offset if intact else chosen.report.end_offset
         image = MetadataImage()
-        clocks = kafka_clocks(record, read_steps(record))
+        clocks = kafka_clocks(read_clock(record), read_steps(record))
         rows, unsure_ns = in_run_time(image.apply(_items_before(chosen.items, end)), clocks)
         report = TimelineReport(
             controller=chosen.report.controller,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from operator import itemgetter
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -13,6 +12,7 @@ from analysis.explain.subject import Subject
 from analysis.explain.table_rows import TableRow, find_rows
 from analysis.judge.history.elections import elections_of
 from analysis.judge.history.evidence import Evidence
+from analysis.record.record import Record
 from analysis.report.election_words import transition
 from analysis.report.words import acks, cut_sides, members, nodes
 from ebbtide.record.manifest import Manifest
@@ -56,7 +56,7 @@ def events_of(
 
 
 def _client_events(
-    record: Path, subject: Subject, reads: Sequence[TableRow], final_consumer: int | None
+    record: Record, subject: Subject, reads: Sequence[TableRow], final_consumer: int | None
 ) -> Iterator[LifeEvent]:
     sent = subject.sent.values
     txn = f", in transaction {sent['txn']}" if sent["txn"] is not None else ""
@@ -164,7 +164,7 @@ def _mark_events(steps: Sequence[StepEntry]) -> Iterator[LifeEvent]:
             yield LifeEvent(at_ns=step.fired_ns, kind="mark", text=text, place=f"{STEPS}, index {step.index}")
 
 
-def _hw_events(record: Path, subject: Subject, offset: int, sent_ns: int) -> Iterator[LifeEvent]:
+def _hw_events(record: Record, subject: Subject, offset: int, sent_ns: int) -> Iterator[LifeEvent]:
     """Yield each time that a leader served a HW on the other side of the record than before.
 
     A deposed leader goes on to answer under its old epoch, for as long as it is cut off. Its HW is

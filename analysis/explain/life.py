@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
-from typing import Any, Literal
+from collections.abc import Mapping, Sequence
+from typing import Literal
 
 import msgspec
 
@@ -15,13 +14,11 @@ from analysis.explain.subject import Subject, anomalies_of
 from analysis.explain.table_rows import find_rows
 from analysis.judge.history.evidence import Evidence
 from analysis.judge.history.loading import load_evidence
+from analysis.record.record import Record
+from analysis.record.small_files import Missing
 from analysis.report.words import target
-from ebbtide.errors import EbbtideError
-from ebbtide.record.manifest import Manifest, read_run
-from ebbtide.record.steps import read_steps, split_composed_steps
+from ebbtide.record.manifest import Manifest
 from ebbtide.record.verdict import read_judgement
-from ebbtide.scenario.parse import load
-from ebbtide.scenario.write import SCENARIO
 
 Tone = Literal["bad", "good", "open"]
 
@@ -48,16 +45,14 @@ class Life(msgspec.Struct, frozen=True, kw_only=True):
     others: tuple[int, ...] = ()
 
 
-def explain(record: Path, subject: Subject) -> Life:
+def explain(record: Record, subject: Subject) -> Life:
     """Return the life of the record.
 
     Raises `UsageError` when the run was not judged yet, or a file is damaged.
     """
-    manifest = read_run(record)
-    verdict = read_judgement(record)
-    recorded = read_steps(record)
-    steps = None if recorded is None else split_composed_steps(recorded)
-    evidence = load_evidence(record, manifest, steps, statics=_controller_properties(record))
+    manifest = record.manifest
+    verdict = read_judgement(record.folder.path)
+    evidence = load_evidence(record, statics=_controller_properties(record))
     states = evidence.timeline.states(subject.at.topic, subject.at.partition)
     brokers = sorted({broker for state in states for broker in state.replicas}) or list(manifest.topology.brokers)
     places = replica_places(record, subject, brokers, evidence.epochs, manifest.raw_omitted)
@@ -69,11 +64,11 @@ def explain(record: Path, subject: Subject) -> Life:
         value=subject.value,
         partition=str(subject.at),
         offset=subject.offset,
-        run=f"{manifest.run_id}: {manifest.scenario} on Kafka {target(record, manifest)}",
+        run=f"{manifest.run_id}: {manifest.scenario} on Kafka {target(record)}",
         start_ns=manifest.start_ns,
         headline=fate.headline,
         tone=fate.tone,
-        events=events_of(evidence, subject, recorded or [], reads, manifest),
+        events=events_of(evidence, subject, record.steps or [], reads, manifest),
         places=places,
         reasons=reasons_of(evidence, manifest, verdict, subject, anomalies, places, fate),
         unknown=_unknown(manifest, evidence, places, [*fate.unknown, *undecided_elections(evidence, subject, fate)]),
@@ -81,11 +76,8 @@ def explain(record: Path, subject: Subject) -> Life:
     )
 
 
-def _controller_properties(record: Path) -> Any:
-    try:
-        return load(record / SCENARIO).cluster.controller_properties
-    except (EbbtideError, OSError):
-        return None
+def _controller_properties(record: Record) -> Mapping[str, str] | None:
+    return None if isinstance(record.scenario, Missing) else record.scenario.cluster.controller_properties
 
 
 def _unknown(manifest: Manifest, evidence: Evidence, places: Sequence[ReplicaPlace], more: Sequence[str]) -> list[str]:

@@ -10,10 +10,10 @@ import msgspec
 from analysis.explain.subject import Subject
 from analysis.explain.table_rows import TableRow, find_rows
 from analysis.judge.history.epochs import Epochs
+from analysis.record.record import Record
 from ebbtide.logs.scan import Damage, scan_file
 from ebbtide.logs.segments import TopicPartition, replica_folder, segment_files
 from ebbtide.record.files import RAW_DIR, raw_log_dirs
-from ebbtide.record.tables import table_files
 
 
 class ReplicaPlace(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,16 +31,16 @@ class ReplicaPlace(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def replica_places(
-    record: Path, subject: Subject, brokers: list[int], epochs: Epochs, omitted: Collection[str] = ()
+    record: Record, subject: Subject, brokers: list[int], epochs: Epochs, omitted: Collection[str] = ()
 ) -> list[ReplicaPlace]:
     """Return one entry for each broker of the partition's replica set, in order.
 
     `omitted` are the replicas (`broker-N/topic-P`) whose logs are not in the record.
     """
-    paths = table_files(record, "replicas")
+    paths = record.folder.files("replicas")
     known = {one.broker: "replicas/" for one in epochs.replicas}
     files = known | {
-        broker: str(path.relative_to(record)) for path in paths for broker in brokers if _is_of(path, broker)
+        broker: record.folder.name_of(path) for path in paths for broker in brokers if _is_of(path, broker)
     }
     files = {broker: file for broker, file in files.items() if f"broker-{broker}/{subject.at}" not in omitted}
     copies: dict[int, list[TableRow]] = {}
@@ -63,7 +63,7 @@ def _is_of(path: Path, broker: int) -> bool:
 
 
 def _place_on(
-    record: Path,
+    record: Record,
     subject: Subject,
     broker: int,
     file: str | None,
@@ -100,15 +100,15 @@ def _place_on(
     return ReplicaPlace(broker=broker, has_it=False, text=text, place=file)
 
 
-def segment_place(record: Path, broker: int, partition: str, offset: int) -> str | None:
+def segment_place(record: Record, broker: int, partition: str, offset: int) -> str | None:
     """Return the segment file in raw/ and the position of the batch that has the offset.
 
     None: raw/ does not have it, for instance because the log was too large to be kept.
     """
-    folders = raw_log_dirs(record / RAW_DIR / f"broker-{broker}")
+    folders = raw_log_dirs(record.folder / RAW_DIR / f"broker-{broker}")
     folder = replica_folder(folders, TopicPartition.parse(partition))
     below = [path for base, path in segment_files(folder).items() if base <= offset]
     for item in scan_file(below[-1]) if below else ():
         if not isinstance(item, Damage) and item.base_offset <= offset <= item.last_offset:
-            return f"{below[-1].relative_to(record)}, byte {item.position:,}"
+            return f"{record.folder.name_of(below[-1])}, byte {item.position:,}"
     return None

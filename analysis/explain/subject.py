@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import shlex
-from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from analysis.evidence.nothing_sent import ended_before_sending
 from analysis.explain.table_rows import TableRow, find_rows
 from analysis.judge.history.timeline import load_timeline
+from analysis.record.nothing_sent import ended_before_sending
+from analysis.record.record import Record
 from ebbtide.errors import UsageError
 from ebbtide.journal.payload import PRODUCER_SHIFT
 from ebbtide.logs.segments import INTERNAL_PREFIX, TopicPartition
 from ebbtide.record.files import ANOMALIES_DIR
 from ebbtide.record.manifest import LIST_RECORDS
-from ebbtide.record.reading import open_run
-from ebbtide.record.verdict import Verdict
+from ebbtide.record.verdict import Verdict, read_judgement
 from ebbtide.scenario.write import SCENARIO
 from ebbtide.suggestions import bracketed_suggestion
-from ebbtide.untrusted.files import is_file
 
 _NAMED_MAX = 5
 
@@ -39,21 +37,22 @@ class Subject(msgspec.Struct, frozen=True, kw_only=True):
     others: tuple[int, ...] = ()
 
 
-def nothing_to_explain(record: Path, verdict: Verdict) -> UsageError | None:
+def nothing_to_explain(record: Record, verdict: Verdict) -> UsageError | None:
     """Return the error for a run that ended before a producer sent anything; None: it may have a record."""
-    manifest = open_run(record).manifest
-    if not ended_before_sending(record, manifest, verdict.counts):
+    manifest = record.manifest
+    if not ended_before_sending(record, verdict.counts):
         return None
-    again = manifest.status == "failed" and manifest.watch is None and is_file(record / SCENARIO)
+    command = f"ebbtide run {shlex.quote(str(record.folder / SCENARIO))}"
+    again = manifest.status == "failed" and manifest.watch is None and record.folder.has(SCENARIO)
     return UsageError(
         "there is nothing to explain: the run ended before anything was sent",
         where=str(record),
         got=f"the status of the run is {manifest.status}: {manifest.why_incomplete or 'no reason given'}",
-        next=manifest.failure_next or (f"ebbtide run {shlex.quote(str(record / SCENARIO))}" if again else LIST_RECORDS),
+        next=manifest.failure_next or (command if again else LIST_RECORDS),
     )
 
 
-def subject_of_value(record: Path, value: int) -> Subject:
+def subject_of_value(record: Record, value: int) -> Subject:
     """Return the record with this value. Raises `UsageError` when no producer sent it."""
     sent = next(find_rows(record, "sends", value=value), None)
     if sent is None:
@@ -73,7 +72,7 @@ def subject_of_value(record: Path, value: int) -> Subject:
     return Subject(value=value, at=at, sent=sent, offset=offset, others=others)
 
 
-def subject_at(record: Path, at: TopicPartition, offset: int) -> Subject:
+def subject_at(record: Record, at: TopicPartition, offset: int) -> Subject:
     """Return the record at an offset: the lost one, else the first that was acked there.
 
     Raises `UsageError` when the record knows no record at this offset, or no such partition.
@@ -93,40 +92,40 @@ def subject_at(record: Path, at: TopicPartition, offset: int) -> Subject:
     return subject_of_value(record, chosen)
 
 
-def first_lost_subject(record: Path) -> Subject | None:
+def first_lost_subject(record: Record) -> Subject | None:
     """Return the lost record with the lowest offset, a committed one if there is any.
 
     None: the judge found no lost record. Raises `UsageError` when the record was not judged.
     """
-    losses = open_run(record).verdict().losses
+    losses = read_judgement(record.folder.path).losses
     worst = next((loss for loss in losses if loss.committed), losses[0] if losses else None)
     if worst is None:
         return None
     return subject_at(record, TopicPartition(worst.topic, worst.partition), worst.first_offset)
 
 
-def anomalies_of(record: Path, value: int) -> list[TableRow]:
+def anomalies_of(record: Record, value: int) -> list[TableRow]:
     """Return the rows of anomalies/ on the record with this value."""
     return list(find_rows(record, ANOMALIES_DIR, value=value))
 
 
-def _anomalies_at(record: Path, at: TopicPartition, offset: int) -> list[TableRow]:
+def _anomalies_at(record: Record, at: TopicPartition, offset: int) -> list[TableRow]:
     return list(find_rows(record, ANOMALIES_DIR, topic=at.topic, partition=at.partition, offset=offset))
 
 
-def _values_at(record: Path, at: TopicPartition, offset: int) -> list[int]:
+def _values_at(record: Record, at: TopicPartition, offset: int) -> list[int]:
     """Return the values known at an offset: acked ones first, then read ones, then those in logs."""
     place: dict[str, Any] = {"topic": at.topic, "partition": at.partition, "offset": offset}
     rows = (row for table in ("sends", "polls", "replicas") for row in find_rows(record, table, **place))
     return list(dict.fromkeys(row.values["value"] for row in rows if row.values["value"] is not None))
 
 
-def _require_partition(record: Path, at: TopicPartition, got: str) -> None:
+def _require_partition(record: Record, at: TopicPartition, got: str) -> None:
     """Raise `UsageError` if neither the manifest nor the metadata log has this partition.
 
     Steps create topics and add partitions, which only the metadata log has. Without it the error asserts nothing.
     """
-    topics = open_run(record).manifest.topics
+    topics = record.manifest.topics
     planned = {TopicPartition(name, number) for name, topic in topics.items() for number in range(topic.partitions)}
     timeline = load_timeline(record)
     known = sorted({*planned, *(TopicPartition(*key) for key in timeline.partitions)})
@@ -153,7 +152,7 @@ def _require_partition(record: Path, at: TopicPartition, got: str) -> None:
     )
 
 
-def _known_offsets(record: Path, at: TopicPartition) -> str:
+def _known_offsets(record: Record, at: TopicPartition) -> str:
     """Say which offsets of the partition have records."""
     rows = (row.values["offset"] for row in find_rows(record, "sends", topic=at.topic, partition=at.partition))
     acked = [offset for offset in rows if offset is not None]

@@ -15,8 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from analysis.record.record import Record
 from ebbtide.record.files import ANOMALIES_DIR
-from ebbtide.record.tables import ANOMALY_SCHEMA, TABLES, table_files, unreadable_file
+from ebbtide.record.tables import ANOMALY_SCHEMA, TABLES, unreadable_file
 from ebbtide.untrusted.parquet import READ_ERRORS, damage_of, footer_of
 
 _ROW = "row number"
@@ -29,7 +30,7 @@ class TableRow(msgspec.Struct, frozen=True, kw_only=True):
     values: dict[str, Any]
 
 
-def find_rows(record: Path, table: str, **equals: int | str) -> Iterator[TableRow]:
+def find_rows(record: Record, table: str, **equals: int | str) -> Iterator[TableRow]:
     """Yield the rows of `table` whose columns have these values, in the order of the files.
 
     A record without the table has no rows, and a nullable column that a file lacks is null. Raises
@@ -39,8 +40,8 @@ def find_rows(record: Path, table: str, **equals: int | str) -> Iterator[TableRo
     where = pc.scalar(True)
     for name, value in equals.items():
         where = where & (pc.field(name) == value)
-    for path in table_files(record, table):
-        problem = unreadable_file(record, path)
+    for path in record.folder.files(table):
+        problem = unreadable_file(record.folder.path, path)
         if problem is not None:
             raise problem
         try:
@@ -50,9 +51,9 @@ def find_rows(record: Path, table: str, **equals: int | str) -> Iterator[TableRo
 
 
 def _rows_of_file(
-    record: Path, path: Path, names: list[str], columns: list[str], where: pc.Expression
+    record: Record, path: Path, names: list[str], columns: list[str], where: pc.Expression
 ) -> Iterator[TableRow]:
-    name = path.relative_to(record)
+    name = record.folder.name_of(path)
     footer_of(path)
     with pq.ParquetFile(path) as file:
         first = 0

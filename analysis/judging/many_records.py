@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from analysis.reconcile.model import Reconciliation
     from analysis.reconcile.tables import RunFiles
-    from ebbtide.record.manifest import Manifest
+    from analysis.record.record import Record
 
 Stage = Callable[[str], None]
 """Is called with each stage of the work, for a display."""
@@ -67,7 +67,7 @@ def _judge_batch(
     for record in batch:
         try:
             copied = remote.get(record)
-            runs[record] = checked_run(record, _prepare(record, copied), copied)
+            runs[record] = checked_run(_prepare(record, copied), copied)
             if has_unreadable_rows(runs[record]):
                 unreadable.append(record)
         except EbbtideError as error:
@@ -83,7 +83,7 @@ def _judge_batch(
         done: Verdict | EbbtideError
         ended: Reconciliation | EbbtideError = errors[record] if record in errors else found[record]
         try:
-            done = ended if isinstance(ended, EbbtideError) else _conclude(record, runs[record].manifest, ended, copied)
+            done = ended if isinstance(ended, EbbtideError) else _conclude(runs[record].record, ended, copied)
         except EbbtideError as error:
             done = error
         except Exception as error:
@@ -95,20 +95,20 @@ def _judge_batch(
             copied.drop()
 
 
-def _prepare(record: Path, copied: RemoteRecord | None) -> Manifest:
+def _prepare(folder: Path, copied: RemoteRecord | None) -> Record:
     if copied is None:
-        return prepare_record(record)
+        return prepare_record(folder)
     copied.fetch()
-    manifest = prepare_record(record)
+    record = prepare_record(folder)
     # Spark reads the completed tables at the record's own address.
     copied.put_back()
-    return manifest
+    return record
 
 
-def _conclude(record: Path, manifest: Manifest, reconciliation: Reconciliation, copied: RemoteRecord | None) -> Verdict:
+def _conclude(record: Record, reconciliation: Reconciliation, copied: RemoteRecord | None) -> Verdict:
     if copied is None:
-        return conclude(record, manifest, reconciliation)
-    verdict = conclude(record, manifest, reconciliation, named=copied.address)
+        return conclude(record, reconciliation)
+    verdict = conclude(record, reconciliation, named=copied.address)
     copied.put_back()
     return verdict
 
@@ -125,9 +125,9 @@ def _reconcile(
     if not runs:
         return {}
     try:
-        return {run.record: one for run, one in zip(runs, reconcile_runs(spark, runs, stage), strict=True)}
+        return {run.record.folder.path: one for run, one in zip(runs, reconcile_runs(spark, runs, stage), strict=True)}
     except EbbtideError as error:
         if len(runs) == 1:
-            return {runs[0].record: error}
+            return {runs[0].record.folder.path: error}
     half = len(runs) // 2
     return _reconcile(runs[:half], spark, stage) | _reconcile(runs[half:], spark, stage)

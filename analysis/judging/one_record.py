@@ -12,9 +12,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from analysis.evidence.nothing_sent import ended_before_sending
 from analysis.evidence.remaking import PARTS, Part, is_of_parts, parts_to_remake
-from analysis.evidence.wholeness import OF_PREDICTIONS, is_evidence_whole, is_raw_whole
 from analysis.judge.causes.blame import (
     attributed_losses,
     attributed_regressions,
@@ -53,13 +51,15 @@ from analysis.judge.rules.registry import CLAUSES
 from analysis.judge.rules.transactions.verification import why_unverified
 from analysis.judge.trace.of_run import seen_actions, trace_of
 from analysis.judge.unsure_times import without_unsure_causes, without_unsure_findings
-from ebbtide.errors import EbbtideError, Problems
+from analysis.record.nothing_sent import ended_before_sending
+from analysis.record.record import Record
+from analysis.record.small_files import Missing
+from analysis.record.whole import OF_PREDICTIONS, is_evidence_whole, is_raw_whole
 from ebbtide.record.files import JOURNAL_DIR, RAW_DIR, check_ended
+from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import ACKS_SPELLED, Manifest, read_manifest
 from ebbtide.record.outcomes import allows_everything, is_loss_allowed
-from ebbtide.record.steps import StepEntry, read_steps, split_composed_steps
 from ebbtide.record.sums import forget_sums, read_sums, update_sums, write_sums
-from ebbtide.record.tables import table_files
 from ebbtide.record.verdict import (
     PropertyStatus,
     Unavailability,
@@ -71,7 +71,6 @@ from ebbtide.record.verdict import (
 )
 from ebbtide.rules.table import API_AGREES, TRANSITIONS
 from ebbtide.scenario.model import Scenario
-from ebbtide.scenario.write import SCENARIO
 from ebbtide.untrusted.values import decoding
 
 if TYPE_CHECKING:
@@ -91,24 +90,24 @@ def judge(record: Path, spark: SparkSession, stage: Callable[[str], None] = lamb
     from analysis.reconcile import reconcile
 
     stage("reading")
-    manifest = prepare_record(record)
-    reconciliation = reconcile(spark, record, manifest, stage)
+    prepared = prepare_record(record)
+    reconciliation = reconcile(spark, prepared, stage)
     stage("judging")
-    return conclude(record, manifest, reconciliation)
+    return conclude(prepared, reconciliation)
 
 
-def prepare_record(record: Path) -> Manifest:
-    """Complete the tables of a record before it is reconciled.
+def prepare_record(folder: Path) -> Record:
+    """Return the record in a folder, with its tables complete.
 
     Raises `UsageError` when it is not a record, or its run is still going.
     """
-    check_ended(record)
-    manifest = read_manifest(record)
-    complete_tables(record, manifest.run_id, is_complete=manifest.status == "complete")
-    return manifest
+    check_ended(folder)
+    manifest = read_manifest(folder)
+    complete_tables(folder, manifest.run_id, is_complete=manifest.status == "complete")
+    return Record(RecordFolder(folder), manifest)
 
 
-def conclude(record: Path, manifest: Manifest, reconciliation: Reconciliation, *, named: str | None = None) -> Verdict:
+def conclude(record: Record, reconciliation: Reconciliation, *, named: str | None = None) -> Verdict:
     """Write the verdict on a reconciled record and its report, and return the verdict.
 
     `named`: what the report calls the record, if given.
@@ -116,9 +115,9 @@ def conclude(record: Path, manifest: Manifest, reconciliation: Reconciliation, *
     from analysis.report.html import write_report
     from analysis.report.model import build
 
-    verdict = verdict_of(record, manifest, reconciliation)
-    write_verdict(record, verdict)
-    write_report(record, build(record, manifest, verdict, read_steps(record) or [], named=named))
+    verdict = verdict_of(record, reconciliation)
+    write_verdict(record.folder.path, verdict)
+    write_report(record.folder.path, build(record, verdict, named=named))
     return verdict
 
 
@@ -134,8 +133,8 @@ def complete_tables(record: Path, run_id: str, *, is_complete: bool = True) -> N
 
         convert_journals(record)
     parts = parts_to_remake(record, is_complete=is_complete)
-    is_evidence_usable = parts == PARTS or is_evidence_whole(record)
-    if parts and is_evidence_usable and (record / RAW_DIR).is_dir() and is_raw_whole(record):
+    folder = RecordFolder(record)
+    if parts and folder.has_folder(RAW_DIR) and (parts == PARTS or is_evidence_whole(folder)) and is_raw_whole(folder):
         _remake(record, parts, run_id)
     if was_cut_short and read_sums(record) is None:
         write_sums(record)
@@ -156,19 +155,20 @@ def _remake(record: Path, parts: Sequence[Part], run_id: str) -> None:
     update_sums(record, partial(is_of_parts, parts))
 
 
-def verdict_of(record: Path, manifest: Manifest, reconciliation: Reconciliation) -> Verdict:
+def verdict_of(record: Record, reconciliation: Reconciliation) -> Verdict:
     """Return the verdict on a reconciled record.
 
     It reads the small tables, and writes nothing.
     """
-    recorded = read_steps(record)
-    scenario, no_scenario = _scenario(record)
-    case = _case(record, manifest, reconciliation, scenario, recorded)
+    manifest = record.manifest
+    read = record.scenario
+    scenario = None if isinstance(read, Missing) else read
+    case = _case(record, reconciliation, scenario)
     checked = without_unproven_violations(check_all(case, CLAUSES), manifest)
     checked = without_unsure_findings(checked, case.evidence.clock)
     kinds = counts_by_kind(reconciliation.anomalies)
     facts = _facts(case, checked, kinds, manifest.topic_ids)
-    unavailable = time_without_service(case.evidence, manifest, recorded, case.gaps)
+    unavailable = time_without_service(case.evidence, case.gaps)
     properties = {one.found.name: one.found.status for one in checked}
     seen = _observed_run(case, reconciliation, facts, unavailable, properties)
     comparison = compare(scenario, manifest, seen) if scenario is not None else None
@@ -177,7 +177,7 @@ def verdict_of(record: Path, manifest: Manifest, reconciliation: Reconciliation)
     unproven += [unsure] if (unsure := case.evidence.clock.why_unsure(None)) is not None else []
     if comparison is not None and unproven:
         comparison = as_unproven(comparison, why=unproven[0])
-    sent_nothing = not case.gaps and ended_before_sending(record, manifest, reconciliation.counts)
+    sent_nothing = not case.gaps and ended_before_sending(record, reconciliation.counts)
     outcome, why = decide(
         checked=checked,
         losses=case.losses,
@@ -185,8 +185,8 @@ def verdict_of(record: Path, manifest: Manifest, reconciliation: Reconciliation)
         vanished=case.vanished,
         commits=case.commits,
         comparison=comparison,
-        no_scenario=no_scenario,
-        faulty=unproven_reasons(manifest, scenario, recorded, [one.why for one in case.gaps]),
+        no_scenario=f"no scenario to compare with: {read.why}" if isinstance(read, Missing) else None,
+        faulty=unproven_reasons(manifest, scenario, record.steps, [one.why for one in case.gaps]),
         no_final_read=manifest.why_no_final_read,
         sent_nothing=sent_nothing,
     )
@@ -218,17 +218,11 @@ def verdict_of(record: Path, manifest: Manifest, reconciliation: Reconciliation)
     )
 
 
-def _case(
-    record: Path,
-    manifest: Manifest,
-    reconciliation: Reconciliation,
-    scenario: Scenario | None,
-    recorded: list[StepEntry] | None,
-) -> Case:
+def _case(record: Record, reconciliation: Reconciliation, scenario: Scenario | None) -> Case:
     """Return the evidence of the run, with a cause for each loss and HW regression."""
-    steps = None if recorded is None else split_composed_steps(recorded)
+    manifest, steps = record.manifest, record.split_steps
     statics = scenario.cluster.controller_properties if scenario is not None else None
-    evidence = load_evidence(record, manifest, steps, statics=statics, prompt=prompt_consumers(scenario, steps))
+    evidence = load_evidence(record, statics=statics, prompt=prompt_consumers(scenario, steps))
     proven = steps if manifest.watch is None else None
 
     def known(blamed: Sequence[A]) -> list[A]:
@@ -267,28 +261,8 @@ def _case(
         acked=reconciliation.counts.acked - count_acks_0_sends(record),
         failed=reconciliation.counts.failed,
         unknown_kinds={**early, **reconciliation.unknown},
-        hw_observed=bool(table_files(record, "watermarks")),
+        hw_observed=record.has("watermarks"),
     )
-
-
-def _scenario(record: Path) -> tuple[Scenario | None, str | None]:
-    """Return the scenario as run, or why there is none to compare with."""
-    from ebbtide.scenario.parse import load
-
-    path = record / SCENARIO
-    if not path.is_file():
-        return None, "no scenario to compare with: scenario.toml is missing"
-    try:
-        return load(path), None
-    except EbbtideError as error:
-        problems = error.problems if isinstance(error, Problems) else (error,)
-        told = "; ".join(" ".join(filter(None, (one.what, one.got, _place_in_file(path, one)))) for one in problems)
-        return None, f"no scenario to compare with: scenario.toml cannot be read: {told}"
-
-
-def _place_in_file(scenario: Path, problem: EbbtideError) -> str | None:
-    """Return where in the file a problem is; the file itself is named already."""
-    return f"at {problem.where}" if problem.where not in (None, str(scenario)) else None
 
 
 def _facts(
@@ -363,7 +337,7 @@ def _observed_run(
         elected_from_elr=from_elr if from_elr or (known and not timeline.torn) else None,
         facts=facts if known else {},
         unavailable=unavailable,
-        acked=count_acked_by_brokers(counts, facts) if counts.sends or table_files(case.record, "sends") else None,
+        acked=count_acked_by_brokers(counts, facts) if counts.sends or case.record.has("sends") else None,
         lost_by_acks=_lost_by_acks(case, facts),
         acked_commits=case.acked_commits,
         properties=properties,

@@ -96,7 +96,7 @@ def collect_facts(
 
 def facts_of(number: int, run: RunFiles, found: dict[str, list[Any]]) -> Facts:
     """Return the facts of one run from the rows `found` of each section."""
-    manifest = run.manifest
+    manifest = run.record.manifest
     named = {
         f"{one.topic}-{one.partition}" for one in (*found["sends"], *found["polls"])
     } | manifest.final_offsets.keys()
@@ -115,7 +115,7 @@ def facts_of(number: int, run: RunFiles, found: dict[str, list[Any]]) -> Facts:
         idempotent=tuple(int(name) for name, producer in manifest.producers.items() if producer.idempotent),
         transactional=any(producer.transactional for producer in manifest.producers.values()),
         clock_went_back=has_gone_back(run.files["watermarks"]),
-        gaps=run.gaps,
+        gaps=run.record.gaps,
         damaged_logs=damaged_logs(run.record, found["checkpoints"], with_holes),
         deletions=run.deletions,
         unread_replicas=unread_replicas(run.record),

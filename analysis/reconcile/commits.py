@@ -24,7 +24,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Sequence
 from itertools import pairwise
-from pathlib import Path
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession, Window
@@ -32,10 +31,8 @@ from pyspark.sql import functions as F
 
 from analysis.reconcile.facts import Facts
 from analysis.reconcile.tables import RecordTables
-from ebbtide.errors import UsageError
+from analysis.record.record import Record
 from ebbtide.scenario.group_offsets import OFFSETS_TOPIC
-from ebbtide.scenario.scenario_text import decode_scenario_text, read_scenario_text
-from ebbtide.scenario.write import SCENARIO
 
 REGISTER = ["run", "group", "topic", "partition"]
 """What one committed offset is of."""
@@ -59,11 +56,11 @@ _TERMS = pa.schema(
 )
 
 
-def unsafe_property(record: Path) -> str | None:
+def unsafe_property(record: Record) -> str | None:
     """Return a property of the run's brokers by which a committed offset may rightly be missing."""
     # An unreadable scenario is reported where the run is compared with it; here it sets nothing.
-    with contextlib.suppress(UsageError, ValueError, LookupError, TypeError, AttributeError):
-        scenario = decode_scenario_text(read_scenario_text(record / SCENARIO))
+    with contextlib.suppress(LookupError, TypeError, AttributeError):
+        scenario = record.scenario_keys
         names = scenario.get("cluster", {}).get("broker_properties", {})
         config = scenario.get("topics", {}).get(OFFSETS_TOPIC, {}).get("config", {})
         changed = [step.get("config") for step in scenario.get("steps", []) if step.get("resource") == _RESOURCE]

@@ -12,31 +12,31 @@ divergence. Without this check, a log that nobody can read would agree with ever
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from pathlib import Path
 
-from analysis.evidence.report import CheckpointsReport, LogFileDamage, ReplicaLog, ReplicasReport, report_of
+from analysis.evidence.report import LogFileDamage, ReplicaLog
 from analysis.reconcile.facts import CheckpointFacts, DamagedLog
+from analysis.record.record import Record
 
 
 def damaged_logs(
-    record: Path, checkpoints: Sequence[CheckpointFacts], compacted: Collection[str]
+    record: Record, checkpoints: Sequence[CheckpointFacts], compacted: Collection[str]
 ) -> tuple[DamagedLog, ...]:
     """Return the replicas with damage below their HW.
 
     A replica without a checkpoint has the highest checkpoint of its partition. `compacted` are the
     topics that were compacted at some time of the run.
     """
-    report = report_of(record, "replicas", ReplicasReport)
+    report = record.reports.replicas
     return tuple(_first_damage(report.logs, checkpoints, compacted)) if report is not None else ()
 
 
-def unread_replicas(record: Path) -> tuple[str, ...]:
+def unread_replicas(record: Record) -> tuple[str, ...]:
     """Return the replicas' logs and checkpoints that are missing or unreadable.
 
     What they hold is not compared.
     """
-    replicas = report_of(record, "replicas", ReplicasReport)
-    checkpoints = report_of(record, "checkpoints", CheckpointsReport)
+    replicas = record.reports.replicas
+    checkpoints = record.reports.checkpoints
     logs = replicas.missing if replicas is not None else ()
     return (*logs, *((*checkpoints.missing, *checkpoints.problems) if checkpoints is not None else ()))
 

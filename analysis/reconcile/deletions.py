@@ -27,7 +27,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import reduce
-from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
@@ -35,11 +34,11 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from analysis.reconcile.files import TableFile
+from analysis.record.record import Record
 from ebbtide.errors import EbbtideError
 from ebbtide.logs.segments import TopicPartition
 from ebbtide.record.log_losses import BrokerLogLoss, log_losses
 from ebbtide.record.log_start import log_start_moves
-from ebbtide.record.steps import read_steps, split_composed_steps
 from ebbtide.record.tables import TABLES
 from ebbtide.record.topic_lives import TopicLives, is_unknown, name_of, unknown_of
 from ebbtide.scenario.steps.proof import LogStartMove
@@ -68,15 +67,15 @@ class Deletion(msgspec.Struct, frozen=True, kw_only=True):
     is_first_epoch: bool
 
 
-def deletions_of(record: Path, partitions: Sequence[TableFile]) -> tuple[Deletion, ...]:
+def deletions_of(record: Record, partitions: Sequence[TableFile]) -> tuple[Deletion, ...]:
     """Return what the steps of a run deleted on purpose, by the proofs in its steps.jsonl.
 
     `partitions`: the files of that table. A proof of another shape deletes nothing. Raises `UsageError` when a file
     of the table is damaged.
     """
     try:
-        steps = read_steps(record) or []
-        losses = log_losses(split_composed_steps(steps))
+        steps = record.steps or []
+        losses = log_losses(record.split_steps or [])
     except EbbtideError:
         # A damaged steps.jsonl is reported where faults are judged; it proves nothing here.
         return ()

@@ -13,9 +13,9 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from analysis.evidence.wholeness import OF_LOSSES, Gap
 from analysis.reconcile.copy_facts import CopyFacts
 from analysis.reconcile.deletions import Deletion, why_unsure
+from analysis.record.whole import OF_LOSSES, Gap
 from ebbtide.logs.segments import TopicPartition
 from ebbtide.record.manifest import FinalOffsets, FinalTransactions
 from ebbtide.record.topic_lives import is_deleted

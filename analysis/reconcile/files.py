@@ -19,6 +19,7 @@ import pyarrow.types as pt
 
 from ebbtide.errors import EbbtideError, Problems, UsageError
 from ebbtide.logs.segments import TopicPartition
+from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import MANIFEST, Manifest
 from ebbtide.record.tables import TABLES, table_files, unreadable_file
 from ebbtide.untrusted.parquet import READ_ERRORS, damage_of, footer_of
@@ -52,7 +53,7 @@ class TableFile(msgspec.Struct, frozen=True, kw_only=True):
     untold: frozenset[str] = frozenset()
 
 
-def check_files(record: Path, manifest: Manifest | None = None) -> dict[str, list[TableFile]]:
+def check_files(record: RecordFolder, manifest: Manifest | None = None) -> dict[str, list[TableFile]]:
     """The files of each table of a record; a table without files is missing.
 
     Raises `Problems` with everything that is wrong with the files, and with the manifest if given, at once.
@@ -60,7 +61,7 @@ def check_files(record: Path, manifest: Manifest | None = None) -> dict[str, lis
     problems = check_manifest(record, manifest) if manifest is not None else []
     tables = {}
     for table in TABLES:
-        found = table_files(record, table)
+        found = record.files(table)
         files = [_check_file(path, table, problems) for path in found if _can_be_read(record, path, problems)]
         tables[table] = [file for file in files if file is not None]
     if problems:
@@ -78,7 +79,7 @@ def rows_of(records: Iterable[Path]) -> int:
     return rows
 
 
-def check_manifest(record: Path, manifest: Manifest) -> list[EbbtideError]:
+def check_manifest(record: RecordFolder, manifest: Manifest) -> list[EbbtideError]:
     """Return what is wrong with the manifest's final offsets and client ids."""
     problems: list[EbbtideError] = []
     where = f"{record / MANIFEST}: final_offsets"
@@ -115,8 +116,8 @@ def _short(text: str) -> str:
     return repr(text if len(text) <= _SHOWN_MAX else f"{text[:_SHOWN_MAX]}...")
 
 
-def _can_be_read(record: Path, path: Path, problems: list[EbbtideError]) -> bool:
-    problem = unreadable_file(record, path)
+def _can_be_read(record: RecordFolder, path: Path, problems: list[EbbtideError]) -> bool:
+    problem = unreadable_file(record.path, path)
     if problem is not None:
         problems.append(problem)
     return problem is None

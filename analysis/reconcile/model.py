@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from analysis.evidence.wholeness import Gap
+from analysis.record.whole import Gap
 from ebbtide.record.verdict import AnomalyCount, Counts
 
 

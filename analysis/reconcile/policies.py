@@ -8,14 +8,11 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Collection, Sequence
-from pathlib import Path
 
 import msgspec
 
 from analysis.reconcile.facts import CompactedFacts
-from ebbtide.errors import UsageError
-from ebbtide.scenario.scenario_text import decode_scenario_text, read_scenario_text
-from ebbtide.scenario.write import SCENARIO
+from analysis.record.record import Record
 
 _INTERNAL = {"__consumer_offsets", "__transaction_state", "__share_group_state"}
 """Kafka's own topics, which it compacts; no client of a run writes or reads them."""
@@ -28,15 +25,14 @@ class PolicyFacts(msgspec.Struct, frozen=True):
     value: str | None
 
 
-def default_policy(record: Path) -> str:
+def default_policy(record: Record) -> str:
     """Return the log.cleanup.policy that the run's brokers were started with.
 
     It is Kafka's default where the scenario does not set it.
     """
-    path = record / SCENARIO
     # An unreadable scenario is reported where the run is compared with it; here it sets nothing.
-    with contextlib.suppress(UsageError, ValueError, LookupError, TypeError):
-        return str(decode_scenario_text(read_scenario_text(path))["cluster"]["broker_properties"]["log.cleanup.policy"])
+    with contextlib.suppress(LookupError, TypeError):
+        return str(record.scenario_keys["cluster"]["broker_properties"]["log.cleanup.policy"])
     return "delete"
 
 

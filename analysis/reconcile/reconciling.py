@@ -11,7 +11,6 @@ import contextlib
 from collections.abc import Callable, Sequence, Set
 from contextlib import ExitStack
 from functools import reduce
-from pathlib import Path
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
@@ -56,9 +55,9 @@ from analysis.reconcile.session import Jvm, fits_one_part, is_small, one_call_si
 from analysis.reconcile.store import check_writable, store
 from analysis.reconcile.summary import AnomalySummary, summarize
 from analysis.reconcile.tables import RecordTables, RunFiles, load, run_files
+from analysis.record.record import Record
 from analysis.remote.record import NO_COPIES, Copies, RemoteRecord
 from ebbtide.errors import UsageError
-from ebbtide.record.manifest import Manifest
 from ebbtide.scratch import SPARK, scratch_folder
 
 KINDS = (
@@ -88,20 +87,18 @@ _ROWS_OF_A_SUM = 2
 """Adding up a sum costs so many times what Spark does with a row."""
 
 
-def reconcile(
-    spark: SparkSession, record: Path, manifest: Manifest, stage: Callable[[str], None] = lambda _: None
-) -> Reconciliation:
+def reconcile(spark: SparkSession, record: Record, stage: Callable[[str], None] = lambda _: None) -> Reconciliation:
     """Find the anomalies of a record, and write all of them to its anomalies/; `stage` is called with each stage.
 
     Raises `UsageError` when a file of the record is damaged or does not fit the record format, `HarnessError`
     when the record cannot be written to.
     """
-    return reconcile_all(spark, [(record, manifest)], stage)[0]
+    return reconcile_all(spark, [record], stage)[0]
 
 
 def reconcile_all(
     spark: SparkSession,
-    records: Sequence[tuple[Path, Manifest]],
+    records: Sequence[Record],
     stage: Callable[[str], None] = lambda _: None,
     remote: Copies = NO_COPIES,
 ) -> list[Reconciliation]:
@@ -110,11 +107,11 @@ def reconcile_all(
     `remote` says which of the folders are copies, and of what; their anomalies/ is then in the
     copy. Raises as `reconcile` does: for any of the records, and then none is done.
     """
-    runs = [checked_run(record, manifest, remote.get(record)) for record, manifest in records]
+    runs = [checked_run(record, remote.get(record.folder.path)) for record in records]
     return reconcile_runs(spark, runs, stage)
 
 
-def checked_run(record: Path, manifest: Manifest, remote: RemoteRecord | None = None) -> RunFiles:
+def checked_run(record: Record, remote: RemoteRecord | None = None) -> RunFiles:
     """Return a run that `reconcile_runs` accepts.
 
     Raises as `reconcile` does, for all that shows before rows are read.
@@ -122,8 +119,8 @@ def checked_run(record: Path, manifest: Manifest, remote: RemoteRecord | None = 
     if remote is not None:
         remote.check_writable()
     else:
-        check_writable(record)
-    return run_files(record, manifest, remote)
+        check_writable(record.folder)
+    return run_files(record, remote)
 
 
 def reconcile_runs(
@@ -212,7 +209,7 @@ def _reconcile_runs(
             items = kept.keep(reduce(DataFrame.union, some).coalesce(parts(spark)))
             summaries = summarize(items, len(runs))
         stage("storing")
-        store([run.record for run in runs], items, [bool(one.anomalies) for one in summaries], runs[0].remote)
+        store([run.record.folder for run in runs], items, [bool(one.anomalies) for one in summaries], runs[0].remote)
     return [
         Reconciliation(
             counts=one.counts,
@@ -329,7 +326,7 @@ def _items_of_values(history: DataFrame, runs: Sequence[Facts]) -> DataFrame:
 _OF_THE_RECORD = ("FAILED_READ_FILE", "CAST_OVERFLOW", "ARITHMETIC_OVERFLOW")
 
 
-def _as_usage_error(error: Exception, records: Sequence[Path]) -> Exception:
+def _as_usage_error(error: Exception, records: Sequence[Record]) -> Exception:
     """Return a `UsageError` for a file that is damaged behind its footer.
 
     Any other error stays as it is.

@@ -50,7 +50,7 @@ def row_groups(runs: Sequence[RunFiles], table: str) -> list[RowGroup]:
         for file in run.files[table]:
             if file.rows:
                 footer = footer_of(file.path)
-                final = run.manifest.final_consumer
+                final = run.record.manifest.final_consumer
                 groups += [RowGroup(number, file, at, footer, final) for at in range(footer.num_row_groups)]
     return groups
 

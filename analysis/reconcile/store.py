@@ -18,22 +18,23 @@ from analysis.reconcile.items import PUBLIC, RUN
 from analysis.remote.record import RemoteRecord
 from ebbtide.errors import HarnessError
 from ebbtide.record.files import ANOMALIES_DIR
+from ebbtide.record.folder import RecordFolder
 from ebbtide.record.tables import ANOMALY_SCHEMA
 
 
-def check_writable(record: Path) -> None:
+def check_writable(record: RecordFolder) -> None:
     """Raise `HarnessError` early if anomalies/ cannot be replaced."""
-    if not os.access(record, os.W_OK | os.X_OK):
+    if not os.access(record.path, os.W_OK | os.X_OK):
         raise HarnessError(
             "the record cannot be written to, and its judgement is kept in it",
             where=str(record),
             allowed="a folder with write permission",
-            next=f"cp -r {record} . && chmod -R u+w {record.name}    (then analyze the copy)",
+            next=f"cp -r {record} . && chmod -R u+w {record.path.name}    (then analyze the copy)",
         )
 
 
 def store(
-    records: Sequence[Path], items: DataFrame | None, some: Sequence[bool], remote: RemoteRecord | None = None
+    records: Sequence[RecordFolder], items: DataFrame | None, some: Sequence[bool], remote: RemoteRecord | None = None
 ) -> None:
     """Replace anomalies/ of each record with its items.
 

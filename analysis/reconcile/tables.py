@@ -15,12 +15,11 @@ import pyarrow.types as pt
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from analysis.evidence.wholeness import Gap, gaps
 from analysis.reconcile.deletions import Deletion, deletions_of
 from analysis.reconcile.files import TableFile, check_files
 from analysis.reconcile.parts import in_one_part
+from analysis.record.record import Record
 from analysis.remote.record import RemoteRecord
-from ebbtide.record.manifest import Manifest
 from ebbtide.record.tables import TABLES
 from ebbtide.untrusted.parquet import READ_ERRORS
 from ebbtide.untrusted.values import lack_of_host
@@ -32,17 +31,15 @@ _RUN_OF_FILE = pa.schema([pa.field("path", pa.string()), pa.field("run", pa.int3
 
 
 class RunFiles(msgspec.Struct, frozen=True, kw_only=True):
-    """A run with checked files: its folder, its manifest, its tables' files.
+    """A run with checked files: its record, and its tables' files.
 
-    `remote`: the record that the folder is a copy of; Spark reads that instead. `gaps`: what it
-    lacks. `deletions`: the records that its steps deleted on purpose.
+    `remote`: the record that the folder is a copy of; Spark reads that instead. `deletions`: the
+    records that its steps deleted on purpose.
     """
 
-    record: Path
-    manifest: Manifest
+    record: Record
     files: dict[str, list[TableFile]]
     remote: RemoteRecord | None = None
-    gaps: tuple[Gap, ...] = ()
     deletions: tuple[Deletion, ...] = ()
 
     @property
@@ -60,20 +57,14 @@ class RunFiles(msgspec.Struct, frozen=True, kw_only=True):
         return str(file.path.absolute()) if self.remote is None else self.remote.address_of(file.path)
 
 
-def run_files(record: Path, manifest: Manifest, remote: RemoteRecord | None = None) -> RunFiles:
+def run_files(record: Record, remote: RemoteRecord | None = None) -> RunFiles:
     """Return the files of a run, checked by their footers.
 
     Raises `Problems` (a `UsageError`) with all that is wrong with them.
     """
-    files = check_files(record, manifest)
-    return RunFiles(
-        record=record,
-        manifest=manifest,
-        files=files,
-        remote=remote,
-        gaps=gaps(record, manifest),
-        deletions=deletions_of(record, files["partitions"]),
-    )
+    files = check_files(record.folder, record.manifest)
+    _ = record.gaps  # raises here, before rows are read
+    return RunFiles(record=record, files=files, remote=remote, deletions=deletions_of(record, files["partitions"]))
 
 
 def has_unreadable_rows(run: RunFiles) -> bool:
@@ -81,9 +72,9 @@ def has_unreadable_rows(run: RunFiles) -> bool:
 
     No other file is read.
     """
-    changed = {one.what for one in run.gaps}
+    changed = {one.what for one in run.record.gaps}
     files = [file.path for files in run.files.values() for file in files]
-    return any(str(path.relative_to(run.record)) in changed and not _can_read_rows(path) for path in files)
+    return any(run.record.folder.name_of(path) in changed and not _can_read_rows(path) for path in files)
 
 
 def _can_read_rows(path: Path) -> bool:
@@ -148,7 +139,7 @@ def _read_table(spark: SparkSession, table: str, runs: Sequence[RunFiles]) -> Da
     wanted = {field.name: spark_type(field.type) for field in TABLES[table]}
     shapes: dict[tuple[int | None, tuple[tuple[str, str], ...], str | None], list[tuple[str, int]]] = {}
     for run, files in enumerate(runs):
-        final = files.manifest.final_consumer if table == "polls" else None
+        final = files.record.manifest.final_consumer if table == "polls" else None
         for file in files.files[table]:
             if file.rows:
                 path = files.spark_name(file)

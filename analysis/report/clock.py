@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-from ebbtide.record.clock import kafka_clocks
+from analysis.record.record import Record
 
 
-def clock_sentence(record: Path) -> str:
+def clock_sentence(record: Record) -> str:
     """Return what is known of the wall clock during the run. Raises `UsageError` for a damaged clock.jsonl."""
-    clocks = kafka_clocks(record, None)
+    clocks = record.clocks
     if not clocks.is_watched:
         return "not watched: only times that contradict each other would show that it was set"
     steps = [after.lead_ns - before.lead_ns for before, after in clocks.steps()]

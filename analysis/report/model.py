@@ -5,13 +5,13 @@ Every cell is a finished text, so a rendering decides on looks only.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 
 import msgspec
 
 from analysis.judge.history.timeline import Timeline, TopicPartition, load_timeline
+from analysis.record.record import Record
+from analysis.record.small_files import Missing
 from analysis.report import words
 from analysis.report.clock import clock_sentence
 from analysis.report.covered import CoverageRow, coverage_rows, facts_not_covered
@@ -22,19 +22,14 @@ from analysis.report.group_commits import CommitRow, commit_rows, count_lost_com
 from analysis.report.picture.building import partitions_by_blame, picture_of, read_source
 from analysis.report.protocol import as_one_line, outcome_basis, protocol_of
 from analysis.report.stories import STORIES_MAX, LossStory, stories_of
-from ebbtide.errors import EbbtideError
-from ebbtide.record.manifest import Manifest
 from ebbtide.record.outages import age_text, leaderless_text, oldest_text, outage_text
 from ebbtide.record.outcomes import loss_sentences, outcome_word
-from ebbtide.record.predictions import prediction_of
 from ebbtide.record.rows import PartitionState
 from ebbtide.record.steps import StepEntry
 from ebbtide.record.verdict import Loss, Regression, Verdict
 from ebbtide.rules.table import CLAUSES
-from ebbtide.scenario.parse import load
 from ebbtide.scenario.steps.waiting import WaitStep
 from ebbtide.scenario.triggers import trigger_text
-from ebbtide.scenario.write import SCENARIO
 
 PARTITIONS_MAX = 6
 STATES_MAX = 120
@@ -165,10 +160,8 @@ class ReportModel(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def build(
-    record: Path,
-    manifest: Manifest,
+    record: Record,
     verdict: Verdict,
-    steps: Sequence[StepEntry],
     timeline: Timeline | None = None,
     named: str | None = None,
 ) -> ReportModel:
@@ -177,19 +170,20 @@ def build(
     `timeline` is read from the record unless given; `named` is the record's address.
     """
     timeline = timeline if timeline is not None else load_timeline(record)
+    manifest, steps = record.manifest, record.steps or ()
     start_ns = manifest.start_ns if manifest.start_ns is not None else _first_ns(timeline)
     chosen = partitions_by_blame(timeline, verdict)
-    picture = picture_of(read_source(record, manifest, verdict, steps=steps, timeline=timeline))
+    picture = picture_of(read_source(record, verdict, timeline=timeline))
     return ReportModel(
         run_id=verdict.run_id,
         scenario=manifest.scenario or "no scenario",
-        kafka=words.target(record, manifest) or "unknown",
+        kafka=words.target(record) or "unknown",
         outcome=outcome_word(verdict),
         lost=loss_sentences(verdict),
-        headline=words.headline(verdict, words.target(record, manifest), sends=words.has_sends(record, verdict)),
-        because=outcome_basis(verdict, prediction_of(record, manifest)),
+        headline=words.headline(verdict, words.target(record), sends=words.has_sends(record.folder, verdict)),
+        because=outcome_basis(verdict, record.prediction),
         why=tuple(verdict.why),
-        figures=_figures(record, verdict, manifest),
+        figures=_figures(record, verdict),
         losses=tuple(_loss(loss) for loss in verdict.losses),
         no_losses=words.no_losses(verdict),
         regressions=tuple(_regression(one) for one in verdict.regressions[:STATES_MAX]),
@@ -222,25 +216,22 @@ def build(
         ),
         coverage=coverage_rows(verdict),
         not_covered=facts_not_covered(verdict),
-        configuration=_configuration(record, manifest),
+        configuration=_configuration(record),
         commands=words.commands(named or str(record)),
         title=scenario_title(record),
         drawn=draw(picture) if picture is not None else None,
-        stories=stories_of(record, verdict, steps, timeline, start_ns),
+        stories=stories_of(record, verdict, timeline, start_ns),
         stories_omitted=max(0, len(verdict.losses) - STORIES_MAX),
         commits=commit_rows(verdict),
     )
 
 
-def scenario_title(record: Path) -> str:
+def scenario_title(record: Record) -> str:
     """Return the title of the scenario as run; empty where it cannot be read."""
-    try:
-        return load(record / SCENARIO).title
-    except (EbbtideError, OSError):
-        return ""
+    return "" if isinstance(record.scenario, Missing) else record.scenario.title
 
 
-def _figures(record: Path, verdict: Verdict, manifest: Manifest) -> tuple[tuple[str, str], ...]:
+def _figures(record: Record, verdict: Verdict) -> tuple[tuple[str, str], ...]:
     """Return the figures that mean something for this run: records, losses, then service."""
     found = (
         *(
@@ -256,8 +247,8 @@ def _figures(record: Path, verdict: Verdict, manifest: Manifest) -> tuple[tuple[
         ("answers with a lower HW", words.count_regressions(verdict)),
         ("without leader, longest", leaderless_text(verdict)),
         ("without ack, longest", outage_text(verdict, "no_ack")),
-        ("took", words.duration(manifest.start_ns, manifest.end_ns)),
-        ("protocol", as_one_line(protocol_of(record, manifest, verdict))),
+        ("took", words.duration(record.manifest.start_ns, record.manifest.end_ns)),
+        ("protocol", as_one_line(protocol_of(record, verdict))),
     )
     return tuple((name, value) for name, value in found if value != "-")
 
@@ -351,7 +342,9 @@ def _effect(step: StepEntry, *, fired: bool, proven: bool) -> str:
     return "no proof" if fired else "never fired"
 
 
-def _configuration(record: Path, manifest: Manifest) -> tuple[tuple[str, str], ...]:
+def _configuration(record: Record) -> tuple[tuple[str, str], ...]:
+    manifest = record.manifest
+
     def when(ns: int | None) -> str:
         return datetime.fromtimestamp(ns / 1e9, UTC).strftime("%Y-%m-%d %H:%M:%S UTC") if ns is not None else "-"
 

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-from analysis.evidence.nothing_sent import ended_before_sending
 from analysis.judge.outcome.prediction import known_bug_of
-from ebbtide.record.manifest import Manifest
+from analysis.record.nothing_sent import ended_before_sending
+from analysis.record.record import Record
 from ebbtide.record.outcomes import allows_everything
-from ebbtide.record.predictions import prediction_of
 from ebbtide.record.properties import needed_unknown_clauses
 from ebbtide.record.verdict import Verdict, counts_by_kind
 from ebbtide.rules.table import NO_COMMITTED_LOSS
@@ -18,14 +15,14 @@ _ALLOWS = "allows the loss"
 _CANNOT_TELL = "cannot tell"
 
 
-def protocol_of(record: Path, manifest: Manifest, verdict: Verdict) -> str:
+def protocol_of(record: Record, verdict: Verdict) -> str:
     """Return what the specification says of a judged record, as `protocol_row`.
 
     Of a run that ended before it sent a record every clause is unknown, so none is named.
     """
-    if verdict.outcome == "inconclusive" and ended_before_sending(record, manifest, verdict.counts):
+    if verdict.outcome == "inconclusive" and ended_before_sending(record, verdict.counts):
         return _CANNOT_TELL
-    return protocol_row(verdict, prediction_of(record, manifest))
+    return protocol_row(verdict, record.prediction)
 
 
 def protocol_row(verdict: Verdict, prediction: Prediction | None) -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 import msgspec
 import pyarrow as pa
@@ -16,12 +15,12 @@ import pyarrow.compute as pc
 
 from analysis.judge.history.elections import ElectionEvent
 from analysis.judge.history.timeline import Timeline
+from analysis.record.record import Record
 from analysis.report import words
 from analysis.report.election_words import ROAD_TEXT, elections_by_offset, is_broken_promise
 from ebbtide.record.files import ANOMALIES_DIR
 from ebbtide.record.log_losses import BrokerLogLoss, log_losses
-from ebbtide.record.steps import StepEntry, split_composed_steps
-from ebbtide.record.tables import ANOMALY_SCHEMA, TABLES, table_files
+from ebbtide.record.tables import ANOMALY_SCHEMA, TABLES
 from ebbtide.record.verdict import Loss, Verdict
 from ebbtide.untrusted.parquet import read_rows
 
@@ -57,16 +56,14 @@ class _SendTimes(msgspec.Struct, frozen=True, kw_only=True):
     done_ns: tuple[int, int]
 
 
-def stories_of(
-    record: Path, verdict: Verdict, steps: Sequence[StepEntry], timeline: Timeline, zero_ns: int | None
-) -> tuple[LossStory, ...]:
+def stories_of(record: Record, verdict: Verdict, timeline: Timeline, zero_ns: int | None) -> tuple[LossStory, ...]:
     """Return a story for each loss of the verdict, at most `STORIES_MAX`."""
-    losses = log_losses(split_composed_steps(steps))
+    losses = log_losses(record.split_steps or [])
     return tuple(_story(record, loss, losses, timeline, zero_ns, verdict) for loss in verdict.losses[:STORIES_MAX])
 
 
 def _story(
-    record: Path,
+    record: Record,
     loss: Loss,
     log_losses_: Sequence[BrokerLogLoss],
     timeline: Timeline,
@@ -187,9 +184,9 @@ def _election(elected: ElectionEvent, zero_ns: int | None) -> StoryLine:
     )
 
 
-def _aftermath(record: Path, loss: Loss, values: pa.Array) -> Iterator[StoryLine]:
+def _aftermath(record: Record, loss: Loss, values: pa.Array) -> Iterator[StoryLine]:
     """Yield what the replicas' logs hold at the lost offsets after the run."""
-    if not table_files(record, "replicas"):
+    if not record.has("replicas"):
         return
     found = _scan(record, "replicas", ["broker", "value"], _in_range(loss))
     own, other = Counter[int](), Counter[int]()
@@ -219,14 +216,14 @@ def _in_range(loss: Loss) -> pc.Expression:
     )
 
 
-def _lost_values(record: Path, loss: Loss) -> pa.Array:
+def _lost_values(record: Record, loss: Loss) -> pa.Array:
     """Return the values that were lost: other records may stand at their offsets by now."""
     of_kind = (pc.field("kind") == "lost") & _in_range(loss)
     found = _scan(record, ANOMALIES_DIR, ["value"], of_kind)
     return found.column("value").combine_chunks() if found is not None else pa.array([], pa.int64())
 
 
-def _send_times(record: Path, loss: Loss, values: pa.Array) -> _SendTimes | None:
+def _send_times(record: Record, loss: Loss, values: pa.Array) -> _SendTimes | None:
     wanted = _in_range(loss) & (pc.field("acks") == loss.acks) & pc.field("value").isin(values)
     found = _scan(record, "sends", ["sent_ns", "done_ns"], wanted)
     if found is None or not found.num_rows:
@@ -237,8 +234,8 @@ def _send_times(record: Path, loss: Loss, values: pa.Array) -> _SendTimes | None
     return _SendTimes(sent_ns=(sent["min"], sent["max"]), done_ns=(done["min"], done["max"]))
 
 
-def _scan(record: Path, table: str, columns: list[str], wanted: pc.Expression) -> pa.Table | None:
-    files = table_files(record, table)
+def _scan(record: Record, table: str, columns: list[str], wanted: pc.Expression) -> pa.Table | None:
+    files = record.folder.files(table)
     if not files:
         return None
     schema = TABLES.get(table, ANOMALY_SCHEMA)

@@ -13,11 +13,13 @@ from rich.text import Text
 
 from analysis.judge.history.elections import all_elections
 from analysis.judge.history.timeline import load_timeline
+from analysis.record.record import Record
 from analysis.report import words
 from analysis.report.election_words import is_broken_promise
 from analysis.report.protocol import as_one_line, protocol_of
 from ebbtide.folding import column_widths, fold_words
-from ebbtide.record.manifest import Manifest, read_manifest
+from ebbtide.record.folder import RecordFolder
+from ebbtide.record.manifest import Manifest
 from ebbtide.record.outages import leaderless_text, oldest_text, outage_text
 from ebbtide.record.outcomes import outcome_word
 from ebbtide.record.verdict import Loss, RecordedElection, Verdict
@@ -55,15 +57,15 @@ def judged_run(record: Path, verdict: Verdict, *, named: str | None = None) -> J
 
     `named` is the record's address, if `record` is a copy.
     """
-    manifest = read_manifest(record)
-    from_elr = tuple(one.as_recorded for one in all_elections(load_timeline(record)) if one.road == "elr")
+    read = Record.at(RecordFolder(record))
+    from_elr = tuple(one.as_recorded for one in all_elections(load_timeline(read)) if one.road == "elr")
     return JudgedRun(
         record=named or str(record),
-        manifest=manifest,
+        manifest=read.manifest,
         verdict=verdict,
-        sends=words.send_counts(record, verdict),
-        target=words.target(record, manifest) or "unknown",
-        protocol=protocol_of(record, manifest, verdict),
+        sends=words.send_counts(read, verdict),
+        target=words.target(read) or "unknown",
+        protocol=protocol_of(read, verdict),
         from_elr=from_elr,
     )
 

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 
 import msgspec
 
+from analysis.record.record import Record
+from analysis.record.small_files import Missing
 from analysis.report.copied_inputs import copied_inputs_clause
 from analysis.report.group_commits import lost_commits_clause
 from ebbtide.record.files import ANOMALIES_DIR, LOGS_DIR, RAW_DIR
+from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import ACKS_SPELLED, Manifest
 from ebbtide.record.outcomes import lost_counts, outcome_word
 from ebbtide.record.steps import StepEntry
-from ebbtide.record.tables import table_files
 from ebbtide.record.verdict import (
     Cause,
     PropertyResult,
@@ -25,7 +26,6 @@ from ebbtide.record.verdict import (
 )
 from ebbtide.releases.shown_release import shown_release
 from ebbtide.rules.table import CLAUSES, COMMITS_KEPT, NO_COMMITTED_LOSS, NO_HW_REGRESSION
-from ebbtide.scenario.requested_release import requested_levels
 from ebbtide.scenario.roles import CLIENTS
 from ebbtide.scenario.steps.network import IsolateStep, PartitionStep
 from ebbtide.scenario.steps.proof import Link, LinkProof, MeasuredLog, StepProof
@@ -47,16 +47,18 @@ MEANING: dict[Cause, str] = {
 UNKNOWN = "?"
 
 
-def target(record: Path, manifest: Manifest) -> str | None:
+def target(record: Record) -> str | None:
     """Return the release that ran, with the feature levels that were asked for.
 
     For example `4.3.1:eligible.leader.replicas.version=0`. After an upgrade it is the way there: `3.9.1 then 4.3.1`.
     Of a watched cluster it says what is not known of the release.
     """
+    manifest = record.manifest
     if manifest.kafka is None:
         return None
+    levels = {} if isinstance(record.scenario, Missing) else record.scenario.cluster.features
     first, *later = manifest.release_path
-    shown = shown_release(first, is_assumed=manifest.kafka_assumed, levels=requested_levels(record))
+    shown = shown_release(first, is_assumed=manifest.kafka_assumed, levels=levels)
     return " then ".join((shown, *later))
 
 
@@ -117,23 +119,23 @@ def headline(verdict: Verdict, kafka: str | None, *, sends: bool) -> str:
     return f"{first}: {seen}{more}{lost_commits_clause(verdict)}{copied_inputs_clause(verdict)}."
 
 
-def has_sends(record: Path, verdict: Verdict) -> bool:
+def has_sends(folder: RecordFolder, verdict: Verdict) -> bool:
     """Return whether it is known what was sent, if anything was.
 
     Without sends, or before they are judged, the counts are 0.
     """
     if verdict.counts.sends > 0 or verdict.sent_nothing:
         return True
-    return bool(verdict.properties) and bool(table_files(record, "sends"))
+    return bool(verdict.properties) and bool(folder.files("sends"))
 
 
-def send_counts(record: Path, verdict: Verdict) -> tuple[tuple[str, str], ...]:
+def send_counts(record: Record, verdict: Verdict) -> tuple[tuple[str, str], ...]:
     """Return how many records were sent, acked by a broker, failed and unknown, each with its name.
 
     `?` where the record has no sends to count, and may have lost them.
     """
     counts = verdict.counts
-    known = has_sends(record, verdict)
+    known = has_sends(record.folder, verdict)
     return tuple(
         (name, f"{count:,}" if known else UNKNOWN)
         for name, count in (

@@ -14,7 +14,7 @@ from typing import TypeVar
 import msgspec
 
 from ebbtide.kraft.schema import Cursor, Value, messages, metadata_messages
-from ebbtide.logs.batches import Batch, Record
+from ebbtide.logs.batches import Batch, LogRecord
 from ebbtide.logs.codecs import UndecodableError
 
 T = TypeVar("T")
@@ -60,7 +60,7 @@ def decode_batch(batch: Batch) -> list[MetadataRecord]:
     return [_decode(batch, record) for record in batch.records()]
 
 
-def _decode(batch: Batch, record: Record) -> MetadataRecord:
+def _decode(batch: Batch, record: LogRecord) -> MetadataRecord:
     name, version, fields, undecoded = "an unknown record", -1, {}, None
     try:
         name, version, cursor = _control_head(record) if batch.control else _data_head(record)
@@ -85,7 +85,7 @@ class _UnknownRecordType(Exception):
     """A record of a type that the bundled definitions do not have."""
 
 
-def _data_head(record: Record) -> tuple[str, int, Cursor]:
+def _data_head(record: LogRecord) -> tuple[str, int, Cursor]:
     cursor = Cursor(record.value or b"")
     frame = cursor.read_uvarint()
     if frame != _FRAME_VERSION:
@@ -97,7 +97,7 @@ def _data_head(record: Record) -> tuple[str, int, Cursor]:
     return message.name, version, cursor
 
 
-def _control_head(record: Record) -> tuple[str, int, Cursor]:
+def _control_head(record: LogRecord) -> tuple[str, int, Cursor]:
     key, value = record.key or b"", record.value or b""
     if len(key) < _CONTROL_KEY.size or len(value) < 2:
         raise UndecodableError(f"a control record with a key of {len(key)} and a value of {len(value)} bytes")

@@ -19,7 +19,7 @@ from collections.abc import Collection
 from crc32c import crc32c
 
 from ebbtide.kraft.records import MetadataRecord, decode_batch
-from ebbtide.logs.batches import CRC_START, HEADER, HEADER_SIZE, LENGTH_END, Batch, Record
+from ebbtide.logs.batches import CRC_START, HEADER, HEADER_SIZE, LENGTH_END, Batch, LogRecord
 from ebbtide.logs.codecs import UndecodableError
 
 DECIDING_CONFIGS = frozenset({"min.insync.replicas", "unclean.leader.election.enable"})
@@ -64,7 +64,7 @@ class Redaction:
             whole = list(batch.records())
             decoded = decode_batch(batch)
         except UndecodableError:
-            only = Record(batch.base_offset, batch.base_timestamp_ms, -1, None, _UNDECODABLE)
+            only = LogRecord(batch.base_offset, batch.base_timestamp_ms, -1, None, _UNDECODABLE)
             return _encode(batch, [only])
         pairs = zip(whole, decoded, strict=True)
         kept = [record if self._is_kept(meant) else _without_content(record, meant) for record, meant in pairs]
@@ -92,10 +92,10 @@ class Redaction:
         return False
 
 
-def _without_content(record: Record, meant: MetadataRecord) -> Record:
+def _without_content(record: LogRecord, meant: MetadataRecord) -> LogRecord:
     """Return a record that says nothing instead of this one; a record of unknown type stays."""
     value = _NO_OP if meant.undecoded is None else _head_of(record.value or b"")
-    return Record(record.offset, record.timestamp_ms, record.sequence, None, value)
+    return LogRecord(record.offset, record.timestamp_ms, record.sequence, None, value)
 
 
 def _head_of(value: bytes) -> bytes:
@@ -108,7 +108,7 @@ def _head_of(value: bytes) -> bytes:
     return value[:end] if end <= len(value) else _UNDECODABLE
 
 
-def _encode(batch: Batch, records: list[Record]) -> bytes:
+def _encode(batch: Batch, records: list[LogRecord]) -> bytes:
     """Return a batch with these records, uncompressed, and otherwise as `batch`."""
     payload = b"".join(_encode_record(batch, record) for record in records)
     encoded = bytearray(HEADER_SIZE + len(payload))
@@ -136,7 +136,7 @@ def _encode(batch: Batch, records: list[Record]) -> bytes:
     return bytes(encoded)
 
 
-def _encode_record(batch: Batch, record: Record) -> bytes:
+def _encode_record(batch: Batch, record: LogRecord) -> bytes:
     # With log append time every record has the batch's time, and its own delta does not count.
     delta = 0 if batch.log_append_time else record.timestamp_ms - batch.base_timestamp_ms
     body = b"\0" + _varint(delta) + _varint(record.offset - batch.base_offset)

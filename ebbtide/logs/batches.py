@@ -29,7 +29,7 @@ _CONTROL = 0x20
 _SEQUENCES = 1 << 31
 
 
-class Record(msgspec.Struct, frozen=True, gc=False):
+class LogRecord(msgspec.Struct, frozen=True, gc=False):
     """One record.
 
     `sequence` is -1 where the producer was not idempotent; headers keep their order.
@@ -95,7 +95,7 @@ class Batch(msgspec.Struct, frozen=True, gc=False):
         """Whether the bytes are those that were written (CRC-32C)."""
         return crc32c(self.data[CRC_START:]) == self.crc
 
-    def records(self) -> Iterator[Record]:
+    def records(self) -> Iterator[LogRecord]:
         """Decode the records.
 
         Raises `UndecodableError` where the bytes do not hold what their lengths promise.
@@ -181,7 +181,7 @@ def _read_sized(data: bytes, position: int) -> tuple[bytes | None, int]:
     return data[position : position + size], position + size
 
 
-def _read_record(data: bytes, position: int, batch: Batch, index: int) -> tuple[Record, int]:
+def _read_record(data: bytes, position: int, batch: Batch, index: int) -> tuple[LogRecord, int]:
     size, position = read_varint(data, position)
     end = position + size
     if size <= 0 or end > len(data):
@@ -201,4 +201,4 @@ def _read_record(data: bytes, position: int, batch: Batch, index: int) -> tuple[
     timestamp = batch.max_timestamp_ms if batch.log_append_time else batch.base_timestamp_ms + timestamp_delta
     # Sequences wrap to 0 after 2^31 - 1; compaction leaves holes, so they follow the offset, not the index.
     sequence = -1 if batch.base_sequence < 0 else (batch.base_sequence + offset_delta) % _SEQUENCES
-    return Record(batch.base_offset + offset_delta, timestamp, sequence, key, value, tuple(headers)), end
+    return LogRecord(batch.base_offset + offset_delta, timestamp, sequence, key, value, tuple(headers)), end

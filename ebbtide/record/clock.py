@@ -165,12 +165,11 @@ def read_clock(record: Path) -> tuple[ClockReading, ...]:
     return tuple(found)
 
 
-def kafka_clocks(record: Path, steps: Sequence[StepEntry] | None) -> KafkaClocks:
-    """Return how far Kafka's clocks were ahead, by clock.jsonl and the proofs of the steps.
+def kafka_clocks(readings: tuple[ClockReading, ...], steps: Sequence[StepEntry] | None) -> KafkaClocks:
+    """Return how far Kafka's clocks were ahead, by the readings of clock.jsonl and the proofs of the steps.
 
-    Raises `UsageError` as `read_clock` does, and for a proof that is damaged.
+    Raises `UsageError` for a proof that is damaged.
     """
-    readings = read_clock(record)
     host = _host_leads(readings)
     leads = list(host)
     for node, offsets in _node_offsets(steps or ()).items():

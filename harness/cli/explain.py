@@ -16,6 +16,7 @@ from harness.cli.output import print_json
 
 if TYPE_CHECKING:
     from analysis.explain.subject import Subject
+    from analysis.record.record import Record
     from ebbtide.record.verdict import Verdict
 
 _GROUPED = re.compile("[0-9]{1,3}(,[0-9]{3})+")
@@ -45,33 +46,36 @@ def command() -> Command:
 def run(args: Args) -> ExitCode:
     """Print the life of a record. Raises `UsageError`."""
     from analysis.explain.subject import nothing_to_explain
+    from analysis.record.record import Record
+    from ebbtide.record.folder import RecordFolder
     from ebbtide.record.manifest import is_record, read_run
     from ebbtide.record.verdict import not_judged, read_judgement, unfinished_verdict
 
     if args.place is not None and is_record(Path(args.place)):
-        record = args.run if is_record(args.run) else args.place
+        one = args.run if is_record(args.run) else args.place
         raise UsageError(
             "ebbtide explain takes one RUN at a time",
             got=f"{args.run}, {args.place}",
-            next=f"ebbtide explain {shlex.quote(str(record))}    (one after the other)",
+            next=f"ebbtide explain {shlex.quote(str(one))}    (one after the other)",
         )
     if args.html is not None:
         check_named_file(args.html, "page", "--html")
     manifest, verdict = read_run(args.run), read_judgement(args.run)
+    record = Record(RecordFolder(args.run), manifest)
     is_judged = verdict != unfinished_verdict(manifest.run_id)
-    if (nothing := nothing_to_explain(args.run, verdict)) is not None:
+    if (nothing := nothing_to_explain(record, verdict)) is not None:
         if not is_judged or args.place is not None or args.value is not None:
             raise nothing
         return _print_nothing(args, nothing)
     if not is_judged:
         why = f": {manifest.why_incomplete}" if manifest.why_incomplete else ""
         raise not_judged(args.run, got=f"the status of the run is {manifest.status}{why}")
-    subject = _subject(args)
+    subject = _subject(args, record)
     if subject is None:
         return _print_no_loss(args, verdict)
     from analysis.explain.life import explain
 
-    life = explain(args.run, subject)
+    life = explain(record, subject)
     if args.html is not None:
         from analysis.explain.page import write_page
 
@@ -115,7 +119,7 @@ def _print_no_loss(args: Args, verdict: Verdict) -> ExitCode:
     return ExitCode.AS_PREDICTED if is_known else ExitCode.INCONCLUSIVE
 
 
-def _subject(args: Args) -> Subject | None:
+def _subject(args: Args, record: Record) -> Subject | None:
     """Return the record that the command line names; None: nothing is lost."""
     from analysis.explain.subject import first_lost_subject, subject_at, subject_of_value
     from ebbtide.scenario.words import PartitionName, whole_number
@@ -123,9 +127,9 @@ def _subject(args: Args) -> Subject | None:
     if args.value is not None and args.place is not None:
         raise UsageError("the command names two records", got=f"{args.place} and --value {args.value}", allowed="one")
     if args.value is not None:
-        return subject_of_value(args.run, args.value)
+        return subject_of_value(record, args.value)
     if args.place is None:
-        return first_lost_subject(args.run)
+        return first_lost_subject(record)
     name, _, number = args.place.rpartition(":")
     offset = whole_number(number.replace(",", "") if _GROUPED.fullmatch(number) else number)
     try:
@@ -140,4 +144,4 @@ def _subject(args: Args) -> Subject | None:
             allowed="a partition and an offset, e.g. t-0:1234",
             next=f"ebbtide explain {shlex.quote(str(args.run))}    (explains the first lost record)",
         )
-    return subject_at(args.run, at, offset)
+    return subject_at(record, at, offset)

@@ -10,6 +10,7 @@ import msgspec
 
 from ebbtide.errors import ExitCode
 from ebbtide.folders import walk
+from ebbtide.record.folder import RecordFolder
 from ebbtide.record.verdict import Outcome, PredictionKind, Verdict
 from harness.cli import completing
 from harness.cli.command import Args, Command
@@ -205,7 +206,9 @@ def judged_counts(record: Path, verdict: Verdict) -> tuple[int | None, int | Non
     from analysis.report.words import count_lost, has_sends
     from ebbtide.record.verdict import count_acked_by_brokers
 
-    acked = count_acked_by_brokers(verdict.counts, verdict.coverage) if has_sends(record, verdict) else None
+    acked = (
+        count_acked_by_brokers(verdict.counts, verdict.coverage) if has_sends(RecordFolder(record), verdict) else None
+    )
     return acked, count_lost(verdict)
 
 

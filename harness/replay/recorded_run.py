@@ -13,8 +13,10 @@ import msgspec
 import pyarrow.compute as pc
 
 from analysis.judge.history.timeline import Timeline, load_timeline
+from analysis.record.record import Record
 from ebbtide.errors import UsageError
 from ebbtide.journal.convert import has_journals
+from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import LIST_RECORDS, Manifest, check_run_id, read_run
 from ebbtide.record.rows import PartitionState
 from ebbtide.record.steps import StepEntry, read_steps
@@ -147,6 +149,6 @@ def load_run(folder: Path) -> LoadedRun:
         manifest=manifest,
         scenario=load(folder / SCENARIO, next=f"ebbtide validate {shlex.quote(str(folder / SCENARIO))}", to_run=True),
         steps=tuple(read_steps(folder) or ()),
-        timeline=load_timeline(folder),
+        timeline=load_timeline(Record(RecordFolder(folder), manifest)),
         verdict=None if verdict == unfinished_verdict(manifest.run_id) else verdict,
     )

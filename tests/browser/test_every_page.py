@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from pages import Pages, write_page
 from playwright.sync_api import Browser
+from records import as_record
 
 from analysis.compare.page import write_comparison
 from analysis.explain.life import explain
@@ -35,13 +36,13 @@ def written(tmp_path_factory: pytest.TempPathFactory, pages: Pages) -> dict[str,
     for record in records:
         if given:
             found[record.name] = write_page(record)
-        subject = first_lost_subject(record) if next(find_rows(record, "sends"), None) else None
-        sent = next(find_rows(record, "sends"), None)
+        subject = first_lost_subject(as_record(record)) if next(find_rows(as_record(record), "sends"), None) else None
+        sent = next(find_rows(as_record(record), "sends"), None)
         if subject is None and sent is not None:
-            subject = subject_of_value(record, sent.values["value"])
+            subject = subject_of_value(as_record(record), sent.values["value"])
         if subject is not None:
             found[f"explain-{record.name}"] = folder / f"explain-{record.name}.html"
-            write_life(found[f"explain-{record.name}"], explain(record, subject))
+            write_life(found[f"explain-{record.name}"], explain(as_record(record), subject))
     return found
 
 

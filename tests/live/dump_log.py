@@ -29,7 +29,7 @@ from cluster.jars.releases import jars_of
 from ebbtide.java import require_java
 from ebbtide.kraft.records import MetadataRecord, decode_batch
 from ebbtide.kraft.schema import Value
-from ebbtide.logs.batches import Batch, Record
+from ebbtide.logs.batches import Batch, LogRecord
 from ebbtide.logs.codecs import Codec
 from ebbtide.logs.scan import Damage, scan_file
 from ebbtide.places import cache_dir
@@ -151,7 +151,7 @@ def _clock(batch: Batch) -> str:
     return "LogAppendTime" if batch.log_append_time else "CreateTime"
 
 
-def _compare_frame(batch: Batch, record: Record, line: dict[str, str]) -> None:
+def _compare_frame(batch: Batch, record: LogRecord, line: dict[str, str]) -> None:
     ours = {
         "offset": str(record.offset),
         "clock": _clock(batch),
@@ -165,7 +165,7 @@ def _compare_frame(batch: Batch, record: Record, line: dict[str, str]) -> None:
     assert ours == line
 
 
-def _data_record(batch: Batch, record: Record, index: int, rest: str) -> None:
+def _data_record(batch: Batch, record: LogRecord, index: int, rest: str) -> None:
     if batch.control:
         assert record.key is not None
         assert record.value is not None
@@ -178,7 +178,7 @@ def _data_record(batch: Batch, record: Record, index: int, rest: str) -> None:
     assert rest == key + value
 
 
-def _metadata_record(batch: Batch, record: Record, index: int, rest: str) -> None:
+def _metadata_record(batch: Batch, record: LogRecord, index: int, rest: str) -> None:
     ours = decode_batch(batch)[index]
     assert ours.undecoded is None, ours
     if not batch.control:

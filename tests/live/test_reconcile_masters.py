@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from benches import assert_ended_well, run_bench
 from reconcile_oracle import anomalies
-from records import RecordBuilder
+from records import RecordBuilder, as_record
 
 from analysis.reconcile import reconcile, reconciling
 from analysis.reconcile.session import session
@@ -58,7 +58,7 @@ def test_executors_of_their_own_find_the_same(tmp_path: Path) -> None:
     record = anomalous_record().write(tmp_path / "run")
     with session("local-cluster[2,1,1024]") as spark:
         assert spark.sparkContext.master.startswith("local-cluster")
-        reconcile(spark, record, anomalous_record().manifest())
+        reconcile(spark, as_record(record, anomalous_record().manifest()))
     check_anomalies(record)
 
 
@@ -84,7 +84,7 @@ def test_a_standalone_cluster_that_loses_a_worker_finds_the_same(
     monkeypatch.setattr(reconciling, "summarize", lose_a_worker)
     with session(url) as spark:
         assert spark.sparkContext.master == url
-        reconcile(spark, record, anomalous_record().manifest())
+        reconcile(spark, as_record(record, anomalous_record().manifest()))
     assert workers[0].process.returncode == -signal.SIGKILL
     check_anomalies(record)
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from records import as_record
 
 from analysis.judge.history.elections import all_elections
 from analysis.judge.history.requests import Request
@@ -28,7 +29,7 @@ NAMES = sorted(path.name for path in TIMELINES.iterdir())
 
 
 def load(name: str) -> Timeline:
-    return load_timeline(TIMELINES / name)
+    return load_timeline(as_record(TIMELINES / name))
 
 
 def check(

@@ -6,6 +6,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from records import as_record
+
 from analysis.judge.rules.case import Case
 from analysis.judge.rules.clause import CheckedClause, check_all
 
@@ -15,7 +17,7 @@ NOTHING: Any = None
 def case(record: Path | None = None, **fields: Any) -> Case:
     """Return a case with these fields. A check that looks at anything else fails."""
     given = {
-        "record": record or Path("no-record"),
+        "record": as_record(record or Path("no-record"), fields.get("manifest")),
         "manifest": NOTHING,
         "evidence": NOTHING,
         "trace": NOTHING,

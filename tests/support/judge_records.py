@@ -12,6 +12,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 from metadata_rows import let_times_rise
+from records import as_record
 
 from analysis.evidence.report import ControllerLog, TimelineReport, save
 from analysis.judging.one_record import verdict_of
@@ -311,7 +312,7 @@ class Story:
             acked_commits=self.acked_commits,
             copies=self.copies,
         )
-        verdict = verdict_of(self.record, self.manifest, reconciliation)
+        verdict = verdict_of(as_record(self.record, self.manifest), reconciliation)
         assert verdict.coverage.keys() <= FACTS.keys()
         return verdict
 

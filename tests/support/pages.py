@@ -11,11 +11,11 @@ import pyarrow.dataset as ds
 from checkout import DATA
 from playwright.sync_api import Page
 from real_records import unpack_record
+from records import as_record
 
 from analysis.report.html import write_report
 from analysis.report.model import build
 from ebbtide.record.manifest import read_manifest
-from ebbtide.record.steps import read_steps
 from ebbtide.record.verdict import VERDICT, Verdict, read_judgement
 
 SHOTS = "build/screenshots"
@@ -40,7 +40,7 @@ def write_page(record: Path, verdict: Verdict | None = None) -> Path:
     """Write the report of a judged record."""
     manifest = read_manifest(record)
     verdict = verdict if verdict is not None else read_judgement(record)
-    return write_report(record, build(record, manifest, verdict, read_steps(record) or []))
+    return write_report(record, build(as_record(record, manifest), verdict))
 
 
 def rows(record: Path, table: str) -> list[dict[str, Any]]:

@@ -22,7 +22,7 @@ from reconcile_oracle import Item, anomalies, committed_lost, unnamed_drops
 from reconcile_oracle_commits import OFFSETS_TOPIC, GoneBack, commits_gone_back, gone_back_of
 from reconcile_oracle_groups import groups, groups_of
 from reconcile_planted import COORDINATORS, by_topic
-from records import FINAL_CONSUMER, RecordBuilder
+from records import FINAL_CONSUMER, RecordBuilder, as_record
 
 from analysis.reconcile import reconcile_all
 from analysis.reconcile.model import Reconciliation
@@ -51,10 +51,10 @@ def compare(spark: SparkSession, folder: Path, histories: Sequence[History]) -> 
     for number, history in enumerate(histories):
         by_setup[history.setup].append(number)
     runs = {setup: _run(setup, [histories[number] for number in numbers]) for setup, numbers in by_setup.items()}
-    records = [(run.write(folder / str(number)), run.manifest()) for number, run in enumerate(runs.values())]
+    records = [as_record(run.write(folder / str(number)), run.manifest()) for number, run in enumerate(runs.values())]
     compared: dict[int, Comparison] = {}
-    for (setup, run), (record, _), found in zip(runs.items(), records, reconcile_all(spark, records), strict=True):
-        stored = _by_topic(pq.read_table(record / "anomalies").to_pylist())
+    for (setup, run), record, found in zip(runs.items(), records, reconcile_all(spark, records), strict=True):
+        stored = _by_topic(pq.read_table(record.folder / "anomalies").to_pylist())
         tables = {table: _by_topic(rows) for table, rows in run.tables.items()}
         assert stored[ANCHOR] == [], "what agrees in everything has no anomaly"
         for place, number in enumerate(by_setup[setup]):

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from pyspark.sql import SparkSession
-from records import RecordBuilder
+from records import RecordBuilder, as_record
 
 from analysis.reconcile import reconcile
 from analysis.reconcile.model import Reconciliation
@@ -27,7 +27,7 @@ def reconcile_cases(
     """All cases as one record, reconciled."""
     for number, (build, _) in enumerate(cases.values()):
         build(builder.on(f"case-{number}", base=number * _VALUES_A_CASE))
-    return reconcile(spark, builder.write(folder / "run"), builder.manifest())
+    return reconcile(spark, as_record(builder.write(folder / "run"), builder.manifest()))
 
 
 def items_of(found: Reconciliation, number: int) -> Expected:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from records import RecordBuilder
+from records import RecordBuilder, as_record
 
 from analysis.reconcile import row_choice, row_order
 from analysis.reconcile.files import TableFile
@@ -74,7 +74,7 @@ def chosen_polls(folder: Path) -> tuple[list[tuple[int, int | None]], list[tuple
         builder.read(offset, at=offset, prev_offset=before)
     # Narrowing needs a damaged one too.
     builder.read(None, at=9, prev_offset=8)
-    (group,) = row_groups([run_files(builder.write(folder / "polls"), builder.manifest())], "polls")
+    (group,) = row_groups([run_files(as_record(builder.write(folder / "polls"), builder.manifest()))], "polls")
     no_block = row_choice.Chosen(row_choice.OffsetBlocks([]), row_choice.ValueBlocks({}))
     rows = pa.concat_tables(row_choice.choose(group, "polls", no_block)).to_pylist()
     return [(row["offset"], row["prev_offset"]) for row in rows], [(6, 6), (5, 6), (7, 5), (9, 8)]

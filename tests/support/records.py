@@ -15,8 +15,27 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from msgspec.structs import replace
 
-from ebbtide.record.manifest import FinalOffsets, FinalTransactions, Manifest, ProducerSetup, Status, write_manifest
+from analysis.record.record import Record
+from ebbtide.record.folder import RecordFolder
+from ebbtide.record.manifest import (
+    FinalOffsets,
+    FinalTransactions,
+    Manifest,
+    ProducerSetup,
+    Status,
+    is_record,
+    read_manifest,
+    write_manifest,
+)
 from ebbtide.record.tables import TABLES
+
+
+def as_record(folder: Path, manifest: Manifest | None = None) -> Record:
+    """Return the record in a folder, with its own manifest unless one is given; a bare one where it has none."""
+    if manifest is None:
+        manifest = read_manifest(folder) if is_record(folder) else Manifest(run_id="run-1")
+    return Record(RecordFolder(folder), manifest)
+
 
 FINAL_CONSUMER = 9999
 _STEP_NS = 10

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from analysis.evidence.wholeness import OF_LOSSES, Gap
 from analysis.judge.causes.attribution import attribute_loss, attribute_regression
 from analysis.judge.causes.loss_age import age_of
 from analysis.judge.causes.vanished import READ
@@ -27,6 +26,7 @@ from analysis.judge.history.attributed import (
     places_of,
 )
 from analysis.judge.history.evidence import Attribution, Evidence
+from analysis.record.whole import OF_LOSSES, Gap
 from ebbtide.logs.segments import TopicPartition
 from ebbtide.record.verdict import Cause, CommitLoss, Loss, RecordedElection, Regression
 

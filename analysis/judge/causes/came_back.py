@@ -17,11 +17,11 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from analysis.judge.history.batches import batches, has_row, of_partition
 from analysis.judge.history.elections import ElectionEvent, elections_of
 from analysis.judge.history.evidence import Evidence, LostOffset
 from analysis.judge.history.following import has_followed
 from analysis.judge.history.timeline import MILLISECOND_NS
+from analysis.record.record import of_partition
 
 PROMPT_NS = 2_000_000_000
 """Within this time a prompt consumer returns what a leader has answered."""
@@ -72,8 +72,8 @@ def _written(evidence: Evidence, lost_offset: LostOffset, lacked_by: ElectionEve
         return _Written(epoch=lost_offset.since_epoch, certain=True)
     newest = min(lost_offset.since_epoch, lacked_by.epoch - 1)
     read = (pc.field("offset") == lost_offset.offset) & (pc.field("leader_epoch") <= newest)
-    rows = batches(
-        evidence.record, "polls", ["leader_epoch"], of_partition(lost_offset.topic, lost_offset.partition) & read
+    rows = evidence.record.batches(
+        "polls", ["leader_epoch"], of_partition(lost_offset.topic, lost_offset.partition) & read
     )
     epochs = {epoch for batch in rows for epoch in batch["leader_epoch"].to_pylist()}
     return _Written(epoch=max(epochs, default=newest), certain=len(epochs) == 1)
@@ -117,8 +117,8 @@ def _epoch_of_the_return(
     """
     prompt = pc.field("consumer").isin(pa.array([*evidence.prompt_consumers], pa.int32()))
     read = (pc.field("offset") == lost_offset.offset) & (pc.field("leader_epoch") == written.epoch) & prompt
-    rows = batches(
-        evidence.record, "polls", ["polled_ns"], of_partition(lost_offset.topic, lost_offset.partition) & read
+    rows = evidence.record.batches(
+        "polls", ["polled_ns"], of_partition(lost_offset.topic, lost_offset.partition) & read
     )
     first_ns = min((at_ns for batch in rows for at_ns in batch["polled_ns"].to_pylist()), default=None)
     if first_ns is None or not written.certain:
@@ -165,4 +165,4 @@ def _is_above(lost_offset: LostOffset) -> pc.Expression:
 
 
 def _has_row(evidence: Evidence, lost_offset: LostOffset, table: str, where: pc.Expression) -> bool:
-    return has_row(evidence.record, table, of_partition(lost_offset.topic, lost_offset.partition) & where)
+    return evidence.record.has_row(table, of_partition(lost_offset.topic, lost_offset.partition) & where)

@@ -5,15 +5,14 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Collection
-from pathlib import Path
 
 import msgspec
 import pyarrow.compute as pc
 
-from analysis.judge.history.batches import batches
 from analysis.judge.history.timeline import Timeline
 from analysis.reconcile.model import WrongCopies
-from ebbtide.record.clients import ClientEvent, read_client_events
+from analysis.record.record import Record
+from ebbtide.record.clients import ClientEvent
 from ebbtide.scenario.group_offsets import OFFSETS_PARTITION, OFFSETS_TOPIC
 
 
@@ -44,10 +43,10 @@ class CopyingTxn(msgspec.Struct, frozen=True):
     highest: int
 
 
-def read_copies(record: Path, repeated: WrongCopies) -> list[SentCopy]:
+def read_copies(record: Record, repeated: WrongCopies) -> list[SentCopy]:
     """Return the copies of a partition's inputs, but for those of aborted transactions."""
     columns = ["offset", "producer", "value", "sent_ns"]
-    rows = [row for batch in batches(record, "copies", columns, _of(repeated)) for row in batch.to_pylist()]
+    rows = [row for batch in record.batches("copies", columns, _of(repeated)) for row in batch.to_pylist()]
     sent = _sends(record, {row["value"] for row in rows})
     found = []
     for row in rows:
@@ -59,12 +58,12 @@ def read_copies(record: Path, repeated: WrongCopies) -> list[SentCopy]:
     return found
 
 
-def read_shown(record: Path, values: Collection[int]) -> set[int]:
+def read_shown(record: Record, values: Collection[int]) -> set[int]:
     """Return those of the values that a read_committed consumer got."""
     if not values:
         return set()
     where = (pc.field("isolation") == "read_committed") & pc.field("value").isin(list(values))
-    return {row["value"] for batch in batches(record, "polls", ["value"], where) for row in batch.to_pylist()}
+    return {row["value"] for batch in record.batches("polls", ["value"], where) for row in batch.to_pylist()}
 
 
 def transactions_of(copies: Collection[SentCopy]) -> dict[TxnKey, CopyingTxn]:
@@ -79,11 +78,11 @@ def transactions_of(copies: Collection[SentCopy]) -> dict[TxnKey, CopyingTxn]:
 class TransactionEnds:
     """When each transaction ended, as its producer learned it."""
 
-    def __init__(self, record: Path) -> None:
+    def __init__(self, record: Record) -> None:
         self._ends: dict[TxnKey, ClientEvent] = {}
         self._committed: dict[int, list[tuple[int, int]]] = defaultdict(list)
         self._others: dict[int, list[tuple[int, int]]] = defaultdict(list)
-        for client, events in (read_client_events(record) or {}).items():
+        for client, events in (record.client_events or {}).items():
             if client.startswith("producer-"):
                 self._add(int(client.removeprefix("producer-")), events)
         for ends in (*self._committed.values(), *self._others.values()):
@@ -132,10 +131,10 @@ class ShownOffset(msgspec.Struct, frozen=True):
 class ShownOffsets:
     """The coordinator's answers in order: those of brokers that led from the question to the answer."""
 
-    def __init__(self, record: Path, timeline: Timeline, repeated: WrongCopies) -> None:
+    def __init__(self, record: Record, timeline: Timeline, repeated: WrongCopies) -> None:
         self._all: list[ShownOffset] = []
         where = _of(repeated) & (pc.field("status") == "served") & pc.field("done_ns").is_valid()
-        for batch in batches(record, "commits", ["asked_ns", "done_ns", "offset", "broker"], where):
+        for batch in record.batches("commits", ["asked_ns", "done_ns", "offset", "broker"], where):
             for row in batch.to_pylist():
                 asked, done = (
                     timeline.state_at_time(OFFSETS_TOPIC, OFFSETS_PARTITION, row[name])
@@ -185,12 +184,12 @@ def _of(repeated: WrongCopies) -> pc.Expression:
     )
 
 
-def _sends(record: Path, values: Collection[int]) -> dict[int, tuple[int | None, set[str | None]]]:
+def _sends(record: Record, values: Collection[int]) -> dict[int, tuple[int | None, set[str | None]]]:
     """Return the transaction of each value, and how it ended by its rows."""
     outcomes: dict[int, set[str | None]] = defaultdict(set)
     txns: dict[int, int | None] = {}
     where = pc.field("value").isin(list(values))
-    for batch in batches(record, "sends", ["value", "txn", "txn_outcome"], where):
+    for batch in record.batches("sends", ["value", "txn", "txn_outcome"], where):
         for row in batch.to_pylist():
             outcomes[row["value"]].add(row["txn_outcome"])
             txns[row["value"]] = row["txn"]

@@ -11,11 +11,11 @@ from functools import cached_property
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from analysis.judge.history.batches import batches, of_partition
 from analysis.judge.history.elections import ElectionEvent
 from analysis.judge.history.evidence import Evidence, LostOffset
 from analysis.judge.history.following import has_followed
 from analysis.judge.history.timeline import MILLISECOND_NS
+from analysis.record.record import of_partition
 from ebbtide.record.rows import PartitionState
 
 
@@ -70,8 +70,8 @@ class LostRecord:
     @cached_property
     def _sends(self) -> list[tuple[int, int]]:
         """The time and the value of each record that was acked at the offset."""
-        rows = batches(
-            self._evidence.record, "sends", ["sent_ns", "value"], self._here & (pc.field("status") == "acked")
+        rows = self._evidence.record.batches(
+            "sends", ["sent_ns", "value"], self._here & (pc.field("status") == "acked")
         )
         return [(row["sent_ns"], row["value"]) for batch in rows for row in batch.to_pylist()]
 
@@ -79,7 +79,7 @@ class LostRecord:
     def _read_epochs(self) -> list[int]:
         """The leader epochs under which consumers read the record; -1: an unknown one."""
         is_it = pc.field("value").isin(pa.array([value for _, value in self._sends], pa.int64()))
-        rows = batches(self._evidence.record, "polls", ["leader_epoch"], self._here & is_it)
+        rows = self._evidence.record.batches("polls", ["leader_epoch"], self._here & is_it)
         return [-1 if one is None else one for batch in rows for one in batch["leader_epoch"].to_pylist()]
 
     @property

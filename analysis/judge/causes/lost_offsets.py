@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
@@ -16,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
+from analysis.record.record import Record
 from ebbtide.record.files import ANOMALIES_DIR
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class LostStretch(msgspec.Struct, frozen=True):
     first_done_ns: int | None
 
 
-def stretches_between(record: Path, lost: LostRange, starts: list[int]) -> list[LostStretch] | None:
+def stretches_between(record: Record, lost: LostRange, starts: list[int]) -> list[LostStretch] | None:
     """Return the lost records of each stretch of `lost` that begins at one of `starts`.
 
     `starts` is sorted. None: anomalies/ does not hold exactly the records of the range.
@@ -82,7 +82,7 @@ def stretches_between(record: Path, lost: LostRange, starts: list[int]) -> list[
     return list(map(LostStretch, counts, first_done_ns)) if sum(counts) == lost.count else None
 
 
-def lowest_between(record: Path, vanished: VanishedRange, starts: list[int]) -> list[int] | None:
+def lowest_between(record: Record, vanished: VanishedRange, starts: list[int]) -> list[int] | None:
     """Return the lowest offset of `vanished` in each stretch between `starts`.
 
     `starts` is sorted. A stretch without items has no entry. None: anomalies/ does not hold exactly
@@ -102,10 +102,10 @@ def lowest_between(record: Path, vanished: VanishedRange, starts: list[int]) -> 
 
 
 def _items(
-    record: Path, kind: str, range_: LostRange | VanishedRange, group: _Details
+    record: Record, kind: str, range_: LostRange | VanishedRange, group: _Details
 ) -> Iterator[tuple[int, _Details]]:
     """Yield the offsets and details of a group's items within its range."""
-    files = [str(file) for file in sorted((record / ANOMALIES_DIR).glob("*.parquet"))]
+    files = [str(file) for file in sorted((record.folder / ANOMALIES_DIR).glob("*.parquet"))]
     decoder = msgspec.json.Decoder(type(group))
     place = (pc.field("topic") == range_.topic) & (pc.field("partition") == range_.partition)
     where = (pc.field("kind") == kind) & place

@@ -11,13 +11,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from analysis.judge.history.batches import batches
 from analysis.judge.history.elections import elections_of
 from analysis.judge.history.evidence import Evidence
 from analysis.judge.rules.leaders.contact import (
@@ -27,9 +25,8 @@ from analysis.judge.rules.leaders.contact import (
     first_and_highest,
     intervals_below,
 )
-from ebbtide.record.manifest import read_manifest
+from analysis.record.record import Record
 from ebbtide.record.steps import StepEntry
-from ebbtide.record.tables import table_files
 from ebbtide.scenario.facts import BELOW, HELD, RECOVERING
 from ebbtide.scenario.steps.table import CUT_KINDS
 from ebbtide.scenario.steps.wire import HoldRequestStep
@@ -37,7 +34,7 @@ from ebbtide.scenario.steps.wire import HoldRequestStep
 _ACKS = {"0": 0, "1": 1, "all": -1}
 
 
-def client_facts(record: Path, evidence: Evidence, contact: LeaderContact) -> Counter[str]:
+def client_facts(record: Record, evidence: Evidence, contact: LeaderContact) -> Counter[str]:
     """Count the facts; facts that need a missing table are left out.
 
     Sends and polls are read once for all stretches, batch by batch; memory does not grow with their
@@ -49,11 +46,11 @@ def client_facts(record: Path, evidence: Evidence, contact: LeaderContact) -> Co
         (HELD, _intervals_of_held_requests(evidence, contact.steps)),
         (RECOVERING, _recovering_intervals(evidence)),
     ):
-        sends = _sends_within(record, intervals) if table_files(record, "sends") else None
+        sends = _sends_within(record, intervals) if record.has("sends") else None
         if sends is not None:
             _count_sends(sends, suffix, facts)
         _count_watermarks(record, intervals, sends, suffix, facts)
-    if table_files(record, "polls"):
+    if record.has("polls"):
         facts["consumers-read-past-an-election"] = len(_read_past_an_election(record, evidence))
     return facts
 
@@ -65,7 +62,7 @@ class _Sends(NamedTuple):
     acked: Counter[int]
 
 
-def _sends_within(record: Path, intervals: Sequence[Interval]) -> list[_Sends]:
+def _sends_within(record: Record, intervals: Sequence[Interval]) -> list[_Sends]:
     """Return the sends of each stretch, in the order of `intervals`."""
     found = [_Sends(Counter(), Counter()) for _ in intervals]
     columns = ["acks", "status", "done_ns"]
@@ -89,7 +86,7 @@ def _count_sends(sends: Sequence[_Sends], suffix: str, facts: Counter[str]) -> N
 
 
 def _count_watermarks(
-    record: Path, intervals: Sequence[Interval], sends: Sequence[_Sends] | None, suffix: str, facts: Counter[str]
+    record: Record, intervals: Sequence[Interval], sends: Sequence[_Sends] | None, suffix: str, facts: Counter[str]
 ) -> None:
     """Count the stretches in which the leader's HW was seen at least twice.
 
@@ -97,7 +94,7 @@ def _count_watermarks(
     later. `read-`: rows that a consumer got within a stretch, at or above the HW that was served at
     its start.
     """
-    if not table_files(record, "watermarks"):
+    if not record.has("watermarks"):
         return
     seen = {at: pair for at, one in enumerate(intervals) if (pair := first_and_highest(record, one)) is not None}
     moved = {at for at, (first, highest) in seen.items() if highest["high_watermark"] > first["high_watermark"]}
@@ -105,7 +102,7 @@ def _count_watermarks(
     facts[f"hw-advanced-{suffix}"] = len(moved)
     if sends is not None:
         facts[f"hw-frozen-{suffix}"] = sum(sends[at].acked[_ACKS["1"]] > 0 for at in seen.keys() - moved)
-    if table_files(record, "polls"):
+    if record.has("polls"):
         facts[f"read-{suffix}"] = 0
         for at, polled in _rows_within(record, "polls", "polled_ns", intervals, ["offset"]):
             if at in seen:
@@ -114,7 +111,7 @@ def _count_watermarks(
                 facts[f"read-{suffix}"] += polled.filter(above).num_rows
 
 
-def _read_past_an_election(record: Path, evidence: Evidence) -> set[int]:
+def _read_past_an_election(record: Record, evidence: Evidence) -> set[int]:
     """Return the consumers that read across an election.
 
     Such a consumer's first record of a partition came before an election, and a later record has
@@ -124,7 +121,7 @@ def _read_past_an_election(record: Path, evidence: Evidence) -> set[int]:
     newest: dict[tuple[str, int, int], int] = {}
     by = ["topic", "partition", "consumer"]
     placed = pc.field("leader_epoch").is_valid()
-    for batch in batches(record, "polls", [*by, "polled_ns", "leader_epoch"], placed):
+    for batch in record.batches("polls", [*by, "polled_ns", "leader_epoch"], placed):
         groups = pa.Table.from_batches([batch]).group_by(by)
         for row in groups.aggregate([("polled_ns", "min"), ("leader_epoch", "max")]).to_pylist():
             who = (row["topic"], row["partition"], row["consumer"])
@@ -138,7 +135,7 @@ def _read_past_an_election(record: Path, evidence: Evidence) -> set[int]:
         who[2]
         for who, since_ns in first_ns.items()
         if any(since_ns < one.after.at_ns and newest[who] >= one.epoch for one in elections[who[:2]])
-    } - {read_manifest(record).final_consumer}
+    } - {record.manifest.final_consumer}
 
 
 def _intervals_of_held_requests(evidence: Evidence, steps: Sequence[StepEntry]) -> list[Interval]:
@@ -209,7 +206,7 @@ def _within(interval: Interval, column: str) -> pc.Expression:
 
 
 def _rows_within(
-    record: Path, table: str, column: str, intervals: Sequence[Interval], columns: Sequence[str]
+    record: Record, table: str, column: str, intervals: Sequence[Interval], columns: Sequence[str]
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
     """Yield (index in `intervals`, rows whose time `column` lies in that interval).
 
@@ -219,7 +216,7 @@ def _rows_within(
     if not intervals:
         return
     since = pc.field(column) >= min(one.start_ns for one in intervals)
-    for batch in batches(record, table, ["topic", "partition", column, *columns], since):
+    for batch in record.batches(table, ["topic", "partition", column, *columns], since):
         times = pc.min_max(batch[column]).as_py()
         for at, one in enumerate(intervals):
             if not batch.num_rows or one.start_ns > times["max"]:

@@ -7,16 +7,15 @@ log begins again at an earlier offset, and what was deleted can be read again.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
+from analysis.record.record import Record
 from ebbtide.logs.segments import TopicPartition
 from ebbtide.record.log_start import log_start_moves
-from ebbtide.record.manifest import read_manifest
 from ebbtide.record.steps import StepEntry
 from ebbtide.scenario.steps.admin import DeleteTopicStep
 
 
-def deletion_facts(record: Path, steps: Sequence[StepEntry] | None) -> Mapping[str, int]:
+def deletion_facts(record: Record, steps: Sequence[StepEntry] | None) -> Mapping[str, int]:
     """Count deleted offsets, and those of them that the final log has again.
 
     Without a final read of each such partition, what came back is not known and left out. So it is for a topic that
@@ -31,7 +30,7 @@ def deletion_facts(record: Path, steps: Sequence[StepEntry] | None) -> Mapping[s
     for at, move in moves:
         highest[at] = max(move.new, highest.get(at, 0))
     deleted = {step.asked.topic for step in steps if step.is_a(DeleteTopicStep)}
-    ends = read_manifest(record).final_offsets
+    ends = record.manifest.final_offsets
     if all(str(at) in ends and at.topic not in deleted for at in highest):
         counts["deleted-records-that-came-back"] = sum(
             max(0, min(log_start, ends[str(at)].high_watermark) - ends[str(at)].log_start)
@@ -40,8 +39,8 @@ def deletion_facts(record: Path, steps: Sequence[StepEntry] | None) -> Mapping[s
     return counts
 
 
-def count_expired_records(record: Path, steps: Sequence[StepEntry] | None) -> int:
+def count_expired_records(record: Record, steps: Sequence[StepEntry] | None) -> int:
     """Count the offsets below the final log starts that no step moved."""
     moved = {str(at) for at, _ in log_start_moves(steps or ())}
-    ends = read_manifest(record).final_offsets
+    ends = record.manifest.final_offsets
     return sum(end.log_start for at, end in ends.items() if at not in moved)

@@ -11,14 +11,13 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Literal
 
 from analysis.judge.history.evidence import Evidence
 from analysis.judge.history.log_lines import UNREADABLE, lines_of, logs_of, time_ns
 from analysis.judge.history.returns import returns_from_a_stop
 from analysis.judge.history.timeline import MILLISECOND_NS
-from ebbtide.record.clock import kafka_clocks
+from analysis.record.record import Record
 from ebbtide.record.rows import BrokerEvent
 from ebbtide.record.steps import StepEntry
 from ebbtide.record.topic_lives import deletion_times
@@ -37,7 +36,7 @@ _LOADED = re.compile(rb"^(\S+) .*LogManager.* since (no )?clean shutdown file wa
 """`LogManager.loadLogs`, once a log directory with logs in it (3.4.1, 3.9.1, 4.3.1)."""
 
 
-def rejection_facts(record: Path, controllers: Sequence[int]) -> Counter[str]:
+def rejection_facts(record: Record, controllers: Sequence[int]) -> Counter[str]:
     """Count the rejected AlterPartition requests, by reason; empty unless every log is whole.
 
     The leader repeats a request that was rejected, so a count is of requests, not of causes.
@@ -98,12 +97,12 @@ def _membership(evidence: Evidence, event: BrokerEvent, deleted: Mapping[str, in
     return kept, lost
 
 
-def _start_after(record: Path, broker: int, since_ns: int) -> Literal["clean", "unclean", "no-logs"] | None:
+def _start_after(record: Record, broker: int, since_ns: int) -> Literal["clean", "unclean", "no-logs"] | None:
     """Return as what the broker's first start after a stop took that stop.
 
     It says so only if it found logs. None: the record lacks the broker's own log.
     """
-    logs, clocks = logs_of(record, "broker", (broker,)), kafka_clocks(record, None)
+    logs, clocks = logs_of(record, "broker", (broker,)), record.clocks
     try:
         for line in (line for log in logs for line in lines_of(log)):
             match = _LOADED.match(line)

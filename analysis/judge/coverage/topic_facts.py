@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from analysis.judge.history.batches import batches
 from analysis.judge.history.log_lines import UNREADABLE, lines_of, logs_of, time_ns
-from ebbtide.record.clock import kafka_clocks
-from ebbtide.record.manifest import read_manifest
+from analysis.record.record import Record
 from ebbtide.record.steps import StepEntry
-from ebbtide.record.tables import table_files
 from ebbtide.record.topic_lives import TopicLives
 from ebbtide.scenario.steps.admin import DeleteTopicStep
 
@@ -24,7 +20,7 @@ _MADE = re.compile(
 """`ReplicaManager.getOrCreatePartition` (3.9.1, 4.0.0, 4.3.1)."""
 
 
-def topic_facts(record: Path, steps: Sequence[StepEntry] | None) -> Mapping[str, int]:
+def topic_facts(record: Record, steps: Sequence[StepEntry] | None) -> Mapping[str, int]:
     """Count recreated topics, and records of a deleted topic that the final read returned from the new one.
 
     Only records that certainly went to the deleted topic count. Without a final read of every such topic, how many
@@ -35,7 +31,7 @@ def topic_facts(record: Path, steps: Sequence[StepEntry] | None) -> Mapping[str,
     lives = TopicLives.of_steps(steps)
     made = sum(one.topic_id is not None for name in lives.reused_names for one in lives.recreations(name))
     counts = {"topics-recreated": made}
-    manifest = read_manifest(record)
+    manifest = record.manifest
     revived = _made_of_deleted_topics(record, steps, manifest.topology.brokers)
     if revived is not None:
         counts["replicas-of-deleted-topics-made"] = revived
@@ -50,7 +46,7 @@ def topic_facts(record: Path, steps: Sequence[StepEntry] | None) -> Mapping[str,
     return counts
 
 
-def _made_of_deleted_topics(record: Path, steps: Sequence[StepEntry], brokers: Sequence[int]) -> int | None:
+def _made_of_deleted_topics(record: Record, steps: Sequence[StepEntry], brokers: Sequence[int]) -> int | None:
     """Count the replicas that brokers made of a topic after it was deleted.
 
     None: a broker's log is missing, or no log has a line of any replica that was made.
@@ -60,7 +56,7 @@ def _made_of_deleted_topics(record: Path, steps: Sequence[StepEntry], brokers: S
         gone = step.figures(DeleteTopicStep.Proof).record
         if step.is_a(DeleteTopicStep) and step.effect_ns is not None and gone is not None:
             deleted[str(gone.topic_id).encode()] = step.effect_ns
-    logs, clocks = logs_of(record, "broker", brokers), kafka_clocks(record, None)
+    logs, clocks = logs_of(record, "broker", brokers), record.clocks
     if not deleted or not logs:
         return None if deleted else 0
     try:
@@ -71,13 +67,13 @@ def _made_of_deleted_topics(record: Path, steps: Sequence[StepEntry], brokers: S
     return revived if made else None
 
 
-def _read_again(record: Path, lives: TopicLives, name: str, final_consumer: int) -> int:
+def _read_again(record: Record, lives: TopicLives, name: str, final_consumer: int) -> int:
     deleted = [lives.numbered(name, number) for number in range(len(lives.recreations(name)))]
     sent = _values(record, "sends", pc.field("topic").isin(deleted))
     there = _values(record, "polls", (pc.field("topic") == name) & (pc.field("consumer") == final_consumer))
     return int(pc.count_distinct(there.filter(pc.is_in(there, value_set=pc.unique(sent)))).as_py())
 
 
-def _values(record: Path, table: str, where: pc.Expression) -> pa.ChunkedArray:
-    found = [batch["value"] for batch in batches(record, table, ["value"], where)] if table_files(record, table) else []
+def _values(record: Record, table: str, where: pc.Expression) -> pa.ChunkedArray:
+    found = [batch["value"] for batch in record.batches(table, ["value"], where)] if record.has(table) else []
     return pa.chunked_array(found, pa.int64())

@@ -10,14 +10,12 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from analysis.judge.history.batches import batches
-from ebbtide.record.tables import table_files
+from analysis.record.record import Record
 
 LATER = "markers-with-a-later-epoch"
 SAME = "markers-with-the-same-epoch"
@@ -40,16 +38,16 @@ class _Replica(NamedTuple):
     markers: dict[int, list[tuple[int, int]]]
 
 
-def transaction_facts(record: Path) -> Mapping[str, int]:
+def transaction_facts(record: Record) -> Mapping[str, int]:
     """Count committed transactions by the epoch of their marker.
 
     A transaction counts once, and only if a replica's log has its record and its marker. Without the replicas' logs
     the facts are left out. So is a fact of 0 if a transaction does not count: it may be the one that the fact asks for.
     """
-    if not table_files(record, "sends"):
+    if not record.has("sends"):
         return {}
     last = _last_records(record)
-    if last and not table_files(record, "replicas"):
+    if last and not record.has("replicas"):
         return {}
     found: Counter[str] = Counter({LATER: 0, SAME: 0})
     replicas = _replicas(record, last) if last else {}
@@ -63,11 +61,11 @@ def transaction_facts(record: Path) -> Mapping[str, int]:
     return {name: count for name, count in found.items() if count or is_whole}
 
 
-def _last_records(record: Path) -> dict[int, _LastRecord]:
+def _last_records(record: Record) -> dict[int, _LastRecord]:
     """Return the last acked record of each committed transaction in each partition, by its value."""
     ends: dict[tuple[str, int, int], tuple[int, int]] = {}
     acked = (pc.field("txn_outcome") == "committed") & (pc.field("status") == "acked") & pc.field("offset").is_valid()
-    for batch in batches(record, "sends", ["topic", "partition", "txn", "offset", "value"], acked):
+    for batch in record.batches("sends", ["topic", "partition", "txn", "offset", "value"], acked):
         grouped = pa.Table.from_batches([batch]).group_by(["topic", "partition", "txn"])
         # An idempotent producer's offsets rise with its values.
         for row in grouped.aggregate([("offset", "max"), ("value", "max")]).to_pylist():
@@ -78,7 +76,7 @@ def _last_records(record: Path) -> dict[int, _LastRecord]:
     }
 
 
-def _replicas(record: Path, last: Mapping[int, _LastRecord]) -> dict[tuple[int, str, int], _Replica]:
+def _replicas(record: Record, last: Mapping[int, _LastRecord]) -> dict[tuple[int, str, int], _Replica]:
     """Return what each replica's log has of these records, and its markers."""
     values = pa.array(last, pa.int64())
     wanted = pc.field("control") | pc.field("value").isin(values)
@@ -95,9 +93,9 @@ def _replicas(record: Path, last: Mapping[int, _LastRecord]) -> dict[tuple[int, 
     return found
 
 
-def _rows(record: Path, where: pc.Expression) -> Iterator[dict[str, Any]]:
+def _rows(record: Record, where: pc.Expression) -> Iterator[dict[str, Any]]:
     columns = ["broker", "topic", "partition", "offset", "value", "producer_id", "producer_epoch", "control"]
-    for batch in batches(record, "replicas", columns, where):
+    for batch in record.batches("replicas", columns, where):
         yield from batch.to_pylist()
 
 

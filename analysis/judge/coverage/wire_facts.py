@@ -11,17 +11,15 @@ import contextlib
 from base64 import urlsafe_b64encode
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from uuid import UUID
 
 import msgspec
 import pyarrow.compute as pc
 
-from analysis.judge.history.batches import batches
 from analysis.judge.history.evidence import Evidence
+from analysis.record.record import Record
 from ebbtide.record.files import WIRE_FILE
 from ebbtide.record.rows import PartitionState
-from ebbtide.record.tables import table_files
 from ebbtide.untrusted.files import UnreadableFile, is_file, read_file
 from ebbtide.untrusted.values import decode_json
 
@@ -61,7 +59,7 @@ def wire_facts(evidence: Evidence, topic_ids: Mapping[str, str]) -> Counter[str]
     `topic_ids`: the topics' names by their ids. Empty: an answer's topic is known only where a single topic has its
     partition.
     """
-    path = evidence.record / WIRE_FILE
+    path = evidence.record.folder / WIRE_FILE
     if "partitions" in evidence.timeline.missing:
         return Counter()
     try:
@@ -130,15 +128,15 @@ def _leads_again(before: PartitionState, now: PartitionState, held: _WireEvent) 
     return same_leader and now.leader_epoch > before.leader_epoch and held.node in now.isr
 
 
-def _newest_hw(record: Path, state: PartitionState, at_ns: int) -> int | None:
+def _newest_hw(record: Record, state: PartitionState, at_ns: int) -> int | None:
     """Return the HW that was seen last before `at_ns`; None if none was."""
-    if not table_files(record, "watermarks"):
+    if not record.has("watermarks"):
         return None
     of_partition = (
         (pc.field("topic") == state.topic) & (pc.field("partition") == state.partition) & (pc.field("at_ns") <= at_ns)
     )
     seen: list[tuple[int, int]] = []
-    for batch in batches(record, "watermarks", ["at_ns", "high_watermark"], of_partition):
+    for batch in record.batches("watermarks", ["at_ns", "high_watermark"], of_partition):
         seen += [
             (row["at_ns"], row["high_watermark"]) for row in batch.to_pylist() if row["high_watermark"] is not None
         ]

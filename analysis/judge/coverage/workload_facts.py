@@ -8,17 +8,16 @@ are. Both count committed transactions only, over all their partitions.
 from __future__ import annotations
 
 from collections import Counter
-from pathlib import Path
+from collections.abc import Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from analysis.judge.history.batches import batches
-from ebbtide.record.clients import ClientEvent, read_client_events
+from analysis.record.record import Record
+from ebbtide.record.clients import ClientEvent
 from ebbtide.record.files import ANOMALIES_DIR
-from ebbtide.record.manifest import ACKS_SPELLED, read_manifest
-from ebbtide.record.tables import table_files
+from ebbtide.record.manifest import ACKS_SPELLED
 from ebbtide.scenario.client_libraries import OTHER_LIBRARIES
 
 FACTS_OF_KINDS = {
@@ -44,26 +43,26 @@ _OF_EVENTS = (
 )
 
 
-def workload_facts(record: Path) -> Counter[str]:
+def workload_facts(record: Record) -> Counter[str]:
     """Count the facts; facts that need missing parts of the record are left out.
 
     Raises `UsageError` when a file of the record is damaged.
     """
     facts: Counter[str] = Counter()
-    events = read_client_events(record)
+    events = record.client_events
     if events is not None:
         facts.update(dict.fromkeys(_OF_EVENTS, 0))
         for of_client in events.values():
             _count_events(of_client, facts)
-    if table_files(record, "sends"):
+    if record.has("sends"):
         _count_acked(record, facts)
         _count_lost_acks_0(record, facts)
-        if (record / ANOMALIES_DIR).is_dir():
+        if (record.folder / ANOMALIES_DIR).is_dir():
             _count_torn(record, facts)
     return facts
 
 
-def _count_events(events: list[ClientEvent], facts: Counter[str]) -> None:
+def _count_events(events: Sequence[ClientEvent], facts: Counter[str]) -> None:
     joined = False
     for one in events:
         match one.event:
@@ -83,12 +82,12 @@ def _count_events(events: list[ClientEvent], facts: Counter[str]) -> None:
                     facts["offsets-reset-to-later"] += one.to > one.offset
 
 
-def _count_acked(record: Path, facts: Counter[str]) -> None:
+def _count_acked(record: Record, facts: Counter[str]) -> None:
     """Count acked sends by acks.
 
     Sends of idempotent producers that are not transactional, and of other client libraries, are counted apart.
     """
-    setups = read_manifest(record).producers
+    setups = record.manifest.producers
     groups = {
         "acked-idempotent": [int(name) for name, one in setups.items() if one.idempotent and not one.transactional]
     }
@@ -97,27 +96,27 @@ def _count_acked(record: Path, facts: Counter[str]) -> None:
     facts.update(dict.fromkeys(groups, 0))
     for acks, word in ACKS_SPELLED.items():
         facts[f"acked-with-acks-{word}"] = 0
-        for batch in batches(record, "sends", ["producer"], _is_acked_with(acks)):
+        for batch in record.batches("sends", ["producer"], _is_acked_with(acks)):
             facts[f"acked-with-acks-{word}"] += batch.num_rows
             for fact, ids in groups.items():
                 facts[fact] += pc.sum(pc.is_in(batch["producer"], pa.array(ids, pa.int32()))).as_py() or 0
 
 
-def count_acks_0_sends(record: Path) -> int:
+def count_acks_0_sends(record: Record) -> int:
     """Count the records sent with acks=0.
 
     They count as acked, but no broker acked them.
     """
-    if not table_files(record, "sends"):
+    if not record.has("sends"):
         return 0
-    return sum(batch.num_rows for batch in batches(record, "sends", ["acks"], _is_acked_with(0)))
+    return sum(batch.num_rows for batch in record.batches("sends", ["acks"], _is_acked_with(0)))
 
 
-def count_copies(record: Path) -> Counter[str]:
+def count_copies(record: Record) -> Counter[str]:
     """Count the records that copiers sent, by group; empty without copies."""
     counts: Counter[str] = Counter()
-    if table_files(record, "copies"):
-        for batch in batches(record, "copies", ["group"]):
+    if record.has("copies"):
+        for batch in record.batches("copies", ["group"]):
             counts.update(batch.column("group").to_pylist())
     return counts
 
@@ -126,17 +125,17 @@ def _is_acked_with(acks: int) -> pc.Expression:
     return (pc.field("acks") == acks) & (pc.field("status") == "acked")
 
 
-def _count_lost_acks_0(record: Path, facts: Counter[str]) -> None:
+def _count_lost_acks_0(record: Record, facts: Counter[str]) -> None:
     """Count the acks=0 records that the final read does not have.
 
     No broker gave them an offset. Unknown where a partition was not read from its start to its end:
     which records were there is then not known.
     """
-    manifest = read_manifest(record)
+    manifest = record.manifest
     final = manifest.final_consumer
     places: set[tuple[str, int]] = set()
     sent: list[pa.Array] = []
-    for batch in batches(record, "sends", ["topic", "partition", "value"], _is_acked_with(0)):
+    for batch in record.batches("sends", ["topic", "partition", "value"], _is_acked_with(0)):
         of_batch = pa.Table.from_batches([batch]).group_by(["topic", "partition"]).aggregate([])
         places |= {(one["topic"], one["partition"]) for one in of_batch.to_pylist()}
         sent.append(batch["value"])
@@ -145,23 +144,23 @@ def _count_lost_acks_0(record: Path, facts: Counter[str]) -> None:
         return
     read: list[pa.Array] = []
     if places:
-        if not table_files(record, "polls"):
+        if not record.has("polls"):
             return
         topics = pa.array(sorted({topic for topic, _ in places}), pa.string())
         of_topics = (pc.field("consumer") == final) & pc.field("topic").isin(topics)
-        read = [batch["value"] for batch in batches(record, "polls", ["value"], of_topics)]
+        read = [batch["value"] for batch in record.batches("polls", ["value"], of_topics)]
     values = pc.unique(pa.chunked_array(sent, pa.int64()))
     there = pa.chunked_array(read, pa.int64())
     facts["acks-0-gone"] = len(values) - pc.count_distinct(there.filter(pc.is_in(there, value_set=values))).as_py()
 
 
-def _count_torn(record: Path, facts: Counter[str]) -> None:
-    lost = ds.dataset(str(record / ANOMALIES_DIR), format="parquet")
+def _count_torn(record: Record, facts: Counter[str]) -> None:
+    lost = ds.dataset(str(record.folder / ANOMALIES_DIR), format="parquet")
     values = lost.to_table(columns=["value"], filter=pc.field("kind") == "lost")["value"]
     acked: Counter[int] = Counter()
     gone: Counter[int] = Counter()
     of_committed = (pc.field("txn_outcome") == "committed") & (pc.field("status") == "acked")
-    for batch in batches(record, "sends", ["txn", "value"], of_committed):
+    for batch in record.batches("sends", ["txn", "value"], of_committed):
         acked.update(batch["txn"].to_pylist())
         if len(values):
             gone.update(batch.filter(pc.is_in(batch["value"], values))["txn"].to_pylist())

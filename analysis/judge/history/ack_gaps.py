@@ -22,19 +22,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from analysis.judge.history.batches import batches
 from analysis.judge.history.leader_gaps import Spell
 from analysis.judge.history.service_cells import CELL_NS, ServiceCell, cells_of, question_rows
 from analysis.judge.history.timeline import TopicPartition
+from analysis.record.record import Record
 from ebbtide.record.manifest import ACKS
 
 
-def ack_spells(record: Path) -> Mapping[TopicPartition, list[Spell] | str]:
+def ack_spells(record: Record) -> Mapping[TopicPartition, list[Spell] | str]:
     """Return the spells without an ack of each partition that acks=all records were sent to.
 
     A text instead says why they are not known. Of all spells of at most `CELL_NS`, there is only
@@ -66,8 +65,8 @@ def _spells(cells: Sequence[ServiceCell]) -> list[Spell] | str:
     return found
 
 
-def _rows(record: Path) -> Iterator[pa.Table]:
+def _rows(record: Record) -> Iterator[pa.Table]:
     columns = ["topic", "partition", "status", "sent_ns", "done_ns"]
-    for batch in batches(record, "sends", columns, pc.field("acks") == ACKS["all"]):
+    for batch in record.batches("sends", columns, pc.field("acks") == ACKS["all"]):
         answered = pc.coalesce(batch["done_ns"], batch["sent_ns"])
         yield question_rows(batch, batch["sent_ns"], answered, pc.equal(batch["status"], "acked"))

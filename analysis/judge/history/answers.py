@@ -18,16 +18,14 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 import msgspec
 
-from analysis.judge.history.batches import batches
 from analysis.judge.history.evidence import Evidence, Row
 from analysis.judge.history.timeline import MILLISECOND_NS, Timeline
+from analysis.record.record import Record
 from ebbtide.errors import UsageError
 from ebbtide.record.rows import PartitionState
-from ebbtide.record.tables import table_files
 
 _KEPT_MAX = 20
 """How many mismatches are kept as evidence; all are counted."""
@@ -83,14 +81,14 @@ class _Place(msgspec.Struct, kw_only=True):
     asked_ns: int = 0
 
 
-def compare_answers(record: Path, evidence: Evidence, *, complete: bool) -> ComparedAnswers | None:
+def compare_answers(record: Record, evidence: Evidence, *, complete: bool) -> ComparedAnswers | None:
     """Compare the brokers' answers with the metadata log; None if there are none.
 
     `complete`: the run ended after the last answer, so the log has every state that was described. The same row a
     second time is the same answer. Memory grows only by a number for each answer. Raises `UsageError` for a damaged
     table.
     """
-    if not table_files(record, "described"):
+    if not record.has("described"):
         return None
     timeline = evidence.timeline
     registered = _registrations(timeline)
@@ -135,10 +133,10 @@ def compare_answers(record: Path, evidence: Evidence, *, complete: bool) -> Comp
     return ComparedAnswers(facts=dict(facts), mismatches=tuple(mismatches), differing=differing, unread=tuple(unread))
 
 
-def _answers(record: Path) -> Iterator[DescribedState]:
+def _answers(record: Record) -> Iterator[DescribedState]:
     """Yield the rows in the order of the journal, which keeps each broker's order."""
     try:
-        for batch in batches(record, "described"):
+        for batch in record.batches("described"):
             for row in batch.to_pylist():
                 yield msgspec.convert(row, DescribedState)
     except msgspec.ValidationError as error:

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 
 import msgspec
 import numpy as np
@@ -25,12 +24,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from analysis.evidence.report import TimelineReport, report_of
 from analysis.judge.history.timeline import Timeline
-from ebbtide.record.clock import read_clock
+from analysis.record.record import Record
 from ebbtide.record.rows import Row
 from ebbtide.record.steps import StepEntry
-from ebbtide.record.tables import TABLES, table_files
+from ebbtide.record.tables import TABLES
 from ebbtide.untrusted.parquet import read_batches
 
 Times = npt.NDArray[np.int64]
@@ -103,23 +101,23 @@ class ClockDoubt(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def clock_doubt(
-    record: Path, timeline: Timeline, steps: Sequence[StepEntry] | None, *, apart_ns: int = AGREE_NS
+    record: Record, timeline: Timeline, steps: Sequence[StepEntry] | None, *, apart_ns: int = AGREE_NS
 ) -> ClockDoubt:
     """Return in which spans of time the record's clock is not sure.
 
     `apart_ns`: how far the clocks of the controllers may be apart. Raises `UsageError` for a damaged table.
     """
-    report = report_of(record, "timeline", TimelineReport)
+    report = record.reports.timeline
     spans = list(report.unsure_ns) if report is not None else []
     spans += _backward(_metadata_times(timeline), apart_ns)
     for step in steps or ():
         times = [at for at in (step.fired_ns, step.effect_ns, step.healed_ns) if at is not None]
         spans += _backward(np.array(times, dtype=np.int64), AGREE_NS)
     for table, columns in _TABLES.items():
-        for path in table_files(record, table):
+        for path in record.folder.files(table):
             for batch in read_batches([path], table, schema=TABLES[table], columns=columns.read, where=columns.where):
                 spans += _steps_in(batch, columns)
-    return ClockDoubt(spans=tuple(_merged(spans)), is_watched=bool(read_clock(record)))
+    return ClockDoubt(spans=tuple(_merged(spans)), is_watched=record.clocks.is_watched)
 
 
 def _metadata_times(timeline: Timeline) -> Times:

@@ -22,15 +22,14 @@ records.
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from analysis.judge.history.batches import batches
 from analysis.judge.history.timeline import TopicPartition
-from ebbtide.record.tables import TABLES, table_files
+from analysis.record.record import Record
+from ebbtide.record.tables import TABLES
 
 _FOLD_AT_ROWS = 100_000
 
@@ -91,7 +90,7 @@ class Epochs(msgspec.Struct, frozen=True, kw_only=True):
         return sorted({trace.start for key, trace in self.traces.items() if key[:2] == (topic, partition)})
 
 
-def load_epochs(record: Path) -> Epochs:
+def load_epochs(record: Record) -> Epochs:
     """Fold replicas/ and watermarks/ of a record into traces.
 
     Raises `UsageError` when a file is damaged.
@@ -111,7 +110,7 @@ def load_epochs(record: Path) -> Epochs:
     return Epochs(traces=_traces(replicas, [*_reliably_served(record), *read]), replicas=replicas)
 
 
-def _reliably_served(record: Path) -> list[dict[str, object]]:
+def _reliably_served(record: Record) -> list[dict[str, object]]:
     """Return the lowest offset that each epoch's leader served reliably.
 
     Reliable answers are to requests that were sent after the leader had answered another request.
@@ -167,7 +166,7 @@ def _merge_traces(one: EpochTrace | None, other: EpochTrace) -> EpochTrace:
 
 
 def _fold(
-    record: Path,
+    record: Record,
     table: str,
     keys: list[str],
     values: dict[str, tuple[str, str]],
@@ -178,7 +177,7 @@ def _fold(
 
     `chosen`: one more column, and the rows that count by it.
     """
-    if not table_files(record, table):
+    if not record.has(table):
         return []
     functions = [(column, function) for column in values for function in ("min", "max")]
     renamed = {
@@ -189,7 +188,7 @@ def _fold(
     kept: list[pa.Table] = []
     waiting = 0
     columns = [*keys, *values, *([chosen[0]] if chosen else [])]
-    for batch in batches(record, table, columns, where):
+    for batch in record.batches(table, columns, where):
         rows = pa.Table.from_batches([batch])
         rows = chosen[1](rows) if chosen else rows
         kept.append(_with_names(rows.group_by(keys).aggregate(functions), renamed))

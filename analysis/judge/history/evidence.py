@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -15,6 +14,7 @@ from analysis.judge.history.requests import Request
 from analysis.judge.history.rules import Rules
 from analysis.judge.history.stops import BrokerStop
 from analysis.judge.history.timeline import Timeline
+from analysis.record.record import Record
 from ebbtide.record.log_losses import BrokerLogLoss
 from ebbtide.record.verdict import Cause
 
@@ -31,7 +31,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     records, because the run ended early or the log is damaged. `clock`: which of the times are not sure.
     """
 
-    record: Path
+    record: Record
     timeline: Timeline
     rules: Rules
     epochs: Epochs

@@ -7,9 +7,9 @@ from itertools import pairwise
 
 import pyarrow.compute as pc
 
-from analysis.judge.history.batches import has_row, of_partition
 from analysis.judge.history.elections import ElectionEvent
 from analysis.judge.history.evidence import Evidence
+from analysis.record.record import of_partition
 from ebbtide.record.rows import PartitionState
 
 
@@ -31,4 +31,4 @@ def has_followed(
     if passed is None or not all(in_sync):
         return False
     of_leader = of_partition(elected.after.topic, elected.after.partition) & (pc.field("leader_epoch") == elected.epoch)
-    return has_row(evidence.record, "watermarks", of_leader & passed)
+    return evidence.record.has_row("watermarks", of_leader & passed)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping
 
 from analysis.judge.history.clock_steps import AGREE_NS, CLOCKS_AGREE_NS, clock_doubt
 from analysis.judge.history.epochs import load_epochs
@@ -12,26 +11,23 @@ from analysis.judge.history.requests import requests
 from analysis.judge.history.rules import Rules
 from analysis.judge.history.stops import stops
 from analysis.judge.history.timeline import load_timeline, watched_timeline
+from analysis.record.record import Record
 from ebbtide.record.log_losses import log_losses
-from ebbtide.record.manifest import Manifest
-from ebbtide.record.steps import StepEntry
 
 
 def load_evidence(
-    record: Path,
-    manifest: Manifest,
-    steps: Sequence[StepEntry] | None,
+    record: Record,
     *,
     statics: Mapping[str, str] | None,
     prompt: frozenset[int] = frozenset(),
 ) -> Evidence:
     """Read the evidence of a record.
 
-    `steps` are split into their parts; None: the record has no steps.jsonl. `statics` are the
-    controllers' own properties; None: not known. `prompt` are the prompt consumers. Of a cluster
+    `statics` are the controllers' own properties; None: not known. `prompt` are the prompt consumers. Of a cluster
     that was only watched, the record has what people said and no proof, so that neither counts.
     Raises `UsageError` when a table is damaged.
     """
+    manifest, steps = record.manifest, record.split_steps
     timeline = load_timeline(record)
     no_steps = "steps.jsonl is missing"
     if manifest.watch is not None:

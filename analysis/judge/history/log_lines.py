@@ -10,7 +10,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from analysis.judge.history.timeline import MILLISECOND_NS
-from ebbtide.record.clock import KafkaClocks, kafka_clocks
+from analysis.record.record import Record
+from ebbtide.record.clock import KafkaClocks
 from ebbtide.record.files import LOGS_DIR
 from ebbtide.untrusted.files import UnreadableFile, open_file
 
@@ -26,9 +27,9 @@ _TRUNCATED = re.compile(rb"^(\S+) .*Log partition=(\S+), .*Truncating to offset 
 """`UnifiedLog.truncateTo` (3.9.0)."""
 
 
-def logs_of(record: Path, role: str, nodes: Sequence[int]) -> list[Path]:
+def logs_of(record: Record, role: str, nodes: Sequence[int]) -> list[Path]:
     """Return the logs of these nodes; empty if the log of any is missing."""
-    logs = [log for node in nodes for log in sorted((record / LOGS_DIR).glob(f"{role}-{node}.log*"))]
+    logs = [log for node in nodes for log in sorted((record.folder / LOGS_DIR).glob(f"{role}-{node}.log*"))]
     there = {log.name.partition(".")[0] for log in logs}
     return logs if all(f"{role}-{node}" in there for node in nodes) else []
 
@@ -56,13 +57,13 @@ def time_ns(stamp: bytes, clocks: KafkaClocks) -> int:
     return clocks.time_of(round(at.timestamp() * 1000) * MILLISECOND_NS).at_ns
 
 
-def truncations(record: Path, broker: int, partition: str) -> list[tuple[int, int]]:
+def truncations(record: Record, broker: int, partition: str) -> list[tuple[int, int]]:
     """Return when (ns) the broker truncated its log of a partition such as `t-0`, and to which offset.
 
     Empty if the record lacks the broker's log.
     """
     found: list[tuple[int, int]] = []
-    clocks = kafka_clocks(record, None)
+    clocks = record.clocks
     try:
         for log in logs_of(record, "broker", (broker,)):
             for line in lines_of(log):

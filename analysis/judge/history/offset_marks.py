@@ -7,12 +7,10 @@ epoch that were asked for before and after bound the offset.
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import msgspec
 import pyarrow.compute as pc
 
-from analysis.judge.history.batches import batches
+from analysis.record.record import Record
 
 
 class Mark(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,7 +29,7 @@ class OffsetBounds(msgspec.Struct, frozen=True, kw_only=True):
     highest: int | None
 
 
-def marks_of(record: Path, topic: str, partition: int) -> list[Mark]:
+def marks_of(record: Record, topic: str, partition: int) -> list[Mark]:
     """Return the HWs that leaders of a partition served, with their questions' times.
 
     Raises `UsageError` when a file is damaged.
@@ -44,7 +42,7 @@ def marks_of(record: Path, topic: str, partition: int) -> list[Mark]:
         & pc.field("asked_ns").is_valid()
     )
     columns = ["leader_epoch", "high_watermark", "asked_ns", "at_ns"]
-    rows = [row for batch in batches(record, "watermarks", columns, where) for row in batch.to_pylist()]
+    rows = [row for batch in record.batches("watermarks", columns, where) for row in batch.to_pylist()]
     return [msgspec.convert(row, Mark) for row in rows]
 
 

@@ -21,24 +21,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate, pairwise
-from pathlib import Path
 from statistics import median
 
 import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from analysis.judge.history.batches import batches
 from analysis.judge.history.leader_gaps import Spell
 from analysis.judge.history.service_cells import CELL_NS, ServiceCell, cells_of, question_rows
 from analysis.judge.history.timeline import TopicPartition
+from analysis.record.record import Record
 
 LEAST_NS = 2_000_000_000
 """Shorter spells are left out: the sampler asks ten times a second, but a silent broker holds it up for 1.6 s."""
 _SAMPLES = 4
 
 
-def unserved_spells(record: Path) -> Mapping[TopicPartition, list[Spell] | str]:
+def unserved_spells(record: Record) -> Mapping[TopicPartition, list[Spell] | str]:
     """Return the spells in which no broker served each partition that clients asked for, or why they are not known.
 
     Spells of at most `LEAST_NS` are left out. Raises `UsageError` when a file is damaged.
@@ -84,16 +83,16 @@ def _waits(waited: Sequence[tuple[int, int]], from_ns: int, to_ns: int) -> list[
     return [Spell(from_ns=begin, to_ns=end) for begin, end in merged]
 
 
-def _rows(record: Path) -> Iterator[pa.Table]:
+def _rows(record: Record) -> Iterator[pa.Table]:
     columns = ["topic", "partition", "status", "sent_ns", "done_ns"]
     # No broker answers a send with acks=0.
-    for batch in batches(record, "sends", columns, pc.field("acks") != 0):
+    for batch in record.batches("sends", columns, pc.field("acks") != 0):
         answered = pc.coalesce(batch["done_ns"], batch["sent_ns"])
         yield question_rows(batch, batch["sent_ns"], answered, pc.equal(batch["status"], "acked"))
-    for batch in batches(record, "polls", ["topic", "partition", "polled_ns"]):
+    for batch in record.batches("polls", ["topic", "partition", "polled_ns"]):
         yield _served(batch, batch["polled_ns"], batch["polled_ns"])
     where = (pc.field("source") == "list_offsets") & (pc.field("high_watermark") >= 0)
-    for batch in batches(record, "watermarks", ["topic", "partition", "asked_ns", "at_ns"], where):
+    for batch in record.batches("watermarks", ["topic", "partition", "asked_ns", "at_ns"], where):
         yield _served(batch, pc.coalesce(batch["asked_ns"], batch["at_ns"]), batch["at_ns"], is_sampled=True)
 
 

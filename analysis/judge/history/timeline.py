@@ -11,16 +11,16 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import pairwise
-from pathlib import Path
 from typing import TypeVar
 
 import msgspec
 
-from analysis.evidence.report import ControllerLog, TimelineReport, report_of
+from analysis.evidence.report import ControllerLog, TimelineReport
+from analysis.record.record import Record
 from ebbtide.errors import UsageError
 from ebbtide.record.manifest import WatchFacts
 from ebbtide.record.rows import BrokerEvent, ConfigChange, PartitionState
-from ebbtide.record.tables import TABLES, table_files
+from ebbtide.record.tables import TABLES
 from ebbtide.untrusted.parquet import read_rows
 from ebbtide.untrusted.values import decoding
 
@@ -133,13 +133,13 @@ class Timeline(msgspec.Struct, frozen=True, kw_only=True, dict=True):
                     yield before, after
 
 
-def rows(record: Path, table: str) -> list[dict[str, object]]:
+def rows(record: Record, table: str) -> list[dict[str, object]]:
     """Return all rows of a small table in metadata order.
 
     A nullable column that is missing reads as null. Raises `UsageError` when a file is damaged or
     lacks a column that may not be null.
     """
-    files = table_files(record, table)
+    files = record.folder.files(table)
     if not files:
         return []
     schema = TABLES[table]
@@ -153,13 +153,13 @@ def rows(record: Path, table: str) -> list[dict[str, object]]:
     return list(read.to_pylist())
 
 
-def _rows_as(record: Path, table: str, kind: type[T]) -> list[T]:
+def _rows_as(record: Record, table: str, kind: type[T]) -> list[T]:
     found = rows(record, table)
-    with decoding(f"the table {table}", record):
+    with decoding(f"the table {table}", record.folder.path):
         return [msgspec.convert(row, kind) for row in found]
 
 
-def load_timeline(record: Path) -> Timeline:
+def load_timeline(record: Record) -> Timeline:
     """Read the timeline of a record.
 
     Tables that are missing or empty are named in `missing`, not refused.
@@ -167,7 +167,7 @@ def load_timeline(record: Path) -> Timeline:
     partition_rows = _rows_as(record, "partitions", PartitionState)
     broker_rows = _rows_as(record, "brokers", BrokerEvent)
     config_rows = _rows_as(record, "configs", ConfigChange)
-    report = report_of(record, "timeline", TimelineReport)
+    report = record.reports.timeline
     by_partition: dict[TopicPartition, list[PartitionState]] = {}
     for state in partition_rows:
         states = by_partition.setdefault((state.topic, state.partition), [])
@@ -188,13 +188,13 @@ def load_timeline(record: Path) -> Timeline:
     )
 
 
-def watched_timeline(record: Path, timeline: Timeline, watch: WatchFacts) -> Timeline:
+def watched_timeline(record: Record, timeline: Timeline, watch: WatchFacts) -> Timeline:
     """Return the timeline of a cluster that was only watched.
 
     Its log begins with a snapshot where the controllers had deleted what is older. The topics of a
     watch are made after that, so nothing of them is missing at the start.
     """
-    report = report_of(record, "timeline", TimelineReport)
+    report = record.reports.timeline
     return msgspec.structs.replace(
         timeline,
         torn=timeline.torn or watch.why_log_ends is not None,

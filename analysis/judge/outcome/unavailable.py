@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 
 from analysis.evidence.remaking import TIMELINE
-from analysis.evidence.wholeness import Gap
 from analysis.judge.history.ack_gaps import ack_spells
 from analysis.judge.history.evidence import Evidence
 from analysis.judge.history.leader_gaps import Spell, leaderless_spells
 from analysis.judge.history.service_cells import CELL_NS
 from analysis.judge.history.serving_gaps import unserved_spells
 from analysis.judge.history.timeline import TopicPartition
+from analysis.record.record import Record
+from analysis.record.whole import Gap
 from ebbtide.record.manifest import ACKS, Manifest
 from ebbtide.record.outages import NOBODY_ASKED, NOBODY_WAITED
-from ebbtide.record.steps import StepEntry, split_composed_steps
-from ebbtide.record.tables import table_files
+from ebbtide.record.steps import StepEntry
 from ebbtide.record.verdict import Outage, Unavailability
 from ebbtide.scenario.roles import CLIENTS
 
@@ -25,10 +24,9 @@ _OF_ACKS = frozenset({"sends", "manifest"})
 _OF_SERVICES = frozenset({"sends", "polls", "watermarks", "manifest", "steps"})
 
 
-def time_without_service(
-    evidence: Evidence, manifest: Manifest, steps: Sequence[StepEntry] | None, gaps: Sequence[Gap]
-) -> list[Unavailability]:
-    """Return the time without service of every partition of the run's topics; `steps` as recorded."""
+def time_without_service(evidence: Evidence, gaps: Sequence[Gap]) -> list[Unavailability]:
+    """Return the time without service of every partition of the run's topics."""
+    manifest, steps = evidence.record.manifest, evidence.record.split_steps
     no_leaders = _gap_sentence(gaps, _OF_LEADERS)
     no_acks = _gap_sentence(gaps, _OF_ACKS) or _why_sends_unknown(evidence.record, manifest)
     spells = ack_spells(evidence.record) if no_acks is None else {}
@@ -85,8 +83,8 @@ def _gap_sentence(gaps: Sequence[Gap], parts: frozenset[str]) -> str | None:
     return next((f"the record is not whole: {one.why}" for one in gaps if one.part in parts), None)
 
 
-def _why_sends_unknown(record: Path, manifest: Manifest) -> str | None:
-    if not table_files(record, "sends"):
+def _why_sends_unknown(record: Record, manifest: Manifest) -> str | None:
+    if not record.has("sends"):
         return "sends is missing"
     if manifest.torn_journal_bytes:
         return "the clients' journals end in the middle of an entry, so sends may lack rows"
@@ -94,7 +92,7 @@ def _why_sends_unknown(record: Path, manifest: Manifest) -> str | None:
 
 
 def _why_services_unknown(evidence: Evidence, manifest: Manifest) -> str | None:
-    missing = next((name for name in ("polls", "watermarks") if not table_files(evidence.record, name)), None)
+    missing = next((name for name in ("polls", "watermarks") if not evidence.record.has(name)), None)
     if missing is not None:
         return f"{missing} is missing"
     return _why_sends_unknown(evidence.record, manifest)
@@ -106,7 +104,7 @@ def _with_clients_on(spells: list[Spell] | str, steps: Sequence[StepEntry] | Non
         return spells
     if steps is None:
         return "steps.jsonl is missing: a step may have cut the clients off"
-    for step in split_composed_steps(steps):
+    for step in steps:
         if CLIENTS not in step.nodes or step.fired_ns is None:
             continue
         if any(one.to_ns > step.fired_ns and one.from_ns < (step.healed_ns or one.to_ns) for one in spells):

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from analysis.evidence.wholeness import Gap
 from analysis.judge.history.attributed import (
     AttributedAnomaly,
     FallenHw,
@@ -19,6 +17,8 @@ from analysis.judge.history.attributed import (
 )
 from analysis.judge.history.evidence import Evidence
 from analysis.judge.trace.results import TimelineTrace
+from analysis.record.record import Record
+from analysis.record.whole import Gap
 from ebbtide.record.manifest import Manifest
 from ebbtide.record.steps import StepEntry
 from ebbtide.scenario.model import CopiedOffsets
@@ -36,7 +36,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     about transactions; None: they did.
     """
 
-    record: Path
+    record: Record
     manifest: Manifest
     evidence: Evidence
     trace: Callable[[], TimelineTrace]

@@ -1,6 +1,6 @@
 """Builds the picture of a run from its record.
 
-    picture = picture_of(read_source(record, manifest, verdict))
+    picture = picture_of(read_source(record, verdict))
 
 Only `read_source` reads files; everything else is computed from values.
 """
@@ -8,11 +8,11 @@ Only `read_source` reads files; everything else is computed from values.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import msgspec
 
 from analysis.judge.history.timeline import Timeline, TopicPartition, load_timeline
+from analysis.record.record import Record
 from analysis.report import words
 from analysis.report.election_words import blamed_in, blames_of, elections_by_offset
 from analysis.report.picture import partitions
@@ -20,7 +20,7 @@ from analysis.report.picture.model import PartitionPicture, RunPicture, StepSpan
 from analysis.report.picture.nodes import lanes_of, step_details
 from analysis.report.picture.series import ObservedSeries, counts_of, log_ends_of, read_series
 from ebbtide.record.manifest import Manifest
-from ebbtide.record.steps import StepEntry, read_steps, split_composed_steps
+from ebbtide.record.steps import StepEntry, split_composed_steps
 from ebbtide.record.topic_lives import deletion_times
 from ebbtide.record.verdict import Verdict
 from ebbtide.scenario.roles import FIRST_CONTROLLER
@@ -44,26 +44,19 @@ class PictureSource(msgspec.Struct, frozen=True, kw_only=True):
     kafka: str = "unknown"
 
 
-def read_source(
-    record: Path,
-    manifest: Manifest,
-    verdict: Verdict,
-    *,
-    steps: Sequence[StepEntry] | None = None,
-    timeline: Timeline | None = None,
-) -> PictureSource:
+def read_source(record: Record, verdict: Verdict, *, timeline: Timeline | None = None) -> PictureSource:
     """Read what the picture of a judged record is made of.
 
-    `steps` and `timeline` are read from the record unless given. Raises `UsageError` when a file is
+    `timeline` is read from the record unless given. Raises `UsageError` when a file is
     damaged.
     """
     return PictureSource(
-        manifest=manifest,
+        manifest=record.manifest,
         verdict=verdict,
         timeline=timeline if timeline is not None else load_timeline(record),
-        steps=tuple(steps if steps is not None else read_steps(record) or ()),
-        series=read_series(record, manifest.final_consumer),
-        kafka=words.target(record, manifest) or "unknown",
+        steps=tuple(record.steps or ()),
+        series=read_series(record),
+        kafka=words.target(record) or "unknown",
     )
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import accumulate
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -16,9 +15,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from analysis.judge.history.timeline import TopicPartition
+from analysis.record.record import Record
 from analysis.report.picture.model import BIN_NS, LogEnds, OffsetPoint, RecordCounts
 from ebbtide.record.steps import StepEntry
-from ebbtide.record.tables import TABLES, table_files
+from ebbtide.record.tables import TABLES
 from ebbtide.scenario.steps.proof import StepProof
 from ebbtide.untrusted.parquet import read_batches
 
@@ -41,7 +41,7 @@ class ObservedSeries(msgspec.Struct, frozen=True, kw_only=True):
     records: BinnedRecords = BinnedRecords()
 
 
-def read_series(record: Path, final_consumer: int | None) -> dict[TopicPartition, ObservedSeries]:
+def read_series(record: Record) -> dict[TopicPartition, ObservedSeries]:
     """Return the series of each partition that has any.
 
     Tables that are missing have no series. Raises `UsageError` when a file is damaged.
@@ -57,7 +57,7 @@ def read_series(record: Path, final_consumer: int | None) -> dict[TopicPartition
             point = OffsetPoint(row["at_ns"], row["log_end_offset"], row["broker"], row["leader_epoch"])
             ends.setdefault(key, {}).setdefault(row["broker"], []).append(point)
     acked, acked_end = _binned(record, "sends", "done_ns", pc.field("status") == "acked", end="offset")
-    consumed, _ = _binned(record, "polls", "polled_ns", pc.field("consumer") != (final_consumer or 0))
+    consumed, _ = _binned(record, "polls", "polled_ns", pc.field("consumer") != (record.manifest.final_consumer or 0))
     keys = {*hws, *ends, *acked, *consumed}
     return {
         key: ObservedSeries(
@@ -80,13 +80,13 @@ def _time(point: OffsetPoint) -> int:
     return point.at_ns
 
 
-def _scan(record: Path, table: str, columns: list[str], only: Any = None) -> Iterable[pa.RecordBatch]:
-    files = table_files(record, table)
+def _scan(record: Record, table: str, columns: list[str], only: Any = None) -> Iterable[pa.RecordBatch]:
+    files = record.folder.files(table)
     if files:
         yield from read_batches(files, table, schema=TABLES[table], columns=columns, where=only, batch_size=_BATCH_ROWS)
 
 
-def _rows(record: Path, table: str, columns: list[str]) -> Iterable[dict[str, Any]]:
+def _rows(record: Record, table: str, columns: list[str]) -> Iterable[dict[str, Any]]:
     for batch in _scan(record, table, columns):
         yield from batch.to_pylist()
 
@@ -94,7 +94,7 @@ def _rows(record: Path, table: str, columns: list[str]) -> Iterable[dict[str, An
 _Bins = dict[TopicPartition, dict[int, int]]
 
 
-def _binned(record: Path, table: str, time: str, only: Any, *, end: str | None = None) -> tuple[_Bins, _Bins]:
+def _binned(record: Record, table: str, time: str, only: Any, *, end: str | None = None) -> tuple[_Bins, _Bins]:
     """Return the rows per 100 ms, and the highest `end` plus one, by partition."""
     counts: _Bins = {}
     ends: _Bins = {}

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from analysis.evidence.wholeness import OF_LOSSES
 from analysis.judge.rules.case import Case
 from analysis.judge.rules.clause import Clause
 from analysis.judge.rules.findings import Finding, finding
 from analysis.judge.rules.of_producers import client_row, unknown_rows
+from analysis.record.whole import OF_LOSSES
 
 if TYPE_CHECKING:
     from analysis.reconcile.model import Duplicates

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from analysis.evidence.wholeness import OF_LOSSES
 from analysis.judge.history.attributed import AttributedAnomaly, RepeatedInput
 from analysis.judge.history.evidence import Row
 from analysis.judge.rules.case import Case
@@ -19,7 +18,7 @@ from analysis.judge.rules.findings import Finding, finding
 from analysis.judge.rules.groups.promised import promised_groups
 from analysis.judge.rules.lossy import why_lossy
 from analysis.reconcile.model import COPIED_TWICE
-from ebbtide.record.tables import table_files
+from analysis.record.whole import OF_LOSSES
 
 if TYPE_CHECKING:
     from analysis.reconcile.model import WrongCopies
@@ -74,7 +73,7 @@ RULE = Clause(
     doc=__doc__,
     kip="KIP-98",
     check=_check,
-    applies=lambda case: bool(case.copied_offsets or table_files(case.record, "copies")),
+    applies=lambda case: bool(case.copied_offsets or case.record.has("copies")),
     reads_timeline=False,
     parts=(*OF_LOSSES, "copies", "commits"),
     unknown_when=(

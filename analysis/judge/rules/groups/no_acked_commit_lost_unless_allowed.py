@@ -6,12 +6,11 @@ exception needs an election of its coordinator's partition that the protocol per
 
 from __future__ import annotations
 
-from analysis.evidence.wholeness import OF_LOSSES
 from analysis.judge.rules.case import Case
 from analysis.judge.rules.clause import Clause
 from analysis.judge.rules.findings import Finding
 from analysis.judge.rules.on_causes import finding_on_causes
-from ebbtide.record.tables import table_files
+from analysis.record.whole import OF_LOSSES
 
 _KINDS = ("commit-lost", "commit-back")
 
@@ -29,7 +28,7 @@ RULE = Clause(
     doc=__doc__,
     kip="KIP-966",
     check=_check,
-    applies=lambda case: bool(table_files(case.record, "commits")),
+    applies=lambda case: case.record.has("commits"),
     reads_timeline=False,
     parts=(*OF_LOSSES, "commits"),
     allowed="every lost commit of a group is one that the specification allows on this release",

@@ -18,14 +18,13 @@ A leader that lost touch with the controller does not know. Three rules allow fo
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import msgspec
 import pyarrow.compute as pc
 
-from analysis.judge.history.batches import batches
 from analysis.judge.history.evidence import Evidence, Row
 from analysis.judge.history.fencings import STOPS_A_NODE, end_of, unexplained_fencings
+from analysis.record.record import Record
 from ebbtide.record.rows import PartitionState
 from ebbtide.record.steps import StepEntry
 from ebbtide.scenario.steps.network import LimitBandwidthStep
@@ -213,7 +212,7 @@ def _moments(
     return sorted(moments, key=lambda moment: moment[1])
 
 
-def first_and_highest(record: Path, interval: Interval) -> tuple[Row, Row] | None:
+def first_and_highest(record: Record, interval: Interval) -> tuple[Row, Row] | None:
     """Return the earliest answer inside the interval and the highest later one.
 
     "Later" means asked for after the earliest answer came. None: there are fewer than two.
@@ -236,10 +235,10 @@ def first_and_highest(record: Path, interval: Interval) -> tuple[Row, Row] | Non
     return None if highest is None else (first, highest)
 
 
-def _extreme_row(record: Path, where: pc.Expression, column: str, *, highest: bool) -> Row | None:
+def _extreme_row(record: Record, where: pc.Expression, column: str, *, highest: bool) -> Row | None:
     """Return the fitting row with the lowest or highest `column`, from a stream."""
     best: Row | None = None
-    for batch in batches(record, "watermarks", where=where):
+    for batch in record.batches("watermarks", where=where):
         found = pc.max(batch[column]) if highest else pc.min(batch[column])
         row: Row = batch.slice(pc.index(batch[column], found).as_py(), 1).to_pylist()[0]
         if best is None or (row[column] > best[column] if highest else row[column] < best[column]):

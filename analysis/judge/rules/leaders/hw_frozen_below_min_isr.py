@@ -12,7 +12,6 @@ from analysis.judge.rules.case import Case
 from analysis.judge.rules.clause import Clause
 from analysis.judge.rules.findings import Finding, finding, unknown_finding
 from analysis.judge.rules.leaders.contact import LeaderContact, first_and_highest, intervals_below
-from ebbtide.record.tables import table_files
 
 
 def _check(case: Case) -> Finding:
@@ -30,7 +29,7 @@ def _check(case: Case) -> Finding:
         )
     if None in in_force.values():
         return unknown_finding("the Kafka release is not known")
-    if not table_files(record, "watermarks"):
+    if not record.has("watermarks"):
         return unknown_finding("watermarks is missing")
     exercised = 0
     violations: list[Row] = []

@@ -7,11 +7,11 @@ unknown without a final read, or where evidence is missing to attribute a loss. 
 
 from __future__ import annotations
 
-from analysis.evidence.wholeness import OF_LOSSES
 from analysis.judge.rules.case import Case
 from analysis.judge.rules.clause import Clause
 from analysis.judge.rules.findings import Finding
 from analysis.judge.rules.on_causes import finding_on_causes
+from analysis.record.whole import OF_LOSSES
 
 
 def _check(case: Case) -> Finding:

@@ -12,13 +12,13 @@ unknown. Before metadata.version 3.5-IV1 the clause is not in force.
 
 from __future__ import annotations
 
-from analysis.evidence.wholeness import OF_LOSSES
 from analysis.judge.history.attributed import AnyAnomaly
 from analysis.judge.history.evidence import Row
 from analysis.judge.rules.case import Case
 from analysis.judge.rules.clause import Clause
 from analysis.judge.rules.findings import Finding, finding, state_row, unknown_finding
 from analysis.judge.rules.on_causes import cause_row
+from analysis.record.whole import OF_LOSSES
 
 
 def _check(case: Case) -> Finding:

@@ -17,11 +17,12 @@ from pathlib import Path
 
 import msgspec
 
-from analysis.evidence.wholeness import is_raw_whole
 from analysis.judge.history.evidence import Row
 from analysis.judge.rules.case import Case
 from analysis.judge.rules.clause import Clause
 from analysis.judge.rules.findings import Finding, finding, unknown_finding
+from analysis.record.record import Record
+from analysis.record.whole import is_raw_whole
 from ebbtide.errors import UsageError
 from ebbtide.kraft.commits import CommittedBatch, has_batch
 from ebbtide.kraft.follower import MetadataFollower
@@ -29,10 +30,8 @@ from ebbtide.kraft.voters import VoterSet, voter_sets_in
 from ebbtide.logs.meta_properties import directory_id_in
 from ebbtide.logs.segments import METADATA_FOLDER
 from ebbtide.record.files import QUORUM_FILE, RAW_DIR
-from ebbtide.record.manifest import Manifest
 from ebbtide.record.steps import StepEntry
 from ebbtide.scenario.steps.table import LOSES_POWER, LOSES_RECORDS, TAKES_DOWN
-from ebbtide.untrusted.files import is_file, read_file
 from ebbtide.untrusted.values import decode_json
 
 _DAMAGES_DISK = LOSES_RECORDS - LOSES_POWER
@@ -40,13 +39,13 @@ _DAMAGES_DISK = LOSES_RECORDS - LOSES_POWER
 
 
 def _check(case: Case) -> Finding:
-    record, manifest, steps = case.record, case.manifest, case.steps
-    if not is_file(record / QUORUM_FILE):
+    record, steps = case.record, case.steps
+    if not record.folder.has(QUORUM_FILE):
         return unknown_finding(f"there is no {QUORUM_FILE}")
     committed = _committed_batches(record)
-    if not is_raw_whole(record):
+    if not is_raw_whole(record.folder):
         return unknown_finding(f"{RAW_DIR}/ is not as the run left it")
-    controllers = manifest.topology.controllers
+    controllers = record.manifest.topology.controllers
     logs = list(_logs(record, controllers))
     # By epoch and then by offset, as in an election.
     newest = max(logs, key=lambda one: (one[1].batches[-1].epoch, one[1].next_offset), default=None)
@@ -56,7 +55,7 @@ def _check(case: Case) -> Finding:
     if steps is None:
         return unknown_finding("steps.jsonl is missing: a step may have replaced a controller's disk")
     damaged = {node for step in steps if step.step in _DAMAGES_DISK for node in step.nodes}
-    downs = [_down_ns(step) for step in steps if _takes_down_a_controller(step, manifest)]
+    downs = [_down_ns(step) for step in steps if _takes_down_a_controller(step, controllers)]
     kept = log.batches
     violations: list[Row] = []
     unsure: list[Row] = []
@@ -75,15 +74,15 @@ def _check(case: Case) -> Finding:
     return finding(exercised=exercised, violations=violations, unknown=unsure)
 
 
-def _committed_batches(record: Path) -> list[CommittedBatch]:
-    lines = read_file(record / QUORUM_FILE, what=QUORUM_FILE).splitlines()
+def _committed_batches(record: Record) -> list[CommittedBatch]:
+    lines = record.folder.bytes(QUORUM_FILE).splitlines()
     try:
         return [decode_json(line, CommittedBatch) for line in lines]
     except msgspec.DecodeError as error:
-        raise UsageError(f"{QUORUM_FILE} is damaged", where=str(record / QUORUM_FILE), got=str(error)) from None
+        raise UsageError(f"{QUORUM_FILE} is damaged", where=str(record.folder / QUORUM_FILE), got=str(error)) from None
 
 
-def _logs(record: Path, controllers: Sequence[int]) -> Iterator[tuple[int, MetadataFollower, Sequence[VoterSet]]]:
+def _logs(record: Record, controllers: Sequence[int]) -> Iterator[tuple[int, MetadataFollower, Sequence[VoterSet]]]:
     """Yield each controller that has a log in raw/, the log, and the voters that its records name."""
     for controller in controllers:
         log = MetadataFollower(_folder(record, controller) / METADATA_FOLDER)
@@ -92,7 +91,7 @@ def _logs(record: Path, controllers: Sequence[int]) -> Iterator[tuple[int, Metad
             yield controller, log, sets
 
 
-def _has_majority(record: Path, logs: Collection[int], controllers: Sequence[int], sets: Sequence[VoterSet]) -> bool:
+def _has_majority(record: Record, logs: Collection[int], controllers: Sequence[int], sets: Sequence[VoterSet]) -> bool:
     """Whether the logs are those of a majority of the newest voters; without such a record all controllers vote."""
     if not sets:
         return len(logs) > len(controllers) // 2
@@ -100,12 +99,12 @@ def _has_majority(record: Path, logs: Collection[int], controllers: Sequence[int
     return sets[-1].majority_of({node: directory_id_in(_folder(record, node)) or "" for node in logs}) is not None
 
 
-def _folder(record: Path, controller: int) -> Path:
-    return record / RAW_DIR / f"controller-{controller}"
+def _folder(record: Record, controller: int) -> Path:
+    return record.folder / RAW_DIR / f"controller-{controller}"
 
 
-def _takes_down_a_controller(step: StepEntry, manifest: Manifest) -> bool:
-    return step.step in TAKES_DOWN and bool(set(step.nodes) & set(manifest.topology.controllers))
+def _takes_down_a_controller(step: StepEntry, controllers: Sequence[int]) -> bool:
+    return step.step in TAKES_DOWN and bool(set(step.nodes) & set(controllers))
 
 
 def _down_ns(step: StepEntry) -> int:

@@ -8,12 +8,12 @@ records then, so such reads are unknown.
 
 from __future__ import annotations
 
-from analysis.evidence.wholeness import OF_LOSSES
 from analysis.judge.rules.case import Case
 from analysis.judge.rules.clause import Clause
 from analysis.judge.rules.findings import Finding, finding
 from analysis.judge.rules.lossy import why_lossy
 from analysis.judge.rules.of_producers import client_row, unknown_rows
+from analysis.record.whole import OF_LOSSES
 
 
 def _check(case: Case) -> Finding:

@@ -16,7 +16,7 @@ from analysis.judge.rules.clause import Clause
 from analysis.judge.rules.findings import Finding, finding, unknown_finding
 from analysis.witness.table import PROBLEM
 from ebbtide.record.files import WITNESS_DIR
-from ebbtide.record.tables import WITNESS_SCHEMA, table_files
+from ebbtide.record.tables import WITNESS_SCHEMA
 from ebbtide.untrusted.files import read_text
 from ebbtide.untrusted.parquet import read_rows
 
@@ -26,14 +26,14 @@ _ROWS_MAX = 20
 
 
 def _check(case: Case) -> Finding:
-    record, manifest = case.record, case.manifest
-    folder = record / WITNESS_DIR
+    record = case.record
+    folder = record.folder / WITNESS_DIR
     if (folder / PROBLEM).is_file():
         return unknown_finding(read_text(folder / PROBLEM, what=f"{WITNESS_DIR}/{PROBLEM}"))
-    if manifest.final_consumer is None or not table_files(record, "polls"):
+    if record.manifest.final_consumer is None or not record.has("polls"):
         return unknown_finding("there is no final read to compare with")
-    of_final = pc.field("consumer") == manifest.final_consumer
-    final = read_rows(table_files(record, "polls"), "polls", columns=WITNESS_SCHEMA.names, where=of_final)
+    of_final = pc.field("consumer") == record.manifest.final_consumer
+    final = read_rows(record.folder.files("polls"), "polls", columns=WITNESS_SCHEMA.names, where=of_final)
     seen = read_rows(sorted(folder.glob("*.parquet")), WITNESS_DIR, schema=WITNESS_SCHEMA)
     differing = _differing_places(final.cast(WITNESS_SCHEMA), seen)
     first = {
@@ -76,7 +76,7 @@ RULE = Clause(
     doc=__doc__,
     kip="harness",
     check=_check,
-    applies=lambda case: (case.record / WITNESS_DIR).is_dir(),
+    applies=lambda case: case.record.folder.has_folder(WITNESS_DIR),
     reads_timeline=False,
     parts=(WITNESS_DIR, "polls"),
     is_shown_without_steps=True,

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from analysis.evidence.wholeness import OF_LOSSES
 from analysis.judge.history.evidence import Row
 from analysis.judge.rules.case import Case
 from analysis.judge.rules.clause import Clause
 from analysis.judge.rules.findings import Finding, finding
 from analysis.judge.rules.lossy import why_lossy
+from analysis.record.whole import OF_LOSSES
 
 if TYPE_CHECKING:
     from analysis.reconcile.model import HangingTransaction

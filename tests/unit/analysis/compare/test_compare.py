@@ -9,6 +9,7 @@ import msgspec
 import pytest
 from checkout import DATA
 from judge_records import Story
+from records import as_record
 
 from analysis.compare.aligning import align, common_partition
 from analysis.compare.differences import election_rows, failures_of, rows_of, sentences_of
@@ -29,7 +30,7 @@ WITH_ELR = DATA / "runs" / "last-replica-standing-4.3.1"
 
 
 def read_picture(record: Path) -> RunPicture:
-    picture = picture_of(read_source(record, read_manifest(record), read_judgement(record)))
+    picture = picture_of(read_source(as_record(record, read_manifest(record)), read_judgement(record)))
     assert picture is not None
     return picture
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import evidence_builders as build
 import pytest
-from records import RecordBuilder
+from records import RecordBuilder, as_record
 
 from analysis.evidence.collect import write_replicas
 from analysis.reconcile.collecting import facts_of
@@ -38,7 +38,7 @@ def facts_with(record: Path, *policies: PolicyFacts, high_watermark: int = 6) ->
         "epochs": [],
         "policies": list(policies),
     }
-    return facts_of(0, run_files(record, builder.manifest()), facts)
+    return facts_of(0, run_files(as_record(record, builder.manifest())), facts)
 
 
 def damaged_logs_of(record: Path, *policies: PolicyFacts, high_watermark: int = 6) -> tuple[DamagedLog, ...]:

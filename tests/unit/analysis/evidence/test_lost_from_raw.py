@@ -8,12 +8,11 @@ from pathlib import Path
 
 import pytest
 from real_records import unpack_record
+from records import as_record
 from test_damaged_logs import facts_with
 
 from analysis.evidence.remaking import TIMELINE
-from analysis.evidence.wholeness import gaps
 from analysis.judging.one_record import prepare_record
-from ebbtide.record.manifest import read_manifest
 from ebbtide.record.sums import files_below, read_sums, write_sums
 
 
@@ -27,7 +26,7 @@ def record(tmp_path: Path) -> Path:
 
 def parts_with_gaps(record: Path) -> set[str]:
     prepare_record(record)
-    return {one.part for one in gaps(record, read_manifest(record))}
+    return {one.part for one in as_record(record).gaps}
 
 
 def test_replicas_made_again_without_a_log_that_the_run_had_are_a_gap(record: Path) -> None:

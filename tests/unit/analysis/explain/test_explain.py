@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from judge_records import Story, last_replica_standing, ns
+from records import as_record
 
 from analysis.explain.life import Life, explain
 from analysis.explain.page import render_page
@@ -63,7 +64,7 @@ def healthy(record: Path) -> Story:
 
 
 def life_of(record: Path, value: int) -> Life:
-    return explain(record, subject_of_value(record, value))
+    return explain(as_record(record), subject_of_value(as_record(record), value))
 
 
 @pytest.fixture
@@ -143,7 +144,7 @@ def test_a_place_names_the_row_that_has_the_evidence(lost: Path) -> None:
 
 
 def test_without_a_name_the_first_lost_record_is_explained(lost: Path) -> None:
-    subject = first_lost_subject(lost)
+    subject = first_lost_subject(as_record(lost))
     assert subject is not None
     assert (subject.at, subject.offset) == (T_0, 0)
 
@@ -228,16 +229,16 @@ def test_another_record_at_the_offset_is_named(lost: Path) -> None:
     table = pq.read_table(lost / "sends.parquet").to_pylist()
     rows = [*table, {**table[1], "value": 77, "sent_ns": ns(30), "done_ns": ns(31)}]
     pq.write_table(pa.Table.from_pylist(rows, schema=pq.read_schema(lost / "sends.parquet")), lost / "sends.parquet")
-    subject = subject_at(lost, T_0, 1)
+    subject = subject_at(as_record(lost), T_0, 1)
     assert (subject.value, subject.others) == (1, (77,))
-    assert "--value 77" in render_text(explain(lost, subject))
+    assert "--value 77" in render_text(explain(as_record(lost), subject))
 
 
 def test_an_unknown_value_and_an_unknown_offset_are_refused_with_what_is_known(lost: Path) -> None:
     with pytest.raises(UsageError, match="no producer of this run sent a record with this value"):
-        subject_of_value(lost, 4711)
+        subject_of_value(as_record(lost), 4711)
     with pytest.raises(UsageError) as refused:
-        subject_at(lost, T_0, 500)
+        subject_at(as_record(lost), T_0, 500)
     assert refused.value.allowed == "t-0:0 to t-0:2, where brokers acked records"
 
 
@@ -262,7 +263,7 @@ def test_a_partition_that_the_run_does_not_have_is_refused_with_those_that_it_ha
     story.state(4, topic="__consumer_offsets")
     send(story, 1, at=1)
     with pytest.raises(UsageError) as refused:
-        subject_at(finish(story), TopicPartition(topic, partition), 1)
+        subject_at(as_record(finish(story)), TopicPartition(topic, partition), 1)
     assert (refused.value.what, refused.value.allowed) == (what, allowed)
     assert refused.value.got == f"{topic}-{partition}:1"
 
@@ -272,7 +273,7 @@ def test_without_a_metadata_log_a_partition_is_not_said_to_be_missing(at: TopicP
     story = Story(tmp_path)
     send(story, 1, at=1)
     with pytest.raises(UsageError) as refused:
-        subject_at(finish(story), at, 1)
+        subject_at(as_record(finish(story)), at, 1)
     assert refused.value.what == (
         f"it is not known whether this run had the partition {at}: the record has no metadata log"
     )

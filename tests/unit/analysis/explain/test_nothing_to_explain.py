@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from judge_records import Story, ns
+from records import as_record
 
 from analysis.explain.subject import nothing_to_explain
 from ebbtide.errors import UsageError
@@ -82,4 +83,4 @@ def test_a_run_that_may_have_sent_something_is_not_said_to_have_nothing(may_have
     if may_have == "a journal":
         (record / "journal").mkdir(exist_ok=True)
         (record / "journal" / "producer-1.journal").touch()
-    assert nothing_to_explain(record, read_judgement(record)) is None
+    assert nothing_to_explain(as_record(record), read_judgement(record)) is None

@@ -16,13 +16,12 @@ from judge_records import ELR_ON, Story, by_name, ns
 from pyspark.sql import SparkSession
 from reconcile_dice import Dice, run
 from reconcile_planted import planted_run
-from records import RecordBuilder
+from records import RecordBuilder, as_record
 from replay_records import LOST, SAVED
 
 from analysis.judging.one_record import verdict_of
 from analysis.reconcile import reconcile_all
 from analysis.reconcile.model import AbortedReads
-from ebbtide.record.manifest import read_manifest
 from ebbtide.record.verdict import Verdict, counts_by_kind
 from harness.replay.finding import facts_of, finding
 
@@ -182,11 +181,11 @@ def test_verdicts_are_the_same_however_few_of_anything_are_shown(
     builders += [planted_run(random.Random(0))[0], run(Dice(1)), run(Dice(2))]
     records = [builder.write(tmp_path / f"made-{number}") for number, builder in enumerate(builders)]
     records += [Path(shutil.copytree(record, tmp_path / record.name)) for record in (LOST, SAVED)]
-    manifests = [read_manifest(record) for record in records]
+    read = [as_record(record) for record in records]
 
     def verdicts() -> list[Verdict]:
-        found = reconcile_all(spark, list(zip(records, manifests, strict=True)))
-        return [verdict_of(*one) for one in zip(records, manifests, found, strict=True)]
+        found = reconcile_all(spark, read)
+        return [verdict_of(*one) for one in zip(read, found, strict=True)]
 
     whole = verdicts()
     one_is_shown()

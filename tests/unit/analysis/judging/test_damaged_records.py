@@ -17,10 +17,9 @@ import pytest
 from damage import Damage, combine, copy_of, damages, flaw, removals, remove_sums, write_current_sums
 from plant import plant_aborted_read, plant_divergence, plant_duplicate, plant_lost_tail
 from real_records import NAMES, unpack_record
+from records import as_record
 
-from analysis.evidence.wholeness import gaps
 from analysis.judging.many_records import judge_many
-from ebbtide.record.manifest import read_manifest
 from ebbtide.record.sums import SUMS
 from ebbtide.record.verdict import Verdict
 
@@ -111,9 +110,9 @@ def flaws(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict
     folder = tmp_path_factory.mktemp("damaged")
     each: list[DamagedCopy] = []
     for record in records(folder / "whole"):
-        assert gaps(record, read_manifest(record)) == ()
+        assert as_record(record).gaps == ()
         write_current_sums(record)
-        assert gaps(record, read_manifest(record)) == ()
+        assert as_record(record).gaps == ()
         each += damaged_copies(record)
     before: dict[Path, Verdict] = {}
     found: dict[bool, list[str]] = {True: [], False: []}

@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 from real_records import unpack_record
+from records import as_record
 
 from analysis import reconcile
 from analysis.judging import many_records as many
 from analysis.reconcile.tables import RunFiles
+from analysis.record.record import Record
 from ebbtide.errors import ExitCode, UsageError
-from ebbtide.record.manifest import Manifest
 from ebbtide.record.sums import write_sums
 from ebbtide.record.verdict import Counts, Verdict
 from harness.cli import crash, record_error
@@ -19,8 +20,8 @@ from harness.cli import crash, record_error
 VERDICT = Verdict(run_id="r", outcome="inconclusive", why=[], counts=Counts(sends=0, acked=0, polls=0))
 
 
-def run_of(record: Path, manifest: Manifest) -> RunFiles:
-    return RunFiles(record=record, manifest=manifest, files={})
+def run_of(record: Record) -> RunFiles:
+    return RunFiles(record=record, files={})
 
 
 @pytest.mark.parametrize("broken", ["prepare_record", "conclude"])
@@ -33,10 +34,10 @@ def test_a_bug_that_one_record_brings_out_stops_no_other(
         return result
 
     records = [tmp_path / name for name in ("good", "bad", "better")]
-    monkeypatch.setattr(many, "prepare_record", lambda record: finish("prepare_record", record, Manifest(run_id="r")))
-    monkeypatch.setattr(many, "conclude", lambda record, *_: finish("conclude", record, VERDICT))
-    monkeypatch.setattr(reconcile, "checked_run", lambda record, manifest, _: run_of(record, manifest))
-    monkeypatch.setattr(many, "_reconcile", lambda runs, *_: {run.record: None for run in runs})
+    monkeypatch.setattr(many, "prepare_record", lambda folder: finish("prepare_record", folder, as_record(folder)))
+    monkeypatch.setattr(many, "conclude", lambda record, *_: finish("conclude", record.folder.path, VERDICT))
+    monkeypatch.setattr(reconcile, "checked_run", lambda record, _: run_of(record))
+    monkeypatch.setattr(many, "_reconcile", lambda runs, *_: {run.record.folder.path: None for run in runs})
     monkeypatch.setattr(crash, "state_dir", lambda: tmp_path / "state")
     (_, good), (_, bad), (_, better) = many.judge_many(records, None)  # type: ignore[arg-type]
     assert good is better is VERDICT
@@ -56,7 +57,7 @@ def test_a_record_with_rows_that_cannot_be_read_is_reconciled_by_itself(
     jobs: list[list[str]] = []
 
     def reconcile_runs(_: object, runs: list[RunFiles], *__: object) -> list[None]:
-        jobs.append([run.record.name for run in runs])
+        jobs.append([run.record.folder.path.name for run in runs])
         if "bad" in jobs[-1]:
             raise UsageError("a table's file is damaged")
         return [None] * len(runs)

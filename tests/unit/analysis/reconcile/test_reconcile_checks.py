@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
-from records import RecordBuilder
+from records import RecordBuilder, as_record
 
 from analysis.reconcile import reconcile, tables
 from analysis.reconcile.facts import CompactedFacts
@@ -55,7 +55,7 @@ def test_a_value_that_the_format_does_not_have_is_refused_by_name(
     changed = pa.Table.from_pylist([{**rows[0], column: value}, *rows[1:]], schema=loose)
     pq.write_table(changed, record / table / "part-0.parquet", write_statistics=False)
     with pytest.raises(UsageError) as caught:
-        reconcile(spark, record, builder.manifest())
+        reconcile(spark, as_record(record, builder.manifest()))
     assert caught.value.where == f"{record}: table {table}, column {column}"
     assert caught.value.got == ("null" if value is None else repr(value))
     assert caught.value.allowed == allowed
@@ -67,7 +67,7 @@ def test_a_whole_record_without_statistics_is_judged(spark: SparkSession, tmp_pa
     record = builder.write(tmp_path / "run")
     for path in record.rglob("*.parquet"):
         pq.write_table(pq.read_table(path), path, write_statistics=False)
-    assert reconcile(spark, record, builder.manifest()).anomalies == []
+    assert reconcile(spark, as_record(record, builder.manifest())).anomalies == []
 
 
 @pytest.mark.spark
@@ -86,7 +86,7 @@ def test_rows_that_spark_did_not_read_are_reported(
 
     monkeypatch.setattr(tables, "check_files", with_one_more)
     with pytest.raises(UsageError, match="not every row"):
-        reconcile(spark, record, builder.manifest())
+        reconcile(spark, as_record(record, builder.manifest()))
 
 
 def test_brokers_compact_by_default_what_has_no_policy_of_its_own() -> None:
@@ -110,14 +110,14 @@ def test_brokers_compact_by_default_what_has_no_policy_of_its_own() -> None:
 
 
 def test_the_scenario_says_how_brokers_were_started(tmp_path: Path) -> None:
-    assert default_policy(tmp_path) == "delete"
+    assert default_policy(as_record(tmp_path)) == "delete"
     for text, policy in (
         ('[cluster.broker_properties]\n"log.cleanup.policy" = "compact"\n', "compact"),
         ("[cluster]\nbrokers = 3\n", "delete"),
         ("[cluster", "delete"),
     ):
         (tmp_path / "scenario.toml").write_text(text)
-        assert default_policy(tmp_path) == policy
+        assert default_policy(as_record(tmp_path)) == policy
 
 
 @pytest.mark.spark
@@ -129,7 +129,7 @@ def test_what_a_topic_lacks_that_brokers_compact_is_not_lost(
     record = tmp_path / "run"
     record.mkdir()
     build(builder, record)
-    found = reconcile(spark, builder.write(record), builder.manifest())
+    found = reconcile(spark, as_record(builder.write(record), builder.manifest()))
     assert found.anomalies == []
     assert "compacted" in found.unknown["lost"]
     assert "compacted" in found.unknown["vanished"]

@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
-from records import RecordBuilder
+from records import RecordBuilder, as_record
 
 from analysis.reconcile import reconcile
 from analysis.reconcile.clock import has_gone_back
 from analysis.reconcile.files import check_files
+from ebbtide.record.folder import RecordFolder
 
 S = 1_000_000_000
 
@@ -25,7 +26,7 @@ def rising_watermarks(builder: RecordBuilder, *at_s: float, broker: int = 1, epo
 
 
 def clock_went_back(builder: RecordBuilder, folder: Path) -> bool:
-    return has_gone_back(check_files(builder.write(folder / "run"))["watermarks"])
+    return has_gone_back(check_files(RecordFolder(builder.write(folder / "run")))["watermarks"])
 
 
 def test_answers_in_the_order_of_their_times_tell_of_no_step(tmp_path: Path) -> None:
@@ -71,6 +72,6 @@ def test_a_record_without_answers_tells_nothing(tmp_path: Path) -> None:
 @pytest.mark.spark
 def test_a_clock_that_was_set_back_makes_no_hw_go_back(spark: SparkSession, tmp_path: Path) -> None:
     builder = rising_watermarks(RecordBuilder(), 10, 10.1, 8.2, 8.3)
-    found = reconcile(spark, builder.write(tmp_path / "run"), builder.manifest())
+    found = reconcile(spark, as_record(builder.write(tmp_path / "run"), builder.manifest()))
     assert (found.anomalies, found.regressions) == ([], [])
     assert "set back" in found.unknown["hw-regression"]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 from reconcile_cases import Case, Expected, items_of, reconcile_cases
-from records import RecordBuilder
+from records import RecordBuilder, as_record
 
 from analysis.reconcile import reconcile
 from analysis.reconcile.model import Reconciliation
@@ -167,7 +167,7 @@ def test_without_evidence_both_kinds_are_unknown_and_nothing_is_found(
     spark: SparkSession, tmp_path: Path, build: Callable[[], RecordBuilder], why: str
 ) -> None:
     builder = build()
-    found = reconcile(spark, builder.write(tmp_path / "run"), builder.manifest())
+    found = reconcile(spark, as_record(builder.write(tmp_path / "run"), builder.manifest()))
     assert all(found.unknown[kind].startswith(why) for kind in KINDS)
     assert not [one for one in found.anomalies if one.kind in KINDS]
 
@@ -195,7 +195,7 @@ def test_a_newest_commit_that_nobody_asked_for_proves_nothing(
 ) -> None:
     builder = RecordBuilder().acked(1, at=0).final(1, at=0).coordinated_by(1)
     build(builder)
-    found = reconcile(spark, builder.write(tmp_path / "run"), builder.manifest())
+    found = reconcile(spark, as_record(builder.write(tmp_path / "run"), builder.manifest()))
     assert not [one for one in found.anomalies if one.kind in KINDS]
     assert (found.unchecked_commits or "none").startswith(why or "none")
 
@@ -213,7 +213,7 @@ def test_a_topic_of_offsets_that_is_not_compacted_is_not_judged(
     builder = _base().coordinated_by(1).answer(None, None)
     record = builder.write(tmp_path / "run")
     (record / "scenario.toml").write_text(scenario)
-    found = reconcile(spark, record, builder.manifest())
+    found = reconcile(spark, as_record(record, builder.manifest()))
     assert all("cleanup.policy of __consumer_offsets" in found.unknown[kind] for kind in KINDS)
 
 
@@ -221,11 +221,11 @@ def test_offsets_that_may_expire_are_not_judged(spark: SparkSession, tmp_path: P
     builder = _base().coordinated_by(1).answer(None, None)
     record = builder.write(tmp_path / "run")
     (record / "scenario.toml").write_text('[cluster.broker_properties]\n"offsets.retention.minutes" = "1"\n')
-    found = reconcile(spark, record, builder.manifest())
+    found = reconcile(spark, as_record(record, builder.manifest()))
     assert all("offsets.retention.minutes" in found.unknown[kind] for kind in KINDS)
     assert not [one for one in found.anomalies if one.kind in KINDS]
 
 
 def test_a_record_without_commits_leaves_nothing_unknown(spark: SparkSession, tmp_path: Path) -> None:
     builder = RecordBuilder().acked(1, at=0).final(1, at=0)
-    assert not KINDS & reconcile(spark, builder.write(tmp_path / "run"), builder.manifest()).unknown.keys()
+    assert not KINDS & reconcile(spark, as_record(builder.write(tmp_path / "run"), builder.manifest())).unknown.keys()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 from reconcile_cases import Case, Expected, items_of, reconcile_cases
-from records import RecordBuilder
+from records import RecordBuilder, as_record
 
 from analysis.reconcile import reconcile
 from analysis.reconcile.model import Reconciliation
@@ -130,7 +130,7 @@ def _interrupted() -> RecordBuilder:
 
 def test_a_run_whose_copies_were_read_to_the_end_is_judged(spark: SparkSession, tmp_path: Path) -> None:
     builder = _base().answer(None, 2, group="copiers")
-    judged = reconcile(spark, builder.write(tmp_path / "run"), builder.manifest())
+    judged = reconcile(spark, as_record(builder.write(tmp_path / "run"), builder.manifest()))
     assert {TWICE, SKIPPED}.isdisjoint(judged.unknown)
     assert [(one.kind, one.count) for one in judged.copies] == [(SKIPPED, 1)]
 
@@ -155,7 +155,7 @@ def test_inputs_that_may_be_copied_are_unknown_and_never_items(
     spark: SparkSession, tmp_path: Path, build: Callable[[], RecordBuilder], why: str
 ) -> None:
     builder = build()
-    judged = reconcile(spark, builder.write(tmp_path / "run"), builder.manifest())
+    judged = reconcile(spark, as_record(builder.write(tmp_path / "run"), builder.manifest()))
     assert judged.unknown[SKIPPED].startswith(why)
     assert not judged.copies
 
@@ -164,7 +164,7 @@ def test_copies_in_doubt_that_no_read_committed_consumer_reached_are_unknown(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     builder = _copy(_base(), 13, of=1, outcome="unknown").answer(None, 2, group="copiers")
-    judged = reconcile(spark, builder.write(tmp_path / "run"), builder.manifest())
+    judged = reconcile(spark, as_record(builder.write(tmp_path / "run"), builder.manifest()))
     assert judged.unknown[TWICE].startswith("no read_committed consumer read all of t-1")
     assert not [one for one in judged.copies if one.kind == TWICE]
 
@@ -173,11 +173,11 @@ def test_copies_in_doubt_before_the_first_that_a_read_committed_consumer_got_are
     spark: SparkSession, tmp_path: Path
 ) -> None:
     builder = _copy(_base(), 11, of=1, outcome="unknown").answer(None, 2, group="copiers")
-    judged = reconcile(spark, builder.write(tmp_path / "run"), builder.manifest())
+    judged = reconcile(spark, as_record(builder.write(tmp_path / "run"), builder.manifest()))
     assert judged.unknown[TWICE].startswith("no read_committed consumer read all of t-1")
 
 
 def test_a_record_without_copies_has_nothing_to_judge(spark: SparkSession, tmp_path: Path) -> None:
     builder = RecordBuilder().acked(1, at=0).final(1, at=0)
-    judged = reconcile(spark, builder.write(tmp_path / "run"), builder.manifest())
+    judged = reconcile(spark, as_record(builder.write(tmp_path / "run"), builder.manifest()))
     assert {TWICE, SKIPPED}.isdisjoint(judged.unknown)

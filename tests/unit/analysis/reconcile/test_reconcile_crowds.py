@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import ArrayType
 from reconcile_oracle import anomalies, committed_lost
-from records import RecordBuilder
+from records import RecordBuilder, as_record
 
 from analysis.reconcile import reconcile, reconciling
 from analysis.reconcile.crowds import LISTED
@@ -61,7 +61,7 @@ def reconcile_watched(
     if narrows:
         monkeypatch.setattr(reconciling, "is_small", lambda _: False)
     record = builder.write(folder / "run")
-    found = reconcile(spark, record, builder.manifest())
+    found = reconcile(spark, as_record(record, builder.manifest()))
     return found, pq.read_table(record / "anomalies").to_pylist()
 
 

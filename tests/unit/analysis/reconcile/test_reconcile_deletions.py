@@ -8,12 +8,13 @@ from typing import Any
 import msgspec
 import pytest
 from pyspark.sql import SparkSession
-from records import RecordBuilder
+from records import RecordBuilder, as_record
 
 from analysis.reconcile import reconcile
 from analysis.reconcile.deletions import Deletion, deletions_of
 from analysis.reconcile.files import check_files
 from analysis.reconcile.model import Reconciliation
+from ebbtide.record.folder import RecordFolder
 from ebbtide.record.steps import STEPS, StepEntry, write_steps
 
 LATER_NS = 10**15
@@ -34,7 +35,7 @@ def deletion(*, new: int = 3, old: int = 0, epoch: int = 0, answered_ns: int = L
 def reconciled(spark: SparkSession, folder: Path, builder: RecordBuilder, *steps: StepEntry) -> Reconciliation:
     record = builder.write(folder / "run")
     write_steps(record, [msgspec.structs.replace(step, index=at) for at, step in enumerate(steps)])
-    return reconcile(spark, record, builder.manifest())
+    return reconcile(spark, as_record(record, builder.manifest()))
 
 
 def lost_values(found: Reconciliation) -> list[object]:
@@ -44,7 +45,7 @@ def lost_values(found: Reconciliation) -> list[object]:
 def read_back(folder: Path, builder: RecordBuilder, *steps: StepEntry) -> tuple[Deletion, ...]:
     record = builder.write(folder / "run")
     write_steps(record, list(steps))
-    return deletions_of(record, check_files(record)["partitions"])
+    return deletions_of(as_record(record), check_files(RecordFolder(record))["partitions"])
 
 
 def epochs(*began: int) -> RecordBuilder:
@@ -112,7 +113,7 @@ def test_a_proof_of_another_shape_or_without_a_move_deletes_nothing(tmp_path: Pa
 def test_a_damaged_steps_file_deletes_nothing(tmp_path: Path) -> None:
     record = epochs(10).write(tmp_path / "run")
     (record / STEPS).write_text("{", "utf-8")
-    assert deletions_of(record, check_files(record)["partitions"]) == ()
+    assert deletions_of(as_record(record), check_files(RecordFolder(record))["partitions"]) == ()
 
 
 @pytest.mark.spark

@@ -9,12 +9,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
-from records import RecordBuilder, write_table
+from records import RecordBuilder, as_record, write_table
 
 from analysis.reconcile import reconcile
 from analysis.reconcile.files import check_files, rows_of
 from analysis.reconcile.tables import load, run_files
 from ebbtide.errors import HarnessError, Problems, UsageError
+from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import Manifest
 from ebbtide.record.tables import TABLES
 
@@ -35,7 +36,7 @@ def rewrite(record: Path, table: str, change: str, column: pa.Array | None) -> N
 
 
 def test_a_whole_record_has_no_problems(record: Path) -> None:
-    assert {table: sum(file.rows for file in files) for table, files in check_files(record).items()} == {
+    assert {table: sum(file.rows for file in files) for table, files in check_files(RecordFolder(record)).items()} == {
         **dict.fromkeys(TABLES, 0),
         "sends": 2,
         "polls": 2,
@@ -49,7 +50,7 @@ def test_every_problem_of_a_record_is_named_at_once(record: Path) -> None:
     rewrite(record, "polls", "offset", pa.array(["a", "b"]))
     rewrite(record, "polls", "consumer", None)
     with pytest.raises(Problems) as caught:
-        check_files(record)
+        check_files(RecordFolder(record))
     said = str(caught.value)
     assert len(caught.value.problems) == 4
     assert str(sends) in said
@@ -73,12 +74,12 @@ def test_every_problem_of_a_record_is_named_at_once(record: Path) -> None:
 def test_values_that_do_not_fit_are_named(record: Path, column: str, values: pa.Array, what: str) -> None:
     rewrite(record, "sends", column, values)
     with pytest.raises(Problems, match=what):
-        check_files(record)
+        check_files(RecordFolder(record))
 
 
 def test_a_file_without_rows_needs_no_columns(record: Path) -> None:
     write_table(record, "sends", pa.table({}), name="part-1.parquet")
-    assert sum(file.rows for file in check_files(record)["sends"]) == 2
+    assert sum(file.rows for file in check_files(RecordFolder(record))["sends"]) == 2
 
 
 @pytest.mark.parametrize("name", ["_0.parquet", ".x.parquet", "_temporary/0.parquet"])
@@ -87,7 +88,7 @@ def test_a_hidden_file_which_spark_would_pass_by_is_refused(record: Path, name: 
     hidden.parent.mkdir(exist_ok=True)
     (record / "sends" / "part-0.parquet").rename(hidden)
     with pytest.raises(Problems, match="hidden") as caught:
-        check_files(record)
+        check_files(RecordFolder(record))
     assert str(hidden) in str(caught.value)
 
 
@@ -95,7 +96,7 @@ def test_a_pipe_is_no_file_of_a_table_and_is_not_opened(record: Path) -> None:
     os.mkfifo(record / "sends" / "x.parquet")
     assert rows_of([record]) == 4
     with pytest.raises(Problems, match="a regular file"):
-        check_files(record)
+        check_files(RecordFolder(record))
 
 
 @pytest.mark.parametrize("name", ["offset", "OFFSET"])
@@ -104,16 +105,16 @@ def test_a_column_that_is_there_twice_is_refused(record: Path, name: str) -> Non
     rows = pq.read_table(path)
     pq.write_table(rows.append_column(name, rows["offset"]), path)
     with pytest.raises(Problems, match="more than once") as caught:
-        check_files(record)
+        check_files(RecordFolder(record))
     assert "table sends, column offset" in str(caught.value)
 
 
 def test_the_footers_do_not_tell_of_nulls_without_statistics(record: Path) -> None:
     path = record / "sends" / "part-0.parquet"
-    assert check_files(record)["sends"][0].untold == frozenset()
+    assert check_files(RecordFolder(record))["sends"][0].untold == frozenset()
     pq.write_table(pq.read_table(path), path, write_statistics=False)
     required = {field.name for field in TABLES["sends"] if not field.nullable}
-    assert check_files(record)["sends"][0].untold == required
+    assert check_files(RecordFolder(record))["sends"][0].untold == required
 
 
 @pytest.mark.spark
@@ -125,7 +126,7 @@ def test_files_of_different_shape_are_read_as_one_table(spark: SparkSession, rec
     index = other.schema.get_field_index("topic")
     other = other.set_column(index, "topic", other["topic"].dictionary_encode())
     pq.write_table(other.drop_columns(["txn_outcome"]), record / "sends.parquet")
-    sends = load(spark, [run_files(record, Manifest(run_id="r"))]).sends
+    sends = load(spark, [run_files(as_record(record, Manifest(run_id="r")))]).sends
     assert sends is not None
     assert sends.columns == ["run", *TABLES["sends"].names]
     assert [kind for _, kind in sends.dtypes[1:7]] == ["string", "int", "bigint", "int", "bigint", "tinyint"]
@@ -146,7 +147,7 @@ def test_a_file_damaged_behind_its_footer_is_an_error_of_the_record(spark: Spark
     content[4 : len(content) // 2] = b"\x00" * (len(content) // 2 - 4)
     path.write_bytes(bytes(content))
     with pytest.raises(UsageError, match="damaged") as caught:
-        reconcile(spark, record, builder.manifest())
+        reconcile(spark, as_record(record, builder.manifest()))
     assert "part-0.parquet" in str(caught.value)
 
 
@@ -157,4 +158,4 @@ def test_a_record_that_cannot_be_written_is_refused_before_any_work(
 
     monkeypatch.setattr(store.os, "access", lambda *_: False)
     with pytest.raises(HarnessError, match="cannot be written"):
-        store.check_writable(record)
+        store.check_writable(RecordFolder(record))

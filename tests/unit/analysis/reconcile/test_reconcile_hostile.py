@@ -10,11 +10,11 @@ import msgspec
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
-from records import RecordBuilder
+from records import RecordBuilder, as_record
 
 from analysis.reconcile import reconcile, reconcile_all
 from ebbtide.errors import EbbtideError, Problems, UsageError
-from ebbtide.record.manifest import FinalOffsets, Manifest, ProducerSetup, read_manifest
+from ebbtide.record.manifest import FinalOffsets, ProducerSetup, read_manifest
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_names_that_look_like_paths_stay_names(spark: SparkSession, tmp_path: Pa
     builder = RecordBuilder().on(f"../../{outside.name}/x").acked(1, 2, at=0).final(1)
     record = builder.write(tmp_path / "runs" / "run")
     manifest = msgspec.structs.replace(builder.manifest(), run_id="../../outside")
-    found = reconcile(spark, record, manifest)
+    found = reconcile(spark, as_record(record, manifest))
     assert [(one.kind, one.topic, one.count) for one in found.anomalies] == [("lost", "../../outside/x", 1)]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["runs"]
     assert sorted(path.name for path in (tmp_path / "runs").iterdir()) == ["run"]
@@ -95,22 +95,22 @@ def test_numbers_at_the_ends_of_their_types_end_in_anomalies_or_in_one_clear_err
     builder = build(RecordBuilder())
     record = builder.write(tmp_path / "run")
     with contextlib.suppress(EbbtideError):
-        found = reconcile(spark, record, builder.manifest())
+        found = reconcile(spark, as_record(record, builder.manifest()))
         assert all(one.count < 10 for one in found.anomalies)
 
 
 @pytest.mark.spark
 def test_one_damaged_record_among_many_is_named_before_any_is_touched(spark: SparkSession, tmp_path: Path) -> None:
-    runs: list[tuple[Path, Manifest]] = []
+    runs = []
     for number in range(3):
         builder = RecordBuilder().acked(1, 2, at=0).final(1)
-        runs.append((builder.write(tmp_path / f"run-{number}"), builder.manifest()))
-    path = runs[1][0] / "sends" / "part-0.parquet"
+        runs.append(as_record(builder.write(tmp_path / f"run-{number}"), builder.manifest()))
+    path = runs[1].folder / "sends" / "part-0.parquet"
     path.write_bytes(path.read_bytes()[:40])
     with pytest.raises(Problems, match="damaged") as caught:
         reconcile_all(spark, runs)
     assert "run-1" in str(caught.value)
-    assert not any((record / "anomalies").exists() for record, _ in runs)
+    assert not any((record.folder / "anomalies").exists() for record in runs)
 
 
 @pytest.mark.spark
@@ -120,13 +120,13 @@ def test_many_records_are_judged_apart(spark: SparkSession, tmp_path: Path) -> N
     for number in range(4):
         builder = RecordBuilder(final_consumer=9999 if number != 3 else None).acked(1, 2, at=0)
         builder.final(*((1, 2) if number % 2 else (1,)))
-        runs.append((builder.write(tmp_path / f"run {number} %é"), builder.manifest()))
+        runs.append(as_record(builder.write(tmp_path / f"run {number} %é"), builder.manifest()))
     found = reconcile_all(spark, runs)
     assert [[one.kind for one in run.anomalies] for run in found] == [["lost"], [], ["lost"], []]
     assert [run.counts.polls for run in found] == [1, 2, 1, 2]
     assert ["lost" in run.unknown for run in found] == [False, False, False, True]
-    assert [pq.read_table(record / "anomalies").num_rows for record, _ in runs] == [1, 0, 1, 0]
-    assert not [path for record, _ in runs for path in record.glob(".anomalies*")]
+    assert [pq.read_table(record.folder / "anomalies").num_rows for record in runs] == [1, 0, 1, 0]
+    assert not [path for record in runs for path in record.folder.path.glob(".anomalies*")]
 
 
 @pytest.mark.spark
@@ -137,7 +137,7 @@ def test_a_link_in_the_place_of_the_anomalies_is_replaced_and_not_followed(spark
     builder = RecordBuilder().acked(1, 2, at=0).final(1)
     record = builder.write(tmp_path / "run")
     (record / "anomalies").symlink_to(outside)
-    reconcile(spark, record, builder.manifest())
+    reconcile(spark, as_record(record, builder.manifest()))
     assert [path.name for path in outside.iterdir()] == ["kept"]
     assert pq.read_table(record / "anomalies").num_rows == 1
     assert not [path.name for path in record.glob(".anomalies*")]

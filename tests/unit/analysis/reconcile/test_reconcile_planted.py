@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 from reconcile_planted import NOT_SETTLED, by_topic, planted_run, run_with_commits_of_what_nobody_read
+from records import as_record
 
 from analysis.reconcile import reconcile_all, reconciling
 
@@ -23,7 +24,9 @@ def test_planted_anomalies_are_found_in_their_numbers(
     if narrows:
         monkeypatch.setattr(reconciling, "is_small", lambda _: False)
     runs = [planted_run(random.Random(966 + number)) for number in range(RUNS)]
-    records = [(builder.write(tmp_path / str(number)), builder.manifest()) for number, (builder, _) in enumerate(runs)]
+    records = [
+        as_record(builder.write(tmp_path / str(number)), builder.manifest()) for number, (builder, _) in enumerate(runs)
+    ]
     found = reconcile_all(spark, records)
     assert [by_topic(one) for one in found] == [
         {topic: kinds for topic, kinds in expected.items() if kinds} for _, expected in runs
@@ -37,6 +40,6 @@ def test_planted_anomalies_are_found_in_their_numbers(
 
 def test_a_lost_commit_of_a_partition_that_nobody_read_is_no_item(spark: SparkSession, tmp_path: Path) -> None:
     builder, expected = run_with_commits_of_what_nobody_read()
-    (found,) = reconcile_all(spark, [(builder.write(tmp_path / "run"), builder.manifest())])
+    (found,) = reconcile_all(spark, [as_record(builder.write(tmp_path / "run"), builder.manifest())])
     assert by_topic(found) == expected
     assert found.unknown["commit-lost"] == "the final read does not cover unread-9, so its topic may have been deleted"

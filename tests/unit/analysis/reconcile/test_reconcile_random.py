@@ -13,7 +13,7 @@ from reconcile_dice import Dice, run
 from reconcile_oracle import Item, anomalies, committed_lost, unnamed_drops
 from reconcile_oracle_commits import commits_gone_back, gone_back_of
 from reconcile_oracle_groups import groups, groups_of
-from records import RecordBuilder
+from records import RecordBuilder, as_record
 
 from analysis.reconcile import crowds, reconcile_all, reconciling, row_batches
 from ebbtide.record.tables import TABLES
@@ -50,7 +50,7 @@ def test_spark_and_plain_python_agree(
     builders = [run(dice) for _ in range(RUNS // 2)]
     records = [builder.write(tmp_path / f"run-{number}") for number, builder in enumerate(builders)]
     found = reconcile_all(
-        spark, [(record, builder.manifest()) for record, builder in zip(records, builders, strict=True)]
+        spark, [as_record(record, builder.manifest()) for record, builder in zip(records, builders, strict=True)]
     )
     kinds, judged_by, gone_back = set(), set(), set()
     for record, builder, reconciliation in zip(records, builders, found, strict=True):
@@ -89,7 +89,7 @@ def test_hw_regressions_agree_over_many_epochs_and_overlapping_questions(spark: 
                 at_ns=asked + dice.randrange(20),
             )
     record = builder.in_order().empty(*TABLES).write(tmp_path / "run")
-    (reconciliation,) = reconcile_all(spark, [(record, builder.manifest())])
+    (reconciliation,) = reconcile_all(spark, [as_record(record, builder.manifest())])
     rows = pq.read_table(record / "anomalies").to_pylist()
     found = sorted((_item(row) for row in rows), key=repr)
     assert len(found) > 100

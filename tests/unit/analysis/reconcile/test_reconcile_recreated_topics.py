@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
-from records import RecordBuilder
+from records import RecordBuilder, as_record
 
 from analysis.reconcile import reconcile
 from analysis.reconcile.deletions import deletions_of
 from analysis.reconcile.files import check_files
 from analysis.reconcile.model import Reconciliation
+from ebbtide.record.folder import RecordFolder
 from ebbtide.record.steps import StepEntry, write_steps
 
 RECREATED = StepEntry(
@@ -34,7 +35,7 @@ DELETED, UNKNOWN = "t@1", "t@?"
 def reconciled(spark: SparkSession, folder: Path, builder: RecordBuilder, *steps: StepEntry) -> Reconciliation:
     record = builder.write(folder / "run")
     write_steps(record, [*steps, RECREATED])
-    return reconcile(spark, record, builder.manifest())
+    return reconcile(spark, as_record(record, builder.manifest()))
 
 
 def lost_values(found: Reconciliation) -> list[object]:
@@ -103,6 +104,6 @@ def test_what_the_leader_of_the_deleted_topic_may_have_lost_before_surely_stood_
     lost = {"t-0": {"leo_before": 9, "leo_after": leo_after}}
     loss = StepEntry(index=0, step="power-loss", nodes=(1,), fired_ns=fired_ns, proof={"logs": lost})
     write_steps(record, [loss, RECREATED])
-    deleted, unknown = deletions_of(record, check_files(record)["partitions"])
+    deleted, unknown = deletions_of(as_record(record), check_files(RecordFolder(record))["partitions"])
     assert (deleted.topic, deleted.began_ns) == (DELETED, 1 if is_sure else None)
     assert (unknown.topic, unknown.began_ns) == (UNKNOWN, None)

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 from reconcile_oracle import unnamed_drops
-from records import RecordBuilder
+from records import RecordBuilder, as_record
 
 from analysis.judge.causes.lost_offsets import lowest_between
 from analysis.reconcile import reconcile, reconciling
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.spark
 
 
 def reconcile_built(spark: SparkSession, builder: RecordBuilder, folder: Path) -> Reconciliation:
-    return reconcile(spark, builder.write(folder / "run"), builder.manifest())
+    return reconcile(spark, as_record(builder.write(folder / "run"), builder.manifest()))
 
 
 @pytest.fixture(scope="module")
@@ -108,7 +108,7 @@ def lost_ranges(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -
     }
     for number, (topic, build) in enumerate(tell.items()):
         build(builder.on(topic, base=number * 100))
-    found = reconcile(spark, builder.write(tmp_path_factory.mktemp("lost") / "run"), builder.manifest()).lost
+    found = reconcile(spark, as_record(builder.write(tmp_path_factory.mktemp("lost") / "run"), builder.manifest())).lost
     return {topic: [one for one in found if one.topic == topic] for topic in tell}
 
 
@@ -241,7 +241,7 @@ def test_a_vanished_value_is_passed_to_the_judge_unless_it_is_lost_anyway(spark:
     )
     assert nobody_knew in found
     # What the judge reads of each range from anomalies/ is the range.
-    assert [lowest_between(tmp_path / "run", one, [one.last_offset]) for one in found] == [
+    assert [lowest_between(as_record(tmp_path / "run"), one, [one.last_offset]) for one in found] == [
         sorted({one.first_offset, one.last_offset}) for one in found
     ]
     assert {one.kind for one in found if "epoch" in one.topic} == {"vanished", "replica-divergence"}
@@ -387,5 +387,5 @@ def test_nothing_stays_in_the_sessions_memory(
 def test_a_folder_name_that_looks_like_a_pattern_is_read(spark: SparkSession, tmp_path: Path) -> None:
     builder = RecordBuilder().acked(1, 2, at=0).final(1)
     record = builder.write(tmp_path / "a b*[1]{x},?" / "run:1")
-    assert [one.kind for one in reconcile(spark, record, builder.manifest()).anomalies] == ["lost"]
+    assert [one.kind for one in reconcile(spark, as_record(record, builder.manifest())).anomalies] == ["lost"]
     assert pq.read_table(record / "anomalies").num_rows == 1

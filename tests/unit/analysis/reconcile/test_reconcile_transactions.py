@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 from reconcile_cases import Case, Expected, items_of, reconcile_cases
-from records import RecordBuilder
+from records import RecordBuilder, as_record
 
 from analysis.reconcile import reconcile
 from analysis.reconcile.model import Reconciliation
@@ -131,7 +131,7 @@ def test_a_transaction_that_may_still_end_is_unknown_and_never_an_item(
     spark: SparkSession, tmp_path: Path, build: Callable[[], RecordBuilder], why: str
 ) -> None:
     builder = build()
-    found = reconcile(spark, builder.write(tmp_path / "run"), builder.manifest())
+    found = reconcile(spark, as_record(builder.write(tmp_path / "run"), builder.manifest()))
     assert found.unknown[KIND].startswith(why)
     assert not [one for one in found.anomalies if one.kind == KIND]
 
@@ -140,11 +140,11 @@ def test_what_is_not_known_of_coordinators_does_not_matter_where_every_lso_is_th
     spark: SparkSession, tmp_path: Path
 ) -> None:
     builder = _base().end(high_watermark=2, last_stable=2).transactions("b:9092", one="Ongoing")
-    found = reconcile(spark, builder.write(tmp_path / "run"), builder.manifest())
+    found = reconcile(spark, as_record(builder.write(tmp_path / "run"), builder.manifest()))
     assert KIND not in found.unknown
 
 
 def test_a_record_without_transactions_has_nothing_to_judge(spark: SparkSession, tmp_path: Path) -> None:
     builder = RecordBuilder().acked(1, at=0).final(1, at=0)
-    found = reconcile(spark, builder.write(tmp_path / "run"), builder.manifest())
+    found = reconcile(spark, as_record(builder.write(tmp_path / "run"), builder.manifest()))
     assert KIND not in found.unknown

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 from pyspark.sql import SparkSession
-from records import RecordBuilder
+from records import RecordBuilder, as_record
 
 from analysis.reconcile import reconcile
 from analysis.reconcile.copy_facts import CopyFacts
@@ -159,7 +159,7 @@ def test_the_rest_is_judged(
     spark: SparkSession, tmp_path: Path, build: Callable[[RecordBuilder], RecordBuilder], kinds: set[str]
 ) -> None:
     builder = build(RecordBuilder())
-    found = reconcile(spark, builder.write(tmp_path / "run"), builder.manifest())
+    found = reconcile(spark, as_record(builder.write(tmp_path / "run"), builder.manifest()))
     assert {one.kind for one in found.anomalies} == kinds
     assert (tmp_path / "run" / "anomalies").is_dir()
 
@@ -171,6 +171,6 @@ def test_the_lowest_offset_that_was_acked_tells_whether_the_final_log_begins_abo
     builder = RecordBuilder().acked(*range(7), at=0).final(5, 6, at=5).end(log_start=5, high_watermark=7)
     builder.on("u", base=100).acked(5, 6, at=5).send(1, at=1, status="failed").final(5, 6, at=5)
     builder.end(log_start=5, high_watermark=7)
-    found = reconcile(spark, builder.write(tmp_path / "run"), builder.manifest())
+    found = reconcile(spark, as_record(builder.write(tmp_path / "run"), builder.manifest()))
     assert found.anomalies == []
     assert found.unknown["lost"].endswith("is not known to have been there: t-0")

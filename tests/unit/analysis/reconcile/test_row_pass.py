@@ -15,7 +15,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from reconcile_dice import Dice, run
 from reconcile_rows import BATCHES_IN_ORDER, RANGES_APART, are_apart, chosen_polls, lost_decreases, order_of, rows_of
-from records import RecordBuilder
+from records import RecordBuilder, as_record
 
 from analysis.reconcile import blocks, narrowing, reconcile, reconciling, replica_divergence, row_batches, row_pass
 from analysis.reconcile.collecting import collect_facts
@@ -45,7 +45,9 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> list[RunFiles]:
     dice = Dice(64)
     builders = [run(dice) for _ in range(6)]
     folder = tmp_path_factory.mktemp("runs")
-    return [run_files(one.write(folder / str(number)), one.manifest()) for number, one in enumerate(builders)]
+    return [
+        run_files(as_record(one.write(folder / str(number)), one.manifest())) for number, one in enumerate(builders)
+    ]
 
 
 @pytest.fixture
@@ -170,7 +172,7 @@ def test_a_row_group_is_read_where_it_may_hold_a_block(tmp_path: Path, statistic
     record = builder.write(tmp_path / "run")
     path = next((record / "sends").iterdir())
     pq.write_table(pq.read_table(path), path, write_statistics=statistics)
-    run_ = run_files(record, builder.manifest())
+    run_ = run_files(as_record(record, builder.manifest()))
     (group,) = row_groups([run_], "sends")
 
     def may_hold(*block: Any) -> bool:
@@ -261,7 +263,7 @@ def test_values_that_the_format_does_not_have_are_refused_in_large_records_too(
     builder = RecordBuilder().acked(1, 2, at=0).read(1, at=0).final(1, 2)
     builder.tables[table][0][column] = value
     with pytest.raises(UsageError) as caught:
-        reconcile(spark, builder.write(tmp_path / "run"), builder.manifest())
+        reconcile(spark, as_record(builder.write(tmp_path / "run"), builder.manifest()))
     assert caught.value.where is not None
     assert caught.value.where.endswith(f"table {table}, column {column}")
     assert caught.value.got == repr(value)
@@ -279,7 +281,7 @@ def test_a_file_that_is_damaged_behind_its_footer_is_refused_in_large_records_to
     content[4:200] = bytes(196)
     path.write_bytes(content)
     with pytest.raises(UsageError, match="damaged"):
-        reconcile(spark, record, builder.manifest())
+        reconcile(spark, as_record(record, builder.manifest()))
 
 
 @pytest.mark.spark
@@ -296,8 +298,8 @@ def test_columns_of_other_types_are_summed_up_too(
     status = rows["status"].combine_chunks().dictionary_encode()
     rows = rows.set_column(rows.schema.get_field_index("status"), "status", status)
     pq.write_table(rows.drop_columns(["txn", "error"]), path)
-    assert summed_rows(spark, [run_files(record, builder.manifest())], tmp_path) is not None
-    found = reconcile(spark, record, builder.manifest())
+    assert summed_rows(spark, [run_files(as_record(record, builder.manifest()))], tmp_path) is not None
+    found = reconcile(spark, as_record(record, builder.manifest()))
     assert [(one.kind, one.count) for one in found.anomalies] == [("lost", 1)]
 
 
@@ -316,7 +318,7 @@ def test_topics_that_are_no_text_end_as_in_small_records(
     for is_small in (True, False):
         monkeypatch.setattr(reconciling, "is_small", lambda _, small=is_small: small)
         try:
-            found = reconcile(spark, record, builder.manifest())
+            found = reconcile(spark, as_record(record, builder.manifest()))
             ends.append(str((found.counts, found.anomalies, found.unknown)))
         except UsageError as error:
             ends.append(str(error))

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 from reconcile_dice import Dice, run
-from records import RecordBuilder
+from records import RecordBuilder, as_record
 
 from analysis.reconcile import blocks, dirty_order, reconcile, reconciling, row_sums, ruling_out
 from analysis.reconcile.collecting import collect_facts
@@ -31,7 +31,7 @@ def few_parts(spark: SparkSession) -> Iterator[None]:
 @pytest.mark.parametrize("seed", range(4))
 def test_the_answers_from_sums_by_numpy_are_those_from_all_rows(spark: SparkSession, tmp_path: Path, seed: int) -> None:
     builder = run(Dice(seed))
-    runs = [run_files(builder.write(tmp_path / "run"), builder.manifest())]
+    runs = [run_files(as_record(builder.write(tmp_path / "run"), builder.manifest()))]
     tables = load(spark, runs)
     sends, polls = blocks.send_blocks(tables, {}), blocks.poll_blocks(tables)
     facts = collect_facts(tables, sends, polls, runs)
@@ -73,10 +73,10 @@ def test_no_kind_that_compares_values_is_planned_for_a_record_without_anomalies(
     monkeypatch.setattr(reconciling, "is_small", lambda _: is_small)
     monkeypatch.setattr(reconciling, "leader_logs", lambda *given: planned.append("leaders") or plan(*given))
     whole = RecordBuilder().acked(1, 2, at=0).read(1, 2, at=0).final(1, 2)
-    assert reconcile(spark, whole.write(tmp_path / "whole"), whole.manifest()).anomalies == []
+    assert reconcile(spark, as_record(whole.write(tmp_path / "whole"), whole.manifest())).anomalies == []
     assert planned == []
     lacking = RecordBuilder().acked(1, 2, at=0).final(1)
-    found = reconcile(spark, lacking.write(tmp_path / "lacking"), lacking.manifest()).anomalies
+    found = reconcile(spark, as_record(lacking.write(tmp_path / "lacking"), lacking.manifest())).anomalies
     assert [one.kind for one in found] == ["lost"]
     assert planned == ["leaders"]
 
@@ -103,5 +103,5 @@ def test_replicas_are_compared_where_nothing_was_sent_or_read(
     if by_spark:
         monkeypatch.setattr(reconciling, "summed_rows", lambda *_: None)
     builder = RecordBuilder().empty(*TABLES).checkpoint(1, 1).checkpoint(2, 1).replica(1, 5).replica(2, 6)
-    found = reconcile(spark, builder.write(tmp_path / "run"), builder.manifest()).anomalies
+    found = reconcile(spark, as_record(builder.write(tmp_path / "run"), builder.manifest())).anomalies
     assert [one.kind for one in found] == ["replica-divergence"]

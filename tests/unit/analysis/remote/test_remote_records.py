@@ -16,7 +16,7 @@ import pytest
 from checkout import DATA
 from judge_records import last_replica_standing
 from pyspark.sql import SparkSession
-from records import RecordBuilder
+from records import RecordBuilder, as_record
 
 from analysis.judging.many_records import judge_many
 from analysis.reconcile.tables import load, run_files
@@ -116,7 +116,7 @@ def test_spark_reads_the_tables_where_they_lie(spark: SparkSession, remote: Remo
         records = store.records_in(remote.address)
         for record in records:
             record.fetch()
-        runs = [run_files(record.folder, builder.manifest(), record) for record in records]
+        runs = [run_files(as_record(record.folder, builder.manifest()), record) for record in records]
         sends = load(spark, runs).sends
         assert sends is not None
         assert all(path.startswith(f"{remote.address}/o") for path in sends.inputFiles())

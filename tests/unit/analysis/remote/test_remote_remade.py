@@ -8,12 +8,11 @@ from typing import cast
 
 import pytest
 from real_records import unpack_record
+from records import as_record
 
-from analysis.evidence.wholeness import gaps
 from analysis.judging.one_record import prepare_record
 from analysis.remote.files import Entry, RemoteFiles
 from analysis.remote.record import RemoteRecord
-from ebbtide.record.manifest import read_manifest
 from ebbtide.record.sums import SUMS, write_sums
 
 
@@ -59,9 +58,9 @@ def gaps_of_copy(record: Path, files: LocalFiles, copy: Path) -> list[str]:
     """Complete the record's tables as judging does; the gaps of the copy."""
     remote = RemoteRecord(cast(RemoteFiles, files), str(record), copy)
     remote.fetch()
-    manifest = prepare_record(copy)
+    completed = prepare_record(copy)
     remote.put_back()
-    return [one.why for one in gaps(copy, manifest)]
+    return [one.why for one in completed.gaps]
 
 
 def test_the_checksums_are_put_back_last_and_have_no_entry_of_what_is_on_its_way(record: Path, tmp_path: Path) -> None:
@@ -69,7 +68,7 @@ def test_the_checksums_are_put_back_last_and_have_no_entry_of_what_is_on_its_way
     assert gaps_of_copy(record, files, tmp_path / "copy") == []
     assert files.put_names[0] == files.put_names[-1] == SUMS
     assert {"broker-1.parquet", "broker-2.parquet", "broker-3.parquet"} <= {*files.put_names}
-    assert gaps(record, read_manifest(record)) == ()
+    assert as_record(record).gaps == ()
 
 
 @pytest.mark.parametrize("puts", range(6))
@@ -80,7 +79,7 @@ def test_tables_that_were_put_back_in_part_are_made_again(record: Path, tmp_path
         gaps_of_copy(record, files, tmp_path / "first")
     files.puts_max = 1_000
     assert gaps_of_copy(record, files, tmp_path / "second") == []
-    assert gaps(record, read_manifest(record)) == ()
+    assert as_record(record).gaps == ()
 
 
 def test_raw_is_fetched_only_where_a_table_is_made_of_it(record: Path, tmp_path: Path) -> None:

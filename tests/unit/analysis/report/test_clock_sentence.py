@@ -6,6 +6,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from records import as_record
 
 from analysis.report.clock import clock_sentence
 from ebbtide.record.clock import ClockReading
@@ -29,8 +30,8 @@ def _watched(record: Path, *leads_s: float) -> Path:
     ],
 )
 def test_the_page_says_how_a_watched_clock_was_set(tmp_path: Path, leads_s: tuple[float, ...], said: str) -> None:
-    assert clock_sentence(_watched(tmp_path, *leads_s)).startswith(said)
+    assert clock_sentence(as_record(_watched(tmp_path, *leads_s))).startswith(said)
 
 
 def test_the_page_says_that_a_clock_was_not_watched(tmp_path: Path) -> None:
-    assert clock_sentence(tmp_path).startswith("not watched: ")
+    assert clock_sentence(as_record(tmp_path)).startswith("not watched: ")

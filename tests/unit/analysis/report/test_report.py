@@ -11,6 +11,7 @@ import msgspec
 import pytest
 from checkout import DATA
 from judge_records import Story, by_name, last_replica_standing
+from records import as_record
 
 from analysis.report.html import render, write_report
 from analysis.report.model import ReportModel, build
@@ -29,7 +30,7 @@ _VOID = {"meta", "br", "input"}
 
 def report_of(story: Story, verdict: Verdict | None = None) -> ReportModel:
     verdict = verdict if verdict is not None else story.judge()
-    return build(story.record, story.manifest, verdict, story.steps or [])
+    return build(as_record(story.record, story.manifest), verdict)
 
 
 class TagBalance(HTMLParser):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from records import RecordBuilder
+from records import RecordBuilder, as_record
 
 from analysis.explain.life import explain
 from analysis.explain.subject import subject_of_value
@@ -58,7 +58,7 @@ def test_the_headline_and_the_page_name_what_was_lost(tmp_path: Path) -> None:
     assert headline(_verdict(), "3.9.1", sends=True).endswith(
         "none of 1 acked records is lost; 1 acked commit of groups is lost (last-replica-standing)."
     )
-    page = render(build(tmp_path, Manifest(run_id="run"), _verdict(), []))
+    page = render(build(as_record(tmp_path, Manifest(run_id="run")), _verdict()))
     assert "Commits of groups that were lost" in page
     assert "broker 3, leader epoch 2" in page
     assert "every lost commit of a group is one that the specification allows" in page
@@ -72,7 +72,7 @@ def test_the_headline_counts_inputs_that_were_copied_twice_or_skipped() -> None:
 
 
 def test_a_report_without_lost_commits_says_nothing_of_them(tmp_path: Path) -> None:
-    page = render(build(tmp_path, Manifest(run_id="run"), _verdict(lost=False), []))
+    page = render(build(as_record(tmp_path, Manifest(run_id="run")), _verdict(lost=False)))
     assert "Commits of groups that were lost" not in page
 
 
@@ -93,6 +93,6 @@ def test_a_row_says_what_was_served_instead() -> None:
 def test_a_record_that_the_group_may_read_again_says_so(tmp_path: Path, offset: int, told: bool) -> None:
     record = RecordBuilder().acked(1, at=offset).write(tmp_path / "run")
     write_verdict(record, _verdict())
-    texts = [one.text for one in explain(record, subject_of_value(record, 1)).reasons]
+    texts = [one.text for one in explain(as_record(record), subject_of_value(as_record(record), 1)).reasons]
     says = "The group g had committed offset 20, and its coordinator served 10 later (last-replica-standing)"
     assert any(text.startswith(says) for text in texts) == told

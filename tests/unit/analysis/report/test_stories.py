@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pyarrow as pa
 from judge_records import Story, last_replica_standing, ns
-from records import write_table
+from records import as_record, write_table
 
 from analysis.judge.history.timeline import load_timeline
 from analysis.report.stories import LossStory, stories_of
@@ -15,7 +15,7 @@ from ebbtide.record.tables import ANOMALY_SCHEMA, SENDS
 
 def story_of(story: Story) -> LossStory:
     verdict = story.judge()
-    (found,) = stories_of(story.record, verdict, story.steps or [], load_timeline(story.record), ns(0))
+    (found,) = stories_of(as_record(story.record), verdict, load_timeline(as_record(story.record)), ns(0))
     return found
 
 

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ebbtide.logs import scan as scanning
-from ebbtide.logs.batches import Batch, Record, parse_header, read_varint
+from ebbtide.logs.batches import Batch, LogRecord, parse_header, read_varint
 from ebbtide.logs.codecs import UndecodableError, decompress
 from ebbtide.logs.scan import Damage, scan, scan_file
 
@@ -61,7 +61,7 @@ def test_a_batch_reads_back_what_was_written(
     assert (found.leader_epoch, found.codec, found.count) == (7, codec, len(written))
     assert (found.producer_id, found.producer_epoch, found.base_sequence) == (5, 3, base_sequence)
     assert list(found.records()) == [
-        Record(
+        LogRecord(
             base_offset + index,
             1_000 + index,
             -1 if base_sequence < 0 else (base_sequence + index) % 2**31,

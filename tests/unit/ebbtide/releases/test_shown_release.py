@@ -12,6 +12,7 @@ import msgspec
 import pytest
 from checkout import DATA, ROOT
 from made_cluster import MadeCluster, served_cluster
+from records import as_record
 
 from analysis.report.html import render
 from analysis.report.model import build
@@ -19,7 +20,6 @@ from analysis.report.summary import judged_run, summary_text
 from ebbtide.pytest_plugin.judgement import one_line_summary
 from ebbtide.pytest_plugin.run_record import read_record
 from ebbtide.record.manifest import FOREIGN, WatchFacts, read_manifest, write_manifest
-from ebbtide.record.steps import read_steps
 from ebbtide.record.sums import write_sums
 from ebbtide.record.verdict import read_judgement
 from ebbtide.releases.shown_release import minor_of, shown_release
@@ -49,7 +49,7 @@ def watched(tmp_path: Path) -> Path:
 
 
 def page_of(record: Path) -> str:
-    return render(build(record, read_manifest(record), read_judgement(record), read_steps(record) or []))
+    return render(build(as_record(record, read_manifest(record)), read_judgement(record)))
 
 
 def printed(*words: object) -> str:

@@ -281,7 +281,7 @@ def test_a_record_whose_run_id_names_no_folder_is_judged_in_its_own_folder(tmp_p
     story.predict('loss = { committed = "none" }')
     story.write()
     nothing = Reconciliation(counts=story.counts, anomalies=[], unknown={}, lost=[], regressions=[], vanished=[])
-    verdict = conclude(record, prepare_record(record), nothing)
+    verdict = conclude(prepare_record(record), nothing)
     assert verdict.run_id == run_id
     assert read_verdict(record) == verdict
     assert (record / "report.html").is_file()

@@ -10,6 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from records import as_record
 
 from analysis.explain.table_rows import find_rows
 from analysis.reconcile import files as reconcile_files
@@ -42,7 +43,7 @@ READERS: list[tuple[str, Callable[[Path], object]]] = [
     ("ebbtide.untrusted.parquet.pq.read_metadata", footer_of),
     ("ebbtide.untrusted.parquet.ds.dataset", lambda path: read_rows([path], "sends")),
     ("ebbtide.record.reading.pq.ParquetFile", lambda path: _read(path, SENDS)),
-    ("analysis.explain.table_rows.pq.ParquetFile", lambda path: list(find_rows(path.parents[1], "sends"))),
+    ("analysis.explain.table_rows.pq.ParquetFile", lambda path: list(find_rows(as_record(path.parents[1]), "sends"))),
     ("analysis.reconcile.tables.pq.ParquetFile", _can_read_rows),
     ("ebbtide.untrusted.parquet.pq.read_metadata", lambda path: reconcile_files._check_file(path, "sends", [])),
 ]

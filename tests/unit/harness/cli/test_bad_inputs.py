@@ -43,7 +43,6 @@ from analysis.report.model import build
 from ebbtide.errors import EbbtideError, ExitCode, UsageError
 from ebbtide.folders import remove_folder
 from ebbtide.record import open_run
-from ebbtide.record.steps import read_steps
 from ebbtide.record.tables import ANOMALY_SCHEMA
 from ebbtide.record.verdict import Counts
 from ebbtide.scenario import catalogue
@@ -130,14 +129,14 @@ def numbers(count: int, part: int) -> range:
 
 
 def judge_without_spark(record: Path) -> None:
-    manifest = prepare_record(record)
-    checked = checked_run(record, manifest)
-    found = Reconciliation(counts=Counts(), anomalies=[], unknown={}, lost=[], regressions=[], gaps=checked.gaps)
+    prepared = prepare_record(record)
+    checked_run(prepared)
+    found = Reconciliation(counts=Counts(), anomalies=[], unknown={}, lost=[], regressions=[], gaps=prepared.gaps)
     (record / "anomalies").mkdir(exist_ok=True)
     pq.write_table(ANOMALY_SCHEMA.empty_table(), record / "anomalies" / "none.parquet")
-    verdict = verdict_of(record, manifest, found)
+    verdict = verdict_of(prepared, found)
     assert verdict.outcome != "as-predicted"
-    write_report(record, build(record, manifest, verdict, read_steps(record) or []))
+    write_report(record, build(prepared, verdict))
 
 
 def read_all(record: Path) -> None:

@@ -201,7 +201,7 @@ def test_a_run_whose_process_was_killed_can_be_judged(store: Path) -> None:
     with another_process(record):
         assert is_going(record)
     assert not is_going(record)
-    assert prepare_record(record).run_id
+    assert prepare_record(record).manifest.run_id
 
 
 @pytest.fixture

@@ -55,7 +55,7 @@ def test_a_step_of_the_wall_clock_is_in_the_record_at_once(tmp_path: Path, wall:
     log.look(7)
     wall.ahead_ns = by_ns
     log.look(7)
-    ((before, after),) = kafka_clocks(tmp_path, None).steps()
+    ((before, after),) = kafka_clocks(read_clock(tmp_path), None).steps()
     assert before.lead_ns == 0
     assert after.lead_ns == pytest.approx(by_ns, abs=1_000_000)
     assert 0 <= after.at_ns - before.at_ns < S

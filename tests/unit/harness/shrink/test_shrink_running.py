@@ -12,9 +12,10 @@ import msgspec
 import pytest
 from plain_steps import step_of, trigger_of
 from real_records import unpack_record
+from records import as_record
 from replay_records import LOST, SAVED
 
-from analysis.evidence.wholeness import Gap, gaps
+from analysis.record.whole import Gap
 from analysis.spec.model.bounds import Bounds
 from cluster.runtime.choose import LocalChoice
 from ebbtide.errors import HarnessError, StepImpossible, UsageError
@@ -140,7 +141,7 @@ def test_the_record_of_a_candidate_is_judged_without_gaps_though_its_scenario_is
     found: list[tuple[Gap, ...]] = []
 
     def judge(folder: Path) -> Verdict:
-        found.append(gaps(folder, read_manifest(folder)))
+        found.append(as_record(folder).gaps)
         verdict = load_run(LOST).verdict
         assert verdict is not None
         return verdict

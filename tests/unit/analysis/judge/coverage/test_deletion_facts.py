@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from records import as_record
 
 from analysis.judge.coverage.deletion_facts import count_expired_records, deletion_facts
 from ebbtide.record.manifest import FinalOffsets, Manifest, write_manifest
@@ -21,7 +22,7 @@ def deletion(old: int, new: int) -> StepEntry:
 def facts_of(record: Path, *steps: StepEntry, log_start: int | None = 0, hw: int = 1000) -> dict[str, int]:
     ends = {} if log_start is None else {"t-0": FinalOffsets(log_start=log_start, high_watermark=hw)}
     write_manifest(record, Manifest(run_id="r", final_offsets=ends))
-    return dict(deletion_facts(record, list(steps)))
+    return dict(deletion_facts(as_record(record), list(steps)))
 
 
 @pytest.mark.parametrize(("log_start", "came_back"), [(500, 0), (700, 0), (100, 400), (0, 500)])
@@ -48,10 +49,10 @@ def test_the_log_of_a_topic_made_anew_brings_no_deleted_record_back(tmp_path: Pa
 
 def test_a_run_that_deleted_nothing_says_so(tmp_path: Path) -> None:
     assert facts_of(tmp_path) == {DELETED: 0, CAME_BACK: 0}
-    assert deletion_facts(tmp_path, None) == {}
+    assert deletion_facts(as_record(tmp_path), None) == {}
 
 
 def test_offsets_below_a_log_start_that_no_step_moved_expired(tmp_path: Path) -> None:
     facts_of(tmp_path, log_start=300)
-    assert count_expired_records(tmp_path, []) == 300
-    assert count_expired_records(tmp_path, [deletion(0, 300)]) == 0
+    assert count_expired_records(as_record(tmp_path), []) == 300
+    assert count_expired_records(as_record(tmp_path), [deletion(0, 300)]) == 0

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from records import RecordBuilder
+from records import RecordBuilder, as_record
 
 from analysis.judge.coverage.topic_facts import topic_facts
 from ebbtide.record.manifest import Topology, write_manifest
@@ -24,23 +24,23 @@ def written(folder: Path) -> RecordBuilder:
 
 def test_no_record_of_the_deleted_topic_is_in_the_new_one(tmp_path: Path) -> None:
     record = written(tmp_path).final(3).write(tmp_path / "run")
-    assert topic_facts(record, [STEP]) == {MADE: 1, READ: 0, REVIVED: 0}
+    assert topic_facts(as_record(record), [STEP]) == {MADE: 1, READ: 0, REVIVED: 0}
 
 
 def test_records_of_the_deleted_topic_that_the_final_read_returned_are_counted(tmp_path: Path) -> None:
     record = written(tmp_path).final(3, 1, 2).write(tmp_path / "run")
-    assert topic_facts(record, [STEP]) == {MADE: 1, READ: 2, REVIVED: 0}
+    assert topic_facts(as_record(record), [STEP]) == {MADE: 1, READ: 2, REVIVED: 0}
 
 
 def test_without_a_final_read_nobody_knows_what_the_new_topic_has(tmp_path: Path) -> None:
     record = written(tmp_path).not_in_final_read().write(tmp_path / "run")
-    assert topic_facts(record, [STEP]) == {MADE: 1, REVIVED: 0}
+    assert topic_facts(as_record(record), [STEP]) == {MADE: 1, REVIVED: 0}
 
 
 def test_a_run_that_made_no_topic_again_says_so(tmp_path: Path) -> None:
     record = RecordBuilder().acked(0, at=0).final(0).write(tmp_path / "run")
-    assert topic_facts(record, []) == {MADE: 0, READ: 0, REVIVED: 0}
-    assert topic_facts(record, None) == {}
+    assert topic_facts(as_record(record), []) == {MADE: 0, READ: 0, REVIVED: 0}
+    assert topic_facts(as_record(record), None) == {}
 
 
 DELETION = StepEntry(
@@ -65,10 +65,10 @@ def test_a_replica_of_the_deleted_topic_that_a_broker_made_later_is_counted(
     builder = written(tmp_path).final(3)
     record = builder.write(tmp_path / "run")
     write_manifest(record, msgspec.structs.replace(builder.manifest(), topology=Topology(brokers=(3,))))
-    assert REVIVED not in topic_facts(record, [DELETION, STEP])
+    assert REVIVED not in topic_facts(as_record(record), [DELETION, STEP])
     (record / "logs").mkdir()
     # A release that logs other words would otherwise never have made one.
     (record / "logs" / "broker-3.log").write_text(f"{AFTER} {LOADER} Made t-0 of A-_9.\n", "utf-8")
-    assert REVIVED not in topic_facts(record, [DELETION, STEP])
+    assert REVIVED not in topic_facts(as_record(record), [DELETION, STEP])
     (record / "logs" / "broker-3.log").write_text(line + "\n", "utf-8")
-    assert topic_facts(record, [DELETION, STEP])[REVIVED] == revived
+    assert topic_facts(as_record(record), [DELETION, STEP])[REVIVED] == revived

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from records import RecordBuilder
+from records import RecordBuilder, as_record
 
 from analysis.judge.coverage.transaction_facts import LATER, SAME, transaction_facts
 
@@ -33,7 +33,7 @@ def _log(
 
 def _facts(record: RecordBuilder, folder: Path) -> tuple[int | None, int | None]:
     record.write(folder)
-    facts = transaction_facts(folder)
+    facts = transaction_facts(as_record(folder))
     return facts.get(LATER), facts.get(SAME)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 from judge_records import Story, ns
+from records import as_record
 
 from analysis.evidence.report import TimelineReport, save
 from analysis.judge.history.clock_steps import ClockDoubt, clock_doubt
@@ -83,7 +84,7 @@ def _steps(story: Story, back_s: float) -> None:
 
 def _doubt(story: Story) -> ClockDoubt:
     story.write()
-    return clock_doubt(story.record, load_timeline(story.record), read_steps(story.record))
+    return clock_doubt(as_record(story.record), load_timeline(as_record(story.record)), read_steps(story.record))
 
 
 @pytest.mark.parametrize("shows", [_sends, _ack, _answers, _descriptions, _commits, _log, _steps])

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from checkout import ROOT
 from judge_records import Story, ns, whole_log
+from records import as_record
 
 from analysis.judge.history.leader_gaps import Spell, leaderless_spells
 from analysis.judge.history.timeline import load_timeline
@@ -14,7 +15,7 @@ from analysis.judge.history.timeline import load_timeline
 
 def _spells(story: Story) -> list[Spell] | str:
     story.write()
-    return leaderless_spells(load_timeline(story.record), "t", 0)
+    return leaderless_spells(load_timeline(as_record(story.record)), "t", 0)
 
 
 @pytest.fixture
@@ -62,7 +63,7 @@ def test_a_metadata_log_that_may_lack_records_says_nothing(tmp_path: Path) -> No
 
 def test_a_partition_that_the_log_does_not_have_is_not_known(story: Story) -> None:
     story.write()
-    found = leaderless_spells(load_timeline(story.record), "t", 7)
+    found = leaderless_spells(load_timeline(as_record(story.record)), "t", 7)
     assert found == "the metadata timeline does not have the partition"
 
 
@@ -75,6 +76,6 @@ def test_a_clock_that_went_back_leaves_the_spells_unknown(story: Story) -> None:
 
 @pytest.mark.parametrize(("kafka", "length_s"), [("3.9.1", 0.725), ("4.3.1", 3.012)])
 def test_a_recorded_run_was_without_a_leader_while_its_last_replica_was_down(kafka: str, length_s: float) -> None:
-    timeline = load_timeline(ROOT / "tests" / "data" / "runs" / f"last-replica-standing-{kafka}")
+    timeline = load_timeline(as_record(ROOT / "tests" / "data" / "runs" / f"last-replica-standing-{kafka}"))
     spells = leaderless_spells(timeline, "t", 0)
     assert [one.length_ns / 1e9 for one in spells if isinstance(one, Spell)] == [length_s]

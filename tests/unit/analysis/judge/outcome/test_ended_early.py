@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from judge_records import NO_LOSS, Story, by_name, healthy_story
+from records import as_record
 
 from analysis.judge.outcome.deciding import unproven_reasons
 from analysis.report.model import build
@@ -140,13 +141,13 @@ def test_a_failed_run_that_may_have_lost_its_sends_does_not_say_that_it_sent_not
     (refused.record / "journal" / "producer-1.journal").write_bytes(b"")
     verdict = refused.judge()
     assert not verdict.sent_nothing
-    report = build(refused.record, refused.manifest, verdict, [])
+    report = build(as_record(refused.record, refused.manifest), verdict)
     assert report.headline == "Inconclusive: it is not known how many records were acked or lost."
     assert dict(report.figures)["lost, committed"] == "?"
 
 
 def test_the_report_of_a_run_that_sent_nothing_begins_with_its_failure_and_names_no_clauses(refused: Story) -> None:
-    report = build(refused.record, refused.manifest, refused.judge(), [])
+    report = build(as_record(refused.record, refused.manifest), refused.judge())
     assert report.because == "Why: the run did not complete: Kafka does not know flush.message (topics.t.config)"
     assert report.headline == "Inconclusive: the run ended before it sent a record."
     figures = dict(report.figures)

@@ -11,12 +11,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from real_records import unpack_record
+from records import as_record
 
 from analysis.judge.history.answers import compare_answers
 from analysis.judge.history.loading import load_evidence
 from analysis.judging.many_records import judge_many
-from ebbtide.record.manifest import read_manifest
-from ebbtide.record.steps import read_steps
 from ebbtide.record.sums import SUMS
 from ebbtide.record.tables import TABLES, table_files
 from ebbtide.record.verdict import Verdict
@@ -56,8 +55,8 @@ def append_half_again(path: Path) -> None:
 @pytest.mark.parametrize("again", [copy_file, copy_with_other_bytes, append_again, append_half_again])
 def test_answers_of_brokers_that_are_there_twice_are_compared_once(record: Path, again: Callable[[Path], None]) -> None:
     def compared() -> object:
-        evidence = load_evidence(record, read_manifest(record), read_steps(record), statics=None)
-        return compare_answers(record, evidence, complete=True)
+        evidence = load_evidence(as_record(record), statics=None)
+        return compare_answers(evidence.record, evidence, complete=True)
 
     before = compared()
     assert before is not None

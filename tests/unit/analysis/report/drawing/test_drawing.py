@@ -8,6 +8,7 @@ from typing import Any, get_args
 
 import pytest
 from judge_records import Story, last_replica_standing, ns
+from records import as_record
 
 from analysis.report.drawing.layout import LEGEND, draw
 from analysis.report.drawing.model import DrawnPartition
@@ -23,7 +24,7 @@ from ebbtide.record.verdict import Verdict
 def drawn(story: Story, verdict: Verdict | None = None) -> DrawnPartition:
     verdict = verdict if verdict is not None else story.judge()
     story.write()
-    picture = picture_of(read_source(story.record, story.manifest, verdict))
+    picture = picture_of(read_source(as_record(story.record, story.manifest), verdict))
     assert picture is not None
     return draw(picture).partitions[0]
 

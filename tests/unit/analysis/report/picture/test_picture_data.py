@@ -9,7 +9,7 @@ import pytest
 from checkout import DATA
 from judge_records import ELR_ON, Story, last_replica_standing, ns
 from real_records import unpack_record
-from records import RecordBuilder
+from records import RecordBuilder, as_record
 
 from analysis.judge.history.timeline import load_timeline
 from analysis.report.drawing.layout import draw
@@ -30,7 +30,7 @@ NOT_JUDGED = Verdict(run_id="run-1", outcome="inconclusive")
 def drawn(story: Story, verdict: Verdict | None = None) -> RunPicture:
     verdict = verdict if verdict is not None else story.judge()
     story.write()
-    picture = picture_of(read_source(story.record, story.manifest, verdict))
+    picture = picture_of(read_source(as_record(story.record, story.manifest), verdict))
     assert picture is not None
     return picture
 
@@ -52,7 +52,7 @@ def recorded() -> tuple[RunPicture, PartitionPicture, Path]:
     record = DATA / "runs" / "last-replica-standing-3.9.1"
     verdict = read_verdict(record)
     assert verdict is not None
-    picture = picture_of(read_source(record, read_manifest(record), verdict))
+    picture = picture_of(read_source(as_record(record, read_manifest(record)), verdict))
     assert picture is not None
     return picture, picture.partitions[0], record
 
@@ -195,7 +195,7 @@ def test_a_combined_node_has_one_lane_which_is_that_of_a_broker_and_says_so(tmp_
     assert [span.state for span in lane(picture, 3).condition] == ["cut"]
     (partition,) = draw(picture).partitions
     assert [name.text for name in partition.names].count("and controller") == 3
-    configuration = dict(build(tmp_path, story.manifest, NOT_JUDGED, []).configuration)
+    configuration = dict(build(as_record(tmp_path, story.manifest), NOT_JUDGED).configuration)
     assert configuration["combined"] == "[1, 2, 3]: broker and controller in one process"
 
 
@@ -246,7 +246,7 @@ def test_records_are_counted_per_100_ms_and_the_final_read_is_not_consumption(tm
     record.read(0, 1, at=0, polled_ns=150_000_000)
     record.final(0, 1, 2, 3, polled_ns=200_000_000)
     record.write(tmp_path / "run")
-    series = read_series(tmp_path / "run", record.final_consumer)["t", 0]
+    series = read_series(as_record(tmp_path / "run"))["t", 0]
     counts = counts_of(series.records, 0, 4 * BIN_NS)
     assert counts is not None
     assert counts.acked == (2, 1, 0, 1, 0)
@@ -258,7 +258,7 @@ def test_a_damaged_record_with_a_time_of_long_ago_has_no_counts_instead_of_billi
     record = RecordBuilder()
     record.send(0, at=0, done_ns=1_700_000_000_000_000_000)
     record.write(tmp_path / "run")
-    series = read_series(tmp_path / "run", record.final_consumer)["t", 0]
+    series = read_series(as_record(tmp_path / "run"))["t", 0]
     assert counts_of(series.records, 0, 1_700_000_000_000_000_000) is None
     one_day_ns = 86_400 * 1_000_000_000
     assert counts_of(series.records, 1_700_000_000_000_000_000 - one_day_ns, 1_700_000_000_000_000_000) is not None
@@ -282,7 +282,7 @@ def test_a_recorded_run_is_pictured_as_its_tables_say(
     picture, partition, record = recorded
     steps = read_steps(record) or []
     assert [(one.begin_ns, one.kind) for one in picture.steps] == [(one.fired_ns, one.step) for one in steps]
-    states = load_timeline(record).states("t", 0)
+    states = load_timeline(as_record(record)).states("t", 0)
     assert [(one.at_ns, one.metadata_offset) for one in partition.records] == [
         (one.at_ns, one.metadata_offset) for one in states
     ]
@@ -295,7 +295,7 @@ def test_a_recorded_run_is_pictured_as_its_tables_say(
 
 def test_the_last_known_leader_and_the_elr_of_a_recorded_run_are_there(tmp_path: Path) -> None:
     record = unpack_record("last-replica-standing-4.4.0", tmp_path)
-    picture = picture_of(read_source(record, read_manifest(record), NOT_JUDGED))
+    picture = picture_of(read_source(as_record(record, read_manifest(record)), NOT_JUDGED))
     assert picture is not None
     (partition,) = picture.partitions
     assert {span.state for found in partition.roles.values() for span in found} >= {"elr", "last-known-leader"}
@@ -306,7 +306,7 @@ def test_the_last_known_leader_and_the_elr_of_a_recorded_run_are_there(tmp_path:
 def test_a_record_in_which_nothing_has_a_time_has_no_picture(tmp_path: Path) -> None:
     story = Story(tmp_path, features=ELR_ON)
     story.write()
-    assert picture_of(read_source(story.record, story.manifest, NOT_JUDGED)) is None
+    assert picture_of(read_source(as_record(story.record, story.manifest), NOT_JUDGED)) is None
 
 
 def test_partitions_with_a_loss_come_first_and_at_most_six_are_pictured(tmp_path: Path) -> None:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from analysis.record.small_files import SmallFiles
 from ebbtide.journal.convert import has_journals
-from ebbtide.record.manifest import Manifest
-from ebbtide.record.sums import missing_files, read_sums
-from ebbtide.record.tables import table_files
+from ebbtide.record.sums import missing_files
 from ebbtide.record.verdict import Counts
 from ebbtide.untrusted.parquet import footer_of
 
@@ -15,21 +14,21 @@ _TABLES = ("sends", "polls", "replicas")
 """The tables that have a row for a record that a client sent."""
 
 
-def ended_before_sending(record: Path, manifest: Manifest, counts: Counts) -> bool:
+def ended_before_sending(record: SmallFiles, counts: Counts) -> bool:
     """Whether the run did not complete, and nothing was sent before.
 
     `counts` are those of its judgement. A record that lost its tables has no rows either: then the counts or SHA256SUMS
     may have what was there. A complete run without rows is such a copy too, so nothing can be said of its records.
     """
-    if manifest.status == "complete" or counts.sends or counts.polls:
+    if record.manifest.status == "complete" or counts.sends or counts.polls:
         return False
-    if has_journals(record):
+    if has_journals(record.folder.path):
         return False
-    tables = [path for table in _TABLES for path in table_files(record, table)]
+    tables = [path for table in _TABLES for path in record.folder.files(table)]
     return not any(footer_of(path).num_rows for path in tables) and not _lost_tables(record)
 
 
-def _lost_tables(record: Path) -> list[str]:
+def _lost_tables(record: SmallFiles) -> list[str]:
     """Return the files of the tables that the run left, by SHA256SUMS, and that are missing."""
-    left = (name for name in read_sums(record) or {} if Path(name).parts[0].partition(".")[0] in _TABLES)
-    return missing_files(record, left)
+    left = (name for name in record.sums or {} if Path(name).parts[0].partition(".")[0] in _TABLES)
+    return missing_files(record.folder.path, left)

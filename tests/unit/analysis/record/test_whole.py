@@ -15,12 +15,14 @@ import pyarrow.parquet as pq
 import pytest
 from damage import combine, copy_of, damages, removals
 from real_records import NAMES, unpack_record
+from records import as_record
 
 from analysis.evidence.remaking import TIMELINE
 from analysis.evidence.report import EVIDENCE
-from analysis.evidence.wholeness import gaps, is_raw_whole
 from analysis.judging.one_record import prepare_record
+from analysis.record.whole import is_raw_whole
 from ebbtide.errors import UsageError
+from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import MANIFEST, read_manifest
 from ebbtide.record.steps import STEPS
 from ebbtide.record.sums import SUMS, read_sums, update_sums, write_sums
@@ -37,7 +39,7 @@ def record(tmp_path: Path) -> Path:
 
 
 def gap_reasons(record: Path) -> list[str]:
-    return [one.why for one in gaps(record, read_manifest(record))]
+    return [one.why for one in as_record(record).gaps]
 
 
 def remove_sums(record: Path) -> Path:
@@ -93,7 +95,7 @@ def test_a_changed_byte_is_a_gap_of_its_table(record: Path) -> None:
     content = bytearray(path.read_bytes())
     content[100] ^= 1
     path.write_bytes(content)
-    assert [one.part for one in gaps(record, read_manifest(record))] == ["polls"]
+    assert [one.part for one in as_record(record).gaps] == ["polls"]
     assert gap_reasons(record) == ["polls/consumer-1.parquet is not as the run left it (SHA256SUMS)"]
 
 
@@ -108,7 +110,7 @@ def test_every_damage_to_what_is_judged_is_seen_at_fifty_places_of_each_kind(nam
         # Zeros may be written where zeros were; and checksums of what is not judged do not matter.
         is_judged = not damage.file.startswith(("raw/", "logs/")) and path.read_bytes() != content
         try:
-            is_seen = bool(gaps(record, read_manifest(record)))
+            is_seen = bool(as_record(record).gaps)
         except UsageError:
             is_seen = True
         assert is_seen == is_judged or damage.file == SUMS, damage.name
@@ -219,7 +221,7 @@ def test_damaged_checksums_are_one_clear_error(record: Path) -> None:
     content = (record / SUMS).read_bytes()
     (record / SUMS).write_bytes(content[: len(content) // 2])
     with pytest.raises(UsageError, match="SHA256SUMS is damaged"):
-        gaps(record, read_manifest(record))
+        _ = as_record(record).gaps
 
 
 def test_replicas_that_are_missing_as_a_whole_are_made_again_and_summed_anew(record: Path) -> None:
@@ -239,7 +241,7 @@ def test_one_replica_that_is_missing_stays_a_gap(record: Path) -> None:
 def test_nothing_is_made_again_from_a_raw_folder_that_has_changed(record: Path) -> None:
     shutil.rmtree(record / "replicas")
     shutil.rmtree(record / "raw" / "broker-3")
-    assert not is_raw_whole(record)
+    assert not is_raw_whole(RecordFolder(record))
     prepare_record(record)
     assert not table_files(record, "replicas")
     assert len(gap_reasons(record)) == 3
@@ -353,18 +355,18 @@ def test_a_witness_that_left_something_is_no_gap(record: Path, name: str) -> Non
 
 @pytest.mark.parametrize("name", ["raw/broker-3/t-0/00000000000000099999.log", "raw/broker-9/meta.properties"])
 def test_a_raw_folder_with_an_added_file_is_not_whole(record: Path, name: str) -> None:
-    assert is_raw_whole(record)
+    assert is_raw_whole(RecordFolder(record))
     (record / name).parent.mkdir(exist_ok=True)
     (record / name).write_text("")
-    assert not is_raw_whole(record)
+    assert not is_raw_whole(RecordFolder(record))
 
 
 def test_a_raw_folder_that_the_run_did_not_leave_is_not_whole(record: Path) -> None:
     (record / "raw").rename(record / "away")
     write_sums(record)
     (record / "away").rename(record / "raw")
-    assert not is_raw_whole(record)
-    assert is_raw_whole(remove_sums(record))
+    assert not is_raw_whole(RecordFolder(record))
+    assert is_raw_whole(RecordFolder(remove_sums(record)))
 
 
 def test_timelines_tables_and_evidence_that_are_missing_together_are_a_gap(record: Path) -> None:

@@ -21,23 +21,24 @@ import msgspec
 from packaging.version import InvalidVersion, Version
 
 from analysis.evidence.remaking import TIMELINE
-from analysis.evidence.report import EVIDENCE, CheckpointsReport, ReplicasReport, TimelineReport, report_of
-from ebbtide.errors import EbbtideError, UsageError
+from analysis.evidence.report import EVIDENCE
+from analysis.record.small_files import Missing, SmallFiles
+from ebbtide.errors import UsageError
 from ebbtide.record.clients import CLIENTS_DIR
 from ebbtide.record.contents import is_of_record
 from ebbtide.record.files import RAW_DIR, WITNESS_DIR
+from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import ACKS, MANIFEST, Manifest
-from ebbtide.record.steps import STEPS, read_steps, split_composed_steps
+from ebbtide.record.steps import STEPS
 from ebbtide.record.sums import changed_files, files_below, files_of_run, missing_files, read_sums
-from ebbtide.record.tables import TABLES, table_files
+from ebbtide.record.tables import TABLES
 from ebbtide.releases import first_with
 from ebbtide.scenario.internal_topics import INTERNAL_TOPICS
 from ebbtide.scenario.model import Scenario
-from ebbtide.scenario.parse import load
 from ebbtide.scenario.steps.admin import DeleteTopicStep
 from ebbtide.scenario.steps.process import StartStep
 from ebbtide.scenario.write import SCENARIO
-from ebbtide.untrusted.files import is_file, read_file
+from ebbtide.untrusted.files import is_file
 from ebbtide.untrusted.parquet import footer_of, read_rows
 from ebbtide.untrusted.values import decode_json
 
@@ -84,58 +85,62 @@ class Gap(msgspec.Struct, frozen=True):
     why: str
 
 
-def gaps(record: Path, manifest: Manifest) -> tuple[Gap, ...]:
+def gaps_of(record: SmallFiles) -> tuple[Gap, ...]:
     """Return all gaps of a record, each once.
 
     Raises `UsageError` when SHA256SUMS is damaged.
     """
     found = [*_gaps_by_sums(record)]
-    keys = _keys(record)
+    manifest, keys = record.manifest, _keys(record)
     if manifest.status == "complete" or "status" not in keys:
         is_newer = _NEWER_KEY in keys and "ebbtide" in manifest.clients
-        found += _gaps_by_names(record, manifest, is_newer=is_newer)
+        found += _gaps_by_names(record, is_newer=is_newer)
         # A missing or changed file is the reason why its table has other rows.
         known = {one.part for one in found}
         found += [one for one in _gaps_by_counts(record) if one.part not in known]
-        found += _gaps_by_timings(record, manifest)
+        found += _gaps_by_timings(record)
         if is_newer:
             found += _gaps_by_reports(record)
             found += _gaps_by_keys(keys)
-            found += _gaps_by_scenario(record, manifest)
-            found += _gaps_by_configs(record, manifest)
-            found += _gaps_by_upgrades(record, manifest)
+            found += _gaps_by_scenario(record)
+            found += _gaps_by_configs(record)
+            found += _gaps_by_upgrades(record)
     return tuple({one.what: one for one in reversed(found)}.values())[::-1]
 
 
-def is_raw_whole(record: Path) -> bool:
+def is_raw_whole(folder: RecordFolder) -> bool:
     """Return whether raw/ holds exactly the files that the run left.
 
     Always true without SHA256SUMS.
     """
-    sums = read_sums(record)
+    sums = read_sums(folder.path)
     if sums is None:
         return True
     raw = {name: digest for name, digest in sums.items() if name.startswith(f"{RAW_DIR}/")}
-    is_same = raw.keys() == set(files_below(record, RAW_DIR))
-    return bool(raw) and is_same and not changed_files(record, raw)
+    is_same = raw.keys() == set(files_below(folder.path, RAW_DIR))
+    return bool(raw) and is_same and not changed_files(folder.path, raw)
 
 
-def is_evidence_whole(record: Path) -> bool:
+def is_evidence_whole(folder: RecordFolder) -> bool:
     """Return whether evidence.json is as the run left it, as far as SHA256SUMS says."""
-    own = {name: digest for name, digest in (read_sums(record) or {}).items() if name == EVIDENCE}
-    return not missing_files(record, own) and not changed_files(record, own)
+    own = {name: digest for name, digest in (read_sums(folder.path) or {}).items() if name == EVIDENCE}
+    return not missing_files(folder.path, own) and not changed_files(folder.path, own)
 
 
-def _gaps_by_sums(record: Path) -> Iterator[Gap]:
+def _gaps_by_sums(record: SmallFiles) -> Iterator[Gap]:
     """Check all files outside raw/, whose files are read only for a missing table."""
-    sums = {name: digest for name, digest in (read_sums(record) or {}).items() if not name.startswith(f"{RAW_DIR}/")}
-    for name in missing_files(record, sums):
+    sums = {name: digest for name, digest in (record.sums or {}).items() if not name.startswith(f"{RAW_DIR}/")}
+    for name in missing_files(record.folder.path, sums):
         yield Gap(_part_of(name), name, f"{name} is missing, but the run left it (SHA256SUMS)")
-    for name in changed_files(record, sums):
+    for name in changed_files(record.folder.path, sums):
         yield Gap(_part_of(name), name, f"{name} is not as the run left it (SHA256SUMS)")
     if sums:
-        there = {name for name in files_of_run(record) if is_of_record(name) and not name.startswith(f"{RAW_DIR}/")}
-        there |= {str(path.relative_to(record)) for table in TABLES for path in table_files(record, table)}
+        there = {
+            name
+            for name in files_of_run(record.folder.path)
+            if is_of_record(name) and not name.startswith(f"{RAW_DIR}/")
+        }
+        there |= {record.folder.name_of(path) for table in TABLES for path in record.folder.files(table)}
         for name in sorted(there - sums.keys()):
             yield Gap(_part_of(name), name, f"{name} is not one of the files that the run left (SHA256SUMS)")
 
@@ -144,16 +149,16 @@ def _part_of(name: str) -> str:
     return Path(name).parts[0].partition(".")[0]
 
 
-def _gaps_by_names(record: Path, manifest: Manifest, *, is_newer: bool) -> Iterator[Gap]:
+def _gaps_by_names(record: SmallFiles, *, is_newer: bool) -> Iterator[Gap]:
     """Check that the tables have the files that the manifest implies.
 
     Tables with files of other names are not compared with the manifest. Of a record that is not
     newer, only sends is checked, and only where some of its files are there.
     """
-    for part, names in _files_by_part(manifest).items():
-        missing = missing_files(record, names)
+    for part, names in _files_by_part(record.manifest).items():
+        missing = missing_files(record.folder.path, names)
         is_begun = len(missing) < len(names)
-        if missing and ((is_newer and not table_files(record, part)) or (is_begun and (is_newer or part == "sends"))):
+        if missing and ((is_newer and not record.has(part)) or (is_begun and (is_newer or part == "sends"))):
             for name in missing:
                 yield Gap(part, name, f"{name} is missing, but the manifest says that it was there")
 
@@ -187,25 +192,25 @@ def _files_by_part(manifest: Manifest) -> dict[str, list[str]]:
     return files
 
 
-def _gaps_by_counts(record: Path) -> Iterator[Gap]:
+def _gaps_by_counts(record: SmallFiles) -> Iterator[Gap]:
     """Compare the rows of tables made from raw/ with evidence.json's counts."""
     for name, part, files, rows in _counted_tables(record):
         if files and (found := _rows(files)) not in (None, rows):
             yield Gap(part, name, f"{name}: {found:,} of the {rows:,} rows that were made are left (evidence.json)")
 
 
-def _counted_tables(record: Path) -> Iterator[tuple[str, str, list[Path], int]]:
+def _counted_tables(record: SmallFiles) -> Iterator[tuple[str, str, list[Path], int]]:
     """Yield what evidence.json counts: name, part, files, and number of rows."""
-    timeline = report_of(record, "timeline", TimelineReport)
+    timeline = record.reports.timeline
     for table, rows in ((timeline.rows if timeline is not None else None) or {}).items():
         if table in TIMELINE:
-            yield f"{table}.parquet", table, table_files(record, table), rows
-    replicas = report_of(record, "replicas", ReplicasReport)
+            yield f"{table}.parquet", table, record.folder.files(table), rows
+    replicas = record.reports.replicas
     if replicas is not None:
         rows = sum(log.records for log in replicas.logs)
-        yield "replicas", "replicas", table_files(record, "replicas"), rows
-    checkpoints = report_of(record, "checkpoints", CheckpointsReport)
-    path = record / _CHECKPOINT
+        yield "replicas", "replicas", record.folder.files("replicas"), rows
+    checkpoints = record.reports.checkpoints
+    path = record.folder / _CHECKPOINT
     if checkpoints is not None and path.is_file():
         yield _CHECKPOINT, "watermarks", [path], checkpoints.rows
 
@@ -221,34 +226,34 @@ def _rows(files: Sequence[Path]) -> int | None:
         return None
 
 
-def _gaps_by_reports(record: Path) -> Iterator[Gap]:
+def _gaps_by_reports(record: SmallFiles) -> Iterator[Gap]:
     """Check that evidence.json has all reports, which Ebbtide always writes.
 
     A report that cannot be read counts as missing.
     """
-    if not (record / EVIDENCE).is_file():
+    if not record.folder.has(EVIDENCE):
         return
     reports = {
-        "timeline": report_of(record, "timeline", TimelineReport),
-        "replicas": report_of(record, "replicas", ReplicasReport),
-        "checkpoints": report_of(record, "checkpoints", CheckpointsReport),
+        "timeline": record.reports.timeline,
+        "replicas": record.reports.replicas,
+        "checkpoints": record.reports.checkpoints,
     }
     for part, report in reports.items():
         if report is None:
             yield Gap("evidence", f"{EVIDENCE}: {part}", f"{EVIDENCE} has no report of the {part}")
 
 
-def _gaps_by_timings(record: Path, manifest: Manifest) -> Iterator[Gap]:
+def _gaps_by_timings(record: SmallFiles) -> Iterator[Gap]:
     """Check that a witness left what it read, or why it could not read."""
-    folder = record / WITNESS_DIR
-    if WITNESS_DIR in manifest.timings_s and not (folder.is_dir() and any(folder.iterdir())):
+    folder = record.folder / WITNESS_DIR
+    if WITNESS_DIR in record.manifest.timings_s and not (folder.is_dir() and any(folder.iterdir())):
         why = f"{WITNESS_DIR}/ is missing, but the manifest says that the run had a witness"
         yield Gap(WITNESS_DIR, WITNESS_DIR, why)
 
 
-def _keys(record: Path) -> frozenset[str]:
-    path = record / MANIFEST
-    return frozenset(decode_json(read_file(path, what=MANIFEST), dict[str, msgspec.Raw]) if is_file(path) else ())
+def _keys(record: SmallFiles) -> frozenset[str]:
+    has = record.folder.has(MANIFEST)
+    return frozenset(decode_json(record.folder.bytes(MANIFEST), dict[str, msgspec.Raw]) if has else ())
 
 
 def _gaps_by_keys(keys: frozenset[str]) -> Iterator[Gap]:
@@ -257,25 +262,24 @@ def _gaps_by_keys(keys: frozenset[str]) -> Iterator[Gap]:
             yield Gap("manifest", key, f"manifest.json has no {key}, which Ebbtide always writes")
 
 
-def _gaps_by_scenario(record: Path, manifest: Manifest) -> Iterator[Gap]:
+def _gaps_by_scenario(record: SmallFiles) -> Iterator[Gap]:
     """Compare the manifest with the scenario.
 
     An unreadable scenario is no source; that makes the run inconclusive for a reason of its own.
     """
-    try:
-        scenario = load(record / SCENARIO)
-    except EbbtideError:
+    scenario, manifest = record.scenario, record.manifest
+    if isinstance(scenario, Missing):
         return
     for what, there, asked in _manifest_and_scenario(scenario, manifest):
         if there != asked:
             yield Gap("manifest", what, f"manifest.json and scenario.toml differ in {what}")
     for one in scenario.consumers:
         for name in (f"commits/commits-{one.id}.parquet", "commits/commits-served.parquet"):
-            if one.commit_every is not None and not is_file(record / name):
+            if one.commit_every is not None and not record.folder.has(name):
                 yield Gap("commits", name, f"{name} is missing, but scenario.toml says that consumer {one.id} commits")
     for copier in scenario.producers:
         for table, name in (("copies", f"copies-{copier.id}"), ("commits", "commits-served")):
-            if copier.copies is not None and not is_file(record / table / f"{name}.parquet"):
+            if copier.copies is not None and not record.folder.has(f"{table}/{name}.parquet"):
                 what = f"{table}/{name}.parquet"
                 yield Gap(table, what, f"{what} is missing, but scenario.toml says that producer {copier.id} copies")
     if manifest.final_consumer is not None:
@@ -313,23 +317,23 @@ def _manifest_and_scenario(scenario: Scenario, manifest: Manifest) -> Iterator[t
     )
 
 
-def _gaps_by_upgrades(record: Path, manifest: Manifest) -> Iterator[Gap]:
+def _gaps_by_upgrades(record: SmallFiles) -> Iterator[Gap]:
     """Check that the manifest has the releases that steps moved nodes to."""
     try:
-        steps = split_composed_steps(read_steps(record) or [])
+        steps = record.split_steps or []
     except UsageError:
         return  # an error of its own
     for step in steps:
         to = step.figures(StartStep.Proof).to
         for node in step.nodes if to is not None else ():
-            if to not in [one.kafka for one in manifest.releases.get(str(node), ())]:
+            if to not in [one.kafka for one in record.manifest.releases.get(str(node), ())]:
                 what = f"release {to} of node {node}"
                 yield Gap("manifest", what, f"manifest.json has no {what}, which steps.jsonl says that it ran")
 
 
-def _gaps_by_configs(record: Path, manifest: Manifest) -> Iterator[Gap]:
+def _gaps_by_configs(record: SmallFiles) -> Iterator[Gap]:
     """Check that the manifest has the feature levels that the metadata log set last."""
-    if len(files := table_files(record, "configs")) != 1:
+    if len(files := record.folder.files("configs")) != 1:
         return
     try:
         rows = read_rows(files, "configs", columns=["resource", "value"]).to_pylist()
@@ -341,7 +345,7 @@ def _gaps_by_configs(record: Path, manifest: Manifest) -> Iterator[Gap]:
         for row in rows
         if str(row["resource"]).startswith("feature:")
     }
-    said = {name: str(level) for name, level in manifest.features.items()}
+    said = {name: str(level) for name, level in record.manifest.features.items()}
     differing = [name for name, level in levels.items() if said.get(name) != level]
     if differing:
         yield Gap(

@@ -1,0 +1,132 @@
+"""A record is read once: how often judging opens each small file, and how much of the code still takes a path.
+
+Both numbers are held at what they are, so that they can only fall.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from checkout import ROOT
+from real_records import unpack_record
+
+from analysis.judging.one_record import conclude, prepare_record
+from analysis.reconcile import checked_run
+from analysis.reconcile.model import Reconciliation
+from ebbtide.record.sums import write_sums
+from ebbtide.record.tables import ANOMALY_SCHEMA
+from ebbtide.record.verdict import Counts
+
+PACKAGES = ("ebbtide", "cluster", "faults", "workloads", "analysis", "harness")
+
+FUNCTIONS_WITH_A_PATH = 103
+"""Functions of the product that take `record: Path`. Take a `Record` or a `RecordFolder` instead."""
+
+OPENS = {
+    "SHA256SUMS": 2,
+    "clients/consumer-0.jsonl": 2,
+    "clients/consumer-1.jsonl": 2,
+    "clients/producer-1.jsonl": 2,
+    "evidence.json": 2,
+    "logs/controller-100.log.gz": 1,
+    "manifest.json": 3,
+    "scenario.toml": 2,
+    "steps.jsonl": 2,
+}
+"""How often judging opens each small file of a record; one of the opens is for its checksum.
+
+SHA256SUMS is read before the tables are completed and after it. The manifest's keys are read apart from its values.
+"""
+
+_OPENED: list[Path] = []
+_WATCHED: list[Path] = []
+
+
+def _note(event: str, arguments: tuple[object, ...]) -> None:
+    if event == "open" and _WATCHED and isinstance(arguments[0], str):
+        path = Path(arguments[0])
+        if path.is_relative_to(_WATCHED[0]):
+            _OPENED.append(path.relative_to(_WATCHED[0]))
+
+
+@contextmanager
+def opens_in(folder: Path) -> Iterator[Counter[str]]:
+    """Count the files in a folder that Python opens in the block, by their names."""
+    counted: Counter[str] = Counter()
+    _OPENED.clear()
+    _WATCHED.append(folder)
+    try:
+        yield counted
+    finally:
+        _WATCHED.clear()
+        counted.update(map(str, _OPENED))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def hook() -> None:
+    """An audit hook cannot be removed, so that it is added once, and does nothing while no folder is watched."""
+    sys.addaudithook(_note)
+
+
+def test_judging_opens_each_small_file_as_seldom_as_it_is_known_to(tmp_path: Path) -> None:
+    folder = unpack_record("last-replica-standing-4.4.0", tmp_path)
+    write_sums(folder)
+    (folder / "anomalies").mkdir(exist_ok=True)
+    pq.write_table(ANOMALY_SCHEMA.empty_table(), folder / "anomalies" / "none.parquet")
+    with opens_in(folder) as opened:
+        record = prepare_record(folder)
+        checked_run(record)
+        conclude(record, Reconciliation(counts=Counts(), anomalies=[], unknown={}, lost=[], regressions=[]))
+    small = {name: count for name, count in opened.items() if not name.endswith((".parquet", ".part", ".going"))}
+    assert small == OPENS
+
+
+def test_an_open_of_a_file_is_counted(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("text")
+    with opens_in(tmp_path) as opened:
+        (tmp_path / "file").read_text()
+        (tmp_path / "file").read_bytes()
+    (tmp_path / "file").read_bytes()
+    assert opened == {"file": 2}
+
+
+def test_fewer_functions_than_ever_take_the_path_of_a_record() -> None:
+    found = [
+        f"{path.relative_to(ROOT)}: {name}"
+        for package in PACKAGES
+        for path in sorted((ROOT / package).rglob("*.py"))
+        for name in _with_a_path(path.read_text())
+    ]
+    assert len(found) == FUNCTIONS_WITH_A_PATH, "\n".join(found)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "def f(record: Path): ...",
+        "async def f(a, *, record: Path | None = None): ...",
+        "class A:\n def f(self, record: Path): ...",
+    ],
+)
+def test_a_function_with_the_path_of_a_record_is_seen(text: str) -> None:
+    assert list(_with_a_path(text)) == ["f"]
+
+
+def test_a_function_with_another_path_or_a_record_is_not_counted() -> None:
+    assert list(_with_a_path("def f(folder: Path, record: Record): ...")) == []
+
+
+def _with_a_path(text: str) -> Iterator[str]:
+    """Yield the functions that have a parameter `record` which is a path."""
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            for one in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs):
+                if one.arg == "record" and one.annotation is not None and "Path" in ast.unparse(one.annotation):
+                    yield node.name
