@@ -20,7 +20,7 @@ from ebbtide.record.steps import StepEntry, write_steps
 from ebbtide.scenario.roles import CLIENTS
 from ebbtide.scenario.steps.step import StepSpec
 from ebbtide.scenario.steps.table import ADMIN_KINDS, DISK_TROUBLES, HEALED_BY, TAKES_DOWN, WIRE_KINDS, StepKind
-from ebbtide.scenario.triggers import Trigger
+from ebbtide.scenario.triggers import AfterTrigger, Trigger
 from ebbtide.scenario.validate_order import FaultNow
 from ebbtide.scenario.write import keys_set
 from ebbtide.waiting import WaitExpired, wait_until
@@ -280,7 +280,8 @@ class Schedule:
         wait_until(
             has_fired,
             awaited=f"the trigger {text_of(trigger)}",
-            timeout_s=step.deadline_s,
+            # A busy host may look a moment too late at a time that has passed for sure.
+            timeout_s=step.deadline_s + (trigger.seconds if isinstance(trigger, AfterTrigger) else 0.0),
             last_seen=lambda: look().what,
         )
 

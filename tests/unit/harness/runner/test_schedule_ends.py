@@ -12,8 +12,12 @@ from plain_steps import step_of, trigger_of
 from schedule_bench import Bench
 
 from ebbtide.errors import HarnessError, StepImpossible
+from ebbtide.scenario.triggers import Trigger
+from ebbtide.waiting import pause
 from faults import process
 from faults.base import Effect
+from harness.runner import schedule
+from harness.runner.triggers import text_of
 from harness.runner.view import ClusterView
 
 
@@ -94,3 +98,19 @@ def test_a_trigger_whose_role_stands_for_nobody_says_so_at_its_deadline(bench: B
     assert not finished
     assert "waited 0.1 s for the trigger broker_is" in str(wait.why)
     assert "leader(t-0) stands for nobody: t-0 leader none" in str(wait.why)
+
+
+def test_a_time_that_is_as_long_as_the_deadline_passes_also_on_a_busy_host(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts: list[str] = []
+
+    def slow_text(trigger: Trigger) -> str:
+        if texts:  # after the first look
+            pause(0.15)
+        texts.append(text_of(trigger))
+        return texts[-1]
+
+    monkeypatch.setattr(schedule, "text_of", slow_text)
+    _, finished = bench.run(step_of("wait", trigger=trigger_of(after="100ms"), deadline_s=0.1))
+    assert finished
