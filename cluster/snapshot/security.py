@@ -190,7 +190,7 @@ def _path(values: dict[str, str], key: str) -> Path | None:
         return Path(values[key]).expanduser()
     except RuntimeError:
         raise UsageError(
-            "there is no such user on this host", where=key, got=values[key], allowed="the path of a file"
+            "there is no such user on this host", where=f"{_OPTION}: {key}", got=HIDDEN, allowed="the path of a file"
         ) from None
 
 

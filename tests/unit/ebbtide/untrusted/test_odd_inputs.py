@@ -93,7 +93,8 @@ def test_a_hole_is_refused_before_it_is_read(tmp_path: Path) -> None:
 def test_the_home_of_a_user_that_is_not_there_is_one_clear_error() -> None:
     with pytest.raises(UsageError, match="there is no such user on this host") as caught:
         _path({"ssl.truststore.location": "~nosuchuser/x"}, "ssl.truststore.location")
-    assert caught.value.where == "ssl.truststore.location"
+    assert caught.value.where == "--command-config: ssl.truststore.location"
+    assert "nosuchuser" not in caught.value.render()
 
 
 @pytest.mark.parametrize("number", [errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG])
