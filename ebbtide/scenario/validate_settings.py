@@ -44,7 +44,6 @@ _VALUES: Mapping[str, tuple[re.Pattern[str], str]] = {
     **dict.fromkeys(("double", "float"), (re.compile(r"-?[0-9]{1,18}(\.[0-9]{1,18})?"), "a number, such as 0.5")),
 }
 """By type, what a producer's setting may be. Kafka itself refuses wrong values of nodes and topics."""
-_MALFORMED = ("not a property's name", "not a property's value")
 _HINTS_MAX = 10
 """For so many unknown names of a file the nearest known name is looked up."""
 _PRODUCER_KEYS = frozenset(field.name for field in msgspec.structs.fields(ProducerSpec))
@@ -194,8 +193,8 @@ def validate_settings(parts: Parts, *, to_run: bool) -> Iterator[UsageError]:
     Without `to_run` it reports only what makes a record unclear: several properties in one, and properties that tie a
     node to another place. Judging a finished record starts nothing, so it takes the others.
     """
-    for problem, kind in _problems(_of_cluster(parts)):
-        if to_run or (kind is None and problem.what in _MALFORMED) or (kind is not None and kind.of_records):
+    for problem, of_records in _problems(_of_cluster(parts)):
+        if to_run or of_records:
             yield problem
 
 
@@ -204,20 +203,20 @@ def validate_producer_settings(parts: Parts) -> Iterator[UsageError]:
     return (problem for problem, _ in _problems(_of_producers(parts)))
 
 
-def _problems(settings: Iterable[ScenarioSetting]) -> Iterator[tuple[UsageError, RefusedKind | None]]:
-    """Yield what is wrong with each setting, with the kind for which it is refused."""
+def _problems(settings: Iterable[ScenarioSetting]) -> Iterator[tuple[UsageError, bool]]:
+    """Yield what is wrong with each setting, and whether the scenario of a record cannot have it either."""
     unknown = 0
     for setting in settings:
         kind = refused_kind(setting.place, setting.name)
         if (problem := _malformed(setting)) is not None:
-            yield problem, None
+            yield problem, True
         elif kind is not None:
-            yield setting.refused(kind), kind
+            yield setting.refused(kind), kind.of_records
         elif setting.listed is None and not setting.unknown_releases:
             unknown += 1
-            yield setting.unknown(with_hint=unknown <= _HINTS_MAX), None
+            yield setting.unknown(with_hint=unknown <= _HINTS_MAX), False
         elif (problem := _wrong_value(setting)) is not None:
-            yield problem, None
+            yield problem, False
 
 
 def _malformed(setting: ScenarioSetting) -> UsageError | None:
@@ -227,10 +226,10 @@ def _malformed(setting: ScenarioSetting) -> UsageError | None:
     name = setting.name
     if not (_NODE_NAME.fullmatch(name) and name.isascii() and name.isprintable()):
         allowed = "ASCII without blanks, and without = : # ! \\"
-        return UsageError(_MALFORMED[0], where=setting.table, got=repr(name), allowed=allowed)
+        return UsageError("not a property's name", where=setting.table, got=repr(name), allowed=allowed)
     if not is_writable(setting.value or ""):
         allowed = "one line, without control characters"
-        return UsageError(_MALFORMED[1], where=setting.where, got=setting.shown_value, allowed=allowed)
+        return UsageError("not a property's value", where=setting.where, got=setting.shown_value, allowed=allowed)
     return None
 
 
