@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from analysis.judge.history.elections import ElectionEvent
 from analysis.judge.history.timeline import Timeline
-from analysis.record.record import Record
+from analysis.record.record import Record, of_partition
 from analysis.report import words
 from analysis.report.election_words import ROAD_TEXT, elections_by_offset, is_broken_promise
 from ebbtide.record.files import ANOMALIES_DIR
@@ -209,8 +209,7 @@ def _by_broker(counts: Counter[int]) -> str:
 
 def _in_range(loss: Loss) -> pc.Expression:
     return (
-        (pc.field("topic") == loss.topic)
-        & (pc.field("partition") == loss.partition)
+        of_partition(loss.topic, loss.partition)
         & (pc.field("offset") >= loss.first_offset)
         & (pc.field("offset") <= loss.last_offset)
     )

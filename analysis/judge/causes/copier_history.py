@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from analysis.judge.history.timeline import Timeline
 from analysis.reconcile.model import WrongCopies
-from analysis.record.record import Record
+from analysis.record.record import Record, of_partition
 from ebbtide.record.clients import ClientEvent
 from ebbtide.scenario.group_offsets import OFFSETS_PARTITION, OFFSETS_TOPIC
 
@@ -177,11 +177,7 @@ def _last_higher(shown: list[int]) -> list[int]:
 
 
 def _of(repeated: WrongCopies) -> pc.Expression:
-    return (
-        (pc.field("group") == repeated.group)
-        & (pc.field("topic") == repeated.topic)
-        & (pc.field("partition") == repeated.partition)
-    )
+    return (pc.field("group") == repeated.group) & of_partition(repeated.topic, repeated.partition)
 
 
 def _sends(record: Record, values: Collection[int]) -> dict[int, tuple[int | None, set[str | None]]]:

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from analysis.record.record import Record
+from analysis.record.record import Record, of_partition
 from ebbtide.record.files import ANOMALIES_DIR
 
 if TYPE_CHECKING:
@@ -107,8 +107,7 @@ def _items(
     """Yield the offsets and details of a group's items within its range."""
     files = [str(file) for file in sorted((record.folder / ANOMALIES_DIR).glob("*.parquet"))]
     decoder = msgspec.json.Decoder(type(group))
-    place = (pc.field("topic") == range_.topic) & (pc.field("partition") == range_.partition)
-    where = (pc.field("kind") == kind) & place
+    where = (pc.field("kind") == kind) & of_partition(range_.topic, range_.partition)
     for batch in ds.dataset(files, format="parquet").to_batches(columns=["offset", "details"], filter=where):
         for offset, text in zip(batch["offset"].to_pylist(), batch["details"].to_pylist(), strict=True):
             if range_.first_offset <= offset <= range_.last_offset:

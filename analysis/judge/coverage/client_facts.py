@@ -1,7 +1,7 @@
 """Counts what clients saw in states for which the protocol has a rule.
 
 These are: below min ISR, while an ISR join is pending, and while RECOVERING. All are stretches in
-which a leader surely knew of the state (`hw_check`). Below min ISR acks=all must be refused, acks=0
+which a leader surely knew of the state (`LeaderContact`). Below min ISR acks=all must be refused, acks=0
 and acks=1 are answered, and whether the HW moves depends on the release. While the leader's
 AlterPartition is held on the wire, the controller may grant it at any time, so the HW must wait for
 the maximal ISR. While RECOVERING, KIP-704 wants a leader to answer neither producers nor consumers.
@@ -25,7 +25,7 @@ from analysis.judge.rules.leaders.contact import (
     first_and_highest,
     intervals_below,
 )
-from analysis.record.record import Record
+from analysis.record.record import Record, of_partition
 from ebbtide.record.steps import StepEntry
 from ebbtide.scenario.facts import BELOW, HELD, RECOVERING
 from ebbtide.scenario.steps.table import CUT_KINDS
@@ -197,11 +197,7 @@ def _recovering_intervals(evidence: Evidence) -> list[Interval]:
 
 
 def _within(interval: Interval, column: str) -> pc.Expression:
-    where = (
-        (pc.field("topic") == interval.topic)
-        & (pc.field("partition") == interval.partition)
-        & (pc.field(column) >= interval.start_ns)
-    )
+    where = of_partition(interval.topic, interval.partition) & (pc.field(column) >= interval.start_ns)
     return where if interval.end_ns is None else where & (pc.field(column) < interval.end_ns)
 
 

@@ -17,7 +17,7 @@ import msgspec
 import pyarrow.compute as pc
 
 from analysis.judge.history.evidence import Evidence
-from analysis.record.record import Record
+from analysis.record.record import Record, of_partition
 from ebbtide.record.files import WIRE_FILE
 from ebbtide.record.rows import PartitionState
 from ebbtide.untrusted.files import UnreadableFile, is_file, read_file
@@ -132,11 +132,9 @@ def _newest_hw(record: Record, state: PartitionState, at_ns: int) -> int | None:
     """Return the HW that was seen last before `at_ns`; None if none was."""
     if not record.has("watermarks"):
         return None
-    of_partition = (
-        (pc.field("topic") == state.topic) & (pc.field("partition") == state.partition) & (pc.field("at_ns") <= at_ns)
-    )
+    where = of_partition(state.topic, state.partition) & (pc.field("at_ns") <= at_ns)
     seen: list[tuple[int, int]] = []
-    for batch in record.batches("watermarks", ["at_ns", "high_watermark"], of_partition):
+    for batch in record.batches("watermarks", ["at_ns", "high_watermark"], where):
         seen += [
             (row["at_ns"], row["high_watermark"]) for row in batch.to_pylist() if row["high_watermark"] is not None
         ]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import msgspec
 import pyarrow.compute as pc
 
-from analysis.record.record import Record
+from analysis.record.record import Record, of_partition
 
 
 class Mark(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,9 +35,8 @@ def marks_of(record: Record, topic: str, partition: int) -> list[Mark]:
     Raises `UsageError` when a file is damaged.
     """
     where = (
-        (pc.field("source") == "list_offsets")
-        & (pc.field("topic") == topic)
-        & (pc.field("partition") == partition)
+        of_partition(topic, partition)
+        & (pc.field("source") == "list_offsets")
         & pc.field("leader_epoch").is_valid()
         & pc.field("asked_ns").is_valid()
     )

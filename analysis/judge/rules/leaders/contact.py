@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 
 from analysis.judge.history.evidence import Evidence, Row
 from analysis.judge.history.fencings import STOPS_A_NODE, end_of, unexplained_fencings
-from analysis.record.record import Record
+from analysis.record.record import Record, of_partition
 from ebbtide.record.rows import PartitionState
 from ebbtide.record.steps import StepEntry
 from ebbtide.scenario.steps.network import LimitBandwidthStep
@@ -218,8 +218,7 @@ def first_and_highest(record: Record, interval: Interval) -> tuple[Row, Row] | N
     "Later" means asked for after the earliest answer came. None: there are fewer than two.
     """
     where = (
-        (pc.field("topic") == interval.topic)
-        & (pc.field("partition") == interval.partition)
+        of_partition(interval.topic, interval.partition)
         & (pc.field("broker") == interval.leader)
         & (pc.field("leader_epoch") == interval.leader_epoch)
         & (pc.field("source") == "list_offsets")
