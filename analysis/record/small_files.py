@@ -30,7 +30,7 @@ from ebbtide.scenario.write import SCENARIO
 
 
 class Missing(msgspec.Struct, frozen=True):
-    """What stands in the place of a part of the record that cannot be read, with the reason as a clause."""
+    """Stands for a part of the record that cannot be read; `why` is a clause without a full stop."""
 
     why: str
 

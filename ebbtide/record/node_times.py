@@ -1,7 +1,7 @@
 """When a step ended, emptied or started a node: the first and the last moment that is possible for each.
 
-The runtimes and the faults measure these times, steps.jsonl keeps them for each node of a step, and the judge reads
-them: an election between them may have come before or after.
+The runtimes and the faults measure these times, and steps.jsonl keeps them for each node of a step. Between the two
+moments, nobody knows whether something else came before the event or after it.
 """
 
 from __future__ import annotations

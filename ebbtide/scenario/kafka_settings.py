@@ -21,7 +21,7 @@ from ebbtide.untrusted.values import decode_toml
 Place = Literal["node", "topic", "producer", "librdkafka", "kafka-python"]
 """Where a setting is set: on a broker or controller, on a topic, or in a producer: Kafka's own, or that of a library.
 
-Of kafka-python a scenario sets nothing, so the table has no setting of it."""
+A scenario sets nothing of kafka-python, so the table has no setting of it."""
 
 _FREE_TYPES = frozenset({"boolean", "double", "int", "long", "short", "float", "integer", "enum"})
 """Values of these types name no file, no code and no address."""

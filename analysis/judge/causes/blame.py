@@ -167,7 +167,7 @@ def reasons_of(
 
     Unexplained anomalies are left out: the reasons for the outcome already name them.
     """
-    told_ = []
+    sentences = []
     for kind, blamed in (
         ("lost record", losses),
         ("vanished record", [one for one in vanished if one.what.kind == READ]),
@@ -180,8 +180,8 @@ def reasons_of(
         for alike in group_alike(one for one in blamed if one.attribution.cause != "unexplained"):
             attribution, count = alike[0].attribution, sum(one.count for one in alike)
             reason = f"{attribution.cause or 'cause not known'}: {attribution.why}{elections_in_brackets(alike)}"
-            told_.append(f"{places_of(alike)}, {_number_of(count, kind)}, {reason}")
-    return told_[:_TOLD_MAX] + ([f"and {len(told_) - _TOLD_MAX} more"] if len(told_) > _TOLD_MAX else [])
+            sentences.append(f"{places_of(alike)}, {_number_of(count, kind)}, {reason}")
+    return sentences[:_TOLD_MAX] + ([f"and {len(sentences) - _TOLD_MAX} more"] if len(sentences) > _TOLD_MAX else [])
 
 
 def _of(commits: Sequence[AttributedAnomaly[LostCommit]], kind: str) -> list[AttributedAnomaly[LostCommit]]:

@@ -32,7 +32,7 @@ class Clause(msgspec.Struct, frozen=True, kw_only=True):
       clause is unknown.
     - `reads_timeline`: it cannot be checked without partitions.parquet.
     - `applies`: whether the run has what the clause is on. If not, it is not exercised.
-    - `needed`: whether a run can end as predicted while the clause is unknown.
+    - `needed`: when a run cannot end as predicted while the clause is unknown.
     - `compares_times`: it compares times of controllers with those of clients or steps. Where a clock was set, it may
       be unknown.
     - `is_shown_without_steps`: the record of a watched cluster, which has no steps, can show a violation.

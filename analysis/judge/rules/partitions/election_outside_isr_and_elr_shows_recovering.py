@@ -30,5 +30,4 @@ RULE = Clause(
     kip="KIP-704",
     check=_check,
     is_shown_without_steps=True,
-    unknown_when="",
 )
