@@ -112,10 +112,10 @@ class ForeignCluster:
         for node in self._ports:
             self._launch(node)
         wait_until(
-            lambda: self.registered() >= set(self._brokers) == self.answering(),
-            awaited="every broker to be registered and to answer",
+            self.is_whole,
+            awaited="every broker to answer, and to list every broker",
             timeout_s=90,
-            last_seen=lambda: f"{self.registered()} registered, {self.answering()} answer; logs in {self.folder}",
+            last_seen=lambda: f"{ {one: self._listed_by(one) for one in self._brokers} }; logs in {self.folder}",
         )
 
     def start(self, node: int) -> None:
@@ -154,24 +154,19 @@ class ForeignCluster:
         for process in self._processes.values():
             process.wait()
 
+    def is_whole(self) -> bool:
+        """Whether every broker answers, and lists every broker."""
+        return all(self._listed_by(one) >= set(self._brokers) for one in self._brokers)
+
     def registered(self) -> set[int]:
         """The brokers that a broker lists in its metadata."""
-        for broker in self._brokers:
-            with (
-                contextlib.suppress(WireError),
-                self.connection_to(broker) as connection,
-            ):
-                return set(connection.metadata([]).brokers)
-        return set()
+        return next((found for one in self._brokers if (found := self._listed_by(one))), set())
 
-    def answering(self) -> set[int]:
-        """The brokers that answer: a broker is registered before it accepts connections."""
-        found = set()
-        for broker in self._brokers:
-            with contextlib.suppress(WireError), self.connection_to(broker) as connection:
-                connection.metadata([])
-                found.add(broker)
-        return found
+    def _listed_by(self, broker: int) -> set[int]:
+        """The brokers that this broker lists; none if it does not answer. One that starts may not list itself yet."""
+        with contextlib.suppress(WireError), self.connection_to(broker) as connection:
+            return set(connection.metadata([]).brokers)
+        return set()
 
     def _format(self, node: int) -> None:
         path = self.folder / f"node-{node}.properties"

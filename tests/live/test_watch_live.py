@@ -80,7 +80,7 @@ def watch_while(cluster: ForeignCluster, runs: Path, act: Callable[[Path], None]
     thread = threading.Thread(target=breaking)
     thread.start()
     request = WatchRequest(
-        bootstrap=(cluster.address(1),), controllers=(cluster.controllers,), duration_s=120, runs=runs
+        bootstrap=(cluster.address(1),), controllers=tuple(cluster.controllers.split(",")), duration_s=120, runs=runs
     )
     record = watch_cluster(request, PlainDisplay(Console(quiet=True)))
     thread.join()
@@ -193,7 +193,7 @@ def cluster(tmp_path):
 def restart(cluster, *brokers):
     for broker in brokers:
         cluster.start(broker)
-    wait_until(lambda: cluster.answering() == {1, 2, 3} == cluster.registered(), awaited="brokers", timeout_s=60)
+    wait_until(cluster.is_whole, awaited="brokers", timeout_s=60)
 
 
 def test_a_killed_broker_loses_nothing(cluster, kafka_watch):
