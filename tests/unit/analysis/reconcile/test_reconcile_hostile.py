@@ -35,7 +35,7 @@ def test_final_offsets_that_cannot_be_are_refused(tmp_path: Path, ends: dict[str
     record = builder.write(tmp_path / "run")
     manifest = msgspec.structs.replace(builder.manifest(), final_offsets=ends)
     with pytest.raises(Problems, match=what):
-        reconcile(None, record, manifest)  # type: ignore[arg-type]
+        reconcile(None, as_record(record, manifest))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_ids_that_no_client_has_are_refused(tmp_path: Path, changes: dict[str, o
     builder = RecordBuilder().acked(1, at=0).final(1)
     manifest = msgspec.structs.replace(builder.manifest(), **changes)
     with pytest.raises(Problems, match="not a client's id") as caught:
-        reconcile(None, builder.write(tmp_path / "run"), manifest)  # type: ignore[arg-type]
+        reconcile(None, as_record(builder.write(tmp_path / "run"), manifest))  # type: ignore[arg-type]
     assert len(str(caught.value)) < 500
 
 
