@@ -63,7 +63,12 @@ start here:
   ebbtide run last-replica-standing --kafka 3.9.1,4.3.1
 """
 
-_REFUSALS = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ELOOP, errno.ENAMETOOLONG, errno.ENOTDIR)
+_REFUSALS = {
+    **dict.fromkeys((errno.EACCES, errno.ELOOP, errno.ENAMETOOLONG, errno.ENOTDIR), ExitCode.USAGE),
+    # A fault of a run may have made a volume read-only.
+    **dict.fromkeys((errno.EPERM, errno.EROFS), ExitCode.HARNESS_FAILED),
+}
+"""The exit code of each error by which the host refuses a file."""
 _WORD_MAX = 200
 
 COMPLETE = "_EBBTIDE_COMPLETE"
@@ -107,7 +112,7 @@ def _main(argv: Sequence[str] | None) -> int:
                 next="ls -ld FOLDER    (of it and of those above), or name another one",
             )
             _print_error(f"error: {refused.render()}")
-            return ExitCode.USAGE
+            return _REFUSALS[error.errno]
         elif isinstance(error, MemoryError):
             _print_error("error: the host has no memory left for this command\n  next:    free -h")
         else:

@@ -97,15 +97,22 @@ def test_the_home_of_a_user_that_is_not_there_is_one_clear_error() -> None:
     assert "nosuchuser" not in caught.value.render()
 
 
-@pytest.mark.parametrize("number", [errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG])
-def test_a_folder_that_this_user_may_not_enter_is_one_clear_error(
-    number: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [
+        *((number, ExitCode.USAGE) for number in (errno.EACCES, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG)),
+        # A run's own fault may have made a volume read-only.
+        *((number, ExitCode.HARNESS_FAILED) for number in (errno.EPERM, errno.EROFS)),
+    ],
+)
+def test_a_file_that_the_host_refuses_is_one_clear_error(
+    number: int, code: ExitCode, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def refuse(_: object) -> int:
         raise OSError(number, os.strerror(number), "/some/folder")
 
     monkeypatch.setattr(command, "_run", refuse)
-    assert command.main(["runs"]) == ExitCode.USAGE
+    assert command.main(["runs"]) == code
     said = capsys.readouterr().err
     assert "error: the host does not let this user use a file or a folder\n  where:   /some/folder" in said
     assert os.strerror(number) in said
