@@ -8,10 +8,11 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from records import as_record
 
+from analysis.record.record import Record
 from analysis.report.html import write_report
 from analysis.report.model import build
+from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import Manifest, TopicSetup, Topology, write_manifest
 from ebbtide.record.steps import StepEntry, write_steps
 from ebbtide.record.tables import TABLES
@@ -59,7 +60,7 @@ def write_large_page(record: Path, records: int = RECORDS) -> Path:
     verdict = Verdict(
         run_id=manifest.run_id, outcome="as-predicted", counts=Counts(sends=records, acked=records, polls=records)
     )
-    return write_report(record, build(as_record(record, manifest), verdict))
+    return write_report(record, build(Record(RecordFolder(record), manifest), verdict))
 
 
 def _ns(at_s: float) -> int:

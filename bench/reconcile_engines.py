@@ -16,8 +16,9 @@ from pathlib import Path
 
 import msgspec
 import psutil
-from records import as_record
 
+from analysis.record.record import Record
+from ebbtide.record.folder import RecordFolder
 from ebbtide.signals import defer_signals
 
 ENGINES = ("ebbtide", "duckdb", "pandas", "read once")
@@ -99,7 +100,7 @@ def _run(engine: str, record: Path, scratch: Path, memory: str) -> EngineRun:
             start_s = time.monotonic() - began
             clock = Clock()
             found: dict[str, int] = {}
-            reconciled = reconcile(spark, as_record(record, read_manifest(record)))
+            reconciled = reconcile(spark, Record(RecordFolder(record), read_manifest(record)))
             for one in reconciled.anomalies:
                 found[one.kind] = found.get(one.kind, 0) + one.count
             measured = clock.end_run(found, start_s)

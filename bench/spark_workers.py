@@ -14,14 +14,14 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from records import as_record
-
 from analysis.reconcile import reconcile
 from analysis.reconcile.session import session
+from analysis.record.record import Record
 from bench.measured_on import measured_on
 from bench.reconcile import events, kept_record, maker
 from bench.reconcile_table import spread
 from bench.standalone_spark import standalone_cluster
+from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import read_manifest
 from ebbtide.signals import unwind_on_signals
 
@@ -60,7 +60,7 @@ def _reconcile(record: Path, rows: int, folder: Path, workers: int) -> tuple[flo
     """Return the seconds that a new cluster needs, and the number of items that it finds of each kind."""
     with standalone_cluster(folder, workers=workers) as (url, _), session(url, rows=rows) as spark:
         began = time.monotonic()
-        reconciled = reconcile(spark, as_record(record, read_manifest(record)))
+        reconciled = reconcile(spark, Record(RecordFolder(record), read_manifest(record)))
         found: Counter[str] = Counter()
         for one in reconciled.anomalies:
             found[one.kind] += one.count

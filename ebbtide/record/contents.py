@@ -22,7 +22,6 @@ from ebbtide.record.files import (
     WIRE_FILE,
     WITNESS_DIR,
 )
-from ebbtide.record.tables import TABLES
 from ebbtide.untrusted.files import special_kind
 
 _FILES = frozenset(
@@ -30,7 +29,6 @@ _FILES = frozenset(
     | {CLOCK_FILE, QUORUM_FILE, WIRE_FILE}
 )
 _FOLDERS = frozenset({RAW_DIR, JOURNAL_DIR, ANOMALIES_DIR, WITNESS_DIR, LOGS_DIR})
-_READ_BY_NAME = _FILES | _FOLDERS | {CLIENTS_DIR} | TABLES.keys()
 _DEPTH_MAX = 20
 _SHOWN_MAX = 200
 _NOT_READ = frozenset({"kept", "cluster"})
@@ -83,8 +81,11 @@ def check_contents(record: Path) -> None:
 
 def is_of_record(name: str) -> bool:
     """Whether a file of a record, by its path there, is one that readers of records look for."""
+    # Not above: a client process, which reads a manifest's structs, does without PyArrow.
+    from ebbtide.record.tables import TABLES
+
     top = Path(name).parts[0]
-    return top in _READ_BY_NAME or (top.endswith(".parquet") and top.removesuffix(".parquet") in TABLES)
+    return top in _FILES | _FOLDERS | {CLIENTS_DIR} or top.removesuffix(".parquet") in TABLES
 
 
 def is_below(path: str, home: str) -> bool:

@@ -267,7 +267,7 @@ def test_a_number_that_is_none_is_no_number_of_a_scenario(where: str, before: st
     assert "allowed: a finite number" in told[where]
 
 
-@pytest.mark.parametrize("target", ["broker(²)", "broker(99999999999)", "leader(t-²)", f"leader(t-{'9' * 5000})"])
+@pytest.mark.parametrize("target", ["broker(²)", "broker(99999999999)", "leader(t-²)", f"leader(t-{'9' * 500})"])
 def test_what_python_takes_for_a_digit_is_not_always_one_of_a_role(target: str) -> None:
     step = f'\n[[steps]]\nstep = "kill"\ntarget = "{target}"\n'
     assert "steps[1].target" in problems_of(catalogue.text_of("healthy") + step)

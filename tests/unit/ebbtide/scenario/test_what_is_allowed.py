@@ -92,7 +92,7 @@ def test_a_wrong_value_is_shown_as_the_file_would_have_it(before: str, after: st
     assert problems_of(text.replace(before, after, 1))[where].splitlines()[-1] == f"  allowed: {allowed}"
 
 
-@pytest.mark.parametrize("typed", ["1.5", "9223372036854775808", "9" * 5_000, "007", "1e3", "-"])
+@pytest.mark.parametrize("typed", ["1.5", "9223372036854775808", "9" * 500, "007", "1e3", "-"])
 def test_a_text_that_the_key_takes_neither_without_quotes_gets_no_such_advice(typed: str) -> None:
     text = catalogue.text_of("healthy").replace("count = 100000", f'count = "{typed}"', 1)
     assert problems_of(text)["producers[0].count"].endswith("allowed: a whole number")
