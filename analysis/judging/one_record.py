@@ -48,7 +48,7 @@ from analysis.judge.rules.clause import CheckedClause, check_all
 from analysis.judge.rules.groups.promised import copied_offsets, promised_groups
 from analysis.judge.rules.leaders.contact import LeaderContact
 from analysis.judge.rules.registry import CLAUSES
-from analysis.judge.rules.transactions.verification import why_unverified
+from analysis.judge.rules.transactions.verification import asked_no_coordinator, why_unverified
 from analysis.judge.trace.of_run import seen_actions, trace_of
 from analysis.judge.unsure_times import without_unsure_causes, without_unsure_findings
 from analysis.record.nothing_sent import ended_before_sending
@@ -57,7 +57,7 @@ from analysis.record.small_files import Missing
 from analysis.record.whole import OF_PREDICTIONS, is_evidence_whole, is_raw_whole
 from ebbtide.record.files import JOURNAL_DIR, RAW_DIR, check_ended
 from ebbtide.record.folder import RecordFolder
-from ebbtide.record.manifest import ACKS_SPELLED, Manifest, read_manifest
+from ebbtide.record.manifest import ACKS_SPELLED, read_manifest
 from ebbtide.record.outcomes import allows_everything, is_loss_allowed
 from ebbtide.record.sums import forget_sums, read_sums, update_sums, write_sums
 from ebbtide.record.verdict import (
@@ -288,14 +288,9 @@ def _facts(
     return facts
 
 
-def _asked_no_coordinator(manifest: Manifest) -> bool:
-    """Whether an older Ebbtide made the record, which keeps its outcome: its final read asked no coordinator."""
-    return manifest.final_transactions is None and manifest.final_consumer is not None
-
-
 def _unknown_if_asked(case: Case) -> dict[str, str]:
     """Return why kinds are unknown, without what the record of an older Ebbtide could not say."""
-    unasked = {"hanging-transaction"} if _asked_no_coordinator(case.manifest) else set()
+    unasked = {"hanging-transaction"} if asked_no_coordinator(case.manifest) else set()
     return {kind: why for kind, why in case.unknown_kinds.items() if kind not in unasked}
 
 

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from analysis.judge.rules.case import Case
 from analysis.judge.rules.clause import Clause
-from analysis.judge.rules.findings import Finding, finding, state_row
-from analysis.judge.rules.partitions.states import all_states, is_broken_by
+from analysis.judge.rules.findings import Finding
+from analysis.judge.rules.partitions.states import finding_on_states
 
 
 def _check(case: Case) -> Finding:
-    with_elr = [state for state in all_states(case.evidence.timeline) if state.elr]
-    return finding(
-        exercised=len(with_elr),
-        violations=[state_row(state) for state in with_elr if is_broken_by("elr-not-in-isr", state)],
-    )
+    return finding_on_states(case, "elr-not-in-isr", lambda state: state.elr)
 
 
 RULE = Clause(

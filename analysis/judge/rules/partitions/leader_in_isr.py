@@ -7,15 +7,12 @@ from __future__ import annotations
 
 from analysis.judge.rules.case import Case
 from analysis.judge.rules.clause import Clause
-from analysis.judge.rules.findings import Finding, finding, state_row
-from analysis.judge.rules.partitions.states import all_states, is_broken_by
+from analysis.judge.rules.findings import Finding
+from analysis.judge.rules.partitions.states import finding_on_states
 
 
 def _check(case: Case) -> Finding:
-    led = [state for state in all_states(case.evidence.timeline) if state.leader >= 0]
-    return finding(
-        exercised=len(led), violations=[state_row(state) for state in led if is_broken_by("leader-in-isr", state)]
-    )
+    return finding_on_states(case, "leader-in-isr", lambda state: state.leader >= 0)
 
 
 RULE = Clause(

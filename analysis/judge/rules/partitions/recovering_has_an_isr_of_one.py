@@ -9,16 +9,12 @@ from __future__ import annotations
 
 from analysis.judge.rules.case import Case
 from analysis.judge.rules.clause import Clause
-from analysis.judge.rules.findings import Finding, finding, state_row
-from analysis.judge.rules.partitions.states import all_states, is_broken_by
+from analysis.judge.rules.findings import Finding
+from analysis.judge.rules.partitions.states import finding_on_states
 
 
 def _check(case: Case) -> Finding:
-    recovering = [state for state in all_states(case.evidence.timeline) if state.recovering]
-    return finding(
-        exercised=len(recovering),
-        violations=[state_row(state) for state in recovering if is_broken_by("recovering-alone", state)],
-    )
+    return finding_on_states(case, "recovering-alone", lambda state: state.recovering)
 
 
 RULE = Clause(

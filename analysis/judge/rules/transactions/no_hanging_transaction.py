@@ -14,6 +14,7 @@ from analysis.judge.rules.case import Case
 from analysis.judge.rules.clause import Clause
 from analysis.judge.rules.findings import Finding, finding
 from analysis.judge.rules.lossy import why_lossy
+from analysis.judge.rules.transactions.verification import asked_no_coordinator
 from analysis.record.whole import OF_LOSSES
 
 if TYPE_CHECKING:
@@ -37,9 +38,8 @@ def _check(case: Case) -> Finding:
 
 
 def _applies(case: Case) -> bool:
-    """Whether a producer was transactional. The final read of an older Ebbtide asked no coordinator."""
-    is_old = case.manifest.final_transactions is None and case.manifest.final_consumer is not None
-    return not is_old and any(one.transactional for one in case.manifest.producers.values())
+    transactional = any(one.transactional for one in case.manifest.producers.values())
+    return transactional and not asked_no_coordinator(case.manifest)
 
 
 def _row(one: HangingTransaction) -> Row:

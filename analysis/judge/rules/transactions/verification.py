@@ -15,6 +15,11 @@ VERIFICATION = "transaction.partition.verification.enable"
 """The broker property by which a leader asks the coordinator whether a transaction is open."""
 
 
+def asked_no_coordinator(manifest: Manifest) -> bool:
+    """Whether an older Ebbtide made the record, which keeps its outcome: its final read asked no coordinator."""
+    return manifest.final_transactions is None and manifest.final_consumer is not None
+
+
 def why_unverified(manifest: Manifest, properties: Mapping[str, str], steps: Sequence[StepEntry]) -> str | None:
     """Return why leaders did not ask the coordinators before they appended (KIP-890); None if all always did.
 
