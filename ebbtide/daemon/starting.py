@@ -113,10 +113,6 @@ class DaemonProcess:
             self.wait()
         self.let_go()
 
-    def tail(self) -> str:
-        """Return the last lines of the daemon's log."""
-        return "\n".join(_lines(self.log)[-_TAIL_LINES:])
-
     def forget_log(self) -> None:
         """Remove the log of a daemon that ended well; any other log is evidence."""
         if self._process.poll() == 0:

@@ -202,15 +202,14 @@ class CommandRunner:
         try:
             end(lease.name)
         except EbbtideError:
-            # The cluster stopped by itself. Its exit code says whether its run is there to be judged.
-            if not lease.tied:
-                assert lease.process is not None
-                raise CommandFailed(lease.process.tail()) from None
+            # The cluster stopped by itself, and its log says why.
+            assert lease.process is not None
+            raise CommandFailed(lease.process.log.read_text(errors="replace")[-2000:]) from None
         if lease.tied and lease.process is not None:
             with errors_as_failed():
                 code = lease.process.wait()
             if code != 0:
-                raise CommandFailed(f"exit code {code}\n{lease.process.tail()}")
+                raise CommandFailed(f"exit code {code}\n" + lease.process.log.read_text(errors="replace")[-2000:])
         return self._judged(chaos.record)
 
     def close(self, lease: Lease) -> None:

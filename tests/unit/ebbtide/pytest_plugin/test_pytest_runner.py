@@ -16,7 +16,7 @@ from fake_runner import ENDS, FakeProcess, FakeRunner, write_record
 
 from ebbtide.daemon import control, starting
 from ebbtide.daemon.messages import ClusterStatus, CreateTopic, Fire, Refusal, Reply, Request
-from ebbtide.errors import HarnessError, Problems, UsageError
+from ebbtide.errors import Problems, UsageError
 from ebbtide.judging_progress import ProgressListener
 from ebbtide.pytest_plugin import runner as runners
 from ebbtide.pytest_plugin.chaos import Chaos
@@ -52,17 +52,6 @@ class StuckOwner(FakeProcess):
         pass
 
 
-class EndedOwner:
-    def __init__(self, code: int) -> None:
-        self._code = code
-
-    def wait(self) -> int:
-        return self._code
-
-    def tail(self) -> str:
-        return "error: no broker"
-
-
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
     return Settings(runs=tmp_path / "runs", seed=3, runtime="local", kafka=None, require=False, keep_cluster=False)
@@ -74,23 +63,6 @@ def test_an_owner_that_does_not_end_is_the_harness_failing(settings: Settings, m
     lease = Lease(name="pytest-1", process=StuckOwner())  # type: ignore[arg-type]
     with pytest.raises(CommandFailed, match="waited 120 s for the daemon of pytest-1 to end"):
         CommandRunner().judge_chaos(chaos, lease)
-
-
-def test_the_run_of_an_owner_that_ended_by_itself_is_judged_if_it_ended_well(
-    settings: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def end(name: str) -> None:
-        raise HarnessError(f"no daemon answers for {name}")
-
-    monkeypatch.setattr(control, "end", end)
-    chaos, _ = FakeRunner().open_chaos(chaos_scenario({}, "4.3.1", None), "4.3.1", settings, keep=False)
-    judged: list[Path] = []
-    runner = CommandRunner()
-    monkeypatch.setattr(runner, "_judged", judged.append)
-    runner.judge_chaos(chaos, Lease(name="pytest-1", process=EndedOwner(0)))  # type: ignore[arg-type]
-    assert judged == [chaos.record]
-    with pytest.raises(CommandFailed, match="exit code 3\nerror: no broker"):
-        runner.judge_chaos(chaos, Lease(name="pytest-1", process=EndedOwner(3)))  # type: ignore[arg-type]
 
 
 def test_a_step_that_the_owner_refuses_is_shown_where_the_test_asked_for_it(

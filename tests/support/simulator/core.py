@@ -1,0 +1,183 @@
+"""Makes of a history what the causes are judged from, in memory and without a run record."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from analysis.causes.history import (
+    NEVER,
+    UNKNOWN,
+    AckedSends,
+    ClusterHistory,
+    DiskLoss,
+    Down,
+    Hindrance,
+    History,
+    InForce,
+    MeasuredEnds,
+    ReadRows,
+    UncleanRequest,
+    Watermarks,
+    column,
+)
+from analysis.spec.partition import MV_FETCH_CARRIES_BROKER_EPOCH
+from analysis.spec.variants import protocol_for
+from ebbtide.record.node_times import Span
+from ebbtide.record.rows import BrokerEvent, PartitionState
+from ebbtide.record.steps import StepEntry
+from ebbtide.releases.feature_levels import ELR_VERSION, METADATA_VERSION
+from ebbtide.scenario.steps.proof import StepProof
+from simulator.clients import FINAL_CONSUMER
+from simulator.controller import MIN_ISR, TOPIC, UNCLEAN
+from simulator.history import Row, TrueHistory
+
+_LISTS = ("replicas", "isr", "elr", "last_known_elr", "adding", "removing")
+_CLIENT = 0
+_DOWN = ("kill", "power-loss", "wipe-disk", "stop")
+
+
+def core_histories(history: TrueHistory) -> list[History]:
+    """Return the input of the causes for each partition."""
+    cluster = _cluster(history)
+    return [_partition(history, cluster, number) for number in range(history.script.setup.partitions)]
+
+
+def _cluster(history: TrueHistory) -> ClusterHistory:
+    steps = history.steps or []
+    events = history.tables["brokers"]
+    return ClusterHistory(
+        broker_events=tuple(BrokerEvent(**row) for row in events) or None,
+        downs=tuple(_downs(steps)),
+        hindrances=tuple(_hindrances(history, steps)),
+        steps_known=history.steps is not None,
+        log_whole=not history.skipped and not history.is_torn,
+        log_torn=history.is_torn,
+    )
+
+
+def _downs(steps: list[StepEntry]) -> Iterable[Down]:
+    for place, step in enumerate(steps):
+        if step.step not in _DOWN:
+            continue
+        for node in step.nodes:
+            times, fired = step.times_of(node), step.fired_ns
+            assert fired is not None
+            starts = (one for one in steps[place + 1 :] if one.step == "start" and node in one.nodes)
+            started = next((one.fired_ns for one in starts), None)
+            ended = times.ended or Span(first_ns=fired, last_ns=NEVER)
+            proven = step.effect_ns is not None
+            yield Down(broker=node, ended=ended, started_ns=NEVER if started is None else started, proven=proven)
+
+
+def _hindrances(history: TrueHistory, steps: list[StepEntry]) -> Iterable[Hindrance]:
+    for step in steps:
+        until = NEVER if step.healed_ns is None else step.healed_ns
+        if step.step in ("pause", "hold-request") and step.fired_ns is not None:
+            yield Hindrance(brokers=frozenset(step.nodes), from_ns=step.fired_ns, until_ns=until)
+        elif step.step == "partition" and step.sides is not None and step.fired_ns is not None:
+            ones, others = step.sides.nodes
+            away = ones if _CLIENT in others else others if _CLIENT in ones else ()
+            brokers = frozenset({*ones, *others}) & frozenset(range(1, history.script.setup.nodes + 1))
+            # Only from the effect on is it sure that no request passed.
+            yield Hindrance(brokers=brokers, from_ns=step.fired_ns, until_ns=until)
+            if away and step.effect_ns is not None:
+                from_clients = frozenset(away) & brokers
+                yield Hindrance(brokers=brokers, from_ns=step.effect_ns, until_ns=until, from_clients=from_clients)
+
+
+def _partition(history: TrueHistory, cluster: ClusterHistory, number: int) -> History:
+    steps, tables = history.steps or [], history.tables
+
+    def mine(table: str) -> list[Row]:
+        return [row for row in tables[table] if row["partition"] == number]
+
+    polls, replicas = mine("polls"), mine("replicas")
+    return History(
+        topic=TOPIC,
+        partition=number,
+        cluster=cluster,
+        states=tuple(
+            PartitionState(**{**row, **{name: tuple(row[name]) for name in _LISTS}}) for row in mine("partitions")
+        ),
+        rules=tuple(_rules(history)),
+        disks=tuple(_disks(steps, number)),
+        requests=tuple(_requests(steps, number)),
+        sends=_sends([row for row in mine("sends") if row["status"] == "acked" and row["offset"] is not None]),
+        polls=_read([row for row in polls if row["consumer"] != FINAL_CONSUMER]),
+        final=_read([row for row in polls if row["consumer"] == FINAL_CONSUMER], timed=False),
+        replicas={
+            broker: _read([row for row in replicas if row["broker"] == broker], timed=False)
+            for broker in sorted({row["broker"] for row in replicas})
+        },
+        watermarks=_watermarks(mine("watermarks")),
+        high_watermark=history.final_offsets.get(number),
+    )
+
+
+def _rules(history: TrueHistory) -> Iterable[InForce]:
+    setup = history.script.setup
+    protocol, known = protocol_for(setup.kafka, setup.features), bool(history.tables["configs"])
+    unclean: bool | None = False if known or not protocol.reads_unclean_config else None
+    min_isr, version = setup.min_isr, setup.features[METADATA_VERSION]
+    elr = setup.features.get(ELR_VERSION, 0) >= 1
+    kip_903 = protocol.checks_epochs and version >= MV_FETCH_CARRIES_BROKER_EPOCH
+    at = 0
+    for row in (None, *history.tables["configs"]):
+        if row is not None:
+            at = row["metadata_offset"]
+            if row["name"] == MIN_ISR:
+                min_isr = int(row["value"])
+            elif row["name"] == UNCLEAN:
+                unclean = row["value"] == "true" and protocol.reads_unclean_config
+            else:
+                continue
+        yield InForce(
+            metadata_offset=at, elr=elr, kip_903=kip_903, unclean=unclean, min_isr=min(min_isr, setup.brokers)
+        )
+
+
+def _disks(steps: list[StepEntry], number: int) -> Iterable[DiskLoss]:
+    name = f"{TOPIC}-{number}"
+    for step in steps:
+        if step.step not in ("power-loss", "wipe-disk"):
+            continue
+        for node in step.nodes:
+            gone, proof = step.times_of(node).log_gone, step.figures(StepProof).of(node)
+            if gone is None:
+                continue
+            log = (proof.logs or {}).get(name)
+            if log is None or log.leo_before is None or log.leo_after is None:
+                yield DiskLoss(broker=node, gone=gone)
+            elif log.leo_after < log.leo_before:
+                yield DiskLoss(broker=node, gone=gone, ends=MeasuredEnds(log.leo_before, log.leo_after))
+
+
+def _requests(steps: list[StepEntry], number: int) -> Iterable[UncleanRequest]:
+    for step in steps:
+        if step.step == "elect" and step.asked.partition == f"{TOPIC}-{number}" and step.fired_ns is not None:
+            answered = NEVER if step.effect_ns is None else step.effect_ns
+            yield UncleanRequest(asked_ns=step.fired_ns, answered_ns=answered)
+
+
+def _sends(rows: list[Row]) -> AckedSends:
+    return AckedSends(**{name: column([row[name] for row in rows]) for name in AckedSends.__struct_fields__})
+
+
+def _read(rows: list[Row], *, timed: bool = True) -> ReadRows:
+    return ReadRows(
+        value=column([row["value"] for row in rows]),
+        offset=column([row["offset"] for row in rows]),
+        epoch=column([UNKNOWN if row["leader_epoch"] is None else row["leader_epoch"] for row in rows]),
+        at_ns=column([row["polled_ns"] if timed else UNKNOWN for row in rows]),
+    )
+
+
+def _watermarks(rows: list[Row]) -> Watermarks:
+    rows = sorted(rows, key=lambda row: row["at_ns"])
+    return Watermarks(
+        broker=column([row["broker"] for row in rows]),
+        epoch=column([row["leader_epoch"] for row in rows]),
+        high_watermark=column([row["high_watermark"] for row in rows]),
+        asked_ns=column([row["asked_ns"] for row in rows]),
+        at_ns=column([row["at_ns"] for row in rows]),
+    )

@@ -1,0 +1,65 @@
+"""A history with its truth: what a run record holds of it, and which election lost each lost record, and why."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ebbtide.record.steps import StepEntry
+from simulator.script import Script
+
+Row = dict[str, Any]
+Answer = tuple[str, int | None]
+"""A cause, and the metadata offset of the guilty election."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LostRecord:
+    """A record that was acked and is not in the final log; `right` has every answer that is right.
+
+    `winner_lacks` says how the guilty election's winner came to lack it: N (never had it), D (its disk took it), T
+    (truncated it), S (joined the ISR by a stale request), K (dropped it after a kill), R (was removed as a replica).
+    `road` is how it was elected.
+    """
+
+    partition: int
+    value: int
+    offset: int
+    acks: int
+    epoch: int
+    committed: bool
+    read: bool
+    sent_ns: int
+    done_ns: int
+    right: frozenset[Answer]
+    winner: int
+    winner_lacks: str
+    road: str
+
+    @property
+    def causes(self) -> frozenset[str]:
+        """The causes that are right."""
+        return frozenset(cause for cause, _ in self.right)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrueHistory:
+    """One history; `tables` has the rows of a run record by table."""
+
+    script: Script
+    tables: dict[str, list[Row]]
+    steps: list[StepEntry] | None
+    final_offsets: dict[int, int]
+    lost: tuple[LostRecord, ...]
+    violated: bool
+    """Whether the planted violation happened."""
+    log_begins: int
+    log_ends: int
+    skipped: int
+    """How many records of the metadata log are missing in the evidence, and are known to be."""
+    end_ns: int
+    led: frozenset[int]
+    """The metadata offsets of the elections whose winner really led."""
+    leaderless: tuple[int, ...] = ()
+    is_torn: bool = False
+    """Whether the end of the metadata log is missing, behind a damage."""

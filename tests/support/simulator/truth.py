@@ -1,0 +1,268 @@
+"""The truth of a history: which election lost each record, and what the correct protocol allows.
+
+The definitions are those of docs/causes.md: the guilty election is the first that led without the record after the
+last that led with it; each replica's own fate for this record decides.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from analysis.spec.partition import MV_FETCH_CARRIES_BROKER_EPOCH
+from simulator.clients import FINAL_CONSUMER, Send
+from simulator.controller import TOPIC, ElectionMade
+from simulator.degrading import degrade
+from simulator.faults import ns
+from simulator.history import Answer, LostRecord, TrueHistory
+from simulator.replica import Entry, Replica
+
+if TYPE_CHECKING:
+    from simulator.simulation import Simulation
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """An election that led without a record, and what each replica had of the record at that moment."""
+
+    election: ElectionMade
+    fates: dict[int, str]
+
+
+class Truth:
+    """What really happened to every record."""
+
+    def __init__(self) -> None:
+        self.entries: dict[int, list[Entry]] = {}
+        self.elections_led: dict[int, list[Candidate]] = {}
+        self._guilty: dict[int, Candidate | None] = {}
+        self.of_value: dict[int, list[Entry]] = {}
+
+    def appended(self, entry: Entry, replica: Replica) -> None:
+        """Note a new record; an election after its writer's already lacks it."""
+        self.entries.setdefault(replica.number, []).append(entry)
+        self.of_value.setdefault(entry.value, []).append(entry)
+        later = [one for one in self.elections_led.get(replica.number, ()) if one.election.order > entry.reign]
+        if later:
+            fates = dict.fromkeys(later[0].election.before.replicas, "N")
+            fates[replica.broker] = "H"
+            self._guilty[entry.number] = Candidate(later[0].election, fates)
+
+    def led(self, election: ElectionMade, replica: Replica, sim: Simulation) -> None:
+        """Note that an elected broker began to lead, and which records it lacks."""
+        self.elections_led.setdefault(replica.number, []).append(Candidate(election, {}))
+        has = {entry.number for entry in replica.log}
+        others = {
+            node: broker.replicas[replica.number]
+            for node, broker in sim.brokers.items()
+            if replica.number in broker.replicas
+        }
+        logs = {node: {entry.number for entry in other.log} for node, other in others.items()}
+        for entry in self.entries.get(replica.number, ()):
+            if entry.reign >= election.order:
+                continue
+            if entry.number in has:
+                self._guilty[entry.number] = None
+            elif self._guilty.get(entry.number) is None:
+                fates = {
+                    node: "N"
+                    if node not in others
+                    else "H"
+                    if entry.number in logs[node]
+                    else others[node].fates.get(entry.number, "N")
+                    for node in {*election.before.replicas, replica.broker}
+                }
+                self._guilty[entry.number] = Candidate(election, fates)
+
+    def joined_stale(self, sim: Simulation, leader: Replica, joiner: int) -> None:
+        """Note that a broker entered the ISR by a request from before its disk lost records."""
+        replica = sim.brokers[joiner].replicas.get(leader.number)
+        if replica is None:
+            return
+        for entry in leader.log[len(replica.log) :]:
+            if replica.fates.get(entry.number) == "D":
+                replica.fates[entry.number] = "S"
+
+    def guilty(self, entry: Entry) -> Candidate | None:
+        """Return the guilty election of a lost record."""
+        return self._guilty.get(entry.number)
+
+    def right_answers(self, sim: Simulation, entry: Entry, *, read: bool) -> frozenset[Answer]:
+        """Return every right answer for a lost record."""
+        found = self._guilty.get(entry.number)
+        if found is None:
+            return frozenset({("unexplained", None)})
+        election, at = found.election, found.election.metadata_offset
+        answers = set(self._by_table(sim, entry, found))
+        if entry.acks != -1:
+            if entry.committed_at is None:
+                return frozenset({("uncommitted-at-failover", at)})
+            if not read:
+                answers.add(("uncommitted-at-failover", at))
+        return frozenset(answers) or frozenset({("unexplained", election.metadata_offset)})
+
+    def _by_table(self, sim: Simulation, entry: Entry, found: Candidate) -> list[Answer]:
+        """Return what the table of causes allows, in each of its rows that fits."""
+        election, fates = found.election, found.fates
+        winner, at = election.after.leader, election.metadata_offset
+        why = fates.get(winner, "N")
+        if election.road != "clean":
+            return self._by_name(entry, found, why)
+        sole = election.before.isr == {winner}
+        every = all(fates.get(one) in ("D", "S") for one in election.before.replicas)
+        own = self._own_election(election)
+        if own is not None:
+            return [(_NAMES[own.road], own.metadata_offset)]
+        answers: list[Answer] = []
+        if why in ("D", "S") and every:
+            answers.append(("beyond-tolerance", at))
+        if why == "D" and sole and not election.elr:
+            answers.append(("last-replica-standing", at))
+        if why == "S" and sim.controller.cluster.metadata_version < MV_FETCH_CARRIES_BROKER_EPOCH:
+            answers.append(("stale-isr-join", at))
+        return answers
+
+    def _by_name(self, entry: Entry, found: Candidate, why: str) -> list[Answer]:
+        election = found.election
+        at = election.metadata_offset
+        answers: list[Answer] = []
+        if election.is_allowed:
+            answers.append((_NAMES[election.road], at))
+        if why == "K" or (answers and self._is_within_tolerance(entry, found)):
+            answers.append(("unexplained", at))
+            if election.road == "last-known" and why != "K":
+                answers.remove((_NAMES[election.road], at))
+        return answers
+
+    def _is_within_tolerance(self, entry: Entry, found: Candidate) -> bool:
+        """Return whether KIP-966 promises the record: fewer disks than min ISR lost it, of those that held it."""
+        if not found.election.elr or entry.committed_at is None:
+            return False
+        lost = sum(1 for fate in found.fates.values() if fate in ("D", "S"))
+        return lost <= entry.min_isr - 1
+
+    def _own_election(self, election: ElectionMade) -> ElectionMade | None:
+        """Return the election from outside by which the winner is in the ISR, if nobody has led since."""
+        led = {one.election.order for one in self.elections_led.get(election.partition, ())}
+        for one in reversed(self.all_elections):
+            if one.partition != election.partition or one.order >= election.order:
+                continue
+            if one.after.leader != election.after.leader or one.order in led:
+                return None
+            if one.road != "clean" and one.is_allowed:
+                return one
+        return None
+
+    all_elections: list[ElectionMade]
+
+
+_NAMES = {"unclean": "unclean-election", "last-known": "last-known-leader"}
+
+
+def finish(sim: Simulation) -> TrueHistory:
+    """Return the history of a simulation that ended."""
+    truth = sim.truth
+    truth.all_elections = sim.controller.elections
+    finals = sim.clients.read_all()
+    standing = {row["value"] for row in sim.clients.polls if row["consumer"] == FINAL_CONSUMER}
+    read = {row["value"] for row in sim.clients.polls if row["consumer"] != FINAL_CONSUMER}
+    for number, state in sim.controller.partitions.items():
+        if state.leader >= 0:
+            standing |= {entry.value for entry in sim.brokers[state.leader].replicas[number].log}
+    lost = tuple(
+        _lost_record(sim, send, read=send.value in read)
+        for send in sim.clients.sends
+        if send.status == "acked" and send.value not in standing and send.partition in finals
+    )
+    led = {one.election.metadata_offset for some in truth.elections_led.values() for one in some}
+    history = TrueHistory(
+        script=sim.script,
+        tables=_tables(sim),
+        steps=sim.faults.steps(),
+        final_offsets=finals,
+        lost=lost,
+        violated=sim.controller.violated_at is not None or sim.violated > 0,
+        log_begins=0,
+        log_ends=sim.controller.offset,
+        skipped=0,
+        end_ns=ns(sim.now),
+        led=frozenset(led),
+        leaderless=tuple(number for number, state in sim.controller.partitions.items() if state.leader < 0),
+    )
+    return degrade(history)
+
+
+def _lost_record(sim: Simulation, send: Send, *, read: bool) -> LostRecord:
+    entry = next(one for one in sim.truth.of_value[send.value] if one.offset == send.offset)
+    found = sim.truth.guilty(entry)
+    assert send.offset is not None
+    assert send.done_at is not None
+    winner = -1 if found is None else found.election.after.leader
+    return LostRecord(
+        partition=send.partition,
+        value=send.value,
+        offset=send.offset,
+        acks=send.acks,
+        epoch=entry.epoch,
+        committed=entry.committed_at is not None or send.acks == -1,
+        read=read,
+        sent_ns=ns(send.sent_at),
+        done_ns=ns(send.done_at),
+        right=sim.truth.right_answers(sim, entry, read=read),
+        winner=winner,
+        winner_lacks="?" if found is None else found.fates.get(winner, "N"),
+        road="?" if found is None else found.election.road,
+    )
+
+
+def _tables(sim: Simulation) -> dict[str, list[dict[str, Any]]]:
+    tables: dict[str, list[dict[str, Any]]] = {
+        name: [{**row, "at_ns": ns(row["at_ns"])} for row in rows] for name, rows in sim.controller.rows.items()
+    }
+    tables["sends"] = [_sent(send) for send in sim.clients.sends]
+    tables["polls"] = [{**row, "polled_ns": ns(row["polled_ns"])} for row in sim.clients.polls]
+    tables["watermarks"] = [
+        {**row, "asked_ns": ns(row["asked_ns"]), "at_ns": ns(row["at_ns"])} for row in sim.clients.samples
+    ]
+    tables["replicas"] = [
+        _row(node, number, entry)
+        for node, broker in sim.brokers.items()
+        for number, replica in broker.replicas.items()
+        if node in sim.controller.partitions[number].replicas
+        for entry in replica.log
+    ]
+    return tables
+
+
+def _sent(send: Send) -> dict[str, Any]:
+    return {
+        "topic": TOPIC,
+        "partition": send.partition,
+        "value": send.value,
+        "producer": send.number,
+        "sequence": send.value // 10,
+        "acks": send.acks,
+        "status": send.status,
+        "offset": send.offset,
+        "error": send.error,
+        "txn": None,
+        "txn_outcome": None,
+        "sent_ns": ns(send.sent_at),
+        "done_ns": None if send.done_at is None else ns(send.done_at),
+    }
+
+
+def _row(node: int, number: int, entry: Entry) -> dict[str, Any]:
+    return {
+        "broker": node,
+        "topic": TOPIC,
+        "partition": number,
+        "offset": entry.offset,
+        "leader_epoch": entry.epoch,
+        "value": entry.value,
+        "producer_id": -1,
+        "producer_epoch": -1,
+        "sequence": -1,
+        "control": False,
+        "timestamp_ms": ns(entry.wrote_at) // 1_000_000,
+    }
