@@ -10,8 +10,7 @@ import msgspec
 
 from analysis.explain.subject import Subject
 from analysis.explain.table_rows import TableRow, find_rows
-from analysis.judge.history.elections import elections_of
-from analysis.judge.history.evidence import Evidence
+from analysis.record.elections import elections_of
 from analysis.record.record import Record
 from analysis.report.election_words import transition
 from analysis.report.words import acks, cut_sides, members, nodes
@@ -33,7 +32,7 @@ class LifeEvent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def events_of(
-    evidence: Evidence,
+    record: Record,
     subject: Subject,
     steps: Sequence[StepEntry],
     reads: Sequence[TableRow],
@@ -46,12 +45,12 @@ def events_of(
     """
     sent_ns = subject.sent.values["sent_ns"]
     events = [
-        *_client_events(evidence.record, subject, reads, manifest.final_consumer),
-        *_metadata_events(evidence, subject, sent_ns),
-        *(_step_events(evidence, subject, steps) if manifest.watch is None else _mark_events(steps)),
+        *_client_events(record, subject, reads, manifest.final_consumer),
+        *_metadata_events(record, subject, sent_ns),
+        *(_step_events(record, subject, steps) if manifest.watch is None else _mark_events(steps)),
     ]
     if subject.offset is not None:
-        events += _hw_events(evidence.record, subject, subject.offset, sent_ns)
+        events += _hw_events(record, subject, subject.offset, sent_ns)
     return sorted(events, key=lambda event: event.at_ns)
 
 
@@ -98,16 +97,16 @@ def _reader(poll: Mapping[str, Any], final_consumer: int | None) -> str:
     return f"{who} ({poll['isolation']})"
 
 
-def _metadata_events(evidence: Evidence, subject: Subject, sent_ns: int) -> list[LifeEvent]:
+def _metadata_events(record: Record, subject: Subject, sent_ns: int) -> list[LifeEvent]:
     """Return the changes of the partition and of its brokers' registrations since the record was sent.
 
     They are in the order of the log: many records of one batch have one time.
     """
     at = subject.at
     found: list[tuple[int, LifeEvent]] = []
-    states = evidence.timeline.states(at.topic, at.partition)
-    elections = {one.after.metadata_offset: one for one in elections_of(evidence.timeline, at.topic, at.partition)}
-    first = evidence.timeline.state_at_time(at.topic, at.partition, sent_ns)
+    states = record.timeline.states(at.topic, at.partition)
+    elections = {one.after.metadata_offset: one for one in elections_of(record.timeline, at.topic, at.partition)}
+    first = record.timeline.state_at_time(at.topic, at.partition, sent_ns)
     before = None
     for state in states:
         note = transition(before, state, elections.get(state.metadata_offset), None)[1]
@@ -120,7 +119,7 @@ def _metadata_events(evidence: Evidence, subject: Subject, sent_ns: int) -> list
             found.append((state.metadata_offset, change))
         before = state
     replicas = set(first.replicas) if first is not None else set()
-    for event in evidence.timeline.brokers:
+    for event in record.timeline.brokers:
         if event.broker in replicas and event.at_ns > sent_ns and event.event in ("registered", "fenced"):
             change = LifeEvent(
                 at_ns=event.at_ns,
@@ -132,7 +131,7 @@ def _metadata_events(evidence: Evidence, subject: Subject, sent_ns: int) -> list
     return [change for _, change in sorted(found, key=itemgetter(0))]
 
 
-def _step_events(evidence: Evidence, subject: Subject, steps: Sequence[StepEntry]) -> Iterator[LifeEvent]:
+def _step_events(record: Record, subject: Subject, steps: Sequence[StepEntry]) -> Iterator[LifeEvent]:
     """Yield every step that fired and is no wait, and what each disk loss took from the partition's log."""
     for step in steps:
         if step.fired_ns is not None and not step.is_a(WaitStep):
@@ -141,7 +140,7 @@ def _step_events(evidence: Evidence, subject: Subject, steps: Sequence[StepEntry
             text = f"step {step.index}, {step.step}" + (f": {whom}" if whom != "-" else "") + unproven
             yield LifeEvent(at_ns=step.fired_ns, kind="step", text=text, place=f"{STEPS}, index {step.index}")
     name = str(subject.at)
-    for loss in evidence.log_losses or ():
+    for loss in record.log_losses or ():
         if name not in loss.ends:
             continue
         before, after = loss.starts.get(name), loss.ends[name]

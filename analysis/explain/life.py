@@ -12,8 +12,6 @@ from analysis.explain.reasons import Reason, fate_of, reasons_of, undecided_elec
 from analysis.explain.replica_places import ReplicaPlace, replica_places
 from analysis.explain.subject import Subject, anomalies_of
 from analysis.explain.table_rows import find_rows
-from analysis.judge.history.evidence import Evidence
-from analysis.judge.history.loading import load_evidence
 from analysis.record.record import Record
 from analysis.record.small_files import Missing
 from analysis.report.words import target
@@ -52,14 +50,13 @@ def explain(record: Record, subject: Subject) -> Life:
     """
     manifest = record.manifest
     verdict = read_judgement(record.folder.path)
-    evidence = load_evidence(record, statics=_controller_properties(record))
-    states = evidence.timeline.states(subject.at.topic, subject.at.partition)
+    states = record.timeline.states(subject.at.topic, subject.at.partition)
     brokers = sorted({broker for state in states for broker in state.replicas}) or list(manifest.topology.brokers)
-    places = replica_places(record, subject, brokers, evidence.epochs, manifest.raw_omitted)
+    places = replica_places(record, subject, brokers, record.epochs, manifest.raw_omitted)
     anomalies = anomalies_of(record, subject.value)
     reads = list(find_rows(record, "polls", value=subject.value))
     final_reads = [row for row in reads if row.values["consumer"] == manifest.final_consumer]
-    fate = fate_of(evidence, manifest, verdict, subject, anomalies, places, final_reads)
+    fate = fate_of(record, manifest, verdict, subject, anomalies, places, final_reads)
     return Life(
         value=subject.value,
         partition=str(subject.at),
@@ -68,10 +65,10 @@ def explain(record: Record, subject: Subject) -> Life:
         start_ns=manifest.start_ns,
         headline=fate.headline,
         tone=fate.tone,
-        events=events_of(evidence, subject, record.steps or [], reads, manifest),
+        events=events_of(record, subject, record.steps or [], reads, manifest),
         places=places,
-        reasons=reasons_of(evidence, manifest, verdict, subject, anomalies, places, fate),
-        unknown=_unknown(manifest, evidence, places, [*fate.unknown, *undecided_elections(evidence, subject, fate)]),
+        reasons=reasons_of(record, manifest, verdict, subject, anomalies, places, fate),
+        unknown=_unknown(manifest, record, places, [*fate.unknown, *undecided_elections(record, subject, fate)]),
         others=subject.others,
     )
 
@@ -80,12 +77,12 @@ def _controller_properties(record: Record) -> Mapping[str, str] | None:
     return None if isinstance(record.scenario, Missing) else record.scenario.cluster.controller_properties
 
 
-def _unknown(manifest: Manifest, evidence: Evidence, places: Sequence[ReplicaPlace], more: Sequence[str]) -> list[str]:
+def _unknown(manifest: Manifest, record: Record, places: Sequence[ReplicaPlace], more: Sequence[str]) -> list[str]:
     """Return what the record cannot say about this record, in sentences."""
     found = list(more)
-    found += [f"the record has no table {name}" for name in sorted(evidence.timeline.missing)]
-    if evidence.log_losses is None:
-        found.append(evidence.why_disks_unknown)
+    found += [f"the record has no table {name}" for name in sorted(record.timeline.missing)]
+    if record.log_losses is None:
+        found.append(record.why_disks_unknown)
     if manifest.final_consumer is None:
         found.append("there was no final read, so nobody knows what consumers can still read")
     found += [f"the log of broker {one.broker} after the run" for one in places if one.has_it is None]

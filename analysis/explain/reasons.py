@@ -11,9 +11,10 @@ from analysis.explain.replica_places import ReplicaPlace
 from analysis.explain.subject import Subject
 from analysis.explain.table_rows import TableRow
 from analysis.judge.causes.attribution import attribute_loss
-from analysis.judge.history.elections import ElectionEvent, elections_of
-from analysis.judge.history.evidence import Attribution, Evidence
+from analysis.judge.history.evidence import Attribution
 from analysis.reconcile.model import LostRange
+from analysis.record.elections import ElectionEvent, elections_of
+from analysis.record.record import Record
 from analysis.report.election_words import transition
 from analysis.report.words import MEANING, acks
 from ebbtide.plurals import plural
@@ -57,7 +58,7 @@ class Fate(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def fate_of(
-    evidence: Evidence,
+    record: Record,
     manifest: Manifest,
     verdict: Verdict,
     subject: Subject,
@@ -72,7 +73,7 @@ def fate_of(
     if subject.offset is not None:
         who = f"The record {subject.at}:{subject.offset} (value {subject.value})"
     if "lost" in kinds:
-        return _lost_fate(evidence, verdict, subject, kinds["lost"], who)
+        return _lost_fate(record, verdict, subject, kinds["lost"], who)
 
     def fate(name: Name, tone: Literal["bad", "good", "open"], text: str, *unknown: str) -> Fate:
         return Fate(name=name, tone=tone, headline=f"{who} {text}", final_reads=reads, unknown=unknown)
@@ -115,9 +116,9 @@ def _answer(sent: Mapping[str, Any]) -> str:
     return f"its send {'failed' if sent['status'] == 'failed' else 'has an unknown outcome'}{error}"
 
 
-def _lost_fate(evidence: Evidence, verdict: Verdict, subject: Subject, row: TableRow, who: str) -> Fate:
+def _lost_fate(record: Record, verdict: Verdict, subject: Subject, row: TableRow, who: str) -> Fate:
     details = decode_json(row.values["details"].encode(), dict[str, Any])
-    found = _attribution(evidence, subject, details)
+    found = _attribution(record, subject, details)
     same = [
         loss
         for loss in verdict.losses
@@ -135,7 +136,7 @@ def _lost_fate(evidence: Evidence, verdict: Verdict, subject: Subject, row: Tabl
     return Fate(name="lost", tone="bad", headline=text, final_reads=[], details=details, loss=loss, attribution=found)
 
 
-def _attribution(evidence: Evidence, subject: Subject, details: dict[str, Any]) -> Attribution:
+def _attribution(record: Record, subject: Subject, details: dict[str, Any]) -> Attribution:
     """Return the cause that the judge finds for this record alone."""
     offset = subject.offset if subject.offset is not None else 0
     done_ns = details.get("done_ns") or details["sent_ns"]
@@ -152,11 +153,11 @@ def _attribution(evidence: Evidence, subject: Subject, details: dict[str, Any]) 
         last_done_ns=done_ns,
         last_sent_ns=details.get("sent_ns"),
     )
-    return attribute_loss(evidence, lost)[0].attribution
+    return attribute_loss(record, lost)[0].attribution
 
 
 def reasons_of(
-    evidence: Evidence,
+    record: Record,
     manifest: Manifest,
     verdict: Verdict,
     subject: Subject,
@@ -169,7 +170,7 @@ def reasons_of(
     reasons += _commitment(anomalies, fate)
     reasons.append(_end(manifest, subject, fate))
     reasons += _listings(anomalies)
-    reasons += _elections(evidence, subject, fate, places)
+    reasons += _elections(record, subject, fate, places)
     reasons += _copies(places)
     reasons += _group_commits(verdict, subject)
     if fate.loss is not None and fate.attribution is not None:
@@ -282,21 +283,21 @@ def _copies(places: Sequence[ReplicaPlace]) -> list[Reason]:
     return [Reason(text=text, place="; ".join(dict.fromkeys(one.place for one in known)))]
 
 
-def _elections(evidence: Evidence, subject: Subject, fate: Fate, places: Sequence[ReplicaPlace]) -> list[Reason]:
+def _elections(record: Record, subject: Subject, fate: Fate, places: Sequence[ReplicaPlace]) -> list[Reason]:
     """Say of each election since the record was sent whether the new leader had it."""
     if not _may_be_lost_by_election(subject):
         return []
-    if "partitions" in evidence.timeline.missing:
+    if "partitions" in record.timeline.missing:
         text = "Which leaders were elected since it was sent is not known: the record has no metadata log."
         return [Reason(text=text, place="no partitions.parquet")]
     at_end = {one.broker: one for one in places}
     guilty = fate.attribution.election if fate.attribution is not None else None
     found = []
     is_lost = False
-    for one in _elections_since(evidence, subject):
+    for one in _elections_since(record, subject):
         is_guilty = guilty is not None and one.after.metadata_offset == guilty.after.metadata_offset
         is_lost = is_lost or is_guilty
-        finding = _election_finding(evidence, subject, one, is_guilty, is_lost, at_end.get(one.leader))
+        finding = _election_finding(record, subject, one, is_guilty, is_lost, at_end.get(one.leader))
         found.append(
             Reason(
                 text=f"{_election_text(one)}: {finding}",
@@ -309,15 +310,15 @@ def _elections(evidence: Evidence, subject: Subject, fate: Fate, places: Sequenc
     return found
 
 
-def undecided_elections(evidence: Evidence, subject: Subject, fate: Fate) -> list[str]:
+def undecided_elections(record: Record, subject: Subject, fate: Fate) -> list[str]:
     """Return a sentence on the leaders of whom nobody knows whether they had the record, if there are any."""
     if not _may_be_lost_by_election(subject) or fate.name == "lost" or subject.offset is None:
         return []
     at = subject.at
     epochs = [
         f"{one.epoch}"
-        for one in _elections_since(evidence, subject)
-        if evidence.epochs.has_held(at.topic, at.partition, one.epoch, subject.offset) is None
+        for one in _elections_since(record, subject)
+        if record.epochs.has_held(at.topic, at.partition, one.epoch, subject.offset) is None
     ]
     if not epochs:
         return []
@@ -330,9 +331,9 @@ def _may_be_lost_by_election(subject: Subject) -> bool:
     return subject.offset is not None or bool(subject.sent.values["status"] == "acked")
 
 
-def _elections_since(evidence: Evidence, subject: Subject) -> list[ElectionEvent]:
+def _elections_since(record: Record, subject: Subject) -> list[ElectionEvent]:
     sent_ns = subject.sent.values["sent_ns"]
-    elections = elections_of(evidence.timeline, subject.at.topic, subject.at.partition)
+    elections = elections_of(record.timeline, subject.at.topic, subject.at.partition)
     return [one for one in elections if one.after.at_ns >= sent_ns]
 
 
@@ -342,7 +343,7 @@ def _election_text(one: ElectionEvent) -> str:
 
 
 def _election_finding(
-    evidence: Evidence,
+    record: Record,
     subject: Subject,
     one: ElectionEvent,
     is_guilty: bool,
@@ -355,7 +356,7 @@ def _election_finding(
         return "the record was lost already."
     if subject.offset is None:
         return "whether this leader had the record is not known."
-    held = evidence.epochs.has_held(subject.at.topic, subject.at.partition, one.epoch, subject.offset)
+    held = record.epochs.has_held(subject.at.topic, subject.at.partition, one.epoch, subject.offset)
     if held is None:
         later = f" In the end it {at_end.text}." if at_end is not None and at_end.has_it is not None else ""
         return f"the record has no log of that moment, which would say whether this leader had it.{later}"

@@ -9,7 +9,7 @@ import msgspec
 
 from analysis.explain.subject import Subject
 from analysis.explain.table_rows import TableRow, find_rows
-from analysis.judge.history.epochs import Epochs
+from analysis.record.epochs import Epochs
 from analysis.record.record import Record
 from ebbtide.logs.scan import Damage, scan_file
 from ebbtide.logs.segments import TopicPartition, replica_folder, segment_files

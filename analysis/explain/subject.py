@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 
 from analysis.explain.table_rows import TableRow, find_rows
-from analysis.judge.history.timeline import load_timeline
 from analysis.record.nothing_sent import ended_before_sending
 from analysis.record.record import Record
+from analysis.record.timeline import load_timeline
 from ebbtide.errors import UsageError
 from ebbtide.journal.payload import PRODUCER_SHIFT
 from ebbtide.logs.segments import INTERNAL_PREFIX, TopicPartition

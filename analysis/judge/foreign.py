@@ -19,10 +19,10 @@ from collections.abc import Sequence
 import msgspec
 
 from analysis.judge.history.attributed import A
-from analysis.judge.history.clock_steps import CLOCKS_AGREE_NS
 from analysis.judge.history.evidence import Attribution
-from analysis.judge.history.timeline import MILLISECOND_NS, Timeline
 from analysis.judge.rules.clause import CheckedClause
+from analysis.record.clock_steps import CLOCKS_AGREE_NS
+from analysis.record.timeline import MILLISECOND_NS, Timeline
 from ebbtide.record.manifest import Manifest, WatchFacts
 from ebbtide.releases.minor_release import minor_release_of
 

@@ -1,7 +1,7 @@
 """Keeps the judge from concluding anything from times that a step of the clock left in doubt.
 
 The order of decisions comes from offsets, epochs and sequences. What is also judged by time is listed here, and is
-unknown where its times are not sure (`analysis.judge.history.clock_steps`): it neither accuses nor excuses.
+unknown where its times are not sure (`analysis.record.clock_steps`): it neither accuses nor excuses.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from collections.abc import Sequence
 import msgspec
 
 from analysis.judge.history.attributed import A
-from analysis.judge.history.clock_steps import ClockDoubt
 from analysis.judge.history.evidence import Attribution
 from analysis.judge.rules.clause import CheckedClause
 from analysis.judge.rules.findings import unknown_finding
+from analysis.record.clock_steps import ClockDoubt
 
 
 def without_unsure_causes(blamed: Sequence[A], clock: ClockDoubt) -> list[A]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,13 +27,9 @@ from analysis.judge.causes.repeated_inputs import attributed_repeats
 from analysis.judge.causes.vanished import READ, attributed_vanishings
 from analysis.judge.coverage.client_facts import client_facts
 from analysis.judge.coverage.counting import coverage
-from analysis.judge.coverage.workload_facts import FACTS_OF_KINDS, count_acks_0_sends, count_copies
+from analysis.judge.coverage.workload_facts import FACTS_OF_KINDS
 from analysis.judge.foreign import without_accusations, without_unproven_violations
-from analysis.judge.history.answers import compare_answers
-from analysis.judge.history.attributed import A
-from analysis.judge.history.elections import all_elections
-from analysis.judge.history.loading import load_evidence
-from analysis.judge.history.prompt_consumers import prompt_consumers
+from analysis.judge.history.attributed import AnyAnomaly, FallenHw, LostCommit, LostRecords, RepeatedInput, VanishedPart
 from analysis.judge.outcome.deciding import decide, unproven_reasons
 from analysis.judge.outcome.prediction import (
     ObservedRun,
@@ -43,13 +39,12 @@ from analysis.judge.outcome.prediction import (
     prediction_reasons,
 )
 from analysis.judge.outcome.unavailable import time_without_service
-from analysis.judge.rules.case import Case
 from analysis.judge.rules.clause import CheckedClause, check_all
 from analysis.judge.rules.groups.promised import copied_offsets, promised_groups
-from analysis.judge.rules.leaders.contact import LeaderContact
+from analysis.judge.rules.judged import Judged
 from analysis.judge.rules.registry import CLAUSES
-from analysis.judge.rules.transactions.verification import asked_no_coordinator, why_unverified
-from analysis.judge.trace.of_run import seen_actions, trace_of
+from analysis.judge.rules.transactions.verification import asked_no_coordinator
+from analysis.judge.trace.of_run import seen_actions
 from analysis.judge.unsure_times import without_unsure_causes, without_unsure_findings
 from analysis.record.nothing_sent import ended_before_sending
 from analysis.record.record import Record
@@ -70,16 +65,12 @@ from ebbtide.record.verdict import (
     write_verdict,
 )
 from ebbtide.rules.table import API_AGREES, TRANSITIONS
-from ebbtide.scenario.model import Scenario
 from ebbtide.untrusted.values import decoding
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from analysis.reconcile.model import Reconciliation
-
-KAFKA_SESSION_TIMEOUT_S = 9.0
-"""broker.session.timeout.ms in seconds, where the scenario does not set it."""
 
 
 def judge(record: Path, spark: SparkSession, stage: Callable[[str], None] = lambda _: None) -> Verdict:
@@ -161,37 +152,38 @@ def verdict_of(record: Record, reconciliation: Reconciliation) -> Verdict:
     It reads the small tables, and writes nothing.
     """
     manifest = record.manifest
-    read = record.scenario
-    scenario = None if isinstance(read, Missing) else read
-    case = _case(record, reconciliation, scenario)
-    checked = without_unproven_violations(check_all(case, CLAUSES), manifest)
-    checked = without_unsure_findings(checked, case.evidence.clock)
+    read, scenario = record.scenario, record.readable_scenario
+    judged = _judged(record, reconciliation)
+    checked = without_unproven_violations(check_all(judged, CLAUSES), manifest)
+    checked = without_unsure_findings(checked, record.clock_doubt)
     kinds = counts_by_kind(reconciliation.anomalies)
-    facts = _facts(case, checked, kinds, manifest.topic_ids)
-    unavailable = time_without_service(case.evidence, case.gaps)
+    facts = _facts(judged, checked, kinds)
+    unavailable = time_without_service(record)
     properties = {one.found.name: one.found.status for one in checked}
-    seen = _observed_run(case, reconciliation, facts, unavailable, properties)
+    seen = _observed_run(judged, facts, unavailable, properties)
     comparison = compare(scenario, manifest, seen) if scenario is not None else None
-    unproven = ["the record is not whole"] if any(one.part in OF_PREDICTIONS for one in case.gaps) else []
+    unproven = ["the record is not whole"] if any(one.part in OF_PREDICTIONS for one in record.gaps) else []
     unproven += ["something outside of the run interfered"] if manifest.disturbed else []
-    unproven += [unsure] if (unsure := case.evidence.clock.why_unsure(None)) is not None else []
+    unproven += [unsure] if (unsure := record.clock_doubt.why_unsure(None)) is not None else []
     if comparison is not None and unproven:
         comparison = as_unproven(comparison, why=unproven[0])
-    sent_nothing = not case.gaps and ended_before_sending(record, reconciliation.counts)
+    sent_nothing = not record.gaps and ended_before_sending(record, reconciliation.counts)
+    lost, regressions = judged.blamed_of(LostRecords), judged.blamed_of(FallenHw)
+    vanished, commits = judged.blamed_of(VanishedPart), judged.blamed_of(LostCommit)
     outcome, why = decide(
         checked=checked,
-        losses=case.losses,
-        regressions=case.regressions,
-        vanished=case.vanished,
-        commits=case.commits,
+        losses=lost,
+        regressions=regressions,
+        vanished=vanished,
+        commits=commits,
         comparison=comparison,
         no_scenario=f"no scenario to compare with: {read.why}" if isinstance(read, Missing) else None,
-        faulty=unproven_reasons(manifest, scenario, record.steps, [one.why for one in case.gaps]),
+        faulty=unproven_reasons(manifest, scenario, record.steps, [one.why for one in record.gaps]),
         no_final_read=manifest.why_no_final_read,
         sent_nothing=sent_nothing,
     )
     counts = reconciliation.counts
-    losses, results = losses_of(case.losses), [one.found for one in checked]
+    losses, results = losses_of(lost), [one.found for one in checked]
     prediction = comparison.prediction if comparison is not None else None
     return Verdict(
         run_id=manifest.run_id,
@@ -204,150 +196,116 @@ def verdict_of(record: Record, reconciliation: Reconciliation) -> Verdict:
                 comparison, outcome, {one.found.name for one in checked if one.found.status == "violated"}
             ),
             *([] if sent_nothing else [observed_sentence(seen, acks_0_summary(facts))]),
-            *reasons_of(case.losses, case.regressions, case.vanished, case.commits, case.repeats),
+            *reasons_of(lost, regressions, vanished, commits, judged.blamed_of(RepeatedInput)),
         ],
         counts=counts,
         write_back=manifest.write_back,
         anomalies=list(reconciliation.anomalies),
         losses=losses,
-        regressions=regressions_of(case.regressions),
-        commits=commit_losses_of(case.commits),
+        regressions=regressions_of(regressions),
+        commits=commit_losses_of(commits),
         unavailable=unavailable,
         properties=results,
         coverage=facts,
     )
 
 
-def _case(record: Record, reconciliation: Reconciliation, scenario: Scenario | None) -> Case:
-    """Return the evidence of the run, with a cause for each loss and HW regression."""
-    manifest, steps = record.manifest, record.split_steps
-    statics = scenario.cluster.controller_properties if scenario is not None else None
-    evidence = load_evidence(record, statics=statics, prompt=prompt_consumers(scenario, steps))
-    proven = steps if manifest.watch is None else None
-
-    def known(blamed: Sequence[A]) -> list[A]:
-        whole = without_unsure_causes(drop_causes_where_gaps(blamed, reconciliation.gaps), evidence.clock)
-        return without_accusations(whole, manifest, evidence.timeline)
-
-    # A HW that had not gone back when a run ended early might have done so later.
-    copied = copied_offsets(scenario)
-    early = {} if manifest.status == "complete" else {"hw-regression": "the run ended early"}
-    return Case(
-        record=record,
-        manifest=manifest,
-        evidence=evidence,
-        trace=cache(partial(trace_of, evidence, manifest, proven)),
-        answers=cache(partial(compare_answers, record, evidence, complete=manifest.status == "complete")),
-        steps=steps,
-        controllers=manifest.topology.controllers,
-        session_timeout_s=scenario.cluster.session_timeout_s if scenario is not None else KAFKA_SESSION_TIMEOUT_S,
-        losses=known(attributed_losses(evidence, reconciliation)),
-        regressions=known(attributed_regressions(evidence, reconciliation)),
-        vanished=known(attributed_vanishings(evidence, reconciliation)),
-        gaps=reconciliation.gaps,
-        duplicates=reconciliation.duplicates,
-        aborted_reads=reconciliation.aborted_reads,
-        hanging=reconciliation.hanging,
-        copies=reconciliation.copies,
-        copies_sent=count_copies(record),
-        copied_offsets=copied,
-        repeats=known(attributed_repeats(evidence, reconciliation.copies, promised_groups(copied))),
-        why_unverified=why_unverified(
-            manifest, scenario.cluster.broker_properties if scenario is not None else {}, steps or []
-        ),
-        commits=known(attributed_commits(evidence, reconciliation)),
-        acked_commits=reconciliation.acked_commits,
-        unchecked_commits=reconciliation.unchecked_commits,
-        acked=reconciliation.counts.acked - count_acks_0_sends(record),
-        failed=reconciliation.counts.failed,
-        unknown_kinds={**early, **reconciliation.unknown},
-        hw_observed=record.has("watermarks"),
-    )
+def _judged(record: Record, found: Reconciliation) -> Judged:
+    """Return what the clauses look at: each anomaly that may have a cause has one."""
+    # A damaged table is an error of the record, and no clause may take it for one of its own.
+    timeline, clock = record.timeline, record.clock_doubt
+    promised = promised_groups(copied_offsets(record.readable_scenario))
+    blamed: list[AnyAnomaly] = [
+        *attributed_losses(record, found),
+        *attributed_regressions(record, found),
+        *attributed_vanishings(record, found),
+        *attributed_commits(record, found),
+        *attributed_repeats(record, found.copies, promised),
+    ]
+    blamed = without_unsure_causes(drop_causes_where_gaps(blamed, record.gaps), clock)
+    return Judged(record, found, without_accusations(blamed, record.manifest, timeline))
 
 
-def _facts(
-    case: Case, checked: Sequence[CheckedClause], kinds: Mapping[str, int], topic_ids: Mapping[str, str]
-) -> dict[str, int]:
+def _facts(judged: Judged, checked: Sequence[CheckedClause], kinds: Mapping[str, int]) -> dict[str, int]:
     """Return the coverage facts.
 
     Those of the trace and of brokers' answers are left out where these could not be read. `kinds`:
-    how many anomalies of each kind there are. `topic_ids`: the topics' names by their ids.
+    how many anomalies of each kind there are.
     """
     threw = {one.found.name for one in checked if one.threw}
-    contact = LeaderContact.of(case.evidence, case.steps or (), case.controllers, case.session_timeout_s)
-    facts = coverage(case.evidence, case.steps, case.controllers, topic_ids)
+    facts = coverage(judged.record)
     if TRANSITIONS not in threw:
-        facts |= seen_actions(case.trace())
-    facts |= client_facts(case.record, case.evidence, contact)
-    facts["copies-sent"] = sum(case.copies_sent.values())
+        facts |= seen_actions(judged.trace)
+    facts |= client_facts(judged.record)
+    facts["copies-sent"] = sum(judged.copies_sent.values())
     for fact, kind in FACTS_OF_KINDS.items():
-        if kind not in case.unknown_kinds:
+        if kind not in judged.unknown:
             facts[fact] = kinds.get(kind, 0)
-    if API_AGREES not in threw and (compared := case.answers()) is not None:
+    if API_AGREES not in threw and (compared := judged.answers) is not None:
         facts |= compared.facts
     return facts
 
 
-def _unknown_if_asked(case: Case) -> dict[str, str]:
+def _unknown_if_asked(judged: Judged) -> dict[str, str]:
     """Return why kinds are unknown, without what the record of an older Ebbtide could not say."""
-    unasked = {"hanging-transaction"} if asked_no_coordinator(case.manifest) else set()
-    return {kind: why for kind, why in case.unknown_kinds.items() if kind not in unasked}
+    unasked = {"hanging-transaction"} if asked_no_coordinator(judged.record.manifest) else set()
+    return {kind: why for kind, why in judged.unknown.items() if kind not in unasked}
 
 
 def _observed_run(
-    case: Case,
-    reconciliation: Reconciliation,
+    judged: Judged,
     facts: dict[str, int],
     unavailable: Sequence[Unavailability],
     properties: Mapping[str, PropertyStatus],
 ) -> ObservedRun:
     """Return what the run showed, to compare it with its prediction."""
+    losses = judged.blamed_of(LostRecords)
     causes: Counter[str] = Counter()
-    for one in case.losses:
+    for one in losses:
         if one.committed and one.attribution.cause is not None:
             causes[one.attribution.cause] += one.count
     lost_on: Counter[str] = Counter()
-    for one in case.losses:
+    for one in losses:
         lost_on[one.topic] += one.count if one.committed else 0
     vanished: Counter[str] = Counter()
-    for part in case.vanished:
+    for part in judged.blamed_of(VanishedPart):
         if part.committed and part.what.kind == READ and part.attribution.cause is not None:
             vanished[part.attribution.cause] += part.count
     commits: Counter[str] = Counter()
-    for commit in case.commits:
+    for commit in judged.blamed_of(LostCommit):
         if commit.what.kind == "commit-lost" and commit.attribution.cause is not None:
             commits[commit.attribution.cause] += commit.count
-    counts, timeline = reconciliation.counts, case.evidence.timeline
+    counts, timeline = judged.found.counts, judged.record.timeline
     known = "partitions" not in timeline.missing
-    from_elr = sum(one.road == "elr" for one in all_elections(timeline))
+    from_elr = sum(one.road == "elr" for one in judged.record.elections)
     return ObservedRun(
-        committed_lost=sum(one.count for one in case.losses if one.committed),
-        uncommitted_lost=sum(one.count for one in case.losses if not one.committed),
+        committed_lost=sum(one.count for one in losses if one.committed),
+        uncommitted_lost=sum(one.count for one in losses if not one.committed),
         causes=causes,
         vanished=vanished,
         commits=commits,
         lost_on=lost_on,
-        kinds=counts_by_kind(reconciliation.anomalies),
-        unknown_kinds=_unknown_if_asked(case),
+        kinds=counts_by_kind(judged.found.anomalies),
+        unknown_kinds=_unknown_if_asked(judged),
         elected_from_elr=from_elr if from_elr or (known and not timeline.torn) else None,
         facts=facts if known else {},
         unavailable=unavailable,
-        acked=count_acked_by_brokers(counts, facts) if counts.sends or case.record.has("sends") else None,
-        lost_by_acks=_lost_by_acks(case, facts),
-        acked_commits=case.acked_commits,
+        acked=count_acked_by_brokers(counts, facts) if counts.sends or judged.record.has("sends") else None,
+        lost_by_acks=_lost_by_acks(judged, facts),
+        acked_commits=judged.found.acked_commits,
         properties=properties,
     )
 
 
-def _lost_by_acks(case: Case, facts: Mapping[str, int]) -> dict[str, int]:
+def _lost_by_acks(judged: Judged, facts: Mapping[str, int]) -> dict[str, int]:
     """Return how many records of each acks were lost; an acks is left out where that is not known.
 
     A record with acks=0 has no offset, so no election can be found for it. It is lost if the final
     read lacks it.
     """
     known: dict[str, int] = {}
-    if "lost" not in case.unknown_kinds:
+    if "lost" not in judged.unknown:
         for acks, word in ACKS_SPELLED.items():
             if acks != 0:
-                known[word] = sum(one.count for one in case.losses if one.what.acks == acks)
+                known[word] = sum(one.count for one in judged.blamed_of(LostRecords) if one.what.acks == acks)
     return known | ({"0": facts["acks-0-gone"]} if "acks-0-gone" in facts else {})

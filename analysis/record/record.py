@@ -1,50 +1,130 @@
-"""A run record as the judge sees it: each small file is read once, and tables come in batches.
+"""A run record as the judge sees it: each small file is read once, and what follows from them is computed once.
 
     record = Record.at(RecordFolder(path))
-    record.steps, record.scenario, record.gaps
+    record.steps, record.scenario, record.gaps, record.timeline, record.protocol
     for batch in record.batches("sends", ["value"], pc.field("acks") == -1): ...
 
-`judging.one_record.prepare_record` makes it once the record's tables are complete. Rows are never kept.
+`judging.one_record.prepare_record` makes it once the record's tables are complete. Nothing below it takes a path.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
-from analysis.record.small_files import SmallFiles
+from analysis.record.clock_steps import AGREE_NS, CLOCKS_AGREE_NS, ClockDoubt, clock_doubt
+from analysis.record.elections import ElectionEvent, all_elections
+from analysis.record.epochs import Epochs, load_epochs
+from analysis.record.files import RecordFiles
+from analysis.record.prompt_consumers import prompt_consumers
+from analysis.record.protocol import Rules
+from analysis.record.requests import Request, requests
+from analysis.record.small_files import Missing
+from analysis.record.stops import BrokerStop, stops
+from analysis.record.timeline import Timeline, load_timeline, watched_timeline
 from analysis.record.whole import Gap, gaps_of
-from ebbtide.record.tables import TABLES
-from ebbtide.untrusted.parquet import read_batches
+from ebbtide.record.log_losses import BrokerLogLoss, log_losses
+from ebbtide.record.steps import StepEntry
+from ebbtide.scenario.model import Scenario
+
+KAFKA_SESSION_TIMEOUT_S = 9.0
+"""broker.session.timeout.ms in seconds, where the scenario does not set it."""
 
 
-class Record(SmallFiles):
-    """A run record. Raises `UsageError` where a file that is asked for is damaged."""
+class Record(RecordFiles):
+    """A run record with what the judge reads from it. Raises `UsageError` where a file that is asked for is damaged.
+
+    Of a cluster that was only watched, the record has what people said of its steps and no proof. Then no step counts.
+    """
 
     @cached_property
     def gaps(self) -> tuple[Gap, ...]:
         """What the record once had and now lacks."""
         return gaps_of(self)
 
-    def batches(
-        self, table: str, columns: Sequence[str] | None = None, where: pc.Expression | None = None
-    ) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a table in batches that are not empty.
+    @cached_property
+    def timeline(self) -> Timeline:
+        """The states of partitions, brokers and configs, by the metadata log."""
+        found, watch = load_timeline(self), self.manifest.watch
+        return found if watch is None else watched_timeline(self, found, watch)
 
-        All columns and all rows are read by default. A nullable column that a file lacks reads as null.
-        """
-        files = self.folder.files(table)
-        ahead = {"batch_readahead": 2, "fragment_readahead": 1}
-        yield from read_batches(files, table, schema=TABLES[table], columns=columns, where=where, **ahead)
+    @cached_property
+    def elections(self) -> tuple[ElectionEvent, ...]:
+        """The elections of every partition."""
+        return all_elections(self.timeline)
 
-    def has_row(self, table: str, where: pc.Expression) -> bool:
-        """Whether any row of a table fits."""
-        return next(self.batches(table, ["partition"], where), None) is not None
+    @cached_property
+    def protocol(self) -> Rules:
+        """The rules that were in force, by the releases, the feature levels and the configs."""
+        return Rules(self.manifest, self.timeline)
 
+    @cached_property
+    def epochs(self) -> Epochs:
+        """Where each leader epoch began, by the replicas' logs, the HWs and the polls."""
+        return load_epochs(self)
 
-def of_partition(topic: str, partition: int) -> pc.Expression:
-    """Match the rows of one partition."""
-    return (pc.field("topic") == topic) & (pc.field("partition") == partition)
+    @cached_property
+    def clock_doubt(self) -> ClockDoubt:
+        """Which of the record's times are not sure."""
+        apart_ns = AGREE_NS if self.manifest.watch is None else CLOCKS_AGREE_NS
+        return clock_doubt(self, self.timeline, self.proven_steps, apart_ns=apart_ns)
+
+    @property
+    def readable_scenario(self) -> Scenario | None:
+        """The scenario; None: it is missing or cannot be read."""
+        return None if isinstance(self.scenario, Missing) else self.scenario
+
+    @property
+    def proven_steps(self) -> Sequence[StepEntry] | None:
+        """The steps, composed ones split; None: no steps prove anything (`no_steps`)."""
+        return self.split_steps if self.manifest.watch is None else None
+
+    @property
+    def no_steps(self) -> str:
+        """Why no steps prove anything, where none do."""
+        if self.manifest.watch is None:
+            return "steps.jsonl is missing"
+        return "nobody recorded what happened to this cluster"
+
+    @property
+    def why_disks_unknown(self) -> str:
+        """Why it is not known whether a disk lost data, where `log_losses` is None."""
+        return f"{self.no_steps}, so whether a disk lost data is not known"
+
+    @cached_property
+    def log_losses(self) -> tuple[BrokerLogLoss, ...] | None:
+        """What steps took from logs; None: no steps prove anything."""
+        return None if self.proven_steps is None else log_losses(list(self.proven_steps))
+
+    @cached_property
+    def requests(self) -> tuple[Request, ...] | None:
+        """What steps asked the controllers for; None: no steps prove anything."""
+        return None if self.proven_steps is None else requests(self.proven_steps)
+
+    @cached_property
+    def stops(self) -> tuple[BrokerStop, ...]:
+        """The stops of brokers that steps prove."""
+        return stops(self.proven_steps or ())
+
+    @property
+    def ends_early(self) -> bool:
+        """Whether the metadata log may have had more records: the run ended early, or the log is damaged."""
+        return self.timeline.torn or self.manifest.status != "complete"
+
+    @property
+    def statics(self) -> Mapping[str, str] | None:
+        """The controllers' own properties; None: not known."""
+        if self.readable_scenario is None or self.manifest.watch is not None:
+            return None
+        return self.readable_scenario.cluster.controller_properties
+
+    @cached_property
+    def prompt_consumers(self) -> frozenset[int]:
+        """The consumers whose rows say soon after it what a leader answered."""
+        return prompt_consumers(self.readable_scenario, self.split_steps)
+
+    @property
+    def session_timeout_s(self) -> float:
+        """How long a controller waits for a broker's heartbeat before it fences the broker."""
+        known = self.readable_scenario
+        return KAFKA_SESSION_TIMEOUT_S if known is None else known.cluster.session_timeout_s

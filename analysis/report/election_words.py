@@ -6,8 +6,8 @@ from collections.abc import Collection, Mapping
 
 import msgspec
 
-from analysis.judge.history.elections import ElectionEvent, Road, elections_of
-from analysis.judge.history.timeline import Timeline, TopicPartition
+from analysis.record.elections import ElectionEvent, Road, elections_of
+from analysis.record.timeline import Timeline, TopicPartition
 from ebbtide.record.rows import PartitionState
 from ebbtide.record.verdict import Cause, Loss, Regression, Verdict
 

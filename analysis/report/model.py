@@ -9,9 +9,9 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from analysis.judge.history.timeline import Timeline, TopicPartition, load_timeline
 from analysis.record.record import Record
 from analysis.record.small_files import Missing
+from analysis.record.timeline import Timeline, TopicPartition, load_timeline
 from analysis.report import words
 from analysis.report.clock import clock_sentence
 from analysis.report.covered import CoverageRow, coverage_rows, facts_not_covered

@@ -13,9 +13,10 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from analysis.judge.history.elections import ElectionEvent
-from analysis.judge.history.timeline import Timeline
-from analysis.record.record import Record, of_partition
+from analysis.record.elections import ElectionEvent
+from analysis.record.files import of_partition
+from analysis.record.record import Record
+from analysis.record.timeline import Timeline
 from analysis.report import words
 from analysis.report.election_words import ROAD_TEXT, elections_by_offset, is_broken_promise
 from ebbtide.record.files import ANOMALIES_DIR

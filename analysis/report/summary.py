@@ -11,8 +11,6 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from analysis.judge.history.elections import all_elections
-from analysis.judge.history.timeline import load_timeline
 from analysis.record.record import Record
 from analysis.report import words
 from analysis.report.election_words import is_broken_promise
@@ -58,7 +56,7 @@ def judged_run(record: Path, verdict: Verdict, *, named: str | None = None) -> J
     `named` is the record's address, if `record` is a copy.
     """
     read = Record.at(RecordFolder(record))
-    from_elr = tuple(one.as_recorded for one in all_elections(load_timeline(read)) if one.road == "elr")
+    from_elr = tuple(one.as_recorded for one in read.elections if one.road == "elr")
     return JudgedRun(
         record=named or str(record),
         manifest=read.manifest,

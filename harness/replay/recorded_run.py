@@ -12,8 +12,8 @@ from pathlib import Path
 import msgspec
 import pyarrow.compute as pc
 
-from analysis.judge.history.timeline import Timeline, load_timeline
 from analysis.record.record import Record
+from analysis.record.timeline import Timeline, load_timeline
 from ebbtide.errors import UsageError
 from ebbtide.journal.convert import has_journals
 from ebbtide.record.folder import RecordFolder

@@ -12,7 +12,7 @@ from itertools import permutations
 
 import msgspec
 
-from analysis.judge.history.timeline import Timeline
+from analysis.record.timeline import Timeline
 from ebbtide.record.rows import PartitionState
 
 

@@ -14,12 +14,12 @@ import msgspec
 import pytest
 from records import as_record
 
-from analysis.judge.history.elections import all_elections
-from analysis.judge.history.requests import Request
-from analysis.judge.history.rules import UNCLEAN_ELECTION, Rules
-from analysis.judge.history.timeline import Timeline, load_timeline
 from analysis.judge.trace.check import check_timeline
 from analysis.judge.trace.results import TimelineTrace, UnexplainedTransition
+from analysis.record.elections import all_elections
+from analysis.record.protocol import UNCLEAN_ELECTION, Rules
+from analysis.record.requests import Request
+from analysis.record.timeline import Timeline, load_timeline
 from ebbtide.record.manifest import read_manifest
 from ebbtide.record.rows import BrokerEvent, ConfigChange, PartitionState
 from ebbtide.releases.feature_levels import ELR_VERSION

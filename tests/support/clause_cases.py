@@ -2,33 +2,41 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
+import msgspec
 from records import as_record
 
-from analysis.judge.rules.case import Case
+from analysis.judge.history.attributed import AnyAnomaly
 from analysis.judge.rules.clause import CheckedClause, check_all
+from analysis.judge.rules.judged import Judged
+from analysis.reconcile.model import Reconciliation, WrongCopies
+from ebbtide.record.manifest import Manifest
+from ebbtide.record.verdict import Counts
 
-NOTHING: Any = None
-
-
-def case(record: Path | None = None, **fields: Any) -> Case:
-    """Return a case with these fields. A check that looks at anything else fails."""
-    given = {
-        "record": as_record(record or Path("no-record"), fields.get("manifest")),
-        "manifest": NOTHING,
-        "evidence": NOTHING,
-        "trace": NOTHING,
-        "answers": NOTHING,
-        "steps": NOTHING,
-        "session_timeout_s": 9.0,
-    }
-    return Case(**{**given, **fields})
+NOTHING_FOUND = Reconciliation(counts=Counts(), anomalies=[], unknown={}, lost=[], regressions=[])
 
 
-def checked(rule: ModuleType, on: Case) -> CheckedClause:
+def judged(
+    record: Path | None = None,
+    *,
+    manifest: Manifest | None = None,
+    copies: Sequence[WrongCopies] = (),
+    copies_sent: Mapping[str, int] | None = None,
+    unknown: Mapping[str, str] | None = None,
+    blamed: Sequence[AnyAnomaly] = (),
+) -> Judged:
+    """Return what a clause looks at. A check that needs anything else of the record finds nothing there."""
+    found = msgspec.structs.replace(NOTHING_FOUND, copies=list(copies), unknown=dict(unknown or {}))
+    given = Judged(as_record(record or Path("no-record"), manifest), found, blamed)
+    if copies_sent is not None:
+        given.__dict__["copies_sent"] = copies_sent
+    return given
+
+
+def checked(rule: ModuleType, on: Judged) -> CheckedClause:
     """Return what the clause of a module found; a check that fails throws."""
     if rule.RULE.applies is None or rule.RULE.applies(on):
         rule.RULE.check(on)

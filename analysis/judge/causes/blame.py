@@ -25,7 +25,8 @@ from analysis.judge.history.attributed import (
     group_alike,
     places_of,
 )
-from analysis.judge.history.evidence import Attribution, Evidence
+from analysis.judge.history.evidence import Attribution
+from analysis.record.record import Record
 from analysis.record.whole import OF_LOSSES, Gap
 from ebbtide.logs.segments import TopicPartition
 from ebbtide.record.verdict import Cause, CommitLoss, Loss, RecordedElection, Regression
@@ -38,12 +39,12 @@ LOST, BACK = "commit-lost", "commit-back"
 _DIFFER = "offset at which replicas differ|offsets at which replicas differ"
 
 
-def attributed_losses(evidence: Evidence, reconciliation: Reconciliation) -> list[AttributedAnomaly[LostRecords]]:
+def attributed_losses(record: Record, reconciliation: Reconciliation) -> list[AttributedAnomaly[LostRecords]]:
     """Return the losses, in parts of one cause each."""
     found = []
     for lost in reconciliation.lost:
-        for part in attribute_loss(evidence, lost):
-            age = age_of(evidence, lost.topic, lost.partition, part)
+        for part in attribute_loss(record, lost):
+            age = age_of(record, lost.topic, lost.partition, part)
             found.append(
                 AttributedAnomaly(
                     topic=lost.topic,
@@ -59,7 +60,7 @@ def attributed_losses(evidence: Evidence, reconciliation: Reconciliation) -> lis
     return found
 
 
-def attributed_regressions(evidence: Evidence, reconciliation: Reconciliation) -> list[AttributedAnomaly[FallenHw]]:
+def attributed_regressions(record: Record, reconciliation: Reconciliation) -> list[AttributedAnomaly[FallenHw]]:
     """Return each HW regression with its cause."""
     return [
         AttributedAnomaly(
@@ -68,7 +69,7 @@ def attributed_regressions(evidence: Evidence, reconciliation: Reconciliation) -
             what=FallenHw(from_=back.from_, to=back.to, leader_epoch=back.leader_epoch),
             count=1,
             committed=True,
-            attribution=attribute_regression(evidence, back, reconciliation.lost),
+            attribution=attribute_regression(record, back, reconciliation.lost),
         )
         for back in reconciliation.regressions
     ]

@@ -17,11 +17,12 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from analysis.judge.history.elections import ElectionEvent, elections_of
-from analysis.judge.history.evidence import Evidence, LostOffset
+from analysis.judge.history.evidence import LostOffset
 from analysis.judge.history.following import has_followed
-from analysis.judge.history.timeline import MILLISECOND_NS
-from analysis.record.record import of_partition
+from analysis.record.elections import ElectionEvent, elections_of
+from analysis.record.files import of_partition
+from analysis.record.record import Record
+from analysis.record.timeline import MILLISECOND_NS
 
 PROMPT_NS = 2_000_000_000
 """Within this time a prompt consumer returns what a leader has answered."""
@@ -44,25 +45,25 @@ class _Written(msgspec.Struct, frozen=True, kw_only=True):
     certain: bool
 
 
-def possible_return(evidence: Evidence, lost_offset: LostOffset, lacked_by: ElectionEvent) -> PossibleReturn | None:
+def possible_return(record: Record, lost_offset: LostOffset, lacked_by: ElectionEvent) -> PossibleReturn | None:
     """Return the elections after `lacked_by` whose leaders may have had the record again.
 
     None: there are none, or the record was committed before `lacked_by`.
     """
     later = [
         one
-        for one in elections_of(evidence.timeline, lost_offset.topic, lost_offset.partition)
+        for one in elections_of(record.timeline, lost_offset.topic, lost_offset.partition)
         if one.epoch > lacked_by.epoch
     ]
-    elections = tuple(_that_may_have_kept(evidence, later, lost_offset, lacked_by))
-    written = _written(evidence, lost_offset, lacked_by)
-    if not elections or _was_committed_before(evidence, lost_offset, lacked_by, elections[0], written):
+    elections = tuple(_that_may_have_kept(record, later, lost_offset, lacked_by))
+    written = _written(record, lost_offset, lacked_by)
+    if not elections or _was_committed_before(record, lost_offset, lacked_by, elections[0], written):
         return None
-    at = _epoch_of_the_return(evidence, lost_offset, lacked_by, written)
+    at = _epoch_of_the_return(record, lost_offset, lacked_by, written)
     return PossibleReturn(elections=elections, shown_by=next((one for one in elections if one.epoch == at), None))
 
 
-def _written(evidence: Evidence, lost_offset: LostOffset, lacked_by: ElectionEvent) -> _Written:
+def _written(record: Record, lost_offset: LostOffset, lacked_by: ElectionEvent) -> _Written:
     """Return under which epoch the record was appended, by what consumers read at its offset.
 
     An ack may come late. So a record that is not `exact` may be of an older epoch than `since_epoch`, though of none
@@ -72,22 +73,20 @@ def _written(evidence: Evidence, lost_offset: LostOffset, lacked_by: ElectionEve
         return _Written(epoch=lost_offset.since_epoch, certain=True)
     newest = min(lost_offset.since_epoch, lacked_by.epoch - 1)
     read = (pc.field("offset") == lost_offset.offset) & (pc.field("leader_epoch") <= newest)
-    rows = evidence.record.batches(
-        "polls", ["leader_epoch"], of_partition(lost_offset.topic, lost_offset.partition) & read
-    )
+    rows = record.batches("polls", ["leader_epoch"], of_partition(lost_offset.topic, lost_offset.partition) & read)
     epochs = {epoch for batch in rows for epoch in batch["leader_epoch"].to_pylist()}
     return _Written(epoch=max(epochs, default=newest), certain=len(epochs) == 1)
 
 
 def _was_committed_before(
-    evidence: Evidence, lost_offset: LostOffset, lacked_by: ElectionEvent, restored: ElectionEvent, written: _Written
+    record: Record, lost_offset: LostOffset, lacked_by: ElectionEvent, restored: ElectionEvent, written: _Written
 ) -> bool:
     """Return whether anything shows that the record was committed before the election that lacked it.
 
     A later record of the log that held it shows that, too: what is below it is committed with it.
     """
     until_ns = lacked_by.after.at_ns + MILLISECOND_NS
-    begun_ns = evidence.timeline.epoch_start_ns(lost_offset.topic, lost_offset.partition, written.epoch) or 0
+    begun_ns = record.timeline.epoch_start_ns(lost_offset.topic, lost_offset.partition, written.epoch) or 0
     at_or_behind = pc.field("offset") >= lost_offset.offset
     in_its_time = (pc.field("at_ns") >= begun_ns) & (pc.field("at_ns") <= until_ns)
     shown_by = {
@@ -104,55 +103,53 @@ def _was_committed_before(
         & (pc.field("sent_ns") >= begun_ns)
         & (pc.field("done_ns") <= until_ns),
     }
-    return any(_has_row(evidence, lost_offset, table, shown) for table, shown in shown_by.items())
+    return any(_has_row(record, lost_offset, table, shown) for table, shown in shown_by.items())
 
 
 def _epoch_of_the_return(
-    evidence: Evidence, lost_offset: LostOffset, lacked_by: ElectionEvent, written: _Written
+    record: Record, lost_offset: LostOffset, lacked_by: ElectionEvent, written: _Written
 ) -> int | None:
     """Return the leader epoch under which a leader surely had the record again; None: not shown.
 
     It is shown if a prompt consumer returned the record, the leader of that time served an HW above it, and a leader
     before `lacked_by` served one that was not, after the ack if there was one.
     """
-    prompt = pc.field("consumer").isin(pa.array([*evidence.prompt_consumers], pa.int32()))
+    prompt = pc.field("consumer").isin(pa.array([*record.prompt_consumers], pa.int32()))
     read = (pc.field("offset") == lost_offset.offset) & (pc.field("leader_epoch") == written.epoch) & prompt
-    rows = evidence.record.batches(
-        "polls", ["polled_ns"], of_partition(lost_offset.topic, lost_offset.partition) & read
-    )
+    rows = record.batches("polls", ["polled_ns"], of_partition(lost_offset.topic, lost_offset.partition) & read)
     first_ns = min((at_ns for batch in rows for at_ns in batch["polled_ns"].to_pylist()), default=None)
     if first_ns is None or not written.certain:
         return None
-    state = evidence.timeline.state_at_time(lost_offset.topic, lost_offset.partition, first_ns - PROMPT_NS)
+    state = record.timeline.state_at_time(lost_offset.topic, lost_offset.partition, first_ns - PROMPT_NS)
     if state is None:
         return None
     passed = _is_above(lost_offset) & (pc.field("leader_epoch") == state.leader_epoch)
     # An HW from before the ack may be older than the record. When a record was appended that nobody acked, nobody says.
     acked_ns = 0 if lost_offset.exact else lost_offset.since_ns
     not_passed = ~_is_above(lost_offset) & _of_its_log(lacked_by, written) & (pc.field("at_ns") >= acked_ns)
-    shown = all(_has_row(evidence, lost_offset, "watermarks", one) for one in (passed, not_passed))
+    shown = all(_has_row(record, lost_offset, "watermarks", one) for one in (passed, not_passed))
     return state.leader_epoch if shown else None
 
 
 def _that_may_have_kept(
-    evidence: Evidence, later: Sequence[ElectionEvent], lost_offset: LostOffset, lacked_by: ElectionEvent
+    record: Record, later: Sequence[ElectionEvent], lost_offset: LostOffset, lacked_by: ElectionEvent
 ) -> Iterator[ElectionEvent]:
     """Yield the elections whose leaders may have the record, because they had not followed a leader without it."""
     lacking = [lacked_by]
     for one in later:
-        held = evidence.epochs.has_held(lost_offset.topic, lost_offset.partition, one.epoch, lost_offset.offset)
-        followed = any(_has_followed(evidence, one.leader, lacks, lost_offset) for lacks in lacking)
+        held = record.epochs.has_held(lost_offset.topic, lost_offset.partition, one.epoch, lost_offset.offset)
+        followed = any(_has_followed(record, one.leader, lacks, lost_offset) for lacks in lacking)
         if held is False:
             lacking.append(one)
         elif one.leader != lacked_by.leader and not followed:
             yield one
 
 
-def _has_followed(evidence: Evidence, broker: int, elected: ElectionEvent, lost_offset: LostOffset) -> bool:
+def _has_followed(record: Record, broker: int, elected: ElectionEvent, lost_offset: LostOffset) -> bool:
     """Return whether a broker has truncated its log to that of an elected leader which lacked the record."""
-    states = evidence.timeline.states(lost_offset.topic, lost_offset.partition)
+    states = record.timeline.states(lost_offset.topic, lost_offset.partition)
     led = [one for one in states if one.leader_epoch == elected.epoch]
-    return has_followed(evidence, broker, elected, led, _is_above(lost_offset))
+    return has_followed(record, broker, elected, led, _is_above(lost_offset))
 
 
 def _of_its_log(lacked_by: ElectionEvent, written: _Written) -> pc.Expression:
@@ -164,5 +161,5 @@ def _is_above(lost_offset: LostOffset) -> pc.Expression:
     return pc.field("high_watermark") > lost_offset.offset
 
 
-def _has_row(evidence: Evidence, lost_offset: LostOffset, table: str, where: pc.Expression) -> bool:
-    return evidence.record.has_row(table, of_partition(lost_offset.topic, lost_offset.partition) & where)
+def _has_row(record: Record, lost_offset: LostOffset, table: str, where: pc.Expression) -> bool:
+    return record.has_row(table, of_partition(lost_offset.topic, lost_offset.partition) & where)

@@ -9,9 +9,10 @@ from collections.abc import Collection
 import msgspec
 import pyarrow.compute as pc
 
-from analysis.judge.history.timeline import Timeline
 from analysis.reconcile.model import WrongCopies
-from analysis.record.record import Record, of_partition
+from analysis.record.files import of_partition
+from analysis.record.record import Record
+from analysis.record.timeline import Timeline
 from ebbtide.record.clients import ClientEvent
 from ebbtide.scenario.group_offsets import OFFSETS_PARTITION, OFFSETS_TOPIC
 

@@ -17,8 +17,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from analysis.judge.causes.attribution import LostPart
-from analysis.judge.history.evidence import Evidence
-from analysis.judge.history.timeline import MILLISECOND_NS
+from analysis.record.record import Record
+from analysis.record.timeline import MILLISECOND_NS
 from ebbtide.record.log_losses import BrokerLogLoss
 from ebbtide.record.verdict import Cause, LossEvent
 
@@ -33,12 +33,12 @@ class LossAge(NamedTuple):
     lost_by: LossEvent
 
 
-def age_of(evidence: Evidence, topic: str, partition: int, part: LostPart) -> LossAge | None:
+def age_of(record: Record, topic: str, partition: int, part: LostPart) -> LossAge | None:
     """Return the age of the oldest record of a part; None where the event is not known."""
     found, acked_ns = part.attribution, part.first_done_ns
     if found.cause in (None, "unexplained") or acked_ns is None:
         return None
-    disk = _disk_loss(evidence, topic, partition, part, acked_ns)
+    disk = _disk_loss(record, topic, partition, part, acked_ns)
     if disk is not None:
         return LossAge(_seconds(disk.fired_ns - acked_ns), "disk")
     if found.election is None:
@@ -46,11 +46,11 @@ def age_of(evidence: Evidence, topic: str, partition: int, part: LostPart) -> Lo
     return LossAge(_seconds(found.election.after.at_ns - acked_ns), "election")
 
 
-def _disk_loss(evidence: Evidence, topic: str, partition: int, part: LostPart, acked_ns: int) -> BrokerLogLoss | None:
+def _disk_loss(record: Record, topic: str, partition: int, part: LostPart, acked_ns: int) -> BrokerLogLoss | None:
     """Return the fault of the guilty leader's disk that took the first record of the part."""
     election = part.attribution.election
     if election is None:
-        leaders = {state.leader for state in evidence.timeline.states(topic, partition)}
+        leaders = {state.leader for state in record.timeline.states(topic, partition)}
         until_ns = None
     elif part.attribution.cause in BY_DISK:
         leaders, until_ns = {election.leader}, election.after.at_ns + MILLISECOND_NS
@@ -58,7 +58,7 @@ def _disk_loss(evidence: Evidence, topic: str, partition: int, part: LostPart, a
         return None
     took_it = [
         loss
-        for loss in evidence.log_losses or ()
+        for loss in record.log_losses or ()
         if loss.broker in leaders
         and (until_ns is None or loss.fired_ns <= until_ns)
         and loss.can_reach(topic, partition, part.first_offset)

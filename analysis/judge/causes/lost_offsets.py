@@ -15,7 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from analysis.record.record import Record, of_partition
+from analysis.record.files import of_partition
+from analysis.record.record import Record
 from ebbtide.record.files import ANOMALIES_DIR
 
 if TYPE_CHECKING:

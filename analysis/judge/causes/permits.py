@@ -19,11 +19,12 @@ from collections.abc import Iterable
 from functools import cache
 from itertools import combinations, pairwise, permutations
 
-from analysis.judge.history.elections import ElectionEvent
-from analysis.judge.history.evidence import Attribution, Evidence, LostOffset
+from analysis.judge.history.evidence import Attribution, LostOffset
 from analysis.judge.history.log_lines import truncations
-from analysis.judge.history.rules import NEWEST_VARIANT
-from analysis.judge.history.timeline import MILLISECOND_NS
+from analysis.record.elections import ElectionEvent
+from analysis.record.protocol import NEWEST_VARIANT
+from analysis.record.record import Record
+from analysis.record.timeline import MILLISECOND_NS
 from analysis.spec.partition import MV_ELR, NO_EPOCH, Cluster, Partition
 from analysis.spec.protocol import Protocol
 from analysis.spec.variants import VARIANTS
@@ -32,7 +33,7 @@ from ebbtide.record.rows import PartitionState
 from ebbtide.record.verdict import Cause
 
 
-def why_it_could_lead(evidence: Evidence, elected: ElectionEvent, lost_offset: LostOffset) -> Attribution:
+def why_it_could_lead(record: Record, elected: ElectionEvent, lost_offset: LostOffset) -> Attribution:
     """Return why the protocol let `elected` lead without the lost offset.
 
     `lost_offset` is a committed offset that the elected broker does not have.
@@ -42,54 +43,52 @@ def why_it_could_lead(evidence: Evidence, elected: ElectionEvent, lost_offset: L
         return Attribution(cause=cause, election=elected, why=why)
 
     leader = elected.leader
-    recovery = next((one for one in evidence.asked or () if one.has_recovered(elected.after)), None)
+    recovery = next((one for one in record.requests or () if one.has_recovered(elected.after)), None)
     if recovery is not None:
         by = f"the unclean recovery ({recovery.strategy}) that Ebbtide carried out"
         return attribution("unclean-recovery", f"broker {leader} was elected by {by} (KIP-966, Unclean recovery)")
     if elected.road == "last-known-leader":
         where = f"ISR and ELR were empty and broker {leader} was the last known leader"
-        elr = evidence.rules.is_elr_on(elected.after.metadata_offset)
+        elr = record.protocol.is_elr_on(elected.after.metadata_offset)
         if elr is None:
             return attribution(None, f"{where}; whether ELR was on is not known")
         if elr:
             return attribution("last-known-leader", where)
     if elected.is_from_outside or elected.removes_isr:
-        return _judge_unclean_election(evidence, elected, lost_offset)
-    losses = evidence.log_losses or ()
-    lost_it = [
-        loss for loss in losses if loss.broker == leader and has_lost_offset(evidence, loss, lost_offset, elected)
-    ]
-    joined = _join_without_record(evidence, elected, lost_offset, lost_it)
+        return _judge_unclean_election(record, elected, lost_offset)
+    losses = record.log_losses or ()
+    lost_it = [loss for loss in losses if loss.broker == leader and has_lost_offset(record, loss, lost_offset, elected)]
+    joined = _join_without_record(record, elected, lost_offset, lost_it)
     if joined is not None:
-        return _judge_stale_join(evidence, elected, lost_offset, joined)
+        return _judge_stale_join(record, elected, lost_offset, joined)
     if elected.road == "reassignment" and leader not in elected.before.isr:
         # It entered the ISR with the very record that elected it.
-        found = _judge_stale_join(evidence, elected, lost_offset, elected.after)
+        found = _judge_stale_join(record, elected, lost_offset, elected.after)
         if found.cause != "unexplained":
             return found
     if not lost_it:
-        if evidence.log_losses is None:
-            return attribution(None, evidence.why_disks_unknown)
+        if record.log_losses is None:
+            return attribution(None, record.why_disks_unknown)
         return attribution(
             "unexplained",
             f"broker {leader} led from the {_road_name(elected)} without the record, although its disk lost no data",
         )
-    return _judge_disk_losses(evidence, elected, lost_offset)
+    return _judge_disk_losses(record, elected, lost_offset)
 
 
-def _judge_unclean_election(evidence: Evidence, elected: ElectionEvent, lost_offset: LostOffset) -> Attribution:
+def _judge_unclean_election(record: Record, elected: ElectionEvent, lost_offset: LostOffset) -> Attribution:
     """Judge an unclean election: a config or an operator must have allowed it.
 
     If neither did, it is excused only where every replica lost its log.
     """
     where = f"broker {elected.leader} was elected from outside the ISR and the ELR"
-    allowed = _is_unclean_election_allowed(evidence, elected)
+    allowed = _is_unclean_election_allowed(record, elected)
     if allowed:
         return Attribution(cause="unclean-election", election=elected, why=where)
     if allowed is None:
         why = f"{where}; whether that was allowed is not known (unclean.leader.election.enable, steps)"
         return Attribution(cause=None, election=elected, why=why)
-    losers = {loss.broker for loss in evidence.log_losses or () if _has_lost_data(evidence, loss, lost_offset, elected)}
+    losers = {loss.broker for loss in record.log_losses or () if _has_lost_data(record, loss, lost_offset, elected)}
     why = f"{where}, though no config allowed it and no operator asked for it"
     return _cause_if_all_lost_it(elected, losers) or Attribution(cause="unexplained", election=elected, why=why)
 
@@ -103,30 +102,30 @@ def _cause_if_all_lost_it(elected: ElectionEvent, losers: set[int]) -> Attributi
     return Attribution(cause="beyond-tolerance", election=elected, why=why)
 
 
-def _is_unclean_election_allowed(evidence: Evidence, elected: ElectionEvent) -> bool | None:
+def _is_unclean_election_allowed(record: Record, elected: ElectionEvent) -> bool | None:
     """Return whether a config or an operator allowed this unclean election.
 
     None: the evidence lacks what would say so.
     """
     after = elected.after
-    by_config = evidence.rules.elects_uncleanly(after.topic, after.metadata_offset - 1, evidence.statics)
-    if by_config or any(one.asks_for("unclean") and one.may_have_made(after) for one in evidence.asked or ()):
+    by_config = record.protocol.elects_uncleanly(after.topic, after.metadata_offset - 1, record.statics)
+    if by_config or any(one.asks_for("unclean") and one.may_have_made(after) for one in record.requests or ()):
         return True
-    return None if by_config is None or evidence.asked is None or evidence.timeline.gaps else False
+    return None if by_config is None or record.requests is None or record.timeline.gaps else False
 
 
-def _judge_disk_losses(evidence: Evidence, elected: ElectionEvent, lost_offset: LostOffset) -> Attribution:
+def _judge_disk_losses(record: Record, elected: ElectionEvent, lost_offset: LostOffset) -> Attribution:
     """Apply the rules on disk losses; the leader's own disk lost data."""
 
     def attribution(cause: Cause | None, why: str) -> Attribution:
         return Attribution(cause=cause, election=elected, why=why)
 
     before, leader = elected.before, elected.leader
-    losses = [loss for loss in evidence.log_losses or () if _has_lost_data(evidence, loss, lost_offset, elected)]
+    losses = [loss for loss in record.log_losses or () if _has_lost_data(record, loss, lost_offset, elected)]
     losers = {loss.broker for loss in losses}
     if (all_lost_it := _cause_if_all_lost_it(elected, losers)) is not None:
         return all_lost_it
-    elr = evidence.rules.is_elr_on(_registered_at(evidence, elected))
+    elr = record.protocol.is_elr_on(_registered_at(record, elected))
     sole = elected.road == "isr" and set(before.isr) == {leader}
     if sole and elr is False:
         return attribution(
@@ -134,10 +133,10 @@ def _judge_disk_losses(evidence: Evidence, elected: ElectionEvent, lost_offset: 
             f"broker {leader} was the last member of the ISR, lost its unflushed log and led again; there was no ELR",
         )
     first_ns = min(loss.fired_ns for loss in losses)
-    held = evidence.timeline.state_at_time(lost_offset.topic, lost_offset.partition, first_ns) or before
+    held = record.timeline.state_at_time(lost_offset.topic, lost_offset.partition, first_ns) or before
     pool = losers & ({*held.isr, *held.elr} | {leader})
-    configured = [one.metadata_offset for one in evidence.timeline.configs if one.at_ns <= first_ns]
-    min_isr = evidence.rules.min_isr(held, max([held.metadata_offset, *configured]))
+    configured = [one.metadata_offset for one in record.timeline.configs if one.at_ns <= first_ns]
+    min_isr = record.protocol.min_isr(held, max([held.metadata_offset, *configured]))
     # KIP-966's promise decides, which every release with ELR keeps alike. The model without ELR
     # tolerates no loss at all, so it would excuse every loss. All that it allows is the last
     # replica's, above.
@@ -156,31 +155,31 @@ def _judge_disk_losses(evidence: Evidence, elected: ElectionEvent, lost_offset: 
     )
 
 
-def _registered_at(evidence: Evidence, elected: ElectionEvent) -> int:
+def _registered_at(record: Record, elected: ElectionEvent) -> int:
     """Return the metadata offset at which the leader had registered last, else that of its election.
 
     With the ELR on, a broker that registers after an unclean shutdown leaves the ISR by that.
     """
     offsets = [
         one.metadata_offset
-        for one in evidence.timeline.brokers
+        for one in record.timeline.brokers
         if one.broker == elected.leader and one.event == "registered"
     ]
     before = [offset for offset in offsets if offset < elected.after.metadata_offset]
     return before[-1] if before else elected.after.metadata_offset
 
 
-def has_lost_offset(evidence: Evidence, loss: BrokerLogLoss, lost_offset: LostOffset, elected: ElectionEvent) -> bool:
+def has_lost_offset(record: Record, loss: BrokerLogLoss, lost_offset: LostOffset, elected: ElectionEvent) -> bool:
     """Return whether `loss` took the offset and it was not refetched by then.
 
     "By then" is when `elected` came to lead.
     """
     return loss.can_reach(lost_offset.topic, lost_offset.partition, lost_offset.offset) and _has_lost_data(
-        evidence, loss, lost_offset, elected
+        record, loss, lost_offset, elected
     )
 
 
-def _has_lost_data(evidence: Evidence, loss: BrokerLogLoss, lost_offset: LostOffset, elected: ElectionEvent) -> bool:
+def _has_lost_data(record: Record, loss: BrokerLogLoss, lost_offset: LostOffset, elected: ElectionEvent) -> bool:
     """Return whether `loss` took records of the partition that were not refetched.
 
     A loss counts after the acknowledgement and before `elected`. Tolerance counts the members that
@@ -191,15 +190,15 @@ def _has_lost_data(evidence: Evidence, loss: BrokerLogLoss, lost_offset: LostOff
         return False
     if not loss.costs(lost_offset.topic, lost_offset.partition):
         return False
-    return not any(join.at_ns >= loss.done_ns for join in isr_joins(evidence, loss.broker, elected))
+    return not any(join.at_ns >= loss.done_ns for join in isr_joins(record, loss.broker, elected))
 
 
-def isr_joins(evidence: Evidence, broker: int, elected: ElectionEvent) -> list[PartitionState]:
+def isr_joins(record: Record, broker: int, elected: ElectionEvent) -> list[PartitionState]:
     """Return the states before `elected` in which `broker` had newly entered the ISR.
 
     States that elected the broker itself do not count.
     """
-    states = evidence.timeline.states(elected.after.topic, elected.after.partition)
+    states = record.timeline.states(elected.after.topic, elected.after.partition)
     return [
         after
         for before, after in pairwise(states)
@@ -211,7 +210,7 @@ def isr_joins(evidence: Evidence, broker: int, elected: ElectionEvent) -> list[P
 
 
 def _join_without_record(
-    evidence: Evidence, elected: ElectionEvent, lost_offset: LostOffset, lost_it: list[BrokerLogLoss]
+    record: Record, elected: ElectionEvent, lost_offset: LostOffset, lost_it: list[BrokerLogLoss]
 ) -> PartitionState | None:
     """Return the state in which the leader entered the ISR without the record.
 
@@ -219,12 +218,12 @@ def _join_without_record(
     """
     if lost_it or elected.road == "elr":
         return None
-    entered = [join for join in isr_joins(evidence, elected.leader, elected) if join.at_ns >= lost_offset.since_ns]
+    entered = [join for join in isr_joins(record, elected.leader, elected) if join.at_ns >= lost_offset.since_ns]
     return entered[-1] if entered else None
 
 
 def _judge_stale_join(
-    evidence: Evidence, elected: ElectionEvent, lost_offset: LostOffset, join: PartitionState
+    record: Record, elected: ElectionEvent, lost_offset: LostOffset, join: PartitionState
 ) -> Attribution:
     """Judge an ISR join by KIP-903.
 
@@ -232,9 +231,9 @@ def _judge_stale_join(
     acceptance.
     """
     where = f"broker {elected.leader} entered the ISR at metadata offset {join.metadata_offset} without the record"
-    protected = evidence.rules.has_kip_903(join.metadata_offset)
-    restarted = _has_registered_anew(evidence, elected, join)
-    lost = _has_lost_before_joining(evidence, elected, lost_offset, join)
+    protected = record.protocol.has_kip_903(join.metadata_offset)
+    restarted = _has_registered_anew(record, elected, join)
+    lost = _has_lost_before_joining(record, elected, lost_offset, join)
     cause: Cause | None = "unexplained"
     if protected:
         why = f"{where}, though KIP-903 was in force"
@@ -250,7 +249,7 @@ def _judge_stale_join(
         why = f"{where}, after it had lost its log and registered anew; its metadata.version is before KIP-903"
         cause = "stale-isr-join"
     broken = bool(protected and restarted)
-    truncated_to = _truncated_after(evidence, elected, lost_offset, join) if cause == "unexplained" else None
+    truncated_to = _truncated_after(record, elected, lost_offset, join) if cause == "unexplained" else None
     if truncated_to is not None:
         # It may have joined with the record, as KIP-903 wants.
         broken = False
@@ -262,13 +261,13 @@ def _judge_stale_join(
 
 
 def _truncated_after(
-    evidence: Evidence, elected: ElectionEvent, lost_offset: LostOffset, join: PartitionState
+    record: Record, elected: ElectionEvent, lost_offset: LostOffset, join: PartitionState
 ) -> int | None:
     """Return the offset at or below the record to which the leader truncated its log after it had joined.
 
     None: the broker's own log does not say so.
     """
-    cuts = truncations(evidence.record, elected.leader, lost_offset.name)
+    cuts = truncations(record, elected.leader, lost_offset.name)
     found = [
         to
         for at_ns, to in cuts
@@ -278,7 +277,7 @@ def _truncated_after(
 
 
 def _has_lost_before_joining(
-    evidence: Evidence, elected: ElectionEvent, lost_offset: LostOffset, join: PartitionState
+    record: Record, elected: ElectionEvent, lost_offset: LostOffset, join: PartitionState
 ) -> bool | None:
     """Return whether a disk took the offset and no earlier ISR join gave it back.
 
@@ -287,34 +286,34 @@ def _has_lost_before_joining(
     costs nothing. By the clock the record may have been acked after the loss: clients note answers
     late.
     """
-    if evidence.log_losses is None:
+    if record.log_losses is None:
         return None
     earlier = [
-        one.at_ns for one in isr_joins(evidence, elected.leader, elected) if one.metadata_offset < join.metadata_offset
+        one.at_ns for one in isr_joins(record, elected.leader, elected) if one.metadata_offset < join.metadata_offset
     ]
     return any(
         loss.broker == elected.leader
         and loss.can_reach(lost_offset.topic, lost_offset.partition, lost_offset.offset)
         and loss.fired_ns <= join.at_ns + MILLISECOND_NS
         and not any(loss.done_ns <= at_ns for at_ns in earlier)
-        for loss in evidence.log_losses
+        for loss in record.log_losses
     )
 
 
-def _has_registered_anew(evidence: Evidence, elected: ElectionEvent, join: PartitionState) -> bool | None:
+def _has_registered_anew(record: Record, elected: ElectionEvent, join: PartitionState) -> bool | None:
     """Return whether the leader registered anew between leaving the ISR and `join`.
 
     It did if it got a new broker epoch. A leader that never was in the ISR before counts from the
     start of the log.
     """
-    if "brokers" in evidence.timeline.missing:
+    if "brokers" in record.timeline.missing:
         return None
     leader = elected.leader
-    states = [one for one in evidence.timeline.states(join.topic, join.partition) if one is not join]
+    states = [one for one in record.timeline.states(join.topic, join.partition) if one is not join]
     member = [one.metadata_offset for one in states if one.metadata_offset < join.metadata_offset and leader in one.isr]
     epochs = [
         event.metadata_offset
-        for event in evidence.timeline.brokers
+        for event in record.timeline.brokers
         if event.broker == leader and event.event == "registered" and event.metadata_offset < join.metadata_offset
     ]
     return any(offset > member[-1] for offset in epochs) if member else len(epochs) > 1

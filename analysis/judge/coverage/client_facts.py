@@ -16,8 +16,6 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from analysis.judge.history.elections import elections_of
-from analysis.judge.history.evidence import Evidence
 from analysis.judge.rules.leaders.contact import (
     LEARNS_WITHIN_NS,
     Interval,
@@ -25,7 +23,9 @@ from analysis.judge.rules.leaders.contact import (
     first_and_highest,
     intervals_below,
 )
-from analysis.record.record import Record, of_partition
+from analysis.record.elections import elections_of
+from analysis.record.files import of_partition
+from analysis.record.record import Record
 from ebbtide.record.steps import StepEntry
 from ebbtide.scenario.facts import BELOW, HELD, RECOVERING
 from ebbtide.scenario.steps.table import CUT_KINDS
@@ -34,24 +34,25 @@ from ebbtide.scenario.steps.wire import HoldRequestStep
 _ACKS = {"0": 0, "1": 1, "all": -1}
 
 
-def client_facts(record: Record, evidence: Evidence, contact: LeaderContact) -> Counter[str]:
+def client_facts(record: Record) -> Counter[str]:
     """Count the facts; facts that need a missing table are left out.
 
     Sends and polls are read once for all stretches, batch by batch; memory does not grow with their
     number.
     """
     facts: Counter[str] = Counter()
+    contact = LeaderContact.of(record)
     for suffix, intervals in (
-        (BELOW, intervals_below(evidence, contact)),
-        (HELD, _intervals_of_held_requests(evidence, contact.steps)),
-        (RECOVERING, _recovering_intervals(evidence)),
+        (BELOW, intervals_below(record, contact)),
+        (HELD, _intervals_of_held_requests(record, contact.steps)),
+        (RECOVERING, _recovering_intervals(record)),
     ):
         sends = _sends_within(record, intervals) if record.has("sends") else None
         if sends is not None:
             _count_sends(sends, suffix, facts)
         _count_watermarks(record, intervals, sends, suffix, facts)
     if record.has("polls"):
-        facts["consumers-read-past-an-election"] = len(_read_past_an_election(record, evidence))
+        facts["consumers-read-past-an-election"] = len(_read_past_an_election(record))
     return facts
 
 
@@ -111,7 +112,7 @@ def _count_watermarks(
                 facts[f"read-{suffix}"] += polled.filter(above).num_rows
 
 
-def _read_past_an_election(record: Record, evidence: Evidence) -> set[int]:
+def _read_past_an_election(record: Record) -> set[int]:
     """Return the consumers that read across an election.
 
     Such a consumer's first record of a partition came before an election, and a later record has
@@ -128,7 +129,7 @@ def _read_past_an_election(record: Record, evidence: Evidence) -> set[int]:
             first_ns[who] = min(row["polled_ns_min"], first_ns.get(who, row["polled_ns_min"]))
             newest[who] = max(row["leader_epoch_max"], newest.get(who, -1))
     elections = {
-        place: [one for one in elections_of(evidence.timeline, *place) if one.changes_leader]
+        place: [one for one in elections_of(record.timeline, *place) if one.changes_leader]
         for place in {who[:2] for who in newest}
     }
     return {
@@ -138,7 +139,7 @@ def _read_past_an_election(record: Record, evidence: Evidence) -> set[int]:
     } - {record.manifest.final_consumer}
 
 
-def _intervals_of_held_requests(evidence: Evidence, steps: Sequence[StepEntry]) -> list[Interval]:
+def _intervals_of_held_requests(record: Record, steps: Sequence[StepEntry]) -> list[Interval]:
     """Return the stretches in which a leader's AlterPartition was held.
 
     A stretch begins with the last cut, because a cut may end fetching.
@@ -155,8 +156,8 @@ def _intervals_of_held_requests(evidence: Evidence, steps: Sequence[StepEntry]) 
             if cut.step in CUT_KINDS and cut.effect_ns is not None and step.effect_ns <= cut.effect_ns < step.healed_ns
         ]
         start_ns = max([step.effect_ns, *cuts]) + LEARNS_WITHIN_NS
-        for topic, partition in evidence.timeline.partitions:
-            state = evidence.timeline.state_at_time(topic, partition, step.effect_ns)
+        for topic, partition in record.timeline.partitions:
+            state = record.timeline.state_at_time(topic, partition, step.effect_ns)
             if state is not None and state.leader in step.nodes and start_ns < step.healed_ns:
                 found.append(
                     Interval(
@@ -174,7 +175,7 @@ def _intervals_of_held_requests(evidence: Evidence, steps: Sequence[StepEntry]) 
     return found
 
 
-def _recovering_intervals(evidence: Evidence) -> list[Interval]:
+def _recovering_intervals(record: Record) -> list[Interval]:
     """Return the stretches in which a leader led a RECOVERING partition and knew of it.
 
     A stretch ends with the next record of the partition.
@@ -191,7 +192,7 @@ def _recovering_intervals(evidence: Evidence) -> list[Interval]:
             start_ns=before.at_ns + LEARNS_WITHIN_NS,
             end_ns=after.at_ns,
         )
-        for before, after in evidence.timeline.pairs()
+        for before, after in record.timeline.pairs()
         if before.recovering and before.leader >= 0 and before.at_ns + LEARNS_WITHIN_NS < after.at_ns
     ]
 

@@ -6,7 +6,6 @@ A verdict on a state that never occurred says nothing.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
 
 from analysis.judge.coverage.deletion_facts import count_expired_records, deletion_facts
 from analysis.judge.coverage.node_logs import clean_stop_facts, rejection_facts
@@ -15,9 +14,8 @@ from analysis.judge.coverage.topic_facts import topic_facts
 from analysis.judge.coverage.transaction_facts import transaction_facts
 from analysis.judge.coverage.wire_facts import wire_facts
 from analysis.judge.coverage.workload_facts import workload_facts
-from analysis.judge.history.elections import all_elections
-from analysis.judge.history.evidence import Evidence
 from analysis.judge.history.returns import unclean_registrations
+from analysis.record.record import Record
 from ebbtide.record.steps import StepEntry
 from ebbtide.scenario.steps.admin import AddPartitionsStep, AddVoterStep, RemoveVoterStep, VoterStep
 from ebbtide.scenario.steps.network import LimitBandwidthStep, PartitionStep
@@ -40,20 +38,14 @@ _OF_BROKERS = (
 """Facts that need the registrations of brokers; unknown without them."""
 
 
-def coverage(
-    evidence: Evidence,
-    steps: Sequence[StepEntry] | None,
-    controllers: Sequence[int] = (),
-    topic_ids: Mapping[str, str] | None = None,
-) -> dict[str, int]:
+def coverage(record: Record) -> dict[str, int]:
     """Count how often each fact occurred.
 
-    A fact that never occurred is listed with 0; a fact that is not known is left out. `topic_ids`: the topics' names
-    by their ids.
+    A fact that never occurred is listed with 0; a fact that is not known is left out.
     """
     facts: Counter[str] = Counter()
-    timeline, rules = evidence.timeline, evidence.rules
-    moved = [one for one in all_elections(timeline) if one.changes_leader]
+    timeline, rules, steps = record.timeline, record.protocol, record.split_steps
+    moved = [one for one in record.elections if one.changes_leader]
     facts["elections"] = len(moved)
     for road, fact in _ROADS.items():
         facts[fact] = sum(one.road == road for one in moved)
@@ -66,8 +58,8 @@ def coverage(
         facts["recovering"] += after.recovering and not before.recovering
         min_isr = rules.leader_min_isr(after, after.metadata_offset)
         facts["isr-below-min"] += min_isr is not None and len(after.isr) < min_isr <= len(before.isr)
-    facts.update(partition_facts(evidence))
-    facts.update(wire_facts(evidence, topic_ids or {}))
+    facts.update(partition_facts(record))
+    facts.update(wire_facts(record))
     facts["unclean-registrations"] = sum(1 for _ in unclean_registrations(steps or (), timeline.brokers))
     facts["brokers-fenced"] = sum(event.event == "fenced" for event in timeline.brokers)
     took_effect = [step for step in steps or () if step.effect_ns is not None]
@@ -92,13 +84,13 @@ def coverage(
         for fact in _OF_BROKERS:
             del facts[fact]
     elif steps is not None:
-        facts.update(clean_stop_facts(evidence, steps))
-    rejections = rejection_facts(evidence.record, controllers)
-    facts.update(deletion_facts(evidence.record, steps))
-    facts["expired-records"] = count_expired_records(evidence.record, steps)
-    facts.update(topic_facts(evidence.record, steps))
-    facts.update(transaction_facts(evidence.record))
-    return dict(facts) | dict(rare_facts(evidence, steps)) | dict(rejections) | dict(workload_facts(evidence.record))
+        facts.update(clean_stop_facts(record, steps))
+    rejections = rejection_facts(record, record.manifest.topology.controllers)
+    facts.update(deletion_facts(record, steps))
+    facts["expired-records"] = count_expired_records(record, steps)
+    facts.update(topic_facts(record, steps))
+    facts.update(transaction_facts(record))
+    return dict(facts) | dict(rare_facts(record, steps)) | dict(rejections) | dict(workload_facts(record))
 
 
 def _added_partitions(step: StepEntry) -> int:

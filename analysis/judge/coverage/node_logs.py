@@ -13,11 +13,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from analysis.judge.history.evidence import Evidence
 from analysis.judge.history.log_lines import UNREADABLE, lines_of, logs_of, time_ns
 from analysis.judge.history.returns import returns_from_a_stop
-from analysis.judge.history.timeline import MILLISECOND_NS
 from analysis.record.record import Record
+from analysis.record.timeline import MILLISECOND_NS
 from ebbtide.record.rows import BrokerEvent
 from ebbtide.record.steps import StepEntry
 from ebbtide.record.topic_lives import deletion_times
@@ -55,7 +54,7 @@ def rejection_facts(record: Record, controllers: Sequence[int]) -> Counter[str]:
     return facts if logs else Counter()
 
 
-def clean_stop_facts(evidence: Evidence, steps: Sequence[StepEntry]) -> Counter[str]:
+def clean_stop_facts(record: Record, steps: Sequence[StepEntry]) -> Counter[str]:
     """Count the brokers that returned from a clean stop, and as what they were taken.
 
     No metadata record says that a shutdown was clean. Two things show it: the broker finds the file
@@ -63,7 +62,7 @@ def clean_stop_facts(evidence: Evidence, steps: Sequence[StepEntry]) -> Counter[
     that it was in (KIP-966, Detection of an unclean shutdown). A broker that has no replica logs
     nothing, and counts as neither.
     """
-    timeline = evidence.timeline
+    timeline = record.timeline
     facts = Counter(
         {"clean-registrations": 0, "clean-registrations-still-eligible": 0, "clean-registrations-taken-as-unclean": 0}
     )
@@ -71,24 +70,24 @@ def clean_stop_facts(evidence: Evidence, steps: Sequence[StepEntry]) -> Counter[
     deleted = deletion_times(steps)
     for event, stop in returns_from_a_stop(steps, timeline.brokers):
         facts["clean-registrations"] += 1
-        kept, lost = _membership(evidence, event, deleted)
+        kept, lost = _membership(record, event, deleted)
         facts["clean-registrations-still-eligible"] += kept > 0 and not lost
-        started = _start_after(evidence.record, event.broker, stop.effect_ns or event.at_ns)
+        started = _start_after(record, event.broker, stop.effect_ns or event.at_ns)
         facts["clean-registrations-taken-as-unclean"] += lost > 0 or started == "unclean"
         files = None if started is None or files is None else files + (started == "clean")
     return facts if files is None else Counter({**facts, "clean-shutdown-files-found": files})
 
 
-def _membership(evidence: Evidence, event: BrokerEvent, deleted: Mapping[str, int]) -> tuple[int, int]:
+def _membership(record: Record, event: BrokerEvent, deleted: Mapping[str, int]) -> tuple[int, int]:
     """Return in how many partitions a registration left the broker eligible, and in how many not.
 
     Counted are the partitions with the broker in ISR or ELR before the batch of the registration. A
     broker epoch is the offset at which that batch begins.
     """
     kept = lost = 0
-    for topic, partition in evidence.timeline.partitions:
-        before = evidence.timeline.state_at(topic, partition, min(event.broker_epoch, event.metadata_offset) - 1)
-        after = evidence.timeline.state_at(topic, partition, event.metadata_offset)
+    for topic, partition in record.timeline.partitions:
+        before = record.timeline.state_at(topic, partition, min(event.broker_epoch, event.metadata_offset) - 1)
+        after = record.timeline.state_at(topic, partition, event.metadata_offset)
         gone = deleted.get(topic, event.at_ns) < event.at_ns
         if before is None or after is None or gone or event.broker not in {*before.isr, *before.elr}:
             continue

@@ -11,8 +11,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from analysis.judge.history.evidence import Evidence
-from analysis.judge.history.timeline import Timeline
+from analysis.record.record import Record
+from analysis.record.timeline import Timeline
 from ebbtide.record.rows import PartitionState
 from ebbtide.record.steps import StepEntry
 from ebbtide.scenario.steps.table import HEALED_BY
@@ -33,10 +33,10 @@ FACTS = (
 )
 
 
-def partition_facts(evidence: Evidence) -> Counter[str]:
+def partition_facts(record: Record) -> Counter[str]:
     """Count the facts of `FACTS`; a fact that never occurred counts 0."""
     facts: Counter[str] = Counter(dict.fromkeys(FACTS, 0))
-    timeline = evidence.timeline
+    timeline = record.timeline
     facts["controller-failovers"] = _count_failovers(timeline)
     facts["leaderless-with-a-live-replica"] = sum(1 for _ in _leaderless_with_a_live_replica(timeline))
     for before, after in timeline.pairs():
@@ -51,20 +51,20 @@ def partition_facts(evidence: Evidence) -> Counter[str]:
             event = _newest_event(timeline, after.leader, after.metadata_offset)
             facts["elections-of-a-fenced-broker"] += event in ("registered", "fenced", "unregistered")
         if after.completes_reassignment(before):
-            _count_ended_reassignment(evidence, before, after, facts)
+            _count_ended_reassignment(record, before, after, facts)
     facts["isr-left-again"] = sum(_count_isr_rejoins_left(states) for states in timeline.partitions.values())
     facts["reassignments-held-back"] = sum(1 for _ in _held_back_reassignments(timeline))
     return facts
 
 
 def _count_ended_reassignment(
-    evidence: Evidence, before: PartitionState, after: PartitionState, facts: Counter[str]
+    record: Record, before: PartitionState, after: PartitionState, facts: Counter[str]
 ) -> None:
     """Count a reassignment that ended, as completed or as cancelled.
 
     It is completed if it ended with its target replicas.
     """
-    configured = evidence.rules.configured_min_isr(after.topic, after.metadata_offset)
+    configured = record.protocol.configured_min_isr(after.topic, after.metadata_offset)
     below = configured is not None and len(after.isr) < min(configured, len(after.replicas))
     if set(after.replicas) == set(before.replicas) - set(before.removing):
         facts["reassignments-completed"] += 1
@@ -135,15 +135,15 @@ def _count_failovers(timeline: Timeline) -> int:
     return max(len({state.metadata_epoch for states in timeline.partitions.values() for state in states}) - 1, 0)
 
 
-def rare_facts(evidence: Evidence, steps: Sequence[StepEntry] | None) -> Iterator[tuple[str, int]]:
+def rare_facts(record: Record, steps: Sequence[StepEntry] | None) -> Iterator[tuple[str, int]]:
     """Yield the facts that few schedules reach, each with its count.
 
     - `elr-of-two`: the ELR grew to two members or more.
     - `faults-while-recovering`: faults that hit a RECOVERING partition.
     """
-    pairs = evidence.timeline.pairs()
+    pairs = record.timeline.pairs()
     yield "elr-of-two", sum(len(after.elr) >= 2 > len(before.elr) for before, after in pairs)
-    spans = list(_recovering_spans(evidence.timeline))
+    spans = list(_recovering_spans(record.timeline))
     faults = [step.effect_ns for step in steps or () if step.step in HEALED_BY and step.effect_ns is not None]
     yield "faults-while-recovering", sum(any(start <= at < end for start, end in spans) for at in faults)
 

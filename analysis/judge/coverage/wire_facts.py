@@ -16,8 +16,8 @@ from uuid import UUID
 import msgspec
 import pyarrow.compute as pc
 
-from analysis.judge.history.evidence import Evidence
-from analysis.record.record import Record, of_partition
+from analysis.record.files import of_partition
+from analysis.record.record import Record
 from ebbtide.record.files import WIRE_FILE
 from ebbtide.record.rows import PartitionState
 from ebbtide.untrusted.files import UnreadableFile, is_file, read_file
@@ -53,21 +53,20 @@ class _WireEvent(msgspec.Struct, frozen=True):
         return self.node, self.rule, self.connection, self.correlation
 
 
-def wire_facts(evidence: Evidence, topic_ids: Mapping[str, str]) -> Counter[str]:
+def wire_facts(record: Record) -> Counter[str]:
     """Count the facts; facts that need missing or damaged parts of the record are left out.
 
-    `topic_ids`: the topics' names by their ids. Empty: an answer's topic is known only where a single topic has its
-    partition.
+    Without the topics' ids, an answer's topic is known only where a single topic has its partition.
     """
-    path = evidence.record.folder / WIRE_FILE
-    if "partitions" in evidence.timeline.missing:
+    path = record.folder / WIRE_FILE
+    if "partitions" in record.timeline.missing:
         return Counter()
     try:
         lines = read_file(path, what=WIRE_FILE).splitlines() if is_file(path) else []
         events = [decode_json(line, _WireEvent) for line in lines if line.strip()]
     except (UnreadableFile, msgspec.DecodeError):
         return Counter()
-    counted = [_is_of_an_earlier_epoch(evidence, topic_ids, *one) for one in _delivered(events)]
+    counted = [_is_of_an_earlier_epoch(record, record.manifest.topic_ids, *one) for one in _delivered(events)]
     if None in counted and True not in counted:
         return Counter()
     return Counter({FACT: counted.count(True)})
@@ -84,7 +83,7 @@ def _delivered(events: list[_WireEvent]) -> Iterator[tuple[_WireEvent, _WireEven
 
 
 def _is_of_an_earlier_epoch(
-    evidence: Evidence, topic_ids: Mapping[str, str], held: _WireEvent, forwarded: _WireEvent
+    record: Record, topic_ids: Mapping[str, str], held: _WireEvent, forwarded: _WireEvent
 ) -> bool | None:
     """Return whether only its leader epoch shows that the answer is not for the follower's present state.
 
@@ -92,17 +91,17 @@ def _is_of_an_earlier_epoch(
     """
     is_open = False
     for one in held.diverging:
-        topics = _topics_of(one, evidence, topic_ids)
-        fits = [_is_only_of_an_earlier_epoch(evidence, topic, one, held, forwarded) for topic in topics]
+        topics = _topics_of(one, record, topic_ids)
+        fits = [_is_only_of_an_earlier_epoch(record, topic, one, held, forwarded) for topic in topics]
         if fits and all(fits):
             return True
         is_open = is_open or any(fits)
     return None if is_open else False
 
 
-def _topics_of(one: _Diverging, evidence: Evidence, topic_ids: Mapping[str, str]) -> list[str]:
+def _topics_of(one: _Diverging, record: Record, topic_ids: Mapping[str, str]) -> list[str]:
     """Return the topics that an answer may be about: one, if the record says it."""
-    named = {topic for topic, partition in evidence.timeline.partitions if partition == one.partition}
+    named = {topic for topic, partition in record.timeline.partitions if partition == one.partition}
     spelled = one.topic
     with contextlib.suppress(ValueError):
         spelled = urlsafe_b64encode(UUID(one.topic).bytes).decode().rstrip("=")
@@ -111,15 +110,15 @@ def _topics_of(one: _Diverging, evidence: Evidence, topic_ids: Mapping[str, str]
 
 
 def _is_only_of_an_earlier_epoch(
-    evidence: Evidence, topic: str, one: _Diverging, held: _WireEvent, forwarded: _WireEvent
+    record: Record, topic: str, one: _Diverging, held: _WireEvent, forwarded: _WireEvent
 ) -> bool:
-    timeline = evidence.timeline
+    timeline = record.timeline
     before = timeline.state_at_time(topic, one.partition, held.at_ns)
     now = timeline.state_at_time(topic, one.partition, forwarded.at_ns)
     if before is None or now is None or not _leads_again(before, now, held):
         return False
     asked = one.fetch_offset
-    return asked is not None and one.end_offset < asked == _newest_hw(evidence.record, now, forwarded.at_ns)
+    return asked is not None and one.end_offset < asked == _newest_hw(record, now, forwarded.at_ns)
 
 
 def _leads_again(before: PartitionState, now: PartitionState, held: _WireEvent) -> bool:

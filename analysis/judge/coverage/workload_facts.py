@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
+from analysis.judge.history.sent import is_acked_with
 from analysis.record.record import Record
 from ebbtide.record.clients import ClientEvent
 from ebbtide.record.files import ANOMALIES_DIR
@@ -96,33 +97,10 @@ def _count_acked(record: Record, facts: Counter[str]) -> None:
     facts.update(dict.fromkeys(groups, 0))
     for acks, word in ACKS_SPELLED.items():
         facts[f"acked-with-acks-{word}"] = 0
-        for batch in record.batches("sends", ["producer"], _is_acked_with(acks)):
+        for batch in record.batches("sends", ["producer"], is_acked_with(acks)):
             facts[f"acked-with-acks-{word}"] += batch.num_rows
             for fact, ids in groups.items():
                 facts[fact] += pc.sum(pc.is_in(batch["producer"], pa.array(ids, pa.int32()))).as_py() or 0
-
-
-def count_acks_0_sends(record: Record) -> int:
-    """Count the records sent with acks=0.
-
-    They count as acked, but no broker acked them.
-    """
-    if not record.has("sends"):
-        return 0
-    return sum(batch.num_rows for batch in record.batches("sends", ["acks"], _is_acked_with(0)))
-
-
-def count_copies(record: Record) -> Counter[str]:
-    """Count the records that copiers sent, by group; empty without copies."""
-    counts: Counter[str] = Counter()
-    if record.has("copies"):
-        for batch in record.batches("copies", ["group"]):
-            counts.update(batch.column("group").to_pylist())
-    return counts
-
-
-def _is_acked_with(acks: int) -> pc.Expression:
-    return (pc.field("acks") == acks) & (pc.field("status") == "acked")
 
 
 def _count_lost_acks_0(record: Record, facts: Counter[str]) -> None:
@@ -135,7 +113,7 @@ def _count_lost_acks_0(record: Record, facts: Counter[str]) -> None:
     final = manifest.final_consumer
     places: set[tuple[str, int]] = set()
     sent: list[pa.Array] = []
-    for batch in record.batches("sends", ["topic", "partition", "value"], _is_acked_with(0)):
+    for batch in record.batches("sends", ["topic", "partition", "value"], is_acked_with(0)):
         of_batch = pa.Table.from_batches([batch]).group_by(["topic", "partition"]).aggregate([])
         places |= {(one["topic"], one["partition"]) for one in of_batch.to_pylist()}
         sent.append(batch["value"])

@@ -28,8 +28,8 @@ import pyarrow.compute as pc
 
 from analysis.judge.history.leader_gaps import Spell
 from analysis.judge.history.service_cells import CELL_NS, ServiceCell, cells_of, question_rows
-from analysis.judge.history.timeline import TopicPartition
 from analysis.record.record import Record
+from analysis.record.timeline import TopicPartition
 from ebbtide.record.manifest import ACKS
 
 

@@ -21,9 +21,9 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from analysis.judge.history.evidence import Evidence, Row
-from analysis.judge.history.timeline import MILLISECOND_NS, Timeline
+from analysis.judge.history.evidence import Row
 from analysis.record.record import Record
+from analysis.record.timeline import MILLISECOND_NS, Timeline
 from ebbtide.errors import UsageError
 from ebbtide.record.rows import PartitionState
 
@@ -81,16 +81,15 @@ class _Place(msgspec.Struct, kw_only=True):
     asked_ns: int = 0
 
 
-def compare_answers(record: Record, evidence: Evidence, *, complete: bool) -> ComparedAnswers | None:
+def compare_answers(record: Record) -> ComparedAnswers | None:
     """Compare the brokers' answers with the metadata log; None if there are none.
 
-    `complete`: the run ended after the last answer, so the log has every state that was described. The same row a
-    second time is the same answer. Memory grows only by a number for each answer. Raises `UsageError` for a damaged
-    table.
+    A complete run ended after the last answer, so its log has every state that was described. The same row a second
+    time is the same answer. Memory grows only by a number for each answer. Raises `UsageError` for a damaged table.
     """
     if not record.has("described"):
         return None
-    timeline = evidence.timeline
+    timeline = record.timeline
     registered = _registrations(timeline)
     places: dict[tuple[int, str, int], _Place] = {}
     facts = Counter(
@@ -98,7 +97,7 @@ def compare_answers(record: Record, evidence: Evidence, *, complete: bool) -> Co
     )
     mismatches: list[Row] = []
     unread: list[Row] = []
-    known_until_ns = None if complete else timeline.newest_ns
+    known_until_ns = None if record.manifest.status == "complete" else timeline.newest_ns
     differing = 0
     seen: set[int] = set()
     for answer in _answers(record):

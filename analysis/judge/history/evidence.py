@@ -1,53 +1,16 @@
-"""Holds what causes are judged from, and the question that a cause answers."""
+"""Holds the question that a cause answers, and the answer."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
-from analysis.judge.history.clock_steps import ClockDoubt
-from analysis.judge.history.elections import ElectionEvent
-from analysis.judge.history.epochs import Epochs
-from analysis.judge.history.requests import Request
-from analysis.judge.history.rules import Rules
-from analysis.judge.history.stops import BrokerStop
-from analysis.judge.history.timeline import Timeline
-from analysis.record.record import Record
-from ebbtide.record.log_losses import BrokerLogLoss
+from analysis.record.elections import ElectionEvent
 from ebbtide.record.verdict import Cause
 
 Row = dict[str, Any]
 """One piece of evidence, as verdict.json lists it."""
-
-
-class Evidence(msgspec.Struct, frozen=True, kw_only=True):
-    """The facts of a run on the driver.
-
-    `log_losses` and `asked` None: no steps prove anything, because of `no_steps`. `stops` are those
-    that steps prove. `statics` are the controllers' own properties; None: not known.
-    `prompt_consumers`: see `prompt_consumers.py`. `ends_early`: the metadata log may have had more
-    records, because the run ended early or the log is damaged. `clock`: which of the times are not sure.
-    """
-
-    record: Record
-    timeline: Timeline
-    rules: Rules
-    epochs: Epochs
-    log_losses: tuple[BrokerLogLoss, ...] | None
-    asked: tuple[Request, ...] | None = None
-    stops: tuple[BrokerStop, ...] = ()
-    ends_early: bool = False
-    statics: Mapping[str, str] | None = None
-    prompt_consumers: frozenset[int] = frozenset()
-    clock: ClockDoubt = ClockDoubt()
-    no_steps: str = "steps.jsonl is missing"
-
-    @property
-    def why_disks_unknown(self) -> str:
-        """Why it is not known whether a disk lost data, where `log_losses` is None."""
-        return f"{self.no_steps}, so whether a disk lost data is not known"
 
 
 class LostOffset(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,14 +7,14 @@ from itertools import pairwise
 
 import pyarrow.compute as pc
 
-from analysis.judge.history.elections import ElectionEvent
-from analysis.judge.history.evidence import Evidence
-from analysis.record.record import of_partition
+from analysis.record.elections import ElectionEvent
+from analysis.record.files import of_partition
+from analysis.record.record import Record
 from ebbtide.record.rows import PartitionState
 
 
 def has_followed(
-    evidence: Evidence,
+    record: Record,
     broker: int,
     elected: ElectionEvent,
     states: Sequence[PartitionState],
@@ -31,4 +31,4 @@ def has_followed(
     if passed is None or not all(in_sync):
         return False
     of_leader = of_partition(elected.after.topic, elected.after.partition) & (pc.field("leader_epoch") == elected.epoch)
-    return evidence.record.has_row("watermarks", of_leader & passed)
+    return record.has_row("watermarks", of_leader & passed)

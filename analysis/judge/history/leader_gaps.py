@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from analysis.judge.history.timeline import Timeline
+from analysis.record.timeline import Timeline
 from ebbtide.record.rows import PartitionState
 
 

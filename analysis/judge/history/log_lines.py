@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from analysis.judge.history.timeline import MILLISECOND_NS
 from analysis.record.record import Record
+from analysis.record.timeline import MILLISECOND_NS
 from ebbtide.record.clock import KafkaClocks
 from ebbtide.record.files import LOGS_DIR
 from ebbtide.untrusted.files import UnreadableFile, open_file

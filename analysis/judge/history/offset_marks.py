@@ -10,7 +10,8 @@ from __future__ import annotations
 import msgspec
 import pyarrow.compute as pc
 
-from analysis.record.record import Record, of_partition
+from analysis.record.files import of_partition
+from analysis.record.record import Record
 
 
 class Mark(msgspec.Struct, frozen=True, kw_only=True):

@@ -12,7 +12,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from analysis.judge.history.timeline import TopicPartition
+from analysis.record.timeline import TopicPartition
 
 CELL_NS = 100_000_000
 """Spells without service are exact from this length on."""

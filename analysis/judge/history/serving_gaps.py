@@ -29,8 +29,8 @@ import pyarrow.compute as pc
 
 from analysis.judge.history.leader_gaps import Spell
 from analysis.judge.history.service_cells import CELL_NS, ServiceCell, cells_of, question_rows
-from analysis.judge.history.timeline import TopicPartition
 from analysis.record.record import Record
+from analysis.record.timeline import TopicPartition
 
 LEAST_NS = 2_000_000_000
 """Shorter spells are left out: the sampler asks ten times a second, but a silent broker holds it up for 1.6 s."""

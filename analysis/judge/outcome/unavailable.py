@@ -6,12 +6,11 @@ from collections.abc import Iterable, Sequence
 
 from analysis.evidence.remaking import TIMELINE
 from analysis.judge.history.ack_gaps import ack_spells
-from analysis.judge.history.evidence import Evidence
 from analysis.judge.history.leader_gaps import Spell, leaderless_spells
 from analysis.judge.history.service_cells import CELL_NS
 from analysis.judge.history.serving_gaps import unserved_spells
-from analysis.judge.history.timeline import TopicPartition
 from analysis.record.record import Record
+from analysis.record.timeline import TopicPartition
 from analysis.record.whole import Gap
 from ebbtide.record.manifest import ACKS, Manifest
 from ebbtide.record.outages import NOBODY_ASKED, NOBODY_WAITED
@@ -24,17 +23,17 @@ _OF_ACKS = frozenset({"sends", "manifest"})
 _OF_SERVICES = frozenset({"sends", "polls", "watermarks", "manifest", "steps"})
 
 
-def time_without_service(evidence: Evidence, gaps: Sequence[Gap]) -> list[Unavailability]:
+def time_without_service(record: Record) -> list[Unavailability]:
     """Return the time without service of every partition of the run's topics."""
-    manifest, steps = evidence.record.manifest, evidence.record.split_steps
+    manifest, steps, gaps = record.manifest, record.split_steps, record.gaps
     no_leaders = _gap_sentence(gaps, _OF_LEADERS)
-    no_acks = _gap_sentence(gaps, _OF_ACKS) or _why_sends_unknown(evidence.record, manifest)
-    spells = ack_spells(evidence.record) if no_acks is None else {}
-    no_services = _gap_sentence(gaps, _OF_SERVICES) or _why_services_unknown(evidence, manifest)
-    unserved = unserved_spells(evidence.record) if no_services is None else {}
+    no_acks = _gap_sentence(gaps, _OF_ACKS) or _why_sends_unknown(record, manifest)
+    spells = ack_spells(record) if no_acks is None else {}
+    no_services = _gap_sentence(gaps, _OF_SERVICES) or _why_services_unknown(record, manifest)
+    unserved = unserved_spells(record) if no_services is None else {}
     found = []
-    for topic, partition in _partitions(evidence, manifest, [*spells, *unserved]):
-        leaderless = no_leaders or leaderless_spells(evidence.timeline, topic, partition)
+    for topic, partition in _partitions(record, manifest, [*spells, *unserved]):
+        leaderless = no_leaders or leaderless_spells(record.timeline, topic, partition)
         serviceless = no_services or _with_clients_on(unserved.get((topic, partition), NOBODY_ASKED), steps)
         ackless = no_acks or spells.get((topic, partition)) or _why_no_acks(manifest)
         found.append(
@@ -54,11 +53,11 @@ def time_without_service(evidence: Evidence, gaps: Sequence[Gap]) -> list[Unavai
     return found
 
 
-def _partitions(evidence: Evidence, manifest: Manifest, sent: Iterable[TopicPartition]) -> list[TopicPartition]:
+def _partitions(record: Record, manifest: Manifest, sent: Iterable[TopicPartition]) -> list[TopicPartition]:
     """Return the partitions of the topics that the run made; a bare record names them by its tables."""
     named = {(topic, at) for topic, setup in manifest.topics.items() for at in range(setup.partitions)}
-    added = {one for one in evidence.timeline.partitions if one[0] in manifest.topics}
-    return sorted(named | added or {*evidence.timeline.partitions, *sent})
+    added = {one for one in record.timeline.partitions if one[0] in manifest.topics}
+    return sorted(named | added or {*record.timeline.partitions, *sent})
 
 
 def _outage(spells: Sequence[Spell], least_ns: int) -> Outage:
@@ -91,11 +90,11 @@ def _why_sends_unknown(record: Record, manifest: Manifest) -> str | None:
     return None
 
 
-def _why_services_unknown(evidence: Evidence, manifest: Manifest) -> str | None:
-    missing = next((name for name in ("polls", "watermarks") if not evidence.record.has(name)), None)
+def _why_services_unknown(record: Record, manifest: Manifest) -> str | None:
+    missing = next((name for name in ("polls", "watermarks") if not record.has(name)), None)
     if missing is not None:
         return f"{missing} is missing"
-    return _why_sends_unknown(evidence.record, manifest)
+    return _why_sends_unknown(record, manifest)
 
 
 def _with_clients_on(spells: list[Spell] | str, steps: Sequence[StepEntry] | None) -> list[Spell] | str:

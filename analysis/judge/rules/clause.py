@@ -12,8 +12,8 @@ from typing import Literal
 import msgspec
 
 from analysis.evidence.remaking import TIMELINE
-from analysis.judge.rules.case import Case
 from analysis.judge.rules.findings import Finding, unknown_finding
+from analysis.judge.rules.judged import Judged
 from ebbtide.record.properties import CHECKER_FAILED
 from ebbtide.record.verdict import PropertyResult
 
@@ -42,11 +42,11 @@ class Clause(msgspec.Struct, frozen=True, kw_only=True):
     module: str
     doc: str | None
     kip: str
-    check: Callable[[Case], Finding]
+    check: Callable[[Judged], Finding]
     unknown_when: str = ""
     parts: Collection[str] = ()
     reads_timeline: bool = True
-    applies: Callable[[Case], bool] | None = None
+    applies: Callable[[Judged], bool] | None = None
     needed: Literal["always", "if-hw-predicted", "never"] = "always"
     compares_times: bool = False
     is_shown_without_steps: bool = False
@@ -82,24 +82,24 @@ class CheckedClause(msgspec.Struct, frozen=True, kw_only=True):
         return str(first.get("why", "")) if isinstance(first, dict) else ""
 
 
-def check_all(case: Case, clauses: Sequence[Clause]) -> list[CheckedClause]:
-    """Check every clause on the case. A check that throws leaves its clause unknown; the clause never passes."""
-    return [_check_clause(case, clause) for clause in clauses]
+def check_all(judged: Judged, clauses: Sequence[Clause]) -> list[CheckedClause]:
+    """Check every clause. A check that throws leaves its clause unknown; the clause never passes."""
+    return [_check_clause(judged, clause) for clause in clauses]
 
 
-def _check_clause(case: Case, clause: Clause) -> CheckedClause:
+def _check_clause(judged: Judged, clause: Clause) -> CheckedClause:
     threw = False
-    if clause.applies is not None and not clause.applies(case):
+    if clause.applies is not None and not clause.applies(judged):
         found = Finding(status="not-exercised")
-    elif clause.reads_timeline and "partitions" in case.evidence.timeline.missing:
-        watch = case.manifest.watch
+    elif clause.reads_timeline and "partitions" in judged.record.timeline.missing:
+        watch = judged.record.manifest.watch
         why = watch.why_log_ends if watch is not None else None
         found = unknown_finding(why or "the metadata timeline is missing (partitions.parquet)")
-    elif gap := next((one for one in case.gaps if one.part in _SMALL_PARTS.union(clause.parts)), None):
+    elif gap := next((one for one in judged.record.gaps if one.part in _SMALL_PARTS.union(clause.parts)), None):
         found = unknown_finding(gap.why)
     else:
         try:
-            found = clause.check(case)
+            found = clause.check(judged)
         except Exception as error:  # a check that throws must not cost the run its other results
             found, threw = unknown_finding(f"{CHECKER_FAILED}{type(error).__name__}: {error}"), True
     evidence = list(found.evidence[:EVIDENCE_ROWS_MAX])

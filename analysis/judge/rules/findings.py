@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from analysis.judge.history.elections import ElectionEvent
 from analysis.judge.history.evidence import Row
+from analysis.record.elections import ElectionEvent
 from ebbtide.record.rows import PartitionState
 from ebbtide.record.verdict import PropertyStatus
 

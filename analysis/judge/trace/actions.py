@@ -13,8 +13,8 @@ from collections.abc import Iterator, Sequence
 from itertools import combinations
 from typing import NamedTuple
 
-from analysis.judge.history.requests import Request
-from analysis.judge.history.rules import MIN_ISR
+from analysis.record.protocol import MIN_ISR
+from analysis.record.requests import Request
 from analysis.spec.partition import NO_EPOCH, AlterPartition, Brokers, Cluster, Election, Partition
 from analysis.spec.protocol import Protocol
 from ebbtide.record.rows import BrokerEvent, ConfigChange

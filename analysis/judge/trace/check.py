@@ -10,9 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
 
-from analysis.judge.history.requests import Request
-from analysis.judge.history.rules import MIN_ISR, Rules
-from analysis.judge.history.timeline import Timeline
 from analysis.judge.trace.actions import (
     PossibleAction,
     actions_of_configs,
@@ -32,6 +29,9 @@ from analysis.judge.trace.results import (
     nearest_action,
 )
 from analysis.judge.trace.world import ControllerKnowledge, model_of
+from analysis.record.protocol import MIN_ISR, Rules
+from analysis.record.requests import Request
+from analysis.record.timeline import Timeline
 from analysis.spec.partition import NO_LEADER, Partition, UncleanElection
 from analysis.spec.protocol import Protocol
 from ebbtide.errors import UsageError

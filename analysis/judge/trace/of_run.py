@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from analysis.judge.history.evidence import Evidence
 from analysis.judge.trace.check import check_timeline
 from analysis.judge.trace.results import TimelineTrace
-from ebbtide.record.manifest import Manifest
-from ebbtide.record.steps import StepEntry
+from analysis.record.record import Record
 from ebbtide.scenario.facts import ACTION_CLAUSES
 from ebbtide.scenario.steps.table import KINDS
 
@@ -19,8 +15,9 @@ A power loss leaves the directory and its id.
 """
 
 
-def trace_of(evidence: Evidence, manifest: Manifest, steps: Sequence[StepEntry] | None) -> TimelineTrace:
+def trace_of(record: Record) -> TimelineTrace:
     """Check the run's metadata log against the model of its releases."""
+    manifest, steps = record.manifest, record.proven_steps
     touched = {node for step in steps or () if step.step in _TOUCH_DIRECTORIES for node in step.nodes}
     brokers = frozenset(manifest.topology.brokers)
     failing: frozenset[int] = frozenset()
@@ -29,10 +26,10 @@ def trace_of(evidence: Evidence, manifest: Manifest, steps: Sequence[StepEntry] 
         failing = brokers & touched
         touched |= brokers
     return check_timeline(
-        evidence.timeline,
-        evidence.rules,
-        statics=evidence.statics,
-        asked=evidence.asked,
+        record.timeline,
+        record.protocol,
+        statics=record.statics,
+        asked=record.requests,
         touched_disks=brokers & touched if steps is not None else None,
         failing_disks=failing,
     )

@@ -11,8 +11,8 @@ from bisect import bisect_left
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from analysis.judge.history.rules import MIN_ISR, Rules
-from analysis.judge.history.timeline import Timeline
+from analysis.record.protocol import MIN_ISR, Rules
+from analysis.record.timeline import Timeline
 from analysis.spec.partition import NO_EPOCH, NOBODY, Brokers, Cluster, Partition, UncleanElection
 from analysis.spec.protocol import Protocol
 from analysis.spec.variants import protocol_for

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from analysis.judge.history.timeline import Timeline, TopicPartition, load_timeline
 from analysis.record.record import Record
+from analysis.record.timeline import Timeline, TopicPartition, load_timeline
 from analysis.report import words
 from analysis.report.election_words import blamed_in, blames_of, elections_by_offset
 from analysis.report.picture import partitions

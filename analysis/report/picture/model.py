@@ -11,7 +11,7 @@ from typing import Literal
 
 import msgspec
 
-from analysis.judge.history.elections import Road
+from analysis.record.elections import Road
 from analysis.report.election_words import Blame
 from ebbtide.record.verdict import Cause
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import msgspec
 
 from analysis.judge.history.returns import unclean_registrations
-from analysis.judge.history.timeline import Timeline
+from analysis.record.timeline import Timeline
 from analysis.report import words
 from analysis.report.picture.model import Details, EventMark, NodeLane, NodeState, StateSpan
 from ebbtide.record.manifest import Topology

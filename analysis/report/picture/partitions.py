@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from analysis.judge.history.elections import ElectionEvent
-from analysis.judge.history.timeline import TopicPartition
+from analysis.record.elections import ElectionEvent
+from analysis.record.timeline import TopicPartition
 from analysis.report import words
 from analysis.report.election_words import ROAD_TEXT, Blame, transition
 from analysis.report.picture.model import (

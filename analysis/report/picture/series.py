@@ -14,8 +14,8 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from analysis.judge.history.timeline import TopicPartition
 from analysis.record.record import Record
+from analysis.record.timeline import TopicPartition
 from analysis.report.picture.model import BIN_NS, LogEnds, OffsetPoint, RecordCounts
 from ebbtide.record.steps import StepEntry
 from ebbtide.record.tables import TABLES

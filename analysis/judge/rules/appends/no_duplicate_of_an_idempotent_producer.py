@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from analysis.judge.rules.case import Case
 from analysis.judge.rules.clause import Clause
 from analysis.judge.rules.findings import Finding, finding
+from analysis.judge.rules.judged import Judged
 from analysis.judge.rules.of_producers import client_row, unknown_rows
 from analysis.record.whole import OF_LOSSES
 
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
     from analysis.reconcile.model import Duplicates
 
 
-def _check(case: Case) -> Finding:
-    exercised = sum(producer.idempotent for producer in case.manifest.producers.values())
-    theirs = [one for one in case.duplicates if one.idempotent]
+def _check(judged: Judged) -> Finding:
+    exercised = sum(producer.idempotent for producer in judged.record.manifest.producers.values())
+    theirs = [one for one in judged.found.duplicates if one.idempotent]
     twice = [one for one in theirs if one.twice_in_final_log]
-    open_ = unknown_rows("duplicate", exercised, case.unknown_kinds)
+    open_ = unknown_rows("duplicate", exercised, judged.unknown)
     open_ += [
         client_row(one) | {"why": why}
         for one in theirs
-        if not one.twice_in_final_log and (why := _why_cut_off_unknown(one, case.unknown_kinds)) is not None
+        if not one.twice_in_final_log and (why := _why_cut_off_unknown(one, judged.unknown)) is not None
     ]
     return finding(
         exercised=exercised,

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 from analysis.judge.history.attributed import AttributedAnomaly, RepeatedInput
 from analysis.judge.history.evidence import Row
-from analysis.judge.rules.case import Case
 from analysis.judge.rules.clause import Clause
 from analysis.judge.rules.findings import Finding, finding
-from analysis.judge.rules.groups.promised import promised_groups
+from analysis.judge.rules.groups.promised import copied_offsets, promised_groups
+from analysis.judge.rules.judged import Judged
 from analysis.judge.rules.lossy import why_lossy
 from analysis.reconcile.model import COPIED_TWICE
 from analysis.record.whole import OF_LOSSES
@@ -27,23 +27,24 @@ if TYPE_CHECKING:
 _KINDS = (COPIED_TWICE, "input-skipped")
 
 
-def _check(case: Case) -> Finding:
-    if case.copied_offsets is None:
+def _check(judged: Judged) -> Finding:
+    offsets = copied_offsets(judged.record.readable_scenario)
+    if offsets is None:
         return Finding(status="unknown", evidence=({"why": "scenario.toml cannot be read: how copiers commit"},))
-    promised = promised_groups(case.copied_offsets)
+    promised = promised_groups(offsets)
     if not promised:
         why = "no copier commits the offsets of its group in its transactions"
         return Finding(status="not-exercised", evidence=({"why": why},))
-    wrong = [one for one in case.copies if one.group in promised]
+    wrong = [one for one in judged.found.copies if one.group in promised]
     rows, unknown = [_row(one) for one in wrong], list[Row]()
-    lossy = why_lossy(case.evidence, case.steps)
+    lossy = why_lossy(judged.record)
     if lossy is not None:
-        whys = [(one, _why_unknown(one, case.repeats, lossy)) for one in wrong]
+        whys = [(one, _why_unknown(one, judged.blamed_of(RepeatedInput), lossy)) for one in wrong]
         rows, unknown = [], [_row(one) | {"why": why} for one, why in whys if why is not None]
-    whys_unknown = {case.unknown_kinds[kind] for kind in _KINDS if kind in case.unknown_kinds}
+    whys_unknown = {judged.unknown[kind] for kind in _KINDS if kind in judged.unknown}
     unknown += [{"why": why} for why in sorted(whys_unknown)]
     return finding(
-        exercised=sum(case.copies_sent.get(group, 0) for group in promised), violations=rows, unknown=unknown
+        exercised=sum(judged.copies_sent.get(group, 0) for group in promised), violations=rows, unknown=unknown
     )
 
 
@@ -73,7 +74,7 @@ RULE = Clause(
     doc=__doc__,
     kip="KIP-98",
     check=_check,
-    applies=lambda case: bool(case.copied_offsets or case.record.has("copies")),
+    applies=lambda judged: judged.record.has("copies") or bool(copied_offsets(judged.record.readable_scenario)),
     reads_timeline=False,
     parts=(*OF_LOSSES, "copies", "commits"),
     unknown_when=(

@@ -6,21 +6,24 @@ exception needs an election of its coordinator's partition that the protocol per
 
 from __future__ import annotations
 
-from analysis.judge.rules.case import Case
+from analysis.judge.history.attributed import LostCommit
 from analysis.judge.rules.clause import Clause
 from analysis.judge.rules.findings import Finding
+from analysis.judge.rules.judged import Judged
 from analysis.judge.rules.on_causes import finding_on_causes
 from analysis.record.whole import OF_LOSSES
 
 _KINDS = ("commit-lost", "commit-back")
 
 
-def _check(case: Case) -> Finding:
-    settled = [one for one in case.commits if one.what.settled]
-    whys = {case.unknown_kinds[kind] for kind in _KINDS if kind in case.unknown_kinds}
-    if case.unchecked_commits is not None:
-        whys.add(case.unchecked_commits)
-    return finding_on_causes(settled, exercised=case.acked_commits, kind_unknown="; ".join(sorted(whys)) or None)
+def _check(judged: Judged) -> Finding:
+    settled = [one for one in judged.blamed_of(LostCommit) if one.what.settled]
+    whys = {judged.unknown[kind] for kind in _KINDS if kind in judged.unknown}
+    if judged.found.unchecked_commits is not None:
+        whys.add(judged.found.unchecked_commits)
+    return finding_on_causes(
+        settled, exercised=judged.found.acked_commits, kind_unknown="; ".join(sorted(whys)) or None
+    )
 
 
 RULE = Clause(
@@ -28,7 +31,7 @@ RULE = Clause(
     doc=__doc__,
     kip="KIP-966",
     check=_check,
-    applies=lambda case: case.record.has("commits"),
+    applies=lambda judged: judged.record.has("commits"),
     reads_timeline=False,
     parts=(*OF_LOSSES, "commits"),
     allowed="every lost commit of a group is one that the specification allows on this release",

@@ -22,9 +22,10 @@ from collections.abc import Sequence
 import msgspec
 import pyarrow.compute as pc
 
-from analysis.judge.history.evidence import Evidence, Row
+from analysis.judge.history.evidence import Row
 from analysis.judge.history.fencings import STOPS_A_NODE, end_of, unexplained_fencings
-from analysis.record.record import Record, of_partition
+from analysis.record.files import of_partition
+from analysis.record.record import Record
 from ebbtide.record.rows import PartitionState
 from ebbtide.record.steps import StepEntry
 from ebbtide.scenario.steps.network import LimitBandwidthStep
@@ -74,13 +75,12 @@ class LeaderContact(msgspec.Struct, frozen=True, kw_only=True):
     busy_ns: tuple[int, ...] = ()
 
     @classmethod
-    def of(
-        cls, evidence: Evidence, steps: Sequence[StepEntry], controllers: Sequence[int], session_s: float
-    ) -> LeaderContact:
+    def of(cls, record: Record) -> LeaderContact:
         """Return the contact that a run's steps and fencings left."""
-        session_ns = int((session_s + 1) * 1e9)
-        busy = unexplained_fencings(evidence.timeline.brokers, steps, controllers, session_ns)
-        return cls(steps=tuple(steps), controllers=tuple(controllers), session_ns=session_ns, busy_ns=tuple(busy))
+        steps, controllers = record.split_steps or (), record.manifest.topology.controllers
+        session_ns = int((record.session_timeout_s + 1) * 1e9)
+        busy = unexplained_fencings(record.timeline.brokers, steps, controllers, session_ns)
+        return cls(steps=tuple(steps), controllers=controllers, session_ns=session_ns, busy_ns=tuple(busy))
 
     def known_part(self, interval: Interval, end_ns: int | None, *, removed: bool) -> list[Interval]:
         """Return the parts of an interval in which its leader surely knew of it.
@@ -159,20 +159,20 @@ class LeaderContact(msgspec.Struct, frozen=True, kw_only=True):
         return not after and not before and self._is_between(step, {interval.leader})
 
 
-def intervals_below(evidence: Evidence, contact: LeaderContact) -> list[Interval]:
+def intervals_below(record: Record, contact: LeaderContact) -> list[Interval]:
     """Return every stretch below min ISR whose leader surely knew of it.
 
     A stretch in which a record may be missing does not count: the ISR may have grown.
     """
     found: list[Interval] = []
-    for (topic, partition), states in evidence.timeline.partitions.items():
+    for (topic, partition), states in record.timeline.partitions.items():
         open_: Interval | None = None
         before: PartitionState | None = None
-        for state, offset, at_ns in _moments(evidence, topic, partition, states):
+        for state, offset, at_ns in _moments(record, topic, partition, states):
             if before is not None and state.lacks_record_since(before):
                 open_ = None
             before = state
-            min_isr = evidence.rules.leader_min_isr(state, offset)
+            min_isr = record.protocol.leader_min_isr(state, offset)
             below = state.leader >= 0 and min_isr is not None and len(state.isr) < min_isr
             same = open_ is not None and (open_.leader, open_.leader_epoch) == (state.leader, state.leader_epoch)
             if open_ is not None and not (below and same):
@@ -191,22 +191,22 @@ def intervals_below(evidence: Evidence, contact: LeaderContact) -> list[Interval
                     end_ns=None,
                 )
         if open_ is not None:
-            end_ns = evidence.timeline.newest_ns if evidence.ends_early else None
+            end_ns = record.timeline.newest_ns if record.ends_early else None
             found += contact.known_part(open_, end_ns, removed=False)
     return found
 
 
 def _moments(
-    evidence: Evidence, topic: str, partition: int, states: Sequence[PartitionState]
+    record: Record, topic: str, partition: int, states: Sequence[PartitionState]
 ) -> list[tuple[PartitionState, int, int]]:
     """Return the states and the changes of min ISR between them, in order.
 
     Each is (state in force, metadata offset, time in ns).
     """
-    times = {change.metadata_offset: change.at_ns for change in evidence.timeline.configs}
+    times = {change.metadata_offset: change.at_ns for change in record.timeline.configs}
     moments = [(state, state.metadata_offset, state.at_ns) for state in states]
-    for offset in evidence.rules.min_isr_changes(topic):
-        state = evidence.timeline.state_at(topic, partition, offset)
+    for offset in record.protocol.min_isr_changes(topic):
+        state = record.timeline.state_at(topic, partition, offset)
         if state is not None:
             moments.append((state, offset, times[offset]))
     return sorted(moments, key=lambda moment: moment[1])

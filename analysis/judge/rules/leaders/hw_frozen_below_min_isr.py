@@ -8,22 +8,22 @@ without.
 from __future__ import annotations
 
 from analysis.judge.history.evidence import Row
-from analysis.judge.rules.case import Case
 from analysis.judge.rules.clause import Clause
 from analysis.judge.rules.findings import Finding, finding, unknown_finding
+from analysis.judge.rules.judged import Judged
 from analysis.judge.rules.leaders.contact import LeaderContact, first_and_highest, intervals_below
 
 
-def _check(case: Case) -> Finding:
-    record, evidence, steps = case.record, case.evidence, case.steps
-    contact = LeaderContact.of(evidence, steps or (), case.controllers, case.session_timeout_s)
+def _check(judged: Judged) -> Finding:
+    record = judged.record
+    contact = LeaderContact.of(record)
     in_force = {
-        one: evidence.rules.hw_waits_for_min_isr(one.leader, one.start_ns) for one in intervals_below(evidence, contact)
+        one: record.protocol.hw_waits_for_min_isr(one.leader, one.start_ns) for one in intervals_below(record, contact)
     }
     intervals = [one for one, waits in in_force.items() if waits is not False]
     if not intervals:
         return Finding(status="not-exercised")
-    if steps is None:
+    if record.split_steps is None:
         return unknown_finding(
             "steps.jsonl is missing, so it is not known whether a leader knew that it was below min ISR"
         )

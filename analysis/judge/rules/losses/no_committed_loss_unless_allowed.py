@@ -7,17 +7,20 @@ unknown without a final read, or where evidence is missing to attribute a loss. 
 
 from __future__ import annotations
 
-from analysis.judge.rules.case import Case
+from analysis.judge.history.attributed import LostRecords, VanishedPart
+from analysis.judge.history.sent import count_acks_0_sends
 from analysis.judge.rules.clause import Clause
 from analysis.judge.rules.findings import Finding
+from analysis.judge.rules.judged import Judged
 from analysis.judge.rules.on_causes import finding_on_causes
 from analysis.record.whole import OF_LOSSES
 
 
-def _check(case: Case) -> Finding:
-    committed = [one for one in case.losses if one.committed]
-    unknown = case.unknown_kinds.get("lost")
-    return finding_on_causes([*committed, *case.vanished], exercised=case.acked, kind_unknown=unknown)
+def _check(judged: Judged) -> Finding:
+    committed = [one for one in judged.blamed_of(LostRecords) if one.committed]
+    unknown = judged.unknown.get("lost")
+    acked = judged.found.counts.acked - count_acks_0_sends(judged.record)
+    return finding_on_causes([*committed, *judged.blamed_of(VanishedPart)], exercised=acked, kind_unknown=unknown)
 
 
 RULE = Clause(

@@ -6,16 +6,19 @@ shutdowns".
 
 from __future__ import annotations
 
-from analysis.judge.rules.case import Case
+from analysis.judge.history.attributed import FallenHw
 from analysis.judge.rules.clause import Clause
 from analysis.judge.rules.findings import Finding
+from analysis.judge.rules.judged import Judged
 from analysis.judge.rules.on_causes import finding_on_causes
 from analysis.record.whole import OF_LOSSES
 
 
-def _check(case: Case) -> Finding:
-    unknown = case.unknown_kinds.get("hw-regression")
-    return finding_on_causes(case.regressions, exercised=int(case.hw_observed), kind_unknown=unknown)
+def _check(judged: Judged) -> Finding:
+    unknown = judged.unknown.get("hw-regression")
+    return finding_on_causes(
+        judged.blamed_of(FallenHw), exercised=int(judged.record.has("watermarks")), kind_unknown=unknown
+    )
 
 
 RULE = Clause(

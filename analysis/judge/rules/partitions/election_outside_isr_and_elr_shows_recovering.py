@@ -6,14 +6,13 @@ the record that elects it says RECOVERING. The last known leader comes from outs
 
 from __future__ import annotations
 
-from analysis.judge.history.elections import all_elections
-from analysis.judge.rules.case import Case
 from analysis.judge.rules.clause import Clause
 from analysis.judge.rules.findings import NOT_IN_EVIDENCE, Finding, election_row, finding
+from analysis.judge.rules.judged import Judged
 
 
-def _check(case: Case) -> Finding:
-    outside = [one for one in all_elections(case.evidence.timeline) if one.is_from_outside]
+def _check(judged: Judged) -> Finding:
+    outside = [one for one in judged.record.elections if one.is_from_outside]
     hidden = [one for one in outside if not one.after.recovering]
     return finding(
         exercised=len(outside),

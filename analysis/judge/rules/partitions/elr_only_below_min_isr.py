@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import msgspec
 
-from analysis.judge.history.evidence import Evidence, Row
-from analysis.judge.rules.case import Case
+from analysis.judge.history.evidence import Row
 from analysis.judge.rules.clause import Clause
 from analysis.judge.rules.findings import Finding, finding, state_row
+from analysis.judge.rules.judged import Judged
 from analysis.judge.rules.partitions.states import all_states, is_broken_by
+from analysis.record.record import Record
 from ebbtide.record.rows import PartitionState
 from ebbtide.record.topic_lives import is_deleted
 
@@ -25,26 +26,26 @@ The KIP's own rule caps it by the replicas of this partition, releases by those 
 """
 
 
-def _check(case: Case) -> Finding:
-    with_elr = [state for state in all_states(case.evidence.timeline) if state.elr]
+def _check(judged: Judged) -> Finding:
+    with_elr = [state for state in all_states(judged.record.timeline) if state.elr]
     counted = {
         after.metadata_offset: msgspec.structs.replace(after, replicas=max(before.replicas, after.replicas, key=len))
-        for before, after in case.evidence.timeline.pairs()
+        for before, after in judged.record.timeline.pairs()
         if after.elr and set(before.replicas) - set(after.replicas)
     }
     violations: list[Row] = []
     unknown: list[Row] = []
     for state in with_elr:
-        min_isr = case.evidence.rules.min_isr(counted.get(state.metadata_offset, state), state.metadata_offset)
+        min_isr = judged.record.protocol.min_isr(counted.get(state.metadata_offset, state), state.metadata_offset)
         if min_isr is None:
             unknown.append(state_row(state, why="the effective min ISR is not known"))
         elif is_broken_by(_ELR_BELOW, state, min_isr):
             violations.append(state_row(state, min_isr=min_isr))
-        violations += _elr_kept_after_change(case.evidence, state)
+        violations += _elr_kept_after_change(judged.record, state)
     return finding(exercised=len(with_elr), violations=violations, unknown=unknown)
 
 
-def _elr_kept_after_change(evidence: Evidence, state: PartitionState) -> list[Row]:
+def _elr_kept_after_change(record: Record, state: PartitionState) -> list[Row]:
     """Return the min ISR change that leaves the last state with a forbidden ELR.
 
     The deletion of a topic ends its configs too, and clears no ELR.
@@ -53,13 +54,13 @@ def _elr_kept_after_change(evidence: Evidence, state: PartitionState) -> list[Ro
         return []
     following = [
         later
-        for later in evidence.timeline.states(state.topic, state.partition)
+        for later in record.timeline.states(state.topic, state.partition)
         if later.metadata_offset > state.metadata_offset
     ]
-    if following or evidence.rules.is_elr_on(state.metadata_offset) is False:
+    if following or record.protocol.is_elr_on(state.metadata_offset) is False:
         return []
-    for at in evidence.rules.min_isr_changes(state.topic):
-        min_isr = evidence.rules.min_isr(state, at)
+    for at in record.protocol.min_isr_changes(state.topic):
+        min_isr = record.protocol.min_isr(state, at)
         if at > state.metadata_offset and min_isr is not None and is_broken_by(_ELR_BELOW, state, min_isr):
             return [state_row(state, min_isr=min_isr, min_isr_changed_at=at)]
     return []

@@ -7,14 +7,14 @@ for a release that the model does not know, and where a record depends on missin
 from __future__ import annotations
 
 from analysis.judge.history.evidence import Row
-from analysis.judge.rules.case import Case
 from analysis.judge.rules.clause import Clause
 from analysis.judge.rules.findings import Finding, finding, state_row, unknown_finding
+from analysis.judge.rules.judged import Judged
 from analysis.judge.trace.results import UnexplainedTransition
 
 
-def _check(case: Case) -> Finding:
-    trace = case.trace()
+def _check(judged: Judged) -> Finding:
+    trace = judged.trace
     if trace.refused is not None:
         return unknown_finding(trace.refused)
     violations = [_row(one) for one in trace.unexplained if not one.undecided]

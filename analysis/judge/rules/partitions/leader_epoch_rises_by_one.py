@@ -6,13 +6,13 @@ No change raises it by more than one.
 from __future__ import annotations
 
 from analysis.judge.history.evidence import Row
-from analysis.judge.rules.case import Case
 from analysis.judge.rules.clause import Clause
 from analysis.judge.rules.findings import Finding, finding, state_row
+from analysis.judge.rules.judged import Judged
 
 
-def _check(case: Case) -> Finding:
-    pairs = list(case.evidence.timeline.pairs())
+def _check(judged: Judged) -> Finding:
+    pairs = list(judged.record.timeline.pairs())
     violations: list[Row] = []
     for before, after in pairs:
         rise = after.leader_epoch - before.leader_epoch

@@ -5,14 +5,14 @@ This includes a leader elected from the ELR.
 
 from __future__ import annotations
 
-from analysis.judge.rules.case import Case
 from analysis.judge.rules.clause import Clause
 from analysis.judge.rules.findings import Finding
+from analysis.judge.rules.judged import Judged
 from analysis.judge.rules.partitions.states import finding_on_states
 
 
-def _check(case: Case) -> Finding:
-    return finding_on_states(case, "leader-in-isr", lambda state: state.leader >= 0)
+def _check(judged: Judged) -> Finding:
+    return finding_on_states(judged, "leader-in-isr", lambda state: state.leader >= 0)
 
 
 RULE = Clause(

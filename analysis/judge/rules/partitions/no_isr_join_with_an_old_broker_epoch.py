@@ -12,22 +12,21 @@ unknown. Before metadata.version 3.5-IV1 the clause is not in force.
 
 from __future__ import annotations
 
-from analysis.judge.history.attributed import AnyAnomaly
+from analysis.judge.history.attributed import AnyAnomaly, LostRecords, VanishedPart
 from analysis.judge.history.evidence import Row
-from analysis.judge.rules.case import Case
 from analysis.judge.rules.clause import Clause
 from analysis.judge.rules.findings import Finding, finding, state_row, unknown_finding
+from analysis.judge.rules.judged import Judged
 from analysis.judge.rules.on_causes import cause_row
 from analysis.record.whole import OF_LOSSES
 
 
-def _check(case: Case) -> Finding:
-    evidence = case.evidence
-    timeline = evidence.timeline
+def _check(judged: Judged) -> Finding:
+    record, timeline = judged.record, judged.record.timeline
     if "brokers" in timeline.missing:
         return unknown_finding("brokers.parquet is missing")
     # These show a stale join: the broker lacked a record that the leader had when it joined the ISR.
-    lost: list[AnyAnomaly] = [*case.losses, *case.vanished]
+    lost: list[AnyAnomaly] = [*judged.blamed_of(LostRecords), *judged.blamed_of(VanishedPart)]
     stale_joins = [cause_row(one) for one in lost if one.attribution.breaks_kip_903]
     fresh = 0
     undecided: list[Row] = []
@@ -40,7 +39,7 @@ def _check(case: Case) -> Finding:
                 and event.event == "registered"
                 and event.metadata_offset < after.metadata_offset
             ]
-            if len(registered) < 2 or evidence.rules.has_kip_903(after.metadata_offset) is False:
+            if len(registered) < 2 or record.protocol.has_kip_903(after.metadata_offset) is False:
                 continue
             states = timeline.states(after.topic, after.partition)
             epoch_began = next(one.metadata_offset for one in states if one.leader_epoch == after.leader_epoch)

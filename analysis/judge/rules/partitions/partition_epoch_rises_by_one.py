@@ -6,13 +6,13 @@ that goes back, or that stays while the state changes, is a violation.
 
 from __future__ import annotations
 
-from analysis.judge.rules.case import Case
 from analysis.judge.rules.clause import Clause
 from analysis.judge.rules.findings import NOT_IN_EVIDENCE, Finding, finding, state_row
+from analysis.judge.rules.judged import Judged
 
 
-def _check(case: Case) -> Finding:
-    pairs = list(case.evidence.timeline.pairs())
+def _check(judged: Judged) -> Finding:
+    pairs = list(judged.record.timeline.pairs())
     violations = [
         state_row(after, partition_epoch_before=before.partition_epoch)
         for before, after in pairs

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from analysis.judge.rules.case import Case
 from analysis.judge.rules.clause import Clause
 from analysis.judge.rules.findings import Finding, finding, state_row
+from analysis.judge.rules.judged import Judged
 
 
-def _check(case: Case) -> Finding:
+def _check(judged: Judged) -> Finding:
     began = [
         (before, after)
-        for before, after in case.evidence.timeline.pairs()
+        for before, after in judged.record.timeline.pairs()
         if after.recovering and not before.recovering
     ]
     wrong = [after for before, after in began if after.leader < 0 or after.leader_epoch == before.leader_epoch]

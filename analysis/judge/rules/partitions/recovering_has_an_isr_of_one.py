@@ -7,14 +7,14 @@ too (KIP-966: the ISR can be empty).
 
 from __future__ import annotations
 
-from analysis.judge.rules.case import Case
 from analysis.judge.rules.clause import Clause
 from analysis.judge.rules.findings import Finding
+from analysis.judge.rules.judged import Judged
 from analysis.judge.rules.partitions.states import finding_on_states
 
 
-def _check(case: Case) -> Finding:
-    return finding_on_states(case, "recovering-alone", lambda state: state.recovering)
+def _check(judged: Judged) -> Finding:
+    return finding_on_states(judged, "recovering-alone", lambda state: state.recovering)
 
 
 RULE = Clause(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from analysis.judge.history.timeline import Timeline
-from analysis.judge.rules.case import Case
 from analysis.judge.rules.findings import Finding, finding, state_row
+from analysis.judge.rules.judged import Judged
 from analysis.judge.trace.world import model_of
+from analysis.record.timeline import Timeline
 from analysis.spec.invariants import invariants_of
 from analysis.spec.partition import NOBODY, Cluster
 from analysis.spec.variants import VARIANTS
@@ -26,8 +26,8 @@ def all_states(timeline: Timeline) -> list[PartitionState]:
     return [state for states in timeline.partitions.values() for state in states]
 
 
-def finding_on_states(case: Case, invariant: str, is_looked_at: Callable[[PartitionState], object]) -> Finding:
+def finding_on_states(judged: Judged, invariant: str, is_looked_at: Callable[[PartitionState], object]) -> Finding:
     """Return a violation for each state that breaks a rule of the specification's table, of those looked at."""
-    states = [state for state in all_states(case.evidence.timeline) if is_looked_at(state)]
+    states = [state for state in all_states(judged.record.timeline) if is_looked_at(state)]
     broken = [state_row(state) for state in states if is_broken_by(invariant, state)]
     return finding(exercised=len(states), violations=broken)

@@ -9,16 +9,15 @@ from __future__ import annotations
 
 from analysis.judge.history.evidence import Row
 from analysis.judge.history.returns import unclean_registrations
-from analysis.judge.rules.case import Case
 from analysis.judge.rules.clause import Clause
 from analysis.judge.rules.findings import NOT_IN_EVIDENCE, Finding, finding, state_row, unknown_finding
+from analysis.judge.rules.judged import Judged
 from ebbtide.record.log_losses import UNCLEAN_STEPS
 from ebbtide.record.topic_lives import deletion_times
 
 
-def _check(case: Case) -> Finding:
-    evidence, steps = case.evidence, case.steps
-    timeline = evidence.timeline
+def _check(judged: Judged) -> Finding:
+    record, steps, timeline = judged.record, judged.record.split_steps, judged.record.timeline
     if steps is None:
         return unknown_finding("steps.jsonl is missing, so which shutdowns were unclean is not known")
     if "brokers" in timeline.missing:
@@ -32,7 +31,7 @@ def _check(case: Case) -> Finding:
     undecided: list[Row] = []
     deleted = deletion_times(steps)
     for event in unclean_registrations(steps, timeline.brokers):
-        elr = evidence.rules.is_elr_on(event.metadata_offset)
+        elr = record.protocol.is_elr_on(event.metadata_offset)
         if elr is False:
             continue
         for topic, partition in timeline.partitions:

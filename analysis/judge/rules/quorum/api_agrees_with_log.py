@@ -6,20 +6,20 @@ no broker goes back. In releases from 3.8 on.
 
 from __future__ import annotations
 
-from analysis.judge.rules.case import Case
 from analysis.judge.rules.clause import Clause
 from analysis.judge.rules.findings import Finding, finding, unknown_finding
+from analysis.judge.rules.judged import Judged
 from ebbtide.releases import first_with
 
 
-def _check(case: Case) -> Finding:
-    compared, evidence = case.answers(), case.evidence
-    release = evidence.rules.newest_release
+def _check(judged: Judged) -> Finding:
+    compared, record = judged.answers, judged.record
+    release = record.protocol.newest_release
     if release is not None and release < first_with.DESCRIBE_TOPIC_PARTITIONS:
         return Finding(status="not-exercised")
     if compared is None or not compared.facts["described-answers"]:
         return unknown_finding("there are no answers to compare (described)")
-    timeline = evidence.timeline
+    timeline = record.timeline
     if compared.differing and (timeline.torn or timeline.gaps or "brokers" in timeline.missing):
         why = "the metadata timeline may lack states, or registrations of brokers"
         return finding(exercised=1, violations=(), unknown=[{**row, "why": why} for row in compared.mismatches])

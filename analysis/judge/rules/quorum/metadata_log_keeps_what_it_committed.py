@@ -18,9 +18,9 @@ from pathlib import Path
 import msgspec
 
 from analysis.judge.history.evidence import Row
-from analysis.judge.rules.case import Case
 from analysis.judge.rules.clause import Clause
 from analysis.judge.rules.findings import Finding, finding, unknown_finding
+from analysis.judge.rules.judged import Judged
 from analysis.record.record import Record
 from analysis.record.whole import is_raw_whole
 from ebbtide.errors import UsageError
@@ -38,8 +38,8 @@ _DAMAGES_DISK = LOSES_RECORDS - LOSES_POWER
 """Faults after which a disk may lack what a controller had flushed."""
 
 
-def _check(case: Case) -> Finding:
-    record, steps = case.record, case.steps
+def _check(judged: Judged) -> Finding:
+    record, steps = judged.record, judged.record.split_steps
     if not record.folder.has(QUORUM_FILE):
         return unknown_finding(f"there is no {QUORUM_FILE}")
     committed = _committed_batches(record)

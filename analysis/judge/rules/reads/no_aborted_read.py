@@ -8,27 +8,27 @@ records then, so such reads are unknown.
 
 from __future__ import annotations
 
-from analysis.judge.rules.case import Case
 from analysis.judge.rules.clause import Clause
 from analysis.judge.rules.findings import Finding, finding
+from analysis.judge.rules.judged import Judged
 from analysis.judge.rules.lossy import why_lossy
 from analysis.judge.rules.of_producers import client_row, unknown_rows
 from analysis.record.whole import OF_LOSSES
 
 
-def _check(case: Case) -> Finding:
-    transactional = sum(producer.transactional for producer in case.manifest.producers.values())
-    exercised = transactional + case.failed
-    lossy = why_lossy(case.evidence, case.steps)
-    rows = [client_row(one) for one in case.aborted_reads]
+def _check(judged: Judged) -> Finding:
+    transactional = sum(producer.transactional for producer in judged.record.manifest.producers.values())
+    exercised = transactional + judged.found.counts.failed
+    lossy = why_lossy(judged.record)
+    rows = [client_row(one) for one in judged.found.aborted_reads]
     return finding(
         exercised=exercised,
         violations=[] if lossy is not None else rows,
         unknown=[
-            *unknown_rows("aborted-read", exercised, case.unknown_kinds),
+            *unknown_rows("aborted-read", exercised, judged.unknown),
             *([row | {"why": lossy} for row in rows] if lossy is not None else []),
         ],
-        cases=sum(one.count for one in case.aborted_reads),
+        cases=sum(one.count for one in judged.found.aborted_reads),
     )
 
 

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from analysis.judge.history.evidence import Row
-from analysis.judge.rules.case import Case
 from analysis.judge.rules.clause import Clause
 from analysis.judge.rules.findings import Finding, finding, unknown_finding
+from analysis.judge.rules.judged import Judged
 from analysis.witness.table import PROBLEM
 from ebbtide.record.files import WITNESS_DIR
 from ebbtide.record.tables import WITNESS_SCHEMA
@@ -25,8 +25,8 @@ _ROWS_MAX = 20
 """How many differing places are kept as evidence; all are counted."""
 
 
-def _check(case: Case) -> Finding:
-    record = case.record
+def _check(judged: Judged) -> Finding:
+    record = judged.record
     folder = record.folder / WITNESS_DIR
     if (folder / PROBLEM).is_file():
         return unknown_finding(read_text(folder / PROBLEM, what=f"{WITNESS_DIR}/{PROBLEM}"))
@@ -76,7 +76,7 @@ RULE = Clause(
     doc=__doc__,
     kip="harness",
     check=_check,
-    applies=lambda case: case.record.folder.has_folder(WITNESS_DIR),
+    applies=lambda judged: judged.record.folder.has_folder(WITNESS_DIR),
     reads_timeline=False,
     parts=(WITNESS_DIR, "polls"),
     is_shown_without_steps=True,

@@ -10,36 +10,36 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from analysis.judge.history.evidence import Row
-from analysis.judge.rules.case import Case
 from analysis.judge.rules.clause import Clause
 from analysis.judge.rules.findings import Finding, finding
+from analysis.judge.rules.judged import Judged
 from analysis.judge.rules.lossy import why_lossy
-from analysis.judge.rules.transactions.verification import asked_no_coordinator
+from analysis.judge.rules.transactions.verification import asked_no_coordinator, why_unverified
 from analysis.record.whole import OF_LOSSES
 
 if TYPE_CHECKING:
     from analysis.reconcile.model import HangingTransaction
 
 
-def _check(case: Case) -> Finding:
-    if case.why_unverified is not None:
-        return Finding(status="not-exercised", evidence=({"why": case.why_unverified},))
-    rows = [_row(one) for one in case.hanging]
+def _check(judged: Judged) -> Finding:
+    if (why := why_unverified(judged.record)) is not None:
+        return Finding(status="not-exercised", evidence=({"why": why},))
+    rows = [_row(one) for one in judged.found.hanging]
     unknown: list[Row] = []
-    lossy = why_lossy(case.evidence, case.steps)
+    lossy = why_lossy(judged.record)
     if lossy is not None:
         rows, unknown = [], [row | {"why": lossy} for row in rows]
-    if "hanging-transaction" in case.unknown_kinds:
-        unknown.append({"why": case.unknown_kinds["hanging-transaction"]})
-    asked = case.manifest.final_transactions
+    if "hanging-transaction" in judged.unknown:
+        unknown.append({"why": judged.unknown["hanging-transaction"]})
+    asked = judged.record.manifest.final_transactions
     states = asked.states.values() if asked is not None else ()
     exercised = sum(state not in (None, "Empty") for state in states)
     return finding(exercised=exercised, violations=rows, unknown=unknown)
 
 
-def _applies(case: Case) -> bool:
-    transactional = any(one.transactional for one in case.manifest.producers.values())
-    return transactional and not asked_no_coordinator(case.manifest)
+def _applies(judged: Judged) -> bool:
+    transactional = any(one.transactional for one in judged.record.manifest.producers.values())
+    return transactional and not asked_no_coordinator(judged.record.manifest)
 
 
 def _row(one: HangingTransaction) -> Row:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-
 import msgspec
 from packaging.version import InvalidVersion, Version
 
+from analysis.record.record import Record
 from ebbtide.record.manifest import Manifest
-from ebbtide.record.steps import StepEntry
 from ebbtide.releases.first_with import TRANSACTION_VERIFICATION
 
 VERIFICATION = "transaction.partition.verification.enable"
@@ -20,17 +18,16 @@ def asked_no_coordinator(manifest: Manifest) -> bool:
     return manifest.final_transactions is None and manifest.final_consumer is not None
 
 
-def why_unverified(manifest: Manifest, properties: Mapping[str, str], steps: Sequence[StepEntry]) -> str | None:
-    """Return why leaders did not ask the coordinators before they appended (KIP-890); None if all always did.
-
-    `properties` are those of the scenario's brokers.
-    """
-    older = [kafka for kafka in manifest.release_path if not _has_verification(kafka)]
+def why_unverified(record: Record) -> str | None:
+    """Return why leaders did not ask the coordinators before they appended (KIP-890); None if all always did."""
+    older = [kafka for kafka in record.manifest.release_path if not _has_verification(kafka)]
     if older:
         return f"Kafka {older[0] or 'of an unknown release'} does not verify transactions (KIP-890, from 3.6.0 on)"
+    known = record.readable_scenario
+    properties = {} if known is None else known.cluster.broker_properties
     if properties.get(VERIFICATION, "true") != "true":
         return f"the scenario sets {VERIFICATION} = {properties[VERIFICATION]}"
-    changed = [step for step in steps if VERIFICATION in str(msgspec.json.encode(step), "utf-8")]
+    changed = [step for step in record.split_steps or () if VERIFICATION in str(msgspec.json.encode(step), "utf-8")]
     return f"step {changed[0].index} sets {VERIFICATION}" if changed else None
 
 

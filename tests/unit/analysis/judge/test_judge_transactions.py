@@ -7,10 +7,13 @@ from typing import Any
 
 import pytest
 from judge_records import Story, by_name
+from records import as_record
 
+from analysis.judge.rules.transactions.verification import VERIFICATION, why_unverified
 from analysis.reconcile.model import HangingTransaction
 from ebbtide.record.manifest import FOREIGN, FinalTransactions, ProducerSetup, WatchFacts
 from ebbtide.record.verdict import AnomalyCount, Verdict
+from ebbtide.scenario.model import ClusterSpec, Scenario, TopicSpec
 
 HANGING = "no-hanging-transaction"
 
@@ -123,12 +126,18 @@ def test_a_record_from_before_the_kind_keeps_its_outcome(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("how", ["file", "step"])
 def test_a_run_that_switches_verification_off_promises_nothing(tmp_path: Path, how: str) -> None:
-    from analysis.judge.rules.transactions.verification import VERIFICATION, why_unverified
-
     story = hanging_story(tmp_path)
-    properties = {VERIFICATION: "false"} if how == "file" else {}
+    assert _why_unverified(story, "true") is None
     if how == "step":
         story.step(2, "set-config", resource="cluster", config={VERIFICATION: "false"})
-    why = why_unverified(story.manifest, properties, story.steps)
-    assert VERIFICATION in (why or "")
-    assert why_unverified(story.manifest, {VERIFICATION: "true"}, []) is None
+    assert VERIFICATION in (_why_unverified(story, "false" if how == "file" else "true") or "")
+
+
+def _why_unverified(story: Story, verification: str) -> str | None:
+    record = as_record(story.record, story.manifest)
+    cluster = ClusterSpec(broker_properties={VERIFICATION: verification})
+    record.scenario = Scenario(
+        name="s", title="s", kafka=("4.3.1",), topics={"t": TopicSpec()}, producers=(), cluster=cluster
+    )
+    record.steps = story.steps
+    return why_unverified(record)

@@ -8,7 +8,7 @@ import pyarrow as pa
 from judge_records import Story, last_replica_standing, ns
 from records import as_record, write_table
 
-from analysis.judge.history.timeline import load_timeline
+from analysis.record.timeline import load_timeline
 from analysis.report.stories import LossStory, stories_of
 from ebbtide.record.tables import ANOMALY_SCHEMA, SENDS
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from clause_cases import case, checked
+from clause_cases import checked, judged
 from judge_records import last_replica_standing
 from records import RecordBuilder
 
@@ -30,7 +30,7 @@ def judge_witness(folder: Path, witness: dict[int, int | None]) -> tuple[str, li
     (record / WITNESS_DIR).mkdir()
     rows = [{"topic": "t", "partition": 0, "offset": offset, "value": value} for offset, value in witness.items()]
     pq.write_table(pa.Table.from_pylist(rows, schema=WITNESS_SCHEMA), record / WITNESS_DIR / "0.parquet")
-    found = checked(witness_agrees, case(record, manifest=builder.manifest())).found
+    found = checked(witness_agrees, judged(record, manifest=builder.manifest())).found
     return found.status, [row["offset"] for row in found.evidence]
 
 
@@ -62,14 +62,14 @@ def test_a_difference_counts_however_many_records_retention_may_have_removed_bef
     (record / WITNESS_DIR).mkdir()
     rows = [{"topic": "t", "partition": 0, "offset": offset, "value": offset} for offset in range(30, 39)]
     pq.write_table(pa.Table.from_pylist(rows, schema=WITNESS_SCHEMA), record / WITNESS_DIR / "0.parquet")
-    found = checked(witness_agrees, case(record, manifest=builder.manifest())).found
+    found = checked(witness_agrees, judged(record, manifest=builder.manifest())).found
     assert (found.status, [row["offset"] for row in found.evidence]) == ("violated", [39])
 
 
 def test_without_a_witness_nothing_is_claimed_and_a_failed_one_is_unknown(tmp_path: Path) -> None:
     builder = RecordBuilder().final(1)
     record = builder.write(tmp_path / "run")
-    of_run = case(record, manifest=builder.manifest())
+    of_run = judged(record, manifest=builder.manifest())
     assert checked(witness_agrees, of_run).found.status == "not-exercised"
     (record / WITNESS_DIR).mkdir()
     (record / WITNESS_DIR / PROBLEM).write_text("no answer")

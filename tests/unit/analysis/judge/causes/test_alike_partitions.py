@@ -12,8 +12,8 @@ from analysis.judge.history.attributed import (
     group_alike,
     places_of,
 )
-from analysis.judge.history.elections import ElectionEvent
 from analysis.judge.history.evidence import Attribution
+from analysis.record.elections import ElectionEvent
 from ebbtide.record.rows import PartitionState
 from ebbtide.record.verdict import Cause
 

@@ -10,8 +10,8 @@ import pytest
 from judge_records import Story, last_replica_standing
 from records import as_record
 
-from analysis.judge.history.epochs import load_epochs
-from analysis.judge.history.timeline import load_timeline
+from analysis.record.epochs import load_epochs
+from analysis.record.timeline import load_timeline
 from ebbtide.errors import UsageError
 
 
@@ -74,7 +74,7 @@ def test_a_damaged_table_is_a_usage_error_that_names_it(tmp_path: Path) -> None:
 def test_epochs_are_folded_in_memory_that_does_not_grow_with_the_records(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("analysis.judge.history.epochs._FOLD_AT_ROWS", 2)
+    monkeypatch.setattr("analysis.record.epochs._FOLD_AT_ROWS", 2)
     story = Story(tmp_path)
     story.state(1)
     story.log(1, (0, 0, 99), (1, 100, 150), (2, 151, 160))

@@ -10,7 +10,7 @@ from judge_records import Story, ns, whole_log
 from records import as_record
 
 from analysis.judge.history.leader_gaps import Spell, leaderless_spells
-from analysis.judge.history.timeline import load_timeline
+from analysis.record.timeline import load_timeline
 
 
 def _spells(story: Story) -> list[Spell] | str:

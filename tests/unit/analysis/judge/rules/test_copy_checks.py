@@ -7,7 +7,7 @@ from typing import Any
 from unittest.mock import patch
 
 import pytest
-from clause_cases import case
+from clause_cases import judged
 
 from analysis.judge.history.attributed import AttributedAnomaly, RepeatedInput
 from analysis.judge.history.evidence import Attribution
@@ -32,14 +32,17 @@ def check(
     repeats: Sequence[AttributedAnomaly[RepeatedInput]] = (),
     unknown_kinds: Mapping[str, str] | None = None,
 ) -> Finding:
-    given = case(
+    given = judged(
         copies=copies,
         copies_sent={"copiers": 100, "others": 100} if sent is None else sent,
-        copied_offsets={"copiers": "in-transaction"} if offsets is None else offsets,
-        repeats=repeats,
-        unknown_kinds=unknown_kinds or {},
+        blamed=repeats,
+        unknown=unknown_kinds,
     )
-    with patch.object(exactly_once_copies, "why_lossy", return_value=why_lossy):
+    committed = {"copiers": "in-transaction"} if offsets is None else offsets
+    with (
+        patch.object(exactly_once_copies, "copied_offsets", return_value=committed),
+        patch.object(exactly_once_copies, "why_lossy", return_value=why_lossy),
+    ):
         return exactly_once_copies.RULE.check(given)
 
 
@@ -124,7 +127,7 @@ def test_a_kind_that_is_unknown_leaves_the_clause_unknown(kind: str) -> None:
 
 
 def test_without_a_scenario_nobody_knows_what_was_promised() -> None:
-    found = exactly_once_copies.RULE.check(case(copies=[TWICE], copies_sent={"copiers": 1}, copied_offsets=None))
+    found = exactly_once_copies.RULE.check(judged(copies=[TWICE], copies_sent={"copiers": 1}))
     assert copied_offsets(None) is None
     assert found.status == "unknown"
 

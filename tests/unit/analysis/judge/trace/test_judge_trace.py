@@ -10,7 +10,7 @@ from judge_records import ELR_ON, TRANSITIONS, Story, by_name, cause_and_leader,
 from metadata_rows import order_by_time
 
 from analysis.judge.causes.permits import tolerated_losses
-from analysis.judge.history.elections import Road, road_of
+from analysis.record.elections import Road, road_of
 from analysis.spec.variants import VARIANTS
 from ebbtide.record.rows import PartitionState
 from ebbtide.record.verdict import Verdict

@@ -11,7 +11,7 @@ from judge_records import ELR_ON, Story, last_replica_standing, ns
 from real_records import unpack_record
 from records import RecordBuilder, as_record
 
-from analysis.judge.history.timeline import load_timeline
+from analysis.record.timeline import load_timeline
 from analysis.report.drawing.layout import draw
 from analysis.report.election_words import Blame
 from analysis.report.model import build

@@ -27,8 +27,8 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from analysis.judge.history.timeline import TopicPartition
-from analysis.record.record import Record
+from analysis.record.files import RecordFiles
+from analysis.record.timeline import TopicPartition
 from ebbtide.record.tables import TABLES
 
 _FOLD_AT_ROWS = 100_000
@@ -90,7 +90,7 @@ class Epochs(msgspec.Struct, frozen=True, kw_only=True):
         return sorted({trace.start for key, trace in self.traces.items() if key[:2] == (topic, partition)})
 
 
-def load_epochs(record: Record) -> Epochs:
+def load_epochs(record: RecordFiles) -> Epochs:
     """Fold replicas/ and watermarks/ of a record into traces.
 
     Raises `UsageError` when a file is damaged.
@@ -110,7 +110,7 @@ def load_epochs(record: Record) -> Epochs:
     return Epochs(traces=_traces(replicas, [*_reliably_served(record), *read]), replicas=replicas)
 
 
-def _reliably_served(record: Record) -> list[dict[str, object]]:
+def _reliably_served(record: RecordFiles) -> list[dict[str, object]]:
     """Return the lowest offset that each epoch's leader served reliably.
 
     Reliable answers are to requests that were sent after the leader had answered another request.
@@ -166,7 +166,7 @@ def _merge_traces(one: EpochTrace | None, other: EpochTrace) -> EpochTrace:
 
 
 def _fold(
-    record: Record,
+    record: RecordFiles,
     table: str,
     keys: list[str],
     values: dict[str, tuple[str, str]],

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 import msgspec
 import pytest
 
-from analysis.judge.history.rules import Rules
-from analysis.judge.history.software import Software
-from analysis.judge.history.timeline import Timeline
+from analysis.record.protocol import Rules
+from analysis.record.software import Software
+from analysis.record.timeline import Timeline
 from ebbtide.record.manifest import Manifest, NodeRelease, Topology
 from ebbtide.record.rows import BrokerEvent, ConfigChange, PartitionState
 from ebbtide.releases.feature_levels import ELR_VERSION

@@ -9,7 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from itertools import chain
 
-from analysis.judge.history.timeline import Timeline
+from analysis.record.timeline import Timeline
 from ebbtide.record.manifest import Manifest
 from ebbtide.record.rows import Row
 

@@ -16,7 +16,7 @@ from typing import Literal
 
 import msgspec
 
-from analysis.judge.history.timeline import Timeline
+from analysis.record.timeline import Timeline
 from ebbtide.record.rows import PartitionState
 from ebbtide.record.verdict import RecordedElection
 

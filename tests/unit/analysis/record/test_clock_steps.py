@@ -12,8 +12,8 @@ from judge_records import Story, ns
 from records import as_record
 
 from analysis.evidence.report import TimelineReport, save
-from analysis.judge.history.clock_steps import ClockDoubt, clock_doubt
-from analysis.judge.history.timeline import load_timeline
+from analysis.record.clock_steps import ClockDoubt, clock_doubt
+from analysis.record.timeline import load_timeline
 from ebbtide.record.clock import ClockReading
 from ebbtide.record.files import CLOCK_FILE
 from ebbtide.record.steps import read_steps

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from analysis.judge.history.timeline import MILLISECOND_NS
+from analysis.record.timeline import MILLISECOND_NS
 from ebbtide.record.rows import PartitionState
 from ebbtide.record.steps import StepEntry
 from ebbtide.scenario.steps.proof import RequestProof

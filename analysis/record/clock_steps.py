@@ -24,8 +24,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from analysis.judge.history.timeline import Timeline
-from analysis.record.record import Record
+from analysis.record.files import RecordFiles
+from analysis.record.timeline import Timeline
 from ebbtide.record.rows import Row
 from ebbtide.record.steps import StepEntry
 from ebbtide.record.tables import TABLES
@@ -101,7 +101,7 @@ class ClockDoubt(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def clock_doubt(
-    record: Record, timeline: Timeline, steps: Sequence[StepEntry] | None, *, apart_ns: int = AGREE_NS
+    record: RecordFiles, timeline: Timeline, steps: Sequence[StepEntry] | None, *, apart_ns: int = AGREE_NS
 ) -> ClockDoubt:
     """Return in which spans of time the record's clock is not sure.
 

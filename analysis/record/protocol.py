@@ -10,8 +10,8 @@ from collections.abc import Mapping
 
 from packaging.version import InvalidVersion, Version
 
-from analysis.judge.history.software import Software
-from analysis.judge.history.timeline import Timeline
+from analysis.record.software import Software
+from analysis.record.timeline import Timeline
 from analysis.spec.partition import NO_EPOCH, NOBODY, Cluster, Partition
 from analysis.spec.protocol import Protocol
 from analysis.spec.variants import VARIANTS, protocol_for

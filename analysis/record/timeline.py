@@ -16,7 +16,7 @@ from typing import TypeVar
 import msgspec
 
 from analysis.evidence.report import ControllerLog, TimelineReport
-from analysis.record.record import Record
+from analysis.record.files import RecordFiles
 from ebbtide.errors import UsageError
 from ebbtide.record.manifest import WatchFacts
 from ebbtide.record.rows import BrokerEvent, ConfigChange, PartitionState
@@ -133,7 +133,7 @@ class Timeline(msgspec.Struct, frozen=True, kw_only=True, dict=True):
                     yield before, after
 
 
-def rows(record: Record, table: str) -> list[dict[str, object]]:
+def rows(record: RecordFiles, table: str) -> list[dict[str, object]]:
     """Return all rows of a small table in metadata order.
 
     A nullable column that is missing reads as null. Raises `UsageError` when a file is damaged or
@@ -153,13 +153,13 @@ def rows(record: Record, table: str) -> list[dict[str, object]]:
     return list(read.to_pylist())
 
 
-def _rows_as(record: Record, table: str, kind: type[T]) -> list[T]:
+def _rows_as(record: RecordFiles, table: str, kind: type[T]) -> list[T]:
     found = rows(record, table)
     with decoding(f"the table {table}", record.folder.path):
         return [msgspec.convert(row, kind) for row in found]
 
 
-def load_timeline(record: Record) -> Timeline:
+def load_timeline(record: RecordFiles) -> Timeline:
     """Read the timeline of a record.
 
     Tables that are missing or empty are named in `missing`, not refused.
@@ -188,7 +188,7 @@ def load_timeline(record: Record) -> Timeline:
     )
 
 
-def watched_timeline(record: Record, timeline: Timeline, watch: WatchFacts) -> Timeline:
+def watched_timeline(record: RecordFiles, timeline: Timeline, watch: WatchFacts) -> Timeline:
     """Return the timeline of a cluster that was only watched.
 
     Its log begins with a snapshot where the controllers had deleted what is older. The topics of a

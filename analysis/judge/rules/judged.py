@@ -1,0 +1,57 @@
+"""What the clauses look at."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, cast
+
+from analysis.judge.history.answers import ComparedAnswers, compare_answers
+from analysis.judge.history.attributed import AnyAnomaly, AttributedAnomaly, W
+from analysis.judge.history.sent import count_copies
+from analysis.judge.trace.of_run import trace_of
+from analysis.judge.trace.results import TimelineTrace
+from analysis.record.record import Record
+
+if TYPE_CHECKING:
+    from analysis.reconcile.model import Reconciliation
+
+
+class Judged:
+    """A record, what the reconciliation found in it, and the anomalies that have a cause.
+
+    - `record`: the record and what is read from it.
+    - `found`: the anomalies of each kind, counted.
+    - `blamed`: the anomalies that elections or disks may explain, each with its attribution.
+    """
+
+    def __init__(self, record: Record, found: Reconciliation, blamed: Sequence[AnyAnomaly]) -> None:
+        self.record = record
+        self.found = found
+        self.blamed = tuple(blamed)
+
+    @cached_property
+    def unknown(self) -> Mapping[str, str]:
+        """Why kinds of anomalies are not known, or not everywhere."""
+        # A HW that had not gone back when a run ended early might have done so later.
+        early = {} if self.record.manifest.status == "complete" else {"hw-regression": "the run ended early"}
+        return {**early, **self.found.unknown}
+
+    @cached_property
+    def trace(self) -> TimelineTrace:
+        """The metadata log, held against the model."""
+        return trace_of(self.record)
+
+    @cached_property
+    def answers(self) -> ComparedAnswers | None:
+        """What brokers described, compared with the metadata log; None: they described nothing."""
+        return compare_answers(self.record)
+
+    @cached_property
+    def copies_sent(self) -> Mapping[str, int]:
+        """How many records the copiers of each group sent."""
+        return count_copies(self.record)
+
+    def blamed_of(self, what: type[W]) -> list[AttributedAnomaly[W]]:
+        """Return the anomalies that are of one sort."""
+        return [cast("AttributedAnomaly[W]", one) for one in self.blamed if isinstance(one.what, what)]
