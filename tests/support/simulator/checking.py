@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import msgspec
 
-from analysis.judge.history.requests import requests
-from analysis.judge.history.rules import Rules
-from analysis.judge.history.timeline import Timeline
 from analysis.judge.trace.check import check_timeline
 from analysis.judge.trace.results import TimelineTrace
+from analysis.record.protocol import Rules
+from analysis.record.requests import requests
+from analysis.record.timeline import Timeline
 from ebbtide.record.rows import BrokerEvent, ConfigChange, PartitionState
 from ebbtide.scenario.steps.table import KINDS
 from simulator.controller import TOPIC
