@@ -14,7 +14,7 @@ import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
-from ebbtide.errors import HarnessError
+from ebbtide.errors import EbbtideError, HarnessError
 
 _FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -43,6 +43,11 @@ class HeldFolder:
             got=f"the folder is now {os.readlink(self.path)}",
             next=f"ls -ld {shlex.quote(str(self._folder))}    (who owns what is there now), then run again",
         )
+
+    def name_in(self, error: Exception) -> None:
+        """Let the message of an error name the folder by its path, instead of by the handle of this process."""
+        if isinstance(error, EbbtideError):
+            error.replace(str(self.path), str(self._folder))
 
     def close(self) -> None:
         """Let the folder go; `path` leads nowhere from then on."""

@@ -186,7 +186,7 @@ class _Run:
                     try:
                         drive(session)
                     except Disturbed as error:
-                        self._name_record(error)
+                        self._held.name_in(error)
                         self.display.note(str(error))
                         session.end, hold = End(disturbed=error), None
                     ended = True
@@ -284,7 +284,7 @@ class _Run:
             if is_interrupt(error):
                 self._record_interrupt()
                 raise
-            self._name_record(error)
+            self._held.name_in(error)
             full = is_disk_full(error, self._held.path)
             keys = {"failure": "the disk was full while recording"} if full else failure_keys(error)
             with contextlib.suppress(OSError):
@@ -301,11 +301,6 @@ class _Run:
         except (KeyboardInterrupt, SystemExit):
             self._record_interrupt()
             raise
-
-    def _name_record(self, error: Exception) -> None:
-        """Let the message name the record by its path, instead of by the handle that this process has."""
-        if isinstance(error, EbbtideError):
-            error.replace(str(self._held.path), str(self.record))
 
     def _record_interrupt(self) -> None:
         with contextlib.suppress(OSError):

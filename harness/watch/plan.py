@@ -14,6 +14,7 @@ import msgspec
 
 from cluster.watched.watch_topic import PREFIX
 from ebbtide.errors import EbbtideError, Problems, UsageError
+from ebbtide.releases.known_releases import KNOWN
 from ebbtide.scenario.client_libraries import DEFAULT_LIBRARY
 from ebbtide.scenario.model import ConsumerSpec, Prediction, ProducerSpec, Scenario, TopicSpec
 from ebbtide.scenario.parse import load
@@ -31,8 +32,8 @@ _NAME_MAX = TOPIC_MAX - len(PREFIX) - RUN_DIGITS - len("-")
 
 NAME = "watch"
 _TITLE = "A cluster that Ebbtide did not start"
-_DEFAULTS: Mapping[str, Any] = {"name": NAME, "title": _TITLE, "kafka": ["3.3.0"]}
-"""The keys that a workload may leave out, and a run needs."""
+_DEFAULTS: Mapping[str, Any] = {"name": NAME, "title": _TITLE, "kafka": [KNOWN[0].version]}
+"""The keys that a workload may leave out, and a run needs. What it asks for has to be there in the oldest release."""
 _DEFAULT_RATE_S = 20.0
 _OWN_CONFIG = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
 """A record that retention deletes is not lost, but the watch could not know how much more was."""
@@ -57,7 +58,7 @@ def read_workload(path: Path) -> Scenario:
 
     Raises `Problems` for a file that is wrong, or that a watch cannot carry out.
     """
-    scenario = load(path, defaults=_DEFAULTS, next="ebbtide watch --help")
+    scenario = load(path, to_run=True, defaults=_DEFAULTS, next="ebbtide watch --help")
     problems: list[EbbtideError] = [*_problems_of(scenario)]
     if problems:
         raise Problems(str(path), problems, next="ebbtide watch --help")
@@ -109,7 +110,7 @@ def _default_workload(brokers: int) -> Scenario:
     return Scenario(
         name=NAME,
         title=_TITLE,
-        kafka=("3.3.0",),
+        kafka=tuple(_DEFAULTS["kafka"]),
         topics={"t": TopicSpec(partitions=1, replication_factor=factor, min_isr=max(1, factor - 1))},
         producers=(ProducerSpec(id=1, topic="t", acks="all", rate_per_s=_DEFAULT_RATE_S),),
         consumers=(ConsumerSpec(id=1, topics=("t",)),),

@@ -113,7 +113,6 @@ class _Watch:
         self.run_id = f"{started:%Y%m%dT%H%M%S}-{self.scenario.name}-{release}-{run}"
         self.record = (request.runs / self.run_id).absolute()
         self.manifest = self._first_manifest(started)
-        self.marks = MarkReader(self.record)
         self.topics = OwnTopics(
             self.run_id,
             self.scenario.topics,
@@ -123,20 +122,19 @@ class _Watch:
         )
         self._image = MetadataImage()
         self._timings: dict[str, float] = {}
-        controller = min(cluster.voters, default=0)
-        folder = self.record / RAW_DIR / f"controller-{controller}" / METADATA_FOLDER
-        self._follower = MetadataFollower(folder)
-        self.observer = (
-            MetadataObserver(request.controllers, folder, tuple(self.scenario.topics), self._connect)
-            if request.controllers
-            else None
-        )
 
     def carry_out(self) -> None:
         """Watch from start to end. Raises as `watch_cluster` does."""
-        self._begin_record()
-        with self._record_failure(), contextlib.ExitStack() as going, Ledger.open(self.run_id, self.record) as ledger:
-            going.enter_context(mark_going(self.record))
+        self._held = make_record(self.record)
+        self._files = self._held.path
+        with (
+            contextlib.closing(self._held),
+            self._record_failure(),
+            contextlib.ExitStack() as going,
+            Ledger.open(self.run_id, self.record) as ledger,
+        ):
+            self._begin_record()
+            going.enter_context(mark_going(self._files))
             workload = self._workload(ledger)
             try:
                 self._follow_controllers()
@@ -169,7 +167,8 @@ class _Watch:
                 torn_journal_bytes=torn_bytes,
                 timings_s=self._timings,
             )
-            write_sums(self.record)
+            write_sums(self._files)
+            self._held.require_in_place()
             going.close()
         self.display.note(f"deleted {', '.join(self.scenario.topics)}; recorded in {shown_path(self.record)}")
 
@@ -189,7 +188,7 @@ class _Watch:
             return start_child(ledger, argv, name=name, output=output)
 
         workload = Workload(
-            record=self.record,
+            record=self._files,
             run_id=self.run_id,
             start_client=start_client,
             bootstrap=tuple(self.cluster.brokers.values()),
@@ -229,6 +228,7 @@ class _Watch:
         )
         until_s = time.monotonic() + self.request.duration_s
         while time.monotonic() < until_s and not self.marks.is_ended:
+            self._held.require_in_place()
             workload.check()
             self._look_at_log()
             self._look_at_marks()
@@ -246,7 +246,7 @@ class _Watch:
     def _look_at_marks(self) -> None:
         before = len(self.marks.entries)
         if self.marks.poll():
-            write_steps(self.record, self.marks.entries)
+            write_steps(self._files, self.marks.entries)
             for entry in self.marks.entries[before:]:
                 self.display.note(f"mark: {entry.whom}")
 
@@ -263,13 +263,14 @@ class _Watch:
             self.topics.await_leaders(self.scenario.settle_s, self._look_at_log)
             final = workload.final_read(_FINAL_READ_S)
         except HarnessError as error:
+            self._held.name_in(error)
             why = f"there is no final read: {error}"
             self.display.note(why)
         workload.stop()
         missing = read_replicas(
             self.cluster.brokers,
             {at: self.topics.replicas.get(at) for at in self.topics.partitions},
-            self.record / RAW_DIR,
+            self._files / RAW_DIR,
             self._connect,
             limit_bytes=RAW_LIMIT_BYTES,
             timeout_s=_REPLICAS_S,
@@ -296,20 +297,29 @@ class _Watch:
         from analysis.evidence.collect import write_checkpoints, write_replicas, write_timeline
 
         self._look_at_marks()
-        (self.record / MARKS).unlink(missing_ok=True)
-        torn_bytes = convert_journals(self.record)
-        write_timeline(self.record)
-        write_replicas(self.record, value_of(self.run_id))
-        write_checkpoints(self.record)
+        (self._files / MARKS).unlink(missing_ok=True)
+        torn_bytes = convert_journals(self._files)
+        write_timeline(self._files)
+        write_replicas(self._files, value_of(self.run_id))
+        write_checkpoints(self._files)
         return torn_bytes
 
     def _begin_record(self) -> None:
-        make_record(self.record).close()
-        (self.record / LOGS_DIR).mkdir()
-        write_verdict(self.record, unfinished_verdict(self.run_id))
-        write_manifest(self.record, self.manifest)
-        write_steps(self.record, [])
-        write_atomically(self.record / SCENARIO, text_of(self.scenario).encode())
+        request, cluster = self.request, self.cluster
+        self.marks = MarkReader(self._files)
+        controller = min(cluster.voters, default=0)
+        folder = self._files / RAW_DIR / f"controller-{controller}" / METADATA_FOLDER
+        self._follower = MetadataFollower(folder)
+        self.observer = (
+            MetadataObserver(request.controllers, folder, tuple(self.scenario.topics), self._connect)
+            if request.controllers
+            else None
+        )
+        (self._files / LOGS_DIR).mkdir()
+        write_verdict(self._files, unfinished_verdict(self.run_id))
+        write_manifest(self._files, self.manifest)
+        write_steps(self._files, [])
+        write_atomically(self._files / SCENARIO, text_of(self.scenario).encode())
         brokers = ", ".join(f"{one} at {address}" for one, address in self.cluster.brokers.items())
         self.display.note(f"watch {self.run_id}")
         self.display.note(f"Kafka {self.cluster.shown_kafka} ({self.cluster.release_how}), brokers {brokers}")
@@ -329,6 +339,8 @@ class _Watch:
         try:
             yield
         except BaseException as error:
+            if isinstance(error, Exception):
+                self._held.name_in(error)
             cut_short = is_interrupt(error)
             keys = {"failure": "interrupted by a signal"} if cut_short else failure_keys(error)
             if self.manifest.status != "complete":
@@ -338,8 +350,8 @@ class _Watch:
 
     def _amend(self, **changes: Any) -> None:
         self.manifest = msgspec.structs.replace(self.manifest, **changes)
-        write_manifest(self.record, self.manifest)
-        update_sums(self.record, MANIFEST.__eq__)
+        write_manifest(self._files, self.manifest)
+        update_sums(self._files, MANIFEST.__eq__)
 
     def _first_manifest(self, started: datetime) -> Manifest:
         return Manifest(

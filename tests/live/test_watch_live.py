@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 from rich.console import Console
 
 from cluster.kafka_api.connection import BrokerConnection
-from ebbtide.errors import EbbtideError
+from ebbtide.errors import EbbtideError, HarnessError
 from ebbtide.kraft.follower import MetadataFollower
 from ebbtide.kraft.records import MetadataRecord
 from ebbtide.logs.segments import METADATA_FOLDER
@@ -234,3 +234,20 @@ def test_a_test_of_ones_own_watches_the_cluster_that_it_brought_up(tmp_path: Pat
     assert "test_logs_that_are_cut_lose_records" in done.stdout
     assert "1 passed" in done.stdout
     assert "committed" in done.stdout
+
+
+def test_a_watch_whose_folder_is_renamed_writes_nothing_to_its_old_path(
+    cluster: ForeignCluster, tmp_path: Path
+) -> None:
+    def swap(record: Path) -> None:
+        record.rename(tmp_path / "renamed")
+        (tmp_path / "other").mkdir()
+        record.symlink_to(tmp_path / "other")
+
+    with pytest.raises(HarnessError, match="somebody renamed or replaced the folder of this run"):
+        watch_while(cluster, tmp_path, swap)
+    assert not any((tmp_path / "other").iterdir())
+    manifest = read_manifest(tmp_path / "renamed")
+    assert manifest.status == "failed"
+    (topic,) = manifest.topics
+    await_deletion(cluster, topic)

@@ -47,7 +47,7 @@ def test_a_topic_that_kafka_refused_is_not_deleted_by_the_ledger(
 WORKLOAD = """
 [topics.t]
 partitions = 1
-config = { "retention.ms" = "-1", "flush.message" = "1" }
+config = { "retention.ms" = "-1", "remote.log.copy.disable" = "1" }
 
 [[producers]]
 id = 1
@@ -71,18 +71,18 @@ def test_a_setting_that_kafka_refuses_is_named_with_its_line_and_the_topic_is_no
         raise AssertionError
 
     monkeypatch.setattr(BrokerConnection, "api_keys", lambda _self: frozenset())
-    refusal = SettingsRefused("no", message="Unknown topic config name: flush.message")
+    refusal = SettingsRefused("no", message="Unknown topic config name: remote.log.copy.disable")
     monkeypatch.setattr(own_topics, "make_topic", refuse(refusal))
-    monkeypatch.setattr(topic_refusals, "known_topic_settings", lambda *_: {"retention.ms", "flush.messages"})
+    monkeypatch.setattr(topic_refusals, "known_topic_settings", lambda *_: {"retention.ms", "remote.log.copy.disabled"})
     monkeypatch.setattr(watching, "watch_cluster", watch)
     where = ["--bootstrap", "a:1", "--controllers", "c:1,d:1", "--for", "1s"]
     argv = ["watch", str(file), *where, "--runs", str(tmp_path / "runs")]
     assert main(argv) == ExitCode.USAGE
     assert capsys.readouterr().err.splitlines() == [
         f"error: {file}: 1 problem",
-        "  1. Kafka does not know flush.message",
-        "     where:   topics.t.config.flush.message (line 4)",
-        "     allowed: settings of a topic, in this release (did you mean flush.messages?)",
+        "  1. Kafka does not know remote.log.copy.disable",
+        "     where:   topics.t.config.remote.log.copy.disable (line 4)",
+        "     allowed: settings of a topic, in this release (did you mean remote.log.copy.disabled?)",
         f"  next:    ebbtide watch {' '.join(where)} {file}    (once the file is right)",
     ]
 

@@ -86,6 +86,8 @@ def test_retention_takes_no_record_of_a_watch(tmp_path: Path) -> None:
         ("rate_per_s = 50", "rate_per_s = 5000", "the producers of a watch are limited"),
         ("rate_per_s = 50", "rate_per_s = 900\npayload_bytes = 1000", "the producers of a watch are limited"),
         ("rate_per_s = 50", "count = 50", "a producer of a watch needs a rate"),
+        ("min_isr = 2", "min_isr = 2\nconfig = { 'foo.bar' = '1' }", "no setting of Kafka that Ebbtide knows"),
+        ("min_isr = 2", "min_isr = 2\nconfig = { 'cleanup.policy' = '${file:/a:b}' }", "refers to a file"),
         ("rate_per_s = 50", "rate_per_s = 50\ntransactional = true\ntxn_records = 5", "a watch has no transactions"),
         ('topics = ["orders"]', 'topics = ["orders"]\ngroup = "g"', "a watch has no consumer groups"),
         (
