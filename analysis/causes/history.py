@@ -94,7 +94,7 @@ class MeasuredEnds(msgspec.Struct, frozen=True):
 class DiskLoss(msgspec.Struct, frozen=True, kw_only=True):
     """A broker's log of this partition may have lost records within `gone`.
 
-    `ends` None: nobody measured how much. A loss that cost this partition nothing is left out.
+    `ends` None: nobody measured how much. A measured end counts also where nothing was lost.
     """
 
     broker: int
@@ -151,7 +151,6 @@ class History(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     - `rules` are in the order of the metadata log; the first holds from the start on.
     - `polls` are the rows of ordinary consumers; `final` is the log at the end, as the final read got it. `replicas`
       are the logs of brokers at the end.
-    - `high_watermark`: where the final log ended; None: nobody knows.
     """
 
     topic: str
@@ -166,4 +165,3 @@ class History(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     final: ReadRows = ReadRows()
     replicas: dict[int, ReadRows] = {}
     watermarks: Watermarks = Watermarks()
-    high_watermark: int | None = None

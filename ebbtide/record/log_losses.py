@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from ebbtide.record.node_times import Span
 from ebbtide.record.steps import StepEntry
 from ebbtide.scenario.steps.disk import DirectoryStep
 from ebbtide.scenario.steps.proof import MeasuredLog, StepProof
@@ -32,7 +33,7 @@ class BrokerLogLoss(msgspec.Struct, frozen=True, kw_only=True):
     `lost_bytes` is the figure of the whole volume. If none of them is there, how much was lost is
     not known. `only` are the logs of the log
     directory that the step named: the others lost nothing. None: it named none. `ended_broker`: the
-    step was proven, and the broker's process ended.
+    step was proven, and the broker's process ended. `gone`: when the broker's own log went, as far as it was measured.
     """
 
     broker: int
@@ -45,6 +46,7 @@ class BrokerLogLoss(msgspec.Struct, frozen=True, kw_only=True):
     whole: frozenset[str] = frozenset()
     only: frozenset[str] | None = None
     ended_broker: bool = False
+    gone: Span | None = None
 
     def costs(self, topic: str, partition: int) -> bool:
         """Return whether the partition's log may have lost any record.
@@ -91,6 +93,7 @@ def log_losses(steps: list[StepEntry]) -> tuple[BrokerLogLoss, ...]:
                     whole=_whole_logs(logs),
                     only=only,
                     # A broker ends when its last log directory fails, and runs on without one of several.
+                    gone=step.times_of(node).log_gone,
                     ended_broker=step.effect_ns is not None and (only is None or step.step in TAKES_DOWN),
                 )
             )

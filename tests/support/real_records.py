@@ -17,10 +17,14 @@ NAMES = tuple(sorted(path.name.removesuffix(".tar.xz") for path in _PACKED.glob(
 """`SCENARIO-RELEASE` of each."""
 
 
-def unpack_record(name: str, to: Path) -> Path:
+KNOWN_TRUTHS = DATA / "known-truth"
+"""Packed records of simulated clusters whose truth is known."""
+
+
+def unpack_record(name: str, to: Path, packs: Path = _PACKED) -> Path:
     """The record `name`, unpacked into the folder `to`."""
     # Python before 3.11.4 has no filters; newer ones want one named.
     filtered: dict[str, Any] = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
-    with tarfile.open(_PACKED / f"{name}.tar.xz") as packed:
+    with tarfile.open(packs / f"{name}.tar.xz") as packed:
         packed.extractall(to, **filtered)
     return to / name

@@ -110,7 +110,6 @@ def _partition(history: TrueHistory, cluster: ClusterHistory, number: int) -> Hi
             for broker in sorted({row["broker"] for row in replicas})
         },
         watermarks=_watermarks(mine("watermarks")),
-        high_watermark=history.final_offsets.get(number),
     )
 
 
@@ -148,7 +147,7 @@ def _disks(steps: list[StepEntry], number: int) -> Iterable[DiskLoss]:
             log = (proof.logs or {}).get(name)
             if log is None or log.leo_before is None or log.leo_after is None:
                 yield DiskLoss(broker=node, gone=gone)
-            elif log.leo_after < log.leo_before:
+            else:
                 yield DiskLoss(broker=node, gone=gone, ends=MeasuredEnds(log.leo_before, log.leo_after))
 
 

@@ -1,0 +1,237 @@
+"""Makes the history of one partition from a run record."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from analysis.causes.history import (
+    NEVER,
+    UNKNOWN,
+    AckedSends,
+    ClusterHistory,
+    DiskLoss,
+    Down,
+    Hindrance,
+    History,
+    InForce,
+    Ints,
+    MeasuredEnds,
+    ReadRows,
+    UncleanRequest,
+    Watermarks,
+    column,
+)
+from analysis.record.files import of_partition
+from analysis.record.record import Record
+from ebbtide.record.log_losses import BrokerLogLoss
+from ebbtide.record.node_times import Span
+from ebbtide.record.rows import PartitionState
+from ebbtide.record.steps import StepEntry
+from ebbtide.scenario.steps.proof import LinkProof
+from ebbtide.scenario.steps.table import KINDS
+
+_CLIENTS = 0
+_UNMEASURED_NS = 1_000_000_000
+"""How long a step may have taken that nobody measured."""
+
+
+def cluster_history(record: Record) -> ClusterHistory:
+    """Return what all partitions of a record share."""
+    steps, timeline = record.proven_steps, record.timeline
+    return ClusterHistory(
+        broker_events=None if "brokers" in timeline.missing else timeline.brokers,
+        downs=tuple(_downs(steps or ())),
+        hindrances=tuple(_hindrances(steps or ())),
+        steps_known=steps is not None,
+        log_whole=not timeline.gaps,
+        log_torn=timeline.torn,
+    )
+
+
+def partition_history(record: Record, topic: str, partition: int, cluster: ClusterHistory) -> History:
+    """Return the history of a partition. Raises `UsageError` when a table is damaged."""
+    states = _last_life(record.timeline.states(topic, partition))
+    final = pc.field("consumer") == record.manifest.final_consumer
+    polls = ["value", "offset", "leader_epoch", "polled_ns"]
+    return History(
+        topic=topic,
+        partition=partition,
+        cluster=cluster,
+        states=states,
+        rules=_rules(record, topic, states),
+        disks=tuple(_disks(record.log_losses or (), f"{topic}-{partition}", states)),
+        requests=tuple(_unclean_requests(record, f"{topic}-{partition}")),
+        sends=_sends(record, topic, partition),
+        polls=_rows(record, "polls", topic, partition, polls, ~final),
+        final=_rows(record, "polls", topic, partition, polls, final),
+        replicas=_replicas(record, topic, partition),
+        watermarks=_watermarks(record, topic, partition),
+    )
+
+
+def _last_life(states: Sequence[PartitionState]) -> tuple[PartitionState, ...]:
+    """Return the states since the topic was created last."""
+    begins = [at for at in range(1, len(states)) if states[at].follows_recreation(states[at - 1])]
+    return tuple(states[begins[-1] if begins else 0 :])
+
+
+def _rules(record: Record, topic: str, states: Sequence[PartitionState]) -> tuple[InForce, ...]:
+    """Return the rules at each change: of a config, of a feature level, or of a controller's release."""
+    rules, found = record.protocol, list[InForce]()
+    if not states:
+        return (InForce(),)
+    changed = {change.metadata_offset for change in record.timeline.configs}
+    changed |= {state.metadata_offset - 1 for state in states}
+    for at in sorted(changed):
+        state = next((one for one in reversed(states) if one.metadata_offset <= at), states[0])
+        now = InForce(
+            metadata_offset=at,
+            elr=rules.is_elr_on(at),
+            kip_903=rules.has_kip_903(at),
+            unclean=rules.elects_uncleanly(topic, at, record.statics),
+            min_isr=rules.min_isr(state, at),
+        )
+        last = found[-1] if found else None
+        if last is None or (now.elr, now.kip_903, now.unclean, now.min_isr) != (
+            last.elr,
+            last.kip_903,
+            last.unclean,
+            last.min_isr,
+        ):
+            found.append(now)
+    return tuple(found)
+
+
+def _downs(steps: Sequence[StepEntry]) -> Iterator[Down]:
+    for place, step in enumerate(steps):
+        for node in step.nodes:
+            kind, times, fired_ns = KINDS.get(step.step), step.times_of(node), step.fired_ns
+            if kind is None or fired_ns is None or not (times.ended or kind.takes_down):
+                continue
+            ended = times.ended or Span(first_ns=fired_ns, last_ns=fired_ns + _UNMEASURED_NS)
+            started = times.started if times.ended else None
+            started_ns = started.first_ns if started else _start_after(steps[place + 1 :], node, fired_ns)
+            yield Down(broker=node, ended=ended, started_ns=started_ns, proven=step.effect_ns is not None)
+
+
+def _start_after(later: Sequence[StepEntry], node: int, ended_ns: int) -> int:
+    """Return when a later step began to start the node; `NEVER`: none did."""
+    for step in later:
+        kind = KINDS.get(step.step)
+        starts = kind is not None and (kind.starts or kind.starts_again or kind.may_leave_down)
+        if starts and node in step.nodes and step.fired_ns is not None and step.fired_ns >= ended_ns:
+            started = step.times_of(node).started
+            return started.first_ns if started else step.fired_ns
+    return NEVER
+
+
+def _hindrances(steps: Sequence[StepEntry]) -> Iterator[Hindrance]:
+    """Yield what may have kept brokers from learning or acting: whatever another step has to end."""
+    for step in steps:
+        kind = KINDS.get(step.step)
+        if kind is None or step.fired_ns is None or kind.takes_down:
+            continue
+        if kind.family not in ("network", "wire", "clock", "disk") and not kind.pauses:
+            continue
+        until_ns = NEVER if step.healed_ns is None else step.healed_ns
+        if kind.healed_by is None:
+            until_ns = step.effect_ns if step.effect_ns is not None else NEVER
+        yield Hindrance(brokers=frozenset(step.nodes), from_ns=step.fired_ns, until_ns=until_ns)
+        cuts = step.figures(LinkProof).cuts
+        if cuts is not None and step.effect_ns is not None:
+            away = {node for link in cuts.pairs if _CLIENTS in link for node in link} - {_CLIENTS}
+            yield Hindrance(
+                brokers=frozenset(), from_ns=step.effect_ns, until_ns=until_ns, from_clients=frozenset(away)
+            )
+
+
+def _disks(losses: Sequence[BrokerLogLoss], name: str, states: Sequence[PartitionState]) -> Iterator[DiskLoss]:
+    replicas = {broker for state in states for broker in (*state.replicas, *state.isr)}
+    for loss in losses:
+        if loss.broker not in replicas:
+            continue
+        before, after = loss.starts.get(name), loss.ends.get(name)
+        ends = None
+        if after is not None:
+            ends = MeasuredEnds(NEVER if before is None else before, after)
+        elif not loss.costs(*_topic_partition(name)):
+            continue
+        elif loss.wiped:
+            ends = MeasuredEnds(NEVER, 0)
+        last_ns = loss.done_ns if loss.done_ns > loss.fired_ns else loss.fired_ns + _UNMEASURED_NS
+        yield DiskLoss(broker=loss.broker, gone=loss.gone or Span(first_ns=loss.fired_ns, last_ns=last_ns), ends=ends)
+
+
+def _topic_partition(name: str) -> tuple[str, int]:
+    topic, _, partition = name.rpartition("-")
+    return topic, int(partition)
+
+
+def _unclean_requests(record: Record, name: str) -> Iterator[UncleanRequest]:
+    for one in record.requests or ():
+        if one.asks_for("unclean") and one.partition in (None, name):
+            answered_ns = NEVER if one.answered_ns is None else one.answered_ns
+            elected_at = one.elected_at if one.kind == "recover" and one.partition == name else None
+            yield UncleanRequest(asked_ns=one.fired_ns, answered_ns=answered_ns, elected_at=elected_at)
+
+
+# ---- columns
+
+
+def _columns(
+    record: Record, table: str, topic: str, partition: int, names: Sequence[str], where: pc.Expression | None = None
+) -> list[Ints]:
+    """Return columns of a partition's rows; a null is `UNKNOWN`."""
+    mine = of_partition(topic, partition)
+    batches = list(record.batches(table, list(names), mine if where is None else mine & where))
+    return [
+        np.concatenate([column(), *(_ints(batch[name]) for batch in batches)]) if batches else column()
+        for name in names
+    ]
+
+
+def _ints(values: pa.Array) -> Ints:
+    found: Ints = pc.fill_null(values.cast(pa.int64()), UNKNOWN).to_numpy(zero_copy_only=False)
+    return found
+
+
+def _sends(record: Record, topic: str, partition: int) -> AckedSends:
+    names = ("value", "offset", "acks", "sent_ns", "done_ns")
+    acked = (pc.field("status") == "acked") & pc.field("offset").is_valid()
+    found = dict(zip(names, _columns(record, "sends", topic, partition, names, acked), strict=True))
+    found["done_ns"] = np.where(found["done_ns"] == UNKNOWN, NEVER, found["done_ns"])
+    return AckedSends(**found)
+
+
+def _rows(
+    record: Record, table: str, topic: str, partition: int, names: Sequence[str], where: pc.Expression | None = None
+) -> ReadRows:
+    if not record.has(table):
+        return ReadRows()
+    value, offset, epoch, *times = _columns(record, table, topic, partition, names, where)
+    return ReadRows(value=value, offset=offset, epoch=epoch, at_ns=times[0] if times else np.full(len(value), NEVER))
+
+
+def _replicas(record: Record, topic: str, partition: int) -> dict[int, ReadRows]:
+    if not record.has("replicas"):
+        return {}
+    names = ("value", "offset", "leader_epoch", "broker")
+    value, offset, epoch, broker = _columns(record, "replicas", topic, partition, names)
+    return {
+        one: ReadRows(value=value[mine], offset=offset[mine], epoch=epoch[mine], at_ns=np.full(int(mine.sum()), NEVER))
+        for one in np.unique(broker).tolist()
+        for mine in [broker == one]
+    }
+
+
+def _watermarks(record: Record, topic: str, partition: int) -> Watermarks:
+    if not record.has("watermarks"):
+        return Watermarks()
+    names = ("broker", "leader_epoch", "high_watermark", "asked_ns", "at_ns")
+    where = (pc.field("source") == "list_offsets") & pc.field("leader_epoch").is_valid()
+    broker, epoch, high, asked, at = _columns(record, "watermarks", topic, partition, names, where)
+    return Watermarks(broker=broker, epoch=epoch, high_watermark=high, asked_ns=asked, at_ns=at)

@@ -1,0 +1,158 @@
+"""One partition with all that is known of it, and the question that the worlds answer about one of its records."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import msgspec
+import numpy as np
+
+from analysis.causes.history import NEVER, History
+from analysis.causes.leaders import Leaders
+from analysis.causes.lives import Lives
+from analysis.causes.moments import moments_of
+from analysis.causes.reigns import Reigns
+from analysis.causes.traces import Traces
+
+
+class Question(msgspec.Struct, frozen=True, kw_only=True):
+    """A record that stood in the log and is missing.
+
+    - `value` None: it is not known which record stood at the offset.
+    - `writers`: the elections under which it may have been appended.
+    - `acks_all`: an answer came for acks=all. `sent_ns`, `done_ns`, `read_ns`: when it was sent, when the answer was
+      noted, and when a consumer first returned it (`NEVER`: not at all).
+    - `may_be_older`: it stood in the log of the writer's leader, which need not have appended it.
+    - `until`: the last election that may be guilty; None: any.
+    """
+
+    offset: int
+    value: int | None = None
+    writers: tuple[int, ...] = ()
+    acks_all: bool = False
+    sent_ns: int = 0
+    done_ns: int = NEVER
+    read_ns: int = NEVER
+    may_be_older: bool = False
+    until: int | None = None
+
+    @property
+    def is_committed(self) -> bool:
+        """Whether the record itself shows that it was committed at some time."""
+        return self.acks_all or self.read_ns < NEVER
+
+
+class KnownPartition:
+    """A partition's history with what follows from it for every record alike."""
+
+    def __init__(self, history: History) -> None:
+        self.history = history
+        self.reigns = Reigns(history.states, torn=history.cluster.log_torn)
+        self.lives = Lives(history.cluster)
+        self.traces = Traces(history, self.reigns)
+        self.leaders = Leaders(history, self.reigns, self.lives, self.traces)
+        self.moments = moments_of(history, self.reigns, self.lives)
+        self._caught_up: dict[tuple[int, int, int], int] = {}
+
+    def caught_up_to(self, latest: int, at: int, broker: int, until_ns: int) -> int:
+        """Return up to which offset a follower's log surely equals that of the leader of election `at`; -1: none.
+
+        A record that was sent after the follower's last disk loss and join was committed by `until_ns`, and the
+        follower was in the ISR from the join to the state `latest`.
+        """
+        joined = latest
+        while joined > at and broker in self.reigns.states[joined - 1].isr:
+            joined -= 1
+        slack = self.lives.slack
+        disks = [
+            disk.gone.last_ns
+            for disk in self.history.disks
+            if disk.broker == broker and disk.gone.last_ns <= until_ns + slack
+        ]
+        own = self.reigns.states[joined].at_ns
+        since_ns = max(disks, default=own) if joined == at else max([own, *disks])
+        return self.reached(at, since_ns, until_ns)
+
+    def reached(self, at: int, since_ns: int, until_ns: int) -> int:
+        """Return the last offset of an epoch that was sent after one time and committed by another; -1: none."""
+        key = (at, since_ns, until_ns)
+        if key not in self._caught_up:
+            sent, offset, by = self.traces.of[at].fresh
+            slack = self.lives.slack
+            fits = offset[(sent > since_ns + slack) & (by + slack <= until_ns)]
+            self._caught_up[key] = int(fits.max(initial=-1))
+        return self._caught_up[key]
+
+    def may_be_stale(self, broker: int, leader: int, at: int) -> bool:
+        """Whether the broker may have entered the ISR by a request from before its disk loss.
+
+        Before KIP-903, the controller refuses only requests of an earlier leader epoch.
+        """
+        if self.leaders.rules(at).kip_903:
+            return False
+        joined, began = self.reigns.states[at].at_ns, self.reigns.states[leader].at_ns
+        return not self.history.cluster.steps_known or any(
+            disk.broker == broker and disk.gone.first_ns < joined and disk.gone.last_ns + self.lives.slack >= began
+            for disk in self.history.disks
+        )
+
+    def elr_when_registered(self, at: int) -> bool | None:
+        """Return whether the ELR was on when the winner of an election registered last; None: not known.
+
+        With the ELR on, a broker that registers after an unclean shutdown leaves the ISR by that.
+        """
+        state = self.reigns.states[at]
+        registered = [
+            event.metadata_offset
+            for event in self.lives.registrations(state.leader)
+            if event.metadata_offset < state.metadata_offset
+        ]
+        offset = registered[-1] if registered else state.metadata_offset
+        rules = self.history.rules
+        return ([one for one in rules if one.metadata_offset <= offset] or [rules[0]])[-1].elr
+
+    def min_isr_range(self, asked: Question, writer: int) -> tuple[int | None, int | None]:
+        """Return the lowest and the highest min ISR that may have held when the record was committed."""
+        states = self.reigns.states
+        by_ns = min(asked.done_ns if asked.acks_all else NEVER, asked.read_ns) + self.lives.slack
+        until = next((one.metadata_offset for one in states[writer + 1 :] if one.at_ns > by_ns), NEVER)
+        rules = self.history.rules
+        before = [one for one in rules if one.metadata_offset <= states[writer].metadata_offset][-1:] or rules[:1]
+        within = [one for one in rules if states[writer].metadata_offset < one.metadata_offset < until]
+        levels = [one.min_isr for one in (*before, *within)]
+        known = [one for one in levels if one is not None]
+        return (None, None) if len(known) < len(levels) or not known else (min(known), max(known))
+
+    @cached_property
+    def offset_cuts(self) -> list[int]:
+        """The offsets at which an answer may change: ends of logs, starts of epochs, HWs, and what was committed."""
+        found = {end for disk in self.history.disks if disk.ends for end in (disk.ends.before, disk.ends.after)}
+        times = np.unique([moment.at_ns - self.lives.slack for moment in self.moments])
+        for at, trace in self.traces.of.items():
+            found |= {trace.start_max, trace.hw_max, trace.read_max + 1}
+            places = np.searchsorted(times, np.asarray([*trace.committed.times, NEVER]), side="left")
+            found |= {trace.committed.offsets[one] + 1 for one in np.flatnonzero(np.diff(places)).tolist()}
+            found |= self._ends_of_caught_up(at)
+        return sorted(found)
+
+    def _ends_of_caught_up(self, at: int) -> set[int]:
+        """Return every offset that `caught_up_to` may return for an election."""
+        began, ends_ns = self.reigns.states[at].at_ns, self.reigns.end_ns[at]
+        if not len(self.traces.of[at].fresh[0]):
+            return set()
+        times = [one.at_ns for one in self.moments]
+        untils = {time for time in times if time <= ends_ns}
+        sinces = {disk.gone.last_ns for disk in self.history.disks} | {
+            state.at_ns for state in self.reigns.states[at:] if state.at_ns <= ends_ns
+        }
+        return {
+            self.reached(at, since, until) for since in sinces for until in untils if began <= until and since <= until
+        }
+
+    @cached_property
+    def time_cuts(self) -> list[int]:
+        """The times at which an answer may change; two clocks may differ by the slack."""
+        times = {one.at_ns for one in self.moments} | {state.at_ns for state in self.reigns.states}
+        times |= {disk.gone.last_ns for disk in self.history.disks}
+        slack = self.lives.slack
+        return sorted({time + shift for time in times for shift in (-slack, 0, slack)})

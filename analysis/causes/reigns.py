@@ -1,0 +1,85 @@
+"""The elections of a partition, and the reigns that they make up.
+
+An election is a state with a leader that differs from the state before in its leader or its leader epoch. Elections
+are named by the index of their state, because a broken controller may use one epoch twice.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from analysis.causes.history import NEVER
+from ebbtide.record.rows import PartitionState
+
+
+class Reigns:
+    """What the states of a partition say of who led, in the order of the metadata log.
+
+    - `gap[i]`: a record of the partition is missing right before state `i`.
+    - `hides[i]`: that gap may hide an election.
+    - `elections`: the indexes of the states that elected a leader.
+    - `reign[i]`: the first election of the reign of election `i`: the elections of one leader in a row, with no other
+      leader, no leaderless state and no gap between. During a reign the leader's log only grows.
+    - `of_epoch`: the election of each epoch that was used once.
+    - `end_ns[i]`: when another state ended the epoch of election `i`.
+    """
+
+    def __init__(self, states: tuple[PartitionState, ...], *, torn: bool) -> None:
+        self.states = states
+        self.torn = torn
+        self.gap = [bool(states) and states[0].partition_epoch > 0]
+        self.hides = [False]
+        elected = [bool(states) and states[0].leader >= 0]
+        for before, after in pairwise(states):
+            gap = after.partition_epoch != before.partition_epoch + 1
+            risen = after.leader_epoch - before.leader_epoch
+            self.gap.append(gap)
+            self.hides.append(gap and risen > (1 if after.leader >= 0 else 0))
+            elected.append(after.leader >= 0 and (risen != 0 or after.leader != before.leader))
+        self.elections = [at for at, is_election in enumerate(elected) if is_election]
+        self._elected = frozenset(self.elections)
+        self.has_gaps = torn or any(self.gap)
+        epochs = [states[at].leader_epoch for at in self.elections]
+        self.of_epoch = {
+            epoch: at for epoch, at in zip(epochs, self.elections, strict=True) if epochs.count(epoch) == 1
+        }
+        self.reign: dict[int, int] = {}
+        for at in self.elections:
+            self.reign[at] = at
+        for earlier, at in pairwise(self.elections):
+            leader = states[at].leader
+            between = range(earlier + 1, at + 1)
+            if (
+                all(states[i].leader == leader and not self.gap[i] for i in between)
+                and states[earlier].leader == leader
+            ):
+                self.reign[at] = self.reign[earlier]
+        self.end_ns = {at: self._end_of(at) for at in self.elections}
+        self.brokers = tuple(sorted({b for one in states for b in (*one.replicas, *one.isr, one.leader) if b >= 0}))
+
+    def _end_of(self, at: int) -> int:
+        own = self.states[at]
+        later = (
+            one for one in self.states[at + 1 :] if one.leader_epoch > own.leader_epoch or one.leader != own.leader
+        )
+        return next((one.at_ns for one in later), NEVER)
+
+    def is_election(self, at: int) -> bool:
+        """Whether the state elected a leader."""
+        return at in self._elected
+
+    def time(self, at: int) -> int:
+        """Return the time of a state; the one behind the last never came."""
+        return self.states[at].at_ns if at < len(self.states) else NEVER
+
+    def is_lacking_after(self, at: int) -> bool:
+        """Whether a record may be missing right behind state `at`."""
+        return self.gap[at + 1] if at + 1 < len(self.states) else self.torn
+
+    def has_gap_since(self, at: int) -> bool:
+        """Whether a record of the partition may be missing from state `at` on."""
+        return self.torn or any(self.gap[at:])
+
+    def of_reign(self, at: int) -> frozenset[int]:
+        """Return the elections of one reign from election `at` on."""
+        return frozenset(one for one in self.elections if one >= at and self.reign[one] == self.reign[at])

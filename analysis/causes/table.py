@@ -1,0 +1,103 @@
+"""The table of permission: which cause allows an election whose winner lacked a record.
+
+`permits` reads the table. Nothing else allows or forbids a loss.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal, NamedTuple
+
+from analysis.causes.intervals import STATES, D, M, N, S, T, X
+from ebbtide.record.verdict import Cause
+
+Kind = Literal["any", "recovery", "last-known-leader", "unclean", "clean"]
+Condition = Literal[
+    "never committed",
+    "unclean election allowed",
+    "no live candidate passed over",
+    "beyond the tolerance of KIP-966",
+    "within the tolerance of KIP-966",
+    "every replica's disk took it",
+    "the only ISR member",
+    "no ELR",
+    "broker epochs not compared",
+]
+
+
+class PermissionRow(NamedTuple):
+    """An election of this kind, under these conditions, excuses that its winner lacked a record for these reasons."""
+
+    cause: Cause
+    kind: Kind
+    when: tuple[Condition, ...]
+    reasons: int
+
+
+TABLE = (
+    PermissionRow("uncommitted-at-failover", "any", ("never committed",), D | N | T | S | M | X),
+    PermissionRow("unclean-recovery", "recovery", (), D | N | T | S | M),
+    PermissionRow("last-known-leader", "last-known-leader", ("beyond the tolerance of KIP-966",), D | N | T | S),
+    PermissionRow(
+        "unclean-election", "unclean", ("unclean election allowed", "no live candidate passed over"), D | N | T | S | M
+    ),
+    PermissionRow("stale-isr-join", "clean", ("broker epochs not compared",), S),
+    PermissionRow("beyond-tolerance", "any", ("every replica's disk took it",), D),
+    PermissionRow("last-replica-standing", "clean", ("the only ISR member", "no ELR"), D),
+)
+"""In the order of precedence: for each reason, the first row that fits counts.
+
+The row *unexplained* is for what Kafka does by its rules and KIP-966 promises not to happen.
+"""
+
+NEEDS: Mapping[Condition | Literal["steps", "gap"], str] = {
+    "never committed": "whether the record was committed",
+    "unclean election allowed": "whether an unclean election was allowed (configs.parquet, steps.jsonl)",
+    "no live candidate passed over": "which brokers could lead (brokers.parquet)",
+    "beyond the tolerance of KIP-966": "how many disks took the record, and the min ISR when it was committed",
+    "within the tolerance of KIP-966": "how many disks took the record, and the min ISR when it was committed",
+    "every replica's disk took it": "which disks took the record",
+    "the only ISR member": "who was in the ISR",
+    "no ELR": "whether the ELR was on",
+    "broker epochs not compared": "whether KIP-903 was in force",
+    "steps": "which disks lost records (steps.jsonl)",
+    "gap": "the missing records of the metadata log",
+}
+"""What would decide each condition."""
+
+
+class Permits(NamedTuple):
+    """What allows a winner to lack a record: causes, and conditions that would have to be known.
+
+    Nothing in either: the protocol does not allow it.
+    """
+
+    causes: frozenset[Cause] = frozenset()
+    needs: frozenset[str] = frozenset()
+
+    def __bool__(self) -> bool:
+        """Whether the protocol may allow it."""
+        return bool(self.causes or self.needs)
+
+
+def permits(kind: Kind, reasons: int, facts: Mapping[Condition, bool | None]) -> Permits:
+    """Read the table for an election whose winner lacked a record for one of these reasons.
+
+    Each reason is looked up alone. A condition that is not in `facts` is not met; None: it is not known.
+    """
+    causes, needs = set[Cause](), set[str]()
+    for reason in (one for one in STATES if one & reasons):
+        for row in TABLE:
+            if row.kind not in ("any", kind) or not row.reasons & reason:
+                continue
+            met = [facts.get(one, False) for one in row.when]
+            if False in met:
+                continue
+            if None in met:
+                needs |= {NEEDS[one] for one, is_met in zip(row.when, met, strict=True) if is_met is None}
+                continue
+            causes.add(row.cause)
+            break
+        else:
+            needs |= {NEEDS["steps"]} if reason == M else set()
+    return Permits(frozenset(causes), frozenset(needs))

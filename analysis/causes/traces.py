@@ -1,0 +1,192 @@
+"""What rows, HWs and logs say of each leader epoch: where it began, what it wrote, and what it had committed when.
+
+Epochs are named by their election (see `reigns`). An epoch that was used twice tells nothing.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable
+
+import msgspec
+import numpy as np
+
+from analysis.causes.history import NEVER, UNKNOWN, History, Ints, ReadRows, column
+from analysis.causes.reigns import Reigns
+
+
+class Covered(msgspec.Struct, frozen=True, eq=False):
+    """The earliest time by which an offset was shown to be covered: one that covers a later offset covers it, too."""
+
+    offsets: list[int]
+    times: list[int]
+
+    @classmethod
+    def of(cls, offsets: Ints, times: Ints) -> Covered:
+        """Make the steps of observations: each shows at its time that its offset was covered."""
+        order = np.lexsort((times, offsets))
+        earliest = np.minimum.accumulate(times[order][::-1])[::-1]
+        return cls(offsets[order].tolist(), earliest.tolist())
+
+    def by(self, offset: int) -> int:
+        """Return the time by which the offset was covered; `NEVER`: nothing shows that it was."""
+        at = bisect_left(self.offsets, offset)
+        return self.times[at] if at < len(self.times) else NEVER
+
+    def by_all(self, offsets: Ints) -> Ints:
+        """Return the times of many offsets."""
+        return column([*self.times, NEVER])[np.searchsorted(column(self.offsets), offsets)]
+
+
+class EpochEvidence(msgspec.Struct, kw_only=True, eq=False):
+    """What is known of one epoch.
+
+    - `start_max`: it began at or below this offset. `end_min`: its log reached this offset.
+    - `final_first`, `final_last`: its first and last row in the final log.
+    - `offsets`: where rows of it stand. `hw_max`: the highest HW that its leader served; `read_max`: its highest
+      offset that a consumer read. `is_seen`: somebody saw it lead.
+    - `committed`: by when its offsets were committed. `fresh`: records of it that were acked or shown to be committed,
+      as columns of send time, offset and that time.
+    """
+
+    start_max: int = NEVER
+    end_min: int = 0
+    final_first: int | None = None
+    final_last: int = -1
+    offsets: Ints = column()
+    hw_max: int = 0
+    read_max: int = -1
+    is_seen: bool = False
+    committed: Covered = Covered([], [])
+    hw: Covered = Covered([], [])
+    fresh: tuple[Ints, Ints, Ints] = (column(), column(), column())
+    appended: tuple[Ints, Ints, Ints] = (column(), column(), column())
+
+
+class Traces:
+    """The traces of every epoch of a partition."""
+
+    def __init__(self, history: History, reigns: Reigns) -> None:
+        self.reigns = reigns
+        final, torn = history.final, history.cluster.log_torn
+        last = reigns.states[-1].leader if reigns.states and not torn else UNKNOWN
+        self._final = _joined([final, *(log for broker, log in history.replicas.items() if broker == last)])
+        self._logs = [(frozenset(log.epoch.tolist()), log) for log in history.replicas.values()]
+        self.of = {at: EpochEvidence() for at in reigns.elections}
+        polls, logs = history.polls, _joined(history.replicas.values())
+        for epoch, at in reigns.of_epoch.items():
+            self.of[at] = self._trace(history, at, epoch, polls, logs)
+        self.values = np.unique(self._final.value)
+        self._rows = _joined([polls, logs])
+        self.ids = _Ids(self._rows, history)
+        self._add_sends(history)
+        self.lower = self._lower_bounds()
+
+    def _trace(self, history: History, at: int, epoch: int, polls: ReadRows, logs: ReadRows) -> EpochEvidence:
+        read, final, kept = polls.epoch == epoch, self._final.epoch == epoch, logs.epoch == epoch
+        marks = history.watermarks
+        served = marks.epoch == epoch
+        hws, times, asked = marks.high_watermark[served], marks.at_ns[served], marks.asked_ns[served]
+        sure = hws[asked > times.min()] if len(times) else hws
+        in_time = polls.at_ns[read] < self.reigns.end_ns[at]
+        offsets = np.concatenate((polls.offset[read], logs.offset[kept]))
+        final_offsets = self._final.offset[final]
+        bounds = np.concatenate((offsets, final_offsets, sure))
+        covered = np.concatenate((polls.offset[read][in_time], hws - 1))
+        covered_at = np.concatenate((polls.at_ns[read][in_time], times))
+        return EpochEvidence(
+            start_max=int(bounds.min(initial=NEVER)),
+            end_min=max(int(offsets.max(initial=-1)) + 1, int(hws.max(initial=0))),
+            final_first=int(final_offsets.min()) if len(final_offsets) else None,
+            final_last=int(final_offsets.max(initial=-1)),
+            offsets=np.unique(offsets),
+            hw_max=int(hws.max(initial=0)),
+            read_max=int(polls.offset[read].max(initial=-1)),
+            is_seen=bool(len(bounds)) or bool((marks.broker[served] == self.reigns.states[at].leader).any()),
+            committed=Covered.of(covered, covered_at),
+            hw=Covered.of(hws - 1, times),
+        )
+
+    def _add_sends(self, history: History) -> None:
+        """Add what sends of a known epoch say: when their offsets were appended and committed."""
+        sends, ids = history.sends, self.ids
+        all_acks = np.where(sends.acks == -1, sends.done_ns, NEVER)
+        for epoch, at in self.reigns.of_epoch.items():
+            mine = ids.send_epoch == epoch
+            if not mine.any():
+                continue
+            trace, offset, sent = self.of[at], sends.offset[mine], sends.sent_ns[mine]
+            read = ids.send_read_ns[mine]
+            in_time = np.where(read < self.reigns.end_ns[at], read, NEVER)
+            by = np.minimum(np.minimum(all_acks[mine], in_time), trace.hw.by_all(offset))
+            shown = by < NEVER
+            trace.fresh = (sent[shown], offset[shown], by[shown])
+            order = np.argsort(offset, kind="stable")
+            there = np.minimum(sends.done_ns[mine], read)[order]
+            highest_sent = np.maximum.accumulate(sent[order])
+            trace.appended = (offset[order], highest_sent, np.minimum.accumulate(there[::-1])[::-1])
+
+    def _lower_bounds(self) -> dict[int, int]:
+        """Return how far the log of each election's leader surely reached when it was elected."""
+        found, top = {}, dict[int, int]()
+        for at in self.reigns.elections:
+            reign = self.reigns.reign[at]
+            found[at] = top.get(reign, 0) if reign != at else 0
+            top[reign] = max(top.get(reign, 0), self.of[at].end_min)
+        return found
+
+    def had(self, at: int, value: int | None, offset: int) -> bool | None:
+        """Return whether the leader of an election had a lost record at its election, by what was measured.
+
+        None: nothing says. `value` None: it is not known which record stood at the offset.
+        """
+        state = self.reigns.states[at]
+        if self.reigns.of_epoch.get(state.leader_epoch) != at:
+            return None
+        trace = self.of[at]
+        if trace.start_max <= offset:
+            return False
+        if value is None:
+            return None
+        if trace.final_first is not None:
+            return False
+        for epochs, log in self._logs:
+            if state.leader_epoch in epochs:
+                return bool(((log.value == value) & (log.offset == offset)).any())
+        return None
+
+
+class _Ids:
+    """Which rows and which sends are of one record: of one value at one offset."""
+
+    def __init__(self, rows: ReadRows, history: History) -> None:
+        sends, polls = history.sends, history.polls
+        value = np.concatenate((rows.value, sends.value))
+        offset = np.concatenate((rows.offset, sends.offset))
+        order = np.lexsort((offset, value))
+        is_new = np.ones(len(order), dtype=bool)
+        is_new[1:] = (np.diff(value[order]) != 0) | (np.diff(offset[order]) != 0)
+        ids = np.empty(len(order), dtype=np.int64)
+        ids[order] = np.cumsum(is_new) - 1
+        count, known = int(is_new.sum()), rows.epoch != UNKNOWN
+        of_rows, of_sends = ids[: len(rows.value)], ids[len(rows.value) :]
+        lowest, highest = np.full(count, NEVER), np.full(count, UNKNOWN)
+        np.minimum.at(lowest, of_rows[known], rows.epoch[known])
+        np.maximum.at(highest, of_rows[known], rows.epoch[known])
+        epochs = np.where(lowest == highest, lowest, UNKNOWN)
+        read = np.full(count, NEVER)
+        np.minimum.at(read, of_rows[: len(polls.value)], polls.at_ns)
+        self.send_epoch = epochs[of_sends]
+        self.send_read_ns = read[of_sends]
+
+
+def _joined(parts: Iterable[ReadRows]) -> ReadRows:
+    found = list(parts)
+    return ReadRows(
+        value=np.concatenate([column(), *(one.value for one in found)]),
+        offset=np.concatenate([column(), *(one.offset for one in found)]),
+        epoch=np.concatenate([column(), *(one.epoch for one in found)]),
+        at_ns=np.concatenate(
+            [column(), *(one.at_ns if len(one.at_ns) else np.full(len(one.value), NEVER) for one in found)]
+        ),
+    )

@@ -1,0 +1,319 @@
+"""Which histories of one record fit the evidence: the worlds, and the election that each of them blames.
+
+A world fixes what the evidence leaves open, and nothing else: who wrote the record, whether an elected broker led, and
+whether a leader had the record. Equal worlds are merged after each moment, so they do not grow without bound. The
+guilty election of a world is the first leader without the record behind the last leader with it; the table of
+permission is read at that moment. Guilt goes by the order of the metadata log, not by the clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from analysis.causes.intervals import (
+    D,
+    H,
+    M,
+    N,
+    Sets,
+    X,
+    after_catching_up,
+    after_commit,
+    after_disk,
+    after_gap,
+    after_join,
+    after_restart,
+    lacking,
+    while_following,
+    with_set,
+)
+from analysis.causes.leaders import NOT, SURELY
+from analysis.causes.moments import PartitionMoment
+from analysis.causes.partition import KnownPartition, Question
+from analysis.causes.table import NEEDS, Condition, Permits, permits
+
+WORLDS_MAX = 10_000
+
+
+class Guilt(NamedTuple):
+    """The election that a world blames, why its winner lacked the record, and what allows that.
+
+    `election` None: it is hidden in a gap of the metadata log, or it may be an earlier one.
+    """
+
+    election: int | None
+    reasons: int
+    permits: Permits
+
+    @classmethod
+    def hidden(cls) -> Guilt:
+        """Return the guilt of an election that the metadata log lacks."""
+        return cls(None, 0, Permits(needs=frozenset({NEEDS["gap"]})))
+
+
+class PossibleWorld(NamedTuple):
+    """One history up to a moment.
+
+    `holder`: the last election whose leader had the record. `leader`: the election of the broker that leads now (None:
+    nobody, or it is not known), which `has_it` or lacks it. `unled`: elections by name whose winners perhaps never led.
+    `gone`: disk losses that have happened although they may come later.
+    """
+
+    sets: Sets
+    holder: int
+    guilt: Guilt | None
+    is_committed: bool
+    leader: int | None
+    has_it: bool
+    unled: tuple[tuple[int, Guilt], ...] = ()
+    gone: frozenset[int] = frozenset()
+
+
+class TooManyWorlds(Exception):
+    """More worlds fit than are looked at."""
+
+
+class Walk:
+    """The walk through the moments for one record and one writer."""
+
+    def __init__(self, partition: KnownPartition, asked: Question, writer: int) -> None:
+        self._of, self._asked, self._writer = partition, asked, writer
+        self._reigns, self._states = partition.reigns, partition.reigns.states
+        self._place = {broker: place for place, broker in enumerate(partition.reigns.brokers)}
+        self._reign = partition.reigns.of_reign(writer)
+        self._committed_ns = {at: self._committed_by(at) for at in partition.reigns.elections}
+
+    def worlds(self) -> frozenset[PossibleWorld]:
+        """Return the worlds at the end."""
+        leader = self._place[self._states[self._writer].leader]
+        others = H | N if self._asked.may_be_older else N
+        trace = self._of.traces.of[self._writer]
+        offset = self._asked.offset
+        shown = trace.hw_max > offset or trace.read_max >= offset
+        found = {
+            PossibleWorld(
+                sets=tuple(H if place == leader else others for place in range(len(self._place))),
+                holder=self._writer,
+                guilt=None,
+                is_committed=self._asked.is_committed or shown,
+                leader=self._writer,
+                has_it=True,
+            )
+        }
+        begun, latest = False, self._writer
+        for moment in self._of.moments:
+            is_state = moment.what == "state"
+            begun = begun or (is_state and moment.which == self._writer)
+            if not begun:
+                continue
+            if self._asked.until is not None and is_state and moment.which > self._asked.until:
+                break
+            found = {after for world in found for after in self._step(self._rise(world, moment, latest), moment)}
+            if len(found) > WORLDS_MAX:
+                raise TooManyWorlds
+            latest = moment.which if is_state else latest
+        return frozenset(found)
+
+    def _committed_by(self, at: int) -> int:
+        """Return the time by which the record was committed under an election, if its leader had the record."""
+        asked, trace = self._asked, self._of.traces.of[at]
+        found = trace.committed.by(asked.offset)
+        if at in self._reign and asked.acks_all:
+            found = min(found, asked.done_ns)
+        if at == self._writer and asked.read_ns < self._reigns.end_ns[at]:
+            found = min(found, asked.read_ns)
+        return found
+
+    # ---- the floor: what members of the ISR surely hold by a moment
+
+    def _rise(self, world: PossibleWorld, moment: PartitionMoment, latest: int) -> PossibleWorld:
+        """Narrow the sets by what was committed before the moment, in the state `latest`."""
+        at = world.leader
+        if at is None or self._reigns.is_lacking_after(latest):
+            return world
+        sets, slack = list(world.sets), self._of.lives.slack
+        leader, members = self._states[latest].leader, self._states[latest].isr
+        if self._of.history.cluster.steps_known:
+            for broker in members:
+                place = self._place[broker]
+                is_open = sets[place] & ~H if world.has_it else sets[place] & H
+                if broker == leader or not is_open:
+                    continue
+                reached = self._of.caught_up_to(latest, at, broker, moment.at_ns)
+                if reached > (self._asked.offset if world.has_it else -1):
+                    sets[place] = after_catching_up(sets[place], leader_has_it=world.has_it)
+        if world.has_it:
+            in_time = self._committed_ns[at] + slack <= moment.at_ns
+            if in_time or self._ends_reign(at, moment):
+                for broker in members:
+                    if in_time or self._was_member_throughout(broker, latest):
+                        sets[self._place[broker]] = after_commit(sets[self._place[broker]])
+        return world._replace(sets=tuple(sets))
+
+    def _ends_reign(self, at: int, moment: PartitionMoment) -> bool:
+        """Whether the moment ends the reign in which an acks=all answer must have been committed, if it came."""
+        if moment.what != "state" or not self._asked.acks_all or at not in self._reign:
+            return False
+        epochs = {self._states[one].leader_epoch for one in self._reign}
+        return self._states[moment.which].leader_epoch not in epochs
+
+    def _was_member_throughout(self, broker: int, latest: int) -> bool:
+        """Whether the broker was in the ISR in all states from the send on."""
+        since = self._asked.sent_ns - self._of.lives.slack
+        return all(
+            broker in self._states[at].isr
+            for at in range(self._writer, latest + 1)
+            if self._reigns.time(at + 1) >= since
+        )
+
+    # ---- the moments
+
+    def _step(self, world: PossibleWorld, moment: PartitionMoment) -> Iterator[PossibleWorld]:
+        if moment.what == "restart":
+            place = self._place[moment.which]
+            yield world._replace(sets=with_set(world.sets, place, after_restart(world.sets[place])))
+        elif moment.what == "disk":
+            yield from self._lose_disk(world, moment)
+        elif moment.which == self._writer:
+            yield self._follow(world, moment.which)
+        else:
+            for after in self._change_leader(world, moment.which):
+                yield self._follow(after, moment.which)
+
+    def _lose_disk(self, world: PossibleWorld, moment: PartitionMoment) -> Iterator[PossibleWorld]:
+        disk = self._of.history.disks[moment.which]
+        gone = world.gone | {moment.which}
+        if moment.which in world.gone:
+            yield world._replace(gone=world.gone - {moment.which}) if moment.is_last else world
+            return
+        if not moment.is_last:
+            yield world
+        place = self._place[disk.broker]
+        was_before = disk.gone.last_ns + self._of.lives.slack < self._asked.sent_ns
+        found = world.sets[place]
+        found = found if was_before else after_disk(found, self._asked.offset, disk.ends)
+        sets = with_set(world.sets, place, found)
+        yield world._replace(sets=sets, gone=world.gone if moment.is_last else gone)
+
+    def _change_leader(self, world: PossibleWorld, at: int) -> Iterator[PossibleWorld]:
+        """Return the worlds once the record of state `at` was written, before replicas follow the new leader."""
+        if self._reigns.hides[at]:
+            world = world._replace(sets=tuple(map(after_gap, world.sets)), leader=None)
+            alternatives = [world, world._replace(guilt=world.guilt or Guilt.hidden())]
+        else:
+            alternatives = [world]
+        for one in alternatives:
+            if self._states[at].leader < 0:
+                yield one._replace(leader=None)
+            elif self._reigns.is_election(at):
+                yield from self._elect(self._join(one, at), at)
+            else:
+                yield one
+
+    def _elect(self, world: PossibleWorld, at: int) -> Iterator[PossibleWorld]:
+        state, asked, led = self._states[at], self._asked, self._of.leaders.led[at]
+        place = self._place[state.leader]
+        found, had = world.sets[place], self._of.traces.had(at, asked.value, asked.offset)
+        if led < SURELY:
+            yield world._replace(leader=None, unled=self._with_unled(world, at, found))
+        if led == NOT:
+            return
+        if had is not False and found & H:
+            committed = world.is_committed or self._of.traces.of[at].hw_max > asked.offset
+            sets = with_set(world.sets, place, H)
+            yield PossibleWorld(sets, at, None, committed, at, True, (), world.gone)
+        first = self._reigns.reign[at]
+        is_same_log = first != at and first <= self._writer and world.leader is not None and world.has_it
+        if is_same_log or had is True or not (found & ~H or had is False):
+            return
+        guilt = world.guilt or self._guilt(world, at, lacking(found))
+        sets = with_set(world.sets, place, found & ~H or N)
+        unled = tuple(one for one in world.unled if one[0] != state.leader)
+        yield world._replace(sets=sets, guilt=guilt, leader=at, has_it=False, unled=unled)
+
+    def _with_unled(self, world: PossibleWorld, at: int, found: int) -> tuple[tuple[int, Guilt], ...]:
+        """Remember an election by name that put its winner alone into the ISR, in case that broker never led by it."""
+        before, after = self._states[at - 1], self._states[at]
+        by_name = after.recovering and after.isr == (after.leader,) and after.leader not in before.isr
+        if not by_name or self._reigns.gap[at] or not found & ~H:
+            return world.unled
+        others = tuple(one for one in world.unled if one[0] != after.leader)
+        return (*others, (after.leader, Guilt(at, found & ~H, self._permits(world, at, found & ~H))))
+
+    def _guilt(self, world: PossibleWorld, at: int, reasons: int) -> Guilt:
+        if self._reigns.gap[at]:
+            is_safe = world.is_committed or self._asked.acks_all
+            allowed = Permits(needs=frozenset({NEEDS["gap"]})) if is_safe else self._permits(world, at, reasons)
+            return Guilt(None, reasons, allowed)
+        # A replica that lacks what it must have may have lacked it at an earlier election.
+        is_first = not reasons & X or world.holder in self._reign
+        found = Guilt(at if is_first else None, reasons, self._permits(world, at, reasons))
+        if found.permits:
+            return found
+        leader = self._states[at].leader
+        return next((guilt for broker, guilt in world.unled if broker == leader and guilt.permits), found)
+
+    def _permits(self, world: PossibleWorld, at: int, reasons: int) -> Permits:
+        leaders, before, after = self._of.leaders, self._states[at - 1], self._states[at]
+        took = [world.sets[self._place[broker]] for broker in before.replicas]
+        elr = self._of.elr_when_registered(at)
+        kip_903 = leaders.rules(at).kip_903
+        is_beyond = self._is_beyond_tolerance(took, at)
+        facts: dict[Condition, bool | None] = {
+            "never committed": not (world.is_committed or self._asked.acks_all),
+            "unclean election allowed": leaders.is_unclean_allowed(at),
+            "no live candidate passed over": leaders.is_nobody_passed_over(at),
+            "beyond the tolerance of KIP-966": is_beyond,
+            "within the tolerance of KIP-966": None if is_beyond is None else not is_beyond,
+            "every replica's disk took it": all(one == D for one in took),
+            "the only ISR member": before.isr == (after.leader,),
+            "no ELR": None if elr is None else not elr,
+            "broker epochs not compared": None if kip_903 is None else not kip_903,
+        }
+        return permits(leaders.kind[at], reasons, facts)
+
+    def _is_beyond_tolerance(self, took: list[int], at: int) -> bool | None:
+        """Whether as many disks took this record as there was min ISR when it was committed; None: not known."""
+        if not self._of.leaders.rules(at).elr:
+            return self._of.leaders.rules(at).elr
+        surely, perhaps = sum(one == D for one in took), sum(bool(one & (D | M)) for one in took)
+        lowest, highest = self._of.min_isr_range(self._asked, self._writer)
+        if highest is not None and surely >= highest:
+            return True
+        return False if lowest is not None and perhaps < lowest else None
+
+    # ---- the ceiling: what followers may lose, and what they get
+
+    def _join(self, world: PossibleWorld, at: int) -> PossibleWorld:
+        """Let the brokers enter the ISR that a reassignment brings in by the record that elects one of them."""
+        if world.leader is None or not self._of.leaders.joins(at):
+            return world
+        return world._replace(sets=self._after_joins(world, world.leader, at))
+
+    def _after_joins(self, world: PossibleWorld, leader: int, at: int) -> Sets:
+        sets = world.sets
+        for broker in self._of.leaders.joins(at):
+            place = self._place[broker]
+            stale = self._of.may_be_stale(broker, leader, at)
+            is_older = leader > self._writer
+            joined = after_join(sets[place], leader_has_it=world.has_it, is_older=is_older, may_be_stale=stale)
+            sets = with_set(sets, place, joined)
+        return sets
+
+    def _follow(self, world: PossibleWorld, at: int) -> PossibleWorld:
+        """Let the replicas follow the leader until the next state."""
+        leader, state, until_ns = world.leader, self._states[at], self._reigns.time(at + 1)
+        if leader is None or self._of.lives.has_dead_session(state.leader, state):
+            return world
+        joins = frozenset[int]()
+        if at != self._writer and not self._reigns.is_election(at):
+            joins = self._of.leaders.joins(at)
+            world = world._replace(sets=self._after_joins(world, leader, at))
+        sets = list(world.sets)
+        for broker in state.replicas:
+            place = self._place[broker]
+            if broker == state.leader or broker in joins or self._of.lives.is_dead(broker, state.at_ns, until_ns):
+                continue
+            sets[place] = while_following(sets[place], leader_has_it=world.has_it)
+        return world._replace(sets=tuple(sets))

@@ -1,0 +1,66 @@
+"""Records of simulated clusters whose truth is known: the causes of their losses, record by record."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from real_records import KNOWN_TRUTHS, unpack_record
+
+from analysis.causes.from_record import cluster_history, partition_history
+from analysis.causes.partition import KnownPartition
+from analysis.causes.ranges import answers_of_sends, lost_sends
+from analysis.judging.one_record import prepare_record
+
+Found = Counter[tuple[int, int, str | None, int | None]]
+"""How many records of a partition have these acks, cause and election (its metadata offset)."""
+
+
+def causes_in(name: str, to: Path) -> Found:
+    record = prepare_record(unpack_record(name, to, KNOWN_TRUTHS))
+    found = Found()
+    for topic, number in sorted(record.timeline.partitions):
+        partition = KnownPartition(partition_history(record, topic, number, cluster_history(record)))
+        lost = lost_sends(partition)
+        answers, which = answers_of_sends(partition, lost)
+        for send, at in zip(lost.tolist(), which.tolist(), strict=True):
+            one = answers[at]
+            election = None if one.guilty is None else partition.history.states[one.guilty].metadata_offset
+            found[number, int(partition.history.sends.acks[send]), one.cause, election] += 1
+    return found
+
+
+def test_acks_that_a_client_noted_after_the_power_loss_accuse_nobody(tmp_path: Path) -> None:
+    assert causes_in("late-acks", tmp_path) == {(0, -1, "last-replica-standing", 36): 2}
+
+
+def test_another_record_at_the_offset_is_not_the_lost_record(tmp_path: Path) -> None:
+    assert causes_in("replaced-record", tmp_path) == {(0, 1, "uncommitted-at-failover", 19): 6}
+
+
+def test_a_disk_excuses_only_the_records_that_it_had(tmp_path: Path) -> None:
+    # Its log went from 49 to 40: the committed records from 49 on it never had.
+    found = causes_in("disk-never-had-it", tmp_path)
+    assert found == {(0, -1, "last-replica-standing", 38): 9, (0, -1, "unexplained", 38): 21}
+
+
+def test_a_kill_loses_nothing_so_a_last_known_leader_must_have_all(tmp_path: Path) -> None:
+    assert causes_in("kills-only", tmp_path) == {(0, -1, "unexplained", 41): 6}
+
+
+def test_an_election_by_name_does_not_explain_a_record_that_its_winner_had(tmp_path: Path) -> None:
+    found = causes_in("held-election", tmp_path)
+    assert found[0, -1, "last-replica-standing", 51] == 40
+    assert found[0, 1, "unclean-election", 43] == 11
+
+
+@pytest.mark.parametrize(("partition", "election"), [(0, 86), (1, 87)])
+def test_a_disk_lost_before_a_record_was_sent_does_not_count_for_it(
+    partition: int, election: int, tmp_path: Path
+) -> None:
+    found = causes_in("one-disk-earlier", tmp_path)
+    assert {cause for number, _, cause, at in found if (number, at) == (partition, election)} <= {
+        "last-replica-standing",
+        "uncommitted-at-failover",
+    }
