@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
-from simulator import Fault, Script, Setup, TrueHistory, draw_script, simulate
-from simulator.checking import trace_of_history
+from records import as_record
+from simulator import Fault, Script, Setup, TrueHistory, draw_script, simulate, write_record
+from simulator.checking import timeline_of, trace_of_history
+from simulator.compare import kind_of
 from simulator.script import MS, SECOND, VIOLATIONS
+from simulator.shrinking import shrink
+from simulator.story import story
+from simulator.todays_judge import judge_as_today
 
 SEED = 1000
 STATES_SHOW_IT = ("fenced-stays-in-isr", "unclean-past-member", "unclean-not-asked", "epoch-twice")
@@ -92,3 +98,48 @@ def test_the_last_replica_that_loses_power_loses_what_it_had_not_flushed() -> No
 
 def test_a_replica_that_flushes_each_record_loses_none() -> None:
     assert _last_replica(flush_every=5 * MS, acks=(-1,)).lost == ()
+
+
+def test_a_wrong_answer_is_told_from_a_right_one_and_from_none() -> None:
+    history = _last_replica()
+    lost = history.lost[0]
+    election = next(at for cause, at in lost.right if cause == "last-replica-standing")
+    assert kind_of(lost, ("last-replica-standing", election)) == "right"
+    assert kind_of(lost, ("last-replica-standing", None)) == "no-election"
+    assert kind_of(lost, ("last-replica-standing", 1)) == "wrong-election"
+    assert kind_of(lost, ("unclean-election", election)) == "wrong-cause"
+    assert kind_of(lost, ("unexplained", election)) == "false-accusation"
+    assert kind_of(lost, (None, None)) == kind_of(lost, None) == "no-cause"
+
+
+def test_a_cause_for_a_loss_that_the_protocol_forbids_is_a_false_excuse(planted: list[TrueHistory]) -> None:
+    lost = next(lost for one in planted for lost in one.lost if lost.causes == {"unexplained"})
+    assert kind_of(lost, ("last-replica-standing", 1), violated=True) == "false-excuse"
+
+
+def test_a_wrong_history_shrinks_to_the_faults_that_it_needs() -> None:
+    def loses_a_record(history: TrueHistory) -> bool:
+        return any(lost.causes == {"last-replica-standing"} for lost in history.lost)
+
+    bystander = Fault(at=2 * SECOND, kind="stall", lasts=100 * MS)
+    script = _last_replica().script
+    whole = replace(script, faults=(bystander, *script.faults, bystander))
+    small = shrink(whole, loses_a_record)
+    assert loses_a_record(simulate(small))
+    assert [one.kind for one in small.faults] == ["kill", "power-loss"]
+
+
+def test_a_story_tells_the_faults_the_elections_and_the_answer() -> None:
+    history = _last_replica()
+    told = story(history, {(one.partition, one.value): ("unclean-election", None) for one in history.lost})
+    assert "power-loss [1]" in told
+    assert "last-replica-standing at" in told
+    assert "judged unclean-election at [None]: wrong-cause" in told
+
+
+def test_a_written_history_is_judged_like_a_run(tmp_path: Path) -> None:
+    history = _last_replica()
+    record = as_record(write_record(history, tmp_path / "run"))
+    assert record.timeline.partitions == timeline_of(history).partitions
+    assert record.statics == {}
+    assert judge_as_today(history).keys() == {(one.partition, one.value) for one in history.lost}

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 CLIENT = 0
 BYTES = 70
+_ENDS_NODES = ("kill", "power-loss", "wipe-disk")
 _ASKS = 120 * MS
 """How long a request takes before and after it has its effect."""
 START_NS = 1_760_000_000_000_000_000
@@ -79,7 +80,8 @@ class Faults:
 
     def steps(self) -> list[StepEntry]:
         """Return the lines of steps.jsonl, by the time at which they fired."""
-        ordered = sorted(self._open, key=lambda one: one.fired)
+        acted = [one for one in self._open if one.nodes or one.kind not in _ENDS_NODES]
+        ordered = sorted(acted, key=lambda one: one.fired)
         return [one.entry(index) for index, one in enumerate(ordered)]
 
     def _step(self, kind: str, nodes: tuple[int, ...], **parameters: Any) -> OpenStep:
@@ -91,7 +93,7 @@ class Faults:
     def _inject(self, fault: Fault) -> None:
         sim = self._sim
         match fault.kind:
-            case "kill" | "power-loss" | "wipe-disk":
+            case kind if kind in _ENDS_NODES:
                 self._take_down(fault)
             case "stop":
                 self._stop(fault)
@@ -173,6 +175,8 @@ class Faults:
         """End a broker's process, and take what the step takes of its disk."""
         sim, broker = self._sim, self._sim.brokers[node]
         if not broker.up:
+            # Another step was faster.
+            step.nodes = tuple(one for one in step.nodes if one != node)
             return
         sim.end(broker, killed=step.kind == "kill")
         ended = Span(first_ns=ns(sim.now - 3 * MS), last_ns=ns(sim.now + 3 * MS))

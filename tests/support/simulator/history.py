@@ -10,7 +10,7 @@ from simulator.script import Script
 
 Row = dict[str, Any]
 Answer = tuple[str, int | None]
-"""A cause, and the metadata offset of the guilty election."""
+"""A cause, and the metadata offset of the guilty election; None: with this cause, any election is right."""
 
 
 @dataclass(frozen=True, kw_only=True)

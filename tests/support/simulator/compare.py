@@ -1,0 +1,94 @@
+"""Compares a judge's answers with the truth of a history, record by record."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from simulator.history import Answer, LostRecord, TrueHistory
+
+Key = tuple[int, int]
+"""Partition and value of a record."""
+Answers = Mapping[Key, tuple[str | None, int | None]]
+"""For each lost record its cause (None: not known) and the metadata offset of its election (None: not named)."""
+Judge = Callable[[TrueHistory], Answers]
+
+UNEXPLAINED = "unexplained"
+WRONG = ("false-accusation", "false-excuse", "wrong-cause", "wrong-election")
+"""What a judge may never do. It may name no cause, or no election."""
+
+
+def kind_of(lost: LostRecord, answer: Answer | tuple[None, int | None] | None, *, violated: bool = False) -> str:
+    """Return how an answer stands to the truth: `right`, what is wrong, or what is not named.
+
+    If the cluster did violate the protocol (`violated`), what it did may show in other records than those that it
+    cost: an HW that passed an ISR member says of each record below it that this member had it. To accuse Kafka there
+    is not false.
+    """
+    cause, election = answer or (None, None)
+    if cause is None:
+        return "no-cause"
+    if cause == UNEXPLAINED and UNEXPLAINED not in lost.causes:
+        return "accused-elsewhere" if violated else "false-accusation"
+    if lost.causes == {UNEXPLAINED} and cause != UNEXPLAINED:
+        return "false-excuse"
+    if cause not in lost.causes:
+        return "wrong-cause"
+    if election is None:
+        return "no-election"
+    is_right = not {(cause, election), (cause, None)}.isdisjoint(lost.right)
+    return "right" if is_right else "wrong-election"
+
+
+@dataclass
+class Comparison:
+    """How many records and histories ended as each kind; `seeds` has the first histories of each wrong kind."""
+
+    histories: int = 0
+    records: Counter[str] = field(default_factory=Counter)
+    of_histories: Counter[str] = field(default_factory=Counter)
+    details: Counter[tuple[str, ...]] = field(default_factory=Counter)
+    seeds: dict[str, list[int]] = field(default_factory=dict)
+
+    def add(self, history: TrueHistory, answers: Answers) -> None:
+        """Count the answers on one history."""
+        self.histories += 1
+        kinds = set()
+        for lost in history.lost:
+            answer = answers.get((lost.partition, lost.value))
+            kind = kind_of(lost, answer, violated=history.violated)
+            kinds.add(kind)
+            self.records[kind] += 1
+            cause = (answer or (None, None))[0]
+            if kind != "right":
+                truth = f"{'|'.join(sorted(lost.causes))} ({lost.road}, {lost.winner_lacks})"
+                self.details[kind, truth, str(cause)] += 1
+        for kind in kinds:
+            self.of_histories[kind] += 1
+            if kind in (*WRONG, "no-cause", "no-election"):
+                self.seeds.setdefault(kind, []).append(history.script.seed)
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether no answer is wrong."""
+        return not any(self.records[kind] for kind in WRONG)
+
+    def lines(self, *, details: int = 0) -> list[str]:
+        """Return the comparison as a table in Markdown."""
+        kinds = ("right", *WRONG, "accused-elsewhere", "no-election", "no-cause")
+        found = ["| answer | records | histories | first seeds |", "|---|---|---|---|"]
+        for kind in kinds:
+            seeds = ", ".join(map(str, self.seeds.get(kind, [])[:6]))
+            found.append(f"| {kind} | {self.records[kind]:,} | {self.of_histories[kind]:,} | {seeds} |")
+        for (kind, truth, cause), count in self.details.most_common(details):
+            found.append(f"{count:7,} {kind}: {truth}, judged {cause}")
+        return found
+
+
+def is_wrong(history: TrueHistory, answers: Answers, kinds: tuple[str, ...] = WRONG) -> bool:
+    """Return whether a judge's answers on a history are wrong in one of these ways."""
+    return any(
+        kind_of(lost, answers.get((lost.partition, lost.value)), violated=history.violated) in kinds
+        for lost in history.lost
+    )

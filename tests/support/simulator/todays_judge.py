@@ -1,0 +1,114 @@
+"""The judge as it is: a history is written as a record, and its losses are attributed in this process, without Spark.
+
+The reconciliation is made from the truth, as `analysis.reconcile` groups lost records.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections import defaultdict
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from analysis.judge.causes.blame import attributed_losses, drop_causes_where_gaps
+from analysis.judge.unsure_times import without_unsure_causes
+from analysis.reconcile.model import LostRange, Reconciliation
+from analysis.record.record import Record
+from ebbtide.record.files import ANOMALIES_DIR
+from ebbtide.record.folder import RecordFolder
+from ebbtide.record.manifest import read_manifest
+from ebbtide.record.tables import ANOMALY_SCHEMA
+from ebbtide.record.verdict import Counts
+from simulator.compare import Answers, Key
+from simulator.controller import TOPIC
+from simulator.history import LostRecord, TrueHistory
+from simulator.writing import write_record
+
+Group = tuple[int, int, bool, int | None]
+
+
+def judge_as_today(history: TrueHistory) -> Answers:
+    """Return the causes that the present judge names."""
+    if not history.lost:
+        return {}
+    with tempfile.TemporaryDirectory() as folder:
+        return _answers(history, write_record(history, Path(folder) / "run"))
+
+
+def _answers(history: TrueHistory, folder: Path) -> Answers:
+    groups: dict[Group, list[LostRecord]] = defaultdict(list)
+    for lost in history.lost:
+        groups[lost.partition, lost.acks, _is_shown_committed(history, lost), _era(history, lost)].append(lost)
+    _write_anomalies(folder, groups)
+    record = Record(RecordFolder(folder), read_manifest(folder))
+    found: dict[Key, tuple[str | None, int | None]] = {}
+    for (partition, acks, committed, era), group in groups.items():
+        group.sort(key=lambda one: one.offset)
+        lost_range = LostRange(
+            topic=TOPIC,
+            partition=partition,
+            acks=acks,
+            committed=committed,
+            first_offset=group[0].offset,
+            last_offset=group[-1].offset,
+            count=len(group),
+            acked_after_epoch=era,
+            first_done_ns=min(one.done_ns for one in group),
+            last_done_ns=max(one.done_ns for one in group),
+            last_sent_ns=max(one.sent_ns for one in group),
+        )
+        reconciliation = Reconciliation(counts=Counts(), anomalies=[], unknown={}, lost=[lost_range], regressions=[])
+        blamed = drop_causes_where_gaps(attributed_losses(record, reconciliation), [])
+        for part in without_unsure_causes(blamed, record.clock_doubt):
+            election = part.attribution.election
+            named = None if election is None else election.after.metadata_offset
+            for one in group:
+                if part.what.first_offset <= one.offset <= part.what.last_offset:
+                    found[partition, one.value] = (part.attribution.cause, named)
+    return found
+
+
+def _is_shown_committed(history: TrueHistory, lost: LostRecord) -> bool:
+    passed = any(
+        row["leader_epoch"] == lost.epoch and row["high_watermark"] > lost.offset
+        for row in history.tables["watermarks"]
+        if row["partition"] == lost.partition
+    )
+    return lost.acks == -1 or lost.read or passed
+
+
+def _era(history: TrueHistory, lost: LostRecord) -> int | None:
+    epochs = [
+        row["leader_epoch"]
+        for row in history.tables["partitions"]
+        if row["partition"] == lost.partition and row["at_ns"] <= lost.done_ns
+    ]
+    return max(epochs, default=None)
+
+
+def _write_anomalies(folder: Path, groups: dict[Group, list[LostRecord]]) -> None:
+    rows = [
+        {
+            "kind": "lost",
+            "topic": TOPIC,
+            "partition": partition,
+            "offset": one.offset,
+            "value": one.value,
+            "details": json.dumps(
+                {
+                    "acks": acks,
+                    "committed": committed,
+                    "acked_after_epoch": era,
+                    "sent_ns": one.sent_ns,
+                    "done_ns": one.done_ns,
+                }
+            ),
+        }
+        for (partition, acks, committed, era), group in groups.items()
+        for one in group
+    ]
+    (folder / ANOMALIES_DIR).mkdir()
+    pq.write_table(pa.Table.from_pylist(rows, schema=ANOMALY_SCHEMA), folder / ANOMALIES_DIR / "part-0.parquet")
