@@ -1,0 +1,48 @@
+"""The causes by intervals and worlds, asked in memory, or of a written run record."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+
+from analysis.causes.from_record import cluster_history, partition_history
+from analysis.causes.history import History
+from analysis.causes.partition import KnownPartition
+from analysis.causes.ranges import answers_of_sends, lost_sends
+from analysis.record.record import Record
+from ebbtide.record.folder import RecordFolder
+from ebbtide.record.manifest import read_manifest
+from simulator.compare import Answers, Key
+from simulator.controller import TOPIC
+from simulator.core import core_histories
+from simulator.history import TrueHistory
+from simulator.writing import write_record
+
+
+def judge_in_memory(history: TrueHistory) -> Answers:
+    """Return the causes that `analysis.causes` names, and the metadata offsets of their elections."""
+    return _answers(core_histories(history))
+
+
+def judge_by_files(history: TrueHistory) -> Answers:
+    """Return the same causes, of the run record of the history."""
+    with tempfile.TemporaryDirectory() as folder:
+        written = write_record(history, Path(folder) / "run")
+        record = Record(RecordFolder(written), read_manifest(written))
+        cluster = cluster_history(record)
+        numbers = range(history.script.setup.partitions)
+        return _answers([partition_history(record, TOPIC, number, cluster) for number in numbers])
+
+
+def _answers(histories: Iterable[History]) -> Answers:
+    found: dict[Key, tuple[str | None, int | None]] = {}
+    for one in histories:
+        partition = KnownPartition(one)
+        lost = lost_sends(partition)
+        answers, places = answers_of_sends(partition, lost)
+        for at, place in zip(lost.tolist(), places.tolist(), strict=True):
+            answer = answers[place]
+            named = None if answer.guilty is None else partition.reigns.states[answer.guilty].metadata_offset
+            found[one.partition, int(one.sends.value[at])] = (answer.cause, named)
+    return found

@@ -1,0 +1,61 @@
+"""The causes by intervals and worlds are held against simulated histories whose truth is known."""
+
+from __future__ import annotations
+
+import pytest
+from simulator import Script, draw_script, simulate
+from simulator.compare import Comparison, kind_of
+from simulator.new_judge import judge_by_files, judge_in_memory
+
+HISTORIES = 300
+DEGRADED = 100
+MANY = 1000
+
+
+def _judged(scripts: list[Script]) -> Comparison:
+    comparison = Comparison()
+    for script in scripts:
+        history = simulate(script)
+        comparison.add(history, judge_in_memory(history))
+    return comparison
+
+
+def _named_share(found: Comparison) -> float:
+    return 1 - found.records["no-cause"] / sum(found.records.values())
+
+
+def test_no_answer_is_wrong_where_the_evidence_is_whole() -> None:
+    found = _judged([draw_script(seed) for seed in range(HISTORIES)])
+    assert found.is_sound, "\n".join(found.lines(details=20))
+    assert _named_share(found) > 0.98
+
+
+def test_no_answer_is_wrong_where_evidence_is_missing() -> None:
+    found = _judged([draw_script(seed, degraded=True) for seed in range(30_000, 30_000 + DEGRADED)])
+    assert found.is_sound, "\n".join(found.lines(details=20))
+
+
+@pytest.mark.slow
+def test_no_answer_is_wrong_in_many_histories() -> None:
+    seeds = range(40_000, 40_000 + MANY)
+    found = _judged([draw_script(seed, degraded=seed % 4 == 0) for seed in seeds])
+    assert found.is_sound, "\n".join(found.lines(details=20))
+
+
+@pytest.mark.parametrize("is_degraded", [False, True])
+def test_a_run_record_of_a_history_gives_the_same_answers(*, is_degraded: bool) -> None:
+    for seed in range(50_000, 50_020):
+        history = simulate(draw_script(seed, degraded=is_degraded))
+        assert judge_by_files(history) == judge_in_memory(history), history.script
+
+
+def test_a_planted_violation_that_cost_records_is_found() -> None:
+    accused: set[str | None] = set()
+    for seed in range(120):
+        history = simulate(draw_script(seed, violation=True))
+        answers = judge_in_memory(history)
+        kinds = {kind_of(one, answers.get((one.partition, one.value)), violated=True) for one in history.lost}
+        forbidden = any(one.causes == {"unexplained"} for one in history.lost)
+        if forbidden and "right" in kinds and any(cause == "unexplained" for cause, _ in answers.values()):
+            accused.add(history.script.violation)
+    assert accused >= {"hw-passes-member", "kill-drops-records", "unclean-past-member", "unclean-not-asked"}
