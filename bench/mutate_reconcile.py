@@ -30,7 +30,9 @@ import pyarrow.parquet as pq
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
-from analysis.reconcile import reconcile_all, reconciling, row_batches
+from analysis.items import reconcile_all, reconciling
+from analysis.judge.rules import registry
+from analysis.reconcile import row_batches
 from analysis.record.record import Record
 from bench.reconcile_mutants import MUTANTS, ONLY_NARROWED, Mutant
 from ebbtide.errors import HarnessError
@@ -243,10 +245,11 @@ def _become(module: ModuleType, text: str) -> None:
     """Let a module be this text, also for those that imported functions of it by their names."""
     exec(compile(text, module.__file__ or "", "exec"), module.__dict__)
     for name, user in list(sys.modules.items()):
-        if name.startswith("analysis.reconcile."):
+        if name.startswith("analysis."):
             for key, value in list(vars(user).items()):
                 if getattr(value, "__module__", None) == module.__name__ and key in module.__dict__:
                     setattr(user, key, module.__dict__[key])
+    registry.ANOMALIES = tuple(sys.modules[kind.module].RULE for kind in registry.ANOMALIES)
 
 
 def _run(suite: Suite, session: JudgingSession, mutants: dict[str, Mutant]) -> int:

@@ -90,7 +90,7 @@ def failed_run(error: Exception, time_s: float) -> EngineRun:
 
 def _run(engine: str, record: Path, scratch: Path, memory: str) -> EngineRun:
     if engine == "ebbtide":
-        from analysis.reconcile import reconcile
+        from analysis.items import reconcile
         from analysis.reconcile.files import rows_of
         from analysis.reconcile.session import session
         from ebbtide.record.manifest import read_manifest

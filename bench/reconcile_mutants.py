@@ -4,42 +4,32 @@ from __future__ import annotations
 
 from types import ModuleType
 
+from analysis.items import summary
+from analysis.judge.rules.appends import duplicate, idempotence, inconsistent_offset
+from analysis.judge.rules.groups import commit_back, commit_lost, copied_twice, input_skipped
+from analysis.judge.rules.losses import acked_rows, damaged, hw_regression, lost, replica_divergence, vanished
+from analysis.judge.rules.reads import poll_back, poll_skip, unseen
+from analysis.judge.rules.transactions import hanging_transaction
 from analysis.reconcile import (
-    aborted_read,
     collecting,
-    commit_back,
-    commit_lost,
     commits,
-    copied_twice,
     copies,
     crowds,
-    damaged,
-    dirty_order,
-    duplicate,
-    hanging_transaction,
     history,
-    hw_regression,
-    inconsistent_offset,
-    input_skipped,
-    lost,
-    poll_back,
-    poll_skip,
-    replica_divergence,
+    inversions,
+    replica_blocks,
     row_choice,
     row_order,
     row_sums,
-    summary,
-    unseen,
-    vanished,
 )
 
 Mutant = tuple[ModuleType, str, str]
 """A module, a piece of its text that occurs once, and the text that replaces it."""
 
 MUTANTS: tuple[Mutant, ...] = (
-    (lost, '        & ~F.col("in_final_log_of_partition")\n', ""),
-    (lost, '(F.col("offset") >= F.col("log_start"))', '(F.col("offset") > F.col("log_start"))'),
-    (lost, '        & ~F.col("damaged")\n', ""),
+    (acked_rows, '        & ~F.col("in_final_log_of_partition")\n', ""),
+    (acked_rows, '(F.col("offset") >= F.col("log_start"))', '(F.col("offset") > F.col("log_start"))'),
+    (acked_rows, '        & ~F.col("damaged")\n', ""),
     (lost, " & ~_can_hold_unread_record(runs)", ""),
     (lost, 'F.least(F.col("final_log_epoch"), gone_again)', "gone_again"),
     (lost, 'F.least(F.col("final_log_epoch"), gone_again)', 'F.col("final_log_epoch")'),
@@ -62,12 +52,12 @@ MUTANTS: tuple[Mutant, ...] = (
     (duplicate, 'F.col("places_in_all") > 1', 'F.col("places_in_all") > 2'),
     (duplicate, 'F.col("standing") > 1', 'F.col("standing") > 0'),
     (duplicate, 'F.col("unreadable") > 0', 'F.col("unreadable") > 1'),
-    (duplicate, "facts.idempotent == producers", "True"),
+    (idempotence, "facts.idempotent == producers", "True"),
     (summary, "(*_PARTITION, *by)", "(*_PARTITION)"),
     (summary, 'first = F.min(F.struct("offset"', 'first = F.max(F.struct("offset"'),
     (summary, 'F.col("kind").isin(*kinds)', '~F.col("kind").isin(*kinds)'),
-    (aborted_read, "seen & failed", "shown & failed"),
-    (aborted_read, "shown & aborted", "seen & aborted"),
+    (crowds, "seen & failed", "shown & failed"),
+    (crowds, "shown & aborted", "seen & aborted"),
     (crowds, 'F.desc_nulls_first("epoch")', 'F.asc_nulls_first("epoch")'),
     (crowds, 'F.desc_nulls_first("epoch")', 'F.desc_nulls_last("epoch")'),
     (crowds, "rowsBetween(_FIRST, -1)", "rowsBetween(_FIRST, _HERE)"),
@@ -78,8 +68,8 @@ MUTANTS: tuple[Mutant, ...] = (
     (crowds, '(*PLACE, "epoch_group")', "(*PLACE)"),
     (crowds, 'F.count_if("evidenced").over(of_offset)', 'F.count("*").over(of_offset)'),
     (crowds, 'F.col(f"{which}_so_far") == 1', 'F.col(f"{which}_so_far") >= 1'),
-    (dirty_order, "offset < before.offset", "offset > before.offset"),
-    (dirty_order, '.orderBy("sequence", "offset", "value")', '.orderBy("offset", "value")'),
+    (inversions, "offset < before.offset", "offset > before.offset"),
+    (inversions, '.orderBy("sequence", "offset", "value")', '.orderBy("offset", "value")'),
     (poll_skip, "offset - 1 > prev_offset", "offset - 2 > prev_offset"),
     (poll_skip, "(skipped > 0)", "(skipped > 1)"),
     (poll_back, "offset <= prev_offset", "offset < prev_offset"),
@@ -90,8 +80,8 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     (hw_regression, 'F.greatest("own", "previous", "older")', 'F.greatest("own", "previous")'),
     (hw_regression, 'F.col("anew") | own | ~passed', 'F.col("anew")'),
-    (replica_divergence, "offset < checkpoint", "offset <= checkpoint"),
-    (replica_divergence, 'F.struct("rows", "xor", "sum")', 'F.struct("rows", "xor")'),
+    (replica_blocks, "offset < checkpoint", "offset <= checkpoint"),
+    (replica_blocks, 'F.struct("rows", "xor", "sum")', 'F.struct("rows", "xor")'),
     (replica_divergence, 'record = F.struct("leader_epoch", "value")', 'record = F.struct("leader_epoch")'),
     (replica_divergence, '(F.min("broker") != F.max("broker")) & ', ""),
     (commit_lost, "served.offset IS NULL OR (made.acked AND made.done_ns < newest.asked_ns)", "served.offset IS NULL"),

@@ -14,7 +14,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from analysis.reconcile import reconcile
+from analysis.items import reconcile
 from analysis.reconcile.session import session
 from analysis.record.record import Record
 from bench.measured_on import measured_on

@@ -20,7 +20,7 @@ from analysis.advise.schedules import ShownSchedule, schedule_for
 from analysis.spec.generate_steps import FIRST_COUNT, steps_of
 from ebbtide.errors import EbbtideError
 from ebbtide.releases.feature_levels import ELR_VERSION
-from ebbtide.rules.table import UNCLEAN_LEAVES
+from ebbtide.rules.table import NO_COMMITTED_LOSS, NO_HW_REGRESSION, UNCLEAN_LEAVES
 from ebbtide.scenario.model import (
     ClusterSpec,
     ConsumerSpec,
@@ -42,7 +42,7 @@ from ebbtide.snapshot.model import FLUSH_MESSAGES, FLUSH_MS, UNCLEAN
 
 _AGAINST_THE_PROTOCOL = ("move-and-back", "elr-off", "late-min-isr")
 """Findings whose losses the protocol forbids."""
-_LOSS_VIOLATES = ("no-committed-loss-unless-allowed", "no-hw-regression-unless-allowed")
+_LOSS_VIOLATES = (NO_COMMITTED_LOSS, NO_HW_REGRESSION)
 _RESTART_DEADLINE_S = 60.0
 _DIRECTORY_ASSIGNED = after("8s")
 """Time for a broker to assign its new directory; on a busy host it took more than three seconds."""

@@ -21,15 +21,10 @@ from ebbtide.plurals import plural
 from ebbtide.record.manifest import Manifest
 from ebbtide.record.outcomes import outcome_word
 from ebbtide.record.verdict import Loss, Verdict
+from ebbtide.rules.table import ABORTED_READ, ANOMALIES, DUPLICATE, LOST
 from ebbtide.untrusted.values import decode_json
 
 Name = Literal["lost", "safe", "duplicated", "aborted", "never-acked", "acks-0", "below-start", "not-known"]
-
-_KINDS = {
-    "lost": "lost: it was acked, and the final log does not have it",
-    "vanished": "vanished: a consumer had read it, and later it was missing or replaced",
-    "duplicate": "duplicate: the log has it at two offsets",
-}
 
 
 class Reason(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,20 +67,20 @@ def fate_of(
     who = f"The record with value {subject.value} of {subject.at}"
     if subject.offset is not None:
         who = f"The record {subject.at}:{subject.offset} (value {subject.value})"
-    if "lost" in kinds:
-        return _lost_fate(record, verdict, subject, kinds["lost"], who)
+    if LOST in kinds:
+        return _lost_fate(record, verdict, subject, kinds[LOST], who)
 
     def fate(name: Name, tone: Literal["bad", "good", "open"], text: str, *unknown: str) -> Fate:
         return Fate(name=name, tone=tone, headline=f"{who} {text}", final_reads=reads, unknown=unknown)
 
     there = "it is in the final log" if reads else "it is not in the final log"
     if sent["txn_outcome"] == "aborted":
-        read = "; a consumer with read_committed read it, which is a fault" if "aborted-read" in kinds else ""
+        read = "; a consumer with read_committed read it, which is a fault" if ABORTED_READ in kinds else ""
         acked = "" if sent["status"] == "acked" else f" was never acked ({_answer(sent)}), and"
         text = f"{acked} belongs to an aborted transaction: it does not count{read}."
         return fate("aborted", "bad" if read else "good", text.lstrip())
-    if "duplicate" in kinds:
-        is_fault = decode_json(kinds["duplicate"].values["details"].encode(), dict[str, Any]).get("idempotent")
+    if DUPLICATE in kinds:
+        is_fault = decode_json(kinds[DUPLICATE].values["details"].encode(), dict[str, Any]).get("idempotent")
         why = ""
         if is_fault is not None:
             why = " Its producer was idempotent, so this is a fault."
@@ -194,11 +189,15 @@ def _listings(anomalies: Sequence[TableRow]) -> list[Reason]:
         places.setdefault(row.values["kind"], []).append(row.place)
     return [
         Reason(
-            text=f"The reconciliation lists it as {_KINDS.get(kind, kind)}.",
+            text=f"The reconciliation lists it as {kind}{_meaning(kind)}.",
             place=found[0] + (f", and {len(found) - 1} more" if len(found) > 1 else ""),
         )
-        for kind, found in sorted(places.items(), key=lambda item: item[0] != "lost")
+        for kind, found in sorted(places.items(), key=lambda item: item[0] != LOST)
     ]
+
+
+def _meaning(kind: str) -> str:
+    return f": {ANOMALIES[kind].means}" if kind in ANOMALIES else ""
 
 
 def _group_commits(verdict: Verdict, subject: Subject) -> list[Reason]:
@@ -252,7 +251,7 @@ def _commitment(anomalies: Sequence[TableRow], fate: Fate) -> list[Reason]:
     if fate.details.get("acks") == -1:
         facts.insert(0, "it was acked with acks=all")
     text = f"It was committed: {', and '.join(facts)}." if facts else "Nothing shows that it was committed."
-    return [Reason(text=text, place=next(row.place for row in anomalies if row.values["kind"] == "lost"))]
+    return [Reason(text=text, place=next(row.place for row in anomalies if row.values["kind"] == LOST))]
 
 
 def _end(manifest: Manifest, subject: Subject, fate: Fate) -> Reason:

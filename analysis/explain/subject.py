@@ -17,6 +17,7 @@ from ebbtide.logs.segments import INTERNAL_PREFIX, TopicPartition
 from ebbtide.record.files import ANOMALIES_DIR
 from ebbtide.record.manifest import LIST_RECORDS
 from ebbtide.record.verdict import Verdict, read_judgement
+from ebbtide.rules.table import LOST
 from ebbtide.scenario.write import SCENARIO
 from ebbtide.suggestions import bracketed_suggestion
 
@@ -87,7 +88,7 @@ def subject_at(record: Record, at: TopicPartition, offset: int) -> Subject:
             allowed=_known_offsets(record, at),
             next=f"ebbtide explain {shlex.quote(str(record))}    (explains the first lost record)",
         )
-    lost = {row.values["value"] for row in _anomalies_at(record, at, offset) if row.values["kind"] == "lost"}
+    lost = {row.values["value"] for row in _anomalies_at(record, at, offset) if row.values["kind"] == LOST}
     chosen = next((one for one in values if one in lost), values[0])
     return subject_of_value(record, chosen)
 

@@ -55,7 +55,7 @@ def judge_many(
 def _judge_batch(
     batch: Sequence[Path], spark: SparkSession, stage: Stage, remote: Copies
 ) -> Iterator[tuple[Path, Verdict | EbbtideError]]:
-    from analysis.reconcile import checked_run
+    from analysis.items import checked_run
     from analysis.reconcile.tables import has_unreadable_rows
 
     runs: dict[Path, RunFiles] = {}
@@ -120,7 +120,7 @@ def _reconcile(
 
     Some damage shows only when rows are read.
     """
-    from analysis.reconcile import reconcile_runs
+    from analysis.items import reconcile_runs
 
     if not runs:
         return {}

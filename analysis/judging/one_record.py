@@ -24,10 +24,9 @@ from analysis.judge.causes.blame import (
 )
 from analysis.judge.causes.lost_commits import attributed_commits
 from analysis.judge.causes.repeated_inputs import attributed_repeats
-from analysis.judge.causes.vanished import READ, attributed_vanishings
+from analysis.judge.causes.vanished import attributed_vanishings
 from analysis.judge.coverage.client_facts import client_facts
 from analysis.judge.coverage.counting import coverage
-from analysis.judge.coverage.workload_facts import FACTS_OF_KINDS
 from analysis.judge.foreign import without_accusations, without_unproven_violations
 from analysis.judge.history.attributed import AnyAnomaly, FallenHw, LostCommit, LostRecords, RepeatedInput, VanishedPart
 from analysis.judge.outcome.deciding import decide, unproven_reasons
@@ -42,7 +41,7 @@ from analysis.judge.outcome.unavailable import time_without_service
 from analysis.judge.rules.clause import CheckedClause, check_all
 from analysis.judge.rules.groups.promised import copied_offsets, promised_groups
 from analysis.judge.rules.judged import Judged
-from analysis.judge.rules.registry import CLAUSES
+from analysis.judge.rules.registry import ANOMALIES, CLAUSES
 from analysis.judge.rules.transactions.verification import asked_no_coordinator
 from analysis.judge.trace.of_run import seen_actions
 from analysis.judge.unsure_times import without_unsure_causes, without_unsure_findings
@@ -64,7 +63,7 @@ from ebbtide.record.verdict import (
     counts_by_kind,
     write_verdict,
 )
-from ebbtide.rules.table import API_AGREES, TRANSITIONS
+from ebbtide.rules.table import API_AGREES, COMMIT_LOST, HANGING_TRANSACTION, LOST, TRANSITIONS, VANISHED
 from ebbtide.untrusted.values import decoding
 
 if TYPE_CHECKING:
@@ -78,7 +77,7 @@ def judge(record: Path, spark: SparkSession, stage: Callable[[str], None] = lamb
 
     Raises `UsageError` when it is not a record, or one of its files is damaged.
     """
-    from analysis.reconcile import reconcile
+    from analysis.items import reconcile
 
     stage("reading")
     prepared = prepare_record(record)
@@ -238,9 +237,8 @@ def _facts(judged: Judged, checked: Sequence[CheckedClause], kinds: Mapping[str,
         facts |= seen_actions(judged.trace)
     facts |= client_facts(judged.record)
     facts["copies-sent"] = sum(judged.copies_sent.values())
-    for fact, kind in FACTS_OF_KINDS.items():
-        if kind not in judged.unknown:
-            facts[fact] = kinds.get(kind, 0)
+    known = [kind for kind in ANOMALIES if kind.name not in judged.unknown]
+    facts |= {kind.fact: kinds.get(kind.name, 0) for kind in known if kind.fact}
     if API_AGREES not in threw and (compared := judged.answers) is not None:
         facts |= compared.facts
     return facts
@@ -248,7 +246,7 @@ def _facts(judged: Judged, checked: Sequence[CheckedClause], kinds: Mapping[str,
 
 def _unknown_if_asked(judged: Judged) -> dict[str, str]:
     """Return why kinds are unknown, without what the record of an older Ebbtide could not say."""
-    unasked = {"hanging-transaction"} if asked_no_coordinator(judged.record.manifest) else set()
+    unasked = {HANGING_TRANSACTION} if asked_no_coordinator(judged.record.manifest) else set()
     return {kind: why for kind, why in judged.unknown.items() if kind not in unasked}
 
 
@@ -269,11 +267,11 @@ def _observed_run(
         lost_on[one.topic] += one.count if one.committed else 0
     vanished: Counter[str] = Counter()
     for part in judged.blamed_of(VanishedPart):
-        if part.committed and part.what.kind == READ and part.attribution.cause is not None:
+        if part.committed and part.what.kind == VANISHED and part.attribution.cause is not None:
             vanished[part.attribution.cause] += part.count
     commits: Counter[str] = Counter()
     for commit in judged.blamed_of(LostCommit):
-        if commit.what.kind == "commit-lost" and commit.attribution.cause is not None:
+        if commit.what.kind == COMMIT_LOST and commit.attribution.cause is not None:
             commits[commit.attribution.cause] += commit.count
     counts, timeline = judged.found.counts, judged.record.timeline
     known = "partitions" not in timeline.missing
@@ -304,7 +302,7 @@ def _lost_by_acks(judged: Judged, facts: Mapping[str, int]) -> dict[str, int]:
     read lacks it.
     """
     known: dict[str, int] = {}
-    if "lost" not in judged.unknown:
+    if LOST not in judged.unknown:
         for acks, word in ACKS_SPELLED.items():
             if acks != 0:
                 known[word] = sum(one.count for one in judged.blamed_of(LostRecords) if one.what.acks == acks)

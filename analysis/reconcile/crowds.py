@@ -16,7 +16,7 @@ leader epochs.
   stands; and `unreadable`, at how many nobody can read any more, because they are below the log
   start or in a partition whose final offsets are not known. Else null.
 - At the lowest place where it was got although it never should have been
-  (`aborted_read.is_forbidden_read`): `got_places` and `got_in_all`, likewise. Else null.
+  (`is_forbidden_read`): `got_places` and `got_in_all`, likewise. Else null.
 
 `with_others` adds, for a row's offset:
 
@@ -43,7 +43,6 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from analysis.reconcile import aborted_read
 from analysis.reconcile.parts import placed_by
 
 LISTED = 20
@@ -53,6 +52,13 @@ PLACE = ["run", "topic", "partition", "offset"]
 
 _FIRST, _HERE = Window.unboundedPreceding, Window.currentRow
 _EPOCH_UNKNOWN, _BEFORE_ALL = -(2**31), -(2**31) + 1
+
+
+def is_forbidden_read() -> Column:
+    """Return whether a row of the history is a read that never should have happened."""
+    failed, aborted = F.coalesce("failed", F.lit(False)), F.coalesce("in_aborted", F.lit(False))
+    seen, shown = F.col("polled_ns").isNotNull(), F.coalesce("shown", F.lit(False))
+    return (seen & failed) | (shown & aborted)
 
 
 def with_places(rows: DataFrame) -> DataFrame:
@@ -71,7 +77,7 @@ def with_places(rows: DataFrame) -> DataFrame:
     def at_lowest(which: str, aggregate: Column) -> Column:
         return F.when(F.col(which) & (F.col(f"{which}_so_far") == 1), aggregate.over(of_value))
 
-    rows = rows.withColumn("got", aborted_read.is_forbidden_read()).withColumns(
+    rows = rows.withColumn("got", is_forbidden_read()).withColumns(
         {
             "in_final_log_of_partition": F.bool_or("in_final_log").over(in_partition),
             "read_in_partition": F.bool_or(F.col("read_ns").isNotNull()).over(in_partition),

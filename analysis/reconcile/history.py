@@ -41,7 +41,7 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
-from analysis.reconcile import aborted_read, crowds
+from analysis.reconcile import crowds
 from analysis.reconcile.blocks import is_transactional
 from analysis.reconcile.crowds import PLACE
 from analysis.reconcile.facts import Facts, final_leaders, runs_where
@@ -217,7 +217,7 @@ def _is_suspicious(runs: Sequence[Facts]) -> Column:
     """
     gone = F.col("evidenced") & ~F.coalesce("in_final", F.lit(False))
     gone &= runs_where(runs, lambda facts: facts.final_consumer is not None)
-    forbidden = aborted_read.is_forbidden_read()
+    forbidden = crowds.is_forbidden_read()
     return F.col("offset").isNotNull() & ((F.col("at_offset") > 1) | (F.col("placed") > 1) | gone | forbidden)
 
 

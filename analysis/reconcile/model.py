@@ -119,9 +119,6 @@ class HangingTransaction(msgspec.Struct, frozen=True, kw_only=True):
     first: dict[str, Any]
 
 
-COPIED_TWICE = "copied-twice"
-
-
 class WrongCopies(msgspec.Struct, frozen=True, kw_only=True):
     """All inputs of one partition with an item of one kind about copiers, for one group.
 

@@ -1,6 +1,6 @@
 """Leaves out the sends that cannot be in another order than they were sent.
 
-`dirty_order.inversions` looks at each two neighbours of a producer's acked sends of one partition,
+`inversions.inversions` looks at each two neighbours of a producer's acked sends of one partition,
 by sequence. Of a batch, only these rows matter: those next to a decrease of the offset, and the first
 and the last row of each producer and partition. The offsets of the rows between do not decrease, so
 the remaining neighbours are in order too.

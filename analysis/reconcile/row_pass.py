@@ -3,8 +3,8 @@
 Spark's own passes over all rows cost several times what reading the files costs: its code has to be
 made and compiled, and rows leave their columns. So NumPy reads the files in batches, sums them up
 (the module row_sums) and writes the sums into a scratch folder. Spark adds them up, and applies the
-rules. The results are those of `blocks.send_blocks`, `blocks.poll_blocks`, `dirty_order.inversions`,
-`replica_divergence.differing_blocks` and `narrowing.suspect_values`.
+rules. The results are those of `blocks.send_blocks`, `blocks.poll_blocks`, `inversions.inversions`,
+`replica_blocks.differing_blocks` and `narrowing.suspect_values`.
 
 It leaves to Spark: small records, records that are elsewhere, other masters, records deleted on
 purpose, and whatever does not have the types and words of the record format.
@@ -220,7 +220,7 @@ class RowPass:
         )
 
     def sends_in_order(self) -> DataFrame | None:
-        """Return the rows of sends that `dirty_order.decreases` needs (the module row_order); None: all are."""
+        """Return the rows of sends that `inversions.decreases` needs (the module row_order); None: all are."""
         rows = self._table("order")
         return rows if self._ranges.are_apart() else None
 

@@ -1,6 +1,6 @@
 """Sums up batches of rows by blocks of offsets and of values, as NumPy arrays.
 
-The sums mean what those of the modules blocks, replica_divergence and narrowing mean, of the rows of
+The sums mean what those of the modules blocks, replica_blocks and narrowing mean, of the rows of
 one batch: a block has a sum for each batch with rows of it. Adding sums up is Spark's (the module
 row_pass). The hash is another one than Spark's, with a seed of its own for each pass, so the two are
 never compared.

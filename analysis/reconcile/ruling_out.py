@@ -14,7 +14,7 @@ import msgspec
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from analysis.reconcile import dirty_order
+from analysis.reconcile import inversions
 from analysis.reconcile.blocks import BLOCK
 from analysis.reconcile.narrowing import BLOCKS_MAX
 from analysis.reconcile.parts import union
@@ -45,7 +45,7 @@ class Comparisons(msgspec.Struct, frozen=True, kw_only=True):
     """What the questions look at; None: there is nothing to look at.
 
     `blocks` is `blocks.compare_blocks`, `suspects` is `narrowing.suspicious`, `inverted` is
-    `dirty_order.inversions`, `replicas` is `replica_divergence.differing`, and `high_watermarks` is
+    `inversions.inversions`, `replicas` is `replica_blocks.differing`, and `high_watermarks` is
     `hw_regression.suspicious_observations`.
     """
 
@@ -93,7 +93,7 @@ def _asked(found: Comparisons, place: Sequence[str]) -> list[DataFrame]:
         asked.append(rows.select("question", *(_of_place(name, BLOCK, differs) for name in place)))
     pairs = found.inverted
     if pairs is not None and place:
-        pairs = dirty_order.blocks_before(pairs)
+        pairs = inversions.blocks_before(pairs)
     for question, some, known in (
         (VALUES, found.suspects, ("run", "values")),
         (ORDER, pairs, BLOCK),

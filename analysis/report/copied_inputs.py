@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ebbtide.plurals import plural
 from ebbtide.record.verdict import Verdict, counts_by_kind
+from ebbtide.rules.table import COPIED_TWICE, INPUT_SKIPPED
 
 
 def copied_inputs_clause(verdict: Verdict) -> str:
@@ -12,8 +13,8 @@ def copied_inputs_clause(verdict: Verdict) -> str:
     said = [
         f"{plural(count, 'input')} {'is' if count == 1 else 'are'} {fate}"
         for fate, count in (
-            ("copied twice", counts.get("copied-twice", 0)),
-            ("skipped by a copier", counts.get("input-skipped", 0)),
+            ("copied twice", counts.get(COPIED_TWICE, 0)),
+            ("skipped by a copier", counts.get(INPUT_SKIPPED, 0)),
         )
         if count
     ]

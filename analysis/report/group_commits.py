@@ -6,9 +6,9 @@ import msgspec
 
 from ebbtide.plurals import plural
 from ebbtide.record.verdict import CommitLoss, Verdict, counts_by_kind
-from ebbtide.rules.table import COMMITS_KEPT
+from ebbtide.rules.table import COMMIT_BACK, COMMIT_LOST, COMMITS_KEPT
 
-_FATE = {"commit-lost": "not given back", "commit-back": "served, and served no more"}
+_FATE = {COMMIT_LOST: "not given back", COMMIT_BACK: "served, and served no more"}
 
 
 class CommitRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,15 +50,15 @@ def count_lost_commits(verdict: Verdict) -> str:
     status = next((one.status for one in verdict.properties if one.name == COMMITS_KEPT), None)
     if status is None:
         return "-"
-    lost = counts_by_kind(verdict.anomalies).get("commit-lost", 0)
+    lost = counts_by_kind(verdict.anomalies).get(COMMIT_LOST, 0)
     return "?" if status == "unknown" and not lost else f"{lost:,}"
 
 
 def lost_commits_clause(verdict: Verdict) -> str:
     """Return a clause on the lost commits, to end a sentence; empty if there are none."""
-    lost = counts_by_kind(verdict.anomalies).get("commit-lost", 0)
+    lost = counts_by_kind(verdict.anomalies).get(COMMIT_LOST, 0)
     if not lost:
         return ""
-    causes = sorted({one.cause for one in verdict.commits if one.kind == "commit-lost"})
+    causes = sorted({one.cause for one in verdict.commits if one.kind == COMMIT_LOST})
     why = f" ({', '.join(causes)})" if causes else ""
     return f"; {plural(lost, 'acked commit')} of groups {'is' if lost == 1 else 'are'} lost{why}"

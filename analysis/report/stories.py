@@ -23,6 +23,7 @@ from ebbtide.record.files import ANOMALIES_DIR
 from ebbtide.record.log_losses import BrokerLogLoss, log_losses
 from ebbtide.record.tables import ANOMALY_SCHEMA, TABLES
 from ebbtide.record.verdict import Loss, Verdict
+from ebbtide.rules.table import LOST
 from ebbtide.untrusted.parquet import read_rows
 
 STORIES_MAX = 12
@@ -218,7 +219,7 @@ def _in_range(loss: Loss) -> pc.Expression:
 
 def _lost_values(record: Record, loss: Loss) -> pa.Array:
     """Return the values that were lost: other records may stand at their offsets by now."""
-    of_kind = (pc.field("kind") == "lost") & _in_range(loss)
+    of_kind = (pc.field("kind") == LOST) & _in_range(loss)
     found = _scan(record, ANOMALIES_DIR, ["value"], of_kind)
     return found.column("value").combine_chunks() if found is not None else pa.array([], pa.int64())
 

@@ -25,7 +25,7 @@ from ebbtide.record.verdict import (
     count_acked_by_brokers,
 )
 from ebbtide.releases.shown_release import shown_release
-from ebbtide.rules.table import CLAUSES, COMMITS_KEPT, NO_COMMITTED_LOSS, NO_HW_REGRESSION
+from ebbtide.rules.table import CLAUSES, COMMITS_KEPT, HW_REGRESSION, LOST, NO_COMMITTED_LOSS, NO_HW_REGRESSION
 from ebbtide.scenario.roles import CLIENTS
 from ebbtide.scenario.steps.network import IsolateStep, PartitionStep
 from ebbtide.scenario.steps.proof import Link, LinkProof, MeasuredLog, StepProof
@@ -159,7 +159,7 @@ def count_lost_acks_0(verdict: Verdict) -> str:
 
 def count_lost(verdict: Verdict) -> int | None:
     """Return how many records are lost, with any acks; None where that is undecided."""
-    count = sum(one.count for one in verdict.anomalies if one.kind == "lost")
+    count = sum(one.count for one in verdict.anomalies if one.kind == LOST)
     decided = verdict.sent_nothing or (bool(verdict.properties) and not is_undecided(verdict, NO_COMMITTED_LOSS))
     return count if decided or count else None
 
@@ -203,7 +203,7 @@ def count_regressions(verdict: Verdict) -> str:
 
     `?` where that is not known of the whole run.
     """
-    count = sum(one.count for one in verdict.anomalies if one.kind == "hw-regression")
+    count = sum(one.count for one in verdict.anomalies if one.kind == HW_REGRESSION)
     is_open = not verdict.properties or is_undecided(verdict, NO_HW_REGRESSION)
     return UNKNOWN if is_open and not count else f"{count:,}"
 

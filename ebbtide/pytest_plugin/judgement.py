@@ -39,12 +39,11 @@ def allowed_expectations() -> tuple[Sequence[str], Sequence[str]]:
     """
     from typing import get_args
 
-    from ebbtide.record.predictions import APART
-    from ebbtide.record.verdict import KINDS, Cause
-    from ebbtide.rules.table import CLAUSES
+    from ebbtide.record.verdict import Cause
+    from ebbtide.rules.table import ANOMALIES, CLAUSES
     from ebbtide.scenario.facts import FACTS
 
-    kinds = [kind for kind in KINDS if kind not in APART]
+    kinds = [kind for kind, row in ANOMALIES.items() if not row.has_own_prediction]
     return get_args(Cause), [*CLAUSES, *FACTS, *kinds]
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ebbtide.record.manifest import NO_CONTROLLERS_NAMED
 from ebbtide.record.verdict import VERDICT
+from ebbtide.rules.table import LOST
 
 if TYPE_CHECKING:
     from ebbtide.record.manifest import Manifest
@@ -24,7 +25,7 @@ def next_command(record: str, manifest: Manifest, verdict: Verdict) -> str:
         return "ebbtide watch --bootstrap HOST:PORT --controllers HOST:PORT --for 30m    (the metadata log says why)"
     if manifest.failure_next is not None and verdict.outcome == "inconclusive":
         return manifest.failure_next
-    if "://" not in record and any(one.kind == "lost" and one.count for one in verdict.anomalies):
+    if "://" not in record and any(one.kind == LOST and one.count for one in verdict.anomalies):
         return f"ebbtide explain {shlex.quote(record)}    (its first lost record, step by step)"
     show = "hadoop fs -cat" if "://" in record else "cat"
     return f"{show} {shlex.quote(f'{record}/{VERDICT}')}    (the whole verdict)"

@@ -20,7 +20,7 @@ from ebbtide.record.verdict import (
     Verdict,
     counts_by_kind,
 )
-from ebbtide.rules.table import NO_COMMITTED_LOSS
+from ebbtide.rules.table import LOST, NO_COMMITTED_LOSS
 from ebbtide.scenario.model import Prediction
 
 FailOn = Literal["outcome", "loss"]
@@ -39,7 +39,7 @@ def lost_counts(verdict: Verdict) -> LostCounts:
     """Return how many acked records of a judged run are lost."""
     uncommitted = sum(loss.count for loss in verdict.losses if not loss.committed)
     attributed = sum(loss.count for loss in verdict.losses)
-    lost = max(counts_by_kind(verdict.anomalies).get("lost", 0), attributed)
+    lost = max(counts_by_kind(verdict.anomalies).get(LOST, 0), attributed)
     return LostCounts(lost - uncommitted, uncommitted)
 
 

@@ -10,13 +10,14 @@ from packaging.version import InvalidVersion, Version
 
 from ebbtide.errors import EbbtideError
 from ebbtide.record.manifest import Manifest
+from ebbtide.rules.table import ANOMALIES
 from ebbtide.scenario.model import Prediction, Scenario
 from ebbtide.scenario.parse import load
 from ebbtide.scenario.write import SCENARIO
 
 FROM_ELR = "elections-from-elr"
-APART = ("lost", "hw-regression")
-"""Kinds that have an expectation of their own; `anomalies = "none"` covers the others."""
+OWN_PREDICTION = frozenset(kind for kind, row in ANOMALIES.items() if row.has_own_prediction)
+"""Kinds that a scenario predicts by keys of their own; `anomalies = "none"` covers the others."""
 
 
 def fitting_prediction(scenario: Scenario, manifest: Manifest) -> Prediction | None:
@@ -71,6 +72,6 @@ def findings_ruled_out(prediction: Prediction, *, facts: Mapping[str, int], kind
         found |= {
             kind: f"predicted no anomaly, seen {count} {kind}"
             for kind, count in sorted(kinds.items())
-            if count and kind not in APART
+            if count and kind not in OWN_PREDICTION
         }
     return found

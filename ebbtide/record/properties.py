@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from ebbtide.record.verdict import PropertyResult, Verdict
-from ebbtide.rules.table import CLAUSES, NO_HW_REGRESSION
+from ebbtide.rules.table import CLAUSES, HW_REGRESSION, NO_HW_REGRESSION
 from ebbtide.scenario.model import Prediction
 
 CHECKER_FAILED = "the checker failed: "
@@ -58,7 +58,7 @@ def needed_unknown_clauses(verdict: Verdict, prediction: Prediction | None) -> l
     """
     fell = hw_fell_without_cause(
         next((one for one in verdict.properties if one.name == NO_HW_REGRESSION), None),
-        fallen={(one.topic, one.partition) for one in verdict.anomalies if one.kind == "hw-regression"},
+        fallen={(one.topic, one.partition) for one in verdict.anomalies if one.kind == HW_REGRESSION},
         explained={(one.topic, one.partition) for one in verdict.regressions},
     )
     return [

@@ -28,27 +28,6 @@ PropertyStatus = Literal["holds", "violated", "unknown", "not-exercised"]
 Cause = Literal[AllowedCause, "unexplained"]
 LossEvent = Literal["disk", "election"]
 
-KINDS = (
-    "lost",
-    "unseen",
-    "vanished",
-    "inconsistent-offset",
-    "duplicate",
-    "aborted-read",
-    "dirty-order",
-    "poll-skip",
-    "poll-back",
-    "hw-regression",
-    "replica-divergence",
-    "damaged",
-    "commit-lost",
-    "commit-back",
-    "hanging-transaction",
-    "copied-twice",
-    "input-skipped",
-)
-"""The kinds of anomaly, as in `analysis.reconcile`, whose import needs Spark."""
-
 EXIT_OF_OUTCOME: dict[Outcome, ExitCode] = {
     "as-predicted": ExitCode.AS_PREDICTED,
     "contradicted": ExitCode.CONTRADICTED,

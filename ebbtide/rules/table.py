@@ -19,26 +19,61 @@ TRANSITIONS: Final = "every-transition-is-one-the-protocol-allows"
 API_AGREES: Final = "api-agrees-with-log"
 UNCLEAN_LEAVES: Final = "unclean-broker-leaves-isr-and-elr"
 
+LOST: Final = "lost"
+VANISHED: Final = "vanished"
+DUPLICATE: Final = "duplicate"
+ABORTED_READ: Final = "aborted-read"
+HW_REGRESSION: Final = "hw-regression"
+REPLICA_DIVERGENCE: Final = "replica-divergence"
+COMMIT_LOST: Final = "commit-lost"
+COMMIT_BACK: Final = "commit-back"
+COPIED_TWICE: Final = "copied-twice"
+INPUT_SKIPPED: Final = "input-skipped"
+HANGING_TRANSACTION: Final = "hanging-transaction"
+"""The clauses, and then the kinds of anomalies, that code speaks of by name."""
+
 
 class ClauseRow(msgspec.Struct, frozen=True, kw_only=True):
     """A clause; the fields are as in `analysis.judge.rules.clause.Clause`."""
 
     name: str
-    kip: str
-    text: str
-    unknown_when: str
-    needed: Literal["always", "if-hw-predicted", "never"]
-    allowed: str
+    kip: str = ""
+    text: str = ""
+    unknown_when: str = ""
+    needed: Literal["always", "if-hw-predicted", "never"] = "always"
+    allowed: str = ""
+
+
+class KindRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A kind of anomaly; the fields are as in `analysis.judge.rules.anomaly.Anomaly`."""
+
+    name: str
+    means: str = ""
+    one: str = ""
+    many: str = ""
+    has_own_prediction: bool = False
+    depends_on_chance: bool = False
+
+    def count(self, number: int) -> str:
+        """Return a number of items in words: `1 lost record`, `2 lost records`."""
+        return f"{number:,} {self.one if number == 1 else self.many}"
 
 
 class RulesTable(msgspec.Struct, frozen=True, kw_only=True):
-    """The content of rules.json."""
+    """The content of rules.json.
 
-    clauses: tuple[ClauseRow, ...]
+    All but the names has a default: the rules that an older table lacks must be importable to make it anew.
+    """
+
+    clauses: tuple[ClauseRow, ...] = ()
+    anomalies: tuple[KindRow, ...] = ()
 
 
 RULES_FILE = files("ebbtide.rules") / "rules.json"
-CLAUSES: Mapping[str, ClauseRow] = {
-    one.name: one for one in msgspec.json.decode(RULES_FILE.read_bytes(), type=RulesTable).clauses
-}
+_TABLE = msgspec.json.decode(RULES_FILE.read_bytes(), type=RulesTable)
+
+CLAUSES: Mapping[str, ClauseRow] = {one.name: one for one in _TABLE.clauses}
 """Every clause of a verdict by its name, in the order of the verdict."""
+
+ANOMALIES: Mapping[str, KindRow] = {one.name: one for one in _TABLE.anomalies}
+"""Every kind of anomaly by its name."""

@@ -20,6 +20,7 @@ from ebbtide.record.outages import service_figures
 from ebbtide.record.outcomes import lost_counts
 from ebbtide.record.verdict import EXIT_OF_OUTCOME, Verdict, disturbance_of
 from ebbtide.releases.known_releases import parse_version
+from ebbtide.rules.table import COMMIT_LOST
 from ebbtide.scenario.model import Scenario
 from ebbtide.scenario.parse import load
 from ebbtide.scenario.write import SCENARIO
@@ -61,7 +62,7 @@ def judged_job(night: str, job: Job, record: Path, verdict: Verdict) -> Finished
         causes[loss.cause] = causes.get(loss.cause, 0) + loss.count
     commits: dict[str, int] = {}
     for lost in verdict.commits:
-        if lost.kind == "commit-lost":
+        if lost.kind == COMMIT_LOST:
             commits[lost.cause] = commits.get(lost.cause, 0) + lost.count
     took_ns = (manifest.end_ns or 0) - (manifest.start_ns or 0)
     disturbance = disturbance_of(manifest, verdict)

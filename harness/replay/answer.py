@@ -12,7 +12,7 @@ from analysis.report.words import MEANING
 from ebbtide.plurals import plural
 from ebbtide.record.predictions import fitting_prediction
 from ebbtide.record.verdict import Verdict, count_acked_by_brokers
-from ebbtide.rules.table import NO_COMMITTED_LOSS
+from ebbtide.rules.table import LOST, NO_COMMITTED_LOSS
 from ebbtide.scenario.steps.table import ADMIN_KINDS
 from harness.replay.recorded_run import LoadedRun
 
@@ -69,7 +69,7 @@ def committed_lost(run: LoadedRun) -> int:
     if verdict is None:
         return 0
     attributed = sum(one.count for one in verdict.losses)
-    found = sum(one.count for one in verdict.anomalies if one.kind == "lost")
+    found = sum(one.count for one in verdict.anomalies if one.kind == LOST)
     return sum(one.count for one in verdict.losses if one.committed) + max(0, found - attributed)
 
 

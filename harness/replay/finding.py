@@ -11,18 +11,12 @@ from collections import Counter
 import msgspec
 
 from ebbtide.record.outcomes import word_of
+from ebbtide.record.predictions import OWN_PREDICTION
 from ebbtide.record.verdict import CommitLoss, Outcome, PredictionKind, Verdict
+from ebbtide.rules.table import ANOMALIES, COMMIT_LOST, HW_REGRESSION, LOST
 
-_ATTRIBUTED = ("lost", "hw-regression")
-"""Kinds of anomaly that `losses` and `regressions` list with their cause; `commits` lists those with a known one."""
 _NOT_KNOWN = "lost, cause not known"
-_BY_CHANCE = {"duplicate", "commit-back"}
-"""Kinds that depend on which request was under way.
-
-A retry duplicates a record, or does not; duplicates of an idempotent producer also violate a property, which is
-compared. A new coordinator serves an old commit until its HW catches up, to whoever asks in time; where a commit went
-back by an election, its cause is compared.
-"""
+_BY_CHANCE = frozenset(kind for kind, row in ANOMALIES.items() if row.depends_on_chance)
 
 
 class RunFinding(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,7 +40,7 @@ class RunFinding(msgspec.Struct, frozen=True, kw_only=True):
     def is_repeated_in(self, replayed: RunFinding) -> bool:
         """Whether a replay has the same finding.
 
-        What comes by chance (`_BY_CHANCE`) is not compared. An inconclusive run repeats nothing,
+        What comes by chance (`depends_on_chance`) is not compared. An inconclusive run repeats nothing,
         and nothing repeats it.
         """
         if "inconclusive" in (self.outcome, replayed.outcome):
@@ -60,13 +54,13 @@ def finding(verdict: Verdict) -> RunFinding:
     If there are none, returns uncommitted losses, or else other anomalies.
     """
     losses = {_loss(one.committed, one.cause) for one in verdict.losses if one.committed}
-    losses |= {_commit(one) for one in verdict.commits if one.kind == "commit-lost"}
+    losses |= {_commit(one) for one in verdict.commits if one.kind == COMMIT_LOST}
     violated = {f"violated {one.name}" for one in verdict.properties if one.status == "violated"}
     uncommitted = {_loss(one.committed, one.cause) for one in verdict.losses if not one.committed}
     unattributed = {_NOT_KNOWN} if _partly_attributed(verdict) and not verdict.losses else set()
-    attributed = {*_ATTRIBUTED, *(one.kind for one in verdict.commits)}
+    attributed = {*OWN_PREDICTION, *(one.kind for one in verdict.commits)}
     others = {one.kind for one in verdict.anomalies if one.count and one.kind not in attributed}
-    others |= {f"hw-regression by {one.cause}" for one in verdict.regressions}
+    others |= {f"{HW_REGRESSION} by {one.cause}" for one in verdict.regressions}
     others |= {_commit(one) for one in verdict.commits}
     facts = losses | violated or uncommitted | unattributed or others
     return RunFinding(outcome=verdict.outcome, facts=tuple(sorted(facts)), prediction=verdict.prediction)
@@ -76,12 +70,12 @@ def facts_of(verdict: Verdict) -> set[str]:
     """Return all facts of a verdict, partition by partition, without counts."""
     facts = {f"outcome {verdict.outcome}"}
     facts |= {f"{_loss(one.committed, one.cause)} on {one.topic}-{one.partition}" for one in verdict.losses}
-    facts |= {f"hw-regression by {one.cause} on {one.topic}-{one.partition}" for one in verdict.regressions}
+    facts |= {f"{HW_REGRESSION} by {one.cause} on {one.topic}-{one.partition}" for one in verdict.regressions}
     facts |= {f"{_commit(one)} on {one.topic}-{one.partition}" for one in verdict.commits}
     facts |= {
         f"{one.kind} on {one.topic}-{one.partition}"
         for one in verdict.anomalies
-        if one.count and one.kind not in {*_ATTRIBUTED, *(each.kind for each in verdict.commits)}
+        if one.count and one.kind not in {*OWN_PREDICTION, *(each.kind for each in verdict.commits)}
     }
     facts |= {f"{_NOT_KNOWN} on {partition}" for partition in _partly_attributed(verdict)}
     return facts | {f"violated {one.name}" for one in verdict.properties if one.status == "violated"}
@@ -99,7 +93,7 @@ def _partly_attributed(verdict: Verdict) -> set[str]:
     """Return the partitions that lost more records than the attributed losses count."""
     lost: Counter[str] = Counter()
     for anomaly in verdict.anomalies:
-        lost[f"{anomaly.topic}-{anomaly.partition}"] += anomaly.count if anomaly.kind == "lost" else 0
+        lost[f"{anomaly.topic}-{anomaly.partition}"] += anomaly.count if anomaly.kind == LOST else 0
     for loss in verdict.losses:
         lost[f"{loss.topic}-{loss.partition}"] -= loss.count
     return {partition for partition, count in lost.items() if count > 0}

@@ -12,6 +12,7 @@ import msgspec
 
 from ebbtide.errors import UsageError
 from ebbtide.record.verdict import Outcome, Verdict
+from ebbtide.rules.table import COMMIT_LOST, HW_REGRESSION
 from ebbtide.scenario.model import LossExpectation, Prediction
 from ebbtide.scenario.write import SCENARIO
 from harness.replay.finding import RunFinding, finding
@@ -19,7 +20,7 @@ from harness.replay.recorded_run import LoadedRun
 
 COMMITTED = "committed loss by "
 UNCOMMITTED = "uncommitted loss by "
-COMMIT = "commit-lost by "
+COMMIT = f"{COMMIT_LOST} by "
 
 
 _UNEXPLAINED = COMMITTED + "unexplained"
@@ -83,7 +84,7 @@ def gravest_fact(found: RunFinding, verdict: Verdict) -> str:
     for loss in verdict.losses:
         counts[f"{COMMITTED if loss.committed else UNCOMMITTED}{loss.cause}"] += loss.count
     counts.update({f"{one.kind} by {one.cause}": one.count for one in verdict.commits})
-    counts.update(f"hw-regression by {one.cause}" for one in verdict.regressions)
+    counts.update(f"{HW_REGRESSION} by {one.cause}" for one in verdict.regressions)
     for anomaly in verdict.anomalies:
         counts[anomaly.kind] += anomaly.count
     return max(found.facts, key=lambda fact: (fact == _UNEXPLAINED, fact.startswith(_VIOLATED), counts[fact]))
@@ -108,7 +109,7 @@ def goal_to_keep(found: RunFinding, kafka: str, clause: str, *, keep: tuple[str,
         loss = LossExpectation(committed="none", uncommitted="some")
     if any(fact.startswith(COMMIT) for fact in facts) and not violated:
         loss = msgspec.structs.replace(loss, commits="some")
-    falls = any(fact.startswith("hw-regression") for fact in facts)
+    falls = any(fact.startswith(HW_REGRESSION) for fact in facts)
     return Goal(
         facts=facts,
         outcome="contradicted" if violated else "as-predicted",

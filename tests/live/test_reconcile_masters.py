@@ -14,7 +14,7 @@ from benches import assert_ended_well, run_bench
 from reconcile_oracle import anomalies
 from records import RecordBuilder, as_record
 
-from analysis.reconcile import reconcile, reconciling
+from analysis.items import reconcile, reconciling
 from analysis.reconcile.session import session
 from bench.standalone_spark import SparkDaemon, standalone_cluster
 

@@ -24,7 +24,7 @@ from reconcile_oracle_groups import groups, groups_of
 from reconcile_planted import COORDINATORS, by_topic
 from records import FINAL_CONSUMER, RecordBuilder, as_record
 
-from analysis.reconcile import reconcile_all
+from analysis.items import reconcile_all
 from analysis.reconcile.model import Reconciliation
 from ebbtide.record.tables import TABLES
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 from records import RecordBuilder, as_record
 
-from analysis.reconcile import reconcile
+from analysis.items import reconcile
 from analysis.reconcile.model import Reconciliation
 
 Case = Callable[[RecordBuilder], object]

@@ -17,8 +17,8 @@ import pytest
 from checkout import ROOT
 from real_records import unpack_record
 
+from analysis.items import checked_run
 from analysis.judging.one_record import conclude, prepare_record
-from analysis.reconcile import checked_run
 from analysis.reconcile.model import Reconciliation
 from ebbtide.record.sums import write_sums
 from ebbtide.record.tables import ANOMALY_SCHEMA

@@ -1,45 +1,69 @@
-"""Writes ebbtide/rules/rules.json, and the table of docs/clauses.md, from the rules of the judge.
+"""Writes ebbtide/rules/rules.json, and tables of docs/clauses.md and docs/reconcile.md, from the rules of the judge.
 
-`python -m tools.pages.rules` needs no run; a test compares both with the rules.
+`python -m tools.pages.rules` needs no run; a test compares them with the rules.
 """
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
-from analysis.judge.rules.registry import CLAUSES
-from ebbtide.rules.table import ClauseRow, RulesTable
+from analysis.judge.rules.registry import ANOMALIES, CLAUSES
+from ebbtide.rules.table import ClauseRow, KindRow, RulesTable
+
+_R = TypeVar("_R", ClauseRow, KindRow)
 
 ROOT = Path(__file__).resolve().parents[2]
 TABLE = ROOT / "ebbtide" / "rules" / "rules.json"
-PAGE = ROOT / "docs" / "clauses.md"
+CLAUSES_PAGE = ROOT / "docs" / "clauses.md"
+ANOMALIES_PAGE = ROOT / "docs" / "reconcile.md"
 
 _MARK = "<!-- Made by `python -m tools.pages.rules` from here to the next empty line; do not edit. -->\n"
-_HEAD = "\n| clause | KIP | unknown when |\n|---|---|---|\n"
+_CLAUSES = "\n| clause | KIP | unknown when |\n|---|---|---|\n"
+_ANOMALIES = "\n| kind | one item for each | module |\n|---|---|---|\n"
 
 
 def table() -> bytes:
     """Return the content of rules.json."""
-    fields = ClauseRow.__struct_fields__
-    rows = tuple(ClauseRow(**{field: getattr(one, field) for field in fields}) for one in CLAUSES)
-    return msgspec.json.format(msgspec.json.encode(RulesTable(clauses=rows)), indent=1) + b"\n"
+    made = RulesTable(
+        clauses=tuple(_row(ClauseRow, one) for one in CLAUSES),
+        anomalies=tuple(_row(KindRow, one) for one in ANOMALIES),
+    )
+    return msgspec.json.format(msgspec.json.encode(made), indent=1) + b"\n"
 
 
-def page(text: str) -> str:
+def _row(row: type[_R], rule: object) -> _R:
+    """Return the row of a rule: its attributes of the same names."""
+    return row(**{field: getattr(rule, field) for field in row.__struct_fields__})
+
+
+def clauses_page(text: str) -> str:
     """Return docs/clauses.md with a new table; the rest of the text stays."""
-    before, mark, rest = text.partition(_MARK + _HEAD)
-    assert mark, f"{PAGE} has no mark before its table"
-    rows = "".join(f"| {one.name} | {one.kip} | {one.unknown_when or '-'} |\n" for one in CLAUSES)
-    return before + mark + rows + rest[rest.index("\n\n") + 1 :]
+    rows = [f"| {one.name} | {one.kip} | {one.unknown_when or '-'} |\n" for one in CLAUSES]
+    return _with_rows(text, _CLAUSES, rows)
+
+
+def anomalies_page(text: str) -> str:
+    """Return docs/reconcile.md with a new table; the rest of the text stays."""
+    rows = [f"| {one.name} | {one.means} | `{'/'.join(one.module.split('.')[-2:])}.py` |\n" for one in ANOMALIES]
+    return _with_rows(text, _ANOMALIES, rows)
+
+
+def _with_rows(text: str, head: str, rows: Sequence[str]) -> str:
+    before, mark, rest = text.partition(_MARK + head)
+    assert mark, f"the page has no mark before its table {head.strip().splitlines()[0]}"
+    return before + mark + "".join(rows) + rest[rest.index("\n\n") + 1 :]
 
 
 def main() -> int:
-    """Write both."""
+    """Write all of them."""
     TABLE.write_bytes(table())
-    PAGE.write_text(page(PAGE.read_text()))
+    CLAUSES_PAGE.write_text(clauses_page(CLAUSES_PAGE.read_text()))
+    ANOMALIES_PAGE.write_text(anomalies_page(ANOMALIES_PAGE.read_text()))
     return 0
 
 

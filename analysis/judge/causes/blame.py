@@ -10,7 +10,6 @@ import msgspec
 
 from analysis.judge.causes.attribution import attribute_loss, attribute_regression
 from analysis.judge.causes.loss_age import age_of
-from analysis.judge.causes.vanished import READ
 from analysis.judge.history.attributed import (
     A,
     AnyAnomaly,
@@ -30,13 +29,21 @@ from analysis.record.record import Record
 from analysis.record.whole import OF_LOSSES, Gap
 from ebbtide.logs.segments import TopicPartition
 from ebbtide.record.verdict import Cause, CommitLoss, Loss, RecordedElection, Regression
+from ebbtide.rules.table import (
+    ANOMALIES,
+    COMMIT_BACK,
+    COMMIT_LOST,
+    COPIED_TWICE,
+    HW_REGRESSION,
+    LOST,
+    REPLICA_DIVERGENCE,
+    VANISHED,
+)
 
 if TYPE_CHECKING:
     from analysis.reconcile.model import Reconciliation
 
 _TOLD_MAX = 20
-LOST, BACK = "commit-lost", "commit-back"
-_DIFFER = "offset at which replicas differ|offsets at which replicas differ"
 
 
 def attributed_losses(record: Record, reconciliation: Reconciliation) -> list[AttributedAnomaly[LostRecords]]:
@@ -170,29 +177,20 @@ def reasons_of(
     """
     sentences = []
     for kind, blamed in (
-        ("lost record", losses),
-        ("vanished record", [one for one in vanished if one.what.kind == READ]),
-        (_DIFFER, [one for one in vanished if one.what.kind != READ]),
-        ("HW regression|HW regressions", regressions),
-        ("commit that its group did not get back|commits that their group did not get back", _of(commits, LOST)),
-        ("committed offset that went back|committed offsets that went back", _of(commits, BACK)),
-        ("input that was copied again|inputs that were copied again", repeats),
+        (LOST, losses),
+        (VANISHED, [one for one in vanished if one.what.kind == VANISHED]),
+        (REPLICA_DIVERGENCE, [one for one in vanished if one.what.kind != VANISHED]),
+        (HW_REGRESSION, regressions),
+        (COMMIT_LOST, _of(commits, COMMIT_LOST)),
+        (COMMIT_BACK, _of(commits, COMMIT_BACK)),
+        (COPIED_TWICE, repeats),
     ):
         for alike in group_alike(one for one in blamed if one.attribution.cause != "unexplained"):
             attribution, count = alike[0].attribution, sum(one.count for one in alike)
             reason = f"{attribution.cause or 'cause not known'}: {attribution.why}{elections_in_brackets(alike)}"
-            sentences.append(f"{places_of(alike)}, {_number_of(count, kind)}, {reason}")
+            sentences.append(f"{places_of(alike)}, {ANOMALIES[kind].count(count)}, {reason}")
     return sentences[:_TOLD_MAX] + ([f"and {len(sentences) - _TOLD_MAX} more"] if len(sentences) > _TOLD_MAX else [])
 
 
 def _of(commits: Sequence[AttributedAnomaly[LostCommit]], kind: str) -> list[AttributedAnomaly[LostCommit]]:
     return [one for one in commits if one.what.kind == kind]
-
-
-def _number_of(count: int, noun: str) -> str:
-    """Return a number with its noun: `1 lost record`, `2 lost records`.
-
-    A noun with an irregular plural is given as `one|many`.
-    """
-    one, _, many = noun.partition("|")
-    return f"{count:,} {one if count == 1 else many or one + 's'}"

@@ -18,6 +18,7 @@ import pyarrow.dataset as ds
 from analysis.record.files import of_partition
 from analysis.record.record import Record
 from ebbtide.record.files import ANOMALIES_DIR
+from ebbtide.rules.table import LOST
 
 if TYPE_CHECKING:
     from analysis.reconcile.model import LostRange, VanishedRange
@@ -73,7 +74,7 @@ def stretches_between(record: Record, lost: LostRange, starts: list[int]) -> lis
     counts = [0] * len(starts)
     first_done_ns: list[int | None] = [None] * len(starts)
     try:
-        for offset, details in _items(record, "lost", lost, group):
+        for offset, details in _items(record, LOST, lost, group):
             at = bisect_right(starts, offset) - 1
             counts[at] += 1
             done_ns = details.sent_ns if details.done_ns is None else details.done_ns

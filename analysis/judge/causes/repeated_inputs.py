@@ -38,8 +38,9 @@ from analysis.judge.causes.lost_commits import attribute_commit
 from analysis.judge.history.attributed import AttributedAnomaly, RepeatedInput
 from analysis.judge.history.evidence import Attribution
 from analysis.judge.history.offset_marks import Mark, marks_of
-from analysis.reconcile.model import COPIED_TWICE, CommitItem, WrongCopies
+from analysis.reconcile.model import CommitItem, WrongCopies
 from analysis.record.record import Record
+from ebbtide.rules.table import COPIED_TWICE
 from ebbtide.scenario.group_offsets import OFFSETS_PARTITION, OFFSETS_TOPIC
 
 

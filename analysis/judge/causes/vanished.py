@@ -27,11 +27,11 @@ from analysis.judge.causes.lost_offsets import lowest_between
 from analysis.judge.history.attributed import AttributedAnomaly, VanishedPart
 from analysis.judge.history.evidence import Attribution, LostOffset
 from analysis.record.record import Record
+from ebbtide.rules.table import VANISHED
 
 if TYPE_CHECKING:
     from analysis.reconcile.model import Reconciliation, VanishedRange
 
-READ = "vanished"
 _GRAVEST = ("unexplained", None)
 
 
@@ -64,7 +64,7 @@ def _gravest_attribution(record: Record, vanished: VanishedRange) -> Attribution
     if any(after.follows_recreation(before) for before, after in pairwise(states)):
         return Attribution(cause=None, election=None, why="its topic was deleted and made again")
     offsets = {vanished.first_offset, *_first_of_each_stretch(record, vanished), vanished.last_offset}
-    of_offset = _attribute_read_record if vanished.kind == READ else _attribute_divergence
+    of_offset = _attribute_read_record if vanished.kind == VANISHED else _attribute_divergence
     found = [of_offset(record, vanished, offset) for offset in sorted(offsets)]
     return min(found, key=lambda one: _GRAVEST.index(one.cause) if one.cause in _GRAVEST else len(_GRAVEST))
 

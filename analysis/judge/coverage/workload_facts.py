@@ -19,15 +19,8 @@ from analysis.record.record import Record
 from ebbtide.record.clients import ClientEvent
 from ebbtide.record.files import ANOMALIES_DIR
 from ebbtide.record.manifest import ACKS_SPELLED
+from ebbtide.rules.table import LOST
 from ebbtide.scenario.client_libraries import OTHER_LIBRARIES
-
-FACTS_OF_KINDS = {
-    "records-read-then-gone": "vanished",
-    "hanging-transactions": "hanging-transaction",
-    "inputs-copied-twice": "copied-twice",
-    "inputs-skipped": "input-skipped",
-}
-"""The facts that count the anomalies of one kind, left out where that kind is unknown."""
 
 _RESETS = {"truncation": "truncations-detected", "out-of-range": "offsets-out-of-range"}
 _OF_EVENTS = (
@@ -134,7 +127,7 @@ def _count_lost_acks_0(record: Record, facts: Counter[str]) -> None:
 
 def _count_torn(record: Record, facts: Counter[str]) -> None:
     lost = ds.dataset(str(record.folder / ANOMALIES_DIR), format="parquet")
-    values = lost.to_table(columns=["value"], filter=pc.field("kind") == "lost")["value"]
+    values = lost.to_table(columns=["value"], filter=pc.field("kind") == LOST)["value"]
     acked: Counter[int] = Counter()
     gone: Counter[int] = Counter()
     of_committed = (pc.field("txn_outcome") == "committed") & (pc.field("status") == "acked")

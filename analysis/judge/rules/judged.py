@@ -12,6 +12,7 @@ from analysis.judge.history.sent import count_copies
 from analysis.judge.trace.of_run import trace_of
 from analysis.judge.trace.results import TimelineTrace
 from analysis.record.record import Record
+from ebbtide.rules.table import HW_REGRESSION
 
 if TYPE_CHECKING:
     from analysis.reconcile.model import Reconciliation
@@ -34,7 +35,7 @@ class Judged:
     def unknown(self) -> Mapping[str, str]:
         """Why kinds of anomalies are not known, or not everywhere."""
         # A HW that had not gone back when a run ended early might have done so later.
-        early = {} if self.record.manifest.status == "complete" else {"hw-regression": "the run ended early"}
+        early = {} if self.record.manifest.status == "complete" else {HW_REGRESSION: "the run ended early"}
         return {**early, **self.found.unknown}
 
     @cached_property

@@ -25,7 +25,7 @@ def test_all_run_unless_some_are_named() -> None:
 
 def test_a_module_stands_for_its_mutants_and_a_number_for_one() -> None:
     modules = {mutant[0].__name__ for mutant in select_mutants(["lost", "vanished"]).values()}
-    assert modules == {"analysis.reconcile.lost", "analysis.reconcile.vanished"}
+    assert modules == {"analysis.judge.rules.losses.lost", "analysis.judge.rules.losses.vanished"}
     assert list(select_mutants(["lost-2"]).values()) == [
         [mutant for mutant in MUTANTS if "lost" in mutant[0].__name__][1]
     ]
@@ -41,7 +41,7 @@ def test_a_name_that_none_has_is_refused_with_those_that_there_are(
     assert ended.value.code == 2
     said = capsys.readouterr().err.splitlines()[-1]
     assert f"is called {name!r}: there are " in said
-    assert "hw_regression, inconsistent_offset, input_skipped, lost, " in said
+    assert "inconsistent_offset, input_skipped, inversions, lost, " in said
 
 
 class FakeSession:
@@ -86,7 +86,7 @@ def test_what_a_mutant_changes_stands_in_its_module_once(name: str) -> None:
 def test_what_only_a_narrowed_reconciliation_runs_is_not_mutated_without_one() -> None:
     named = {name for name, mutant in mutants_by_name().items() if mutant[1] in ONLY_NARROWED}
     of_large_records = {name for name in mutants_by_name() if name.startswith(("row_", "narrowing"))}
-    assert named == of_large_records | {"replica_divergence-2"}
+    assert named == of_large_records | {"replica_blocks-2"}
 
 
 _DYING = """
@@ -105,7 +105,7 @@ def dying(spark, records):
     return whole(spark, records)
 
 mutate_reconcile.reconcile_all = dying
-sys.exit(mutate_reconcile.main(["damaged-1", "replica_divergence-2", "--histories", "1", "--whole"]))
+sys.exit(mutate_reconcile.main(["damaged-1", "replica_blocks-2", "--histories", "1", "--whole"]))
 """
 
 
@@ -116,7 +116,7 @@ def test_a_mutant_with_which_spark_ended_runs_once_more_and_does_not_count_as_ca
     assert done.returncode == 0, done.stderr
     assert "Spark ended with damaged-1, which says nothing about the tests: once more" in done.stderr
     assert done.stdout.splitlines() == [
-        "not run with --whole         replica_divergence-2: only a narrowed reconciliation runs it",
+        "not run with --whole         replica_blocks-2: only a narrowed reconciliation runs it",
         "caught by random histories   damaged-1: value IS NULL",
         "1 of 1 mutants caught",
     ]

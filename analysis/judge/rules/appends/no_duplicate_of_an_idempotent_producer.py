@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from analysis.judge.rules.appends import duplicate
 from analysis.judge.rules.clause import Clause
 from analysis.judge.rules.findings import Finding, finding
 from analysis.judge.rules.judged import Judged
+from analysis.judge.rules.losses import vanished
 from analysis.judge.rules.of_producers import client_row, unknown_rows
 from analysis.record.whole import OF_LOSSES
 
@@ -23,7 +25,7 @@ def _check(judged: Judged) -> Finding:
     exercised = sum(producer.idempotent for producer in judged.record.manifest.producers.values())
     theirs = [one for one in judged.found.duplicates if one.idempotent]
     twice = [one for one in theirs if one.twice_in_final_log]
-    open_ = unknown_rows("duplicate", exercised, judged.unknown)
+    open_ = unknown_rows(duplicate.RULE.name, exercised, judged.unknown)
     open_ += [
         client_row(one) | {"why": why}
         for one in theirs
@@ -39,8 +41,8 @@ def _check(judged: Judged) -> Finding:
 
 def _why_cut_off_unknown(one: Duplicates, unknown_kinds: Mapping[str, str]) -> str | None:
     """Say why a missing copy may not have been cut off; None if it surely was."""
-    if "vanished" in unknown_kinds:
-        return unknown_kinds["vanished"]
+    if vanished.RULE.name in unknown_kinds:
+        return unknown_kinds[vanished.RULE.name]
     if one.unreadable:
         whose = "a duplicate" if one.count == 1 else f"{one.count:,} duplicates, the first of them"
         places = "a place" if one.first["unreadable"] == 1 else f"{one.first['unreadable']:,} places"

@@ -14,17 +14,17 @@ from analysis.judge.history.attributed import AttributedAnomaly, RepeatedInput
 from analysis.judge.history.evidence import Row
 from analysis.judge.rules.clause import Clause
 from analysis.judge.rules.findings import Finding, finding
+from analysis.judge.rules.groups import copied_twice, input_skipped
 from analysis.judge.rules.groups.promised import copied_offsets, promised_groups
 from analysis.judge.rules.judged import Judged
 from analysis.judge.rules.lossy import why_lossy
-from analysis.reconcile.model import COPIED_TWICE
 from analysis.record.whole import OF_LOSSES
 
 if TYPE_CHECKING:
     from analysis.reconcile.model import WrongCopies
 
 
-_KINDS = (COPIED_TWICE, "input-skipped")
+_KINDS = (copied_twice.RULE.name, input_skipped.RULE.name)
 
 
 def _check(judged: Judged) -> Finding:
@@ -51,7 +51,8 @@ def _check(judged: Judged) -> Finding:
 def _why_unknown(one: WrongCopies, repeats: Sequence[AttributedAnomaly[RepeatedInput]], why_lossy: str) -> str | None:
     """Return why nobody knows whether the items are allowed; None: elections that lost offsets explain all of them."""
     place = (one.group, f"{one.topic}-{one.partition}")
-    mine = [repeat for repeat in repeats if one.kind == COPIED_TWICE and (repeat.what.group, repeat.what.of) == place]
+    repeats = repeats if one.kind == copied_twice.RULE.name else ()
+    mine = [repeat for repeat in repeats if (repeat.what.group, repeat.what.of) == place]
     if sum(repeat.count for repeat in mine) != one.count:
         return why_lossy
     open_ = next((repeat.attribution.why for repeat in mine if repeat.attribution.cause is None), None)

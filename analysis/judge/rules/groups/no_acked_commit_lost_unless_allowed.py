@@ -9,11 +9,12 @@ from __future__ import annotations
 from analysis.judge.history.attributed import LostCommit
 from analysis.judge.rules.clause import Clause
 from analysis.judge.rules.findings import Finding
+from analysis.judge.rules.groups import commit_back, commit_lost
 from analysis.judge.rules.judged import Judged
 from analysis.judge.rules.on_causes import finding_on_causes
 from analysis.record.whole import OF_LOSSES
 
-_KINDS = ("commit-lost", "commit-back")
+_KINDS = (commit_lost.RULE.name, commit_back.RULE.name)
 
 
 def _check(judged: Judged) -> Finding:

@@ -12,13 +12,14 @@ from analysis.judge.history.sent import count_acks_0_sends
 from analysis.judge.rules.clause import Clause
 from analysis.judge.rules.findings import Finding
 from analysis.judge.rules.judged import Judged
+from analysis.judge.rules.losses import lost
 from analysis.judge.rules.on_causes import finding_on_causes
 from analysis.record.whole import OF_LOSSES
 
 
 def _check(judged: Judged) -> Finding:
     committed = [one for one in judged.blamed_of(LostRecords) if one.committed]
-    unknown = judged.unknown.get("lost")
+    unknown = judged.unknown.get(lost.RULE.name)
     acked = judged.found.counts.acked - count_acks_0_sends(judged.record)
     return finding_on_causes([*committed, *judged.blamed_of(VanishedPart)], exercised=acked, kind_unknown=unknown)
 

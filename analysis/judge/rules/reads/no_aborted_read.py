@@ -13,6 +13,7 @@ from analysis.judge.rules.findings import Finding, finding
 from analysis.judge.rules.judged import Judged
 from analysis.judge.rules.lossy import why_lossy
 from analysis.judge.rules.of_producers import client_row, unknown_rows
+from analysis.judge.rules.reads import aborted_read
 from analysis.record.whole import OF_LOSSES
 
 
@@ -25,7 +26,7 @@ def _check(judged: Judged) -> Finding:
         exercised=exercised,
         violations=[] if lossy is not None else rows,
         unknown=[
-            *unknown_rows("aborted-read", exercised, judged.unknown),
+            *unknown_rows(aborted_read.RULE.name, exercised, judged.unknown),
             *([row | {"why": lossy} for row in rows] if lossy is not None else []),
         ],
         cases=sum(one.count for one in judged.found.aborted_reads),

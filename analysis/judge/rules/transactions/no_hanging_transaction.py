@@ -14,6 +14,7 @@ from analysis.judge.rules.clause import Clause
 from analysis.judge.rules.findings import Finding, finding
 from analysis.judge.rules.judged import Judged
 from analysis.judge.rules.lossy import why_lossy
+from analysis.judge.rules.transactions import hanging_transaction
 from analysis.judge.rules.transactions.verification import asked_no_coordinator, why_unverified
 from analysis.record.whole import OF_LOSSES
 
@@ -29,8 +30,8 @@ def _check(judged: Judged) -> Finding:
     lossy = why_lossy(judged.record)
     if lossy is not None:
         rows, unknown = [], [row | {"why": lossy} for row in rows]
-    if "hanging-transaction" in judged.unknown:
-        unknown.append({"why": judged.unknown["hanging-transaction"]})
+    if hanging_transaction.RULE.name in judged.unknown:
+        unknown.append({"why": judged.unknown[hanging_transaction.RULE.name]})
     asked = judged.record.manifest.final_transactions
     states = asked.states.values() if asked is not None else ()
     exercised = sum(state not in (None, "Empty") for state in states)

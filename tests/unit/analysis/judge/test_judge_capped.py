@@ -19,8 +19,8 @@ from reconcile_planted import planted_run
 from records import RecordBuilder, as_record
 from replay_records import LOST, SAVED
 
+from analysis.items import reconcile_all
 from analysis.judging.one_record import verdict_of
-from analysis.reconcile import reconcile_all
 from analysis.reconcile.model import AbortedReads
 from ebbtide.record.verdict import Verdict, counts_by_kind
 from harness.replay.finding import facts_of, finding
@@ -28,6 +28,7 @@ from harness.replay.finding import facts_of, finding
 DECIDE = (
     "analysis/judge",
     "analysis/judging",
+    "analysis/items",
     "analysis/reconcile",
     "analysis/report",
     "harness/replay",
@@ -46,10 +47,10 @@ SHOWN = (
     "analysis.judge.outcome.deciding._SHOWN_MAX",
     "analysis.judge.trace.check._NEAREST_MAX",
     "analysis.judge.rules.reads.witness_agrees._ROWS_MAX",
-    "analysis.reconcile.copied_twice._SHOWN_MAX",
+    "analysis.judge.rules.groups.copied_twice._SHOWN_MAX",
     "analysis.reconcile.crowds.LISTED",
     "analysis.reconcile.facts._LISTED_MAX",
-    "analysis.reconcile.summary.EXAMPLES_MAX",
+    "analysis.items.summary.EXAMPLES_MAX",
     "analysis.report.model.PARTITIONS_MAX",
     "analysis.report.model.STATES_MAX",
     "analysis.report.summary._CAUSES_MAX",

@@ -13,7 +13,8 @@ import pytest
 from pyspark.sql import SparkSession
 from records import RecordBuilder, as_record
 
-from analysis.reconcile import reconcile, tables
+from analysis.items import reconcile
+from analysis.reconcile import tables
 from analysis.reconcile.facts import CompactedFacts
 from analysis.reconcile.files import TableFile
 from analysis.reconcile.policies import PolicyFacts, compacted_topics, default_policy

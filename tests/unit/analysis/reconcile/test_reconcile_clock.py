@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 from records import RecordBuilder, as_record
 
-from analysis.reconcile import reconcile
+from analysis.items import reconcile
 from analysis.reconcile.clock import has_gone_back
 from analysis.reconcile.files import check_files
 from ebbtide.record.folder import RecordFolder

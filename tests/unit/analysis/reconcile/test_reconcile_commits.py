@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from reconcile_cases import Case, Expected, items_of, reconcile_cases
 from records import RecordBuilder, as_record
 
-from analysis.reconcile import reconcile
+from analysis.items import reconcile
 from analysis.reconcile.model import Reconciliation
 
 pytestmark = pytest.mark.spark

@@ -14,7 +14,7 @@ from pyspark.sql.types import ArrayType
 from reconcile_oracle import anomalies, committed_lost
 from records import RecordBuilder, as_record
 
-from analysis.reconcile import reconcile, reconciling
+from analysis.items import reconcile, reconciling
 from analysis.reconcile.crowds import LISTED
 from analysis.reconcile.model import Reconciliation
 from ebbtide.record.tables import TABLES

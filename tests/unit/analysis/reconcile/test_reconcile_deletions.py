@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 from records import RecordBuilder, as_record
 
-from analysis.reconcile import reconcile
+from analysis.items import reconcile
 from analysis.reconcile.deletions import Deletion, deletions_of
 from analysis.reconcile.files import check_files
 from analysis.reconcile.model import Reconciliation

@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 from records import RecordBuilder, as_record, write_table
 
-from analysis.reconcile import reconcile
+from analysis.items import reconcile
 from analysis.reconcile.files import check_files, rows_of
 from analysis.reconcile.tables import load, run_files
 from ebbtide.errors import HarnessError, Problems, UsageError
@@ -154,7 +154,7 @@ def test_a_file_damaged_behind_its_footer_is_an_error_of_the_record(spark: Spark
 def test_a_record_that_cannot_be_written_is_refused_before_any_work(
     record: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from analysis.reconcile import store
+    from analysis.items import store
 
     monkeypatch.setattr(store.os, "access", lambda *_: False)
     with pytest.raises(HarnessError, match="cannot be written"):

@@ -20,7 +20,8 @@ from pyspark.sql import SparkSession
 from reconcile_batches import Comparison, compare, reduce_history
 from reconcile_histories import PLAIN, History, histories, planted_histories
 
-from analysis.reconcile import reconciling
+from analysis.items import reconciling
+from analysis.judge.rules.registry import ANOMALIES
 
 T = TypeVar("T")
 
@@ -30,7 +31,7 @@ HISTORIES = int(os.environ.get("EBBTIDE_HISTORIES", "250"))
 BATCH = 250
 """So many are reconciled in the same jobs."""
 
-KINDS = {kind.KIND for kind in reconciling.KINDS}
+KINDS = {kind.name for kind in ANOMALIES}
 
 
 class EnoughError(Exception):

@@ -10,7 +10,8 @@ from pyspark.sql import SparkSession
 from reconcile_planted import NOT_SETTLED, by_topic, planted_run, run_with_commits_of_what_nobody_read
 from records import as_record
 
-from analysis.reconcile import reconcile_all, reconciling
+from analysis.items import reconcile_all, reconciling
+from analysis.judge.rules.registry import ANOMALIES
 
 pytestmark = pytest.mark.spark
 
@@ -33,7 +34,7 @@ def test_planted_anomalies_are_found_in_their_numbers(
     ]
     assert {kind for _, expected in runs for kinds in expected.values() for kind in kinds} == {
         NOT_SETTLED,
-        *(kind.KIND for kind in reconciling.KINDS),
+        *(kind.name for kind in ANOMALIES),
     }
     assert not any(one.unknown for one in found)
 

@@ -15,14 +15,16 @@ from reconcile_oracle_commits import commits_gone_back, gone_back_of
 from reconcile_oracle_groups import groups, groups_of
 from records import RecordBuilder, as_record
 
-from analysis.reconcile import crowds, reconcile_all, reconciling, row_batches
+from analysis.items import reconcile_all, reconciling
+from analysis.judge.rules.registry import ANOMALIES
+from analysis.reconcile import crowds, row_batches
 from ebbtide.record.tables import TABLES
 
 pytestmark = pytest.mark.spark
 
 RUNS = 50
 
-KINDS = {kind.KIND for kind in reconciling.KINDS}
+KINDS = {kind.name for kind in ANOMALIES}
 
 
 @pytest.mark.parametrize(

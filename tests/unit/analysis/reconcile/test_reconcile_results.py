@@ -11,10 +11,10 @@ from pyspark.sql import SparkSession
 from reconcile_oracle import unnamed_drops
 from records import RecordBuilder, as_record
 
+from analysis.items import reconcile, reconciling
+from analysis.items.summary import EXAMPLES_MAX
 from analysis.judge.causes.lost_offsets import lowest_between
-from analysis.reconcile import reconcile, reconciling
 from analysis.reconcile.model import HwRegression, LostRange, Reconciliation, VanishedRange
-from analysis.reconcile.summary import EXAMPLES_MAX
 from ebbtide.record.tables import ANOMALY_SCHEMA
 from ebbtide.record.verdict import Counts
 

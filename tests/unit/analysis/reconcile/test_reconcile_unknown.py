@@ -10,11 +10,11 @@ import pytest
 from pyspark.sql import SparkSession
 from records import RecordBuilder, as_record
 
-from analysis.reconcile import reconcile
+from analysis.items import reconcile
+from analysis.judge.rules.registry import ANOMALIES
 from analysis.reconcile.copy_facts import CopyFacts
 from analysis.reconcile.deletions import Deletion
 from analysis.reconcile.facts import CheckpointFacts, CompactedFacts, Facts, Peak, PollFacts, SendFacts, ServedFacts
-from analysis.reconcile.reconciling import KINDS
 from ebbtide.record.manifest import FinalOffsets
 from ebbtide.record.tables import TABLES
 
@@ -45,7 +45,7 @@ def facts(**changes: object) -> Facts:
 
 
 def unknown_kinds(changed: Facts) -> dict[str, str]:
-    return {kind.KIND: why for kind in KINDS if (why := kind.why_unknown(changed)) is not None}
+    return {kind.name: why for kind in ANOMALIES if (why := kind.why_unknown(changed)) is not None}
 
 
 def facts_after_move(log_start: int, *, first_acked: int, status: str = "acked") -> Facts:

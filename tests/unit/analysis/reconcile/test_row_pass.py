@@ -17,7 +17,8 @@ from reconcile_dice import Dice, run
 from reconcile_rows import BATCHES_IN_ORDER, RANGES_APART, are_apart, chosen_polls, lost_decreases, order_of, rows_of
 from records import RecordBuilder, as_record
 
-from analysis.reconcile import blocks, narrowing, reconcile, reconciling, replica_divergence, row_batches, row_pass
+from analysis.items import reconcile, reconciling
+from analysis.reconcile import blocks, narrowing, replica_blocks, row_batches, row_pass
 from analysis.reconcile.collecting import collect_facts
 from analysis.reconcile.deletions import Deletion
 from analysis.reconcile.row_batches import Ints, row_groups
@@ -93,11 +94,11 @@ def test_the_sums_are_those_of_spark(
     assert sorted(suspects) == sorted(expected_values.collect())
     assert suspects
     facts = collect_facts(tables, sends, polls, runs)
-    replicas = found.replica_sums(replica_divergence.checkpoints_of(facts))
-    expected = replica_divergence.differing_blocks(spark, tables, facts)
+    replicas = found.replica_sums(replica_blocks.checkpoints_of(facts))
+    expected = replica_blocks.differing_blocks(spark, tables, facts)
     assert replicas is not None
     assert expected is not None
-    assert sorted(replica_divergence.differing(replicas).collect()) == sorted(expected.collect())
+    assert sorted(replica_blocks.differing(replicas).collect()) == sorted(expected.collect())
 
 
 def test_no_decrease_is_lost_with_the_rows_that_are_left_out() -> None:

@@ -11,7 +11,8 @@ from pyspark.sql import SparkSession
 from reconcile_dice import Dice, run
 from records import RecordBuilder, as_record
 
-from analysis.reconcile import blocks, dirty_order, reconcile, reconciling, row_sums, ruling_out
+from analysis.items import reconcile, reconciling
+from analysis.reconcile import blocks, inversions, row_sums, ruling_out, work
 from analysis.reconcile.collecting import collect_facts
 from analysis.reconcile.facts import partition_facts
 from analysis.reconcile.row_pass import summed_rows
@@ -37,7 +38,7 @@ def test_the_answers_from_sums_by_numpy_are_those_from_all_rows(spark: SparkSess
     facts = collect_facts(tables, sends, polls, runs)
     compared = blocks.compare_blocks(sends, polls, partition_facts(spark, facts), facts)
     assert compared is not None
-    of_rows = reconciling._comparisons(spark, tables, compared, dirty_order.inversions(tables), facts, None)
+    of_rows = reconciling._comparisons(spark, tables, compared, inversions.inversions(tables), facts, None)
     row_pass = summed_rows(spark, runs, tmp_path)
     assert row_pass is not None
     of_sums = reconciling._comparisons(spark, tables, compared, of_rows.inverted, facts, row_pass)
@@ -47,7 +48,7 @@ def test_the_answers_from_sums_by_numpy_are_those_from_all_rows(spark: SparkSess
     assert of_rows.suspects is not None
     assert answers.values == {(row.run, row["values"]) for row in of_rows.suspects.collect()}
     differ = [compared.where("NOT agree").select(*blocks.BLOCK), of_rows.replicas]
-    differ.append(None if of_rows.inverted is None else dirty_order.blocks_before(of_rows.inverted))
+    differ.append(None if of_rows.inverted is None else inversions.blocks_before(of_rows.inverted))
     assert answers.offsets == {tuple(row) for some in differ if some is not None for row in some.collect()}
 
 
@@ -69,9 +70,9 @@ def test_no_kind_that_compares_values_is_planned_for_a_record_without_anomalies(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_small: bool
 ) -> None:
     planned: list[str] = []
-    plan = reconciling.leader_logs
+    plan = work.leader_logs
     monkeypatch.setattr(reconciling, "is_small", lambda _: is_small)
-    monkeypatch.setattr(reconciling, "leader_logs", lambda *given: planned.append("leaders") or plan(*given))
+    monkeypatch.setattr(work, "leader_logs", lambda *given: planned.append("leaders") or plan(*given))
     whole = RecordBuilder().acked(1, 2, at=0).read(1, 2, at=0).final(1, 2)
     assert reconcile(spark, as_record(whole.write(tmp_path / "whole"), whole.manifest())).anomalies == []
     assert planned == []

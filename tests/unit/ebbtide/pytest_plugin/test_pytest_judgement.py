@@ -16,12 +16,11 @@ from fake_runner import ENDS, LOST, write_record
 
 from analysis.judge.outcome.deciding import decide
 from analysis.judge.outcome.prediction import ObservedRun, compare
-from analysis.reconcile import reconciling
 from ebbtide.pytest_plugin.chaos_scenario import chaos_scenario
 from ebbtide.pytest_plugin.judgement import allowed_expectations, failure_message
 from ebbtide.pytest_plugin.run_record import RunRecord
 from ebbtide.record.manifest import read_manifest
-from ebbtide.record.verdict import KINDS, AnomalyCount, Loss, PropertyResult, Regression
+from ebbtide.record.verdict import AnomalyCount, Loss, PropertyResult, Regression
 from ebbtide.scenario import catalogue
 from ebbtide.scenario.parse import load
 from ebbtide.scenario.write import text_of
@@ -140,7 +139,6 @@ def test_what_can_be_expected_is_what_a_verdict_can_say() -> None:
     assert {"no-aborted-read", "elections", "poll-skip"} < set(others)
     # They have causes, and are named by these.
     assert {"lost", "hw-regression"}.isdisjoint(others)
-    assert tuple(kind.KIND for kind in reconciling.KINDS) == KINDS
 
 
 def test_what_can_be_expected_is_known_without_spark() -> None:

@@ -34,9 +34,9 @@ from damage import write_current_sums
 from pyspark.sql import SparkSession
 from real_records import unpack_record
 
+from analysis.items import checked_run
 from analysis.judging.many_records import Bug, judge_many
 from analysis.judging.one_record import prepare_record, verdict_of
-from analysis.reconcile import checked_run
 from analysis.reconcile.model import Reconciliation
 from analysis.report.html import write_report
 from analysis.report.model import build

@@ -1,4 +1,4 @@
-"""A clause is one module, and all that other modules know of it is made from there."""
+"""A rule is one module, and all that other modules know of it is made from there."""
 
 from __future__ import annotations
 
@@ -13,10 +13,12 @@ import pytest
 from checkout import ROOT
 
 from analysis.judge import rules
-from analysis.judge.rules.registry import CLAUSES, SUBJECTS
+from analysis.judge.rules.registry import ANOMALIES, CLAUSES, SUBJECTS
+from analysis.spec.invariants import invariants_of
+from analysis.spec.variants import VARIANTS
 from ebbtide.rules import table
 from tools.pages import rules as pages
-from tools.pages.rules import main as write_table_and_page
+from tools.pages.rules import main as write_table_and_pages
 
 FOLDER = ROOT / "analysis" / "judge" / "rules"
 MODULES = [
@@ -24,8 +26,8 @@ MODULES = [
     for subject in SUBJECTS
     for one in pkgutil.iter_modules([str(FOLDER / subject)])
 ]
-SHARED = {"contact", "promised", "states", "verification"}
-"""Modules of subjects that several clauses or the coverage facts use."""
+SHARED = {"acked_rows", "contact", "idempotence", "promised", "states", "verification"}
+"""Modules of subjects that several rules or the coverage facts use."""
 
 
 def test_every_folder_of_clauses_is_a_subject() -> None:
@@ -41,9 +43,9 @@ def test_a_module_of_a_subject_has_one_rule_of_its_name_or_is_shared(module: Mod
         assert module.RULE.name == name.replace("_", "-")
 
 
-def rules_imported_in(source: str) -> set[str]:
-    """The modules of clauses that a source imports."""
-    names = {clause.name.replace("-", "_") for clause in CLAUSES}
+def rules_imported_in(source: str, *, by_clause: bool = False) -> set[str]:
+    """The modules of rules that a source imports; a clause may import kinds of anomalies."""
+    names = {one.name.replace("-", "_") for one in (CLAUSES if by_clause else (*CLAUSES, *ANOMALIES))}
     imported = set()
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(rules.__name__):
@@ -53,36 +55,76 @@ def rules_imported_in(source: str) -> set[str]:
 
 def test_no_module_but_the_registry_imports_a_rule() -> None:
     sources = [path for top in ("analysis", "harness", "ebbtide") for path in (ROOT / top).rglob("*.py")]
-    assert {path.name: found for path in sources if (found := rules_imported_in(path.read_text()))} == {}
+    clauses = {f"{one.module.replace('.', '/')}.py" for one in CLAUSES}
+    found = {
+        path.name: imported
+        for path in sources
+        if (imported := rules_imported_in(path.read_text(), by_clause=str(path.relative_to(ROOT)) in clauses))
+    }
+    assert found == {}
 
 
 def test_an_import_of_a_rule_is_seen() -> None:
     planted = "from analysis.judge.rules.partitions.leader_in_isr import RULE"
     assert rules_imported_in(planted) == {"leader_in_isr"}
     assert rules_imported_in("from analysis.judge.rules.partitions import leader_in_isr") == {"leader_in_isr"}
+    assert rules_imported_in("from analysis.judge.rules.losses import lost, acked_rows") == {"lost"}
+    assert rules_imported_in("from analysis.judge.rules.losses import lost", by_clause=True) == set()
 
 
-def test_the_table_and_the_page_are_made_from_the_rules() -> None:
+PAGES = {"CLAUSES_PAGE": pages.clauses_page, "ANOMALIES_PAGE": pages.anomalies_page}
+
+
+def test_the_table_and_the_pages_are_made_from_the_rules() -> None:
     made_by = "make them anew: python -m tools.pages.rules"
     assert pages.TABLE.read_bytes() == pages.table(), made_by
-    assert pages.PAGE.read_text() == pages.page(pages.PAGE.read_text()), made_by
+    for name, made_anew in PAGES.items():
+        text = getattr(pages, name).read_text()
+        assert text == made_anew(text), made_by
 
 
-def test_the_program_writes_both(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "clauses.md").write_text(re.sub(r"\| KIP-\d+ \|", "| an old KIP |", pages.PAGE.read_text()))
-    made = pages.table(), pages.PAGE.read_text()
-    monkeypatch.setattr(pages, "PAGE", tmp_path / "clauses.md")
+def test_the_program_writes_all_of_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = [pages.table(), *(getattr(pages, name).read_text() for name in PAGES)]
+    for name in PAGES:
+        text = getattr(pages, name).read_text()
+        (tmp_path / name).write_text(re.sub(r"\| (KIP-\d+|value at two offsets) \|", "| an old text |", text))
+        monkeypatch.setattr(pages, name, tmp_path / name)
     monkeypatch.setattr(pages, "TABLE", tmp_path / "rules.json")
-    assert write_table_and_page() == 0
-    assert (pages.TABLE.read_bytes(), pages.PAGE.read_text()) == made
+    assert write_table_and_pages() == 0
+    assert [pages.TABLE.read_bytes(), *(getattr(pages, name).read_text() for name in PAGES)] == made
 
 
 def test_no_rule_reads_the_table_that_is_made_from_it() -> None:
-    sources = {path: path.read_text() for path in FOLDER.rglob("*.py")}
+    sources = {path: path.read_text() for path in FOLDER.glob("*/*.py")}
     assert [str(Path(path).name) for path, source in sources.items() if "ebbtide.rules" in source] == []
 
 
-def test_the_names_that_code_speaks_of_are_clauses() -> None:
-    names = {value for name, value in vars(table).items() if name.isupper() and isinstance(value, str)}
-    assert names
-    assert names <= {clause.name for clause in CLAUSES}
+NAMED = {value for name, value in vars(table).items() if name.isupper() and isinstance(value, str)}
+"""The rules that code speaks of."""
+
+
+def test_the_names_that_code_speaks_of_are_rules() -> None:
+    assert NAMED
+    assert {rule.name for rule in (*CLAUSES, *ANOMALIES)} >= NAMED
+
+
+def invariant_names() -> set[str]:
+    """The names of the specification's invariants: a clause may be called as the invariant that it checks."""
+    return {one.name for variant in VARIANTS for one in invariants_of(variant)}
+
+
+def rules_spelt_in(source: str) -> set[str]:
+    """The names of rules that a source has as strings, without words of English and names of invariants."""
+    names = {rule.name for rule in (*CLAUSES, *ANOMALIES) if "-" in rule.name} - invariant_names()
+    return {node.value for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Constant)} & names
+
+
+def test_a_rule_is_spelt_in_no_other_source() -> None:
+    sources = [path for top in ("analysis", "harness", "ebbtide") for path in (ROOT / top).rglob("*.py")]
+    spelt = {path.name: found for path in sources if (found := rules_spelt_in(path.read_text()))}
+    del spelt["summary.py"]
+    assert spelt == {"table.py": {name for name in NAMED if "-" in name}}
+
+
+def test_a_name_that_is_spelt_is_seen() -> None:
+    assert rules_spelt_in('count = kinds["commit-lost"] + kinds[LOST]') == {"commit-lost"}

@@ -19,19 +19,17 @@ below the HW, and a broker did not say what it coordinates, a transaction had no
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from analysis.judge.rules.anomaly import Anomaly
 from analysis.reconcile.facts import Facts
 from analysis.reconcile.items import item
 from analysis.reconcile.tables import RecordTables
+from analysis.reconcile.work import Work
 from ebbtide.logs.segments import TopicPartition
 from ebbtide.record.manifest import STILL_S
-
-KIND = "hanging-transaction"
 
 _HANGING = pa.schema(
     [
@@ -68,7 +66,7 @@ def _below_hw(facts: Facts) -> list[str]:
     )
 
 
-def items(spark: SparkSession, tables: RecordTables, runs: Sequence[Facts]) -> DataFrame | None:
+def _items(work: Work) -> DataFrame | None:
     """Return one row for each item; None if there are none."""
     hanging = [
         {
@@ -79,20 +77,20 @@ def items(spark: SparkSession, tables: RecordTables, runs: Sequence[Facts]) -> D
             "high_watermark": facts.final_offsets[name].high_watermark,
             "final_consumer": facts.final_consumer,
         }
-        for facts in runs
+        for facts in work.runs
         if facts.final_transactions is not None and why_unknown(facts) is None
         for name in _below_hw(facts)
         for partition in (TopicPartition.parse(name),)
     ]
     if not hanging:
         return None
-    rows = spark.createDataFrame(pa.Table.from_pylist(hanging, schema=_HANGING))
-    rows = _with_sends(_with_values(rows, tables), tables)
+    rows = work.spark.createDataFrame(pa.Table.from_pylist(hanging, schema=_HANGING))
+    rows = _with_sends(_with_values(rows, work.tables), work.tables)
     details = {
         name: F.col(name)
         for name in ("last_stable", "high_watermark", "producer", "txn", "txn_outcome", "status", "sent_ns")
     }
-    row = item(KIND, offset=F.col("last_stable"), value=F.col("value"), details=details)
+    row = item(RULE.name, offset=F.col("last_stable"), value=F.col("value"), details=details)
     return rows.select(row.alias("item")).select("item.*")
 
 
@@ -126,3 +124,15 @@ def _with_sends(rows: DataFrame, tables: RecordTables) -> DataFrame:
     one = sent.groupBy("run", "value").agg(F.min(F.struct(*columns)).alias("sent"))
     named = rows.join(one, ["run", "value"], "left")
     return named.withColumns({name: F.col(f"sent.{name}") for name in columns})
+
+
+RULE = Anomaly(
+    module=__name__,
+    means="partition with an open transaction that no coordinator will end",
+    one="hanging transaction",
+    many="hanging transactions",
+    why_unknown=why_unknown,
+    items=_items,
+    looks_at_all_rows=True,
+    fact="hanging-transactions",
+)

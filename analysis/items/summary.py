@@ -10,19 +10,6 @@ import msgspec
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from analysis.reconcile import (
-    aborted_read,
-    commit_back,
-    commit_lost,
-    copied_twice,
-    duplicate,
-    hanging_transaction,
-    hw_regression,
-    input_skipped,
-    lost,
-    replica_divergence,
-    vanished,
-)
 from analysis.reconcile.model import (
     AbortedReads,
     Duplicates,
@@ -94,9 +81,9 @@ _SECTIONS: dict[str, type[msgspec.Struct]] = {
     "commits": LostCommits,
     "copies": WrongCopies,
 }
-_VANISHED = (vanished.KIND, replica_divergence.KIND)
-_COPIES = (copied_twice.KIND, input_skipped.KIND)
-_COMMITS = (commit_lost.KIND, commit_back.KIND)
+_VANISHED = ("vanished", "replica-divergence")
+_COPIES = ("copied-twice", "input-skipped")
+_COMMITS = ("commit-lost", "commit-back")
 
 
 def summarize(items: DataFrame, runs: int) -> list[AnomalySummary]:
@@ -113,20 +100,18 @@ def summarize(items: DataFrame, runs: int) -> list[AnomalySummary]:
     numbered = items.withColumn("number", F.row_number().over(order)).where(F.col("number") <= EXAMPLES_MAX)
     sections = {"example": numbered.select("run", *_KIND, "number", "offset", "value", "details")}
     kinds = {kind[0] for found in counts for kind in found}
-    if lost.KIND in kinds:
+    if "lost" in kinds:
         sections["lost"] = _lost_ranges(items)
-    if hw_regression.KIND in kinds:
+    if "hw-regression" in kinds:
         sections["drop"] = _drops(items)
     if not kinds.isdisjoint(_VANISHED):
         sections["vanished"] = _vanished_ranges(items)
-    if duplicate.KIND in kinds:
-        sections["duplicate"] = _with_first(
-            items, duplicate.KIND, by=("idempotent", "twice_in_final_log", "unreadable")
-        )
-    if aborted_read.KIND in kinds:
-        sections["aborted"] = _with_first(items, aborted_read.KIND)
-    if hanging_transaction.KIND in kinds:
-        sections["hanging"] = _with_first(items, hanging_transaction.KIND)
+    if "duplicate" in kinds:
+        sections["duplicate"] = _with_first(items, "duplicate", by=("idempotent", "twice_in_final_log", "unreadable"))
+    if "aborted-read" in kinds:
+        sections["aborted"] = _with_first(items, "aborted-read")
+    if "hanging-transaction" in kinds:
+        sections["hanging"] = _with_first(items, "hanging-transaction")
     if not kinds.isdisjoint(_COMMITS):
         sections["commits"] = _lost_commits(items)
     if not kinds.isdisjoint(_COPIES):
@@ -167,7 +152,7 @@ def _lost_ranges(items: DataFrame) -> DataFrame:
     That is acks, commitment, and the leader epoch in force when they were acked.
     """
     return (
-        items.where(F.col("kind") == lost.KIND)
+        items.where(F.col("kind") == "lost")
         .groupBy(*_PARTITION, "acks", "committed", F.col("leader_epoch").alias("acked_after_epoch"))
         .agg(
             F.min("offset").alias("first_offset"),
@@ -204,7 +189,7 @@ def _drops(items: DataFrame) -> DataFrame:
     """
     later = F.struct(F.col("offset").alias("high_watermark"), "at_ns", "leader_epoch", "broker")
     return (
-        items.where((F.col("kind") == hw_regression.KIND) & F.col("earlier").isNotNull())
+        items.where((F.col("kind") == "hw-regression") & F.col("earlier").isNotNull())
         .groupBy(*_PARTITION, "leader_epoch")
         .agg(F.max("earlier").alias("earlier"), F.min(later).alias("later"))
         .select(*_PARTITION, "earlier", "later")

@@ -28,20 +28,17 @@ many are below it. A jump over many offsets costs what a jump over one costs.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
+from analysis.judge.rules.anomaly import Anomaly
 from analysis.reconcile.blocks import BITS, BLOCK, PARTITION, block_of
 from analysis.reconcile.facts import Facts
 from analysis.reconcile.final_log_rows import mark_final_log_rows
 from analysis.reconcile.items import item
 from analysis.reconcile.parts import in_one_part
-from analysis.reconcile.tables import RecordTables
 from analysis.reconcile.undone_deletions import may_have_been_deleted, with_undone_deletions
-
-KIND = "poll-skip"
+from analysis.reconcile.work import Work
 
 _JUMP = ["offset", "value", "prev_offset", "consumer", "session", "polled_ns"]
 
@@ -60,24 +57,24 @@ def why_unknown(facts: Facts) -> str | None:
     return facts.without_final_read() or with_undone_deletions(facts)
 
 
-def items(tables: RecordTables, runs: Sequence[Facts], readable: DataFrame | None) -> DataFrame | None:
+def _items(work: Work) -> DataFrame | None:
     """Return one row for each item; None if there are none.
 
     `readable` is `blocks.readable_blocks`.
     """
-    if tables.polls is None or readable is None:
+    if work.tables.polls is None or work.readable is None:
         return None
-    if not any(polls.jumped for facts in runs for polls in facts.polls):
+    if not any(polls.jumped for facts in work.runs for polls in facts.polls):
         return None
     committed = F.col("isolation") == "read_committed"
-    jumps = mark_final_log_rows(tables.polls).where("offset - 1 > prev_offset")
-    jumps = jumps.where(~may_have_been_deleted(runs, F.col("prev_offset") + 1))
+    jumps = mark_final_log_rows(work.tables.polls).where("offset - 1 > prev_offset")
+    jumps = jumps.where(~may_have_been_deleted(work.runs, F.col("prev_offset") + 1))
     jumps = jumps.select(
         *PARTITION, *_JUMP, committed.alias("committed"), "in_final_log", F.monotonically_increasing_id().alias("jump")
     )
     both = F.explode(F.array(F.col("prev_offset") + 1, F.col("offset"))).alias("end")
     ends = jumps.select("*", both).withColumn("block", block_of("end"))
-    counted = in_one_part(ends.unionByName(readable, allowMissingColumns=True))
+    counted = in_one_part(ends.unionByName(work.readable, allowMissingColumns=True))
     before = Window.partitionBy(*PARTITION).orderBy("block").rangeBetween(Window.unboundedPreceding, -1)
     here = Window.partitionBy(*BLOCK)
     place = F.col("end").bitwiseAND(F.lit(2**BITS - 1)).cast("int")
@@ -95,5 +92,15 @@ def items(tables: RecordTables, runs: Sequence[Facts], readable: DataFrame | Non
     )
     skipped = F.when(F.col("committed"), F.col("shown")).otherwise(F.col("open"))
     details = {name: F.col(name) for name in ("consumer", "session", "prev_offset", "polled_ns")}
-    row = item(KIND, offset=F.col("offset"), value=F.col("value"), details={**details, "skipped": skipped})
+    row = item(RULE.name, offset=F.col("offset"), value=F.col("value"), details={**details, "skipped": skipped})
     return found.where((skipped > 0) & F.col("in_final_log")).select(row.alias("item")).select("item.*")
+
+
+RULE = Anomaly(
+    module=__name__,
+    means="row that jumped over an offset of the final log, within its session",
+    one="jump of a consumer over records",
+    many="jumps of consumers over records",
+    why_unknown=why_unknown,
+    items=_items,
+)

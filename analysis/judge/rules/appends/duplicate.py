@@ -17,15 +17,15 @@ acked records without an offset. What the other half shows stays true.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from analysis.reconcile.facts import Facts, runs_where
+from analysis.judge.rules.anomaly import Anomaly
+from analysis.judge.rules.appends.idempotence import is_idempotent
+from analysis.reconcile.facts import Facts
 from analysis.reconcile.items import item
-
-KIND = "duplicate"
 
 
 def why_unknown(facts: Facts) -> str | None:
@@ -33,7 +33,7 @@ def why_unknown(facts: Facts) -> str | None:
     return facts.missing_or_empty("sends", "polls") or facts.without_offsets()
 
 
-def items(runs: Sequence[Facts]) -> Column:
+def _row(runs: Sequence[Facts]) -> Column:
     """Return the item of a row of the history, or null.
 
     It is at the lowest place of the value.
@@ -41,7 +41,7 @@ def items(runs: Sequence[Facts]) -> Column:
     return F.when(
         F.col("places_in_all") > 1,
         item(
-            KIND,
+            RULE.name,
             offset=F.col("offset"),
             value=F.col("value"),
             details={
@@ -59,13 +59,13 @@ def items(runs: Sequence[Facts]) -> Column:
     )
 
 
-def is_idempotent(runs: Sequence[Facts]) -> Column:
-    """Return whether the value's producer was idempotent: it must not append twice."""
-    found = F.lit(False)
-    for producers in sorted({facts.idempotent for facts in runs if facts.idempotent}):
-        found = found | (F.col("producer").isin(*producers) & runs_where(runs, _with_is_idempotent(producers)))
-    return F.coalesce(found, F.lit(False))
-
-
-def _with_is_idempotent(producers: tuple[int, ...]) -> Callable[[Facts], bool]:
-    return lambda facts: facts.idempotent == producers
+RULE = Anomaly(
+    module=__name__,
+    means="value at two offsets",
+    one="duplicated record",
+    many="duplicated records",
+    why_unknown=why_unknown,
+    row=_row,
+    # A retry duplicates a record, or does not. Duplicates of an idempotent producer also violate a clause.
+    depends_on_chance=True,
+)

@@ -23,17 +23,16 @@ log begins below that: the session may have passed by while the record was delet
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from analysis.judge.rules.anomaly import Anomaly
 from analysis.reconcile.blocks import BITS, PARTITION
 from analysis.reconcile.facts import Facts
 from analysis.reconcile.items import item
+from analysis.reconcile.ruling_out import UNSEEN
 from analysis.reconcile.undone_deletions import may_have_been_deleted, with_undone_deletions
-
-KIND = "unseen"
+from analysis.reconcile.work import Work
 
 
 def why_unknown(facts: Facts) -> str | None:
@@ -48,23 +47,23 @@ def why_unknown(facts: Facts) -> str | None:
     return facts.without_final_read() or with_undone_deletions(facts)
 
 
-def items(runs: Sequence[Facts], readable: DataFrame | None, sessions: DataFrame | None) -> DataFrame | None:
+def _items(work: Work) -> DataFrame | None:
     """Return one row for each item; None if nothing can be judged.
 
     `readable` is `blocks.readable_blocks`, `sessions` is `standing.session_ranges`.
     """
-    if readable is None or sessions is None:
+    if work.readable is None or work.sessions is None:
         return None
-    left = readable.withColumns(
+    left = work.readable.withColumns(
         {name: F.col(name).bitwiseAND(F.bitwise_not("returned")) for name in ("open_mask", "shown_mask")}
     )
-    left = left.where("open_mask <> 0").join(F.broadcast(sessions), PARTITION)
+    left = left.where("open_mask <> 0").join(F.broadcast(work.sessions), PARTITION)
     offset = F.shiftleft("block", BITS) + F.col("bit")
     offsets = left.select("*", F.explode(F.sequence(F.lit(0), F.lit(2**BITS - 1))).alias("bit"))
     offsets = offsets.where(_has_bit("open_mask")).select(
         *PARTITION, offset.alias("offset"), _has_bit("shown_mask").alias("shown"), "sessions"
     )
-    offsets = offsets.where(~may_have_been_deleted(runs, F.col("offset")))
+    offsets = offsets.where(~may_have_been_deleted(work.runs, F.col("offset")))
     passed = F.filter(
         "sessions",
         lambda one: (
@@ -75,7 +74,7 @@ def items(runs: Sequence[Facts], readable: DataFrame | None, sessions: DataFrame
     )
     by = F.get(F.array_sort(F.transform(passed, lambda one: F.struct(one["consumer"], one["session"]))), F.lit(0))
     row = item(
-        KIND,
+        RULE.name,
         offset=F.col("offset"),
         details={"passed_over_by": by, "sessions": F.size(passed)},
     )
@@ -84,3 +83,14 @@ def items(runs: Sequence[Facts], readable: DataFrame | None, sessions: DataFrame
 
 def _has_bit(mask: str) -> Column:
     return F.call_function("shiftright", F.col(mask), F.col("bit")).bitwiseAND(F.lit(1)) == 1
+
+
+RULE = Anomaly(
+    module=__name__,
+    means="offset of the final log that a session passed over and no consumer returned",
+    one="record that consumers passed by",
+    many="records that consumers passed by",
+    why_unknown=why_unknown,
+    items=_items,
+    question=UNSEEN,
+)

@@ -31,72 +31,26 @@ no join.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from analysis.reconcile.facts import Facts, runs_where
+from analysis.judge.rules.anomaly import Anomaly
+from analysis.reconcile.hw_observations import WHERE, suspicious_observations, why_no_hw_is_judged
 from analysis.reconcile.items import item
-from analysis.reconcile.parts import placed_by
-from analysis.reconcile.tables import RecordTables
+from analysis.reconcile.ruling_out import HIGH_WATERMARKS
+from analysis.reconcile.work import Work
 
-KIND = "hw-regression"
-
-_SOURCE = "list_offsets"
-_WHERE = ("run", "topic", "partition")
 _OBSERVED = ("high_watermark", "leader_epoch", "broker", "asked_ns", "at_ns")
 
 
-def why_unknown(facts: Facts) -> str | None:
-    """Return why nothing, or not everything, could be judged."""
-    lacking = facts.missing_or_empty("watermarks")
-    if lacking is not None:
-        return lacking
-    served = [one for one in facts.served if one.source == _SOURCE]
-    if not served:
-        return "no leader was asked for its HW (watermarks of source list_offsets)"
-    judged = [one for one in served if one.leader_epoch is not None]
-    if not judged:
-        return "the HWs that leaders served have no leader epoch"
-    if not any(one.asked for one in judged):
-        return "it is not known when the leaders were asked for their HW (asked_ns)"
-    if facts.clock_went_back:
-        return (
-            "the clock was set back while leaders were asked for their HW, so the order of their answers is not known"
-        )
-    return None
-
-
-def suspicious_observations(tables: RecordTables, runs: Sequence[Facts]) -> DataFrame | None:
-    """Return the partitions in which any HW is below an earlier one, seldom any.
-
-    Epochs do not matter here. Only such observations (`suspect`) can be items, and only those need
-    to look. None if nothing can be judged.
-    """
-    if tables.watermarks is None or all(why_unknown(facts) for facts in runs):
-        return None
-    judged = runs_where(runs, lambda facts: why_unknown(facts) is None)
-    observed = tables.watermarks.where((F.col("source") == _SOURCE) & F.col("leader_epoch").isNotNull() & judged)
-    by_time = Window.partitionBy(*_WHERE).orderBy("at_ns").rowsBetween(Window.unboundedPreceding, -1)
-    suspect = F.coalesce(F.max("high_watermark").over(by_time) > F.col("high_watermark"), F.lit(False))
-    partition = Window.partitionBy(*_WHERE)
-    return (
-        placed_by(observed, *_WHERE)
-        .withColumn("suspect", suspect & F.col("asked_ns").isNotNull())
-        .withColumn("suspects", F.max("suspect").over(partition))
-        .where("suspects")
-    )
-
-
-def items(tables: RecordTables, runs: Sequence[Facts]) -> DataFrame | None:
+def _items(work: Work) -> DataFrame | None:
     """Return one row for each item; None if nothing can be judged."""
-    suspects = suspicious_observations(tables, runs)
+    suspects = suspicious_observations(work.tables, work.runs)
     if suspects is None:
         return None
-    by_epoch = Window.partitionBy(*_WHERE).orderBy("leader_epoch")
+    by_epoch = Window.partitionBy(*WHERE).orderBy("leader_epoch")
     ranked = suspects.select(
-        *_WHERE,
+        *WHERE,
         *_OBSERVED,
         "suspect",
         (F.dense_rank().over(by_epoch) - 1).alias("rank"),
@@ -106,7 +60,7 @@ def items(tables: RecordTables, runs: Sequence[Facts]) -> DataFrame | None:
     found = _with_earlier(ranked).where(earlier["high_watermark"] > F.col("high_watermark"))
     details = {name: F.col(name) for name in _OBSERVED}
     row = item(
-        KIND,
+        RULE.name,
         offset=F.col("high_watermark"),
         details={**details, "earlier": earlier},
         leader_epoch=F.col("leader_epoch"),
@@ -119,13 +73,13 @@ def items(tables: RecordTables, runs: Sequence[Facts]) -> DataFrame | None:
 
 def _with_earlier(ranked: DataFrame) -> DataFrame:
     """Return each suspect with the highest earlier observation where it looks."""
-    highest = F.max("rank").over(Window.partitionBy(*_WHERE))
+    highest = F.max("rank").over(Window.partitionBy(*WHERE))
     events = ranked.withColumn("highest", highest).withColumn("event", F.explode(_events())).select("*", "event.*")
-    block = Window.partitionBy(*_WHERE, "size", "block").orderBy("time", F.col("looks").isNull())
+    block = Window.partitionBy(*WHERE, "size", "block").orderBy("time", F.col("looks").isNull())
     seen = F.when(F.col("looks").isNull(), F.struct("high_watermark", "at_ns", "leader_epoch"))
     so_far = block.rowsBetween(Window.unboundedPreceding, Window.currentRow)
     looked = events.withColumn("best", F.max(seen).over(so_far)).where("looks IS NOT NULL")
-    return looked.groupBy(*_WHERE, "number", *_OBSERVED).agg(
+    return looked.groupBy(*WHERE, "number", *_OBSERVED).agg(
         *(F.max(F.when(F.col("looks") == looks, F.col("best"))).alias(looks) for looks in ("own", "previous", "older"))
     )
 
@@ -138,7 +92,7 @@ def _with_drop(found: DataFrame) -> DataFrame:
     """
     near = F.greatest("own", "previous")
     anew = F.coalesce(near["high_watermark"] > F.col("high_watermark"), F.lit(False))
-    group = Window.partitionBy(*_WHERE, "leader_epoch", "anew")
+    group = Window.partitionBy(*WHERE, "leader_epoch", "anew")
     fall = F.struct(
         "leader_epoch",
         (~F.col("anew")).alias("stays"),
@@ -147,7 +101,7 @@ def _with_drop(found: DataFrame) -> DataFrame:
         F.min("high_watermark").over(group).alias("lowest"),
         F.max("drop.leader_epoch").over(group).alias("since"),
     )
-    falls = F.array_sort(F.collect_set("fall").over(Window.partitionBy(*_WHERE)))
+    falls = F.array_sort(F.collect_set("fall").over(Window.partitionBy(*WHERE)))
     named = _named_drops("falls")
     own = F.exists(named, lambda one: one["stays"] & (one["leader_epoch"] == F.col("leader_epoch")))
     passed = _has_passed(named, F.col("high_watermark"), F.col("drop.leader_epoch"))
@@ -210,3 +164,15 @@ def _event(size: Column, block: Column, time: str, looks: str | None) -> Column:
 def _shift(value: Column | str, digits: Column) -> Column:
     """Return `value` without its lowest binary digits."""
     return F.call_function("shiftright", F.col(value) if isinstance(value, str) else value, digits)
+
+
+RULE = Anomaly(
+    module=__name__,
+    means="served HW below a HW served before, under the same or an older leader epoch",
+    one="HW regression",
+    many="HW regressions",
+    why_unknown=why_no_hw_is_judged,
+    items=_items,
+    question=HIGH_WATERMARKS,
+    has_own_prediction=True,
+)

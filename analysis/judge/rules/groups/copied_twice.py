@@ -15,13 +15,12 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from analysis.judge.rules.anomaly import Anomaly
 from analysis.reconcile import copies
 from analysis.reconcile.facts import Facts
 from analysis.reconcile.items import item
-from analysis.reconcile.model import COPIED_TWICE
-from analysis.reconcile.tables import RecordTables
+from analysis.reconcile.work import Work
 
-KIND = COPIED_TWICE
 _SHOWN_MAX = 10
 
 
@@ -30,9 +29,9 @@ def why_unknown(facts: Facts) -> str | None:
     return copies.why_copies_unknown(facts)
 
 
-def items(tables: RecordTables) -> DataFrame | None:
+def _items(work: Work) -> DataFrame | None:
     """Return one row for each item; None if there are no copies."""
-    sent = copies.copies_of(tables)
+    sent = copies.copies_of(work.tables)
     if sent is None:
         return None
     twice = (
@@ -51,5 +50,19 @@ def items(tables: RecordTables) -> DataFrame | None:
         "copies": F.col("copies"),
         "values": F.slice("values", 1, _SHOWN_MAX),
     }
-    row = item(KIND, offset=F.col("offset"), value=F.element_at("values", 1), details=details, group=F.col("group"))
+    row = item(
+        RULE.name, offset=F.col("offset"), value=F.element_at("values", 1), details=details, group=F.col("group")
+    )
     return twice.select(row.alias("item")).select("item.*")
+
+
+RULE = Anomaly(
+    module=__name__,
+    means="record of which the copiers of one group committed two copies or more",
+    one="input that was copied again",
+    many="inputs that were copied again",
+    why_unknown=why_unknown,
+    items=_items,
+    looks_at_all_rows=True,
+    fact="inputs-copied-twice",
+)

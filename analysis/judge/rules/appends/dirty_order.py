@@ -18,19 +18,17 @@ start.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from analysis.reconcile.blocks import PARTITION, block_of
-from analysis.reconcile.duplicate import is_idempotent
+from analysis.judge.rules.anomaly import Anomaly
+from analysis.judge.rules.appends.idempotence import is_idempotent
+from analysis.reconcile.blocks import PARTITION
 from analysis.reconcile.facts import Facts
 from analysis.reconcile.items import item
 from analysis.reconcile.parts import union
-from analysis.reconcile.tables import RecordTables
-
-KIND = "dirty-order"
+from analysis.reconcile.ruling_out import ORDER
+from analysis.reconcile.work import Work
 
 
 def why_unknown(facts: Facts) -> str | None:
@@ -41,57 +39,40 @@ def why_unknown(facts: Facts) -> str | None:
     return facts.without_final_read() or facts.without_offsets()
 
 
-def inversions(tables: RecordTables) -> DataFrame | None:
-    """Return the acked values whose offset is below that of the value before.
-
-    `before` is that value, whether it stands or not.
-    """
-    if tables.sends is None or tables.polls is None:
-        return None
-    return decreases(tables.sends.where("status = 'acked' AND offset IS NOT NULL"))
-
-
-def decreases(acked: DataFrame) -> DataFrame:
-    """Return those of some acked sends whose offset is below that of the value before."""
-    in_order = Window.partitionBy(*PARTITION, "producer").orderBy("sequence", "offset", "value")
-    before = F.lag(F.struct("offset", "value", "sequence")).over(in_order)
-    return (
-        acked.select(*PARTITION, "producer", "sequence", "offset", "value")
-        .withColumn("before", before)
-        .where("offset < before.offset")
-    )
-
-
-def blocks_before(inverted: DataFrame) -> DataFrame:
-    """Return the blocks of offsets where the first values of the pairs are looked for."""
-    return inverted.select(*PARTITION, block_of("before.offset").alias("block"))
-
-
-def items(
-    inverted: DataFrame | None, tables: RecordTables, leaders: DataFrame | None, runs: Sequence[Facts]
-) -> DataFrame | None:
+def _items(work: Work) -> DataFrame | None:
     """Return one row for each item; None if there are none.
 
     `inverted` is `inversions`, `leaders` is `history.leader_logs`.
     """
-    if inverted is None or tables.polls is None:
+    if work.inverted is None or work.tables.polls is None:
         return None
-    final_rows = tables.polls.where("final AND value IS NOT NULL").select(*PARTITION, "offset", "value")
-    if leaders is not None:
-        of_leaders = leaders.where("value IS NOT NULL").select(*PARTITION, "offset", "value")
+    final_rows = work.tables.polls.where("final AND value IS NOT NULL").select(*PARTITION, "offset", "value")
+    if work.leaders is not None:
+        of_leaders = work.leaders.where("value IS NOT NULL").select(*PARTITION, "offset", "value")
         final_rows = union([final_rows, of_leaders])
-    pairs = inverted.withColumn("place", F.struct("before.offset", "before.value"))
+    pairs = work.inverted.withColumn("place", F.struct("before.offset", "before.value"))
     found = final_rows.select(*PARTITION, F.struct("offset", "value").alias("place")).join(pairs, [*PARTITION, "place"])
     found = found.dropDuplicates([*PARTITION, "offset", "value"])
     row = item(
-        KIND,
+        RULE.name,
         offset=F.col("offset"),
         value=F.col("value"),
         details={
             "producer": F.col("producer"),
             "sequence": F.col("sequence"),
             "before": F.col("before"),
-            "idempotent": is_idempotent(runs),
+            "idempotent": is_idempotent(work.runs),
         },
     )
     return found.select(row.alias("item")).select("item.*")
+
+
+RULE = Anomaly(
+    module=__name__,
+    means="acked value below the value that its producer sent before it",
+    one="reordered record",
+    many="reordered records",
+    why_unknown=why_unknown,
+    items=_items,
+    question=ORDER,
+)

@@ -22,29 +22,17 @@ again.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from analysis.judge.rules.anomaly import Anomaly
 from analysis.reconcile import crowds
-from analysis.reconcile.blocks import BLOCK, PARTITION, block_of, sum_of
+from analysis.reconcile.blocks import PARTITION
 from analysis.reconcile.facts import Facts
 from analysis.reconcile.items import item
-from analysis.reconcile.tables import RecordTables
-
-KIND = "replica-divergence"
-
-_CHECKPOINTS = pa.schema(
-    [
-        pa.field("run", pa.int32()),
-        pa.field("topic", pa.string()),
-        pa.field("partition", pa.int32()),
-        pa.field("broker", pa.int32()),
-        pa.field("checkpoint", pa.int64()),
-    ]
-)
+from analysis.reconcile.replica_blocks import committed_rows
+from analysis.reconcile.ruling_out import REPLICAS
+from analysis.reconcile.work import Work
 
 
 def why_unknown(facts: Facts) -> str | None:
@@ -57,67 +45,9 @@ def why_unknown(facts: Facts) -> str | None:
     return facts.with_damage() or facts.with_unread_replicas()
 
 
-def differing_blocks(spark: SparkSession, tables: RecordTables, runs: Sequence[Facts]) -> DataFrame | None:
-    """Return the blocks of offsets in which the replicas' committed rows differ.
-
-    Returns None if nothing can be judged.
-    """
-    committed = _committed_rows(spark, tables, runs)
-    if committed is None:
-        return None
-    hashed = F.xxhash64("offset", "value", "leader_epoch")
-    blocks = committed.groupBy(*PARTITION, block_of("offset").alias("block"), "broker")
-    return differing(
-        blocks.agg(F.count("*").alias("rows"), F.bit_xor(hashed).alias("xor"), sum_of(hashed).alias("sum"))
-    )
-
-
-def differing(replicas: DataFrame) -> DataFrame:
-    """Return the blocks of offsets that are not the same in all replicas; `replicas` has one row for each of both."""
-    summary = F.struct("rows", "xor", "sum")
-    return (
-        replicas.groupBy(*BLOCK)
-        .agg(F.min(summary).alias("least"), F.max(summary).alias("most"), F.bool_or(F.isnull("sum")).alias("overflown"))
-        .where("least <> most OR overflown")
-        .select(*BLOCK)
-    )
-
-
-def checkpoints_of(runs: Sequence[Facts]) -> dict[tuple[int, str, int, int], int]:
-    """Return each replica's last checkpointed HW, by (run, topic, partition, broker)."""
-    return {
-        (facts.run, one.topic, one.partition, one.broker): one.high_watermark
-        for facts in runs
-        for one in facts.checkpoints
-    }
-
-
-def _committed_rows(spark: SparkSession, tables: RecordTables, runs: Sequence[Facts]) -> DataFrame | None:
-    """Return the rows below each replica's last checkpointed HW.
-
-    Returns None if nothing can be judged.
-    """
-    if tables.replicas is None or not any(facts.checkpoints for facts in runs):
-        return None
-    checkpoints = [
-        {
-            "run": facts.run,
-            "topic": one.topic,
-            "partition": one.partition,
-            "broker": one.broker,
-            "checkpoint": one.high_watermark,
-        }
-        for facts in runs
-        for one in facts.checkpoints
-    ]
-    small = spark.createDataFrame(pa.Table.from_pylist(checkpoints, schema=_CHECKPOINTS))
-    rows = tables.replicas.join(F.broadcast(small), [*PARTITION, "broker"]).where("offset < checkpoint")
-    return rows.select(*PARTITION, "broker", "offset", "value", "leader_epoch")
-
-
-def items(spark: SparkSession, tables: RecordTables, runs: Sequence[Facts]) -> DataFrame | None:
+def _items(work: Work) -> DataFrame | None:
     """Return one row for each item; None if nothing can be judged or differs."""
-    committed = _committed_rows(spark, tables, runs)
+    committed = committed_rows(work.spark, work.tables, work.runs)
     if committed is None:
         return None
     record = F.struct("leader_epoch", "value")
@@ -140,5 +70,16 @@ def items(spark: SparkSession, tables: RecordTables, runs: Sequence[Facts]) -> D
     shown = F.slice(F.array_distinct(F.concat("proof", "held")), 1, crowds.LISTED)
     stood = F.when(F.size("held") > crowds.LISTED, F.size("held"))
     details = {"leader_epoch": F.col("older"), "replicas": F.array_sort(shown), "stood": stood}
-    row = item(KIND, offset=F.col("offset"), details=details, committed=F.lit(False), leader_epoch=F.col("older"))
+    row = item(RULE.name, offset=F.col("offset"), details=details, committed=F.lit(False), leader_epoch=F.col("older"))
     return offsets.where("differs").select(row.alias("item")).select("item.*")
+
+
+RULE = Anomaly(
+    module=__name__,
+    means="offset at which two replicas differ below both HWs",
+    one="offset at which replicas differ",
+    many="offsets at which replicas differ",
+    why_unknown=why_unknown,
+    items=_items,
+    question=REPLICAS,
+)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Sequence, Set
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import reduce
 
 from py4j.protocol import Py4JJavaError
@@ -17,32 +18,16 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from analysis.reconcile import (
-    aborted_read,
-    commit_back,
-    commit_lost,
-    copied_twice,
-    damaged,
-    dirty_order,
-    duplicate,
-    hanging_transaction,
-    hw_regression,
-    inconsistent_offset,
-    input_skipped,
-    lost,
-    poll_back,
-    poll_skip,
-    replica_divergence,
-    ruling_out,
-    unseen,
-    vanished,
-)
+from analysis.items.store import check_writable, store
+from analysis.items.summary import AnomalySummary, summarize
+from analysis.judge.rules import registry
+from analysis.reconcile import inversions, replica_blocks, ruling_out
 from analysis.reconcile.blocks import BLOCK, compare_blocks, poll_blocks, readable_blocks, send_blocks
 from analysis.reconcile.collecting import collect_facts
 from analysis.reconcile.commits import why_unchecked
 from analysis.reconcile.facts import Facts, partition_facts
 from analysis.reconcile.final_log_rows import session_ranges
-from analysis.reconcile.history import leader_logs, suspicious_history
+from analysis.reconcile.hw_observations import suspicious_observations
 from analysis.reconcile.keeping import FrameKeeper
 from analysis.reconcile.model import Reconciliation
 from analysis.reconcile.narrowing import NarrowedTables, narrow, suspect_values, suspicious
@@ -52,33 +37,12 @@ from analysis.reconcile.row_narrowing import narrow_rows
 from analysis.reconcile.row_pass import RowPass, summed_rows
 from analysis.reconcile.ruling_out import Comparisons
 from analysis.reconcile.session import Jvm, fits_one_part, is_small, one_call_site, plans_for
-from analysis.reconcile.store import check_writable, store
-from analysis.reconcile.summary import AnomalySummary, summarize
 from analysis.reconcile.tables import RecordTables, RunFiles, load, run_files
+from analysis.reconcile.work import Work
 from analysis.record.record import Record
 from analysis.remote.record import NO_COPIES, Copies, RemoteRecord
 from ebbtide.errors import UsageError
 from ebbtide.scratch import SPARK, scratch_folder
-
-KINDS = (
-    lost,
-    unseen,
-    vanished,
-    inconsistent_offset,
-    duplicate,
-    aborted_read,
-    dirty_order,
-    poll_skip,
-    poll_back,
-    hw_regression,
-    replica_divergence,
-    damaged,
-    commit_lost,
-    commit_back,
-    hanging_transaction,
-    copied_twice,
-    input_skipped,
-)
 
 _SPARK_FACTOR = 500
 """Spark leaves rows out above so many times the rows above which NumPy does."""
@@ -174,13 +138,9 @@ def _reconcile_runs(
     blocks = compare_blocks(sends, polls, partitions, facts)
     seen = readable_blocks(blocks, tables, facts) if blocks is not None else None
     in_order = row_pass.sends_in_order() if row_pass is not None and tables.polls is not None else None
-    inverted = dirty_order.inversions(tables) if in_order is None else dirty_order.decreases(in_order)
-    # These look at rows that are in no anomaly of their own, so they need all of them.
-    of_whole = [
-        hanging_transaction.items(spark, tables, runs=facts),
-        copied_twice.items(tables),
-        input_skipped.items(spark, tables, facts),
-    ]
+    inverted = inversions.inversions(tables) if in_order is None else inversions.decreases(in_order)
+    work = Work(spark=spark, runs=facts, tables=tables, partitions=partitions)
+    found = [kind.items(work) for kind in registry.ANOMALIES if kind.items and kind.looks_at_all_rows]
     # Where Spark reads all rows, leaving some out pays from more rows on.
     narrows = not is_small(rows if row_pass is not None else rows // _SPARK_FACTOR)
     narrowed = None
@@ -200,8 +160,8 @@ def _reconcile_runs(
     left = rows if narrowed is None else narrowed.rows
     one_part = narrowed is not None and row_pass is not None and fits_one_part(left)
     with contextlib.nullcontext() if not narrows else plans_for(spark, left, one_part=one_part):
-        found = [*of_whole, unseen.items(facts, seen, sessions), poll_skip.items(tables, facts, seen)]
-        found += _items(spark, tables, inverted, partitions, facts, possible)
+        work = replace(work, tables=tables, readable=seen, sessions=sessions, inverted=inverted)
+        found += _items(work, possible)
         summaries = [AnomalySummary() for _ in runs]
         items = None
         if some := [one for one in found if one is not None]:
@@ -214,7 +174,7 @@ def _reconcile_runs(
         Reconciliation(
             counts=one.counts,
             anomalies=summary.anomalies,
-            unknown={kind.KIND: why for kind in KINDS if (why := one.not_whole() or kind.why_unknown(one)) is not None},
+            unknown=_why_unknown(one),
             lost=summary.lost,
             regressions=summary.regressions,
             vanished=summary.vanished,
@@ -229,6 +189,12 @@ def _reconcile_runs(
         )
         for one, summary in zip(facts, summaries, strict=True)
     ]
+
+
+def _why_unknown(facts: Facts) -> dict[str, str]:
+    """Return why kinds could not be judged, or not everywhere."""
+    why = {kind.name: facts.not_whole() or kind.why_unknown(facts) for kind in registry.ANOMALIES}
+    return {kind: reason for kind, reason in why.items() if reason is not None}
 
 
 def _comparisons(
@@ -250,19 +216,19 @@ def _comparisons(
         suspects=suspects,
         inverted=inverted,
         replicas=_differing_replicas(spark, tables, runs, row_pass),
-        high_watermarks=hw_regression.suspicious_observations(tables, runs),
+        high_watermarks=suspicious_observations(tables, runs),
     )
 
 
 def _differing_replicas(
     spark: SparkSession, tables: RecordTables, runs: Sequence[Facts], row_pass: RowPass | None
 ) -> DataFrame | None:
-    checkpoints = replica_divergence.checkpoints_of(runs)
+    checkpoints = replica_blocks.checkpoints_of(runs)
     if row_pass is not None and checkpoints:
         with contextlib.suppress(UnsuitedRows):
             sums = row_pass.replica_sums(checkpoints)
-            return None if sums is None else replica_divergence.differing(sums)
-    return replica_divergence.differing_blocks(spark, tables, runs)
+            return None if sums is None else replica_blocks.differing(sums)
+    return replica_blocks.differing_blocks(spark, tables, runs)
 
 
 def _narrow(
@@ -277,49 +243,29 @@ def _narrow(
             return answers.possible, narrow_rows(tables, answers, row_pass)
     some = [
         found.blocks.where("NOT agree").select(*BLOCK) if found.blocks is not None else None,
-        dirty_order.blocks_before(found.inverted) if found.inverted is not None else None,
+        inversions.blocks_before(found.inverted) if found.inverted is not None else None,
         found.replicas,
     ]
     differing = [one for one in some if one is not None]
     return ruling_out.EVERYTHING, narrow(tables, reduce(DataFrame.union, differing), kept) if differing else None
 
 
-def _items(
-    spark: SparkSession,
-    tables: RecordTables,
-    inverted: DataFrame | None,
-    partitions: DataFrame,
-    runs: Sequence[Facts],
-    possible: Set[str],
-) -> list[DataFrame | None]:
+def _items(work: Work, possible: Set[str]) -> list[DataFrame | None]:
     """Return the items of the kinds that look at rows one by one, as far as they are `possible`."""
-    found = [damaged.items(tables, runs), poll_back.items(tables, runs)]
-    found += [commit_lost.items(spark, tables, runs), commit_back.items(spark, tables, runs)]
-    if ruling_out.HIGH_WATERMARKS in possible:
-        found.append(hw_regression.items(tables, runs))
-    if ruling_out.REPLICAS in possible:
-        found.append(replica_divergence.items(spark, tables, runs))
-    if possible.isdisjoint((ruling_out.VALUES, ruling_out.REPLICAS, ruling_out.ORDER)):
-        return found
-    leaders = leader_logs(spark, tables, runs)
-    if ruling_out.ORDER in possible:
-        found.append(dirty_order.items(inverted, tables, leaders, runs))
+    found = [
+        kind.items(work)
+        for kind in registry.ANOMALIES
+        if kind.items and not kind.looks_at_all_rows and (kind.question is None or kind.question in possible)
+    ]
     # A last leader whose log differs from another replica's may differ from what was read.
-    if not possible.isdisjoint((ruling_out.VALUES, ruling_out.REPLICAS)):
-        history = suspicious_history(tables, leaders, runs, partitions)
-        found.append(_items_of_values(history, runs) if history is not None else None)
+    if not possible.isdisjoint((ruling_out.VALUES, ruling_out.REPLICAS)) and work.history is not None:
+        found.append(_items_of_values(work.history, work.runs))
     return found
 
 
 def _items_of_values(history: DataFrame, runs: Sequence[Facts]) -> DataFrame:
     """Return the items of the kinds that compare values, from one pass."""
-    kinds = [
-        lost.items(runs),
-        vanished.items(runs),
-        inconsistent_offset.items(),
-        duplicate.items(runs),
-        aborted_read.items(),
-    ]
+    kinds = [kind.row(runs) for kind in registry.ANOMALIES if kind.row]
     return history.select(F.inline(F.array_compact(F.array(*kinds))))
 
 

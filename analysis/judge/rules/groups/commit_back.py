@@ -17,17 +17,14 @@ asked after the other was answered; a commit with an unknown outcome may be appl
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
+from analysis.judge.rules.anomaly import Anomaly
 from analysis.reconcile import commits
 from analysis.reconcile.facts import Facts
 from analysis.reconcile.items import item
-from analysis.reconcile.tables import RecordTables
-
-KIND = "commit-back"
+from analysis.reconcile.work import Work
 
 
 def why_unknown(facts: Facts) -> str | None:
@@ -35,16 +32,16 @@ def why_unknown(facts: Facts) -> str | None:
     return commits.why_commits_unknown(facts)
 
 
-def items(spark: SparkSession, tables: RecordTables, runs: Sequence[Facts]) -> DataFrame | None:
+def _items(work: Work) -> DataFrame | None:
     """Return one row for each item; None if nothing can be judged."""
-    rows = commits.judged_commits(spark, tables, runs)
+    rows = commits.judged_commits(work.spark, work.tables, work.runs)
     if rows is None:
         return None
     in_order = Window.partitionBy(*commits.REGISTER).orderBy("asked_ns", "done_ns", "served")
     before = F.lag(F.struct("served", "made", "settled")).over(in_order)
     settled = F.col("settled") & F.col("before.settled")
     back = (
-        commits.answers_of(spark, rows, tables.watermarks, runs)
+        commits.answers_of(work.spark, rows, work.tables.watermarks, work.runs)
         .withColumn("before", before)
         .where("before.made IS NOT NULL AND before.served.done_ns < asked_ns")
         .where("served.offset IS NULL OR (made.acked AND made.done_ns < before.made.asked_ns)")
@@ -58,7 +55,7 @@ def items(spark: SparkSession, tables: RecordTables, runs: Sequence[Facts]) -> D
         "settled": settled,
     }
     row = item(
-        KIND,
+        RULE.name,
         offset=F.col("before.served.offset"),
         details=details,
         leader_epoch=F.col("served.leader_epoch"),
@@ -67,3 +64,15 @@ def items(spark: SparkSession, tables: RecordTables, runs: Sequence[Facts]) -> D
         group=F.col("group"),
     )
     return back.select(row.alias("item")).select("item.*")
+
+
+RULE = Anomaly(
+    module=__name__,
+    means="answer of a coordinator with nothing, or an older commit than the answer before",
+    one="committed offset that went back",
+    many="committed offsets that went back",
+    why_unknown=why_unknown,
+    items=_items,
+    # A new coordinator serves an old commit until its HW catches up, to whoever asks in time.
+    depends_on_chance=True,
+)

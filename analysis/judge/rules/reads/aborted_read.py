@@ -16,13 +16,14 @@ When it cannot tell: without sends or polls.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+from analysis.judge.rules.anomaly import Anomaly
 from analysis.reconcile.facts import Facts
 from analysis.reconcile.items import item
-
-KIND = "aborted-read"
 
 
 def why_unknown(facts: Facts) -> str | None:
@@ -30,14 +31,7 @@ def why_unknown(facts: Facts) -> str | None:
     return facts.missing_or_empty("sends", "polls")
 
 
-def is_forbidden_read() -> Column:
-    """Return whether a row of the history is a read that never should have happened."""
-    failed, aborted = F.coalesce("failed", F.lit(False)), F.coalesce("in_aborted", F.lit(False))
-    seen, shown = F.col("polled_ns").isNotNull(), F.coalesce("shown", F.lit(False))
-    return (seen & failed) | (shown & aborted)
-
-
-def items() -> Column:
+def _row(_: Sequence[Facts]) -> Column:
     """Return the item of a row of the history, or null.
 
     It is at the lowest place that counts.
@@ -45,7 +39,7 @@ def items() -> Column:
     return F.when(
         F.col("got_places").isNotNull(),
         item(
-            KIND,
+            RULE.name,
             offset=F.col("offset"),
             value=F.col("value"),
             details={
@@ -57,3 +51,13 @@ def items() -> Column:
             },
         ),
     )
+
+
+RULE = Anomaly(
+    module=__name__,
+    means="value of a failed send that was read, or of an aborted transaction that read_committed returned",
+    one="forbidden read",
+    many="forbidden reads",
+    why_unknown=why_unknown,
+    row=_row,
+)

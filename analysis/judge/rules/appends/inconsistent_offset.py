@@ -15,13 +15,14 @@ acked records without an offset. What the other half shows stays true.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+from analysis.judge.rules.anomaly import Anomaly
 from analysis.reconcile.facts import Facts
 from analysis.reconcile.items import item
-
-KIND = "inconsistent-offset"
 
 
 def why_unknown(facts: Facts) -> str | None:
@@ -29,11 +30,21 @@ def why_unknown(facts: Facts) -> str | None:
     return facts.missing_or_empty("sends", "polls") or facts.without_offsets()
 
 
-def items() -> Column:
+def _row(_: Sequence[Facts]) -> Column:
     """Return the item of a row of the history, or null.
 
     It is at the lowest value of the offset.
     """
     stood = F.when(F.col("values_in_all") > F.size("values"), F.col("values_in_all"))
     details = {"values": F.col("values"), "stood": stood}
-    return F.when(F.col("values_in_all") > 1, item(KIND, offset=F.col("offset"), details=details))
+    return F.when(F.col("values_in_all") > 1, item(RULE.name, offset=F.col("offset"), details=details))
+
+
+RULE = Anomaly(
+    module=__name__,
+    means="offset that held two values",
+    one="offset that held two values",
+    many="offsets that held two values",
+    why_unknown=why_unknown,
+    row=_row,
+)

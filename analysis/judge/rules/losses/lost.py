@@ -51,29 +51,16 @@ from collections.abc import Sequence
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+from analysis.judge.rules.anomaly import Anomaly
+from analysis.judge.rules.losses.acked_rows import is_lost, why_no_loss_is_judged
 from analysis.reconcile.crowds import LISTED
-from analysis.reconcile.deletions import was_deleted
-from analysis.reconcile.facts import Facts, deletions_by_run, runs_where
+from analysis.reconcile.facts import Facts, runs_where
 from analysis.reconcile.items import item
-
-KIND = "lost"
-
-
-def _why_nothing_is_judged(facts: Facts) -> str | None:
-    """Return why not even a part could be judged."""
-    lacking = facts.missing_or_empty("sends") or ("polls is missing" if "polls" in facts.missing else None)
-    if lacking is not None:
-        return lacking
-    if facts.final_consumer is None:
-        return "there was no final read"
-    if not facts.complete:
-        return "the run is not complete"
-    return None
 
 
 def why_unknown(facts: Facts) -> str | None:
     """Return why nothing, or not everything, could be judged."""
-    why = _why_nothing_is_judged(facts)
+    why = why_no_loss_is_judged(facts)
     if why is not None:
         return why
     if facts.compacted:
@@ -87,22 +74,7 @@ def why_unknown(facts: Facts) -> str | None:
     )
 
 
-def is_lost(runs: Sequence[Facts]) -> Column:
-    """Return whether a row of the history is an item; null is no."""
-    return (
-        F.col("acked")
-        & F.col("final_read")
-        & (F.col("offset") >= F.col("log_start"))
-        & ~F.col("in_final_log_of_partition")
-        & ~F.col("damaged")
-        & ~F.col("compacted")
-        & ~was_deleted(deletions_by_run(runs))
-        & runs_where(runs, lambda facts: _why_nothing_is_judged(facts) is None)
-        & (~F.col("in_transaction") | F.coalesce("in_committed", F.lit(False)))
-    )
-
-
-def items(runs: Sequence[Facts]) -> Column:
+def _row(runs: Sequence[Facts]) -> Column:
     """Return the item of a row of the history, or null."""
     read = F.col("read_in_partition")
     passed = _is_passed_by_hw() & ~_can_hold_unread_record(runs)
@@ -113,7 +85,7 @@ def items(runs: Sequence[Facts]) -> Column:
     return F.when(
         is_lost(runs),
         item(
-            KIND,
+            RULE.name,
             offset=F.col("offset"),
             value=F.col("value"),
             details={
@@ -165,3 +137,14 @@ def _replaced_from_epoch(epoch: Column) -> Column:
     era = F.col("era")
     known = F.when(era.isNull() | (epoch >= era), epoch)
     return F.when(epoch.isNull(), F.when(era.isNull(), 0).otherwise(era + 1)).otherwise(known)
+
+
+RULE = Anomaly(
+    module=__name__,
+    means="acked value that is in no final log",
+    one="lost record",
+    many="lost records",
+    why_unknown=why_unknown,
+    row=_row,
+    has_own_prediction=True,
+)

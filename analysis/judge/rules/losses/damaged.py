@@ -15,16 +15,13 @@ When it cannot tell: without polls.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from analysis.judge.rules.anomaly import Anomaly
 from analysis.reconcile.facts import Facts
 from analysis.reconcile.items import item
-from analysis.reconcile.tables import RecordTables
-
-KIND = "damaged"
+from analysis.reconcile.work import Work
 
 
 def why_unknown(facts: Facts) -> str | None:
@@ -32,14 +29,24 @@ def why_unknown(facts: Facts) -> str | None:
     return facts.missing_or_empty("polls")
 
 
-def items(tables: RecordTables, runs: Sequence[Facts]) -> DataFrame | None:
+def _items(work: Work) -> DataFrame | None:
     """Return one row for each item; None if there are none."""
-    if tables.polls is None or not any(polls.damaged for facts in runs for polls in facts.polls):
+    if work.tables.polls is None or not any(polls.damaged for facts in work.runs for polls in facts.polls):
         return None
     places = (
-        tables.polls.where("value IS NULL")
+        work.tables.polls.where("value IS NULL")
         .groupBy("run", "topic", "partition", "offset")
         .agg(F.sort_array(F.collect_set("consumer")).alias("consumers"), F.min("polled_ns").alias("polled_ns"))
     )
     details = {name: F.col(name) for name in ("consumers", "polled_ns")}
-    return places.select(item(KIND, offset=F.col("offset"), details=details).alias("item")).select("item.*")
+    return places.select(item(RULE.name, offset=F.col("offset"), details=details).alias("item")).select("item.*")
+
+
+RULE = Anomaly(
+    module=__name__,
+    means="offset at which a consumer got a record that this run did not write",
+    one="damaged record",
+    many="damaged records",
+    why_unknown=why_unknown,
+    items=_items,
+)

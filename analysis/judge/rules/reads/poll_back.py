@@ -15,16 +15,13 @@ When it cannot tell: without polls, or when no row says what was returned before
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from analysis.judge.rules.anomaly import Anomaly
 from analysis.reconcile.facts import Facts
 from analysis.reconcile.items import item
-from analysis.reconcile.tables import RecordTables
-
-KIND = "poll-back"
+from analysis.reconcile.work import Work
 
 
 def why_unknown(facts: Facts) -> str | None:
@@ -40,10 +37,20 @@ def why_unknown(facts: Facts) -> str | None:
     return None
 
 
-def items(tables: RecordTables, runs: Sequence[Facts]) -> DataFrame | None:
+def _items(work: Work) -> DataFrame | None:
     """Return one row for each item; None if there are none."""
-    if tables.polls is None or not any(polls.back for facts in runs for polls in facts.polls):
+    if work.tables.polls is None or not any(polls.back for facts in work.runs for polls in facts.polls):
         return None
     details = {name: F.col(name) for name in ("consumer", "session", "prev_offset", "polled_ns")}
-    row = item(KIND, offset=F.col("offset"), value=F.col("value"), details=details)
-    return tables.polls.where("offset <= prev_offset").select(row.alias("item")).select("item.*")
+    row = item(RULE.name, offset=F.col("offset"), value=F.col("value"), details=details)
+    return work.tables.polls.where("offset <= prev_offset").select(row.alias("item")).select("item.*")
+
+
+RULE = Anomaly(
+    module=__name__,
+    means="row not above the row before it, within its session",
+    one="step back of a consumer",
+    many="steps back of consumers",
+    why_unknown=why_unknown,
+    items=_items,
+)

@@ -18,17 +18,14 @@ asked was lost to nobody.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
+from analysis.judge.rules.anomaly import Anomaly
 from analysis.reconcile import commits
 from analysis.reconcile.facts import Facts
 from analysis.reconcile.items import item
-from analysis.reconcile.tables import RecordTables
-
-KIND = "commit-lost"
+from analysis.reconcile.work import Work
 
 
 def why_unknown(facts: Facts) -> str | None:
@@ -36,12 +33,14 @@ def why_unknown(facts: Facts) -> str | None:
     return commits.why_commits_unknown(facts)
 
 
-def items(spark: SparkSession, tables: RecordTables, runs: Sequence[Facts]) -> DataFrame | None:
+def _items(work: Work) -> DataFrame | None:
     """Return one row for each item; None if nothing can be judged."""
-    rows = commits.judged_commits(spark, tables, runs)
+    rows = commits.judged_commits(work.spark, work.tables, work.runs)
     if rows is None:
         return None
-    missing = _with_newest(commits.answers_of(spark, rows, tables.watermarks, runs), commits.writes_of(rows)).where(
+    missing = _with_newest(
+        commits.answers_of(work.spark, rows, work.tables.watermarks, work.runs), commits.writes_of(rows)
+    ).where(
         "settled AND newest IS NOT NULL AND (served.offset IS NULL OR (made.acked AND made.done_ns < newest.asked_ns))"
     )
     shown = (
@@ -64,7 +63,7 @@ def items(spark: SparkSession, tables: RecordTables, runs: Sequence[Facts]) -> D
         "served": F.col("served"),
     }
     row = item(
-        KIND,
+        RULE.name,
         offset=F.col("newest.offset"),
         details=details,
         leader_epoch=F.col("served.leader_epoch"),
@@ -86,3 +85,13 @@ def _with_newest(answers: DataFrame, writes: DataFrame) -> DataFrame:
     so_far = Window.partitionBy(*commits.REGISTER).orderBy("time", "writes").rowsBetween(Window.unboundedPreceding, -1)
     both = asked.unionByName(acked, allowMissingColumns=True)
     return both.withColumn("newest", F.max("made_then").over(so_far)).where("NOT writes")
+
+
+RULE = Anomaly(
+    module=__name__,
+    means="acked commit of a group that its coordinator no longer served",
+    one="commit that its group did not get back",
+    many="commits that their group did not get back",
+    why_unknown=why_unknown,
+    items=_items,
+)

@@ -17,19 +17,16 @@ where no coordinator was asked for the offset of a group that copied.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from analysis.judge.rules.anomaly import Anomaly
 from analysis.reconcile import copies
 from analysis.reconcile.copy_facts import CopyFacts
 from analysis.reconcile.facts import Facts
 from analysis.reconcile.items import item
-from analysis.reconcile.tables import RecordTables
-
-KIND = "input-skipped"
+from analysis.reconcile.work import Work
 
 _PLACE = copies.INPUT[:-1]
 _PLACES = pa.schema(
@@ -73,34 +70,40 @@ def _is_of(name: str, topic: str) -> bool:
     return name.rpartition("-")[0] == topic
 
 
-def items(spark: SparkSession, tables: RecordTables, runs: Sequence[Facts]) -> DataFrame | None:
+def _items(work: Work) -> DataFrame | None:
     """Return one row for each item; None if nothing can be judged."""
-    sent = copies.copies_of(tables)
+    sent = copies.copies_of(work.tables)
     judged = [
         {"run": facts.run, "group": group, "topic": topic, "partition": partition}
-        for facts in runs
+        for facts in work.runs
         if facts.complete and facts.final_consumer is not None
         for group, topic, partition in sorted(
             {(one.group, one.topic, one.partition) for one in facts.copies}
             - {(one.group, one.topic, one.partition) for one in facts.copies if _why_not_judged(facts, one)}
         )
     ]
-    if sent is None or tables.commits is None or tables.polls is None or tables.sends is None or not judged:
+    if (
+        sent is None
+        or work.tables.commits is None
+        or work.tables.polls is None
+        or work.tables.sends is None
+        or not judged
+    ):
         return None
-    places = F.broadcast(spark.createDataFrame(pa.Table.from_pylist(judged, schema=_PLACES)))
+    places = F.broadcast(work.spark.createDataFrame(pa.Table.from_pylist(judged, schema=_PLACES)))
     committed = (
-        tables.commits.where("status = 'served' AND offset IS NOT NULL")
+        work.tables.commits.where("status = 'served' AND offset IS NOT NULL")
         .join(places, _PLACE, "left_semi")
         .groupBy(*_PLACE)
         .agg(F.max("offset").alias("committed"))
     )
     inputs = (
-        tables.polls.where("final AND value IS NOT NULL")
+        work.tables.polls.where("final AND value IS NOT NULL")
         .join(F.broadcast(committed), ["run", "topic", "partition"])
         .where("offset < committed")
         .select(*copies.INPUT, "value", "committed")
     )
-    hidden = tables.sends.where("(txn IS NOT NULL OR txn_outcome IS NOT NULL) AND NOT txn_outcome <=> 'committed'")
+    hidden = work.tables.sends.where("(txn IS NOT NULL OR txn_outcome IS NOT NULL) AND NOT txn_outcome <=> 'committed'")
     copied = sent.where("may_be_visible").select(*copies.INPUT)
     skipped = (
         inputs.join(hidden.select("run", "value"), ["run", "value"], "left_anti")
@@ -109,5 +112,17 @@ def items(spark: SparkSession, tables: RecordTables, runs: Sequence[Facts]) -> D
         .agg(F.min("value").alias("value"), F.min("committed").alias("committed"))
     )
     details = {"group": F.col("group"), "committed": F.col("committed")}
-    row = item(KIND, offset=F.col("offset"), value=F.col("value"), details=details, group=F.col("group"))
+    row = item(RULE.name, offset=F.col("offset"), value=F.col("value"), details=details, group=F.col("group"))
     return skipped.select(row.alias("item")).select("item.*")
+
+
+RULE = Anomaly(
+    module=__name__,
+    means="record below the committed offset of a copiers' group, without a committed copy",
+    one="skipped input",
+    many="skipped inputs",
+    why_unknown=why_unknown,
+    items=_items,
+    looks_at_all_rows=True,
+    fact="inputs-skipped",
+)

@@ -36,12 +36,11 @@ from collections.abc import Sequence
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from analysis.reconcile import lost
+from analysis.judge.rules.anomaly import Anomaly
+from analysis.judge.rules.losses.acked_rows import is_lost
 from analysis.reconcile.deletions import was_deleted
 from analysis.reconcile.facts import Facts, deletions_by_run, runs_where
 from analysis.reconcile.items import item
-
-KIND = "vanished"
 
 
 def why_unknown(facts: Facts) -> str | None:
@@ -58,7 +57,7 @@ def why_unknown(facts: Facts) -> str | None:
     return facts.without_final_read()
 
 
-def items(runs: Sequence[Facts]) -> Column:
+def _row(runs: Sequence[Facts]) -> Column:
     """Return the item of a row of the history, or null."""
     replaced = _is_replaced_in_final_read(F.col("last_final.final_ns")) | _is_replaced_later(F.col("rival.polled_ns"))
     reached = runs_where(runs, lambda facts: facts.complete) | F.coalesce(
@@ -74,7 +73,7 @@ def items(runs: Sequence[Facts]) -> Column:
         & ~_can_be_hidden(runs)
     )
     below = F.col("offset") < F.col("log_start")
-    also_lost = F.coalesce(lost.is_lost(runs), F.lit(False))
+    also_lost = F.coalesce(is_lost(runs), F.lit(False))
     in_doubt = F.coalesce("in_transaction", F.lit(False)) & ~F.coalesce("in_committed", F.lit(False))
     committed = ~F.coalesce("in_final_log_of_partition", F.lit(False)) & ~in_doubt
     deleted = was_deleted(deletions_by_run(runs), F.col("read_ns"))
@@ -82,7 +81,7 @@ def items(runs: Sequence[Facts]) -> Column:
     return F.when(
         is_vanished,
         item(
-            KIND,
+            RULE.name,
             offset=F.col("offset"),
             value=F.col("value"),
             details={
@@ -145,3 +144,14 @@ def _can_be_hidden(runs: Sequence[Facts]) -> Column:
     transactional = runs_where(runs, lambda facts: facts.transactional)
     uncommitted = F.col("in_transaction") & ~F.coalesce("in_committed", F.lit(False))
     return hides & F.coalesce(uncommitted, transactional)
+
+
+RULE = Anomaly(
+    module=__name__,
+    means="(partition, offset, value) that a consumer read and that was missing or replaced later",
+    one="vanished record",
+    many="vanished records",
+    why_unknown=why_unknown,
+    row=_row,
+    fact="records-read-then-gone",
+)

@@ -1,0 +1,55 @@
+"""Says what a kind of anomaly declares.
+
+A kind is one module of a folder beside this one, with a `RULE`. All that is true of the kind stands there: the
+reconciliation, the summary, the tables of the base layer and the pages are made from it
+(`analysis.judge.rules.registry`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from analysis.reconcile.facts import Facts
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from analysis.reconcile.work import Work
+
+
+class Anomaly(msgspec.Struct, frozen=True, kw_only=True):
+    """A kind of anomaly: which rows are items, and what follows from one.
+
+    - `module`: `__name__` of the module that declares it.
+    - `means`: what an item is, for people.
+    - `one`, `many`: what people call one item, and several.
+    - `why_unknown`: why nothing, or not everything, can be judged in a run; None: all can.
+    - `items` returns one row an item. A kind that compares what happened to one value has a `row` instead: the item of
+      a row of the history, or null. All such kinds share one pass.
+    - `question`: the question of `analysis.reconcile.ruling_out` that rules the kind out if its answer is no.
+    - `looks_at_all_rows`: it needs the rows that are in no anomaly of their own, too.
+    - `has_own_prediction`: a scenario predicts it by a key of its own, so `anomalies = "none"` does not cover it.
+    - `depends_on_chance`: it depends on which request was under way, so a replay may lack it.
+    - `fact`: the coverage fact that counts its items; empty: none does.
+    """
+
+    module: str
+    means: str
+    one: str
+    many: str
+    why_unknown: Callable[[Facts], str | None]
+    items: Callable[[Work], DataFrame | None] | None = None
+    row: Callable[[Sequence[Facts]], Column] | None = None
+    question: str | None = None
+    looks_at_all_rows: bool = False
+    has_own_prediction: bool = False
+    depends_on_chance: bool = False
+    fact: str = ""
+
+    @property
+    def name(self) -> str:
+        """The name of the module, with hyphens."""
+        return self.module.rpartition(".")[2].replace("_", "-")
