@@ -27,7 +27,7 @@ def _named_share(found: Comparison) -> float:
 def test_no_answer_is_wrong_where_the_evidence_is_whole() -> None:
     found = _judged([draw_script(seed) for seed in range(HISTORIES)])
     assert found.is_sound, "\n".join(found.lines(details=20))
-    assert _named_share(found) > 0.98
+    assert _named_share(found) > 0.97
 
 
 def test_no_answer_is_wrong_where_evidence_is_missing() -> None:

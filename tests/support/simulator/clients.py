@@ -8,19 +8,32 @@ from simulator.controller import TOPIC
 from simulator.script import MS, SECOND
 
 if TYPE_CHECKING:
-    from simulator.replica import Replica
+    from simulator.replica import Entry, Replica
     from simulator.simulation import Simulation
 
 CLIENT = 0
 FINAL_CONSUMER = 99
 _TRIES = 12
 _TIMEOUT = 4 * SECOND
+_REQUEST_TIMEOUT = 1_200 * MS
 
 
 class Send:
     """One record that a producer sends."""
 
-    __slots__ = ("acks", "broker", "done_at", "error", "number", "offset", "partition", "sent_at", "status", "value")
+    __slots__ = (
+        "acks",
+        "attempt",
+        "done_at",
+        "entry",
+        "error",
+        "number",
+        "offset",
+        "partition",
+        "sent_at",
+        "status",
+        "value",
+    )
 
     def __init__(self, value: int, number: int, partition: int, acks: int, sent_at: int) -> None:
         self.value = value
@@ -32,7 +45,14 @@ class Send:
         self.offset: int | None = None
         self.error: str | None = None
         self.done_at: int | None = None
-        self.broker = -1
+        self.attempt = 0
+        """Which request is on its way; a producer ignores answers to earlier ones."""
+        self.entry: Entry | None = None
+        """The record that was acked."""
+
+
+Request = tuple[Send, int]
+"""A record and the number of the attempt."""
 
 
 class Clients:
@@ -105,46 +125,57 @@ class Clients:
             elif send.status == "unknown":
                 send.status, send.error, send.done_at = "failed", "TIMED_OUT", self.noted(sim.now)
             return
-        sim.later(sim.dice(who).randint(500, 3_000), self._arrive, send, tries, node, broker.life)
+        send.attempt += 1
+        if sim.setup.retries:
+            sim.later(_REQUEST_TIMEOUT, self._send_again, send, tries, send.attempt)
+        sim.later(sim.dice(who).randint(500, 3_000), self._arrive, send, tries, node, broker.life, send.attempt)
 
-    def _arrive(self, send: Send, tries: int, node: int, life: int) -> None:
+    def _send_again(self, send: Send, tries: int, attempt: int) -> None:
+        """Send a record once more that nobody answered; the earlier request may have been carried out."""
+        if tries and send.attempt == attempt and send.status == "unknown":
+            self._refresh(f"producer-{send.number}", send.partition)
+            self._try(send, tries - 1)
+
+    def _arrive(self, send: Send, tries: int, node: int, life: int, attempt: int) -> None:
         sim = self._sim
         broker = sim.brokers[node]
         if broker.life != life or not broker.up:
             return
         if broker.paused_until > sim.now:
-            broker.on_resume.append((self._arrive, (send, tries, node, life)))
+            broker.on_resume.append((self._arrive, (send, tries, node, life, attempt)))
             return
         replica = broker.replicas.get(send.partition)
         if replica is None or replica.leader is None:
             self._refresh(f"producer-{send.number}", send.partition)
-            self._again(send, tries, "NOT_LEADER_OR_FOLLOWER")
+            self._again(send, tries, "NOT_LEADER_OR_FOLLOWER", attempt)
             return
-        send.broker = node
-        found = sim.leading.append(replica, send.value, send.acks, send)
+        found = sim.leading.append(replica, send.value, send.acks, (send, attempt))
         if isinstance(found, str):
-            self._again(send, tries, found)
+            self._again(send, tries, found, attempt)
         elif send.acks == 1:
-            self.answered(send, node, found, None)
+            self.answered((send, attempt), node, found, None)
 
-    def _again(self, send: Send, tries: int, error: str) -> None:
+    def _again(self, send: Send, tries: int, error: str, attempt: int) -> None:
+        if send.attempt != attempt:
+            return
         if tries:
             self._sim.later(150 * MS, self._try, send, tries - 1)
         else:
             send.status, send.error, send.done_at = "failed", error, self.noted(self._sim.now)
 
-    def answered(self, send: Send, node: int, offset: int, error: str | None) -> None:
+    def answered(self, request: Request, node: int, entry: Entry, error: str | None) -> None:
         """Let a broker's answer travel to the producer."""
         sim = self._sim
         if sim.reach(CLIENT, node):
-            sim.later(sim.dice(f"producer-{send.number}").randint(500, 4_000), self._note, send, offset, error)
+            delay = sim.dice(f"producer-{request[0].number}").randint(500, 4_000)
+            sim.later(delay, self._note, *request, entry, error)
 
-    def _note(self, send: Send, offset: int, error: str | None) -> None:
-        if self._sim.now - send.sent_at > _TIMEOUT:
+    def _note(self, send: Send, attempt: int, entry: Entry, error: str | None) -> None:
+        if self._sim.now - send.sent_at > _TIMEOUT or send.attempt != attempt:
             return
         send.done_at = self.noted(self._sim.now)
         if error is None:
-            send.status, send.offset = "acked", offset
+            send.status, send.offset, send.entry = "acked", entry.offset, entry
         else:
             send.status, send.error = "failed", error
 

@@ -23,22 +23,23 @@ def kind_of(lost: LostRecord, answer: Answer | tuple[None, int | None] | None, *
     """Return how an answer stands to the truth: `right`, what is wrong, or what is not named.
 
     If the cluster did violate the protocol (`violated`), what it did may show in other records than those that it
-    cost: an HW that passed an ISR member says of each record below it that this member had it. To accuse Kafka there
-    is not false.
+    cost. An HW that passed an ISR member says of each record below it that this member had it. So a wrong answer there
+    is only `misled`, but for an excuse of what the violation cost.
     """
     cause, election = answer or (None, None)
     if cause is None:
         return "no-cause"
-    if cause == UNEXPLAINED and UNEXPLAINED not in lost.causes:
-        return "accused-elsewhere" if violated else "false-accusation"
     if lost.causes == {UNEXPLAINED} and cause != UNEXPLAINED:
         return "false-excuse"
     if cause not in lost.causes:
-        return "wrong-cause"
-    if election is None:
+        wrong = "false-accusation" if cause == UNEXPLAINED else "wrong-cause"
+    elif election is None:
         return "no-election"
-    is_right = not {(cause, election), (cause, None)}.isdisjoint(lost.right)
-    return "right" if is_right else "wrong-election"
+    elif not {(cause, election), (cause, None)}.isdisjoint(lost.right):
+        return "right"
+    else:
+        wrong = "wrong-election"
+    return "misled" if violated else wrong
 
 
 @dataclass
@@ -76,7 +77,7 @@ class Comparison:
 
     def lines(self, *, details: int = 0) -> list[str]:
         """Return the comparison as a table in Markdown."""
-        kinds = ("right", *WRONG, "accused-elsewhere", "no-election", "no-cause")
+        kinds = ("right", *WRONG, "misled", "no-election", "no-cause")
         found = ["| answer | records | histories | first seeds |", "|---|---|---|---|"]
         for kind in kinds:
             seeds = ", ".join(map(str, self.seeds.get(kind, [])[:6]))

@@ -17,6 +17,7 @@ from analysis.spec.partition import (
     UncleanElection,
 )
 from analysis.spec.variants import protocol_for
+from ebbtide.releases.feature_levels import ELR_VERSION
 from simulator.script import MS, Setup
 
 TOPIC = "t"
@@ -41,7 +42,8 @@ class ElectionMade:
     road: str
     asked: bool
     passed: frozenset[int]
-    elr: bool
+    elr_when_registered: bool
+    """Whether the ELR was on when the winner registered last: only then did its unclean shutdown count."""
 
     @property
     def is_allowed(self) -> bool:
@@ -65,7 +67,8 @@ class Controller:
         self.violated_at: int | None = None
         self.incarnations: dict[int, str] = {}
         self._registering: frozenset[int] = frozenset()
-        elr = bool(setup.features.get("eligible.leader.replicas.version", 0))
+        self._elr_of: dict[int, bool] = {}
+        elr = bool(setup.features.get(ELR_VERSION, 0))
         self.cluster = Cluster(
             frozenset(), frozenset(), elr=elr, metadata_version=setup.features["metadata.version"], min_isr=1
         )
@@ -84,6 +87,7 @@ class Controller:
     def register(self, broker: int, *, clean: bool, incarnation: str) -> int:
         """Register a broker's new process; returns its broker epoch."""
         epoch, stored = self.offset, self.cluster.epoch(broker)
+        self._elr_of[broker] = self.cluster.elr
         if self._violates("unclean-stays-electable") and not clean and self._is_electable(broker):
             clean = True
             self.violated_at = self.offset
@@ -150,6 +154,19 @@ class Controller:
         else:
             self.cluster = cluster._replace(unclean=UncleanElection.ENABLED if value else UncleanElection.DISABLED)
         self._published()
+
+    def set_elr(self, level: int) -> bool:
+        """Set the feature level of the ELR; whether that changed it."""
+        if self.cluster.elr == bool(level):
+            return False
+        self._write("configs", resource=f"feature:{ELR_VERSION}", name="level", value=str(level))
+        for number, partition in self.partitions.items():
+            outcome = self.protocol.set_elr_feature(partition, self.cluster, bool(level))
+            if outcome.partition is not partition:
+                self._put(number, partition, outcome.partition, asked=False)
+        self.cluster = self.cluster._replace(elr=bool(level))
+        self._published()
+        return True
 
     def fail_over(self) -> None:
         """Begin the epoch of another controller."""
@@ -257,12 +274,13 @@ class Controller:
         isr, elr = before.isr, before.elr if cluster.elr else frozenset()
         if cluster.elr:
             isr, elr = isr - self._registering, elr - self._registering
-        members = isr or elr
+        # The ISR may get empty by this very change, and then the ELR is asked.
+        members = isr | elr
         road = "clean"
         if winner not in members or (after.recovering and not before.recovering):
             road = "last-known" if cluster.elr and before.last_known == (winner,) and not members else "unclean"
         by_config = cluster.unclean is UncleanElection.ENABLED and self.protocol.reads_unclean_config
-        passed = (members - {winner}) & cluster.live if road == "unclean" else frozenset()
+        passed = ((isr or elr) - {winner}) & cluster.live if road == "unclean" else frozenset()
         return ElectionMade(
             self.offset,
             number,
@@ -273,7 +291,7 @@ class Controller:
             road,
             asked or by_config,
             passed,
-            cluster.elr,
+            self._elr_of.get(winner, False),
         )
 
     def _write(self, table: str, **columns: Any) -> None:

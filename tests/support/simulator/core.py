@@ -26,6 +26,7 @@ from ebbtide.record.node_times import Span
 from ebbtide.record.rows import BrokerEvent, PartitionState
 from ebbtide.record.steps import StepEntry
 from ebbtide.releases.feature_levels import ELR_VERSION, METADATA_VERSION
+from ebbtide.scenario.steps.disk import DirectoryStep
 from ebbtide.scenario.steps.proof import StepProof
 from simulator.clients import FINAL_CONSUMER
 from simulator.controller import MIN_ISR, TOPIC, UNCLEAN
@@ -51,7 +52,7 @@ def _cluster(history: TrueHistory) -> ClusterHistory:
         hindrances=tuple(_hindrances(history, steps)),
         steps_known=history.steps is not None,
         log_whole=not history.skipped and not history.is_torn,
-        log_torn=history.is_torn,
+        log_torn=history.is_torn or history.skipped > 0,
     )
 
 
@@ -126,6 +127,8 @@ def _rules(history: TrueHistory) -> Iterable[InForce]:
             at = row["metadata_offset"]
             if row["name"] == MIN_ISR:
                 min_isr = int(row["value"])
+            elif row["resource"] == f"feature:{ELR_VERSION}":
+                elr = int(row["value"]) >= 1
             elif row["name"] == UNCLEAN:
                 unclean = row["value"] == "true" and protocol.reads_unclean_config
             else:
@@ -144,9 +147,13 @@ def _disks(steps: list[StepEntry], number: int) -> Iterable[DiskLoss]:
             gone, proof = step.times_of(node).log_gone, step.figures(StepProof).of(node)
             if gone is None:
                 continue
-            log = (proof.logs or {}).get(name)
+            log, holds = (proof.logs or {}).get(name), step.figures(DirectoryStep.Proof).of(node).holds
+            if holds is not None and name not in holds:
+                continue
             if log is None or log.leo_before is None or log.leo_after is None:
-                yield DiskLoss(broker=node, gone=gone)
+                # A replaced disk took whatever was there.
+                taken = MeasuredEnds(NEVER, 0) if step.step == "wipe-disk" else None
+                yield DiskLoss(broker=node, gone=gone, ends=taken)
             else:
                 yield DiskLoss(broker=node, gone=gone, ends=MeasuredEnds(log.leo_before, log.leo_after))
 

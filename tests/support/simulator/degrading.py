@@ -53,7 +53,8 @@ def _poorer(step: StepEntry, what: str) -> StepEntry:
         return _replaced(step, of_node={})
     proof = {key: value for key, value in step.proof.items() if key not in ("logs", "lost_bytes")}
     if "nodes" in proof:
-        proof["nodes"] = {node: {} for node in proof["nodes"]}
+        kept = ("holds",)
+        proof["nodes"] = {node: {key: own[key] for key in kept if key in own} for node, own in proof["nodes"].items()}
     return _replaced(step, proof=proof)
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ebbtide.record.node_times import NodeTimes, Span
 from ebbtide.record.sides import CutSides
 from ebbtide.record.steps import StepEntry
+from ebbtide.releases.feature_levels import ELR_VERSION
 from simulator.controller import CONTROLLER, MIN_ISR, TOPIC, UNCLEAN
 from simulator.script import MS, SECOND, Fault
 
@@ -149,6 +150,9 @@ class Faults:
                 step = self._step("set-config", (), topic=TOPIC, name=UNCLEAN, value=value)
                 controller.set_config(UNCLEAN, fault.number)
                 step.effect = sim.now + 10 * MS
+            case "elr":
+                step = self._step("set-feature", (), feature=ELR_VERSION, level=fault.number)
+                step.effect = sim.now + _ASKS if controller.set_elr(fault.number) else None
             case "reassign":
                 step = self._step("reassign", (), partition=name, replicas=list(fault.nodes))
                 took = controller.reassign(fault.partition, fault.nodes)
@@ -183,18 +187,18 @@ class Faults:
         gone = None
         if step.kind != "kill":
             gone = Span(first_ns=ns(sim.now), last_ns=ns(sim.now + 25 * MS))
-            self._take_log(step, broker)
+            self._take_log(step, broker, fault.number)
         step.of_node[node] = NodeTimes(ended=ended, log_gone=gone)
         self._ended.append((step, node))
         assert step.effect is not None
         self._sim.later(max(fault.lasts, step.effect - sim.now + 10 * MS), self._start, node, broker.life)
 
-    def _take_log(self, step: OpenStep, broker: Broker) -> None:
-        """Drop what was not flushed, or the whole log, and measure it."""
+    def _take_log(self, step: OpenStep, broker: Broker, directory: int) -> None:
+        """Drop what was not flushed, or whole logs, and measure it; `directory` 0: all directories."""
         logs, lost_bytes = {}, 0
         dice = self._sim.dice(f"disk/{broker.node}")
         for number, replica in sorted(broker.replicas.items()):
-            if number not in self._sim.controller.partitions:
+            if directory and number % self._sim.setup.directories != directory - 1:
                 continue
             before = len(replica.log)
             end = (
@@ -211,7 +215,10 @@ class Faults:
                 "leo_after": end,
             }
             lost_bytes += lost
-        found = {"lost_bytes": lost_bytes, "logs": logs}
+        found: dict[str, Any] = {"lost_bytes": lost_bytes, "logs": logs}
+        if directory:
+            found["holds"] = list(logs)
+            step.parameters["directory"] = directory
         step.proof.setdefault("nodes", {})[broker.node] = found
         if len(step.nodes) > 1:
             step.proof["lost_bytes"] = step.proof.get("lost_bytes", 0) + lost_bytes

@@ -98,8 +98,8 @@ class Leading:
                 )
             )
 
-    def append(self, replica: Replica, value: int, acks: int, request: Any) -> str | int:
-        """Append a record; returns its offset, or the error."""
+    def append(self, replica: Replica, value: int, acks: int, request: Any) -> str | Entry:
+        """Append a record; returns it, or the error."""
         assert replica.leader is not None
         sim = self._sim
         step = self._rules.append(replica.leader, self._min_isr(), acks)
@@ -117,7 +117,7 @@ class Leading:
             other = sim.brokers[follower.broker].replicas.get(replica.number)
             if other is not None and other.follows == replica.broker and sim.brokers[follower.broker].up:
                 self._fetch_soon(other, self._delay(follower.broker))
-        return offset
+        return entry
 
     def _delay(self, node: int) -> int:
         base = self._sim.setup.broker_fetch
@@ -278,11 +278,11 @@ class Leading:
             waiting = replica.waiting.pop(0)
             if waiting.entry.offset >= leader.hw:
                 sim.violated += 1
-                sim.clients.answered(waiting.request, replica.broker, waiting.entry.offset, None)
+                sim.clients.answered(waiting.request, replica.broker, waiting.entry, None)
                 continue
             step = self._rules.acked(leader, self._min_isr(), waiting.entry.offset + 1)
             error = None if step.error == "NONE" else step.error
-            sim.clients.answered(waiting.request, replica.broker, waiting.entry.offset, error)
+            sim.clients.answered(waiting.request, replica.broker, waiting.entry, error)
 
     def _without_slowest(self, replica: Replica, leader: Leader) -> Leader:
         """Advance the HW past the slowest ISR member: the planted violation."""
@@ -301,7 +301,7 @@ class Leading:
         waiting, replica.waiting = replica.waiting, []
         for one in waiting:
             if answer is not None:
-                self._sim.clients.answered(one.request, replica.broker, one.entry.offset, answer)
+                self._sim.clients.answered(one.request, replica.broker, one.entry, answer)
 
     def _min_isr(self) -> int:
         return self._sim.controller.cluster.min_isr

@@ -29,11 +29,12 @@ class Fault:
     """One thing that happens to the cluster from `at` (us) on; `nodes` and `number` depend on the kind.
 
     - `kill`, `power-loss`, `wipe-disk`, `stop`: of `nodes`, one after the other over `spread`; they start again `lasts`
-      later.
+      later. A `wipe-disk` with a `number` replaces only this log directory (1 is the first).
     - `cut`: `nodes` from all others, or from `others` only; `pause`: both end after `lasts`.
     - `slow`: each fetch of `nodes` waits `number`; `stall`: clients note nothing; `hold-isr`: AlterPartition requests
       wait: all end after `lasts`.
-    - `elect`: an operator's unclean election; `min-isr`, `unclean`: the topic's config becomes `number`.
+    - `elect`: an operator's unclean election; `min-isr`, `unclean`: the topic's config becomes `number`; `elr`: so
+      does the feature level of the ELR.
     - `failover`: no controller for `lasts`. `reassign`: `nodes` become the replicas.
     - `violate`: from now on the violation of the script may happen.
     """
@@ -69,6 +70,10 @@ class Setup:
     controller_clock: int = 0
     broker_fetch: int = 6 * MS
     sample_every: int = 200 * MS
+    retries: bool = False
+    """Whether producers send a record again that nobody answered, so that it may stand twice."""
+    directories: int = 1
+    """The log directories of a broker; partition N is in directory N modulo this."""
 
     @property
     def nodes(self) -> int:
@@ -162,7 +167,7 @@ def _draw_setup(rng: random.Random, violation: str | None) -> Setup:
         unclean=rng.choice((None, None, False, True)),
         acks=rng.choice(((-1,), (-1,), (1,), (-1, 1))),
         send_every=rng.choice((70, 100, 150)) * MS,
-        session_timeout=rng.choice((1_000, 2_000, 3_000)) * MS,
+        session_timeout=SECOND if violation == "stale-join" else rng.choice((1_000, 2_000, 3_000)) * MS,
         lag_max=rng.choice((700, 1_500, 2_500)) * MS,
         flush_every=rng.choice((None, 500 * MS, 1_500 * MS, 4_000 * MS)),
         consumers=rng.choice((0, 1, 1, 2)),
@@ -170,6 +175,8 @@ def _draw_setup(rng: random.Random, violation: str | None) -> Setup:
         controller_clock=rng.choice((0, 0, 0, -80, 80)) * MS,
         broker_fetch=rng.choice((4, 8, 25)) * MS,
         sample_every=rng.choice((100, 200, 500)) * MS,
+        retries=rng.random() < 0.3,
+        directories=rng.choice((1, 1, 2)),
     )
 
 
@@ -187,6 +194,7 @@ _KINDS: tuple[tuple[str, float], ...] = (
     ("elect", 0.6),
     ("min-isr", 0.6),
     ("unclean", 0.5),
+    ("elr", 0.4),
     ("failover", 0.5),
     ("reassign", 0.5),
 )
@@ -226,6 +234,13 @@ def _draw_fault(rng: random.Random, setup: Setup, brokers: tuple[int, ...]) -> F
             return Fault(at=at, kind=kind, number=rng.randint(1, min(3, setup.brokers)))
         case "unclean":
             return Fault(at=at, kind=kind, number=rng.randrange(2))
+        case "elr" if setup.kafka >= "4":
+            return Fault(at=at, kind=kind, number=rng.randrange(2))
+        case "elr":
+            kind = "kill"
+        case "wipe-disk" if setup.directories > 1 and rng.random() < 0.6:
+            number = rng.randint(1, setup.directories)
+            return Fault(at=at, kind=kind, nodes=some, lasts=lasts, spread=spread, number=number)
         case "failover":
             return Fault(at=at, kind=kind, lasts=rng.randint(2, 20) * 100 * MS)
         case "reassign":
@@ -264,11 +279,12 @@ def _bait(rng: random.Random, violation: str, brokers: tuple[int, ...]) -> list[
         case "kill-drops-records":
             return [Fault(at=at, kind="kill", nodes=brokers, lasts=2 * SECOND, spread=SECOND)]
         case "stale-join":
+            # It asks to join, loses its disk and registers again before the request arrives.
             return [
                 Fault(at=at - 5 * SECOND, kind="kill", nodes=(one,), lasts=SECOND),
                 Fault(at=at - 4 * SECOND, kind="hold-isr", lasts=6 * SECOND),
-                Fault(at=at - SECOND, kind="wipe-disk", nodes=(one,), lasts=200 * MS),
-                Fault(at=at + 2 * SECOND, kind="kill", nodes=rest, lasts=3 * SECOND),
+                Fault(at=at - 1_500 * MS, kind="wipe-disk", nodes=(one,), lasts=200 * MS),
+                Fault(at=at + 2_200 * MS, kind="kill", nodes=rest, lasts=3 * SECOND),
             ]
         case "unclean-stays-electable":
             return [Fault(at=at, kind="power-loss", nodes=brokers, lasts=2 * SECOND, spread=500 * MS)]

@@ -55,6 +55,7 @@ class Simulation:
         self.isr_held_until = 0
         self.is_violating = False
         self.violated = 0
+        self._troubles: list[tuple[int, int]] = []
         self.truth = Truth()
         self.controller = Controller(self.setup, lambda: self.now + self.setup.controller_clock, self._published)
         nodes = range(1, self.setup.brokers + self.setup.spares + 1)
@@ -208,6 +209,7 @@ class Simulation:
 
     def end(self, broker: Broker, *, killed: bool) -> None:
         """End a broker's process at once."""
+        self._troubles.append((broker.node, self.now))
         broker.up = broker.registered = broker.stopping = False
         broker.killed = killed
         broker.paused_until = 0
@@ -218,6 +220,10 @@ class Simulation:
             replica.leader = None
             replica.fetch_at = None
             replica.follows = -1
+
+    def had_trouble(self, node: int, at: int) -> bool:
+        """Return whether a broker ended or was hindered not long before a time or soon after it."""
+        return any(one == node and at - 7 * SECOND <= when <= at + SECOND for one, when in self._troubles)
 
     def begin_stop(self, broker: Broker) -> None:
         """Ask a broker to stop cleanly."""
@@ -250,6 +256,7 @@ class Simulation:
     def pause(self, broker: Broker, lasts: int) -> None:
         """Freeze a process; what comes for it meanwhile waits."""
         if broker.up:
+            self._troubles.append((broker.node, self.now))
             broker.paused_until = max(broker.paused_until, self.now + lasts)
             self.later(lasts + 1, self._resume, broker, broker.life)
 
@@ -263,6 +270,7 @@ class Simulation:
 
     def cut(self, ones: Iterable[int], others: Iterable[int], change: int) -> None:
         """Cut two sides from each other, or heal that cut (`change` -1)."""
+        self._troubles += [(node, self.now) for node in (*ones, *others)]
         for one in ones:
             for other in others:
                 if one == other:

@@ -6,7 +6,8 @@ last that led with it; each replica's own fate for this record decides.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 from analysis.spec.partition import MV_FETCH_CARRIES_BROKER_EPOCH
@@ -18,7 +19,7 @@ from simulator.history import Answer, LostRecord, TrueHistory
 from simulator.replica import Entry, Replica
 
 if TYPE_CHECKING:
-    from simulator.simulation import Simulation
+    from simulator.simulation import Broker, Simulation
 
 
 @dataclass(frozen=True)
@@ -29,50 +30,55 @@ class Candidate:
     fates: dict[int, str]
 
 
+@dataclass(frozen=True)
+class Lead:
+    """An election whose winner began to lead: the records that it had, and each replica's fate for all others.
+
+    `is_doubtful`: nothing of its epoch was seen, and its broker ended or was hindered soon.
+    """
+
+    election: ElectionMade
+    has: frozenset[int]
+    fates: dict[int, dict[int, str]]
+    is_doubtful: bool = False
+
+
 class Truth:
     """What really happened to every record."""
 
     def __init__(self) -> None:
         self.entries: dict[int, list[Entry]] = {}
-        self.elections_led: dict[int, list[Candidate]] = {}
-        self._guilty: dict[int, Candidate | None] = {}
-        self.of_value: dict[int, list[Entry]] = {}
+        self.leads: dict[int, list[Lead]] = {}
+        self._writers: dict[int, int] = {}
 
     def appended(self, entry: Entry, replica: Replica) -> None:
-        """Note a new record; an election after its writer's already lacks it."""
+        """Note a new record."""
         self.entries.setdefault(replica.number, []).append(entry)
-        self.of_value.setdefault(entry.value, []).append(entry)
-        later = [one for one in self.elections_led.get(replica.number, ()) if one.election.order > entry.reign]
-        if later:
-            fates = dict.fromkeys(later[0].election.before.replicas, "N")
-            fates[replica.broker] = "H"
-            self._guilty[entry.number] = Candidate(later[0].election, fates)
+        self._writers[entry.number] = replica.broker
 
     def led(self, election: ElectionMade, replica: Replica, sim: Simulation) -> None:
         """Note that an elected broker began to lead, and which records it lacks."""
-        self.elections_led.setdefault(replica.number, []).append(Candidate(election, {}))
-        has = {entry.number for entry in replica.log}
+        has = frozenset(entry.number for entry in replica.log)
         others = {
             node: broker.replicas[replica.number]
             for node, broker in sim.brokers.items()
             if replica.number in broker.replicas
         }
         logs = {node: {entry.number for entry in other.log} for node, other in others.items()}
-        for entry in self.entries.get(replica.number, ()):
-            if entry.reign >= election.order:
-                continue
-            if entry.number in has:
-                self._guilty[entry.number] = None
-            elif self._guilty.get(entry.number) is None:
-                fates = {
-                    node: "N"
-                    if node not in others
-                    else "H"
-                    if entry.number in logs[node]
-                    else others[node].fates.get(entry.number, "N")
-                    for node in {*election.before.replicas, replica.broker}
-                }
-                self._guilty[entry.number] = Candidate(election, fates)
+        nodes = {*election.before.replicas, replica.broker}
+        fates = {
+            entry.number: {
+                node: "N"
+                if node not in others
+                else "H"
+                if entry.number in logs[node]
+                else others[node].fates.get(entry.number, "N")
+                for node in nodes
+            }
+            for entry in self.entries.get(replica.number, ())
+            if entry.number not in has
+        }
+        self.leads.setdefault(replica.number, []).append(Lead(election, has, fates))
 
     def joined_stale(self, sim: Simulation, leader: Replica, joiner: int) -> None:
         """Note that a broker entered the ISR by a request from before its disk lost records."""
@@ -83,17 +89,32 @@ class Truth:
             if replica.fates.get(entry.number) == "D":
                 replica.fates[entry.number] = "S"
 
-    def guilty(self, entry: Entry) -> Candidate | None:
-        """Return the guilty election of a lost record."""
-        return self._guilty.get(entry.number)
+    def guilty(self, number: int, entry: Entry, without: frozenset[int] = frozenset()) -> Candidate | None:
+        """Return the guilty election of a lost record: the first without it after the last with it.
 
-    def right_answers(self, sim: Simulation, entry: Entry, *, read: bool) -> frozenset[Answer]:
+        The elections `without` are taken as ones that nobody led.
+        """
+        found: Candidate | None = None
+        for lead in self.leads.get(number, ()):
+            if lead.election.order <= entry.reign or lead.election.order in without:
+                continue
+            if entry.number in lead.has:
+                found = None
+            elif found is None:
+                # A deposed leader may append later.
+                unseen = {**dict.fromkeys(lead.election.before.replicas, "N"), self._writers[entry.number]: "H"}
+                found = Candidate(lead.election, lead.fates.get(entry.number, unseen))
+        return found
+
+    def right_answers(self, sim: Simulation, number: int, entry: Entry, *, read: bool) -> frozenset[Answer]:
         """Return every right answer for a lost record."""
-        found = self._guilty.get(entry.number)
+        found = self.guilty(number, entry)
         if found is None:
             return frozenset({("unexplained", None)})
         at = found.election.metadata_offset
-        answers = set(self._by_table(sim, entry, found)) or {("unexplained", at)}
+        answers = set(self._by_table(sim, entry, found))
+        if not answers:
+            answers = {("unexplained", at), *self._without_doubtful_leads(sim, number, entry)}
         if entry.acks != -1:
             if entry.committed_at is None:
                 return frozenset({("uncommitted-at-failover", at)})
@@ -102,20 +123,47 @@ class Truth:
                 answers.add(("uncommitted-at-failover", None))
         return frozenset(answers)
 
+    def _without_doubtful_leads(self, sim: Simulation, number: int, entry: Entry) -> set[Answer]:
+        """Return what would be allowed if leaders of whom nothing was seen had not led: nothing shows that they did."""
+        doubtful = [lead.election.order for lead in self.leads.get(number, ()) if lead.is_doubtful][:4]
+        answers: set[Answer] = set()
+        for count in range(1, len(doubtful) + 1):
+            for without in combinations(doubtful, count):
+                found = self.guilty(number, entry, frozenset(without))
+                answers |= set() if found is None else set(self._by_table(sim, entry, found))
+        return answers
+
+    def mark_doubtful(self, sim: Simulation) -> None:
+        """Mark the elections of whose epoch nothing was seen, and whose broker had trouble soon."""
+        seen = {
+            (row["partition"], row["leader_epoch"]) for rows in (sim.clients.polls, sim.clients.samples) for row in rows
+        }
+        for number, leads in self.leads.items():
+            stored = {entry.epoch for broker in sim.brokers.values() for entry in _log(broker, number)}
+            self.leads[number] = [
+                replace(
+                    lead,
+                    is_doubtful=(number, lead.election.after.leader_epoch) not in seen
+                    and lead.election.after.leader_epoch not in stored
+                    and sim.had_trouble(lead.election.after.leader, lead.election.at),
+                )
+                for lead in leads
+            ]
+
     def _by_table(self, sim: Simulation, entry: Entry, found: Candidate) -> list[Answer]:
         """Return what the table of causes allows, in each of its rows that fits."""
         election, fates = found.election, found.fates
         winner, at = election.after.leader, election.metadata_offset
         why = fates.get(winner, "N")
-        if election.road != "clean":
-            return self._by_name(entry, found, why)
-        sole = election.before.isr == {winner}
-        every = all(fates.get(one) in ("D", "S") for one in election.before.replicas)
         own = self._own_election(election)
         answers: list[Answer] = [] if own is None else [(_NAMES[own.road], own.metadata_offset)]
+        if election.road != "clean":
+            return [*answers, *self._by_name(entry, found, why)]
+        sole = election.before.isr == {winner}
+        every = all(fates.get(one) in ("D", "S") for one in election.before.replicas)
         if why in ("D", "S") and every:
             answers.append(("beyond-tolerance", at))
-        if why == "D" and sole and not election.elr:
+        if why == "D" and sole and not election.elr_when_registered:
             answers.append(("last-replica-standing", at))
         if why == "S" and sim.controller.cluster.metadata_version < MV_FETCH_CARRIES_BROKER_EPOCH:
             answers.append(("stale-isr-join", at))
@@ -140,14 +188,14 @@ class Truth:
 
     def _is_within_tolerance(self, entry: Entry, found: Candidate) -> bool:
         """Return whether KIP-966 promises the record: fewer disks than min ISR lost it, of those that held it."""
-        if not found.election.elr or entry.committed_at is None:
+        if entry.committed_at is None:
             return False
         lost = sum(1 for fate in found.fates.values() if fate in ("D", "S"))
         return lost <= entry.min_isr - 1
 
     def _own_election(self, election: ElectionMade) -> ElectionMade | None:
         """Return the election from outside by which the winner is in the ISR, if nobody has led since."""
-        led = {one.election.order for one in self.elections_led.get(election.partition, ())}
+        led = {one.election.order for one in self.leads.get(election.partition, ())}
         for one in reversed(self.all_elections):
             if one.partition != election.partition or one.order >= election.order:
                 continue
@@ -167,18 +215,23 @@ def finish(sim: Simulation) -> TrueHistory:
     """Return the history of a simulation that ended."""
     truth = sim.truth
     truth.all_elections = sim.controller.elections
+    truth.mark_doubtful(sim)
     finals = sim.clients.read_all()
     standing = {row["value"] for row in sim.clients.polls if row["consumer"] == FINAL_CONSUMER}
-    read = {row["value"] for row in sim.clients.polls if row["consumer"] != FINAL_CONSUMER}
+    reads = {
+        (row["value"], row["offset"], row["leader_epoch"])
+        for row in sim.clients.polls
+        if row["consumer"] != FINAL_CONSUMER
+    }
     for number, state in sim.controller.partitions.items():
         if state.leader >= 0:
             standing |= {entry.value for entry in sim.brokers[state.leader].replicas[number].log}
     lost = tuple(
-        _lost_record(sim, send, read=send.value in read)
+        _lost_record(sim, send, reads)
         for send in sim.clients.sends
         if send.status == "acked" and send.value not in standing and send.partition in finals
     )
-    led = {one.election.metadata_offset for some in truth.elections_led.values() for one in some}
+    led = {one.election.metadata_offset for some in truth.leads.values() for one in some}
     history = TrueHistory(
         script=sim.script,
         tables=_tables(sim),
@@ -196,9 +249,10 @@ def finish(sim: Simulation) -> TrueHistory:
     return degrade(history)
 
 
-def _lost_record(sim: Simulation, send: Send, *, read: bool) -> LostRecord:
-    entry = next(one for one in sim.truth.of_value[send.value] if one.offset == send.offset)
-    found = sim.truth.guilty(entry)
+def _lost_record(sim: Simulation, send: Send, reads: set[tuple[int, int, int]]) -> LostRecord:
+    entry = send.entry
+    assert entry is not None
+    found, read = sim.truth.guilty(send.partition, entry), (entry.value, entry.offset, entry.epoch) in reads
     assert send.offset is not None
     assert send.done_at is not None
     winner = -1 if found is None else found.election.after.leader
@@ -212,7 +266,7 @@ def _lost_record(sim: Simulation, send: Send, *, read: bool) -> LostRecord:
         read=read,
         sent_ns=ns(send.sent_at),
         done_ns=ns(send.done_at),
-        right=sim.truth.right_answers(sim, entry, read=read),
+        right=sim.truth.right_answers(sim, send.partition, entry, read=read),
         winner=winner,
         winner_lacks="?" if found is None else found.fates.get(winner, "N"),
         road="?" if found is None else found.election.road,
@@ -236,6 +290,11 @@ def _tables(sim: Simulation) -> dict[str, list[dict[str, Any]]]:
         for entry in replica.log
     ]
     return tables
+
+
+def _log(broker: Broker, number: int) -> list[Entry]:
+    replica = broker.replicas.get(number)
+    return [] if replica is None else replica.log
 
 
 def _sent(send: Send) -> dict[str, Any]:

@@ -81,6 +81,7 @@ def manifest_of(history: TrueHistory) -> Manifest:
         start_ns=ns(0),
         end_ns=history.end_ns,
         status="complete",
+        log_dirs=setup.directories if setup.directories > 1 else None,
         final_consumer=FINAL_CONSUMER,
         final_offsets={
             f"{TOPIC}-{number}": FinalOffsets(log_start=0, high_watermark=end)
