@@ -51,15 +51,22 @@ class JudgingProcess:
     """
 
     def __init__(
-        self, command: Sequence[str] = COMMAND, *, many: bool = False, report: Callable[[str], None] = print_line
+        self,
+        command: Sequence[str] = COMMAND,
+        *,
+        many: bool = False,
+        rules: Sequence[Path] = (),
+        report: Callable[[str], None] = print_line,
     ) -> None:
         """Start nothing yet.
 
-        With `many`, the process suits dozens of records, and judges `TOGETHER` of them at once. While `judge` waits,
+        With `many`, the process suits dozens of records, and judges `TOGETHER` of them at once. It judges with the
+        rules in the files `rules`, too. While `judge` waits,
         `report` gets a line every 10 s.
         """
         self._report = report
-        self._command = (*command, "analyze", "-", *(["--many"] if many else []))
+        options = [*(["--many"] if many else []), *(word for rule in rules for word in ("--rule", str(rule)))]
+        self._command = (*command, "analyze", "-", *options)
         self._process: subprocess.Popen[bytes] | None = None
         self._log: Path | None = None
         self._files = contextlib.ExitStack()

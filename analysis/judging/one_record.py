@@ -12,6 +12,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from analysis.evidence.remaking import PARTS, Part, is_of_parts, parts_to_remake
 from analysis.judge.causes.blame import (
     attributed_losses,
@@ -41,6 +43,7 @@ from analysis.judge.outcome.unavailable import time_without_service
 from analysis.judge.rules.clause import CheckedClause, check_all
 from analysis.judge.rules.groups.promised import copied_offsets, promised_groups
 from analysis.judge.rules.judged import Judged
+from analysis.judge.rules.own import own_rules_in_use
 from analysis.judge.rules.registry import ANOMALIES, CLAUSES
 from analysis.judge.rules.transactions.verification import asked_no_coordinator
 from analysis.judge.trace.of_run import seen_actions
@@ -152,8 +155,8 @@ def verdict_of(record: Record, reconciliation: Reconciliation) -> Verdict:
     """
     manifest = record.manifest
     read, scenario = record.scenario, record.readable_scenario
-    judged = _judged(record, reconciliation)
-    checked = without_unproven_violations(check_all(judged, CLAUSES), manifest)
+    judged, own = _judged(record, reconciliation), own_rules_in_use()
+    checked = without_unproven_violations(check_all(judged, [*CLAUSES, *(one.clause for one in own)]), manifest)
     checked = without_unsure_findings(checked, record.clock_doubt)
     kinds = counts_by_kind(reconciliation.anomalies)
     facts = _facts(judged, checked, kinds)
@@ -206,6 +209,7 @@ def verdict_of(record: Record, reconciliation: Reconciliation) -> Verdict:
         unavailable=unavailable,
         properties=results,
         coverage=facts,
+        rule_files=[one.file for one in own] or msgspec.UNSET,
     )
 
 

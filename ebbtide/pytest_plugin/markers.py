@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ebbtide.pytest_plugin.judgement import allowed_expectations
-from ebbtide.pytest_plugin.settings import wrong_release
+from ebbtide.pytest_plugin.settings import rule_files, wrong_release
 from ebbtide.suggestions import bracketed_suggestion
 
 if TYPE_CHECKING:
@@ -97,13 +97,14 @@ def expected_of(item: pytest.Item) -> tuple[str, ...] | None:
     if not expected or mark.kwargs:
         raise _wrong_marker(mark, "causes", '"last-replica-standing"', mark.kwargs)
     causes, others = allowed_expectations()
-    known = [*causes, *others]
+    own = [path.stem.replace("_", "-") for path in rule_files(item.config)]
+    known = [*causes, *others, *own]
     if unknown := [repr(word) + bracketed_suggestion(word, known) for word in expected if word not in known]:
         raise WrongMarker(
             mark.name,
             f"expected_violation does not know {', '.join(unknown)}; allowed: the causes {', '.join(causes)}, the "
-            "properties of docs/clauses.md, the coverage facts of docs/coverage-facts.md, and the kinds of anomaly of "
-            "docs/reconcile.md",
+            "properties of docs/clauses.md, the coverage facts of docs/coverage-facts.md, the kinds of anomaly of "
+            "docs/reconcile.md, and the rules of --ebbtide-rule",
         )
     return expected
 

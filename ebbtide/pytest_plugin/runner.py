@@ -99,13 +99,18 @@ class Runner(Protocol):
 class CommandRunner:
     """A `Runner` that starts the command line `command`.
 
-    `say` gets a line every 10 s while a run is judged.
+    `say` gets a line every 10 s while a run is judged. Runs are judged with the rules in the files `rules`, too.
     """
 
-    def __init__(self, command: Sequence[str] = COMMAND, say: Callable[[str], None] = print_line) -> None:
+    def __init__(
+        self,
+        command: Sequence[str] = COMMAND,
+        say: Callable[[str], None] = print_line,
+        rules: Sequence[Path] = (),
+    ) -> None:
         self._command = tuple(command)
         self._say = say
-        self._judge = JudgingProcess(self._command, report=say)
+        self._judge = JudgingProcess(self._command, rules=rules, report=say)
 
     def abilities(self) -> Sequence[Ability]:
         """Call `ebbtide doctor --json`."""
@@ -159,7 +164,8 @@ class CommandRunner:
         """Call `ebbtide replay`."""
         import json
 
-        words = [*self._command, "replay", str(record), "--json", *_common_options(settings)]
+        rules = [word for rule in settings.rules for word in ("--rule", str(rule))]
+        words = [*self._command, "replay", str(record), "--json", *rules, *_common_options(settings)]
         done = _run_to_end(words, ProgressListener(self._say).hear)
         if done.returncode > 2 or not done.stdout.strip():
             raise self._command_error(done)

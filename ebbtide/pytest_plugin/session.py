@@ -47,7 +47,7 @@ class Plugin:
         self.turn = ClusterTurn(config, settings.runs)
         self._abilities: Sequence[Ability] | None = None
         self._unpublished: dict[str, str | None] = {}
-        self._command_runner = CommandRunner(settings.command, self.say)
+        self._command_runner = CommandRunner(settings.command, self.say, settings.rules)
 
     def say(self, line: str) -> None:
         """Print a line for the user at once, although pytest captures what a test prints.

@@ -33,6 +33,7 @@ class Settings:
     command: tuple[str, ...] = COMMAND
     replay: Path | None = None
     scenario: str | None = None
+    rules: tuple[Path, ...] = ()
 
 
 def add_options(parser: pytest.Parser) -> None:
@@ -48,6 +49,9 @@ def add_options(parser: pytest.Parser) -> None:
     ):
         group.addoption(f"--ebbtide-{name}", metavar=metavar, default=None, help=what)
         parser.addini(f"ebbtide_{name}", what, default="")
+    what = "judge with the clause in this Python file, too, which runs as you (may be given several times)"
+    group.addoption("--ebbtide-rule", metavar="FILE", action="append", default=None, help=what)
+    parser.addini("ebbtide_rule", what, type="linelist", default=[])
     for name, what in (
         ("require", "fail the tests that this host cannot run, instead of skipping them"),
         ("keep-cluster", "keep the cluster of the first test that fails running"),
@@ -91,9 +95,19 @@ def read_settings(config: pytest.Config) -> Settings:
         require=flag("require"),
         keep_cluster=flag("keep_cluster"),
         command=_command(option("command"), wrong_option),
+        rules=rule_files(config),
     )
     replay = option("replay")
     return settings if replay is None else _settings_of_replay(settings, _folder(config, "replay", replay))
+
+
+def rule_files(config: pytest.Config) -> tuple[Path, ...]:
+    """Return the files with rules of the user. Raises `pytest.UsageError` for one that is no file."""
+    words: list[str] = config.getoption("ebbtide_rule") or config.getini("ebbtide_rule")
+    paths = tuple(_folder(config, "rule", word) for word in words)
+    if (wrong := next((path for path in paths if not path.is_file()), None)) is not None:
+        raise pytest.UsageError(f"--ebbtide-rule: {wrong} is not a file")
+    return paths
 
 
 def _command(text: str | None, wrong_option: Callable[[str, str], pytest.UsageError]) -> tuple[str, ...]:
@@ -121,7 +135,7 @@ def wrong_release(kafka: str) -> str | None:
 
 
 def _folder(config: pytest.Config, name: str, text: str) -> Path:
-    """Return the absolute path of a folder.
+    """Return the absolute path of a folder or file.
 
     A typed folder is relative to the working folder, another one to the project's folder.
     """

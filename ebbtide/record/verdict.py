@@ -193,6 +193,14 @@ class PropertyResult(msgspec.Struct, frozen=True, kw_only=True):
     evidence: list[Any] = []
 
 
+class RuleFile(msgspec.Struct, frozen=True, kw_only=True):
+    """A rule of the user (`--rule`) that a record was judged with: its name, its file's name, and the file's digest."""
+
+    name: str
+    file: str
+    sha256: str
+
+
 NOTHING_SENT = "no record was sent before that, so there is nothing to judge"
 """The start of the judge's reason for a run that ended before it sent a record."""
 
@@ -203,6 +211,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     - `prediction`: "made", or "none" if the scenario predicts nothing for the run, or only what no run can break.
     - `loss_allowed`: whether the protocol allows the committed losses; null: there are none, or it is not known.
     - `write_back`: under which write-back of dirty pages power was lost, as in the manifest.
+    - `rule_files`: the rules of the user that the record was judged with; left out if there are none.
     """
 
     record_version: int = RECORD_VERSION
@@ -220,6 +229,12 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     unavailable: list[Unavailability] = []
     properties: list[PropertyResult] = []
     coverage: dict[str, int] = {}
+    rule_files: list[RuleFile] | msgspec.UnsetType = msgspec.UNSET
+
+    @property
+    def own_rules(self) -> list[RuleFile]:
+        """The rules of the user that the record was judged with."""
+        return [] if self.rule_files is msgspec.UNSET else self.rule_files
 
     @property
     def sent_nothing(self) -> bool:

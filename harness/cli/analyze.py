@@ -17,6 +17,7 @@ from harness.cli.analyze_stdin import STDIN, judge_from_stdin
 from harness.cli.command import Args, Command
 from harness.cli.fail_on import add_fail_on_option
 from harness.cli.record_error import print_error
+from harness.cli.rule_files import add_rule_option, note_missing_rules
 from harness.cli.run_arguments import note_left_out, refuse_folder_of_folders, without_files_beside
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ def command() -> Command:
         "JSON as the answer. Records of one line, with a NUL between the paths, share their Spark jobs",
     )
     add_fail_on_option(command)
+    add_rule_option(command)
     command.flag("--json", help="print each verdict.json as one line instead of a table")
     command.flag(
         "--many",
@@ -170,6 +172,7 @@ def judge_all(
             codes.add(print_error(str(record), error))
         else:
             readable.append(record)
+    note_missing_rules(readable)
     if readable or addresses:
         from analysis.spark.java_start import early_start, is_first_session
         from ebbtide.signals import unwind_on_signals

@@ -202,7 +202,10 @@ def _run_verb(group: LazyGroup, args: Args, argv: Sequence[str]) -> int:
         code = rerun_with_privileges(request, argv)
         if code is not None:
             return code
-    return int(module.run(args))
+    from harness.cli.rule_files import judged_with
+
+    with judged_with(getattr(args, "rule", ())):
+        return int(module.run(args))
 
 
 def _print_error(text: str) -> None:

@@ -20,6 +20,7 @@ from harness.cli.command import Args, Command
 from harness.cli.night_settings import settings_of
 from harness.cli.output import print_json
 from harness.cli.report import SITE
+from harness.cli.rule_files import add_rule_option, rule_paths
 
 if TYPE_CHECKING:
     from ebbtide.scenario.model import Scenario
@@ -103,6 +104,7 @@ def command() -> Command:
         "are listed and the exit code is 0. With loss, committed records that a run lost fail it too",
     )
     command.flag("--json", help="print the night as one JSON object instead of its summary")
+    add_rule_option(command)
     return command
 
 
@@ -132,7 +134,7 @@ def run(args: Args) -> ExitCode:
         prepare(LaunchOptions(runtime=args.runtime), [target.kafka for target in targets], _report)
     store = Store(args.store)
     # One process judges the records of all batches and follow-ups, while others run.
-    with store.lock(), JudgingProcess(many=True, report=_report) as judging:
+    with store.lock(), JudgingProcess(many=True, rules=rule_paths(), report=_report) as judging:
         return _run(args, store, settings, at_once, judging)
 
 

@@ -14,6 +14,7 @@ from harness.cli.command import Args, Command
 from harness.cli.fail_on import add_fail_on_option
 from harness.cli.output import print_json
 from harness.cli.progress import judging_note
+from harness.cli.rule_files import add_rule_option
 from harness.cli.run_flow import check_runs, progress_display, report_unfinished_records
 
 if TYPE_CHECKING:
@@ -56,6 +57,7 @@ def command() -> Command:
     command.option("--times", type=int, default=1, metavar="N", help="replays on each release (default: 1)")
     command.option("--seed", type=int, help="draw other broker ids from this seed; nothing else changes")
     add_fail_on_option(command)
+    add_rule_option(command)
     command.flag("--json", help="print one JSON object instead of text")
     add_jobs_option(command)
     add_cluster_options(command)

@@ -21,6 +21,7 @@ from harness.cli.cluster_options import (
 from harness.cli.command import Args, Command
 from harness.cli.fail_on import add_fail_on_option
 from harness.cli.mistakes import is_release, releases_together
+from harness.cli.rule_files import add_rule_option
 from harness.cli.run_flow import CheckedRuns, check_runs, run_and_judge, seed_or_new
 
 if TYPE_CHECKING:
@@ -65,6 +66,7 @@ def command() -> Command:
     )
     command.option("--seed", type=int, help="the seed of all random choices (default: a new one)")
     add_fail_on_option(command)
+    add_rule_option(command)
     command.flag("--json", help="print each verdict.json as one line; progress goes to stderr")
     command.flag(
         "--no-judge",

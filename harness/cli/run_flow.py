@@ -115,10 +115,11 @@ def run_and_judge(
     from harness.cli.compare import print_comparison
     from harness.cli.output import print_json
     from harness.cli.progress import judging_note, print_saving
+    from harness.cli.rule_files import rule_paths
     from harness.cli.run_table import print_run_table
     from harness.runner.live_view import display_for
 
-    with JudgingProcess() as judge:
+    with JudgingProcess(rules=rule_paths()) as judge:
         with display_for(PlainTextConsole(stderr=as_json)) as display:
             requests = [request for one in runs for request in one.requests(display, seed)]
             if judges:
@@ -301,4 +302,6 @@ def hand_over(judge: JudgingProcess | None, record: Path) -> None:
 
 def _analyze(records: Sequence[Path]) -> str:
     """Return the command that judges some records."""
-    return f"ebbtide analyze {shlex.join(map(str, records))}"
+    from harness.cli.rule_files import rule_words
+
+    return f"ebbtide analyze {shlex.join(map(str, records))}{rule_words()}"

@@ -19,6 +19,7 @@ from harness.cli.cluster_options import add_cluster_options, add_jobs_option, bu
 from harness.cli.command import Args, Command
 from harness.cli.output import print_json
 from harness.cli.progress import judging_note
+from harness.cli.rule_files import add_rule_option
 from harness.cli.run_flow import check_runs, progress_display
 
 if TYPE_CHECKING:
@@ -63,6 +64,7 @@ def command() -> Command:
     command.flag("--json", help="print one JSON object instead of text")
     add_jobs_option(command)
     add_cluster_options(command)
+    add_rule_option(command)
     return command
 
 

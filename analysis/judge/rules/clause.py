@@ -89,19 +89,12 @@ def check_all(judged: Judged, clauses: Sequence[Clause]) -> list[CheckedClause]:
 
 def _check_clause(judged: Judged, clause: Clause) -> CheckedClause:
     threw = False
-    if clause.applies is not None and not clause.applies(judged):
-        found = Finding(status="not-exercised")
-    elif clause.reads_timeline and "partitions" in judged.record.timeline.missing:
-        watch = judged.record.manifest.watch
-        why = watch.why_log_ends if watch is not None else None
-        found = unknown_finding(why or "the metadata timeline is missing (partitions.parquet)")
-    elif gap := next((one for one in judged.record.gaps if one.part in _SMALL_PARTS.union(clause.parts)), None):
-        found = unknown_finding(gap.why)
-    else:
-        try:
-            found = clause.check(judged)
-        except Exception as error:  # a check that throws must not cost the run its other results
-            found, threw = unknown_finding(f"{CHECKER_FAILED}{type(error).__name__}: {error}"), True
+    try:
+        found = _found(judged, clause)
+        # What a rule of the user has found may be anything.
+        msgspec.json.encode(found.evidence)
+    except Exception as error:  # a check that throws must not cost the run its other results
+        found, threw = unknown_finding(f"{CHECKER_FAILED}{type(error).__name__}: {error}"), True
     evidence = list(found.evidence[:EVIDENCE_ROWS_MAX])
     return CheckedClause(
         clause=clause,
@@ -109,3 +102,18 @@ def _check_clause(judged: Judged, clause: Clause) -> CheckedClause:
         threw=threw,
         cases=found.cases if found.cases is not None else len(found.evidence),
     )
+
+
+def _found(judged: Judged, clause: Clause) -> Finding:
+    if clause.applies is not None and not clause.applies(judged):
+        return Finding(status="not-exercised")
+    if clause.reads_timeline and "partitions" in judged.record.timeline.missing:
+        watch = judged.record.manifest.watch
+        why = watch.why_log_ends if watch is not None else None
+        return unknown_finding(why or "the metadata timeline is missing (partitions.parquet)")
+    if gap := next((one for one in judged.record.gaps if one.part in _SMALL_PARTS.union(clause.parts)), None):
+        return unknown_finding(gap.why)
+    found: object = clause.check(judged)
+    if not isinstance(found, Finding):
+        raise TypeError(f"the check returned a {type(found).__name__}, not a Finding")
+    return found

@@ -1,0 +1,70 @@
+"""The option --rule, which judges records with rules of the user, too."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from ebbtide.untrusted.files import path_from
+from harness.cli import completing
+from harness.cli.command import Command
+
+_paths: tuple[Path, ...] = ()
+
+
+def add_rule_option(command: Command) -> None:
+    """Declare --rule."""
+    command.option(
+        "--rule",
+        repeated=True,
+        metavar="FILE",
+        completes=completing.complete_file,
+        help="judge with the clause in this Python file, too (repeatable; see docs/own-rules.md). The file runs as you",
+    )
+
+
+@contextmanager
+def judged_with(files: Sequence[str]) -> Iterator[None]:
+    """Judge all records of the block with the rules in some files, too. Raises `UsageError` for a wrong file."""
+    global _paths
+    if not files:
+        yield
+        return
+    from analysis.judge.rules.own import own_rules
+
+    paths = tuple(path_from(file).absolute() for file in files)
+    with own_rules(paths):
+        before, _paths = _paths, paths
+        try:
+            yield
+        finally:
+            _paths = before
+
+
+def rule_paths() -> Sequence[Path]:
+    """Return the files of the rules that records are judged with now."""
+    return _paths
+
+
+def rule_words() -> str:
+    """Return the options of a command that judges with the same rules; it begins with a space, or is empty."""
+    return "".join(f" --rule {shlex.quote(str(path))}" for path in _paths)
+
+
+def note_missing_rules(records: Sequence[Path]) -> None:
+    """Print a note for each record that was judged before with rules which are not given now."""
+    from ebbtide.record.verdict import read_verdict
+
+    given = {path.stem.replace("_", "-") for path in _paths}
+    for record in records:
+        verdict = read_verdict(record)
+        if missing := [one.file for one in verdict.own_rules if one.name not in given] if verdict is not None else []:
+            files = " ".join(f"--rule {shlex.quote(file)}" for file in missing)
+            print(
+                f"note: {record} was judged with {', '.join(missing)} before; without {files} it is judged by the "
+                "other rules alone",
+                file=sys.stderr,
+            )

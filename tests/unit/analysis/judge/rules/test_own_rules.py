@@ -1,0 +1,142 @@
+"""A rule of the user judges as the project's own do, and a wrong file is one clear error."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import pytest
+from checkout import ROOT
+from judge_records import NO_LOSS, Story, by_name, healthy_story
+from pyspark.sql import SparkSession
+from real_records import unpack_record
+
+from analysis.items import reconcile
+from analysis.judge.rules.own import own_rules, read_own_rule
+from analysis.judging.one_record import prepare_record, verdict_of
+from ebbtide.errors import UsageError
+
+EXAMPLE = ROOT / "examples" / "rules" / "no_leader_twice_in_a_row.py"
+NAME = "no-leader-twice-in-a-row"
+
+RULE = """
+from analysis.judge.rules.clause import Clause
+from analysis.judge.rules.findings import finding
+
+def _check(judged):
+    {body}
+
+RULE = Clause(module=__name__, doc="Ours: none.", kip="ours", check=_check{more})
+"""
+VIOLATED = 'return finding(exercised=1, violations=[{"why": "ours"}])'
+
+
+ELSEWHERE = RULE.format(body=VIOLATED, more="").replace("__name__", "'elsewhere'")
+
+
+def rule_file(folder: Path, name: str, body: str = VIOLATED, more: str = "") -> Path:
+    """A file with a rule whose check has this body."""
+    path = folder / f"{name}.py"
+    path.write_text(RULE.format(body=body, more=more))
+    return path
+
+
+def story_in(folder: Path) -> Story:
+    """A run that is as predicted by the shipped rules."""
+    (folder / "run").mkdir()
+    return healthy_story(folder / "run", NO_LOSS)
+
+
+@pytest.mark.spark
+def test_the_example_holds_on_a_real_record_and_fails_where_it_is_turned_round(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    turned = tmp_path / "leader_changes_in_no_election.py"
+    text = EXAMPLE.read_text()
+    assert text.count("after.leader == before.leader") == 1
+    turned.write_text(text.replace("after.leader == before.leader", "after.leader != before.leader"))
+    record = prepare_record(unpack_record("unclean-election-4.4.0", tmp_path / "record"))
+    found = reconcile(spark, record)
+    shipped = verdict_of(record, found)
+    with own_rules([EXAMPLE, turned]):
+        judged = verdict_of(record, found)
+    assert shipped.outcome != "contradicted"
+    assert judged.outcome == "contradicted"
+    assert (by_name(judged)[NAME], by_name(judged)["leader-changes-in-no-election"]) == ("holds", "violated")
+    assert [one.name for one in judged.properties[: len(shipped.properties)]] == [
+        one.name for one in shipped.properties
+    ]
+    assert judged.own_rules[0].file == EXAMPLE.name
+    assert judged.own_rules[0].sha256 == hashlib.sha256(EXAMPLE.read_bytes()).hexdigest()
+
+
+def test_the_page_shows_the_example_as_it_is() -> None:
+    assert f"```python\n{EXAMPLE.read_text()}```" in (ROOT / "docs" / "own-rules.md").read_text()
+
+
+def test_after_the_block_records_are_judged_without_the_rule(tmp_path: Path) -> None:
+    story = story_in(tmp_path)
+    with own_rules([rule_file(tmp_path, "ours")]):
+        assert story.judge().outcome == "contradicted"
+    verdict = story.judge()
+    assert verdict.outcome == "as-predicted"
+    assert "ours" not in by_name(verdict)
+    assert verdict.own_rules == []
+
+
+@pytest.mark.parametrize(
+    ("body", "more", "why"),
+    [
+        ('raise KeyError("x")', "", "the checker failed: KeyError: 'x'"),
+        ("return None", "", "the checker failed: TypeError: the check returned a NoneType, not a Finding"),
+        ('return finding(exercised=1, violations=[{"where": print}])', "", "the checker failed: TypeError"),
+        (VIOLATED, ", applies=lambda judged: judged.nothing", "the checker failed: AttributeError"),
+    ],
+    ids=["throws", "no-finding", "no-json", "applies-throws"],
+)
+def test_a_check_that_fails_leaves_its_rule_unknown(tmp_path: Path, body: str, more: str, why: str) -> None:
+    story = story_in(tmp_path)
+    with own_rules([rule_file(tmp_path, "ours", body, more)]):
+        verdict = story.judge()
+    (evidence,) = next(one.evidence for one in verdict.properties if one.name == "ours")
+    assert evidence["why"].startswith(why)
+    assert (by_name(verdict)["ours"], verdict.outcome) == ("unknown", "inconclusive")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "what", "where"),
+    [
+        ("ours", "RULE = (", "the rule file is not Python", ", line 1"),
+        ("ours", "x = 1\nraise ValueError(x)", "the rule file cannot be loaded", ", line 2"),
+        ("ours", "import sys\nsys.exit(0)", "the rule file cannot be loaded", ", line 2"),
+        ("ours", "x = 1", "the file has no rule", ""),
+        ("ours", "RULE = 1", "the file has no rule", ""),
+        ("lost", "", "another rule has this name", ""),
+        ("leader_in_isr", "", "another rule has this name", ""),
+        ("Ours", "", "a rule file cannot be called so", ""),
+        ("two words", "", "a rule file cannot be called so", ""),
+        (
+            "ours",
+            ELSEWHERE,
+            "the rule is not called as its file",
+            "",
+        ),
+    ],
+)
+def test_a_wrong_file_is_one_error(tmp_path: Path, name: str, text: str, what: str, where: str) -> None:
+    path = tmp_path / f"{name}.py"
+    path.write_text(text)
+    with pytest.raises(UsageError) as raised:
+        read_own_rule(path)
+    assert (raised.value.what, raised.value.where) == (what, f"{path}{where}")
+    assert raised.value.got
+    assert raised.value.allowed
+
+
+def test_a_file_that_is_not_there_and_a_name_that_comes_twice_are_errors(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="cannot be read"):
+        read_own_rule(tmp_path / "ours.py")
+    (tmp_path / "other").mkdir()
+    files = [rule_file(tmp_path, "ours"), rule_file(tmp_path / "other", "ours")]
+    with pytest.raises(UsageError, match="another rule has this name"), own_rules(files):
+        pass
