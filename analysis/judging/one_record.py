@@ -242,7 +242,7 @@ def _facts(judged: Judged, checked: Sequence[CheckedClause], kinds: Mapping[str,
     facts |= client_facts(judged.record)
     facts["copies-sent"] = sum(judged.copies_sent.values())
     known = [kind for kind in ANOMALIES if kind.name not in judged.unknown]
-    facts |= {kind.fact: kinds.get(kind.name, 0) for kind in known if kind.fact}
+    facts |= {kind.fact.name: kinds.get(kind.name, 0) for kind in known if kind.fact}
     if API_AGREES not in threw and (compared := judged.answers) is not None:
         facts |= compared.facts
     return facts

@@ -12,6 +12,8 @@ from typing import Final, Literal
 
 import msgspec
 
+from ebbtide.coverage_fact import Fact
+
 NO_COMMITTED_LOSS: Final = "no-committed-loss-unless-allowed"
 NO_HW_REGRESSION: Final = "no-hw-regression-unless-allowed"
 COMMITS_KEPT: Final = "no-acked-commit-lost-unless-allowed"
@@ -67,6 +69,7 @@ class RulesTable(msgspec.Struct, frozen=True, kw_only=True):
 
     clauses: tuple[ClauseRow, ...] = ()
     anomalies: tuple[KindRow, ...] = ()
+    facts: tuple[Fact, ...] = ()
 
 
 RULES_FILE = files("ebbtide.rules") / "rules.json"
@@ -77,3 +80,6 @@ CLAUSES: Mapping[str, ClauseRow] = {one.name: one for one in _TABLE.clauses}
 
 ANOMALIES: Mapping[str, KindRow] = {one.name: one for one in _TABLE.anomalies}
 """Every kind of anomaly by its name."""
+
+FACTS: Mapping[str, Fact] = {one.name: one for one in _TABLE.facts}
+"""Every coverage fact by its name."""

@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 import pytest
 
+from analysis.judge.trace.of_run import ACTION_CLAUSES as ACTIONS
 from analysis.spec.invariants import invariants_of
 from analysis.spec.variants import VARIANTS
 from ebbtide.rules.table import CLAUSES
 from ebbtide.scenario.catalogue import names
-from ebbtide.scenario.facts import ACTION_CLAUSES as ACTIONS
 
 PAGE = Path(__file__).parents[2] / "docs" / "kips.md"
 CAUSES = {"uncommitted-at-failover", "beyond-tolerance", "stale-isr-join"}

@@ -12,6 +12,7 @@ from typing import TypeVar
 
 import msgspec
 
+from analysis.judge.coverage.declared import declared_facts
 from analysis.judge.rules.registry import ANOMALIES, CLAUSES
 from ebbtide.rules.table import ClauseRow, KindRow, RulesTable
 
@@ -32,6 +33,7 @@ def table() -> bytes:
     made = RulesTable(
         clauses=tuple(_row(ClauseRow, one) for one in CLAUSES),
         anomalies=tuple(_row(KindRow, one) for one in ANOMALIES),
+        facts=declared_facts(),
     )
     return msgspec.json.format(msgspec.json.encode(made), indent=1) + b"\n"
 

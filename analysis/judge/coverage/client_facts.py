@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -26,10 +26,61 @@ from analysis.judge.rules.leaders.contact import (
 from analysis.record.elections import elections_of
 from analysis.record.files import of_partition
 from analysis.record.record import Record
+from ebbtide.coverage_fact import About, Fact
 from ebbtide.record.steps import StepEntry
-from ebbtide.scenario.facts import BELOW, HELD, RECOVERING
 from ebbtide.scenario.steps.table import CUT_KINDS
 from ebbtide.scenario.steps.wire import HoldRequestStep
+
+BELOW: Final = "below-min-isr"
+HELD: Final = "while-alter-partition-held"
+RECOVERING: Final = "while-recovering"
+
+
+def _of_stretches(suffix: About, clause: str) -> tuple[Fact, ...]:
+    """Return the facts about what clients saw within stretches of one kind.
+
+    Without such a stretch, clients can see nothing in it.
+    """
+    observed = f"hw-observed-{suffix}"
+    sends = [
+        Fact(suffix, f"{word}-{suffix}-acks-{acks}", counts.format(acks), clause, (f"{other}-{suffix}-acks-{acks}",))
+        for acks in ("0", "1", "all")
+        for word, other, counts in (
+            ("acked", "not-acked", "records sent with acks={} and acked within such a stretch"),
+            ("not-acked", "acked", "records sent with acks={} within such a stretch, and not acked in it"),
+        )
+    ]
+    return (
+        *sends,
+        Fact(suffix, observed, "such stretches in which the leader's HW was seen twice or more", clause),
+        Fact(
+            suffix,
+            f"hw-frozen-{suffix}",
+            "stretches so observed in which the leader took records with acks=1 and served one HW",
+            clause,
+            (observed,),
+        ),
+        Fact(suffix, f"hw-advanced-{suffix}", "stretches so observed in which the HW moved", clause, (observed,)),
+        Fact(
+            suffix,
+            f"read-{suffix}",
+            "rows that consumers got in stretches so observed, at or above the HW seen first",
+            clause,
+            (observed,),
+        ),
+    )
+
+
+FACTS = (
+    Fact(
+        "clients",
+        "consumers-read-past-an-election",
+        "consumers that returned records before an election of the partition, and then some that were written after it",
+    ),
+    *_of_stretches(BELOW, "KIP-966, HW 1 and 5"),
+    *_of_stretches(HELD, "KIP-966, HW 3"),
+    *_of_stretches(RECOVERING, "KIP-704, Topic Partition Leader 3"),
+)
 
 _ACKS = {"0": 0, "1": 1, "all": -1}
 

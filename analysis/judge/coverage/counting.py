@@ -16,6 +16,7 @@ from analysis.judge.coverage.wire_facts import wire_facts
 from analysis.judge.coverage.workload_facts import workload_facts
 from analysis.judge.history.returns import unclean_registrations
 from analysis.record.record import Record
+from ebbtide.coverage_fact import Fact
 from ebbtide.record.steps import StepEntry
 from ebbtide.scenario.steps.admin import AddPartitionsStep, AddVoterStep, RemoveVoterStep, VoterStep
 from ebbtide.scenario.steps.network import LimitBandwidthStep, PartitionStep
@@ -23,6 +24,49 @@ from ebbtide.scenario.steps.process import StartStep
 from ebbtide.scenario.steps.proof import StepProof
 from ebbtide.scenario.steps.table import KINDS
 from ebbtide.scenario.steps.wire import DuplicateRequestStep
+
+FACTS = (
+    *(
+        Fact("steps", one.counted[0], f"{one.counted[1]}, with proof")
+        for one in KINDS.values()
+        if one.counted is not None
+    ),
+    Fact(
+        "log",
+        "elections",
+        "elections by which a partition got another leader, or a leader again",
+        "KIP-966, Leader election",
+    ),
+    Fact("log", "elections-from-elr", "such elections of an ELR member", "KIP-966, Leader election"),
+    Fact(
+        "log", "elections-of-last-known-leader", "such elections of the last known leader", "KIP-966, Leader election 4"
+    ),
+    Fact("log", "unclean-elections", "such elections of anyone else outside ISR and ELR", "KIP-704, KRaft Controller"),
+    Fact("log", "leaderless", "times that a partition lost its leader and got no other", "KIP-966, Leader election 3"),
+    Fact("log", "isr-below-min", "times that an ISR fell below min ISR", "KIP-966, HW 1"),
+    Fact("log", "isr-empty", "times that an ISR became empty", "KIP-966, ISR invariants 1"),
+    Fact("log", "elr-non-empty", "times that an empty ELR got members", "KIP-966, ELR update 2"),
+    Fact("log", "recovering", "times that a partition became RECOVERING", "KIP-704, KRaft Controller"),
+    Fact("log", "voters-added", "controllers that a step made voters of a dynamic quorum", "KIP-853"),
+    Fact("log", "voters-removed", "voters of a dynamic quorum that a step made observers", "KIP-853"),
+    Fact("log", "brokers-fenced", "records that fence a broker", "KIP-966, Controller behaviors 2"),
+    Fact(
+        "log",
+        "unclean-registrations",
+        "registrations after a proven kill or power loss",
+        "KIP-966, Controller behaviors 4",
+    ),
+    Fact("steps", "upgrades", "nodes that a step stopped and started on another release, with proof"),
+    Fact("steps", "upgrades-refused", "nodes that refused to run on another release, as the step expected"),
+    Fact("steps", "transitions-of-mixed-releases", "partition records that came while nodes ran different releases"),
+    Fact("steps", "lost-bytes", "bytes that were lost in power losses"),
+    Fact("steps", "partitions-cut", "network partitions, with proof"),
+    Fact("steps", "one-way-cuts", "network partitions that left each pair one direction"),
+    Fact("steps", "links-limited", "bandwidth limits, with proof"),
+    Fact("steps", "requests-duplicated", "requests that were answered twice"),
+    Fact("steps", "partitions-added", "partitions that steps added to topics, with proof"),
+    Fact("steps", "requests-refused", "administrative steps that met the error which they expected"),
+)
 
 _ROADS = {
     "elr": "elections-from-elr",

@@ -9,10 +9,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from analysis.record.record import Record
+from ebbtide.coverage_fact import Fact
 from ebbtide.logs.segments import TopicPartition
 from ebbtide.record.log_start import log_start_moves
 from ebbtide.record.steps import StepEntry
 from ebbtide.scenario.steps.admin import DeleteTopicStep
+
+FACTS = (
+    Fact("steps", "deleted-records", "offsets by which steps moved log starts (DeleteRecords), as the leader said"),
+    Fact(
+        "steps", "deleted-records-that-came-back", "such offsets that the final log has again", "", ("deleted-records",)
+    ),
+    Fact(
+        "steps", "expired-records", "offsets below final log starts that no step moved: retention deleted these records"
+    ),
+)
 
 
 def deletion_facts(record: Record, steps: Sequence[StepEntry] | None) -> Mapping[str, int]:

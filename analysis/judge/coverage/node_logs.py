@@ -17,9 +17,75 @@ from analysis.judge.history.log_lines import UNREADABLE, lines_of, logs_of, time
 from analysis.judge.history.returns import returns_from_a_stop
 from analysis.record.record import Record
 from analysis.record.timeline import MILLISECOND_NS
+from ebbtide.coverage_fact import Fact
 from ebbtide.record.rows import BrokerEvent
 from ebbtide.record.steps import StepEntry
 from ebbtide.record.topic_lives import deletion_times
+
+FACTS = (
+    Fact(
+        "log",
+        "clean-registrations",
+        "registrations after a proven clean stop",
+        "KIP-966, Detection of an unclean shutdown 3",
+    ),
+    Fact(
+        "log",
+        "clean-registrations-still-eligible",
+        "such registrations of brokers that were in an ISR or ELR, and that stayed in one of the two",
+        "KIP-966, Controller behaviors 4",
+        ("clean-registrations",),
+    ),
+    Fact(
+        "log",
+        "clean-registrations-taken-as-unclean",
+        "such registrations that removed the broker from ISR and ELR, or of brokers that found no clean-shutdown file",
+        "KIP-966, Detection of an unclean shutdown 3",
+        ("clean-registrations",),
+    ),
+    Fact(
+        "log",
+        "clean-shutdown-files-found",
+        "such registrations of brokers that found the file of a clean shutdown, as their logs say; left out "
+        "where the record lacks these",
+        "KIP-966, Detection of an unclean shutdown 1",
+        ("clean-registrations",),
+    ),
+    Fact(
+        "log",
+        "alter-partitions-rejected",
+        "requests that the controllers' own logs say were rejected; left out where the record lacks these",
+        "KIP-903, Controller; KIP-704, AlterPartition RPC",
+    ),
+    Fact(
+        "log",
+        "alter-partitions-rejected-for-broker-epoch",
+        "of them, those whose new ISR names an earlier broker epoch",
+        "KIP-903, Controller",
+        ("alter-partitions-rejected",),
+    ),
+    Fact(
+        "log",
+        "alter-partitions-rejected-for-fenced-replica",
+        "of them, those whose new ISR has a broker that is fenced, shutting down or not registered",
+        "KIP-841",
+        ("alter-partitions-rejected",),
+    ),
+    Fact(
+        "log",
+        "alter-partitions-rejected-for-partition-epoch",
+        "of them, those of an earlier partition epoch",
+        "KIP-497",
+        ("alter-partitions-rejected",),
+    ),
+    Fact(
+        "log",
+        "alter-partitions-rejected-for-recovering",
+        "of them, those with an ISR of several while the leader recovers",
+        "KIP-704, AlterPartition RPC",
+        ("alter-partitions-rejected",),
+    ),
+)
 
 _REJECTED = b"Rejecting AlterPartition request"
 """`ReplicationControlManager` logs this for each of its reasons (3.4.1, 3.9.1, 4.3.1, 4.4.0)."""

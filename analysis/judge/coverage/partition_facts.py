@@ -13,11 +13,87 @@ from itertools import pairwise
 
 from analysis.record.record import Record
 from analysis.record.timeline import Timeline
+from ebbtide.coverage_fact import Fact
 from ebbtide.record.rows import PartitionState
 from ebbtide.record.steps import StepEntry
 from ebbtide.scenario.steps.table import HEALED_BY
 
 FACTS = (
+    Fact(
+        "log",
+        "elections-of-a-fenced-broker",
+        "elections of a broker that was fenced or not registered",
+        "KAFKA-19522; KIP-966, Leader election 4",
+    ),
+    Fact(
+        "log",
+        "elections-while-recovering",
+        "elections while the partition was RECOVERING",
+        "KIP-704, Topic Partition Leader 2",
+        ("recovering",),
+    ),
+    Fact(
+        "log",
+        "leaderless-with-a-live-replica",
+        "states without a leader during which a replica was unfenced",
+        "KAFKA-12670; KIP-966, Leader election 3",
+    ),
+    Fact("log", "isr-shrinks", "records by which an ISR lost members", "KIP-966, Controller behaviors 1"),
+    Fact(
+        "log",
+        "isr-left-again",
+        "replicas that left an ISR which they had joined under that leader epoch",
+        "KAFKA-19996",
+    ),
+    Fact("log", "elr-of-two", "times that an ELR grew to two members or more", "KIP-966, ELR update 2"),
+    Fact(
+        "log",
+        "leader-epoch-raised-by-an-isr-shrink",
+        "ISR shrinks that raised the epoch of a leader that stayed",
+        "KAFKA-15021",
+        ("isr-shrinks",),
+    ),
+    Fact("log", "controller-failovers", "controllers that wrote a partition's state after another one had", "KIP-595"),
+    Fact(
+        "log",
+        "reassignments-completed",
+        "reassignments that ended with their target replicas",
+        "KIP-966, Other behaviors 4a",
+    ),
+    Fact(
+        "log",
+        "reassignments-completed-below-min-isr",
+        "completed ones with an ISR below min ISR",
+        "KAFKA-15665; KIP-966, Other behaviors 4a",
+    ),
+    Fact(
+        "log",
+        "reassignments-completed-without-a-replica",
+        "completed ones with a target replica outside the ISR",
+        "KAFKA-19975; KIP-966, Other behaviors 4a",
+    ),
+    Fact(
+        "log",
+        "reassignments-held-back",
+        "reassignments that waited although every replica that they add was in the ISR",
+        "KAFKA-15665, KAFKA-19975; KIP-966, Other behaviors 4a",
+    ),
+    Fact(
+        "log",
+        "reassignments-cancelled-below-min-isr",
+        "reassignments that were cancelled with an ISR below min ISR",
+        "KIP-966, Other behaviors 4b",
+    ),
+    Fact(
+        "steps",
+        "faults-while-recovering",
+        "faults that fell on a RECOVERING partition",
+        "KIP-704, Topic Partition Leader",
+        ("recovering",),
+    ),
+)
+
+_COUNTED = (
     "controller-failovers",
     "elections-of-a-fenced-broker",
     "elections-while-recovering",
@@ -34,8 +110,8 @@ FACTS = (
 
 
 def partition_facts(record: Record) -> Counter[str]:
-    """Count the facts of `FACTS`; a fact that never occurred counts 0."""
-    facts: Counter[str] = Counter(dict.fromkeys(FACTS, 0))
+    """Count the facts of `_COUNTED`; a fact that never occurred counts 0."""
+    facts: Counter[str] = Counter(dict.fromkeys(_COUNTED, 0))
     timeline = record.timeline
     facts["controller-failovers"] = _count_failovers(timeline)
     facts["leaderless-with-a-live-replica"] = sum(1 for _ in _leaderless_with_a_live_replica(timeline))

@@ -10,9 +10,30 @@ import pyarrow.compute as pc
 
 from analysis.judge.history.log_lines import UNREADABLE, lines_of, logs_of, time_ns
 from analysis.record.record import Record
+from ebbtide.coverage_fact import Fact
 from ebbtide.record.steps import StepEntry
 from ebbtide.record.topic_lives import TopicLives
 from ebbtide.scenario.steps.admin import DeleteTopicStep
+
+FACTS = (
+    Fact(
+        "steps", "topics-recreated", "topics that a step made under the name of one that a step had deleted, with proof"
+    ),
+    Fact(
+        "steps",
+        "records-of-deleted-topics-read",
+        "records of a deleted topic that the final read returned from the topic that has its name now",
+        "",
+        ("topics-recreated",),
+    ),
+    Fact(
+        "steps",
+        "replicas-of-deleted-topics-made",
+        "replicas that brokers made of a topic after it was deleted, as their logs say",
+        "KAFKA-19383",
+        ("topics-recreated",),
+    ),
+)
 
 _MADE = re.compile(
     rb"^(\S+) .*(?:Creating new|Expected) partition \S+ with topic id (\S+?)(?:\.$| to exist, but it was missing)"

@@ -16,6 +16,26 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from analysis.record.record import Record
+from ebbtide.coverage_fact import Fact
+
+FACTS = (
+    Fact(
+        "clients",
+        "markers-with-a-later-epoch",
+        "committed transactions whose marker in a replica's log has a later producer epoch than their "
+        "records, as with transaction.version 2; left out where the record lacks the logs",
+        "KIP-890, part 2",
+        ("transactions-committed",),
+    ),
+    Fact(
+        "clients",
+        "markers-with-the-same-epoch",
+        "committed transactions whose marker has the producer epoch of their records, as before "
+        "transaction.version 2; left out where the record lacks the logs",
+        "KIP-98",
+        ("transactions-committed",),
+    ),
+)
 
 LATER = "markers-with-a-later-epoch"
 SAME = "markers-with-the-same-epoch"

@@ -18,10 +18,21 @@ import pyarrow.compute as pc
 
 from analysis.record.files import of_partition
 from analysis.record.record import Record
+from ebbtide.coverage_fact import Fact
 from ebbtide.record.files import WIRE_FILE
 from ebbtide.record.rows import PartitionState
 from ebbtide.untrusted.files import UnreadableFile, is_file, read_file
 from ebbtide.untrusted.values import decode_json
+
+FACTS = (
+    Fact(
+        "steps",
+        "diverging-answers-of-an-earlier-epoch",
+        "held Fetch answers that make a follower truncate, and that arrived under a later epoch of the same "
+        "leader while the follower was in the ISR and the HW was where the Fetch had asked from",
+        "KAFKA-18991",
+    ),
+)
 
 FACT = "diverging-answers-of-an-earlier-epoch"
 

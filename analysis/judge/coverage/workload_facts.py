@@ -16,11 +16,46 @@ import pyarrow.dataset as ds
 
 from analysis.judge.history.sent import is_acked_with
 from analysis.record.record import Record
+from ebbtide.coverage_fact import Fact
 from ebbtide.record.clients import ClientEvent
 from ebbtide.record.files import ANOMALIES_DIR
 from ebbtide.record.manifest import ACKS_SPELLED
 from ebbtide.rules.table import LOST
 from ebbtide.scenario.client_libraries import OTHER_LIBRARIES
+
+FACTS = (
+    Fact("clients", "acked-with-acks-0", "records handed over with acks=0", "KIP-966, HW 5"),
+    Fact("clients", "acks-0-gone", "of them, those that the final read does not have", "KIP-966, HW 5"),
+    Fact("clients", "acked-with-acks-1", "records acked with acks=1", "KIP-966, HW 5"),
+    Fact("clients", "acked-with-acks-all", "records acked with acks=all", "KIP-966, Motivation"),
+    Fact(
+        "clients",
+        "acked-idempotent",
+        "records acked to idempotent producers that are not transactional",
+        "KIP-98, idempotent producer",
+    ),
+    Fact("clients", "acked-by-librdkafka", "records acked to producers that use librdkafka", "KIP-966, HW 5"),
+    Fact("clients", "acked-by-java", "records acked to producers that use Kafka's own Java client", "KIP-966, HW 5"),
+    Fact("clients", "transactions-committed", "transactions that ended committed", "KIP-98"),
+    Fact("clients", "transactions-aborted", "transactions that ended aborted", "KIP-98, read_committed"),
+    Fact("clients", "transactions-unknown", "transactions of which the producer never heard how they ended", "KIP-98"),
+    Fact(
+        "clients",
+        "transactions-torn",
+        "committed transactions of which some acked records are lost, and some are not",
+        "KIP-98",
+    ),
+    Fact("clients", "transactions-lost-whole", "committed transactions of which all acked records are lost", "KIP-98"),
+    Fact("clients", "copies-sent", "records that copiers sent, each a copy of a record that they read", "KIP-98"),
+    Fact("clients", "producers-fenced", "producers that Kafka refused for a newer incarnation", "KIP-98"),
+    Fact("clients", "producers-replaced", "producers that a new incarnation took over from", "KIP-98"),
+    Fact("clients", "group-rebalances", "assignments to group members after their first"),
+    Fact("clients", "truncations-detected", "times that a consumer found its position cut off", "KIP-320"),
+    Fact("clients", "offsets-out-of-range", "times that a consumer asked for an offset that is not there"),
+    Fact("clients", "offsets-reset", "resets that followed either"),
+    Fact("clients", "offsets-reset-to-earlier", "such resets to an earlier offset"),
+    Fact("clients", "offsets-reset-to-later", "such resets to a later offset"),
+)
 
 _RESETS = {"truncation": "truncations-detected", "out-of-range": "offsets-out-of-range"}
 _OF_EVENTS = (

@@ -24,8 +24,28 @@ import msgspec
 from analysis.judge.history.evidence import Row
 from analysis.record.record import Record
 from analysis.record.timeline import MILLISECOND_NS, Timeline
+from ebbtide.coverage_fact import Fact
 from ebbtide.errors import UsageError
 from ebbtide.record.rows import PartitionState
+
+FACTS = (
+    Fact(
+        "clients",
+        "described-answers",
+        "answers of brokers that were held against the metadata log",
+        "KIP-966, Other behaviors 5",
+    ),
+    Fact("clients", "described-elr", "such answers that named an ELR", "KIP-966, Other behaviors 5"),
+    Fact(
+        "clients", "described-last-known-elr", "such answers that named a last known ELR", "KIP-966, Other behaviors 5"
+    ),
+    Fact(
+        "clients",
+        "described-as-in-force",
+        "such answers that said what was in force when they were asked for",
+        "KIP-966, Other behaviors 5",
+    ),
+)
 
 _KEPT_MAX = 20
 """How many mismatches are kept as evidence; all are counted."""

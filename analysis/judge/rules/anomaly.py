@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from analysis.reconcile.facts import Facts
+from ebbtide.coverage_fact import Fact
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -33,7 +34,7 @@ class Anomaly(msgspec.Struct, frozen=True, kw_only=True):
     - `looks_at_all_rows`: it needs the rows that are in no anomaly of their own, too.
     - `has_own_prediction`: a scenario predicts it by a key of its own, so `anomalies = "none"` does not cover it.
     - `depends_on_chance`: it depends on which request was under way, so a replay may lack it.
-    - `fact`: the coverage fact that counts its items; empty: none does.
+    - `fact`: the coverage fact that counts its items; None: none does.
     """
 
     module: str
@@ -47,7 +48,7 @@ class Anomaly(msgspec.Struct, frozen=True, kw_only=True):
     looks_at_all_rows: bool = False
     has_own_prediction: bool = False
     depends_on_chance: bool = False
-    fact: str = ""
+    fact: Fact | None = None
 
     @property
     def name(self) -> str:

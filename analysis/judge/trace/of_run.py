@@ -2,11 +2,46 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from analysis.judge.trace.check import check_timeline
 from analysis.judge.trace.results import TimelineTrace
 from analysis.record.record import Record
-from ebbtide.scenario.facts import ACTION_CLAUSES
+from ebbtide.coverage_fact import Fact
 from ebbtide.scenario.steps.table import KINDS
+
+ACTION_CLAUSES: Mapping[str, str] = {
+    "fence": "KIP-966, Controller behaviors 2",
+    "controlled-shutdown": "KIP-966, Controller behaviors 2",
+    "unregister": "KIP-966, Controller behaviors 2",
+    "unfence": "KIP-966, Controller behaviors 3",
+    "register": "KIP-966, Controller behaviors 4",
+    "register-clean": "KIP-966, Detection of an unclean shutdown 3",
+    "register-unclean": "KIP-966, Controller behaviors 4",
+    "isr-expand": "KIP-966, Controller behaviors 1; KIP-903, Controller",
+    "isr-shrink": "KIP-966, Controller behaviors 1",
+    "isr-change": "KIP-966, Controller behaviors 1; KIP-903, Controller",
+    "recovered": "KIP-704, KRaft Controller",
+    "reassignment-completed": "KIP-966, Other behaviors 4",
+    "preferred-election": "KIP-966, Leader election",
+    "unclean-election": "KIP-704, KRaft Controller",
+    "reassign": "KIP-966, Other behaviors 4",
+    "cancel-reassignment": "KIP-966, Other behaviors 4b",
+    "clear-elr": "KIP-966, Other behaviors 2",
+    "elr-feature": "KIP-966, Compatibility: ELR",
+    "assign-directory": "KIP-858",
+    "directory-offline": "KIP-858",
+    "create": "KIP-631",
+}
+"""The clause that each action stands on; where a release departs from it, docs/kips.md says how."""
+
+FACTS = (
+    Fact("actions", "transitions-explained", "records in the metadata log that the model explains"),
+    *(
+        Fact("actions", f"action-{name}", "such records that this action explains", clause)
+        for name, clause in ACTION_CLAUSES.items()
+    ),
+)
 
 _TOUCH_DIRECTORIES = frozenset(kind for kind, one in KINDS.items() if one.changes_directory)
 """Steps after which a broker's log directory may be replaced or offline.

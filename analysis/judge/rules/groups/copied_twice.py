@@ -20,6 +20,7 @@ from analysis.reconcile import copies
 from analysis.reconcile.facts import Facts
 from analysis.reconcile.items import item
 from analysis.reconcile.work import Work
+from ebbtide.coverage_fact import Fact
 
 _SHOWN_MAX = 10
 
@@ -64,5 +65,11 @@ RULE = Anomaly(
     why_unknown=why_unknown,
     items=_items,
     looks_at_all_rows=True,
-    fact="inputs-copied-twice",
+    fact=Fact(
+        "clients",
+        "inputs-copied-twice",
+        "records of which a group's copiers committed two copies or more",
+        "KIP-98",
+        ("copies-sent",),
+    ),
 )

@@ -27,6 +27,7 @@ from analysis.reconcile.copy_facts import CopyFacts
 from analysis.reconcile.facts import Facts
 from analysis.reconcile.items import item
 from analysis.reconcile.work import Work
+from ebbtide.coverage_fact import Fact
 
 _PLACE = copies.INPUT[:-1]
 _PLACES = pa.schema(
@@ -124,5 +125,11 @@ RULE = Anomaly(
     why_unknown=why_unknown,
     items=_items,
     looks_at_all_rows=True,
-    fact="inputs-skipped",
+    fact=Fact(
+        "clients",
+        "inputs-skipped",
+        "records below the committed offset of a copiers' group of which it committed no copy",
+        "KIP-98",
+        ("copies-sent",),
+    ),
 )

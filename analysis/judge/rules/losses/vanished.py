@@ -41,6 +41,7 @@ from analysis.judge.rules.losses.acked_rows import is_lost
 from analysis.reconcile.deletions import was_deleted
 from analysis.reconcile.facts import Facts, deletions_by_run, runs_where
 from analysis.reconcile.items import item
+from ebbtide.coverage_fact import Fact
 
 
 def why_unknown(facts: Facts) -> str | None:
@@ -153,5 +154,10 @@ RULE = Anomaly(
     many="vanished records",
     why_unknown=why_unknown,
     row=_row,
-    fact="records-read-then-gone",
+    fact=Fact(
+        "clients",
+        "records-read-then-gone",
+        "records that a consumer had read and that were missing later (`vanished`)",
+        "KAFKA-15583",
+    ),
 )

@@ -28,6 +28,7 @@ from analysis.reconcile.facts import Facts
 from analysis.reconcile.items import item
 from analysis.reconcile.tables import RecordTables
 from analysis.reconcile.work import Work
+from ebbtide.coverage_fact import Fact
 from ebbtide.logs.segments import TopicPartition
 from ebbtide.record.manifest import STILL_S
 
@@ -134,5 +135,10 @@ RULE = Anomaly(
     why_unknown=why_unknown,
     items=_items,
     looks_at_all_rows=True,
-    fact="hanging-transactions",
+    fact=Fact(
+        "clients",
+        "hanging-transactions",
+        "partitions whose last stable offset stayed below the HW after every transaction had ended",
+        "KIP-890",
+    ),
 )

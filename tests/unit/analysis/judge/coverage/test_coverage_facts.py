@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from judge_records import ELR_ON, Story
 
-from analysis.judge.coverage.partition_facts import FACTS
+from analysis.judge.coverage.partition_facts import _COUNTED
 
 
 def story(record: Path, **more: object) -> Story:
@@ -23,8 +23,8 @@ def story(record: Path, **more: object) -> Story:
 def facts(made: Story) -> dict[str, int]:
     """The facts that came about."""
     coverage = made.judge().coverage
-    assert set(FACTS) <= coverage.keys()
-    return {name: coverage[name] for name in FACTS if coverage[name]}
+    assert set(_COUNTED) <= coverage.keys()
+    return {name: coverage[name] for name in _COUNTED if coverage[name]}
 
 
 def test_a_quiet_run_exercised_nothing(tmp_path: Path) -> None:

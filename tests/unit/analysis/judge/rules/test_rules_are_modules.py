@@ -13,6 +13,7 @@ import pytest
 from checkout import ROOT
 
 from analysis.judge import rules
+from analysis.judge.coverage.declared import declared_facts
 from analysis.judge.rules.registry import ANOMALIES, CLAUSES, SUBJECTS
 from analysis.spec.invariants import invariants_of
 from analysis.spec.variants import VARIANTS
@@ -97,6 +98,11 @@ def test_the_program_writes_all_of_them(tmp_path: Path, monkeypatch: pytest.Monk
 def test_no_rule_reads_the_table_that_is_made_from_it() -> None:
     sources = {path: path.read_text() for path in FOLDER.glob("*/*.py")}
     assert [str(Path(path).name) for path, source in sources.items() if "ebbtide.rules" in source] == []
+
+
+def test_a_fact_is_declared_once() -> None:
+    names = [fact.name for fact in declared_facts()]
+    assert sorted(names) == sorted(set(names))
 
 
 NAMED = {value for name, value in vars(table).items() if name.isupper() and isinstance(value, str)}
