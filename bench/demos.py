@@ -15,6 +15,7 @@ import time
 from pathlib import Path
 from statistics import median
 
+from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import read_manifest, records_of
 from ebbtide.record.verdict import read_verdict
 from tests.support.host_state import HostState
@@ -31,13 +32,13 @@ def demo(runs: Path, jobs: int) -> tuple[float, list[str]]:
     wrong = HostState.now().left_since(before, "ebbtide", str(runs))
     records = records_of(runs) if runs.is_dir() else []
     for record in records:
-        verdict = read_verdict(record)
+        verdict = read_verdict(RecordFolder(record))
         outcome = "no verdict" if verdict is None else verdict.outcome
         if outcome != "as-predicted":
             wrong.append(f"{record.name}: {outcome}: {'; '.join(verdict.why) if verdict else ''}")
     if done.returncode != 0 or len(records) != 2:
         wrong.append(f"exit code {done.returncode}, {len(records)} records: {done.stderr.strip()}")
-    starts = [read_manifest(record).timings_s for record in records]
+    starts = [read_manifest(RecordFolder(record)).timings_s for record in records]
     told = ", ".join(f"{one.get('prepare', 0) + one.get('start cluster', 0):.1f}" for one in starts)
     print(
         f"{took_s:6.1f} s, cluster starts {told} s: {'; '.join(wrong) or 'as predicted twice, nothing left'}",

@@ -39,6 +39,7 @@ from ebbtide.journal.convert import convert_journals
 from ebbtide.journal.payload import encode
 from ebbtide.properties_file import render
 from ebbtide.record.files import JOURNAL_DIR
+from ebbtide.record.folder import RecordFolder
 from ebbtide.scenario.client_libraries import ClientLibrary
 from tests.live.single_node import VERSION, single_node
 from workloads import java_producer, librdkafka_producer, producer
@@ -129,7 +130,7 @@ def time_journalled_producer(record: Path) -> float:
 
     They last from the first hand-over to the last answer.
     """
-    convert_journals(record)
+    convert_journals(RecordFolder(record))
     (file,) = (record / "sends").glob("*.parquet")
     table = pq.read_table(file, columns=["sent_ns", "done_ns", "status"])
     assert pc.all(pc.equal(table["status"], "acked")).as_py()

@@ -32,6 +32,7 @@ from host_state import HostState, left_after
 
 from cluster.host.ledger import LedgerOpened
 from ebbtide.locks import is_held
+from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import read_manifest, records_of
 from ebbtide.record.verdict import read_verdict
 from ebbtide.waiting import WaitExpired, pause, wait_until
@@ -290,7 +291,7 @@ def false_verdicts(folder: Path) -> list[str]:
     found = []
     for runs in {manifest.parents[1] for manifest in folder.rglob("manifest.json")}:
         for record in records_of(runs):
-            status, verdict = read_manifest(record).status, read_verdict(record)
+            status, verdict = read_manifest(RecordFolder(record)).status, read_verdict(RecordFolder(record))
             if status != "complete" and verdict is not None and verdict.outcome != "inconclusive":
                 found.append(f"{record.name} is {status}, and {verdict.outcome}")
     return found

@@ -52,15 +52,15 @@ def write_large_page(record: Path, records: int = RECORDS) -> Path:
         )
         for at in range(_CHANGES)
     ]
-    write_manifest(record, manifest)
-    write_steps(record, steps)
+    write_manifest(RecordFolder(record), manifest)
+    write_steps(RecordFolder(record), steps)
     _write(record, "partitions", _states())
     _write(record, "brokers", _registrations())
     _write_clients(record, records)
     verdict = Verdict(
         run_id=manifest.run_id, outcome="as-predicted", counts=Counts(sends=records, acked=records, polls=records)
     )
-    return write_report(record, build(Record(RecordFolder(record), manifest), verdict))
+    return write_report(RecordFolder(record), build(Record(RecordFolder(record), manifest), verdict))
 
 
 def _ns(at_s: float) -> int:

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import FinalOffsets, Manifest, ProducerSetup, write_manifest
 from ebbtide.record.tables import TABLES
 
@@ -58,7 +59,7 @@ def make_record(record: Path, events: int) -> int:
     for writer in writers.values():
         writer.close()
     write_manifest(
-        record,
+        RecordFolder(record),
         Manifest(
             run_id=record.name,
             status="complete",

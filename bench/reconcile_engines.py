@@ -100,7 +100,7 @@ def _run(engine: str, record: Path, scratch: Path, memory: str) -> EngineRun:
             start_s = time.monotonic() - began
             clock = Clock()
             found: dict[str, int] = {}
-            reconciled = reconcile(spark, Record(RecordFolder(record), read_manifest(record)))
+            reconciled = reconcile(spark, Record(RecordFolder(record), read_manifest(RecordFolder(record))))
             for one in reconciled.anomalies:
                 found[one.kind] = found.get(one.kind, 0) + one.count
             measured = clock.end_run(found, start_s)

@@ -14,6 +14,7 @@ import tempfile
 from pathlib import Path
 from statistics import median
 
+from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import read_manifest
 from ebbtide.record.verdict import read_verdict
 
@@ -40,7 +41,7 @@ def main() -> int:
                     wrong += 1
                     print(f"{name}: exit code {done.returncode}: {done.stderr.strip()}", file=sys.stderr)
                 for record in sorted(runs.iterdir()) if runs.is_dir() else ():
-                    manifest, verdict = read_manifest(record), read_verdict(record)
+                    manifest, verdict = read_manifest(RecordFolder(record)), read_verdict(RecordFolder(record))
                     assert manifest.runtime == name
                     timings_s = manifest.timings_s
                     starts[name, manifest.kafka].append(timings_s["prepare"] + timings_s["start cluster"])

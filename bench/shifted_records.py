@@ -22,10 +22,10 @@ from analysis.evidence.report import TimelineReport, report_of, save
 from analysis.evidence.row_times import in_run_time
 from ebbtide.record.clock import ClockReading, kafka_clocks, read_clock
 from ebbtide.record.files import CLOCK_FILE
+from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import read_manifest
 from ebbtide.record.rows import ConfigChange, Row
 from ebbtide.record.steps import read_steps
-from ebbtide.record.tables import table_files
 
 SECOND_NS = 1_000_000_000
 BY_S = (-3600, -3, -1, 1, 3, 3600)
@@ -39,9 +39,9 @@ _TIMES = frozenset({"at", "ns"})
 
 def moments(record: Path) -> Iterator[tuple[str, int]]:
     """Yield the middle of the run and a moment after each step, with their names."""
-    manifest = read_manifest(record)
+    manifest = read_manifest(RecordFolder(record))
     yield "middle", (manifest.start_ns + (manifest.end_ns or manifest.start_ns)) // 2
-    for step in read_steps(record) or ():
+    for step in read_steps(RecordFolder(record)) or ():
         if step.fired_ns is not None:
             yield f"step{step.index}", step.fired_ns + _AFTER_STEP_NS
 
@@ -67,13 +67,13 @@ def shift_watched(record: Path, after_ns: int, by_ns: int) -> None:
 
     Then the times of the metadata log are corrected as they are when a run's tables are made.
     """
-    tables = {name: pq.read_table(path) for name in TIMELINE for path in table_files(record, name)}
+    tables = {name: pq.read_table(path) for name in TIMELINE for path in RecordFolder(record).files(name)}
     seen = sorted((at, end + 1) for one in tables.values() for at, end in _columns(one, "at_ns", "metadata_offset"))
-    manifest = read_manifest(record)
+    manifest = read_manifest(RecordFolder(record))
     end_ns = max([manifest.end_ns or 0, *(at for at, _ in seen)])
     readings = list(_looks(seen, manifest.start_ns, end_ns + _LOOK_NS, after_ns, by_ns))
     (record / CLOCK_FILE).write_bytes(b"".join(msgspec.json.encode(one) + b"\n" for one in readings))
-    clocks = kafka_clocks(read_clock(record), None)
+    clocks = kafka_clocks(read_clock(RecordFolder(record)), None)
     unsure: set[tuple[int, int]] = set()
     for name, table in tables.items():
         rows: list[Row] = [
@@ -85,9 +85,9 @@ def shift_watched(record: Path, after_ns: int, by_ns: int) -> None:
         place = table.schema.get_field_index("at_ns")
         times = pa.array([row.at_ns for row in corrected], table.schema.field(place).type)
         pq.write_table(table.set_column(place, table.schema.field(place), times), record / f"{name}.parquet")
-    report = report_of(record, "timeline", TimelineReport)
+    report = report_of(RecordFolder(record), "timeline", TimelineReport)
     if report is not None:
-        save(record, "timeline", msgspec.structs.replace(report, unsure_ns=tuple(sorted(unsure))))
+        save(RecordFolder(record), "timeline", msgspec.structs.replace(report, unsure_ns=tuple(sorted(unsure))))
 
 
 def _looks(

@@ -60,7 +60,7 @@ def _reconcile(record: Path, rows: int, folder: Path, workers: int) -> tuple[flo
     """Return the seconds that a new cluster needs, and the number of items that it finds of each kind."""
     with standalone_cluster(folder, workers=workers) as (url, _), session(url, rows=rows) as spark:
         began = time.monotonic()
-        reconciled = reconcile(spark, Record(RecordFolder(record), read_manifest(record)))
+        reconciled = reconcile(spark, Record(RecordFolder(record), read_manifest(RecordFolder(record))))
         found: Counter[str] = Counter()
         for one in reconciled.anomalies:
             found[one.kind] += one.count

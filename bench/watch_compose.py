@@ -30,6 +30,7 @@ from bench.composed_cluster import BROKERS, CONTROLLERS, ComposedCluster
 from cluster.images import build_image, connect
 from cluster.images.find import find_own_image
 from ebbtide.errors import EbbtideError
+from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import read_manifest
 from ebbtide.waiting import pause, wait_until
 from harness.runner.display import PlainDisplay
@@ -113,15 +114,15 @@ def _watch(cluster: ComposedCluster, folder: Path, fault: Fault) -> tuple[Path |
         record = wait_until(lambda: _sending(runs), awaited="a watch", timeout_s=60)
         try:
             pause(3)
-            (topic,) = read_manifest(record).topics
-            fault(cluster, topic, lambda text: say(record, text))
+            (topic,) = read_manifest(RecordFolder(record)).topics
+            fault(cluster, topic, lambda text: say(RecordFolder(record), text))
             cluster.await_brokers()
             cluster.await_isr(topic, *BROKERS)
             pause(2)
         except Exception as error:
             problems.append(repr(error))
         finally:
-            say(record, None)
+            say(RecordFolder(record), None)
 
     thread = threading.Thread(target=breaking)
     thread.start()

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 from cluster.runtime.base import Runtime
+from ebbtide.record.folder import RecordFolder
 from faults.admin import AdminFaults, Administer
 from faults.clock import ClockFaults
 from faults.disk import DiskFaults
@@ -29,7 +29,7 @@ class Faults(Injector):
         ask_replicas: AskReplicas,
         choose: Choose,
         poll: Callable[[], None],
-        record: Path,
+        record: RecordFolder,
     ) -> None:
         """`record`: the folder for the wire proxies' journal. `poll`: see `Injector`.
 

@@ -11,7 +11,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -19,6 +18,7 @@ import msgspec
 from cluster.runtime.base import NodeInfo, Runtime
 from cluster.wire.messages import Action, Arm, Direction, Release, Rule, WireEvent
 from ebbtide.record.files import WIRE_FILE
+from ebbtide.record.folder import RecordFolder
 from ebbtide.scenario.api_keys import API_KEYS, API_NAMES
 from ebbtide.scenario.roles import CLIENTS
 from ebbtide.scenario.steps.step import StepSpec, target_of
@@ -144,7 +144,7 @@ class ArmedRule:
 class WireFaults:
     """The wire rules of one run."""
 
-    def __init__(self, runtime: Runtime, record: Path) -> None:
+    def __init__(self, runtime: Runtime, record: RecordFolder) -> None:
         self._runtime = runtime
         self._journal = record / WIRE_FILE
         self._rules: dict[int, ArmedRule] = {}

@@ -26,6 +26,7 @@ from ebbtide.errors import HarnessError
 from ebbtide.journal.convert import JOURNAL_SUFFIX
 from ebbtide.logs.segments import TopicPartition
 from ebbtide.record.files import JOURNAL_DIR, LOGS_DIR
+from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import ACKS
 from ebbtide.scenario.client_libraries import DEFAULT_GROUP_PROTOCOL
 from ebbtide.scenario.internal_topics import INTERNAL_TOPICS
@@ -76,7 +77,7 @@ class Workload:
     def __init__(
         self,
         *,
-        record: Path,
+        record: RecordFolder,
         run_id: str,
         start_client: StartClient,
         bootstrap: Sequence[str],
@@ -89,7 +90,7 @@ class Workload:
         final_partition_counts: Mapping[str, int] | None = None,
     ) -> None:
         check_client_ids(producers, consumers)
-        self._record = record.absolute()
+        self._record = record.path.absolute()
         self._command_config = command_config
         self._run_id = run_id
         self._start_client = start_client

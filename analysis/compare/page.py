@@ -82,15 +82,16 @@ def write_comparison(records: Sequence[Path], path: Path) -> RunComparison:
     return compared
 
 
-def compare_runs(records: Sequence[Path], folder: Path) -> RunComparison:
+def compare_runs(paths: Sequence[Path], folder: Path) -> RunComparison:
     """Return the comparison of some judged records; its page links their reports from `folder`.
 
     A run that ended before it sent a record is said to have, and is compared with none. Raises `UsageError` when a
     record is damaged, was not judged, or has no metadata timeline, and when no run sent a record.
     """
+    records = [RecordFolder(path) for path in paths]
     manifests = [read_run(record) for record in records]
-    read = [Record(RecordFolder(folder), manifest) for folder, manifest in zip(records, manifests, strict=True)]
-    runs = [judged_run(record, read_judgement(record)) for record in records]
+    read = [Record(record, manifest) for record, manifest in zip(records, manifests, strict=True)]
+    runs = [judged_run(record, read_judgement(record.folder)) for record in read]
     without = {
         at
         for at, (record, run) in enumerate(zip(read, runs, strict=True))
@@ -133,7 +134,7 @@ def compare_runs(records: Sequence[Path], folder: Path) -> RunComparison:
 def _picture(record: Record, run: JudgedRun) -> RunPicture:
     """Return the picture of a run to compare. Raises `UsageError`."""
     if run.verdict == unfinished_verdict(run.manifest.run_id):
-        raise not_judged(record.folder.path)
+        raise not_judged(record.folder)
     picture = picture_of(read_source(record, run.verdict))
     if picture is None:
         raise UsageError("there is nothing to compare: no event of the run has a time", where=str(record))
@@ -158,7 +159,7 @@ def render_comparison(compared: RunComparison) -> str:
 
 
 def _run(
-    record: Path, run: JudgedRun, picture: RunPicture | None, drawn: DrawnPartition | None, folder: Path
+    record: RecordFolder, run: JudgedRun, picture: RunPicture | None, drawn: DrawnPartition | None, folder: Path
 ) -> ComparedRun:
     report = record / REPORT
     return ComparedRun(
@@ -166,7 +167,7 @@ def _run(
         run_id=run.manifest.run_id,
         report=quote(os.path.relpath(report, folder)) if report.is_file() else "",
         outcome=outcome_word(run.verdict),
-        headline=headline(run.verdict, run.target, sends=has_sends(RecordFolder(record), run.verdict)),
+        headline=headline(run.verdict, run.target, sends=has_sends(record, run.verdict)),
         loses=any(loss.committed for loss in run.verdict.losses),
         failure=None if run.manifest.status == "complete" else why_incomplete_of(run),
         is_compared=picture is not None,

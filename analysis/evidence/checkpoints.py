@@ -15,11 +15,12 @@ from analysis.evidence.table_file import new_table_part
 from ebbtide.logs.checkpoint_file import ANSWERED_HIGH_WATERMARKS, HIGH_WATERMARKS, read_checkpoint
 from ebbtide.logs.segments import TopicPartition, leo_of, partition_folders, replica_folder
 from ebbtide.record.files import RAW_DIR, raw_log_dirs
+from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import Manifest
 from ebbtide.record.topic_lives import TopicLives, topic_id_in
 
 
-def write_checkpoints(record: Path) -> CheckpointsReport:
+def write_checkpoints(record: RecordFolder) -> CheckpointsReport:
     """Write `watermarks/checkpoint.parquet`: one row a replica of each broker in raw/.
 
     `log_end_offset` is null where the replica's segments are not in raw/. `at_ns` is when the file
@@ -37,7 +38,7 @@ def write_checkpoints(record: Path) -> CheckpointsReport:
             seen: set[TopicPartition] = set()
             answered = [one for one in (folder / ANSWERED_HIGH_WATERMARKS,) if one.is_file()]
             for path in (*answered, *(log_dir / HIGH_WATERMARKS for log_dir in log_dirs)):
-                name = str(path.relative_to(record))
+                name = record.name_of(path)
                 if _need_not_be_written(path, seen):
                     continue
                 if not path.is_file():

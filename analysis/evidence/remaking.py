@@ -8,13 +8,11 @@ part. The next analysis makes them again from the start.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
-from pathlib import Path
+from collections.abc import Collection, Iterable, Mapping
 from typing import Literal
 
 from analysis.evidence.report import EVIDENCE
-from ebbtide.record.sums import read_sums
-from ebbtide.record.tables import table_files
+from ebbtide.record.folder import RecordFolder
 
 TIMELINE = ("partitions", "brokers", "configs")
 """The tables that are made together from the metadata log."""
@@ -24,18 +22,17 @@ Part = Literal["timeline", "replicas"]
 PARTS: tuple[Part, ...] = ("timeline", "replicas")
 
 
-def parts_to_remake(record: Path, *, is_complete: bool) -> tuple[Part, ...]:
+def parts_to_remake(record: RecordFolder, summed: Mapping[str, str] | None, *, is_complete: bool) -> tuple[Part, ...]:
     """Return the parts of a record to make again from raw/.
 
-    Raises `UsageError` when SHA256SUMS is damaged. A run that `is_complete` once had the whole
+    `summed`: the checksums of SHA256SUMS, if the record has it. A run that `is_complete` once had the whole
     timeline. If only some of its tables are left, the others were removed: that is a gap
     (`analysis.record.whole`), which is not filled.
     """
-    summed = read_sums(record)
     has = any if is_complete else all
     lacks: dict[Part, bool] = {
-        "timeline": not has(table_files(record, table) for table in TIMELINE),
-        "replicas": not table_files(record, "replicas"),
+        "timeline": not has(record.files(table) for table in TIMELINE),
+        "replicas": not record.files("replicas"),
     }
     return tuple(part for part in PARTS if lacks[part] or _is_half_remade(part, summed))
 

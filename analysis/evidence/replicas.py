@@ -16,13 +16,14 @@ from ebbtide.logs.codecs import UndecodableError
 from ebbtide.logs.scan import Damage, scan_file
 from ebbtide.logs.segments import INTERNAL_PREFIX, TopicPartition, partition_folders, segment_files
 from ebbtide.record.files import RAW_DIR, raw_log_dirs
+from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import Manifest
 from ebbtide.record.topic_lives import TopicLives, topic_id_in
 
 ValueOf = Callable[[bytes | None], int | None]
 
 
-def write_replicas(record: Path, value_of: ValueOf) -> ReplicasReport:
+def write_replicas(record: RecordFolder, value_of: ValueOf) -> ReplicasReport:
     """Write `replicas/broker-N.parquet` for every broker in raw/, all of them or none.
 
     `value_of` reads the value from a payload; it is null for a payload of another run. Control
@@ -51,7 +52,7 @@ def is_of_run(partition: TopicPartition, manifest: Manifest | None) -> bool:
 
 
 def _write_log(
-    record: Path, broker: int, partition: TopicPartition, folder: Path, value_of: ValueOf, table: TableWriter
+    record: RecordFolder, broker: int, partition: TopicPartition, folder: Path, value_of: ValueOf, table: TableWriter
 ) -> ReplicaLog:
     segments = segment_files(folder)
     before = table.rows
@@ -61,13 +62,11 @@ def _write_log(
     for base, path in segments.items():
         end = end if is_cut else max(end, base)
         if base > readable and not is_cut:
-            damages.append(
-                LogFileDamage(file=_relative_name(record, path), damage=_hole(readable, base), from_offset=readable)
-            )
+            damages.append(LogFileDamage(file=record.name_of(path), damage=_hole(readable, base), from_offset=readable))
             readable = base
         for item in _records_in(path):
             if isinstance(item, Damage):
-                damages.append(LogFileDamage(file=_relative_name(record, path), damage=item, from_offset=readable))
+                damages.append(LogFileDamage(file=record.name_of(path), damage=item, from_offset=readable))
                 is_cut = True
                 continue
             batch, rows = item
@@ -85,10 +84,6 @@ def _write_log(
         log_end_offset=end,
         damages=tuple(damages),
     )
-
-
-def _relative_name(record: Path, path: Path) -> str:
-    return str(path.relative_to(record))
 
 
 def _hole(end: int, base: int) -> Damage:

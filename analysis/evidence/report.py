@@ -117,7 +117,7 @@ class EvidenceReports(msgspec.Struct, frozen=True, kw_only=True):
     checkpoints: CheckpointsReport | None = None
 
 
-def save(record: Path, part: str, report: Report) -> None:
+def save(record: RecordFolder, part: str, report: Report) -> None:
     """Put one report into the record's evidence.json, beside those of the other parts.
 
     Without SHA256SUMS nothing says whether raw/ is as the run left it. So an old report that counts
@@ -126,7 +126,7 @@ def save(record: Path, part: str, report: Report) -> None:
     old = report_of(record, part, type(report))
     if old is not None and read_sums(record) is None and _has_more_rows(old, report):
         return
-    parts = _parts_of(RecordFolder(record))
+    parts = _parts_of(record)
     parts[part] = msgspec.Raw(msgspec.json.encode(report))
     write_atomically(record / EVIDENCE, msgspec.json.format(msgspec.json.encode(parts), indent=2) + b"\n")
 
@@ -147,12 +147,12 @@ def _rows(report: Report) -> dict[str, int]:
             return {"checkpoints": report.rows}
 
 
-def report_of(record: Path, part: str, kind: type[T]) -> T | None:
+def report_of(record: RecordFolder, part: str, kind: type[T]) -> T | None:
     """Return what evidence.json says of one part; None when it says nothing.
 
     The parts are `timeline`, `replicas` and `checkpoints`.
     """
-    return _report_in(_parts_of(RecordFolder(record)), part, kind)
+    return _report_in(_parts_of(record), part, kind)
 
 
 def read_reports(folder: RecordFolder) -> EvidenceReports:
@@ -179,12 +179,12 @@ def _report_in(parts: Mapping[str, msgspec.Raw], part: str, kind: type[T]) -> T 
         return None
 
 
-def manifest_or_none(record: Path) -> Manifest | None:
+def manifest_or_none(record: RecordFolder) -> Manifest | None:
     """Return the record's manifest; None when the run ended before it was written."""
-    return read_manifest(record) if is_record(record) else None
+    return read_manifest(record) if is_record(record.path) else None
 
 
-def node_folders(record: Path, role: str) -> dict[int, Path]:
+def node_folders(record: RecordFolder, role: str) -> dict[int, Path]:
     """Return the folders raw/<role>-N of a record, by node id, in order."""
     raw = record / RAW_DIR
     found = {}

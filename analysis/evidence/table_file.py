@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 
 from ebbtide.errors import HarnessError
 from ebbtide.record.files import new_file, new_folder, own_folder
+from ebbtide.record.folder import RecordFolder
 from ebbtide.record.tables import TABLES
 
 ROW_GROUP_ROWS = 100_000
@@ -44,7 +45,7 @@ class TableWriter:
 
 
 @contextlib.contextmanager
-def new_table(record: Path, name: str) -> Iterator[TableWriter]:
+def new_table(record: RecordFolder, name: str) -> Iterator[TableWriter]:
     """Open a new table `NAME.parquet` of a record to write rows to.
 
     It appears under its name when the context ends without an exception; else nothing is left.
@@ -56,7 +57,7 @@ def new_table(record: Path, name: str) -> Iterator[TableWriter]:
 
 
 @contextlib.contextmanager
-def new_table_part(record: Path, name: str, file: str) -> Iterator[TableWriter]:
+def new_table_part(record: RecordFolder, name: str, file: str) -> Iterator[TableWriter]:
     """Open one new file `NAME/FILE.parquet` of a table that has other files too.
 
     Raises `UsageError` when the table's folder is a link, else as `new_table` does.
@@ -67,7 +68,7 @@ def new_table_part(record: Path, name: str, file: str) -> Iterator[TableWriter]:
 
 
 @contextlib.contextmanager
-def new_table_folder(record: Path, name: str) -> Iterator[Path]:
+def new_table_folder(record: RecordFolder, name: str) -> Iterator[Path]:
     """Open a folder to fill with `new_table_file`s, which then becomes the table.
 
     It does so when the context ends without an exception. Raises as `new_table_part` does.

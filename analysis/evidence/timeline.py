@@ -27,6 +27,7 @@ from ebbtide.logs.meta_properties import directory_id_in
 from ebbtide.logs.segments import METADATA_FOLDER
 from ebbtide.record.clock import kafka_clocks, read_clock
 from ebbtide.record.files import RAW_DIR
+from ebbtide.record.folder import RecordFolder
 from ebbtide.record.rows import BrokerEvent, ConfigChange, PartitionState, Row
 from ebbtide.record.steps import read_steps
 from ebbtide.record.topic_lives import TopicLives
@@ -40,7 +41,7 @@ class _Log(msgspec.Struct, frozen=True):
     items: list[FollowedItem]
 
 
-def write_timeline(record: Path) -> TimelineReport:
+def write_timeline(record: RecordFolder) -> TimelineReport:
     """Write partitions.parquet, brokers.parquet and configs.parquet of `record`.
 
     The report says from which log. Without any readable log nothing is written, and what depends on
@@ -151,7 +152,7 @@ def _how_chosen(chosen: ControllerLog, logs: Sequence[ControllerLog], quorum: in
     return text
 
 
-def _write(record: Path, rows: Sequence[Row], lives: TopicLives) -> dict[str, int]:
+def _write(record: RecordFolder, rows: Sequence[Row], lives: TopicLives) -> dict[str, int]:
     if lives.reused_names:
         rows = [_with_topic(row, lives) for row in rows]
     written = {}

@@ -49,7 +49,7 @@ def explain(record: Record, subject: Subject) -> Life:
     Raises `UsageError` when the run was not judged yet, or a file is damaged.
     """
     manifest = record.manifest
-    verdict = read_judgement(record.folder.path)
+    verdict = read_judgement(record.folder)
     states = record.timeline.states(subject.at.topic, subject.at.partition)
     brokers = sorted({broker for state in states for broker in state.replicas}) or list(manifest.topology.brokers)
     places = replica_places(record, subject, brokers, record.epochs, manifest.raw_omitted)

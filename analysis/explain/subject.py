@@ -98,7 +98,7 @@ def first_lost_subject(record: Record) -> Subject | None:
 
     None: the judge found no lost record. Raises `UsageError` when the record was not judged.
     """
-    losses = read_judgement(record.folder.path).losses
+    losses = read_judgement(record.folder).losses
     worst = next((loss for loss in losses if loss.committed), losses[0] if losses else None)
     if worst is None:
         return None

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from analysis.record.record import Record
 from ebbtide.record.files import ANOMALIES_DIR
-from ebbtide.record.tables import ANOMALY_SCHEMA, TABLES, unreadable_file
+from ebbtide.record.tables import ANOMALY_SCHEMA, TABLES
 from ebbtide.untrusted.parquet import READ_ERRORS, damage_of, footer_of
 
 _ROW = "row number"
@@ -41,7 +41,7 @@ def find_rows(record: Record, table: str, **equals: int | str) -> Iterator[Table
     for name, value in equals.items():
         where = where & (pc.field(name) == value)
     for path in record.folder.files(table):
-        problem = unreadable_file(record.folder.path, path)
+        problem = record.folder.why_unreadable(path)
         if problem is not None:
             raise problem
         try:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from analysis.judging.one_record import conclude, prepare_record
 from analysis.remote.record import NO_COPIES, Copies, RemoteRecord
 from ebbtide.errors import EbbtideError, HarnessError
+from ebbtide.record.folder import RecordFolder
 from ebbtide.record.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ class Bug(HarnessError):
     `error` is what was raised.
     """
 
-    def __init__(self, record: Path, error: Exception) -> None:
+    def __init__(self, record: RecordFolder, error: Exception) -> None:
         self.error = error
         what = "the record cannot be judged because of a bug in Ebbtide"
         super().__init__(what, where=str(record), got=f"{type(error).__name__}: {error}"[:_SHOWN_MAX])
@@ -73,7 +74,7 @@ def _judge_batch(
         except EbbtideError as error:
             errors[record] = error
         except Exception as error:
-            errors[record] = Bug(record, error)
+            errors[record] = Bug(RecordFolder(record), error)
     found = _reconcile([run for record, run in runs.items() if record not in unreadable], spark, stage)
     for record in unreadable:
         found |= _reconcile([runs[record]], spark, stage)
@@ -87,7 +88,7 @@ def _judge_batch(
         except EbbtideError as error:
             done = error
         except Exception as error:
-            done = Bug(record, error)
+            done = Bug(RecordFolder(record), error)
         if copied is not None and isinstance(done, EbbtideError) and not isinstance(done, Bug):
             done = copied.error_on_record(done)
         yield record, done
@@ -97,9 +98,9 @@ def _judge_batch(
 
 def _prepare(folder: Path, copied: RemoteRecord | None) -> Record:
     if copied is None:
-        return prepare_record(folder)
+        return prepare_record(RecordFolder(folder))
     copied.fetch()
-    record = prepare_record(folder)
+    record = prepare_record(RecordFolder(folder))
     # Spark reads the completed tables at the record's own address.
     copied.put_back()
     return record

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -54,9 +53,9 @@ from analysis.record.small_files import Missing
 from analysis.record.whole import OF_PREDICTIONS, is_evidence_whole, is_raw_whole
 from ebbtide.record.files import JOURNAL_DIR, RAW_DIR, check_ended
 from ebbtide.record.folder import RecordFolder
-from ebbtide.record.manifest import ACKS_SPELLED, read_manifest
+from ebbtide.record.manifest import ACKS_SPELLED
 from ebbtide.record.outcomes import allows_everything, is_loss_allowed
-from ebbtide.record.sums import forget_sums, read_sums, update_sums, write_sums
+from ebbtide.record.sums import forget_sums, update_sums, write_sums
 from ebbtide.record.verdict import (
     PropertyStatus,
     Unavailability,
@@ -75,7 +74,7 @@ if TYPE_CHECKING:
     from analysis.reconcile.model import Reconciliation
 
 
-def judge(record: Path, spark: SparkSession, stage: Callable[[str], None] = lambda _: None) -> Verdict:
+def judge(record: RecordFolder, spark: SparkSession, stage: Callable[[str], None] = lambda _: None) -> Verdict:
     """Judge a record and write verdict.json, report.html and anomalies/; `stage` is called with each stage.
 
     Raises `UsageError` when it is not a record, or one of its files is damaged.
@@ -89,15 +88,13 @@ def judge(record: Path, spark: SparkSession, stage: Callable[[str], None] = lamb
     return conclude(prepared, reconciliation)
 
 
-def prepare_record(folder: Path) -> Record:
+def prepare_record(folder: RecordFolder) -> Record:
     """Return the record in a folder, with its tables complete.
 
     Raises `UsageError` when it is not a record, or its run is still going.
     """
     check_ended(folder)
-    manifest = read_manifest(folder)
-    complete_tables(folder, manifest.run_id, is_complete=manifest.status == "complete")
-    return Record(RecordFolder(folder), manifest)
+    return complete_tables(Record.at(folder))
 
 
 def conclude(record: Record, reconciliation: Reconciliation, *, named: str | None = None) -> Verdict:
@@ -109,31 +106,35 @@ def conclude(record: Record, reconciliation: Reconciliation, *, named: str | Non
     from analysis.report.model import build
 
     verdict = verdict_of(record, reconciliation)
-    write_verdict(record.folder.path, verdict)
-    write_report(record.folder.path, build(record, verdict, named=named))
+    write_verdict(record.folder, verdict)
+    write_report(record.folder, build(record, verdict, named=named))
     return verdict
 
 
-def complete_tables(record: Path, run_id: str, *, is_complete: bool = True) -> None:
-    """Decode what an interrupted run left: its journals, and the logs under raw/.
+def complete_tables(record: Record) -> Record:
+    """Decode what an interrupted run left: its journals, and the logs under raw/. Return the record as it is then.
 
     `remaking.parts_to_remake` says which tables are made from raw/. They are made only from a raw/ that is as the run
     left it. evidence.json has a report of each part: where it is damaged, all parts are made again, or none.
     """
-    was_cut_short = (record / JOURNAL_DIR).is_dir()
+    folder, manifest = record.folder, record.manifest
+    was_cut_short = folder.has_folder(JOURNAL_DIR)
     if was_cut_short:
         from ebbtide.journal.convert import convert_journals
 
-        convert_journals(record)
-    parts = parts_to_remake(record, is_complete=is_complete)
-    folder = RecordFolder(record)
-    if parts and folder.has_folder(RAW_DIR) and (parts == PARTS or is_evidence_whole(folder)) and is_raw_whole(folder):
-        _remake(record, parts, run_id)
-    if was_cut_short and read_sums(record) is None:
-        write_sums(record)
+        convert_journals(folder)
+    parts = parts_to_remake(folder, record.sums, is_complete=manifest.status == "complete")
+    can_be_made = parts and folder.has_folder(RAW_DIR) and (parts == PARTS or is_evidence_whole(record))
+    remakes = bool(can_be_made) and is_raw_whole(record)
+    if remakes:
+        _remake(folder, parts, manifest.run_id)
+    if was_cut_short and record.sums is None:
+        write_sums(folder)
+    # What was read before, such as the checksums, is not what the record has now.
+    return Record(folder, manifest, record.manifest_keys) if was_cut_short or remakes else record
 
 
-def _remake(record: Path, parts: Sequence[Part], run_id: str) -> None:
+def _remake(record: RecordFolder, parts: Sequence[Part], run_id: str) -> None:
     """Make tables from raw/. They have no entry in SHA256SUMS meanwhile, so that an interrupted remake shows."""
     from analysis.evidence.collect import write_checkpoints, write_replicas, write_timeline
     from ebbtide.journal.payload import value_of

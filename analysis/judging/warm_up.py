@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 from analysis.judging.one_record import judge
 from analysis.reconcile.session import Jvm
 from ebbtide.journal.payload import value_at
+from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import FinalOffsets, Manifest, ProducerSetup, TopicSetup, Topology, write_manifest
 from ebbtide.record.tables import TABLES
 from ebbtide.scratch import JUDGING, scratch_folder
@@ -60,15 +61,15 @@ def load_common_classes_if_first(spark: SparkSession) -> None:
             raise
 
 
-def _made_record(folder: Path) -> Path:
-    record = folder / "warm-up"
-    record.mkdir()
+def _made_record(folder: Path) -> RecordFolder:
+    record = RecordFolder(folder / "warm-up")
+    record.path.mkdir()
     for table, rows in _rows().items():
         pq.write_table(pa.Table.from_pylist([*rows], schema=TABLES[table]), record / f"{table}.parquet")
     write_manifest(
         record,
         Manifest(
-            run_id=record.name,
+            run_id=record.path.name,
             status="complete",
             topology=Topology(controllers=(100,), brokers=_BROKERS),
             topics={"t": TopicSetup(partitions=1, replication_factor=len(_BROKERS), min_isr=2)},

@@ -21,7 +21,7 @@ from ebbtide.errors import EbbtideError, Problems, UsageError
 from ebbtide.logs.segments import TopicPartition
 from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import MANIFEST, Manifest
-from ebbtide.record.tables import TABLES, table_files, unreadable_file
+from ebbtide.record.tables import TABLES
 from ebbtide.untrusted.parquet import READ_ERRORS, damage_of, footer_of
 
 _DIGITS_MAX = 10
@@ -73,7 +73,7 @@ def rows_of(records: Iterable[Path]) -> int:
     """Return about how many rows some records have; an unreadable file counts as none."""
     rows = 0
     for record in records:
-        for path in (path for table in TABLES for path in table_files(record, table)):
+        for path in (path for table in TABLES for path in RecordFolder(record).files(table)):
             with contextlib.suppress(UsageError):
                 rows += footer_of(path).num_rows
     return rows
@@ -117,7 +117,7 @@ def _short(text: str) -> str:
 
 
 def _can_be_read(record: RecordFolder, path: Path, problems: list[EbbtideError]) -> bool:
-    problem = unreadable_file(record.path, path)
+    problem = record.why_unreadable(path)
     if problem is not None:
         problems.append(problem)
     return problem is None

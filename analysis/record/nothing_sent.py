@@ -6,7 +6,6 @@ from pathlib import Path
 
 from analysis.record.small_files import SmallFiles
 from ebbtide.journal.convert import has_journals
-from ebbtide.record.sums import missing_files
 from ebbtide.record.verdict import Counts
 from ebbtide.untrusted.parquet import footer_of
 
@@ -22,7 +21,7 @@ def ended_before_sending(record: SmallFiles, counts: Counts) -> bool:
     """
     if record.manifest.status == "complete" or counts.sends or counts.polls:
         return False
-    if has_journals(record.folder.path):
+    if has_journals(record.folder):
         return False
     tables = [path for table in _TABLES for path in record.folder.files(table)]
     return not any(footer_of(path).num_rows for path in tables) and not _lost_tables(record)
@@ -31,4 +30,4 @@ def ended_before_sending(record: SmallFiles, counts: Counts) -> bool:
 def _lost_tables(record: SmallFiles) -> list[str]:
     """Return the files of the tables that the run left, by SHA256SUMS, and that are missing."""
     left = (name for name in record.sums or {} if Path(name).parts[0].partition(".")[0] in _TABLES)
-    return missing_files(record.folder.path, left)
+    return record.folder.missing(left)

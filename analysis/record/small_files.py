@@ -19,7 +19,7 @@ from ebbtide.errors import EbbtideError, Problems, UsageError
 from ebbtide.record.clients import ClientEvent, read_client_events
 from ebbtide.record.clock import KafkaClocks, kafka_clocks, read_clock
 from ebbtide.record.folder import RecordFolder
-from ebbtide.record.manifest import Manifest, read_manifest
+from ebbtide.record.manifest import Manifest, read_manifest_and_keys
 from ebbtide.record.predictions import fitting_prediction
 from ebbtide.record.steps import StepEntry, read_steps, split_composed_steps
 from ebbtide.record.sums import read_sums
@@ -41,23 +41,31 @@ class SmallFiles:
     Every property raises `UsageError` where its file is damaged, unless it says otherwise.
     """
 
-    def __init__(self, folder: RecordFolder, manifest: Manifest) -> None:
+    def __init__(self, folder: RecordFolder, manifest: Manifest, manifest_keys: frozenset[str] | None = None) -> None:
+        """`manifest_keys` are the keys that manifest.json has, where they were read with it."""
         self.folder = folder
         self.manifest = manifest
+        if manifest_keys is not None:
+            self.manifest_keys = manifest_keys
 
     @classmethod
     def at(cls, folder: RecordFolder) -> Self:
         """Return the record in a folder. Raises as `read_manifest` does."""
-        return cls(folder, read_manifest(folder.path))
+        return cls(folder, *read_manifest_and_keys(folder))
 
     def __str__(self) -> str:
         """Return the path of the record, as messages name it."""
         return str(self.folder)
 
     @cached_property
+    def manifest_keys(self) -> frozenset[str]:
+        """The keys that manifest.json has."""
+        return read_manifest_and_keys(self.folder)[1]
+
+    @cached_property
     def steps(self) -> Sequence[StepEntry] | None:
         """The steps as recorded, composed ones whole; None: steps.jsonl is missing."""
-        return read_steps(self.folder.path)
+        return read_steps(self.folder)
 
     @cached_property
     def split_steps(self) -> list[StepEntry] | None:
@@ -90,7 +98,7 @@ class SmallFiles:
     @cached_property
     def sums(self) -> Mapping[str, str] | None:
         """The checksum of each file by its name; None: SHA256SUMS is missing."""
-        return read_sums(self.folder.path)
+        return read_sums(self.folder)
 
     @cached_property
     def reports(self) -> EvidenceReports:
@@ -100,12 +108,12 @@ class SmallFiles:
     @cached_property
     def clocks(self) -> KafkaClocks:
         """How far the wall clock of the host was ahead, by clock.jsonl alone."""
-        return kafka_clocks(read_clock(self.folder.path), None)
+        return kafka_clocks(read_clock(self.folder), None)
 
     @cached_property
     def client_events(self) -> Mapping[str, Sequence[ClientEvent]] | None:
         """The events of each client; None: the record has no folder of events."""
-        return read_client_events(self.folder.path)
+        return read_client_events(self.folder)
 
     @property
     def prediction(self) -> Prediction | None:

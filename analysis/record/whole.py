@@ -27,10 +27,9 @@ from ebbtide.errors import UsageError
 from ebbtide.record.clients import CLIENTS_DIR
 from ebbtide.record.contents import is_of_record
 from ebbtide.record.files import RAW_DIR, WITNESS_DIR
-from ebbtide.record.folder import RecordFolder
-from ebbtide.record.manifest import ACKS, MANIFEST, Manifest
+from ebbtide.record.manifest import ACKS, Manifest
 from ebbtide.record.steps import STEPS
-from ebbtide.record.sums import changed_files, files_below, files_of_run, missing_files, read_sums
+from ebbtide.record.sums import changed_files, files_below, files_of_run
 from ebbtide.record.tables import TABLES
 from ebbtide.releases import first_with
 from ebbtide.scenario.internal_topics import INTERNAL_TOPICS
@@ -40,7 +39,6 @@ from ebbtide.scenario.steps.process import StartStep
 from ebbtide.scenario.write import SCENARIO
 from ebbtide.untrusted.files import is_file
 from ebbtide.untrusted.parquet import footer_of, read_rows
-from ebbtide.untrusted.values import decode_json
 
 OF_LOSSES = frozenset(
     {*TIMELINE, "sends", "polls", "watermarks", "replicas", "steps", "manifest", "scenario", "evidence"}
@@ -91,7 +89,7 @@ def gaps_of(record: SmallFiles) -> tuple[Gap, ...]:
     Raises `UsageError` when SHA256SUMS is damaged.
     """
     found = [*_gaps_by_sums(record)]
-    manifest, keys = record.manifest, _keys(record)
+    manifest, keys = record.manifest, record.manifest_keys
     if manifest.status == "complete" or "status" not in keys:
         is_newer = _NEWER_KEY in keys and "ebbtide" in manifest.clients
         found += _gaps_by_names(record, is_newer=is_newer)
@@ -108,37 +106,36 @@ def gaps_of(record: SmallFiles) -> tuple[Gap, ...]:
     return tuple({one.what: one for one in reversed(found)}.values())[::-1]
 
 
-def is_raw_whole(folder: RecordFolder) -> bool:
+def is_raw_whole(record: SmallFiles) -> bool:
     """Return whether raw/ holds exactly the files that the run left.
 
     Always true without SHA256SUMS.
     """
-    sums = read_sums(folder.path)
+    sums = record.sums
     if sums is None:
         return True
+    folder = record.folder
     raw = {name: digest for name, digest in sums.items() if name.startswith(f"{RAW_DIR}/")}
-    is_same = raw.keys() == set(files_below(folder.path, RAW_DIR))
-    return bool(raw) and is_same and not changed_files(folder.path, raw)
+    is_same = raw.keys() == set(files_below(folder, RAW_DIR))
+    return bool(raw) and is_same and not changed_files(folder, raw)
 
 
-def is_evidence_whole(folder: RecordFolder) -> bool:
+def is_evidence_whole(record: SmallFiles) -> bool:
     """Return whether evidence.json is as the run left it, as far as SHA256SUMS says."""
-    own = {name: digest for name, digest in (read_sums(folder.path) or {}).items() if name == EVIDENCE}
-    return not missing_files(folder.path, own) and not changed_files(folder.path, own)
+    own = {name: digest for name, digest in (record.sums or {}).items() if name == EVIDENCE}
+    return not record.folder.missing(own) and not changed_files(record.folder, own)
 
 
 def _gaps_by_sums(record: SmallFiles) -> Iterator[Gap]:
     """Check all files outside raw/, whose files are read only for a missing table."""
     sums = {name: digest for name, digest in (record.sums or {}).items() if not name.startswith(f"{RAW_DIR}/")}
-    for name in missing_files(record.folder.path, sums):
+    for name in record.folder.missing(sums):
         yield Gap(_part_of(name), name, f"{name} is missing, but the run left it (SHA256SUMS)")
-    for name in changed_files(record.folder.path, sums):
+    for name in changed_files(record.folder, sums):
         yield Gap(_part_of(name), name, f"{name} is not as the run left it (SHA256SUMS)")
     if sums:
         there = {
-            name
-            for name in files_of_run(record.folder.path)
-            if is_of_record(name) and not name.startswith(f"{RAW_DIR}/")
+            name for name in files_of_run(record.folder) if is_of_record(name) and not name.startswith(f"{RAW_DIR}/")
         }
         there |= {record.folder.name_of(path) for table in TABLES for path in record.folder.files(table)}
         for name in sorted(there - sums.keys()):
@@ -156,7 +153,7 @@ def _gaps_by_names(record: SmallFiles, *, is_newer: bool) -> Iterator[Gap]:
     newer, only sends is checked, and only where some of its files are there.
     """
     for part, names in _files_by_part(record.manifest).items():
-        missing = missing_files(record.folder.path, names)
+        missing = record.folder.missing(names)
         is_begun = len(missing) < len(names)
         if missing and ((is_newer and not record.has(part)) or (is_begun and (is_newer or part == "sends"))):
             for name in missing:
@@ -210,9 +207,8 @@ def _counted_tables(record: SmallFiles) -> Iterator[tuple[str, str, list[Path], 
         rows = sum(log.records for log in replicas.logs)
         yield "replicas", "replicas", record.folder.files("replicas"), rows
     checkpoints = record.reports.checkpoints
-    path = record.folder / _CHECKPOINT
-    if checkpoints is not None and path.is_file():
-        yield _CHECKPOINT, "watermarks", [path], checkpoints.rows
+    if checkpoints is not None and record.folder.has(_CHECKPOINT):
+        yield _CHECKPOINT, "watermarks", [record.folder / _CHECKPOINT], checkpoints.rows
 
 
 def _rows(files: Sequence[Path]) -> int | None:
@@ -245,15 +241,10 @@ def _gaps_by_reports(record: SmallFiles) -> Iterator[Gap]:
 
 def _gaps_by_timings(record: SmallFiles) -> Iterator[Gap]:
     """Check that a witness left what it read, or why it could not read."""
-    folder = record.folder / WITNESS_DIR
-    if WITNESS_DIR in record.manifest.timings_s and not (folder.is_dir() and any(folder.iterdir())):
+    is_there = record.folder.has_folder(WITNESS_DIR) and any((record.folder / WITNESS_DIR).iterdir())
+    if WITNESS_DIR in record.manifest.timings_s and not is_there:
         why = f"{WITNESS_DIR}/ is missing, but the manifest says that the run had a witness"
         yield Gap(WITNESS_DIR, WITNESS_DIR, why)
-
-
-def _keys(record: SmallFiles) -> frozenset[str]:
-    has = record.folder.has(MANIFEST)
-    return frozenset(decode_json(record.folder.bytes(MANIFEST), dict[str, msgspec.Raw]) if has else ())
 
 
 def _gaps_by_keys(keys: frozenset[str]) -> Iterator[Gap]:

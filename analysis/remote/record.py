@@ -21,8 +21,9 @@ from analysis.evidence.remaking import parts_to_remake
 from analysis.remote.files import Entry, RemoteFiles
 from ebbtide.errors import EbbtideError, HarnessError, Problems, UsageError
 from ebbtide.record.files import ANOMALIES_DIR, RAW_DIR
+from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import MANIFEST, NoRecord, read_manifest
-from ebbtide.record.sums import SUMS, forget_sums
+from ebbtide.record.sums import SUMS, forget_sums, read_sums
 from ebbtide.record.verdict import VERDICT
 from ebbtide.scratch import ScratchFolder
 
@@ -62,13 +63,14 @@ class RemoteRecord:
             entries = {entry.name: entry for entry in self._files.list_folder(self.address)}
             if (manifest := entries.pop(MANIFEST, None)) is not None and not manifest.is_folder:
                 self._files.fetch(f"{self.address}/{MANIFEST}", self.folder / MANIFEST, manifest.size)
-            is_complete = read_manifest(self.folder).status == "complete"
+            record = RecordFolder(self.folder)
+            is_complete = read_manifest(record).status == "complete"
             raw = entries.pop(RAW_DIR, None)
             wanted = [at for entry in entries.values() for at in self._files_of(Path(entry.name), entry)]
             self._fetch_all(wanted)
             # The copy without raw/ has the same tables and sums, so completing the record will do
             # this.
-            if raw is not None and parts_to_remake(self.folder, is_complete=is_complete):
+            if raw is not None and parts_to_remake(record, read_sums(record), is_complete=is_complete):
                 self._fetch_all([*self._files_of(Path(RAW_DIR), raw)])
         elif there is not None:
             self.folder.parent.mkdir(parents=True, exist_ok=True)
@@ -105,7 +107,7 @@ class RemoteRecord:
     def _put_sums_without(self, names: Set[str]) -> None:
         with tempfile.TemporaryDirectory(dir=self.folder.parent) as folder:
             shutil.copy(self.folder / SUMS, Path(folder) / SUMS)
-            forget_sums(Path(folder), names.__contains__)
+            forget_sums(RecordFolder(Path(folder)), names.__contains__)
             self._files.put(Path(folder) / SUMS, f"{self.address}/{SUMS}")
 
     def check_writable(self) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from analysis.report.model import ReportModel
 from analysis.report.pages import page_templates, script_hash
 from ebbtide.record.files import write_atomically
+from ebbtide.record.folder import RecordFolder
 
 REPORT = "report.html"
 _D3 = (
@@ -70,7 +71,7 @@ def fit_class(fit_px: int) -> str:
     return f"f{next((width for width in _FITS_PX if fit_px <= width), 9999)}"
 
 
-def write_report(record: Path, report: ReportModel) -> Path:
+def write_report(record: RecordFolder, report: ReportModel) -> Path:
     """Replace the record's report.html, and return its path."""
     path = record / REPORT
     write_atomically(path, render(report).encode())

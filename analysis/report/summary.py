@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import zip_longest
-from pathlib import Path, PurePath
+from pathlib import PurePath
 
 import msgspec
 from rich import box
@@ -16,7 +16,6 @@ from analysis.report import words
 from analysis.report.election_words import is_broken_promise
 from analysis.report.protocol import as_one_line, protocol_of
 from ebbtide.folding import column_widths, fold_words
-from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import Manifest
 from ebbtide.record.outages import leaderless_text, oldest_text, outage_text
 from ebbtide.record.outcomes import outcome_word
@@ -50,20 +49,19 @@ class JudgedRun(msgspec.Struct, frozen=True, kw_only=True):
     from_elr: tuple[RecordedElection, ...] = ()
 
 
-def judged_run(record: Path, verdict: Verdict, *, named: str | None = None) -> JudgedRun:
+def judged_run(record: Record, verdict: Verdict, *, named: str | None = None) -> JudgedRun:
     """Return a judged record, with what its manifest and timeline add to the verdict.
 
     `named` is the record's address, if `record` is a copy.
     """
-    read = Record.at(RecordFolder(record))
-    from_elr = tuple(one.as_recorded for one in read.elections if one.road == "elr")
+    from_elr = tuple(one.as_recorded for one in record.elections if one.road == "elr")
     return JudgedRun(
         record=named or str(record),
-        manifest=read.manifest,
+        manifest=record.manifest,
         verdict=verdict,
-        sends=words.send_counts(read, verdict),
-        target=words.target(read) or "unknown",
-        protocol=protocol_of(read, verdict),
+        sends=words.send_counts(record, verdict),
+        target=words.target(record) or "unknown",
+        protocol=protocol_of(record, verdict),
         from_elr=from_elr,
     )
 

@@ -45,6 +45,7 @@ from ebbtide.journal.spans import Spans
 from ebbtide.journal.topics import Columns, JournalTopics
 from ebbtide.record.clients import TxnOutcome, write_client_events
 from ebbtide.record.files import JOURNAL_DIR, new_file, own_folder
+from ebbtide.record.folder import RecordFolder
 from ebbtide.record.tables import COMMITS, COPIES, DESCRIBED, POLLS, SENDS, WATERMARKS
 from ebbtide.untrusted.values import decoding
 
@@ -70,12 +71,12 @@ _TABLE_OF_NAME = {
 }
 
 
-def has_journals(record: Path) -> bool:
+def has_journals(record: RecordFolder) -> bool:
     """Whether a client of the run has started, and its journal is not converted yet."""
     return any((record / JOURNAL_DIR).glob(f"*{JOURNAL_SUFFIX}"))
 
 
-def convert_journals(record: Path) -> int:
+def convert_journals(record: RecordFolder) -> int:
     """Convert every journal of a run record into its table and remove it.
 
     The folder is removed with the last one. Returns how many bytes at the ends of all journals are not a whole frame.
@@ -90,18 +91,18 @@ def convert_journals(record: Path) -> int:
     return torn_bytes
 
 
-def _topics_of(record: Path) -> JournalTopics:
-    with decoding("the final read of the record", record, next=_AGAIN):
+def _topics_of(record: RecordFolder) -> JournalTopics:
+    with decoding("the final read of the record", record.path, next=_AGAIN):
         return JournalTopics.of_record(record)
 
 
-def _convert(record: Path, path: Path, topics: JournalTopics) -> int:
+def _convert(record: RecordFolder, path: Path, topics: JournalTopics) -> int:
     """Convert one journal; returns how many bytes at its end are not a whole frame."""
     with decoding("a journal of the record", path, next=_AGAIN):
         return _convert_whole(record, path, topics)
 
 
-def _convert_whole(record: Path, path: Path, topics: JournalTopics) -> int:
+def _convert_whole(record: RecordFolder, path: Path, topics: JournalTopics) -> int:
     reader = JournalReader(path)
     table = reader.header.table if reader.header else _TABLE_OF_NAME.get(path.stem.split("-")[0], "")
     if table not in _SCHEMAS:

@@ -6,7 +6,6 @@ See `ebbtide.record.topic_lives`. Nothing changes where no step made a topic aga
 from __future__ import annotations
 
 from collections.abc import Iterator, Set
-from pathlib import Path
 from typing import Any
 
 import pyarrow.compute as pc
@@ -14,6 +13,7 @@ import pyarrow.compute as pc
 from ebbtide.journal.file import JournalReader
 from ebbtide.journal.frames import POLLED, unpack_polled
 from ebbtide.record.files import JOURNAL_DIR, own_folder
+from ebbtide.record.folder import RecordFolder
 from ebbtide.record.tables import POLLS
 from ebbtide.record.topic_lives import TopicLives, is_unknown
 from ebbtide.untrusted.parquet import read_rows
@@ -34,7 +34,7 @@ class JournalTopics:
         self._read = read
 
     @classmethod
-    def of_record(cls, record: Path) -> JournalTopics:
+    def of_record(cls, record: RecordFolder) -> JournalTopics:
         """Read the steps and the final read of a record whose journals are not all converted."""
         lives = TopicLives.of_record(record)
         return cls(lives, _final_values(record, lives) if lives.reused_names else frozenset())
@@ -60,7 +60,7 @@ class JournalTopics:
             yield columns
 
 
-def _final_values(record: Path, lives: TopicLives) -> Set[tuple[str, int]]:
+def _final_values(record: RecordFolder, lives: TopicLives) -> Set[tuple[str, int]]:
     """Return what the final read returned, from its journal, or from its table if that is made already."""
     journal = own_folder(record, JOURNAL_DIR) / f"{_FINAL_READ}.journal"
     table = own_folder(record, "polls") / f"{_FINAL_READ}.parquet"

@@ -72,11 +72,13 @@ def read_record(path: Path) -> RunRecord:
 
     Raises `UsageError` if it is not a record, or has no verdict.
     """
+    from ebbtide.record.folder import RecordFolder
     from ebbtide.record.manifest import read_manifest
     from ebbtide.record.next_command import next_command
     from ebbtide.record.verdict import read_judgement
 
-    manifest, verdict = read_manifest(path), read_judgement(path)
+    folder = RecordFolder(path)
+    manifest, verdict = read_manifest(folder), read_judgement(folder)
     return RunRecord(
         path=path,
         verdict=verdict,
@@ -95,6 +97,8 @@ def prediction_of(run: RunRecord) -> Prediction | None:
     Returns None if it has none that can be read.
     """
     from ebbtide.record import predictions
+    from ebbtide.record.folder import RecordFolder
     from ebbtide.record.manifest import read_manifest
 
-    return predictions.prediction_of(run.path, read_manifest(run.path))
+    folder = RecordFolder(run.path)
+    return predictions.prediction_of(folder, read_manifest(folder))

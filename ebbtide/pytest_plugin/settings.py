@@ -156,10 +156,11 @@ def _settings_of_replay(settings: Settings, record: Path) -> Settings:
     from dataclasses import replace
 
     from ebbtide.errors import EbbtideError
+    from ebbtide.record.folder import RecordFolder
     from ebbtide.record.manifest import read_manifest
 
     try:
-        manifest = read_manifest(record)
+        manifest = read_manifest(RecordFolder(record))
     except EbbtideError as error:
         raise pytest.UsageError(f"--ebbtide-replay: {error.render()}") from None
     return replace(

@@ -6,13 +6,13 @@ inconclusive if a client did not do what its scenario is about; these lines say 
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Literal
 
 import msgspec
 
 from ebbtide.errors import UsageError
 from ebbtide.record.files import own_folder, write_atomically
+from ebbtide.record.folder import RecordFolder
 from ebbtide.untrusted.files import is_folder, read_file
 from ebbtide.untrusted.values import decode_json
 
@@ -60,7 +60,7 @@ class ClientEvent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     partitions: tuple[str, ...] = ()
 
 
-def write_client_events(record: Path, client: str, events: list[ClientEvent]) -> None:
+def write_client_events(record: RecordFolder, client: str, events: list[ClientEvent]) -> None:
     """Replace the events of one client, e.g. `producer-1`.
 
     Raises `UsageError` when the folder is a link.
@@ -69,7 +69,7 @@ def write_client_events(record: Path, client: str, events: list[ClientEvent]) ->
     write_atomically(own_folder(record, CLIENTS_DIR) / f"{client}.jsonl", lines)
 
 
-def read_client_events(record: Path) -> dict[str, list[ClientEvent]] | None:
+def read_client_events(record: RecordFolder) -> dict[str, list[ClientEvent]] | None:
     """Return the events by client; None when the record has no folder of events.
 
     Raises `UsageError` when a file is damaged.

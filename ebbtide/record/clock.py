@@ -16,13 +16,13 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from functools import cached_property
 from itertools import pairwise
-from pathlib import Path
 from typing import Annotated
 
 import msgspec
 
 from ebbtide.errors import UsageError
 from ebbtide.record.files import CLOCK_FILE
+from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import TimeNs
 from ebbtide.record.steps import StepEntry
 from ebbtide.run_clock import STEP_NS
@@ -146,7 +146,7 @@ def _has_step(before: ClockReading, after: ClockReading) -> bool:
     return abs(after.lead_ns - before.lead_ns) >= STEP_NS
 
 
-def read_clock(record: Path) -> tuple[ClockReading, ...]:
+def read_clock(record: RecordFolder) -> tuple[ClockReading, ...]:
     """Return the readings of a record in their order; empty if its clock was not watched.
 
     Raises `UsageError` for a file that is damaged or has too many lines.

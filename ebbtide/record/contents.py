@@ -22,6 +22,7 @@ from ebbtide.record.files import (
     WIRE_FILE,
     WITNESS_DIR,
 )
+from ebbtide.record.folder import RecordFolder
 from ebbtide.untrusted.files import special_kind
 
 _FILES = frozenset(
@@ -35,14 +36,14 @@ _NOT_READ = frozenset({"kept", "cluster"})
 """Folders of a record that no reader of records opens. Those of a cluster that is up hold pipes and sockets."""
 
 
-def check_contents(record: Path) -> None:
+def check_contents(record: RecordFolder) -> None:
     """Raise `UsageError` if something in the record is not what a run leaves.
 
     - A pipe, a socket or a device: whoever reads it may wait for ever.
     - A file in the place of a folder, or a folder in the place of a file.
     - A link that leads out of the record: a report would show what only the reader of the record may see.
     """
-    home = os.path.realpath(record)
+    home = os.path.realpath(record.path)
     again = f"copy the record again from where it was made, or remove {record}"
     for entry in _entries(record):
         where = str(entry.path)
@@ -68,7 +69,7 @@ def check_contents(record: Path) -> None:
                 allowed="regular files and folders",
                 next=again,
             )
-        if Path(where).parent == record:
+        if Path(where).parent == record.path:
             is_folder = stat.S_ISDIR(mode)
             if entry.name in (_FILES if is_folder else _FOLDERS):
                 raise UsageError(
@@ -93,7 +94,7 @@ def is_below(path: str, home: str) -> bool:
     return path == home or path.startswith(home.rstrip(os.sep) + os.sep)
 
 
-def _entries(record: Path) -> Iterator[os.DirEntry[str]]:
+def _entries(record: RecordFolder) -> Iterator[os.DirEntry[str]]:
     """Yield everything in a record that is read; folders that are links are not entered."""
     folders = [(str(record), 0)]
     while folders:

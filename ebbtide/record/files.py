@@ -20,6 +20,7 @@ from typing import BinaryIO
 from ebbtide.errors import UsageError
 from ebbtide.locks import is_held, try_lock
 from ebbtide.ownership import open_private
+from ebbtide.record.folder import RecordFolder
 from ebbtide.waiting import wait_until
 
 RAW_DIR = "raw"
@@ -101,14 +102,14 @@ def new_file(path: Path) -> Iterator[BinaryIO]:
 
 
 @contextlib.contextmanager
-def new_folder(record: Path, name: str) -> Iterator[Path]:
+def new_folder(record: RecordFolder, name: str) -> Iterator[Path]:
     """Yield a folder that becomes the record's folder `name` when the block succeeds.
 
     Otherwise it is removed, and the existing folder stays. Part folders that killed writers left are removed. Raises
     `OSError`, and `UsageError` when the folder is a link.
     """
     target = own_folder(record, name)
-    for left in record.glob(f".{name}.*.part"):
+    for left in record.path.glob(f".{name}.*.part"):
         shutil.rmtree(left)
     part = record / f".{name}.{secrets.token_hex(8)}.part"
     part.mkdir()
@@ -150,7 +151,7 @@ def _is_same_file(part: Path, file: os.stat_result) -> bool:
 
 
 @contextlib.contextmanager
-def mark_going(record: Path) -> Iterator[None]:
+def mark_going(record: RecordFolder) -> Iterator[None]:
     """Mark the run of this record as going while the block lasts.
 
     Other processes then leave the record alone (`is_going`). The mark is a locked file in the folder that no other
@@ -175,12 +176,12 @@ def mark_going(record: Path) -> Iterator[None]:
         os.close(opened)
 
 
-def is_going(record: Path) -> bool:
+def is_going(record: RecordFolder) -> bool:
     """Whether a process still carries out the run of this record."""
     return is_held(record / _GOING, follow=False) is True
 
 
-def check_ended(record: Path) -> None:
+def check_ended(record: RecordFolder) -> None:
     """Raise `UsageError` if the run of the record is still going.
 
     Otherwise its clients' journals could be taken from them.
@@ -191,7 +192,7 @@ def check_ended(record: Path) -> None:
         )
 
 
-def own_folder(record: Path, name: str) -> Path:
+def own_folder(record: RecordFolder, name: str) -> Path:
     """Return the folder `name` of a record before it is changed.
 
     Raises `UsageError` where it is a link, which may lead out of the record. The record itself may be named by a

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+import filecmp
+from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
 
-from ebbtide.record.tables import table_files
+from ebbtide.errors import UsageError
 from ebbtide.untrusted.files import is_file, is_folder, read_file
 
 
 class RecordFolder(msgspec.Struct, frozen=True):
-    """The folder of a record. Whoever judges the record asks it for names, and holds no path."""
+    """The folder of a record. Whoever reads or judges the record asks it for names, and holds no path."""
 
     path: Path
 
@@ -35,10 +38,41 @@ class RecordFolder(msgspec.Struct, frozen=True):
         """Return the content of a file. Raises `UnreadableFile`."""
         return read_file(self / name, what=name)
 
-    def files(self, table: str) -> list[Path]:
-        """Return the Parquet files of a table, sorted; empty when it is missing."""
-        return table_files(self.path, table)
-
     def name_of(self, path: Path) -> str:
         """Return the name in the record of a file below its folder."""
         return str(path.relative_to(self.path))
+
+    def missing(self, names: Iterable[str]) -> list[str]:
+        """Return the names for which the record has no regular file."""
+        return [name for name in names if not self.has(name)]
+
+    def files(self, table: str) -> list[Path]:
+        """Return the Parquet files of a table, sorted; empty when it is missing.
+
+        Accepts `<table>.parquet` and `<table>/**/*.parquet`. Of files with the same bytes, only the one with the
+        shortest name counts: each row names its client or broker and its time, so a second copy is the same
+        observation.
+        """
+        files = sorted((self / table).rglob("*.parquet")) if self.has_folder(table) else []
+        files = ([self / f"{table}.parquet"] if self.has(f"{table}.parquet") else []) + files
+        by_size: dict[int, list[Path]] = {}
+        for path in sorted(files, key=lambda path: (len(str(path)), path)):
+            with contextlib.suppress(OSError):  # whoever reads it says so
+                alike = by_size.setdefault(path.stat().st_size, [])
+                if any(filecmp.cmp(path, other, shallow=False) for other in alike):
+                    files.remove(path)
+                else:
+                    alike.append(path)
+        return files
+
+    def why_unreadable(self, path: Path) -> UsageError | None:
+        """Return the error for a table's file that cannot be read by its name, or None.
+
+        Spark silently ignores hidden files.
+        """
+        if any(part.startswith(("_", ".")) for part in path.relative_to(self.path).parts):
+            allowed = "names that begin with neither _ nor ."
+            return UsageError("a table's file is hidden", where=str(path), got=path.name, allowed=allowed)
+        if not is_file(path):
+            return UsageError("a table's file is not a regular file", where=str(path), allowed="a regular file")
+        return None

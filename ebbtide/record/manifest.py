@@ -17,7 +17,8 @@ import msgspec
 
 from ebbtide.errors import EbbtideError, UsageError
 from ebbtide.record.contents import check_contents
-from ebbtide.record.files import RUN_ID_ALLOWED, check_ended, is_going, is_run_id, write_atomically
+from ebbtide.record.files import check_ended, is_going, write_atomically
+from ebbtide.record.folder import RecordFolder
 from ebbtide.releases.shown_release import shown_release
 from ebbtide.scenario.foreign_files import foreign_error_at
 from ebbtide.scenario.model import Acks, FileSystem, WriteBack
@@ -269,7 +270,7 @@ def failure_keys(error: BaseException) -> dict[str, str | None]:
     return {"failure": str(error) or repr(error)}
 
 
-def write_manifest(record: Path, manifest: Manifest) -> None:
+def write_manifest(record: RecordFolder, manifest: Manifest) -> None:
     """Replace the record's manifest in one step."""
     write_atomically(record / MANIFEST, msgspec.json.format(msgspec.json.encode(manifest), indent=2) + b"\n")
 
@@ -301,7 +302,7 @@ def is_plain_cluster(manifest: Manifest) -> bool:
     return manifest.scenario == PLAIN_CLUSTER and not manifest.topics
 
 
-def read_run(record: Path) -> Manifest:
+def read_run(record: RecordFolder) -> Manifest:
     """Return the manifest of a run of a scenario that has ended.
 
     Raises as `read_manifest` does, and `UsageError` for the record of a plain cluster and for a run that is still
@@ -320,20 +321,28 @@ def read_run(record: Path) -> Manifest:
     return manifest
 
 
-def read_manifest(record: Path) -> Manifest:
+def read_manifest(record: RecordFolder) -> Manifest:
     """Return the manifest of a record.
 
-    Its `run_id` is any text: call `check_run_id` before naming a file by it. Raises `UsageError` for any other folder.
+    Its `run_id` is any text: check it (`is_run_id`) before it names a file. Raises `UsageError` for any other folder.
     """
+    return read_manifest_and_keys(record)[0]
+
+
+def read_manifest_and_keys(record: RecordFolder) -> tuple[Manifest, frozenset[str]]:
+    """Return the manifest of a record, and the keys that the file has. Raises as `read_manifest` does."""
     path = record / MANIFEST
     again = f"copy the record again from where it was made, or remove {record}"
-    if not is_folder(record):
-        what, meant = f"{'a file, and not a' if is_file(record) else 'no such'} run record", Path("runs", record)
+    if not is_folder(record.path):
+        what, meant = (
+            f"{'a file, and not a' if is_file(record.path) else 'no such'} run record",
+            Path("runs", record.path),
+        )
         next = f"name its folder: {shlex.quote(str(meant))}" if is_file(meant / MANIFEST) else LIST_RECORDS
         no_record = NoRecord(what, where=str(record), allowed="a folder with a manifest.json", next=next)
-        raise foreign_error_at(record, "a run record") or no_record
+        raise foreign_error_at(record.path, "a run record") or no_record
     if not os.path.lexists(path):
-        for folder in (record, record / "runs"):
+        for folder in (record.path, record / "runs"):
             if records := records_of(folder):
                 newest = [shlex.quote(str(one)) for one in records[: -_NAMED_MAX - 1 : -1]]
                 raise UsageError(
@@ -350,7 +359,8 @@ def read_manifest(record: Path) -> Manifest:
         head = decode_json(content, object)
     except msgspec.DecodeError as error:
         raise UsageError("manifest.json cannot be decoded", where=str(path), got=str(error), next=again) from None
-    version = head.get("record_version") if isinstance(head, dict) else None
+    keys = head if isinstance(head, dict) else {}
+    version = keys.get("record_version")
     if not isinstance(version, int) or isinstance(version, bool) or version < 1:
         raise UsageError(
             "manifest.json has no valid record_version",
@@ -381,20 +391,4 @@ def read_manifest(record: Path) -> Manifest:
             allowed=f"up to {_PARTITIONS_MAX:,}",
             next=again,
         )
-    return manifest
-
-
-def check_run_id(record: Path, manifest: Manifest) -> None:
-    """Raise `UsageError` where the record's run id cannot name a folder.
-
-    Replays and shrinks name folders and files by it. Judging writes only into the record's own folder, so that it
-    accepts such a record.
-    """
-    if not is_run_id(manifest.run_id):
-        raise UsageError(
-            "the run id in manifest.json cannot name a folder, which replays and shrinks need",
-            where=str(record / MANIFEST),
-            got=repr(manifest.run_id),
-            allowed=RUN_ID_ALLOWED,
-            next=f"ebbtide analyze {shlex.quote(str(record))}",
-        )
+    return manifest, frozenset(keys)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
 
 from ebbtide.errors import EbbtideError
+from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import Manifest
 from ebbtide.rules.table import ANOMALIES
 from ebbtide.scenario.model import Prediction, Scenario
@@ -47,7 +47,7 @@ def _has_in_range(prediction: Prediction, kafka: str) -> bool:
         return False
 
 
-def prediction_of(record: Path, manifest: Manifest) -> Prediction | None:
+def prediction_of(record: RecordFolder, manifest: Manifest) -> Prediction | None:
     """Return the scenario's prediction of a recorded run, or None.
 
     None also for a scenario that cannot be read; the verdict says so.

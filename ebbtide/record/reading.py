@@ -24,9 +24,10 @@ import pyarrow.types as pt
 from ebbtide.errors import UsageError
 from ebbtide.record.clients import ClientEvent, read_client_events
 from ebbtide.record.files import ANOMALIES_DIR, WIRE_FILE, WITNESS_DIR, check_ended
+from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import Manifest, read_manifest
 from ebbtide.record.steps import STEPS, StepEntry, read_steps
-from ebbtide.record.tables import ANOMALY_SCHEMA, TABLES, WITNESS_SCHEMA, table_files, unreadable_file
+from ebbtide.record.tables import ANOMALY_SCHEMA, TABLES, WITNESS_SCHEMA
 from ebbtide.record.verdict import Verdict, read_judgement
 from ebbtide.untrusted.files import read_file
 from ebbtide.untrusted.parquet import READ_ERRORS, damage_of, footer_of
@@ -38,10 +39,10 @@ def open_run(path: str | os.PathLike[str]) -> RecordedRun:
 
     Raises `UsageError` when the folder is not a record, is damaged, has a newer version, or its run is still going.
     """
-    record = Path(path)
-    manifest = read_manifest(record)
-    check_ended(record)
-    return RecordedRun(path=record, manifest=manifest)
+    folder = RecordFolder(Path(path))
+    manifest = read_manifest(folder)
+    check_ended(folder)
+    return RecordedRun(folder=folder, manifest=manifest)
 
 
 class RecordedRun(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,14 +52,19 @@ class RecordedRun(msgspec.Struct, frozen=True, kw_only=True):
     where a run was killed, for instance: `ebbtide analyze` makes it from `raw/` or `journal/` if these hold it.
     """
 
-    path: Path
+    folder: RecordFolder
     manifest: Manifest
+
+    @property
+    def path(self) -> Path:
+        """The folder of the record."""
+        return self.folder.path
 
     @property
     def tables(self) -> tuple[str, ...]:
         """The names of the tables that the record has."""
         folders = (ANOMALIES_DIR, WITNESS_DIR)
-        return tuple(name for name in (*TABLES, *folders) if table_files(self.path, name))
+        return tuple(name for name in (*TABLES, *folders) if self.folder.files(name))
 
     def sends(self) -> pa.Table:
         """Return one row per record handed to a producer."""
@@ -122,21 +128,21 @@ class RecordedRun(msgspec.Struct, frozen=True, kw_only=True):
 
     def steps(self) -> Sequence[StepEntry]:
         """Return each step of the schedule with its times and its proof."""
-        steps = read_steps(self.path)
+        steps = read_steps(self.folder)
         if steps is None:
             raise UsageError(f"the record has no {STEPS}", where=str(self.path))
         return steps
 
     def client_events(self) -> dict[str, list[ClientEvent]]:
         """Return the events of each client that has some, e.g. of `producer-1`."""
-        events = read_client_events(self.path)
+        events = read_client_events(self.folder)
         if events is None:
             raise UsageError("the record has no client events", where=str(self.path))
         return events
 
     def wire_events(self) -> Sequence[dict[str, Any]]:
         """Return the events of the wire proxies; empty where no wire step fired."""
-        path = self.path / WIRE_FILE
+        path = self.folder / WIRE_FILE
         if not os.path.lexists(path):
             return []
         lines = read_file(path, what=WIRE_FILE).splitlines()
@@ -147,10 +153,10 @@ class RecordedRun(msgspec.Struct, frozen=True, kw_only=True):
 
     def verdict(self) -> Verdict:
         """Return the judgement of the run."""
-        return read_judgement(self.path)
+        return read_judgement(self.folder)
 
     def _table(self, name: str, schema: pa.Schema | None = None) -> pa.Table:
-        files = table_files(self.path, name)
+        files = self.folder.files(name)
         if not files:
             raise UsageError(
                 f"the record has no table {name}",
@@ -159,7 +165,7 @@ class RecordedRun(msgspec.Struct, frozen=True, kw_only=True):
                 next=f"ebbtide analyze {shlex.quote(str(self.path))}    (makes what its raw/ and journal/ hold)",
             )
         for path in files:
-            problem = unreadable_file(self.path, path)
+            problem = self.folder.why_unreadable(path)
             if problem is not None:
                 raise problem
         return pa.concat_tables([_read(path, schema or TABLES[name]) for path in files])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from functools import cached_property
-from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
@@ -13,6 +12,7 @@ import msgspec
 from ebbtide.errors import UsageError
 from ebbtide.record.asked import Asked
 from ebbtide.record.files import write_atomically
+from ebbtide.record.folder import RecordFolder
 from ebbtide.record.node_times import NodeTimes, Span
 from ebbtide.record.sides import CutSides, sides_in_words
 from ebbtide.scenario.steps.proof import StepProof, read_leniently
@@ -129,7 +129,7 @@ class StepEntry(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         )
 
 
-def write_steps(record: Path, steps: list[StepEntry]) -> None:
+def write_steps(record: RecordFolder, steps: list[StepEntry]) -> None:
     """Replace steps.jsonl at once; parameters are written beside the entry's own keys."""
     lines = []
     for entry in steps:
@@ -141,7 +141,7 @@ def write_steps(record: Path, steps: list[StepEntry]) -> None:
     write_atomically(record / STEPS, b"".join(line + b"\n" for line in lines))
 
 
-def read_steps(record: Path) -> list[StepEntry] | None:
+def read_steps(record: RecordFolder) -> list[StepEntry] | None:
     """Return the steps of a record in order; None when steps.jsonl is missing.
 
     Accepts `node` and `nodes`. Raises `UsageError` that names the damaged line.

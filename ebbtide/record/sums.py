@@ -11,11 +11,12 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path, PurePosixPath
 
 from ebbtide.errors import UsageError
 from ebbtide.record.files import ANOMALIES_DIR, JOURNAL_DIR, LOGS_DIR, write_atomically
+from ebbtide.record.folder import RecordFolder
 from ebbtide.untrusted.files import BYTES_MAX, is_file, open_file, read_file
 
 SUMS = "SHA256SUMS"
@@ -28,12 +29,12 @@ _NOT_OF_THE_RUN = frozenset(
 _LINE = re.compile(r"([0-9a-f]{64})  (\S.*)")
 
 
-def write_sums(record: Path) -> None:
+def write_sums(record: RecordFolder) -> None:
     """Write SHA256SUMS anew, for every file that the run left."""
     _write(record, {name: _sha256(record / name) for name in files_of_run(record)})
 
 
-def update_sums(record: Path, is_new: Callable[[str], bool]) -> None:
+def update_sums(record: RecordFolder, is_new: Callable[[str], bool]) -> None:
     """Write new sums for the files for which `is_new` is true.
 
     Names are relative to the record. Does nothing on a record without SHA256SUMS.
@@ -45,7 +46,7 @@ def update_sums(record: Path, is_new: Callable[[str], bool]) -> None:
     _write(record, kept | {name: _sha256(record / name) for name in files_of_run(record) if is_new(name)})
 
 
-def forget_sums(record: Path, is_old: Callable[[str], bool]) -> None:
+def forget_sums(record: RecordFolder, is_old: Callable[[str], bool]) -> None:
     """Drop the entries of files that will be replaced.
 
     Does nothing on a record without SHA256SUMS.
@@ -55,7 +56,7 @@ def forget_sums(record: Path, is_old: Callable[[str], bool]) -> None:
         _write(record, {name: digest for name, digest in sums.items() if not is_old(name)})
 
 
-def read_sums(record: Path) -> dict[str, str] | None:
+def read_sums(record: RecordFolder) -> dict[str, str] | None:
     """Return the SHA-256 of each file by its name; None without SHA256SUMS.
 
     Raises `UsageError` when SHA256SUMS is damaged.
@@ -77,27 +78,22 @@ def read_sums(record: Path) -> dict[str, str] | None:
     return {line[2]: line[1] for line in lines if line is not None}
 
 
-def missing_files(record: Path, names: Iterable[str]) -> list[str]:
-    """Return the names for which the record has no regular file."""
-    return [name for name in names if not is_file(record / name)]
-
-
-def files_below(record: Path, folder: str) -> list[str]:
+def files_below(record: RecordFolder, folder: str) -> list[str]:
     """Return the names of all files and links in a folder of the record.
 
     Part files that a killed writer left are not included.
     """
     top = record / folder
     found = [top] if top.is_symlink() else [path for path in top.rglob("*") if path.is_symlink() or not path.is_dir()]
-    return [str(path.relative_to(record)) for path in found if path.suffix != ".part"]
+    return [record.name_of(path) for path in found if path.suffix != ".part"]
 
 
-def files_of_run(record: Path) -> list[str]:
+def files_of_run(record: RecordFolder) -> list[str]:
     """Return the names of all files that `write_sums` would list."""
-    return [str(path.relative_to(record)) for path in _files(record)]
+    return [record.name_of(path) for path in _files(record)]
 
 
-def changed_files(record: Path, sums: dict[str, str]) -> list[str]:
+def changed_files(record: RecordFolder, sums: dict[str, str]) -> list[str]:
     """Return the names of the files whose content is not what was summed."""
     there = [(name, digest, record / name) for name, digest in sums.items()]
     return [name for name, digest, path in there if is_file(path) and (_is_too_large(path) or _sha256(path) != digest)]
@@ -108,8 +104,8 @@ def _is_too_large(path: Path) -> bool:
     return path.suffix != ".parquet" and path.stat().st_size > BYTES_MAX
 
 
-def _files(record: Path) -> Iterator[Path]:
-    for top in sorted(record.iterdir()):
+def _files(record: RecordFolder) -> Iterator[Path]:
+    for top in sorted(record.path.iterdir()):
         # A link to a folder may lead anywhere on the host.
         if top.name in _NOT_OF_THE_RUN or top.name.startswith(".") or top.is_symlink():
             continue
@@ -119,7 +115,7 @@ def _files(record: Path) -> Iterator[Path]:
                 yield path
 
 
-def _write(record: Path, sums: dict[str, str]) -> None:
+def _write(record: RecordFolder, sums: dict[str, str]) -> None:
     write_atomically(record / SUMS, "".join(f"{sums[name]}  {name}\n" for name in sorted(sums)).encode())
 
 

@@ -7,14 +7,7 @@ one file (`<name>.parquet`) or several (`<name>/*.parquet`).
 
 from __future__ import annotations
 
-import contextlib
-import filecmp
-from pathlib import Path
-
 import pyarrow as pa
-
-from ebbtide.errors import UsageError
-from ebbtide.untrusted.files import is_file, is_folder
 
 
 def _schema(text: str) -> pa.Schema:
@@ -206,36 +199,3 @@ TABLES: dict[str, pa.Schema] = {
     "commits": COMMITS,
     "copies": COPIES,
 }
-
-
-def unreadable_file(record: Path, path: Path) -> UsageError | None:
-    """Return the error for a table's file that cannot be read by its name, or None.
-
-    Spark silently ignores hidden files.
-    """
-    if any(part.startswith(("_", ".")) for part in path.relative_to(record).parts):
-        allowed = "names that begin with neither _ nor ."
-        return UsageError("a table's file is hidden", where=str(path), got=path.name, allowed=allowed)
-    if not is_file(path):
-        return UsageError("a table's file is not a regular file", where=str(path), allowed="a regular file")
-    return None
-
-
-def table_files(record: Path, name: str) -> list[Path]:
-    """Return the Parquet files of table `name`, sorted; empty when it is missing.
-
-    Accepts `<name>.parquet` and `<name>/**/*.parquet`. Of files with the same bytes, only the one with the shortest
-    name counts: each row names its client or broker and its time, so a second copy is the same observation.
-    """
-    files = sorted((record / name).rglob("*.parquet")) if is_folder(record / name) else []
-    single = record / f"{name}.parquet"
-    files = ([single] if is_file(single) else []) + files
-    by_size: dict[int, list[Path]] = {}
-    for path in sorted(files, key=lambda path: (len(str(path)), path)):
-        with contextlib.suppress(OSError):  # whoever reads it says so
-            alike = by_size.setdefault(path.stat().st_size, [])
-            if any(filecmp.cmp(path, other, shallow=False) for other in alike):
-                files.remove(path)
-            else:
-                alike.append(path)
-    return files

@@ -22,6 +22,7 @@ from pathlib import Path
 import msgspec
 
 from ebbtide.errors import EbbtideError
+from ebbtide.record.folder import RecordFolder
 from ebbtide.record.steps import StepEntry, read_steps
 from ebbtide.scenario.steps.admin import CreateTopicStep, DeleteTopicStep
 
@@ -66,7 +67,7 @@ class TopicLives:
         return cls(found)
 
     @classmethod
-    def of_record(cls, record: Path) -> TopicLives:
+    def of_record(cls, record: RecordFolder) -> TopicLives:
         """The topics of a record; where its steps cannot be read, each name counts as one topic."""
         try:
             return cls.of_steps(read_steps(record) or ())

@@ -8,13 +8,13 @@ from __future__ import annotations
 import shlex
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
 
 from ebbtide.errors import ExitCode, UsageError
 from ebbtide.record.files import write_atomically
+from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import RECORD_VERSION, Manifest
 from ebbtide.scenario.model import AllowedCause, WriteBack
 from ebbtide.untrusted.files import UnreadableFile, read_file
@@ -257,12 +257,12 @@ def unfinished_verdict(run_id: str) -> Verdict:
     return Verdict(run_id=run_id, outcome="inconclusive", why=["not finished: the run has not been judged yet"])
 
 
-def write_verdict(record: Path, verdict: Verdict) -> None:
+def write_verdict(record: RecordFolder, verdict: Verdict) -> None:
     """Replace the record's verdict.json in one step."""
     write_atomically(record / VERDICT, msgspec.json.format(msgspec.json.encode(verdict), indent=2) + b"\n")
 
 
-def read_judgement(record: Path) -> Verdict:
+def read_judgement(record: RecordFolder) -> Verdict:
     """Return the verdict of a record that has been judged.
 
     Raises `UsageError` when it has no verdict that can be read.
@@ -273,13 +273,13 @@ def read_judgement(record: Path) -> Verdict:
     return verdict
 
 
-def not_judged(record: Path, got: str | None = None) -> UsageError:
+def not_judged(record: RecordFolder, got: str | None = None) -> UsageError:
     """Return the error of a command that needs the verdict; `got` says what the run was."""
     next_ = f"ebbtide analyze {shlex.quote(str(record))}"
     return UsageError("the record has not been judged", where=str(record), got=got, next=next_)
 
 
-def read_verdict(record: Path) -> Verdict | None:
+def read_verdict(record: RecordFolder) -> Verdict | None:
     """Return the verdict of a record; None when it has none that can be read."""
     try:
         return decode_json(read_file(record / VERDICT), Verdict)

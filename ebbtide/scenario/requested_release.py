@@ -7,15 +7,14 @@ from pathlib import Path
 
 from ebbtide.errors import EbbtideError
 from ebbtide.scenario.parse import load
-from ebbtide.scenario.write import SCENARIO
 
 
-def requested_levels(record: Path) -> Mapping[str, int]:
-    """Return the feature levels that the scenario of a run record asks for.
+def requested_levels(scenario: Path) -> Mapping[str, int]:
+    """Return the feature levels that a scenario file asks for.
 
-    Returns none if the scenario is missing or cannot be read.
+    Returns none if the file is missing or cannot be read.
     """
     try:
-        return load(record / SCENARIO).cluster.features
+        return load(scenario).cluster.features
     except EbbtideError:
         return {}

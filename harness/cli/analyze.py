@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 from ebbtide.errors import EbbtideError, ExitCode, UsageError
+from ebbtide.record.folder import RecordFolder
 from ebbtide.untrusted.files import path_from
 from harness.cli import completing
 from harness.cli.analyze_stdin import STDIN, judge_from_stdin
@@ -118,7 +119,7 @@ def records_in(path: Path) -> list[Path]:
     from ebbtide.record.files import is_going
     from ebbtide.record.manifest import is_plain_cluster, is_record, read_manifest, records_of
 
-    def is_run(record: Path) -> bool:
+    def is_run(record: RecordFolder) -> bool:
         """Whether there is a run to judge; a damaged record is reported when it is judged."""
         with contextlib.suppress(EbbtideError):
             return not is_plain_cluster(read_manifest(record))
@@ -129,8 +130,8 @@ def records_in(path: Path) -> list[Path]:
     found = records_of(path) or records_of(path / "runs")
     if not found:
         refuse_folder_of_folders(path)
-    runs = [record for record in found if is_run(record)] or found or [path]
-    judged = {record for record in runs if not is_going(record)}
+    runs = [record for record in found if is_run(RecordFolder(record))] or found or [path]
+    judged = {record for record in runs if not is_going(RecordFolder(record))}
     if not judged:
         raise UsageError(
             "every run in this folder is still running", where=str(path), next=f"ebbtide runs {shlex.quote(str(path))}"
@@ -167,7 +168,7 @@ def judge_all(
     readable: list[Path] = []
     for record in records:
         try:
-            read_run(record)
+            read_run(RecordFolder(record))
         except EbbtideError as error:
             codes.add(print_error(str(record), error))
         else:
@@ -206,8 +207,8 @@ def judge_all(
                         codes.add(print_error(named, verdict))
                     else:
                         codes.add(exit_code_of(verdict, fail_on))
-                        output.add(record, verdict, named=named)
-                    progress.report_judged(record)
+                        output.add(RecordFolder(record), verdict, named=named)
+                    progress.report_judged(record.name)
             output.end()
             if first:
                 print_saving()

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from ebbtide.errors import EbbtideError, ExitCode, UsageError
 from ebbtide.named_files import check_named_file
 from ebbtide.plurals import plural
+from ebbtide.record.folder import RecordFolder
 from ebbtide.shown_text import shown_path
 from harness.cli import completing
 from harness.cli.command import Args, Command
@@ -95,7 +96,7 @@ def _too_few_runs_error(alone: Path) -> UsageError:
     folder = alone.parent if is_run else alone
     beside = records_of(folder) or records_of(folder / "runs")
     if not is_run and not beside:
-        read_manifest(alone)  # raises for what is no record
+        read_manifest(RecordFolder(alone))  # raises for what is no record
     listed = f"ebbtide runs {shlex.quote(str(beside[0].parent if beside else folder))}"
     pair = _newest_pair(beside, alone if is_run else None)
     return UsageError(
@@ -111,11 +112,11 @@ def _too_few_runs_error(alone: Path) -> UsageError:
 
 def _newest_pair(records: Sequence[Path], run: Path | None) -> tuple[Path, Path] | None:
     """Return the newest two runs of one scenario, the older one first; with `run`, that run and another one."""
-    newest = {} if run is None else {_scenario_of(run): run}
+    newest = {} if run is None else {_scenario_of(RecordFolder(run)): run}
     for record in reversed(records):
         if run is not None and record.resolve() == run.resolve():
             continue
-        scenario = _scenario_of(record)
+        scenario = _scenario_of(RecordFolder(record))
         if scenario is not None and scenario in newest:
             return (record, newest[scenario]) if run is None else (run, record)
         if run is None:
@@ -123,7 +124,7 @@ def _newest_pair(records: Sequence[Path], run: Path | None) -> tuple[Path, Path]
     return None
 
 
-def _scenario_of(record: Path) -> str | None:
+def _scenario_of(record: RecordFolder) -> str | None:
     """Return the scenario of a run that has ended; None for a record that cannot be compared."""
     from ebbtide.record.manifest import read_run
 

@@ -60,8 +60,9 @@ def run(args: Args) -> ExitCode:
         )
     if args.html is not None:
         check_named_file(args.html, "page", "--html")
-    manifest, verdict = read_run(args.run), read_judgement(args.run)
-    record = Record(RecordFolder(args.run), manifest)
+    folder = RecordFolder(args.run)
+    manifest, verdict = read_run(folder), read_judgement(folder)
+    record = Record(folder, manifest)
     is_judged = verdict != unfinished_verdict(manifest.run_id)
     if (nothing := nothing_to_explain(record, verdict)) is not None:
         if not is_judged or args.place is not None or args.value is not None:
@@ -69,7 +70,7 @@ def run(args: Args) -> ExitCode:
         return _print_nothing(args, nothing)
     if not is_judged:
         why = f": {manifest.why_incomplete}" if manifest.why_incomplete else ""
-        raise not_judged(args.run, got=f"the status of the run is {manifest.status}{why}")
+        raise not_judged(folder, got=f"the status of the run is {manifest.status}{why}")
     subject = _subject(args, record)
     if subject is None:
         return _print_no_loss(args, verdict)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 from ebbtide.errors import EbbtideError, HarnessError
 from ebbtide.judging_progress import Heartbeat
+from ebbtide.record.folder import RecordFolder
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -207,7 +208,7 @@ def _judge_again_if_ended(record: Path, records: Sequence[Path], session: Judgin
         from analysis.judging.one_record import judge
 
         try:
-            return judge(record, spark, beat.stage)
+            return judge(RecordFolder(record), spark, beat.stage)
         except Exception as error:
             if not session.has_ended(error):
                 raise

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ebbtide.errors import EbbtideError, HarnessError
+from ebbtide.record.folder import RecordFolder
 from harness.cli.cluster_options import with_levels
 from harness.cli.run_flow import begin_judging, check_runs, hand_over, seed_or_new
 
@@ -109,7 +110,7 @@ def judge_of(judging: JudgingProcess) -> Judge:
         if not answer.can_judge:
             raise HarnessError(answer.failure or "no record can be judged")
         if answer.failure is None:
-            return read_judgement(record)
+            return read_judgement(RecordFolder(record))
         # The night's summary says why a record cannot be judged, in one line.
         return HarnessError(" ".join(answer.failure.split()))
 

@@ -9,7 +9,6 @@ import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from ebbtide.judging_progress import Heartbeat, place_of
@@ -68,8 +67,8 @@ class Progress(Protocol):
     def stage(self, doing: str) -> None:
         """Report what is being done now."""
 
-    def report_judged(self, record: Path) -> None:
-        """Report that a record has its verdict, or an error."""
+    def report_judged(self, name: str) -> None:
+        """Report that the record in a folder of this name has its verdict, or an error."""
 
     def watch(self, spark: SparkSession) -> None:
         """Follow the jobs of this Spark session."""
@@ -114,7 +113,7 @@ class _Lines:
     def watch(self, spark: SparkSession) -> None:
         """Print nothing: jobs are for terminals."""
 
-    def report_judged(self, record: Path) -> None:
+    def report_judged(self, name: str) -> None:
         self._beat.report_judged()
 
 
@@ -138,8 +137,8 @@ class _OnTerminal:
     def stage(self, doing: str) -> None:
         self._bar.reset(self._doing, description=f"judging {place_of(doing)}", total=None)
 
-    def report_judged(self, record: Path) -> None:
-        self._bar.update(self._all, advance=1, description=f"records, the last {record.name}")
+    def report_judged(self, name: str) -> None:
+        self._bar.update(self._all, advance=1, description=f"records, the last {name}")
 
     def watch(self, spark: SparkSession) -> None:
         self._watcher = threading.Thread(target=self._look, args=(spark,), daemon=True)

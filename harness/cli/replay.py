@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from cluster.privileges.choice import PrivilegeRequest
 from ebbtide.errors import ExitCode, UsageError
+from ebbtide.record.folder import RecordFolder
 from harness.cli import completing
 from harness.cli.cluster_options import add_cluster_options, add_jobs_option, jobs_of, launch_options_of, releases_of
 from harness.cli.command import Args, Command
@@ -134,6 +135,7 @@ def _note(line: str) -> None:
 
 
 def _print_result(original: LoadedRun, replays: list[Replay], found: list[ReplaySummary]) -> None:
+    from analysis.record.record import Record
     from analysis.report.summary import judged_run
     from harness.cli.compare import print_comparison
     from harness.cli.verdict_output import print_side_by_side
@@ -142,7 +144,9 @@ def _print_result(original: LoadedRun, replays: list[Replay], found: list[Replay
     _print_answers(found)
     runs = [original, *(one.run for one in replays if one.run is not None)]
     if len(runs) <= _COMPARED_MAX:
-        print_side_by_side([judged_run(one.folder, one.verdict) for one in runs if one.verdict is not None])
+        print_side_by_side(
+            [judged_run(Record.at(RecordFolder(one.folder)), one.verdict) for one in runs if one.verdict is not None]
+        )
     recorded = finding(original.verdict).describe() if original.verdict is not None else "not judged"
     print(f"\nrecorded on Kafka {original.manifest.shown_kafka}: {recorded}")
     for summary in found:

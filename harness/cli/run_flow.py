@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from ebbtide.errors import EbbtideError, ExitCode, HarnessError
+from ebbtide.record.folder import RecordFolder
 
 if TYPE_CHECKING:
     from ebbtide.judging_process import JudgingProcess
@@ -180,9 +181,9 @@ def _print_verdicts(
                 codes.add(print_error(str(record), error))
                 continue
             if answer.failure is None:
-                verdict = read_judgement(record)
+                verdict = read_judgement(RecordFolder(record))
                 codes.add(exit_code_of(verdict, fail_on))
-                output.add(record, verdict)
+                output.add(RecordFolder(record), verdict)
             else:
                 codes.add(ExitCode(answer.exit_code))
                 print_failure(str(record), answer.failure)

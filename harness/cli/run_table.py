@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ebbtide.errors import EbbtideError
+from ebbtide.record.folder import RecordFolder
 
 if TYPE_CHECKING:
     from harness.runner.run import RunRequest
@@ -30,8 +31,9 @@ def _cells(end: Path | EbbtideError) -> tuple[str, str, str, str]:
 
     if isinstance(end, EbbtideError):
         return "failed", "-", "-", "-"
-    verdict = read_verdict(end)
+    record = RecordFolder(end)
+    verdict = read_verdict(record)
     if verdict is None or verdict == unfinished_verdict(verdict.run_id):
         return "not judged", "-", "-", shown_path(end)
-    acked, lost = judged_counts(end, verdict)
+    acked, lost = judged_counts(record, verdict)
     return outcome_word(verdict), shown_count(acked), shown_count(lost), shown_path(end)

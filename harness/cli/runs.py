@@ -126,10 +126,11 @@ def _row(folder: Path) -> RecordRow:
     from ebbtide.record.manifest import NoRecord, is_plain_cluster, read_manifest
     from ebbtide.record.verdict import read_verdict, unfinished_verdict
     from ebbtide.scenario.requested_release import requested_levels
+    from ebbtide.scenario.write import SCENARIO
 
-    size_bytes = _size(folder)
+    size_bytes, record = _size(folder), RecordFolder(folder)
     try:
-        manifest = read_manifest(folder)
+        manifest = read_manifest(record)
     except EbbtideError as error:
         return RecordRow(
             record=str(folder),
@@ -140,10 +141,10 @@ def _row(folder: Path) -> RecordRow:
             why=error.what,
             next=f"ls {shlex.quote(str(folder))}" if isinstance(error, NoRecord) else error.next,
         )
-    verdict = read_verdict(folder)
+    verdict = read_verdict(record)
     if verdict is not None and verdict == unfinished_verdict(manifest.run_id):
         verdict = None
-    acked, lost = judged_counts(folder, verdict) if verdict else (None, None)
+    acked, lost = judged_counts(record, verdict) if verdict else (None, None)
     return RecordRow(
         record=str(folder),
         bytes=size_bytes,
@@ -152,8 +153,8 @@ def _row(folder: Path) -> RecordRow:
         replay_of=manifest.replay_of,
         kafka=manifest.kafka,
         kafka_assumed=manifest.kafka_assumed,
-        features_asked=dict(requested_levels(folder)),
-        status="running" if is_going(folder) else manifest.status,
+        features_asked=dict(requested_levels(record / SCENARIO)),
+        status="running" if is_going(record) else manifest.status,
         start_ns=manifest.start_ns,
         outcome=verdict.outcome if verdict else None,
         prediction=verdict.prediction if verdict else None,
@@ -201,14 +202,12 @@ def _print(rows: list[RecordRow]) -> None:
     print("\nnext: ebbtide explain RECORD    (its first lost record), or ebbtide analyze RECORD    (judge it again)")
 
 
-def judged_counts(record: Path, verdict: Verdict) -> tuple[int | None, int | None]:
+def judged_counts(record: RecordFolder, verdict: Verdict) -> tuple[int | None, int | None]:
     """Return how many records brokers acked and how many are lost; None where that is not known."""
     from analysis.report.words import count_lost, has_sends
     from ebbtide.record.verdict import count_acked_by_brokers
 
-    acked = (
-        count_acked_by_brokers(verdict.counts, verdict.coverage) if has_sends(RecordFolder(record), verdict) else None
-    )
+    acked = count_acked_by_brokers(verdict.counts, verdict.coverage) if has_sends(record, verdict) else None
     return acked, count_lost(verdict)
 
 

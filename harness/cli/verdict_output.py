@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ebbtide.record.folder import RecordFolder
 from harness.cli.output import print_json, print_warning
 
 if TYPE_CHECKING:
@@ -28,15 +28,16 @@ class VerdictOutput:
         self._show = (show or print_json) if as_json else None
         self._runs: list[JudgedRun] = []
 
-    def add(self, record: Path, verdict: Verdict, *, named: str | None = None) -> None:
+    def add(self, record: RecordFolder, verdict: Verdict, *, named: str | None = None) -> None:
         """Print a verdict, or keep it for the table. `named` is the record's address, if `record` is a copy."""
+        from analysis.record.record import Record
         from analysis.report.summary import judged_run
         from ebbtide.record.outcomes import loss_sentences, outcome_word
 
         if self._show is not None:
             self._show(verdict)
         elif self._is_table:
-            self._runs.append(judged_run(record, verdict, named=named))
+            self._runs.append(judged_run(Record.at(record), verdict, named=named))
         else:
             print(f"{named or record}: {outcome_word(verdict)}: {'; '.join(verdict.why[:1])}", flush=True)
             if (lost := loss_sentences(verdict)) is not None:

@@ -6,6 +6,7 @@ import shlex
 from pathlib import Path
 
 from ebbtide.errors import ExitCode, UsageError
+from ebbtide.record.folder import RecordFolder
 from harness.cli import completing
 from harness.cli.cluster_options import add_runs_option, addresses_of, duration_s_of
 from harness.cli.command import Args, Command
@@ -102,7 +103,7 @@ def _pass_events_on(args: Args) -> ExitCode:
     is_stdin = str(args.events) == "-"
     content = read_stdin(what="the input") if is_stdin else read_file(args.events, what="the file of events")
     notes = notes_of(content, "stdin" if is_stdin else str(args.events))
-    record = args.record or watch_going_on(args.runs)
+    record = RecordFolder(args.record) if args.record else watch_going_on(args.runs)
     count = pass_on(record, notes)
     earlier = len(notes) - count
     left_out = f"; {earlier:,} from before the watch left out" if earlier else ""
@@ -126,7 +127,7 @@ def _say(args: Args) -> ExitCode:
             )
     elif texts:
         raise UsageError("`watch end` has no further words", where="end", got=" ".join(texts))
-    record = args.record or watch_going_on(args.runs)
+    record = RecordFolder(args.record) if args.record else watch_going_on(args.runs)
     say(record, text)
     print(f"noted in {record}" if text is not None else f"the watch ends: {record}")
     return ExitCode.AS_PREDICTED

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from ebbtide.daemon.control import log_of
+from ebbtide.record.folder import RecordFolder
 from harness.daemon.plain_scenario import plain_scenario
 from harness.daemon.serving import ClusterDaemon, OwnedCluster
 from harness.runner.display import Display
@@ -43,7 +44,7 @@ def own_cluster(
         owned = OwnedCluster(
             name=name,
             run_id=session.run_id,
-            folder=session.record,
+            folder=session.record.path,
             kafka=request.kafka,
             runtime=session.runtime,
             session=session,
@@ -97,11 +98,11 @@ class KeptCluster:
 
         Raises `UsageError` if its name is taken.
         """
-        self._first(standing.record)
+        self._first(standing.record.path)
         folder = standing.record / KEPT_DIR
         folder.mkdir()
         scenario, runtime, run_id = plain_scenario(self._kafka, standing.cluster), standing.runtime, standing.run_id
-        session = Session(scenario, Draws(assignments={}), runtime, run_id, folder, self._display)
+        session = Session(scenario, Draws(assignments={}), runtime, run_id, RecordFolder(folder), self._display)
         session.join()
         owned = OwnedCluster(
             name=self._name,

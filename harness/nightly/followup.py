@@ -12,6 +12,7 @@ import msgspec
 from ebbtide.errors import EbbtideError, UsageError
 from ebbtide.locks import LockUnavailable
 from ebbtide.record.files import write_atomically
+from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import read_manifest, records_of
 from ebbtide.record.verdict import Verdict
 from harness.nightly.store import FinishedJob, Followup, NightPlan, Store
@@ -225,7 +226,7 @@ def complete_replays_of(run_id: str, kafka: str, runs: Path) -> Iterator[Path]:
     """Yield the records of complete replays of a run on its own release, oldest first."""
     for record in records_of(runs):
         try:
-            manifest = read_manifest(record)
+            manifest = read_manifest(RecordFolder(record))
         except UsageError:
             continue
         if (manifest.replay_of, manifest.kafka, manifest.status) == (run_id, kafka, "complete"):

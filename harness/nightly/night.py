@@ -15,6 +15,7 @@ import psutil
 
 from analysis.judge.outcome.prediction import known_bug_of
 from ebbtide.errors import EbbtideError, ExitCode, HarnessError, UsageError
+from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import Manifest, read_manifest, records_of
 from ebbtide.record.outages import service_figures
 from ebbtide.record.outcomes import lost_counts
@@ -54,7 +55,7 @@ FailOn = Literal["inconclusive", "contradicted", "loss"]
 """The mildest outcome of a run that fails a night; with `loss`, also any loss of committed records."""
 
 
-def judged_job(night: str, job: Job, record: Path, verdict: Verdict) -> FinishedJob:
+def judged_job(night: str, job: Job, record: RecordFolder, verdict: Verdict) -> FinishedJob:
     """Return a job as the history has it, from its record and verdict. Raises `UsageError` without a manifest."""
     manifest = read_manifest(record)
     causes: dict[str, int] = {}
@@ -69,7 +70,7 @@ def judged_job(night: str, job: Job, record: Path, verdict: Verdict) -> Finished
     return FinishedJob(
         night=night,
         job=job,
-        run_id=record.name,
+        run_id=record.path.name,
         ended=verdict.outcome if disturbance is None else "failed",
         why=tuple(verdict.why) if disturbance is None else (disturbance, *verdict.why),
         causes=causes,
@@ -201,7 +202,7 @@ class Night:
         waiting: dict[Path, Job] = {}
         for record in (path for path in records_of(self._store.runs) if path.name not in known):
             try:
-                manifest = read_manifest(record)
+                manifest = read_manifest(RecordFolder(record))
                 begun = manifest.start_ns is not None and manifest.start_ns >= self._plan.started_s * 1e9
                 if manifest.status != "complete" or manifest.replay_of is not None or not begun:
                     continue
@@ -251,7 +252,7 @@ class Night:
                     night=self._plan.night, job=job, run_id=record.name, ended="failed", why=(str(verdict),)
                 )
             else:
-                done = judged_job(self._plan.night, job, record, verdict)
+                done = judged_job(self._plan.night, job, RecordFolder(record), verdict)
             self._add(done)
             self._report(f"{job.label}: {done.word}" + (f": {done.why[0]}" if done.ended != "as-predicted" else ""))
 

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from ebbtide.errors import UsageError
+from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import read_manifest
 from harness.nightly.store import FinishedJob
 from harness.shrink.journal import JOURNAL
@@ -46,7 +47,7 @@ def stale_folders(
 def _replayed_run(folder: Path) -> str | None:
     """Return the id of the run that a record is a replay of."""
     try:
-        return read_manifest(folder).replay_of
+        return read_manifest(RecordFolder(folder)).replay_of
     except UsageError:
         return None
 

@@ -16,11 +16,11 @@ from analysis.record.record import Record
 from analysis.record.timeline import Timeline, load_timeline
 from ebbtide.errors import UsageError
 from ebbtide.journal.convert import has_journals
+from ebbtide.record.files import RUN_ID_ALLOWED, is_run_id
 from ebbtide.record.folder import RecordFolder
-from ebbtide.record.manifest import LIST_RECORDS, Manifest, check_run_id, read_run
+from ebbtide.record.manifest import LIST_RECORDS, MANIFEST, Manifest, read_run
 from ebbtide.record.rows import PartitionState
 from ebbtide.record.steps import StepEntry, read_steps
-from ebbtide.record.tables import table_files
 from ebbtide.record.topic_lives import name_of
 from ebbtide.record.verdict import Verdict, read_verdict, unfinished_verdict
 from ebbtide.scenario.model import Scenario
@@ -91,7 +91,7 @@ class LoadedRun(msgspec.Struct, frozen=True, kw_only=True):
 
         Returns 0 if the record has no table of sends.
         """
-        files = table_files(self.folder, "sends")
+        files = RecordFolder(self.folder).files("sends")
         if not files or not times_ns:
             return [0] * len(times_ns)
         columns = ["status", "done_ns"]
@@ -109,7 +109,7 @@ def refuse_empty_run(recorded: LoadedRun) -> None:
     if (
         manifest.status == "complete"
         or any(step.fired_ns is not None for step in recorded.steps)
-        or has_journals(folder)
+        or has_journals(RecordFolder(folder))
         or recorded.acked_at([sys.maxsize]) != [0]
     ):
         return
@@ -122,14 +122,31 @@ def refuse_empty_run(recorded: LoadedRun) -> None:
     )
 
 
+def _check_run_id(record: RecordFolder, manifest: Manifest) -> None:
+    """Raise `UsageError` where the record's run id cannot name a folder.
+
+    Replays and shrinks name folders and files by it. Judging writes only into the record's own folder, so that it
+    accepts such a record.
+    """
+    if not is_run_id(manifest.run_id):
+        raise UsageError(
+            "the run id in manifest.json cannot name a folder, which replays and shrinks need",
+            where=str(record / MANIFEST),
+            got=repr(manifest.run_id),
+            allowed=RUN_ID_ALLOWED,
+            next=f"ebbtide analyze {shlex.quote(str(record))}",
+        )
+
+
 def load_run(folder: Path) -> LoadedRun:
     """Read a run record.
 
     Raises `UsageError` for a folder that is not a record, for a damaged record, for one without scenario.toml, and for
     one whose run id is not the name of its folder.
     """
-    manifest = read_run(folder)
-    check_run_id(folder, manifest)
+    record = RecordFolder(folder)
+    manifest = read_run(record)
+    _check_run_id(record, manifest)
     if manifest.watch is not None:
         raise UsageError(
             "a watch cannot be repeated: Ebbtide did not break this cluster, and does not know how to",
@@ -137,18 +154,18 @@ def load_run(folder: Path) -> LoadedRun:
             allowed="the record of a run",
             next=f"ebbtide analyze {shlex.quote(str(folder))}",
         )
-    if not (folder / SCENARIO).is_file():
+    if not record.has(SCENARIO):
         raise UsageError(
             "the record does not say what was run: scenario.toml is missing",
             where=str(folder),
             next=LIST_RECORDS,
         )
-    verdict = read_verdict(folder)
+    verdict = read_verdict(record)
     return LoadedRun(
         folder=folder,
         manifest=manifest,
         scenario=load(folder / SCENARIO, next=f"ebbtide validate {shlex.quote(str(folder / SCENARIO))}", to_run=True),
-        steps=tuple(read_steps(folder) or ()),
+        steps=tuple(read_steps(record) or ()),
         timeline=load_timeline(Record(RecordFolder(folder), manifest)),
         verdict=None if verdict == unfinished_verdict(manifest.run_id) else verdict,
     )

@@ -16,6 +16,7 @@ import msgspec
 from analysis.report.html import REPORT
 from ebbtide.errors import EbbtideError, ExitCode, UsageError
 from ebbtide.record.files import ANOMALIES_DIR, write_atomically
+from ebbtide.record.folder import RecordFolder
 from ebbtide.record.verdict import EXIT_OF_OUTCOME, VERDICT, Verdict, disturbance_of
 from ebbtide.scenario.steps.table import LOSES_POWER
 from ebbtide.scratch import ScratchFolder
@@ -198,7 +199,9 @@ def judge_replays(
     again = anew or original.verdict is None
     # A record that cannot be written would fail the whole batch, which would then be judged again by halves.
     judged_too = again and os.access(original.folder, os.W_OK)
-    with verdict_backup(original.folder) if judged_too else contextlib.nullcontext(lambda: None) as restore:
+    with (
+        verdict_backup(RecordFolder(original.folder)) if judged_too else contextlib.nullcontext(lambda: None) as restore
+    ):
         ends = judge([*([original.folder] if judged_too else []), *records])
         if again:
             no_right = UsageError("no permission to write", where=str(original.folder))
@@ -296,21 +299,21 @@ def _exit_code(replay: Replay, *, elsewhere: bool) -> ExitCode:
 
 
 @contextmanager
-def verdict_backup(record: Path) -> Iterator[Callable[[], None]]:
+def verdict_backup(record: RecordFolder) -> Iterator[Callable[[], None]]:
     """Copy the record's verdict, report and anomalies; yield a function to restore."""
     scratch = ScratchFolder()
     try:
         for name in (VERDICT, REPORT):
-            if (record / name).is_file():
+            if record.has(name):
                 shutil.copyfile(record / name, scratch.path / name)
-        if (record / ANOMALIES_DIR).is_dir():
+        if record.has_folder(ANOMALIES_DIR):
             shutil.copytree(record / ANOMALIES_DIR, scratch.path / ANOMALIES_DIR)
         yield lambda: _restore(scratch.path, record)
     finally:
         scratch.remove()
 
 
-def _restore(aside: Path, record: Path) -> None:
+def _restore(aside: Path, record: RecordFolder) -> None:
     for name in (VERDICT, REPORT):
         if (aside / name).exists():
             write_atomically(record / name, (aside / name).read_bytes())

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import msgspec
 
 from ebbtide import run_clock
 from ebbtide.record.clock import ClockReading
 from ebbtide.record.files import CLOCK_FILE
+from ebbtide.record.folder import RecordFolder
 from ebbtide.run_clock import STEP_NS
 
 
 class ClockLog:
     """The readings of a run. Each line is written at once, so that a killed harness leaves what it saw."""
 
-    def __init__(self, record: Path) -> None:
+    def __init__(self, record: RecordFolder) -> None:
         self._path = record / CLOCK_FILE
         self._written: ClockReading | None = None
         self._last: ClockReading | None = None

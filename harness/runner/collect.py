@@ -15,6 +15,7 @@ from ebbtide.logs.checkpoint_file import ANSWERED_HIGH_WATERMARKS, HIGH_WATERMAR
 from ebbtide.logs.meta_properties import META_PROPERTIES
 from ebbtide.logs.segments import METADATA_FOLDER, TopicPartition, partition_folders
 from ebbtide.record.files import MORE_LOG_DIRS, RAW_DIR, write_atomically
+from ebbtide.record.folder import RecordFolder
 
 RAW_LIMIT_BYTES = 512 * 1024 * 1024
 """A replica with larger segments is left out of raw/; the manifest names it."""
@@ -24,7 +25,7 @@ _REPLICA_FILES = ("*.log", "leader-epoch-checkpoint", "partition.metadata")
 _BROKER_FILES = (HIGH_WATERMARKS, RECOVERY_POINTS, META_PROPERTIES)
 
 
-def collect_raw(runtime: Runtime, topics: Iterable[str], record: Path) -> tuple[str, ...]:
+def collect_raw(runtime: Runtime, topics: Iterable[str], record: RecordFolder) -> tuple[str, ...]:
     """Copy metadata logs, replica segments and checkpoints.
 
     Returns the `broker-N/topic-P` that it left out because they are too large, or in two log directories.
@@ -56,7 +57,7 @@ def collect_raw(runtime: Runtime, topics: Iterable[str], record: Path) -> tuple[
     return tuple(dict.fromkeys(omitted))
 
 
-def write_answered_high_watermarks(record: Path, reached: Mapping[int, Mapping[str, int]]) -> None:
+def write_answered_high_watermarks(record: RecordFolder, reached: Mapping[int, Mapping[str, int]]) -> None:
     """Write the HWs that each broker answered for its replicas to its raw/, as `{broker: {"topic-partition": HW}}`."""
     for broker, answers in reached.items():
         found = {TopicPartition.parse(name): high_watermark for name, high_watermark in answers.items()}
@@ -75,7 +76,7 @@ def _copy(source: Path, target: Path, patterns: tuple[str, ...]) -> None:
             shutil.copy2(file, target / file.name)
 
 
-def write_tables(record: Path, run_id: str) -> int:
+def write_tables(record: RecordFolder, run_id: str) -> int:
     """Make the record's tables from journals and raw evidence.
 
     Returns how many bytes of torn journal ends it left out.

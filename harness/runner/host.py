@@ -21,6 +21,7 @@ from ebbtide.folders import HeldFolder
 from ebbtide.ownership import Untrusted, check_trusted, sudo_users
 from ebbtide.privileges import current_privileges
 from ebbtide.properties_file import is_writable
+from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import has_record_version, is_record
 
 _FULL_BYTES = 8 << 20
@@ -104,15 +105,15 @@ def _check_path(folder: Path) -> None:
         )
 
 
-def make_record(record: Path) -> HeldFolder:
+def make_record(record: RecordFolder) -> HeldFolder:
     """Make the folder of a record, and return it held open.
 
     Raises `UsageError` if it cannot be made, `HarnessError` if space is short.
     """
-    _require_space(record.parent)
-    with _record_errors(record.parent):
-        record.mkdir(parents=True)
-        return HeldFolder(record)
+    _require_space(record.path.parent)
+    with _record_errors(record.path.parent):
+        record.path.mkdir(parents=True)
+        return HeldFolder(record.path)
 
 
 @contextlib.contextmanager

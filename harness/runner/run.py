@@ -28,6 +28,7 @@ from ebbtide import run_clock
 from ebbtide.errors import Disturbed, EbbtideError, HarnessError
 from ebbtide.journal.convert import has_journals
 from ebbtide.record.files import QUORUM_FILE, mark_going, write_atomically
+from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import (
     ACKS,
     MANIFEST,
@@ -40,7 +41,6 @@ from ebbtide.record.manifest import (
     write_manifest,
 )
 from ebbtide.record.sums import update_sums, write_sums
-from ebbtide.record.tables import table_files
 from ebbtide.record.verdict import unfinished_verdict, write_verdict
 from ebbtide.releases.known_releases import parse_version
 from ebbtide.scenario.client_libraries import DEFAULT_LIBRARY
@@ -94,7 +94,7 @@ def new_seed() -> int:
 class ClusterAfterRun(msgspec.Struct, frozen=True, kw_only=True):
     """A cluster that is still up after its run; the run's record is complete."""
 
-    record: Path
+    record: RecordFolder
     run_id: str
     cluster: ClusterSpec
     runtime: Runtime
@@ -117,7 +117,7 @@ def run_scenario(
     """
     run = _Run(request, display)
     run.carry_out(drive, hold)
-    return run.record
+    return run.record.path
 
 
 class _Run:
@@ -131,7 +131,7 @@ class _Run:
         self.draws = draw(request.scenario, request.seed)
         started, self._started_ns = datetime.now(UTC), run_clock.now_ns()
         self.run_id = f"{started:%Y%m%dT%H%M%S}-{self.scenario.name}-{request.kafka}-{secrets.token_hex(2)}"
-        self.record = (request.runs / self.run_id).absolute()
+        self.record = RecordFolder((request.runs / self.run_id).absolute())
         self.manifest = self._first_manifest(started)
         self._going = contextlib.ExitStack()
         self._ignored: tuple[str, ...] = ()
@@ -148,20 +148,21 @@ class _Run:
             self._ensure_class_archives()
         tools = java_tools(self.scenario, self.request.kafka, self.display.note)
         self._held = make_record(self.record)
+        self._files = RecordFolder(self._held.path)
         with (
             contextlib.closing(self._held),
             self._record_failure(),
             self._going,
-            Ledger.open(self.run_id, self.record) as ledger,
+            Ledger.open(self.run_id, self.record.path) as ledger,
         ):
             self._begin_record()
-            self._going.enter_context(mark_going(self._held.path))
+            self._going.enter_context(mark_going(self._files))
             self._held.require_in_place()
             runtime = open_runtime(
                 self.request.runtime,
                 spec=self.scenario.cluster,
                 kafka=self.request.kafka,
-                folder=self.record,
+                folder=self.record.path,
                 ledger=ledger,
                 power_loss_method=self.request.power_loss_method,
                 hold_write_back=self.request.hold_write_back,
@@ -210,10 +211,10 @@ class _Run:
     def _take_evidence(self, session: Session, runtime: Runtime, *, leave_nodes: bool) -> None:
         session.close(leave_nodes=leave_nodes)
         with session.time_phase("collect"):
-            omitted = collect_raw(runtime, self.scenario.topics, self._held.path)
-            write_answered_high_watermarks(self._held.path, session.end.final.answered.reached)
+            omitted = collect_raw(runtime, self.scenario.topics, self._files)
+            write_answered_high_watermarks(self._files, session.end.final.answered.reached)
             lines = [msgspec.json.encode(one) + b"\n" for one in session.view.committed]
-            write_atomically(self._held.path / QUORUM_FILE, b"".join(lines))
+            write_atomically(self._files / QUORUM_FILE, b"".join(lines))
         self._amend(
             features=dict(session.features),
             topic_ids=dict(session.view.image.topic_ids),
@@ -226,7 +227,7 @@ class _Run:
 
     def _complete(self, session: Session) -> None:
         with session.time_phase("tables"):
-            torn_bytes = write_tables(self._held.path, self.run_id)
+            torn_bytes = write_tables(self._files, self.run_id)
         if torn_bytes:
             self.display.note(f"left out {torn_bytes} bytes of incomplete entries at the ends of journals")
         end = session.end
@@ -240,10 +241,10 @@ class _Run:
             timings_s=session.timings_s,
             **({"failure": end.why_no_final_read} if end.disturbed is None else failure_keys(end.disturbed)),
         )
-        write_sums(self._held.path)
+        write_sums(self._files)
         self._held.require_in_place()
         self._going.close()
-        self.display.note(f"recorded in {shown_path(self.record)}")
+        self.display.note(f"recorded in {shown_path(self.record.path)}")
 
     def _scenario_as_run(self) -> Scenario:
         return msgspec.structs.replace(self.scenario, kafka=(self.request.kafka,))
@@ -264,9 +265,9 @@ class _Run:
             self.display.note(str(error))
 
     def _begin_record(self) -> None:
-        write_verdict(self._held.path, unfinished_verdict(self.run_id))
-        write_manifest(self._held.path, self.manifest)
-        write_atomically(self._held.path / SCENARIO, text_of(self._scenario_as_run()).encode())
+        write_verdict(self._files, unfinished_verdict(self.run_id))
+        write_manifest(self._files, self.manifest)
+        write_atomically(self._files / SCENARIO, text_of(self._scenario_as_run()).encode())
         self.display.note(f"run {self.run_id}, seed {self.request.seed}")
         self.display.note(self.request.runtime.describe())
         for name, value in self.draws.lines().items():
@@ -305,7 +306,7 @@ class _Run:
     def _record_interrupt(self) -> None:
         with contextlib.suppress(OSError):
             self._amend(status="interrupted", failure="interrupted by a signal")
-        if has_journals(self.record) or table_files(self.record, "sends"):
+        if has_journals(self.record) or self.record.files("sends"):
             self.display.note(f"to judge the run so far: ebbtide analyze {shlex.quote(str(self.record))}")
         else:
             self.display.note(f"nothing was sent, so there is nothing to judge; what was recorded is in {self.record}")
@@ -316,8 +317,8 @@ class _Run:
     def _amend(self, **changes: Any) -> None:
         """Write the manifest again with these changes."""
         self.manifest = msgspec.structs.replace(self.manifest, **changes)
-        write_manifest(self._held.path, self.manifest)
-        update_sums(self._held.path, MANIFEST.__eq__)
+        write_manifest(self._files, self.manifest)
+        update_sums(self._files, MANIFEST.__eq__)
 
     def _unknown_jars(self) -> dict[str, dict[str, str]]:
         """Return the digests of jars that the project does not know, by release. An image is known by its id."""

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Mapping
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -15,6 +14,7 @@ import msgspec
 from cluster.runtime.base import LogLoss, Runtime
 from ebbtide import run_clock
 from ebbtide.errors import EbbtideError
+from ebbtide.record.folder import RecordFolder
 from ebbtide.record.node_times import NodeTimes, merge_times
 from ebbtide.record.steps import StepEntry, write_steps
 from ebbtide.scenario.roles import CLIENTS
@@ -47,7 +47,7 @@ class Schedule:
         self,
         steps: tuple[StepSpec, ...],
         *,
-        record: Path,
+        record: RecordFolder,
         runtime: Runtime,
         view: ClusterView,
         counters: Counters,

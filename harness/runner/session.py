@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 
 import msgspec
 
@@ -15,6 +14,7 @@ from ebbtide.folders import HeldFolder
 from ebbtide.kraft.image import describe
 from ebbtide.logs.segments import METADATA_FOLDER, log_dir_of, log_end, replica_folder
 from ebbtide.record.files import LOGS_DIR, RAW_DIR, write_atomically
+from ebbtide.record.folder import RecordFolder
 from ebbtide.record.steps import StepEntry
 from ebbtide.scenario.model import Scenario
 from ebbtide.scenario.roles import CLIENTS
@@ -52,7 +52,7 @@ class Session:
         draws: Draws,
         runtime: Runtime,
         run_id: str,
-        record: Path,
+        record: RecordFolder,
         display: Display,
         gates: Mapping[int, Gate] | None = None,
         *,
@@ -66,7 +66,7 @@ class Session:
         self.run_id = run_id
         self.record = record
         self._held = held
-        self._files = record if held is None else held.path
+        self._files = record if held is None else RecordFolder(held.path)
         self.runtime = runtime
         self._scenario = scenario
         self._display = display

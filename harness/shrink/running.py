@@ -16,10 +16,10 @@ import pyarrow.compute as pc
 
 from ebbtide.errors import EbbtideError, HarnessError, StepImpossible, UsageError
 from ebbtide.record.files import write_atomically
+from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import read_manifest
 from ebbtide.record.steps import read_steps
 from ebbtide.record.sums import update_sums
-from ebbtide.record.tables import table_files
 from ebbtide.record.verdict import Verdict
 from ebbtide.scenario.model import Scenario
 from ebbtide.scenario.steps.admin import RequestStep
@@ -113,11 +113,12 @@ class CandidateRunner:
 
     def _decision(self, scenario: Scenario, end: Path | EbbtideError) -> Decision | HarnessError:
         if isinstance(end, Path):
-            manifest = read_manifest(end)
+            record = RecordFolder(end)
+            manifest = read_manifest(record)
             if manifest.status == "failed":
                 # Something outside of the run ended it early, which says nothing about the candidate.
                 return HarnessError(manifest.why_incomplete or "the run failed", where=str(end))
-            why = self._why_not(end, scenario)
+            why = self._why_not(record, scenario)
             return Decision(shows=why is None, why=why or "", record=str(end) if why is None else None)
         if isinstance(end, StepImpossible):
             # The candidate made this step impossible, such as the kill of a node that is down. Any other failure is
@@ -125,7 +126,7 @@ class CandidateRunner:
             return Decision(shows=False, why=f"{end.where} could not be carried out: {end.what}")
         return end if isinstance(end, HarnessError) else HarnessError(end.what, where=end.where, got=end.got)
 
-    def _why_not(self, record: Path, scenario: Scenario) -> str | None:
+    def _why_not(self, record: RecordFolder, scenario: Scenario) -> str | None:
         """Say why the run does not show the finding; None if its verdict shows it."""
         for entry in read_steps(record) or []:
             if entry.fired_ns is None and not entry.optional:
@@ -136,7 +137,7 @@ class CandidateRunner:
         as_written = msgspec.structs.replace(scenario, kafka=(self._kafka,))
         write_atomically(record / SCENARIO, text_of(as_written).encode())
         update_sums(record, SCENARIO.__eq__)
-        verdict = self._judge(record)
+        verdict = self._judge(record.path)
         found = finding(verdict)
         shown = set(self._goal.facts) <= set(found.facts)
         if not shown or found.outcome != self._goal.outcome:
@@ -158,13 +159,13 @@ def carry_out_or_stop(request: RunRequest, display: Display) -> Path:
     return run_scenario(request, display, drive)
 
 
-def is_any_acked_record_missing(record: Path) -> bool:
+def is_any_acked_record_missing(record: RecordFolder) -> bool:
     """Whether the final read lacks an acked record; true if that is unknown.
 
     Without one, nothing can be lost.
     """
     final = read_manifest(record).final_consumer
-    sends, polls = table_files(record, "sends"), table_files(record, "polls")
+    sends, polls = record.files("sends"), record.files("polls")
     if final is None or not sends or not polls:
         return True
     try:

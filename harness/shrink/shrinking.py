@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 
 from ebbtide.errors import EbbtideError
+from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import ACKS_SPELLED, read_manifest
 from ebbtide.record.verdict import Verdict
 from harness.replay.plan import plan
@@ -140,7 +141,7 @@ def _without_ignored(smaller: SmallerScenario, records: Iterable[Path]) -> Small
     ignored: set[str] = set()
     for record in records:
         with contextlib.suppress(EbbtideError):  # somebody removed the record
-            ignored.update(read_manifest(record).ignored_properties)
+            ignored.update(read_manifest(RecordFolder(record)).ignored_properties)
     scenario = smaller.scenario
     scenario = msgspec.structs.replace(scenario, cluster=scenario.cluster.without_properties(ignored))
     return msgspec.structs.replace(smaller, scenario=scenario)

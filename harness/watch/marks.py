@@ -15,6 +15,7 @@ import msgspec
 
 from ebbtide.errors import UsageError
 from ebbtide.record.files import is_going
+from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import FOREIGN, read_manifest, records_of
 from ebbtide.record.steps import StepEntry
 
@@ -36,12 +37,12 @@ class WatchNote(msgspec.Struct, frozen=True, kw_only=True):
     by: str | None = None
 
 
-def say(record: Path, text: str | None) -> None:
+def say(record: RecordFolder, text: str | None) -> None:
     """Tell the watch of a record something now. Raises `UsageError` where no watch goes on."""
     pass_on(record, [WatchNote(at_ns=time.time_ns(), text=text)])
 
 
-def pass_on(record: Path, notes: Sequence[WatchNote]) -> int:
+def pass_on(record: RecordFolder, notes: Sequence[WatchNote]) -> int:
     """Pass notes on to the watch of a record, except those from before it began; returns how many were passed on.
 
     Raises `UsageError` where no watch goes on.
@@ -60,12 +61,14 @@ def pass_on(record: Path, notes: Sequence[WatchNote]) -> int:
     return len(of_the_watch)
 
 
-def watch_going_on(runs: Path) -> Path:
+def watch_going_on(runs: Path) -> RecordFolder:
     """Return the record of the watch that goes on in a folder of records.
 
     Raises `UsageError` if there is none, or several.
     """
-    going = [one for one in records_of(runs) if is_going(one) and read_manifest(one).runtime == FOREIGN]
+    going = [
+        one for one in map(RecordFolder, records_of(runs)) if is_going(one) and read_manifest(one).runtime == FOREIGN
+    ]
     if len(going) != 1:
         raise UsageError(
             "no watch goes on here" if not going else "several watches go on here",
@@ -80,7 +83,7 @@ def watch_going_on(runs: Path) -> Path:
 class MarkReader:
     """Reads what was said since the last call."""
 
-    def __init__(self, record: Path) -> None:
+    def __init__(self, record: RecordFolder) -> None:
         self._path = record / MARKS
         self._position = 0
         self._known: set[WatchNote] = set()

@@ -30,6 +30,7 @@ from ebbtide.kraft.image import MetadataImage, describe
 from ebbtide.logs.segments import METADATA_FOLDER
 from ebbtide.plurals import plural
 from ebbtide.record.files import LOGS_DIR, RAW_DIR, mark_going, write_atomically
+from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import (
     ACKS,
     FOREIGN,
@@ -98,7 +99,7 @@ def watch_cluster(request: WatchRequest, display: Display) -> Path:
     cluster = probe_cluster(request.bootstrap, request.command_config, request.kafka)
     watch = _Watch(request, cluster, display)
     watch.carry_out()
-    return watch.record
+    return watch.record.path
 
 
 class _Watch:
@@ -111,7 +112,7 @@ class _Watch:
         self.scenario = scenario_of(cluster, request.workload, run)
         release = minor_of(cluster.kafka) if cluster.is_assumed else cluster.kafka
         self.run_id = f"{started:%Y%m%dT%H%M%S}-{self.scenario.name}-{release}-{run}"
-        self.record = (request.runs / self.run_id).absolute()
+        self.record = RecordFolder((request.runs / self.run_id).absolute())
         self.manifest = self._first_manifest(started)
         self.topics = OwnTopics(
             self.run_id,
@@ -126,12 +127,12 @@ class _Watch:
     def carry_out(self) -> None:
         """Watch from start to end. Raises as `watch_cluster` does."""
         self._held = make_record(self.record)
-        self._files = self._held.path
+        self._files = RecordFolder(self._held.path)
         with (
             contextlib.closing(self._held),
             self._record_failure(),
             contextlib.ExitStack() as going,
-            Ledger.open(self.run_id, self.record) as ledger,
+            Ledger.open(self.run_id, self.record.path) as ledger,
         ):
             self._begin_record()
             going.enter_context(mark_going(self._files))
@@ -170,7 +171,7 @@ class _Watch:
             write_sums(self._files)
             self._held.require_in_place()
             going.close()
-        self.display.note(f"deleted {', '.join(self.scenario.topics)}; recorded in {shown_path(self.record)}")
+        self.display.note(f"deleted {', '.join(self.scenario.topics)}; recorded in {shown_path(self.record.path)}")
 
     def _check_rights(self) -> None:
         try:

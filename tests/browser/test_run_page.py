@@ -13,6 +13,7 @@ from pages import RUNS, Pages, axis_of, edges, rows, steps, write_page
 from playwright.sync_api import Browser, Page
 from real_records import unpack_record
 
+from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import read_manifest, write_manifest
 from ebbtide.record.verdict import read_judgement
 
@@ -50,7 +51,7 @@ def opened(browser: Browser, pages: Pages) -> Iterator[Any]:
 
 
 def since_start(record: Path, at_ns: int) -> float:
-    return (at_ns - (read_manifest(record).start_ns or 0)) / 1e9
+    return (at_ns - (read_manifest(RecordFolder(record)).start_ns or 0)) / 1e9
 
 
 def first_partition(page: Page) -> tuple[str, int]:
@@ -105,7 +106,7 @@ def test_the_high_watermark_at_five_times_is_what_a_broker_last_answered(opened:
 
 def test_the_guilty_election_says_its_metadata_record_when_pointed_at(opened: Any, pages: Pages) -> None:
     page = opened(LOSS)
-    (guilty,) = read_judgement(pages[LOSS].parent).losses
+    (guilty,) = read_judgement(RecordFolder(pages[LOSS].parent)).losses
     assert guilty.election is not None
     page.locator("#p0 .line.guilty .flag").hover()
     tip = page.locator(".tip")
@@ -179,11 +180,11 @@ def test_without_a_script_the_picture_is_there_and_promises_nothing_more(opened:
 def test_a_hostile_title_stays_text(opened: Any, tmp_path: Path, pages: Pages) -> None:
     hostile = "</title><script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">"
     record = unpack_record(LOSS, tmp_path)
-    write_manifest(record, msgspec.structs.replace(read_manifest(record), scenario=hostile))
+    write_manifest(RecordFolder(record), msgspec.structs.replace(read_manifest(RecordFolder(record)), scenario=hostile))
     toml = (record / "scenario.toml").read_text()
     title = next(line for line in toml.splitlines() if line.startswith("title = "))
     (record / "scenario.toml").write_text(toml.replace(title, f"title = '''{hostile}'''"))
-    page = opened(LOSS, path=write_page(record, read_judgement(pages[LOSS].parent)))
+    page = opened(LOSS, path=write_page(record, read_judgement(RecordFolder(pages[LOSS].parent))))
     assert page.title() == f"{hostile} on Kafka 3.9.1: as-predicted"
     assert page.locator("img").count() == 0
     assert page.locator("header p").first.inner_text() == f"{hostile} on Apache Kafka 3.9.1: {hostile}"

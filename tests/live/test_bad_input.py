@@ -11,6 +11,7 @@ import pytest
 from host_state import HostState
 from live.commands import EBBTIDE, command, ebbtide, records_in
 
+from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import read_manifest
 from ebbtide.scenario import catalogue
 from ebbtide.waiting import wait_until
@@ -115,7 +116,7 @@ def test_a_disk_that_fills_up_while_recording_is_said_and_leaves_nothing(tmp_pat
         said = complaint(subprocess.CompletedProcess([], run.returncode, out, errors), 3)
         assert "disk is full" in said
         (record,) = records_in(small / "runs")
-        assert read_manifest(record).status != "complete"
+        assert read_manifest(RecordFolder(record)).status != "complete"
     finally:
         subprocess.run(["umount", str(small)], check=True)
     assert HostState.now().left_since(before, record.name, str(small)) == []

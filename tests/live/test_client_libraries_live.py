@@ -23,6 +23,7 @@ from ebbtide.journal.convert import convert_journals
 from ebbtide.journal.file import JournalReader
 from ebbtide.journal.frames import POLLED, PolledRecords, unpack_polled
 from ebbtide.record.clients import read_client_events
+from ebbtide.record.folder import RecordFolder
 from ebbtide.scenario.client_libraries import ClientLibrary, GroupProtocol
 from ebbtide.scenario.model import ConsumerSpec, CopiedOffsets, ProducerSpec
 from ebbtide.waiting import wait_until
@@ -76,7 +77,7 @@ def test_every_acked_record_stands_at_the_offset_that_its_row_names(
     assert workload.send_counts().acked == 3_000
     workload.final_read()
     workload.stop()
-    assert convert_journals(tmp_path) == 0
+    assert convert_journals(RecordFolder(tmp_path)) == 0
     sends = _rows(tmp_path, "sends/producer-1")
     read = _rows(tmp_path, f"polls/consumer-{FINAL_CONSUMER}")
     assert {row["status"] for row in sends} == {"acked"}
@@ -112,7 +113,7 @@ def test_java_transactions_stand_in_the_log_as_their_rows_say(make: Make, tmp_pa
     await_producers(workload)
     ends = workload.final_read().offsets
     workload.stop()
-    assert convert_journals(tmp_path) == 0
+    assert convert_journals(RecordFolder(tmp_path)) == 0
     sends = _rows(tmp_path, "sends/producer-1")
     final = {
         (row["partition"], row["offset"]): row["value"] for row in _rows(tmp_path, f"polls/consumer-{FINAL_CONSUMER}")
@@ -125,7 +126,7 @@ def test_java_transactions_stand_in_the_log_as_their_rows_say(make: Make, tmp_pa
     committed = {row["value"] for row in sends if row["txn_outcome"] == "committed"}
     assert {row["value"] for row in _rows(tmp_path, "polls/consumer-1")} <= committed
     assert {one.last_stable for one in ends.values()} == {one.high_watermark for one in ends.values()}
-    events = (read_client_events(tmp_path) or {})["producer-1"]
+    events = (read_client_events(RecordFolder(tmp_path)) or {})["producer-1"]
     assert sum(one.event == "fenced" for one in events) == 3
 
 
@@ -152,7 +153,7 @@ def test_a_copier_copies_each_input_once_and_commits_behind_the_last(
     assert [end.is_clean for end in workload.stop_producers()] == [True, True]
     workload.final_read()
     workload.stop()
-    assert convert_journals(tmp_path) == 0
+    assert convert_journals(RecordFolder(tmp_path)) == 0
     sent = {(row["partition"], row["offset"]) for row in _rows(tmp_path, "sends/producer-1")}
     copies = _rows(tmp_path, "copies/copies-2")
     assert len(copies) == 400
@@ -219,7 +220,7 @@ def test_members_that_read_with_librdkafka_share_their_commits_and_miss_nothing(
         poll_s=0.5,
     )
     workload.stop()
-    convert_journals(tmp_path)
+    convert_journals(RecordFolder(tmp_path))
     commits = [row for number in (1, 2) for row in _rows(tmp_path, f"commits/commits-{number}")]
     served = [row for row in _rows(tmp_path, "commits/commits-served") if row["commit"] is not None]
     assert {row["status"] for row in commits} <= {"acked", "unknown", "failed"}

@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from live.in_process import run_and_judge
 
+from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import read_manifest
 from ebbtide.record.steps import read_steps
 from faults.clock import TOLERANCE_MS
@@ -90,13 +91,13 @@ def test_clocks_that_go_back_change_kafkas_times_and_not_those_of_the_run(
     options = LaunchOptions(runs=tmp_path / "runs", runtime=runtime)
     [(record, verdict)] = run_and_judge(file, kafka, options=options, spark=spark)
     assert verdict.outcome == "as-predicted", verdict.why
-    back, *_, right = read_steps(record) or ()
+    back, *_, right = read_steps(RecordFolder(record)) or ()
     for node in ("1", "100"):
         proof = back.proof["nodes"][node]
         assert (proof["before_ms"], proof["after_ms"]) == pytest.approx((0, -HOUR_MS), abs=TOLERANCE_MS)
         assert right.proof["nodes"][node]["after_ms"] == pytest.approx(0, abs=TOLERANCE_MS)
 
-    manifest = read_manifest(record)
+    manifest = read_manifest(RecordFolder(record))
     for table in ("partitions", "brokers"):
         rows = pq.read_table(record / f"{table}.parquet").sort_by("metadata_offset")
         times = rows.column("at_ns").to_pylist()

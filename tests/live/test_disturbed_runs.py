@@ -12,6 +12,7 @@ import pytest
 from host_state import HostState
 from live.commands import WatchedCommand, records_in
 
+from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import read_manifest
 from ebbtide.record.verdict import read_verdict
 
@@ -53,7 +54,7 @@ def test_a_disturbed_run_ends_early_and_says_who_was_hit(
     hit = lambda: os.kill(_pid_of(word, run.process.pid), number)  # noqa: E731
     assert run.once_it_says("start clients:", hit) == 2, run.text()
     (record,) = records_in(tmp_path / "runs")
-    manifest, verdict = read_manifest(record), read_verdict(record)
+    manifest, verdict = read_manifest(RecordFolder(record)), read_verdict(RecordFolder(record))
     assert manifest.failure is not None
     assert says in manifest.failure
     assert verdict is not None

@@ -20,6 +20,7 @@ from live.in_process import judge, run_and_judge
 
 from cluster.host.containers import labels_of
 from cluster.images import build_image, connect, find_image
+from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import read_manifest
 from harness.runner.launch import LaunchOptions
 
@@ -63,7 +64,7 @@ def test_nothing_is_found_where_nothing_was_broken(spark: SparkSession, tmp_path
     found = run_and_judge("healthy", "3.9.1", "4.3.1", options=options, spark=spark)
     assert len(found) == 2
     for record, verdict in found:
-        assert read_manifest(record).runtime == "docker"
+        assert read_manifest(RecordFolder(record)).runtime == "docker"
         assert verdict.outcome == "as-predicted", verdict.why
         assert verdict.counts.acked >= 100_000
         assert verdict.anomalies == []
@@ -99,7 +100,7 @@ def test_a_daemon_that_goes_away_is_one_error_and_what_it_alone_can_remove_is_le
         assert run.text().count("error: ") == 1, run.text()
         assert "connection to the Docker daemon broke" in run.text()
         (record,) = records_in(tmp_path / "runs")
-        assert read_manifest(record).status == "failed"
+        assert read_manifest(RecordFolder(record)).status == "failed"
         monkeypatch.undo()
         left = HostState.now().left_since(before, record.name)
         assert {thing.split()[0] for thing in left} == {"container"}, left
@@ -139,4 +140,4 @@ def test_an_image_of_another_release_is_refused_before_anything_starts(tmp_path:
     assert done.returncode == 3, done.stdout
     assert "does not hold Kafka 4.3.1" in done.stderr
     (record,) = records_in(tmp_path)
-    assert read_manifest(record).status == "failed"
+    assert read_manifest(RecordFolder(record)).status == "failed"

@@ -11,6 +11,7 @@ from live.in_process import run_and_judge
 
 from ebbtide.kraft.commits import CommittedBatch
 from ebbtide.record.files import QUORUM_FILE
+from ebbtide.record.folder import RecordFolder
 from ebbtide.record.steps import read_steps
 from harness.runner.launch import LaunchOptions
 
@@ -81,7 +82,7 @@ def test_an_observer_becomes_a_voter_and_a_voter_an_observer(spark: SparkSession
     options = LaunchOptions(runs=tmp_path / "runs", runtime="local")
     [(record, verdict)] = run_and_judge(file, "4.3.1", options=options, spark=spark)
     assert verdict.outcome == "as-predicted", verdict.why
-    added, _, _, removed, _ = read_steps(record) or ()
+    added, _, _, removed, _ = read_steps(RecordFolder(record)) or ()
     assert sorted(added.proof["record"]["voters"]) == ["100", "101", "102"]
     assert sorted(removed.proof["record"]["voters"]) == ["100", "102"]
     lines = (record / QUORUM_FILE).read_bytes().splitlines()

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from ebbtide.record.folder import RecordFolder
 from ebbtide.record.steps import StepEntry, read_steps, split_composed_steps
 from ebbtide.scenario.parse import load
 from ebbtide.scenario.steps.table import STEP_TYPES
@@ -32,7 +33,7 @@ def steps(tmp_path_factory: pytest.TempPathFactory, log_stream: io.StringIO) -> 
         scenario=load(SCENARIO), kafka="4.3.1", seed=1, runs=tmp_path_factory.mktemp("every-step") / "runs"
     )
     record = run_scenario(request, PlainDisplay(Console(file=log_stream, width=200)))
-    return read_steps(record) or []
+    return read_steps(RecordFolder(record)) or []
 
 
 def of_kind(steps: list[StepEntry], kind: str) -> list[StepEntry]:

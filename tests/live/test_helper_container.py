@@ -14,6 +14,7 @@ from live.ordinary_user import OrdinaryUser, shown_to_the_host
 
 from cluster.images import connect
 from cluster.privileges.helper_container import LABEL
+from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import read_manifest
 from ebbtide.record.verdict import read_verdict
 from ebbtide.waiting import wait_until
@@ -62,9 +63,9 @@ def test_the_demo_comes_to_the_same_verdicts_and_belongs_to_the_user(member: Ord
     assert done.returncode == 0, done.stdout + done.stderr
     without_elr, with_elr = sorted(set(records_in(member.home / "runs")) - seen)
     for record in (without_elr, with_elr):
-        manifest = read_manifest(record)
+        manifest = read_manifest(RecordFolder(record))
         assert (manifest.power_loss_method, manifest.host["powers"]) == ("fs-shutdown", "helper container")
-    lost, kept = read_verdict(without_elr), read_verdict(with_elr)
+    lost, kept = read_verdict(RecordFolder(without_elr)), read_verdict(RecordFolder(with_elr))
     assert lost is not None
     assert kept is not None
     assert {(loss.cause, loss.committed) for loss in lost.losses} == {("last-replica-standing", True)}
@@ -90,7 +91,7 @@ def test_a_run_whose_user_process_ends_undoes_everything_itself(
     wait_until(lambda: _helpers() == [], awaited="the helper container to end", timeout_s=60)
     (record,) = set(records_in(member.home / "runs")) - seen
     assert HostState.now().left_since(before, record.name, str(member.home)) == []
-    assert read_manifest(record).status == "interrupted"
+    assert read_manifest(RecordFolder(record)).status == "interrupted"
     assert record.stat().st_uid == member.home.stat().st_uid
     assert not [path for path in record.rglob("*") if path.stat().st_uid != member.home.stat().st_uid]
     assert "Traceback" not in run.text()

@@ -17,6 +17,7 @@ from live import in_process
 from live.commands import WatchedCommand, ebbtide, records_in
 
 from ebbtide.errors import HarnessError
+from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import read_manifest
 from ebbtide.record.verdict import read_verdict
 from ebbtide.scenario import catalogue
@@ -67,13 +68,13 @@ def test_after_sigkill_the_record_can_be_judged_and_clean_leaves_nothing(
     assert cleaned.returncode == 0, cleaned.stdout + cleaned.stderr
     (record,) = records_in(tmp_path / "runs")
     assert HostState.now().left_since(before, record.name, str(tmp_path)) == []
-    assert read_manifest(record).status == "interrupted"
+    assert read_manifest(RecordFolder(record)).status == "interrupted"
     if phase in AS_TYPED:
         judged = ebbtide("analyze", record)
         assert judged.returncode == 2, judged.stdout + judged.stderr
     else:
         in_process.judge([record], request.getfixturevalue("spark"))
-    verdict = read_verdict(record)
+    verdict = read_verdict(RecordFolder(record))
     assert verdict is not None
     assert verdict.outcome == "inconclusive"
 
@@ -92,7 +93,7 @@ def test_an_interrupted_run_undoes_everything_itself_and_keeps_what_it_saw(
     (record,) = records_in(tmp_path / "runs")
     assert HostState.now().left_since(before, record.name, str(tmp_path)) == []
     assert "Traceback" not in run.text()
-    manifest = read_manifest(record)
+    manifest = read_manifest(RecordFolder(record))
     assert manifest.status == "interrupted"
     assert manifest.features
     assert (record / "raw" / "broker-1" / "t-0").is_dir()
@@ -129,4 +130,4 @@ def test_a_run_that_hangs_is_killed_at_its_limit_and_nothing_of_it_is_left(
     assert "did not clean up in 1 s: killed\n" in log.read_text()
     [record] = records_in(tmp_path / "runs")
     assert HostState.now().left_since(before, record.name, str(tmp_path)) == []
-    assert read_manifest(record).status == "interrupted"
+    assert read_manifest(RecordFolder(record)).status == "interrupted"

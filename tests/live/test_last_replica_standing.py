@@ -19,6 +19,7 @@ from live.dump_log import assert_metadata_agrees
 from rich.console import Console
 
 from ebbtide.logs.segments import METADATA_FOLDER
+from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import read_manifest
 from ebbtide.record.steps import read_steps
 from ebbtide.record.sums import SUMS
@@ -59,7 +60,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Demo:
 
 
 def verdict_of(record: Path) -> Verdict:
-    verdict = read_verdict(record)
+    verdict = read_verdict(RecordFolder(record))
     assert verdict is not None
     return verdict
 
@@ -77,7 +78,7 @@ def test_without_elr_every_acked_record_that_was_not_flushed_is_lost_by_the_name
     assert loss.cause == "last-replica-standing"
     assert loss.committed
     assert loss.count == verdict.counts.acked >= 1000
-    steps = {step.step: step for step in read_steps(demo.records["3.9.1"]) or []}
+    steps = {step.step: step for step in read_steps(RecordFolder(demo.records["3.9.1"])) or []}
     assert loss.election is not None
     assert (loss.election.leader,) == steps["power-loss"].nodes
     assert loss.election.leader_epoch == 2
@@ -97,7 +98,7 @@ def test_with_elr_nothing_is_lost_and_an_elr_member_leads(demo: Demo) -> None:
     assert verdict.counts.acked >= 1000
     assert verdict.coverage["elections-from-elr"] == 1
     assert re.search(r"elected from ELR +- +broker\s+[123],\s+leader\s+epoch\s+2,\s+metadata\s+offset \d+", demo.output)
-    assert read_manifest(demo.records["4.3.1"]).features["eligible.leader.replicas.version"] == 1
+    assert read_manifest(RecordFolder(demo.records["4.3.1"])).features["eligible.leader.replicas.version"] == 1
 
 
 @pytest.mark.parametrize("kafka", ["3.9.1", "4.3.1"])
@@ -121,7 +122,7 @@ def test_the_metadata_decoder_agrees_with_kafkas_own_tool_on_the_demos_logs(demo
 
 @pytest.mark.parametrize("kafka", ["3.9.1", "4.3.1"])
 def test_every_fault_of_the_demo_carries_its_proof(demo: Demo, kafka: str) -> None:
-    steps = read_steps(demo.records[kafka])
+    steps = read_steps(RecordFolder(demo.records[kafka]))
     assert steps is not None
     assert [step.step for step in steps] == ["partition", "power-loss", "start", "heal"]
     assert all(step.effect_ns is not None and step.proof["probe"] == "ok" for step in steps)
@@ -184,7 +185,7 @@ def test_the_docker_runtime_comes_to_the_same_verdicts(demo: Demo, spark: SparkS
     )
     assert len(judged) == 2
     for record, verdict in judged:
-        manifest = read_manifest(record)
+        manifest = read_manifest(RecordFolder(record))
         assert (manifest.runtime, manifest.power_loss_method) == ("docker", "fs-shutdown")
         assert f"image {manifest.host['image']} ({manifest.host['image_why']})" in notes.getvalue()
         assert manifest.host["image_id"].startswith("sha256:")
@@ -227,7 +228,7 @@ def test_a_run_goes_on_when_the_reader_of_its_output_is_gone(unread_run: UnreadR
 
 
 def test_the_truncate_method_loses_the_same_and_says_that_it_was_used(unread_run: UnreadRun) -> None:
-    assert read_manifest(unread_run.record).power_loss_method == "truncate"
+    assert read_manifest(RecordFolder(unread_run.record)).power_loss_method == "truncate"
     verdict = verdict_of(unread_run.record)
     (loss,) = verdict.losses
     assert (loss.cause, loss.count) == ("last-replica-standing", verdict.counts.acked)

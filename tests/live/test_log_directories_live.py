@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from live.in_process import run_and_judge
 
+from ebbtide.record.folder import RecordFolder
 from ebbtide.record.steps import read_steps
 from harness.runner.launch import LaunchOptions
 
@@ -113,6 +114,6 @@ def test_a_broker_leads_from_its_other_directory_while_one_is_dead_and_starts_ag
     options = LaunchOptions(runs=tmp_path / "runs", runtime="local")
     [(record, verdict)] = run_and_judge(file, "4.3.1", options=options, spark=spark)
     assert verdict.outcome == "as-predicted", verdict.why
-    (failed,) = (step for step in read_steps(record) or () if step.step == "fail-disk")
+    (failed,) = (step for step in read_steps(RecordFolder(record)) or () if step.step == "fail-disk")
     assert (failed.whom, failed.proof["directory"]) == ("broker-1, log directory 2", 2)
     assert verdict.coverage["kills"] == 0

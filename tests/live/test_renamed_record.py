@@ -8,6 +8,7 @@ import pytest
 from host_state import HostState
 from live.commands import WatchedCommand, records_in
 
+from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import read_manifest
 
 pytestmark = pytest.mark.live
@@ -39,7 +40,7 @@ def test_nothing_is_written_or_deleted_behind_a_link_in_the_place_of_a_record(tm
     assert f"the folder is now {tmp_path / 'renamed'}" in run.text()
     assert "Traceback" not in run.text()
     assert _content(other) == content
-    manifest = read_manifest(tmp_path / "renamed")
+    manifest = read_manifest(RecordFolder(tmp_path / "renamed"))
     assert manifest.status == "failed"
     assert manifest.failure is not None
     assert "renamed or replaced" in manifest.failure

@@ -11,6 +11,7 @@ import pytest
 from live.commands import LOCAL, records_in
 
 from cluster.jars.releases import ensure
+from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import read_manifest
 from ebbtide.record.steps import read_steps
 from harness.cli.main import main
@@ -39,9 +40,11 @@ def test_a_recorded_loss_comes_again_by_the_same_cause_on_the_recorded_states(
     (release,) = msgspec.json.decode(out)["releases"]
     assert (release["same"], release["times"]) == (1, 1)
     (record,) = records_in(tmp_path / "runs")
-    assert read_manifest(record).replay_of == read_manifest(recorded).run_id
-    assert read_manifest(record).ignored_properties == ("cluster.controller_properties.max.decompressed.message.bytes",)
-    states = [entry.state for entry in read_steps(record) or []]
+    assert read_manifest(RecordFolder(record)).replay_of == read_manifest(RecordFolder(recorded)).run_id
+    assert read_manifest(RecordFolder(record)).ignored_properties == (
+        "cluster.controller_properties.max.decompressed.message.bytes",
+    )
+    states = [entry.state for entry in read_steps(RecordFolder(record)) or []]
     assert [state["reached"] for state in states] == [True] * 4
     # The leader that lost power in the record was broker 2, and has another name here.
     assert states[2]["awaited"][0] != "t-0 leader none ISR [2]"

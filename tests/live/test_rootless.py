@@ -11,6 +11,7 @@ from live.commands import records_in
 from live.ordinary_user import OrdinaryUser
 
 from cluster.privileges import user_namespace
+from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import read_manifest
 from ebbtide.record.verdict import read_verdict
 from ebbtide.waiting import wait_until
@@ -41,10 +42,10 @@ def test_the_demo_comes_to_the_same_verdicts_by_truncate(home: Path) -> None:
     assert done.stderr.startswith("not root: in a user namespace")
     without_elr, with_elr = records_in(home / "runs")
     for record in (without_elr, with_elr):
-        manifest = read_manifest(record)
+        manifest = read_manifest(RecordFolder(record))
         assert (manifest.power_loss_method, manifest.host["powers"]) == ("truncate", "user namespace")
         assert {path.stat().st_uid for path in (record, *record.rglob("*"))} == {home.stat().st_uid}
-    lost, kept = read_verdict(without_elr), read_verdict(with_elr)
+    lost, kept = read_verdict(RecordFolder(without_elr)), read_verdict(RecordFolder(with_elr))
     assert lost is not None
     assert kept is not None
     assert {(loss.cause, loss.committed) for loss in lost.losses} == {("last-replica-standing", True)}
@@ -77,5 +78,5 @@ def test_a_run_that_is_ended_leaves_its_record_and_nothing_else(
     wait_until(
         lambda: leftovers() == [], awaited="nothing to be left", timeout_s=60, last_seen=lambda: "; ".join(leftovers())
     )
-    assert read_manifest(record).status == "interrupted"
+    assert read_manifest(RecordFolder(record)).status == "interrupted"
     assert "Traceback" not in run.text()

@@ -8,6 +8,7 @@ import pytest
 from host_state import HostState
 from live.commands import ebbtide, records_in
 
+from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import read_manifest
 from ebbtide.record.verdict import read_verdict
 
@@ -22,8 +23,8 @@ def test_two_releases_that_run_in_parallel_end_as_predicted_and_leave_nothing(tm
     log = (runs / "runs-of-last-replica-standing.log").read_text()
     assert done.returncode == 0, done.stdout + done.stderr + log
     records = records_in(runs)
-    manifests = [read_manifest(record) for record in records]
-    verdicts = [read_verdict(record) for record in records]
+    manifests = [read_manifest(RecordFolder(record)) for record in records]
+    verdicts = [read_verdict(RecordFolder(record)) for record in records]
     assert sorted(str(one.kafka) for one in manifests) == ["3.9.1", "4.3.1"]
     assert [one and one.outcome for one in verdicts] == ["as-predicted", "as-predicted"]
     first, second = sorted(manifests, key=lambda one: one.start_ns or 0)

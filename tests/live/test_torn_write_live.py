@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from ebbtide.record.folder import RecordFolder
 from ebbtide.record.steps import read_steps
 from ebbtide.scenario import catalogue
 from ebbtide.scenario.parse import parse
@@ -23,7 +24,7 @@ def test_a_broker_cuts_its_torn_log_where_it_is_whole(kafka: str, tmp_path: Path
     scenario, told = parse(catalogue.text_of("torn-write"), file="torn-write"), io.StringIO()
     request = RunRequest(scenario=scenario, kafka=kafka, seed=1, runs=tmp_path / "runs")
     record = run_scenario(request, PlainDisplay(Console(file=told, width=200)))
-    steps = read_steps(record) or []
+    steps = read_steps(RecordFolder(record)) or []
     assert {step.step: step.why for step in steps if step.effect_ns is None} == {}, told.getvalue()
     (torn,) = (step for step in steps if step.step == "torn-write")
     assert torn.proof["torn"]["t-0"]["damage"] is not None

@@ -11,6 +11,7 @@ from live.foreign_cluster import ForeignCluster
 from live.single_node import free_ports
 from live.test_watch_live import leader_of, watch_while
 
+from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import read_manifest
 from ebbtide.waiting import pause
 
@@ -49,7 +50,7 @@ def test_a_leader_that_hangs_shows_as_a_time_in_which_no_broker_served(tmp_path:
 
             def hang(record: Path) -> None:
                 pause(3)
-                (topic,) = read_manifest(record).topics
+                (topic,) = read_manifest(RecordFolder(record)).topics
                 leader = leader_of(cluster, topic)
                 cluster.pause(leader)
                 pause(HANGS_S)
@@ -60,7 +61,7 @@ def test_a_leader_that_hangs_shows_as_a_time_in_which_no_broker_served(tmp_path:
         finally:
             cluster.down()
     told = ebbtide("analyze", record)
-    manifest = read_manifest(record)
+    manifest = read_manifest(RecordFolder(record))
     assert manifest.topology.brokers == manifest.topology.controllers == (1, 2, 3)
     assert "the metadata log had a leader; no broker served" in " ".join(told.stdout.split())
     page = (record / "report.html").read_text()

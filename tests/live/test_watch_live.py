@@ -24,6 +24,7 @@ from ebbtide.errors import EbbtideError, HarnessError
 from ebbtide.kraft.follower import MetadataFollower
 from ebbtide.kraft.records import MetadataRecord
 from ebbtide.logs.segments import METADATA_FOLDER
+from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import read_manifest
 from ebbtide.record.steps import read_steps
 from ebbtide.waiting import pause, wait_until
@@ -73,7 +74,7 @@ def watch_while(cluster: ForeignCluster, runs: Path, act: Callable[[Path], None]
         try:
             record = wait_until(lambda: _watching(runs), awaited="a watch", timeout_s=60)
             act(record)
-            say(record, None)
+            say(RecordFolder(record), None)
         except BaseException as error:
             failures.append(error)
 
@@ -88,7 +89,7 @@ def watch_while(cluster: ForeignCluster, runs: Path, act: Callable[[Path], None]
     return record
 
 
-def _watching(runs: Path) -> Path | None:
+def _watching(runs: Path) -> RecordFolder | None:
     """Return the record of the watch once its clients send."""
     try:
         record = watch_going_on(runs)
@@ -103,16 +104,16 @@ def test_a_killed_leader_loses_nothing_and_the_record_has_marks_elections_and_re
 ) -> None:
     def kill_leader(record: Path) -> None:
         pause(3)
-        (topic,) = read_manifest(record).topics
+        (topic,) = read_manifest(RecordFolder(record)).topics
         leader = leader_of(cluster, topic)
-        say(record, f"killed broker {leader}")
+        say(RecordFolder(record), f"killed broker {leader}")
         cluster.kill(leader)
         pause(5)
         cluster.start(leader)
         wait_until(lambda: cluster.registered() == {1, 2, 3}, awaited="the broker", timeout_s=60)
 
     record = watch_while(cluster, tmp_path, kill_leader)
-    manifest = read_manifest(record)
+    manifest = read_manifest(RecordFolder(record))
     (topic,) = manifest.topics
     assert manifest.status == "complete"
     assert manifest.runtime == "foreign"
@@ -120,7 +121,7 @@ def test_a_killed_leader_loses_nothing_and_the_record_has_marks_elections_and_re
     assert manifest.watch.why_log_ends is None
     await_deletion(cluster, topic)
     assert topics_left(cluster, OTHERS) == [OTHERS]
-    (mark,) = read_steps(record) or ()
+    (mark,) = read_steps(RecordFolder(record)) or ()
     assert str(mark.whom).startswith("killed broker")
     names = names_in_the_log(record)
     assert topic in names
@@ -146,7 +147,7 @@ def test_a_watch_that_is_ended_early_leaves_no_topic(
     words = command("watch", "--bootstrap", cluster.address(1), "--for", "2m", "--runs", tmp_path)
     with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
         record = wait_until(lambda: _watching(tmp_path), awaited="a watch", timeout_s=60)
-        (topic,) = read_manifest(record).topics
+        (topic,) = read_manifest(RecordFolder(record)).topics
         assert topics_left(cluster, topic) == [topic]
         os.kill(process.pid, number)
         process.wait(60)
@@ -247,7 +248,7 @@ def test_a_watch_whose_folder_is_renamed_writes_nothing_to_its_old_path(
     with pytest.raises(HarnessError, match="somebody renamed or replaced the folder of this run"):
         watch_while(cluster, tmp_path, swap)
     assert not any((tmp_path / "other").iterdir())
-    manifest = read_manifest(tmp_path / "renamed")
+    manifest = read_manifest(RecordFolder(tmp_path / "renamed"))
     assert manifest.status == "failed"
     (topic,) = manifest.topics
     await_deletion(cluster, topic)

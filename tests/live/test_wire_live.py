@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from live.in_process import JudgedRecord, run_and_judge
 
+from ebbtide.record.folder import RecordFolder
 from ebbtide.record.steps import StepEntry, read_steps
 from ebbtide.scenario import catalogue
 from harness.runner.launch import LaunchOptions
@@ -33,7 +34,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> dict[
 
 
 def _step(record: Path, name: str) -> StepEntry:
-    (found,) = (one for one in read_steps(record) or [] if one.parameters.get("name") == name)
+    (found,) = (one for one in read_steps(RecordFolder(record)) or [] if one.parameters.get("name") == name)
     return found
 
 
@@ -62,7 +63,7 @@ def test_the_request_was_held_alone_and_went_on_and_was_answered(runs: dict[str,
     # Heartbeats have a connection of their own: the leader stayed alive to the controller.
     assert hold.proof["first"]["connection_saw"].keys() <= {"ApiVersions", "AlterPartition"}
     assert hold.proof["passed"]["BrokerHeartbeat"] > 0
-    released = [step.proof for step in read_steps(record) or [] if step.step == "release"]
+    released = [step.proof for step in read_steps(RecordFolder(record)) or [] if step.step == "release"]
     assert {(proof["forwarded"], proof["answered"], proof["abandoned"]) for proof in released} == {(1, 1, 0)}
     rows = [json.loads(line) for line in (record / "wire.jsonl").read_text().splitlines()]
     assert [row["event"] for row in rows if row.get("api") == "AlterPartition"] == ["held", "forwarded", "answered"]

@@ -21,6 +21,7 @@ from ebbtide.journal.convert import convert_journals
 from ebbtide.journal.file import JournalReader
 from ebbtide.journal.frames import POLLED, PolledRecords, unpack_polled
 from ebbtide.journal.payload import value_at
+from ebbtide.record.folder import RecordFolder
 from ebbtide.scenario.client_libraries import ConsumerLibrary
 from ebbtide.scenario.model import ConsumerSpec, ProducerSpec
 from ebbtide.waiting import wait_until
@@ -86,7 +87,7 @@ def test_a_hundred_thousand_records_at_full_speed_are_journalled_read_and_final(
         "full-1": (0, 50_000),
     }
     assert all(end.is_clean for end in workload.stop())
-    assert convert_journals(tmp_path) == 0
+    assert convert_journals(RecordFolder(tmp_path)) == 0
     assert not (tmp_path / "journal").exists()
 
     sends = _rows(tmp_path, "sends/producer-1")
@@ -115,7 +116,7 @@ def test_each_kind_of_acks_at_a_rate_until_it_is_stopped(make: Make, tmp_path: P
     assert [end.state for end in workload.stop_producers()] == [ClientState.STOPPED] * 3
     workload.final_read()
     workload.stop()
-    convert_journals(tmp_path)
+    convert_journals(RecordFolder(tmp_path))
     final = {row["value"] for row in _rows(tmp_path, "polls/consumer-0")}
     for id_, acks in kinds.items():
         sends = _rows(tmp_path, f"sends/producer-{id_}")
@@ -137,7 +138,7 @@ def test_what_the_leader_refuses_before_the_append_is_failed_and_not_there(make:
     assert workload.send_counts() == SendCounts(handed=50, failed=50)
     assert workload.final_read().offsets["refused-0"].high_watermark == 0
     workload.stop()
-    convert_journals(tmp_path)
+    convert_journals(RecordFolder(tmp_path))
     assert {row["error"] for row in _rows(tmp_path, "sends/producer-1")} == {"MESSAGE_TOO_LARGE"}
 
 
@@ -164,7 +165,7 @@ def test_a_silent_leader_makes_what_was_sent_unknown_and_what_never_left_failed(
     workload.stop_producers()
     workload.final_read()
     workload.stop()
-    convert_journals(tmp_path)
+    convert_journals(RecordFolder(tmp_path))
     sends = _rows(tmp_path, "sends/producer-1")
     statuses = Counter((row["status"], row["error"]) for row in sends)
     assert sum(count for (status, _), count in statuses.items() if status == "unknown") > 0
@@ -194,7 +195,7 @@ def test_a_producer_whose_journal_does_not_fit_stops_and_says_so(
     workload.stop()
     journal = JournalReader(tmp_path / "journal" / "producer-1.journal")
     list(journal.frames())
-    assert convert_journals(tmp_path) >= journal.torn_bytes > 0
+    assert convert_journals(RecordFolder(tmp_path)) >= journal.torn_bytes > 0
     sends = _rows(tmp_path, "sends/producer-1")
     assert len(sends) >= shown.handed > 0
     assert sum(row["status"] == "acked" for row in sends) >= shown.acked
@@ -209,7 +210,7 @@ def test_the_journals_of_killed_clients_are_a_record(make: Make, kafka_node: Sin
     workload.close()
     with BrokerConnection(kafka_node.address, connect_timeout_s=1, request_timeout_s=2) as broker:
         (end,) = broker.list_offsets([("killed", 0)], LATEST)
-    convert_journals(tmp_path)
+    convert_journals(RecordFolder(tmp_path))
     sends = _rows(tmp_path, "sends/producer-1")
     assert sum(row["status"] == "acked" for row in sends) >= acked
     assert [row["sequence"] for row in sends] == list(range(len(sends)))
@@ -244,7 +245,7 @@ def test_a_tailing_consumer_outlives_a_truncation_in_a_new_session(
         last_seen=lambda: _last_polled(tmp_path),
     )
     workload.stop()
-    convert_journals(tmp_path)
+    convert_journals(RecordFolder(tmp_path))
 
     polls = _rows(tmp_path, "polls/consumer-1")
     sessions = {row["session"] for row in polls}

@@ -13,6 +13,7 @@ from cluster.host.children import start_child
 from cluster.host.ledger import Ledger
 from cluster.runtime.base import StartClient
 from cluster.runtime.tool_command import ToolCommand
+from ebbtide.record.folder import RecordFolder
 from ebbtide.scenario.model import ConsumerSpec, ProducerSpec, TopicSpec
 from ebbtide.waiting import wait_until
 from workloads.group import Workload
@@ -52,7 +53,7 @@ def make(kafka_node: SingleNode, start: StartClient, tmp_path: Path, request: py
         topics = {spec.topic for spec in producers}
         made.append(
             Workload(
-                record=tmp_path,
+                record=RecordFolder(tmp_path),
                 run_id=request.node.name,
                 start_client=start_client,
                 bootstrap=[kafka_node.address],

@@ -20,6 +20,7 @@ from analysis.record.elections import all_elections
 from analysis.record.protocol import UNCLEAN_ELECTION, Rules
 from analysis.record.requests import Request
 from analysis.record.timeline import Timeline, load_timeline
+from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import read_manifest
 from ebbtide.record.rows import BrokerEvent, ConfigChange, PartitionState
 from ebbtide.releases.feature_levels import ELR_VERSION
@@ -41,7 +42,7 @@ def check(
     asked: tuple[Request, ...] | None = (),
     touched: frozenset[int] | None = frozenset(),
 ) -> TimelineTrace:
-    manifest = read_manifest(TIMELINES / name)
+    manifest = read_manifest(RecordFolder(TIMELINES / name))
     if kafka is not None:
         manifest = msgspec.structs.replace(manifest, kafka=kafka)
     if name.startswith("reassignments"):

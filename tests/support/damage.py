@@ -17,6 +17,7 @@ from typing import Literal, NamedTuple
 
 from analysis.judging.many_records import Bug
 from ebbtide.errors import EbbtideError
+from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import MANIFEST
 from ebbtide.record.sums import SUMS, write_sums
 from ebbtide.record.verdict import Verdict
@@ -104,7 +105,7 @@ def remove_sums(record: Path) -> None:
 
 def write_current_sums(record: Path) -> None:
     """Make it a record as a run leaves it now."""
-    write_sums(record)
+    write_sums(RecordFolder(record))
 
 
 def flaw(before: Verdict, after: Verdict | EbbtideError) -> str | None:

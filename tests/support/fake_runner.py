@@ -25,6 +25,7 @@ from ebbtide.pytest_plugin.marker_places import UNPLACED_CHAOS, MarkerPlace
 from ebbtide.pytest_plugin.run_record import RunRecord, read_record
 from ebbtide.pytest_plugin.runner import Ability, Lease
 from ebbtide.pytest_plugin.settings import Settings
+from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import read_manifest
 from ebbtide.record.steps import StepEntry
 from ebbtide.record.verdict import AnomalyCount, Loss, RecordedElection, Verdict, write_verdict
@@ -76,7 +77,7 @@ def write_record(
         "status": "complete",
     }
     (folder / "manifest.json").write_text(json.dumps(manifest))
-    write_verdict(folder, msgspec.structs.replace(verdict, run_id=folder.name))
+    write_verdict(RecordFolder(folder), msgspec.structs.replace(verdict, run_id=folder.name))
     return read_record(folder)
 
 
@@ -192,7 +193,7 @@ class FakeRunner:
 
     def replay(self, record: Path, settings: Settings) -> RunRecord:
         self.asked.append(f"replay of {record.name}")
-        was, manifest = read_record(record), read_manifest(record)
+        was, manifest = read_record(record), read_manifest(RecordFolder(record))
         folder, seed = _folder(settings), settings.seed
         again = write_record(folder, was.kafka, seed, was.verdict, manifest.scenario, manifest.run_id)
         return replace(again, fidelity=0.75)

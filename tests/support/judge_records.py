@@ -27,6 +27,7 @@ from analysis.reconcile.model import (
     VanishedRange,
     WrongCopies,
 )
+from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import Manifest, TopicSetup, Topology, write_manifest
 from ebbtide.record.steps import StepEntry, write_steps
 from ebbtide.record.tables import TABLES
@@ -70,13 +71,12 @@ class Story:
         self.aborted_reads: list[AbortedReads] = []
         self.hanging: list[HangingTransaction] = []
         self.commits: list[LostCommits] = []
-        self.acked_commits = 0
         self.copies: list[WrongCopies] = []
         self.anomalies: list[AnomalyCount] = []
         self.unknown: dict[str, str] = {}
         self.counts = Counts(sends=1000, acked=1000, polls=2000)
         self.was_clock_set = False  # or else the times of the metadata log never go back
-        self._offset = 0
+        self._offset = self.acked_commits = 0
 
     def state(self, at_s: float, **fields: Any) -> int:
         """One partition state; what is not given stays. Returns its metadata offset."""
@@ -288,9 +288,9 @@ class Story:
         """Write the record, without the tables in `missing`."""
         if not self.was_clock_set:
             let_times_rise(self.tables)
-        write_manifest(self.record, self.manifest)
+        write_manifest(RecordFolder(self.record), self.manifest)
         if self.steps is not None:
-            write_steps(self.record, self.steps)
+            write_steps(RecordFolder(self.record), self.steps)
         for name, rows in self.tables.items():
             if rows and name not in missing:
                 pq.write_table(pa.Table.from_pylist(rows, schema=TABLES[name]), self.record / f"{name}.parquet")
@@ -394,7 +394,7 @@ def whole_log(story: Story) -> None:
     """The evidence says that the metadata log has no gap."""
     log = ControllerLog(controller=100, start_offset=0, end_offset=99, last_epoch=1, agreed_end_offset=99)
     save(
-        story.record,
+        RecordFolder(story.record),
         "timeline",
         TimelineReport(controller=100, how="the log of controller 100", end_offset=99, logs=(log,), missing=()),
     )

@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 
 from ebbtide.errors import EbbtideError, HarnessError, UsageError
+from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import Manifest, write_manifest
 from ebbtide.record.verdict import Loss, Outcome, Verdict
 from ebbtide.scenario import catalogue
@@ -90,7 +91,9 @@ class World:
         )
         failure = "something outside of the run ended the process of producer-1" if status == "failed" else None
         end_ns = int(self.now_s * 1e9 + 5e9)
-        write_manifest(record, msgspec.structs.replace(manifest, end_ns=end_ns, status=status, failure=failure))
+        write_manifest(
+            RecordFolder(record), msgspec.structs.replace(manifest, end_ns=end_ns, status=status, failure=failure)
+        )
         (record / "key").write_text(job.key)
         scenario = with_levels(catalogue.find("healthy"), job.target.features)
         (record / SCENARIO).write_text(text_of(msgspec.structs.replace(scenario, kafka=(job.target.kafka,))))

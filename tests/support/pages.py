@@ -15,6 +15,7 @@ from records import as_record
 
 from analysis.report.html import write_report
 from analysis.report.model import build
+from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import read_manifest
 from ebbtide.record.verdict import VERDICT, Verdict, read_judgement
 
@@ -38,9 +39,9 @@ def _judged(name: str, folder: Path) -> Path:
 
 def write_page(record: Path, verdict: Verdict | None = None) -> Path:
     """Write the report of a judged record."""
-    manifest = read_manifest(record)
-    verdict = verdict if verdict is not None else read_judgement(record)
-    return write_report(record, build(as_record(record, manifest), verdict))
+    manifest = read_manifest(RecordFolder(record))
+    verdict = verdict if verdict is not None else read_judgement(RecordFolder(record))
+    return write_report(RecordFolder(record), build(as_record(record, manifest), verdict))
 
 
 def rows(record: Path, table: str) -> list[dict[str, Any]]:

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 
 from analysis.evidence.report import EVIDENCE
 from ebbtide.logs.segments import TopicPartition
+from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import read_manifest, write_manifest
 from ebbtide.record.tables import TABLES
 
@@ -39,7 +40,7 @@ def plant_lost_tail(record: Path) -> None:
 
     Nothing happened to a disk in this run.
     """
-    manifest = read_manifest(record)
+    manifest = read_manifest(RecordFolder(record))
     (name, ends), *_ = manifest.final_offsets.items()
     topic, partition = TopicPartition.parse(name)
     end = ends.high_watermark - 100
@@ -57,7 +58,9 @@ def plant_lost_tail(record: Path) -> None:
         log["records"] = sum((row["topic"], row["partition"]) == (log["topic"], log["partition"]) for row in rows)
     (record / EVIDENCE).write_text(json.dumps(evidence, indent=2))
     ended = msgspec.structs.replace(ends, high_watermark=end)
-    write_manifest(record, msgspec.structs.replace(manifest, final_offsets={**manifest.final_offsets, name: ended}))
+    write_manifest(
+        RecordFolder(record), msgspec.structs.replace(manifest, final_offsets={**manifest.final_offsets, name: ended})
+    )
 
 
 def plant_duplicate(record: Path) -> None:

@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
+from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import read_manifest
 from ebbtide.record.verdict import read_judgement
 from harness.nightly.job import Job, ReleaseTarget
@@ -25,6 +26,6 @@ def store_of_nights(folder: Path, records: Sequence[Path], nights: int = 10) -> 
 
 
 def _finished(record: Path, night: str) -> FinishedJob:
-    manifest = read_manifest(record)
+    manifest = read_manifest(RecordFolder(record))
     job = Job(scenario=manifest.scenario, target=ReleaseTarget(kafka=manifest.kafka), runtime="local", number=1)
-    return judged_job(night, job, record, read_judgement(record))
+    return judged_job(night, job, RecordFolder(record), read_judgement(RecordFolder(record)))

@@ -24,7 +24,7 @@ from ebbtide.record.manifest import (
     ProducerSetup,
     Status,
     is_record,
-    read_manifest,
+    read_manifest_and_keys,
     write_manifest,
 )
 from ebbtide.record.tables import TABLES
@@ -32,9 +32,10 @@ from ebbtide.record.tables import TABLES
 
 def as_record(folder: Path, manifest: Manifest | None = None) -> Record:
     """Return the record in a folder, with its own manifest unless one is given; a bare one where it has none."""
-    if manifest is None:
-        manifest = read_manifest(folder) if is_record(folder) else Manifest(run_id="run-1")
-    return Record(RecordFolder(folder), manifest)
+    own, keys = Manifest(run_id="run-1"), frozenset[str]()
+    if is_record(folder):
+        own, keys = read_manifest_and_keys(RecordFolder(folder))
+    return Record(RecordFolder(folder), manifest or own, keys)
 
 
 FINAL_CONSUMER = 9999
@@ -301,7 +302,7 @@ class RecordBuilder:
     def write(self, record: Path) -> Path:
         """Write the record; returns its folder."""
         record.mkdir(parents=True, exist_ok=True)
-        write_manifest(record, self.manifest())
+        write_manifest(RecordFolder(record), self.manifest())
         for table, rows in self.tables.items():
             write_table(record, table, pa.Table.from_pylist(rows, schema=TABLES[table]))
         return record

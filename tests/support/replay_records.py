@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from checkout import DATA
 
+from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import read_manifest, write_manifest
 from ebbtide.record.steps import read_steps, write_steps
 from ebbtide.record.tables import TABLES
@@ -57,17 +58,17 @@ def renamed_copy(record: Path, folder: Path, naming: Mapping[int, int]) -> Loade
     changed_copy(record, folder, partitions=states, brokers=events)
     steps = [
         msgspec.structs.replace(entry, nodes=tuple(sorted(brokers(list(entry.nodes)))))
-        for entry in read_steps(folder) or []
+        for entry in read_steps(RecordFolder(folder)) or []
     ]
-    write_steps(folder, steps)
-    write_manifest(folder, msgspec.structs.replace(read_manifest(folder), run_id="renamed"))
+    write_steps(RecordFolder(folder), steps)
+    write_manifest(RecordFolder(folder), msgspec.structs.replace(read_manifest(RecordFolder(folder)), run_id="renamed"))
     return load_run(folder)
 
 
 def judged_otherwise(tmp_path: Path, **changes: object) -> LoadedRun:
     """The run that lost, with these keys of its verdict changed."""
     folder = Path(shutil.copytree(LOST, tmp_path / "run"))
-    verdict = read_verdict(folder)
+    verdict = read_verdict(RecordFolder(folder))
     assert verdict is not None
-    write_verdict(folder, msgspec.structs.replace(verdict, **changes))
+    write_verdict(RecordFolder(folder), msgspec.structs.replace(verdict, **changes))
     return load_run(folder)

@@ -10,6 +10,7 @@ from ebbtide.pytest_plugin.command_failed import CommandFailed
 from ebbtide.pytest_plugin.kafka_cluster import Unproven
 from ebbtide.pytest_plugin.runner import Runner
 from ebbtide.pytest_plugin.settings import Settings
+from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import read_manifest
 
 KAFKA = "4.3.1"
@@ -58,5 +59,5 @@ def a_chaos_run_is_judged_with_its_steps_and_can_be_replayed(runner: Runner, set
     assert run.fidelity is None
     again = runner.replay(run.path, settings)
     assert (again.path.parent, again.outcome, again.kafka) == (settings.runs, "inconclusive", KAFKA)
-    assert read_manifest(again.path).replay_of == read_manifest(run.path).run_id
+    assert read_manifest(RecordFolder(again.path)).replay_of == read_manifest(RecordFolder(run.path)).run_id
     assert 0 < (again.fidelity or 0) <= 1

@@ -14,6 +14,7 @@ from cluster.kafka_api.replica_log import ReplicaAnswers
 from cluster.runtime.base import LogLoss, NodeInfo
 from cluster.wire.messages import Arm, Command, WireEvent
 from ebbtide.logs.segments import TopicPartition
+from ebbtide.record.folder import RecordFolder
 from ebbtide.record.node_times import NodeTimes
 from ebbtide.record.steps import StepEntry, read_steps
 from ebbtide.scenario.model import StepSpec
@@ -150,7 +151,7 @@ class Bench:
     def run(self, *steps: StepSpec, poll_cluster: Callable[[], None] = lambda: None) -> tuple[Schedule, bool]:
         self.schedule = schedule = Schedule(
             steps,
-            record=self.record,
+            record=RecordFolder(self.record),
             runtime=self.runtime,  # type: ignore[arg-type]
             view=self.view,
             counters=Counters(),
@@ -162,7 +163,7 @@ class Bench:
         return schedule, schedule.run()
 
     def entries(self) -> list[StepEntry]:
-        return read_steps(self.record) or []
+        return read_steps(RecordFolder(self.record)) or []
 
     def _inject(self, kind: str) -> Callable[[object, int], Effect]:
         return lambda _runtime, node: self._effect(kind, node)

@@ -31,6 +31,7 @@ from cluster import doctor
 from cluster.jars import releases
 from ebbtide import judging_process
 from ebbtide.record.analyzed import AnalyzedRecord
+from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import read_manifest, write_manifest
 from ebbtide.record.rows import PartitionState
 from ebbtide.record.verdict import Verdict, read_verdict, write_verdict
@@ -109,10 +110,12 @@ def make_record(runs: Path, kafka: str) -> Path:
     name = f"last-replica-standing-{kafka if kafka == '3.9.1' else '4.3.1'}"
     record = runs.absolute() / f"20261128T120000-{name}-{len(list(runs.glob('*'))) if runs.is_dir() else 0:04x}"
     shutil.copytree(DATA / "runs" / name, record)
-    write_manifest(record, msgspec.structs.replace(read_manifest(record), run_id=record.name))
-    verdict = read_verdict(record)
+    write_manifest(
+        RecordFolder(record), msgspec.structs.replace(read_manifest(RecordFolder(record)), run_id=record.name)
+    )
+    verdict = read_verdict(RecordFolder(record))
     assert verdict is not None
-    write_verdict(record, msgspec.structs.replace(verdict, run_id=record.name))
+    write_verdict(RecordFolder(record), msgspec.structs.replace(verdict, run_id=record.name))
     return record
 
 
@@ -174,7 +177,7 @@ def judge_many(
             tick()
         if record is records[0]:
             sys.stderr.write("\x1b[2Jfrom outside\n")
-        verdict = read_verdict(record)
+        verdict = read_verdict(RecordFolder(record))
         assert verdict is not None
         yield record, verdict
 

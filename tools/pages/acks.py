@@ -18,8 +18,8 @@ import msgspec
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
+from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import read_manifest
-from ebbtide.record.tables import table_files
 from harness.nightly.store import Store
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "what-acks-buys.md"
@@ -81,16 +81,16 @@ def cells(record: Path) -> dict[str, Cell]:
 
     A run without a final read has none.
     """
-    final = read_manifest(record).final_consumer
+    final = read_manifest(RecordFolder(record)).final_consumer
     if final is None:
         return {}
-    polls = ds.dataset([str(one) for one in table_files(record, "polls")]).to_table(
+    polls = ds.dataset([str(one) for one in RecordFolder(record).files("polls")]).to_table(
         filter=pc.field("consumer") == final, columns=["topic", "value"]
     )
     in_log: dict[str, Counter[int]] = defaultdict(Counter)
     for topic, value in zip(polls["topic"].to_pylist(), polls["value"].to_pylist(), strict=True):
         in_log[topic][value] += 1
-    sends = ds.dataset([str(one) for one in table_files(record, "sends")]).to_table(
+    sends = ds.dataset([str(one) for one in RecordFolder(record).files("sends")]).to_table(
         filter=pc.field("status") == "acked", columns=["topic", "value", "done_ns"]
     )
     found = {}

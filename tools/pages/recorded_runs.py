@@ -7,6 +7,7 @@ from pathlib import Path
 
 import msgspec
 
+from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import read_manifest, records_of
 from ebbtide.record.verdict import read_judgement
 from ebbtide.scenario import catalogue
@@ -24,7 +25,7 @@ def finished_jobs(folder: Path) -> Iterator[FinishedJob]:
     """
     names = set(catalogue.names())
     for record in records_of(folder):
-        manifest = read_manifest(record)
+        manifest = read_manifest(RecordFolder(record))
         if manifest.scenario not in names or manifest.status != "complete" or manifest.replay_of is not None:
             continue
         shipped, as_run = catalogue.find(manifest.scenario).cluster, load(record / SCENARIO).cluster
@@ -38,5 +39,5 @@ def finished_jobs(folder: Path) -> Iterator[FinishedJob]:
             runtime=msgspec.convert(manifest.runtime, Runtime),
             number=1,
         )
-        done = judged_job("", job, record, read_judgement(record))
+        done = judged_job("", job, RecordFolder(record), read_judgement(RecordFolder(record)))
         yield msgspec.structs.replace(done, ended_at_s=(manifest.end_ns or 0) / 1e9)

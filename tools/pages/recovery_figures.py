@@ -10,6 +10,7 @@ from pathlib import Path
 
 import msgspec
 
+from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import read_manifest
 from ebbtide.record.steps import StepEntry, read_steps
 from ebbtide.record.verdict import Unavailability, Verdict, read_judgement
@@ -68,7 +69,7 @@ def with_record(figures: Figures, record: Path, topics: Sequence[str]) -> Figure
 
     Raises `UsageError` for a record that has not been judged.
     """
-    manifest, verdict = read_manifest(record), read_judgement(record)
+    manifest, verdict = read_manifest(RecordFolder(record)), read_judgement(RecordFolder(record))
     target = f"{manifest.kafka}, {manifest.runtime}"
     if manifest.run_id in figures.records:
         return figures
@@ -80,7 +81,9 @@ def with_record(figures: Figures, record: Path, topics: Sequence[str]) -> Figure
         order = {topic: at for at, topic in enumerate(topics)}
         ordered = sorted(rows.values(), key=lambda row: (row.target, order.get(row.topic, len(order))))
         return msgspec.structs.replace(figures, rows=tuple(ordered), records=records)
-    recoveries = [one for one in read_steps(record) or () if one.step == "recover" and one.effect_ns is not None]
+    recoveries = [
+        one for one in read_steps(RecordFolder(record)) or () if one.step == "recover" and one.effect_ns is not None
+    ]
     if manifest.scenario == LATER_EPOCH and recoveries:
         later = sorted((*figures.later, _later(verdict, target, recoveries[-1])), key=lambda one: one.target)
         return msgspec.structs.replace(figures, later=tuple(later), records=records)

@@ -29,6 +29,7 @@ from rich.console import Console
 
 from ebbtide.errors import EbbtideError, HarnessError, UsageError
 from ebbtide.record.files import write_atomically
+from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import read_manifest, records_of
 from ebbtide.record.verdict import read_verdict
 from ebbtide.releases.shown_release import spell_release
@@ -99,7 +100,7 @@ def choose_records(runs: Path, known: Collection[str] = ()) -> dict[str, Path]:
     found: dict[str, tuple[tuple[bool, bool, bool], Path]] = {}
     for record in records_of(runs):
         try:
-            manifest, verdict = read_manifest(record), read_verdict(record)
+            manifest, verdict = read_manifest(RecordFolder(record)), read_verdict(RecordFolder(record))
         except UsageError as error:
             print(f"left out: {error.render()}", file=sys.stderr)
             continue
@@ -268,7 +269,7 @@ def replay_folder(place: Path, keep: Path | None) -> Iterator[Path]:
 def _is_complete(record: Path) -> bool:
     """Whether its run came to its end, as far as can be read."""
     try:
-        return read_manifest(record).status == "complete"
+        return read_manifest(RecordFolder(record)).status == "complete"
     except UsageError:
         return True
 

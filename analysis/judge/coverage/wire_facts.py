@@ -21,7 +21,7 @@ from analysis.record.record import Record
 from ebbtide.coverage_fact import Fact
 from ebbtide.record.files import WIRE_FILE
 from ebbtide.record.rows import PartitionState
-from ebbtide.untrusted.files import UnreadableFile, is_file, read_file
+from ebbtide.untrusted.files import UnreadableFile
 from ebbtide.untrusted.values import decode_json
 
 FACTS = (
@@ -69,11 +69,10 @@ def wire_facts(record: Record) -> Counter[str]:
 
     Without the topics' ids, an answer's topic is known only where a single topic has its partition.
     """
-    path = record.folder / WIRE_FILE
     if "partitions" in record.timeline.missing:
         return Counter()
     try:
-        lines = read_file(path, what=WIRE_FILE).splitlines() if is_file(path) else []
+        lines = record.folder.bytes(WIRE_FILE).splitlines() if record.folder.has(WIRE_FILE) else []
         events = [decode_json(line, _WireEvent) for line in lines if line.strip()]
     except (UnreadableFile, msgspec.DecodeError):
         return Counter()

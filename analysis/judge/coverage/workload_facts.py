@@ -86,7 +86,7 @@ def workload_facts(record: Record) -> Counter[str]:
     if record.has("sends"):
         _count_acked(record, facts)
         _count_lost_acks_0(record, facts)
-        if (record.folder / ANOMALIES_DIR).is_dir():
+        if record.folder.has_folder(ANOMALIES_DIR):
             _count_torn(record, facts)
     return facts
 

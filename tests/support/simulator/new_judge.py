@@ -29,7 +29,7 @@ def judge_by_files(history: TrueHistory) -> Answers:
     """Return the same causes, of the run record of the history."""
     with tempfile.TemporaryDirectory() as folder:
         written = write_record(history, Path(folder) / "run")
-        record = Record(RecordFolder(written), read_manifest(written))
+        record = Record(RecordFolder(written), read_manifest(RecordFolder(written)))
         cluster = cluster_history(record)
         numbers = range(history.script.setup.partitions)
         return _answers([partition_history(record, TOPIC, number, cluster) for number in numbers])

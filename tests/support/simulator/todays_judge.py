@@ -43,7 +43,7 @@ def _answers(history: TrueHistory, folder: Path) -> Answers:
     for lost in history.lost:
         groups[lost.partition, lost.acks, _is_shown_committed(history, lost), _era(history, lost)].append(lost)
     _write_anomalies(folder, groups)
-    record = Record(RecordFolder(folder), read_manifest(folder))
+    record = Record(RecordFolder(folder), read_manifest(RecordFolder(folder)))
     found: dict[Key, tuple[str | None, int | None]] = {}
     for (partition, acks, committed, era), group in groups.items():
         group.sort(key=lambda one: one.offset)

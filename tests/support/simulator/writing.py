@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 
 from analysis.evidence.report import ControllerLog, TimelineReport, save
 from ebbtide.logs.scan import Damage
+from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import FinalOffsets, Manifest, ProducerSetup, TopicSetup, Topology, write_manifest
 from ebbtide.record.steps import write_steps
 from ebbtide.record.tables import TABLES
@@ -98,13 +99,13 @@ def write_record(history: TrueHistory, folder: Path) -> Path:
     """Write the run record of a history; returns its folder."""
     folder.mkdir(parents=True, exist_ok=True)
     setup = history.script.setup
-    write_manifest(folder, manifest_of(history))
+    write_manifest(RecordFolder(folder), manifest_of(history))
     for name, rows in history.tables.items():
         if rows:
             table = pa.Table.from_pylist(rows, schema=TABLES[name])
             pq.write_table(table, folder / f"{name}.parquet", compression="zstd")
     if history.steps is not None:
-        write_steps(folder, history.steps)
+        write_steps(RecordFolder(folder), history.steps)
     (folder / "scenario.toml").write_text(
         _SCENARIO.format(
             kafka=setup.kafka,
@@ -133,5 +134,5 @@ def write_record(history: TrueHistory, folder: Path) -> Path:
         missing=(),
         skipped=skipped,
     )
-    save(folder, "timeline", report)
+    save(RecordFolder(folder), "timeline", report)
     return folder

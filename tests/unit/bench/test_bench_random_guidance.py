@@ -13,6 +13,7 @@ from replay_records import LOST
 
 from bench import random_guidance
 from ebbtide.errors import EbbtideError, HarnessError
+from ebbtide.record.folder import RecordFolder
 from ebbtide.record.verdict import Verdict, read_verdict
 from ebbtide.scenario.model import Scenario
 from harness.cli.judging import JudgeTogether
@@ -36,7 +37,7 @@ def played_runs(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
             yield key, LOST if arm.name == "guided" else HarnessError("no space", where="/", next="make room")
 
     def judge(records: Sequence[Path]) -> dict[Path, Verdict | EbbtideError]:
-        verdict = read_verdict(LOST)
+        verdict = read_verdict(RecordFolder(LOST))
         assert verdict is not None
         return {record: msgspec.structs.replace(verdict, coverage=REACHED) for record in records}
 

@@ -21,6 +21,7 @@ from real_records import unpack_record
 from replay_records import LOST, SAVED
 
 from bench import demos, random_guidance_model, runtimes
+from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import read_manifest, write_manifest
 
 BENCHES = [path.stem for path in sorted((ROOT / "bench").glob("*.py")) if "__main__" in path.read_text()]
@@ -73,7 +74,9 @@ def recorded_runs(*records: Path, exit_code: int = 0) -> Command:
         for record in records:
             copy = Path(shutil.copytree(record, Path(options["--runs"]) / record.name))
             runtime = options.get("--runtime", "local")
-            write_manifest(copy, msgspec.structs.replace(read_manifest(copy), runtime=runtime))
+            write_manifest(
+                RecordFolder(copy), msgspec.structs.replace(read_manifest(RecordFolder(copy)), runtime=runtime)
+            )
         return subprocess.CompletedProcess(command, exit_code, stdout="", stderr="no space")
 
     return run

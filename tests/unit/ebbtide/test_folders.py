@@ -14,6 +14,7 @@ from ebbtide.errors import HarnessError
 from ebbtide.folders import HeldFolder, remove_folder, walk
 from ebbtide.journal.convert import convert_journals
 from ebbtide.record.files import write_atomically
+from ebbtide.record.folder import RecordFolder
 
 DEPTHS = [1, 1_200, 6_000]
 """The second is deeper than Python's recursion, and the third is longer than a path may be."""
@@ -73,7 +74,7 @@ def test_files_are_made_and_removed_in_the_held_folder_and_not_behind_a_link_in_
 ) -> None:
     held, renamed, other = swapped
     write_atomically(held.path / "manifest.json", b"{}")
-    convert_journals(held.path)
+    convert_journals(RecordFolder(held.path))
     assert [path.name for path in renamed.iterdir()] == ["manifest.json"]
     assert [path.name for path in other.rglob("*")] == ["journal", "theirs"]
 

@@ -12,6 +12,7 @@ from schedule_bench import Bench
 
 from ebbtide.errors import StepImpossible
 from ebbtide.record.clock import CLOCK_AHEAD, kafka_clocks, read_clock
+from ebbtide.record.folder import RecordFolder
 from ebbtide.scenario.validate_order import FaultNow
 from faults import clock
 
@@ -66,7 +67,7 @@ def test_the_times_of_a_node_are_corrected_by_the_proof(bench: Bench) -> None:
     (step,) = bench.entries()
     now_ns = (step.effect_ns or 0) + 10_000_000_000
     said_ns = now_ns + HOUR_MS * 1_000_000
-    assert kafka_clocks(read_clock(bench.record), [step]).time_of(said_ns, node=2).at_ns == now_ns
+    assert kafka_clocks(read_clock(RecordFolder(bench.record)), [step]).time_of(said_ns, node=2).at_ns == now_ns
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,7 @@ from cluster.kafka_api.admin_requests import AdminAnswer, AdminRequest
 from cluster.runtime.base import DiskReplacement, LogLoss, NodeInfo, PowerLoss
 from cluster.runtime.releases import NodeReleases
 from cluster.wire.messages import Arm, Command, WireEvent
+from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import Manifest
 from ebbtide.record.node_times import NodeTimes
 from ebbtide.record.steps import read_steps
@@ -224,7 +225,7 @@ def test_a_step_that_did_nothing_proves_nothing_and_says_why(kind: StepKind, tmp
         wait_until(lambda: state_of(idle) == "T", awaited="a stopped process", timeout_s=60)
     schedule = Schedule(
         steps_of(kind),
-        record=tmp_path,
+        record=RecordFolder(tmp_path),
         runtime=Inert(tmp_path / "data", idle),  # type: ignore[arg-type]
         view=view,
         counters=Counters(),
@@ -237,7 +238,7 @@ def test_a_step_that_did_nothing_proves_nothing_and_says_why(kind: StepKind, tmp
     if kind in WIRE_KINDS:
         # As every run does at its end: a rule on the wire may take effect as long as it is in force.
         schedule.restore()
-    entries = read_steps(tmp_path) or []
+    entries = read_steps(RecordFolder(tmp_path)) or []
     last = entries[-1]
     assert (last.step, last.effect_ns, last.proof["probe"]) == (kind, None, "failed")
     assert last.why

@@ -10,6 +10,7 @@ import pytest
 from scenario_problems import problems
 
 from cluster.wire.messages import Arm, Release, WireEvent
+from ebbtide.record.folder import RecordFolder
 from ebbtide.scenario.roles import CLIENTS
 from faults import wire
 from faults.wire import WireFaults, WireRule
@@ -75,7 +76,7 @@ def test_a_release_of_late_requests_is_proven_by_those_that_outlived_their_sende
 ) -> None:
     monkeypatch.setattr(wire, "ANSWER_TIMEOUT_S", 0.05)
     proxies = Wire()
-    faults = WireFaults(SimpleNamespace(wire=proxies, nodes={}), tmp_path)  # type: ignore[arg-type]
+    faults = WireFaults(SimpleNamespace(wire=proxies, nodes={}), RecordFolder(tmp_path))  # type: ignore[arg-type]
     armed = faults.arm(WireRule(action="hold", nodes=(CLIENTS,), api="Produce", late=late))
     assert proxies.sent[0].rule.late is late
     proxies.todo += [(CLIENTS, WireEvent(event=one, at_ns=2, rule=armed.number, api=0, size_bytes=9)) for one in events]  # type: ignore[arg-type]

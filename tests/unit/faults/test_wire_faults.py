@@ -12,6 +12,7 @@ from plain_steps import step_of
 from cluster.runtime.base import NodeInfo
 from cluster.wire import tap
 from cluster.wire.messages import Action, Arm, Command, Direction, DivergingEpoch, Rule, What, WireEvent
+from ebbtide.record.folder import RecordFolder
 from ebbtide.scenario.api_keys import API_KEYS, API_NAMES
 from ebbtide.scenario.roles import CLIENTS
 from ebbtide.waiting import WaitExpired
@@ -66,7 +67,7 @@ def runtime(monkeypatch: pytest.MonkeyPatch) -> FakeRuntime:
 
 @pytest.fixture
 def faults(runtime: FakeRuntime, tmp_path: Path) -> WireFaults:
-    return WireFaults(runtime, tmp_path)  # type: ignore[arg-type]
+    return WireFaults(runtime, RecordFolder(tmp_path))  # type: ignore[arg-type]
 
 
 def _hold(faults: WireFaults, direction: Direction = "request") -> ArmedRule:

@@ -21,6 +21,7 @@ from ebbtide.journal.convert import convert_journals
 from ebbtide.journal.payload import payload_start, value_at, value_of
 from ebbtide.record.clients import read_client_events
 from ebbtide.record.files import JOURNAL_DIR
+from ebbtide.record.folder import RecordFolder
 from ebbtide.waiting import wait_until
 from workloads import java_copier, process
 from workloads.config import CopySettings, Endpoints, ProducerConfig
@@ -110,7 +111,7 @@ def test_each_copy_has_its_input_its_outcome_and_its_transaction(copier: Copier)
         _copy(2, of=9),
         _ended(1, "aborted", "org.apache.kafka.common.errors.TimeoutException"),
     )
-    convert_journals(copier.record)
+    convert_journals(RecordFolder(copier.record))
     assert state == ClientState.STOPPED
     copies = copier.rows("copies")
     places = {(row["group"], row["topic"], row["partition"], row["copied_to"]) for row in copies}
@@ -124,7 +125,7 @@ def test_each_copy_has_its_input_its_outcome_and_its_transaction(copier: Copier)
         (value_at(2, 1), "acked", 4, "committed"),
         (value_at(2, 2), "unknown", None, "aborted"),
     ]
-    events = (read_client_events(copier.record) or {})["producer-2"]
+    events = (read_client_events(RecordFolder(copier.record)) or {})["producer-2"]
     assert [(one.txn, one.outcome, one.records, one.why) for one in events] == [
         (0, "committed", 2, ""),
         (1, "aborted", 1, "TIMEOUT"),
@@ -150,21 +151,21 @@ def test_all_that_a_program_printed_before_it_is_killed_is_journalled(
     copies = [_copy(number, of=number) for number in range(500)]
     end = f"touch {copier.record}/stop\nexec sleep 60\n"
     state = copier.run({"begun": 0}, *copies, end=end, stopped=False, stop_timeout_s=0.0)
-    convert_journals(copier.record)
+    convert_journals(RecordFolder(copier.record))
     assert state == ClientState.STOPPED
     assert len(copier.rows("copies")) == len(copier.rows("sends")) == 500
 
 
 def test_a_transaction_without_an_end_is_unknown(copier: Copier) -> None:
     copier.run({"begun": 0}, _copy(0, of=0), _answer(0, 0))
-    convert_journals(copier.record)
+    convert_journals(RecordFolder(copier.record))
     assert [(row["status"], row["txn_outcome"]) for row in copier.rows("sends")] == [("acked", "unknown")]
 
 
 def test_a_failed_send_is_unknown_since_the_client_may_have_tried_before(copier: Copier) -> None:
     error = "org.apache.kafka.common.errors.NotEnoughReplicasException"
     copier.run({"begun": 0}, _copy(0, of=0), _answer(0, -1, error), _ended(0, "aborted"))
-    convert_journals(copier.record)
+    convert_journals(RecordFolder(copier.record))
     assert [(row["status"], row["error"]) for row in copier.rows("sends")] == [("unknown", "NOT_ENOUGH_REPLICAS")]
 
 
@@ -189,7 +190,7 @@ def test_a_program_that_ends_by_itself_ends_the_run_with_its_code(copier: Copier
     with pytest.raises(HarnessError, match="ended by itself") as error:
         copier.run({"begun": 0}, _copy(0, of=0), end="exit 3\n", stopped=False)
     assert error.value.got == "exit code 3"
-    convert_journals(copier.record)
+    convert_journals(RecordFolder(copier.record))
     assert [row["offset"] for row in copier.rows("copies")] == [0]
 
 

@@ -16,6 +16,7 @@ from ebbtide.errors import HarnessError
 from ebbtide.journal.convert import convert_journals
 from ebbtide.journal.payload import value_at, value_of
 from ebbtide.record.files import JOURNAL_DIR
+from ebbtide.record.folder import RecordFolder
 from workloads import java_producer, process
 from workloads.config import Endpoints, ProducerConfig
 from workloads.java_producer import name_of_exception, run
@@ -71,7 +72,7 @@ class Tool:
         return run(config, status, self.stop)
 
     def rows(self) -> list[dict[str, object]]:
-        convert_journals(self.record)
+        convert_journals(RecordFolder(self.record))
         rows: list[dict[str, object]] = pq.read_table(self.record / "sends").to_pylist()
         return rows
 

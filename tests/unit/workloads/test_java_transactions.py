@@ -21,6 +21,7 @@ from ebbtide.journal.convert import convert_journals
 from ebbtide.journal.payload import value_at
 from ebbtide.record.clients import read_client_events
 from ebbtide.record.files import JOURNAL_DIR
+from ebbtide.record.folder import RecordFolder
 from workloads import java_transactions, process
 from workloads.config import Endpoints, ProducerConfig
 from workloads.java_remote import JavaCallError, RemoteProducers
@@ -100,14 +101,14 @@ class Java:
 
     def rows(self) -> list[tuple[int, str, int | None, str | None]]:
         """Number, status, offset and transaction's outcome of each record."""
-        convert_journals(self.record)
+        convert_journals(RecordFolder(self.record))
         rows = pq.read_table(self.record / "sends").to_pylist()
         first = value_at(1, 0)
         return sorted((row["value"] - first, row["status"], row["offset"], row["txn_outcome"]) for row in rows)
 
     def endings(self) -> list[str]:
         """How each transaction ended: the name of its row in the table of outcomes."""
-        events = (read_client_events(self.record) or {})["producer-1"]
+        events = (read_client_events(RecordFolder(self.record)) or {})["producer-1"]
         return [one.why.split()[0] for one in events if one.event == "transaction"]
 
 
@@ -125,7 +126,7 @@ def test_each_transaction_is_committed_and_each_record_has_its_offset(java: Java
 
 def test_the_rate_counts_from_the_start_of_the_client(java: Java) -> None:
     java.run(starts_s=1.0, rate_per_s=10, count=4)
-    convert_journals(java.record)
+    convert_journals(RecordFolder(java.record))
     sent = sorted(row["sent_ns"] for row in pq.read_table(java.record / "sends").to_pylist())
     assert sent[-1] - sent[0] > 0.2e9
 
@@ -156,7 +157,7 @@ def test_a_commit_that_is_refused_as_fenced_is_in_doubt_because_java_may_have_se
 def test_a_fenced_incarnation_is_one_even_if_only_the_cause_says_so(java: Java) -> None:
     java.run(calls={"0 commit": ("org.apache.kafka.common.KafkaException", _ERRORS + "InvalidProducerEpochException")})
     java.rows()
-    events = (read_client_events(java.record) or {})["producer-1"]
+    events = (read_client_events(RecordFolder(java.record)) or {})["producer-1"]
     assert [one.event for one in events if one.event != "transaction"] == ["fenced"]
 
 
@@ -164,7 +165,7 @@ def test_an_old_epoch_that_an_aborted_transaction_met_fences_no_later_one(java: 
     refused = {"0-1": _ERRORS + "InvalidProducerEpochException"}
     java.run(sends=refused, abort_unacked=True, calls={"0 commit": (_ERRORS + "TimeoutException", "")})
     java.rows()
-    events = (read_client_events(java.record) or {})["producer-1"]
+    events = (read_client_events(RecordFolder(java.record)) or {})["producer-1"]
     assert [one.event for one in events if one.event != "transaction"] == ["replaced"]
 
 

@@ -19,6 +19,7 @@ from ebbtide.journal.file import JournalHeader, JournalReader, JournalWriter
 from ebbtide.journal.frames import ANSWERED
 from ebbtide.journal.payload import value_at
 from ebbtide.record.files import JOURNAL_DIR
+from ebbtide.record.folder import RecordFolder
 from ebbtide.waiting import pause, wait_until
 from workloads.config import Endpoints, ProducerConfig
 from workloads.librdkafka_producer import LibrdkafkaSender, open_producer
@@ -78,7 +79,7 @@ class Sent:
 
     def converted(self) -> list[dict[str, Any]]:
         """Return the rows of what the journal has now."""
-        convert_journals(self._record)
+        convert_journals(RecordFolder(self._record))
         rows: list[dict[str, Any]] = pq.read_table(self._record / "sends").to_pylist()
         return sorted(rows, key=lambda row: (row["partition"], row["sequence"]))
 

@@ -11,6 +11,7 @@ from ebbtide.journal.convert import convert_journals
 from ebbtide.journal.file import JournalHeader, JournalReader, JournalWriter
 from ebbtide.journal.frames import ANSWERED
 from ebbtide.record.files import JOURNAL_DIR
+from ebbtide.record.folder import RecordFolder
 from workloads.send_account import COUNTERS
 from workloads.single_sends import SingleSends
 from workloads.status import StatusFile
@@ -41,7 +42,7 @@ class Account:
 
     def rows(self) -> list[tuple[int, str, int | None, str | None]]:
         self.sends.abandon()
-        convert_journals(self._record)
+        convert_journals(RecordFolder(self._record))
         table = pq.read_table(self._record / "sends").to_pylist()
         return [(row["sequence"], row["status"], row["offset"], row["error"]) for row in table]
 

@@ -14,6 +14,7 @@ from kafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchB
 
 from ebbtide.errors import Problems
 from ebbtide.journal.payload import encode, value_of
+from ebbtide.record.folder import RecordFolder
 from ebbtide.scenario import catalogue
 from ebbtide.scenario.model import ConsumerSpec, ProducerSpec, TopicSpec
 from ebbtide.scenario.parse import parse
@@ -97,7 +98,7 @@ def test_the_client_never_resets_a_position_by_itself() -> None:
 
 def test_a_run_tells_what_each_client_runs_with(tmp_path: Path) -> None:
     workload = Workload(
-        record=tmp_path,
+        record=RecordFolder(tmp_path),
         run_id="r",
         start_client=lambda *_, **__: pytest.fail("nothing is to be started"),
         bootstrap=["10.0.0.1:9092"],
@@ -116,7 +117,7 @@ def test_a_run_tells_what_each_client_runs_with(tmp_path: Path) -> None:
 
 def test_only_a_group_and_a_producer_are_ready_for_partitions_that_a_step_adds(tmp_path: Path) -> None:
     workload = Workload(
-        record=tmp_path,
+        record=RecordFolder(tmp_path),
         run_id="r",
         start_client=lambda *_, **__: pytest.fail("nothing is to be started"),
         bootstrap=[],
@@ -137,7 +138,7 @@ def test_only_a_group_and_a_producer_are_ready_for_partitions_that_a_step_adds(t
 def test_records_under_way_are_bounded_in_bytes_too(tmp_path: Path) -> None:
     big = ProducerSpec(id=1, topic="t", payload_bytes=PAYLOAD_BYTES_MAX, rate_per_s=1)
     workload = Workload(
-        record=tmp_path,
+        record=RecordFolder(tmp_path),
         run_id="r",
         start_client=lambda *_, **__: pytest.fail("nothing is to be started"),
         bootstrap=[],

@@ -19,6 +19,7 @@ from cluster.host.children import start_child
 from cluster.host.ledger import Ledger
 from cluster.runtime.base import StartClient
 from ebbtide.errors import Disturbed, HarnessError, UsageError
+from ebbtide.record.folder import RecordFolder
 from ebbtide.scenario.model import ConsumerSpec, ProducerSpec, TopicSpec
 from ebbtide.waiting import wait_until
 from workloads.client import Client
@@ -217,7 +218,7 @@ def _workload(
     consumers: list[ConsumerSpec] | None = None,
 ) -> Workload:
     return Workload(
-        record=record,
+        record=RecordFolder(record),
         run_id="run",
         start_client=start,
         bootstrap=[DEAD],

@@ -23,6 +23,7 @@ from kafka.producer.sender import Sender
 from ebbtide.errors import HarnessError
 from ebbtide.journal.convert import JOURNAL_DIR, convert_journals
 from ebbtide.journal.file import JournalHeader, JournalWriter
+from ebbtide.record.folder import RecordFolder
 from workloads import producer
 from workloads.attempts import AttemptWatch
 from workloads.config import Endpoints, ProducerConfig
@@ -113,7 +114,7 @@ class Account:
     def rows(self) -> list[tuple[int, str, int | None, str | None]]:
         """sequence, status, offset and error of each row, after the producer's end."""
         self.sends.abandon()
-        convert_journals(self._record)
+        convert_journals(RecordFolder(self._record))
         table = pq.read_table(self._record / "sends")
         return [(row["sequence"], row["status"], row["offset"], row["error"]) for row in table.to_pylist()]
 

@@ -30,7 +30,7 @@ from ebbtide.journal.convert import convert_journals
 from ebbtide.journal.file import JournalHeader, JournalWriter
 from ebbtide.record.clients import ClientEvent, read_client_events
 from ebbtide.record.files import JOURNAL_DIR
-from ebbtide.record.tables import table_files
+from ebbtide.record.folder import RecordFolder
 from ebbtide.waiting import wait_until
 from workloads import transactions
 from workloads.attempts import AttemptWatch
@@ -158,15 +158,15 @@ class Run:
         """Outcome and reason of each transaction, after the producer's end."""
         self.transactions.abandon()
         self.sends.abandon()
-        convert_journals(self._record)
+        convert_journals(RecordFolder(self._record))
         return [(one.outcome, one.why.split()[0]) for one in self.events() if one.event == "transaction"]
 
     def events(self) -> list[ClientEvent]:
-        return (read_client_events(self._record) or {})["producer-1"]
+        return (read_client_events(RecordFolder(self._record)) or {})["producer-1"]
 
     def rows(self) -> list[tuple[int, str, int | None, str | None]]:
         """Value's number, status, transaction's number and outcome of each send."""
-        rows = pq.read_table(table_files(self._record, "sends")[0]).to_pylist()
+        rows = pq.read_table(RecordFolder(self._record).files("sends")[0]).to_pylist()
         first = 1 << 40
         found = [
             (row["value"] - first, row["status"], row["txn"] and row["txn"] - first, row["txn_outcome"]) for row in rows
@@ -359,7 +359,7 @@ def test_a_client_that_refuses_a_record_ends_its_incarnation(run: Run) -> None:
 def test_a_transaction_without_an_end_is_unknown_after_a_kill(run: Run) -> None:
     run.fill(2)
     run.sends.flush()
-    convert_journals(run._record)
+    convert_journals(RecordFolder(run._record))
     assert {row[2:] for row in run.rows()} == {(1, "unknown")}
 
 

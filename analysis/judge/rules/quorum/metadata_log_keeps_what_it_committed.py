@@ -43,7 +43,7 @@ def _check(judged: Judged) -> Finding:
     if not record.folder.has(QUORUM_FILE):
         return unknown_finding(f"there is no {QUORUM_FILE}")
     committed = _committed_batches(record)
-    if not is_raw_whole(record.folder):
+    if not is_raw_whole(record):
         return unknown_finding(f"{RAW_DIR}/ is not as the run left it")
     controllers = record.manifest.topology.controllers
     logs = list(_logs(record, controllers))

@@ -17,7 +17,6 @@ from analysis.judge.rules.judged import Judged
 from analysis.witness.table import PROBLEM
 from ebbtide.record.files import WITNESS_DIR
 from ebbtide.record.tables import WITNESS_SCHEMA
-from ebbtide.untrusted.files import read_text
 from ebbtide.untrusted.parquet import read_rows
 
 _PLACE = ["topic", "partition", "offset"]
@@ -27,14 +26,14 @@ _ROWS_MAX = 20
 
 def _check(judged: Judged) -> Finding:
     record = judged.record
-    folder = record.folder / WITNESS_DIR
-    if (folder / PROBLEM).is_file():
-        return unknown_finding(read_text(folder / PROBLEM, what=f"{WITNESS_DIR}/{PROBLEM}"))
+    problem = f"{WITNESS_DIR}/{PROBLEM}"
+    if record.folder.has(problem):
+        return unknown_finding(record.folder.bytes(problem).decode(errors="replace"))
     if record.manifest.final_consumer is None or not record.has("polls"):
         return unknown_finding("there is no final read to compare with")
     of_final = pc.field("consumer") == record.manifest.final_consumer
     final = read_rows(record.folder.files("polls"), "polls", columns=WITNESS_SCHEMA.names, where=of_final)
-    seen = read_rows(sorted(folder.glob("*.parquet")), WITNESS_DIR, schema=WITNESS_SCHEMA)
+    seen = read_rows(record.folder.files(WITNESS_DIR), WITNESS_DIR, schema=WITNESS_SCHEMA)
     differing = _differing_places(final.cast(WITNESS_SCHEMA), seen)
     first = {
         (row["topic"], row["partition"]): row["offset_min"]

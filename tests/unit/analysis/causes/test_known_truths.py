@@ -12,13 +12,14 @@ from analysis.causes.from_record import cluster_history, partition_history
 from analysis.causes.partition import KnownPartition
 from analysis.causes.ranges import answers_of_sends, lost_sends
 from analysis.judging.one_record import prepare_record
+from ebbtide.record.folder import RecordFolder
 
 Found = Counter[tuple[int, int, str | None, int | None]]
 """How many records of a partition have these acks, cause and election (its metadata offset)."""
 
 
 def causes_in(name: str, to: Path) -> Found:
-    record = prepare_record(unpack_record(name, to, KNOWN_TRUTHS))
+    record = prepare_record(RecordFolder(unpack_record(name, to, KNOWN_TRUTHS)))
     found = Found()
     for topic, number in sorted(record.timeline.partitions):
         partition = KnownPartition(partition_history(record, topic, number, cluster_history(record)))

@@ -21,6 +21,7 @@ from analysis.report.picture.building import picture_of, read_source
 from analysis.report.picture.model import RunPicture
 from analysis.report.summary import JudgedRun, judged_run
 from ebbtide.errors import UsageError
+from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import failure_keys, read_manifest, write_manifest
 from ebbtide.record.verdict import Counts, read_judgement, unfinished_verdict, write_verdict
 from harness.cli.main import main
@@ -30,13 +31,15 @@ WITH_ELR = DATA / "runs" / "last-replica-standing-4.3.1"
 
 
 def read_picture(record: Path) -> RunPicture:
-    picture = picture_of(read_source(as_record(record, read_manifest(record)), read_judgement(record)))
+    picture = picture_of(
+        read_source(as_record(record, read_manifest(RecordFolder(record))), read_judgement(RecordFolder(record)))
+    )
     assert picture is not None
     return picture
 
 
 def read_run_of(record: Path) -> JudgedRun:
-    return judged_run(record, read_judgement(record))
+    return judged_run(as_record(record), read_judgement(RecordFolder(record)))
 
 
 @pytest.fixture(scope="module")
@@ -175,7 +178,7 @@ def refused(tmp_path: Path) -> Path:
         story.broker(1, broker)
     error = UsageError("Kafka does not know flush.message", where="topics.t.config", next="correct it")
     story.change(status="failed", scenario="last-replica-standing", **failure_keys(error))
-    write_verdict(story.record, story.judge())
+    write_verdict(RecordFolder(story.record), story.judge())
     return story.record
 
 
@@ -197,15 +200,15 @@ def test_a_run_that_failed_before_it_sent_a_record_is_named_with_the_reason(
 
 
 def test_a_run_that_was_not_judged_can_be_named_as_failed_too(refused: Path, tmp_path: Path) -> None:
-    write_verdict(refused, unfinished_verdict("run-1"))
+    write_verdict(RecordFolder(refused), unfinished_verdict("run-1"))
     assert compare_runs([WITHOUT_ELR, refused], tmp_path).sentences == (REFUSED,)
 
 
 def test_a_failed_run_whose_record_lost_its_tables_is_not_said_to_have_sent_nothing(
     refused: Path, tmp_path: Path
 ) -> None:
-    verdict = read_judgement(refused)
-    write_verdict(refused, msgspec.structs.replace(verdict, counts=Counts(sends=3, acked=3)))
+    verdict = read_judgement(RecordFolder(refused))
+    write_verdict(RecordFolder(refused), msgspec.structs.replace(verdict, counts=Counts(sends=3, acked=3)))
     compared = compare_runs([WITHOUT_ELR, refused], tmp_path)
     assert compared.failures == (f"Kafka 4.3.1 failed, so a difference may come from that: {WHY}.",)
     assert compared.runs[1].is_compared
@@ -213,8 +216,8 @@ def test_a_failed_run_whose_record_lost_its_tables_is_not_said_to_have_sent_noth
 
 
 def test_a_failed_run_without_a_reason_is_said_to_have_none(refused: Path, tmp_path: Path) -> None:
-    manifest = msgspec.structs.replace(read_manifest(refused), failure=None, failure_clause=None)
-    write_manifest(refused, manifest)
+    manifest = msgspec.structs.replace(read_manifest(RecordFolder(refused)), failure=None, failure_clause=None)
+    write_manifest(RecordFolder(refused), manifest)
     compared = compare_runs([WITHOUT_ELR, refused], tmp_path)
     assert compared.failures[0].endswith(": its record gives no reason.")
     assert compared.runs[1].failure == "its record gives no reason"
@@ -266,7 +269,7 @@ def test_what_a_run_lost_is_not_known_if_its_clause_is_not(pictures: tuple[RunPi
 def test_a_complete_run_must_have_been_judged(tmp_path: Path) -> None:
     record = tmp_path / "record"
     shutil.copytree(WITH_ELR, record)
-    write_verdict(record, unfinished_verdict(read_manifest(record).run_id))
+    write_verdict(RecordFolder(record), unfinished_verdict(read_manifest(RecordFolder(record)).run_id))
     with pytest.raises(UsageError, match="the record has not been judged"):
         compare_runs([WITHOUT_ELR, record], tmp_path)
 
@@ -283,7 +286,7 @@ def test_a_single_run_and_a_folder_of_runs_say_what_to_type(capsys: pytest.Captu
     older, newer, other = runs / "1-without-elr", runs / "2-with-elr", runs / "3-of-another-scenario"
     for record, content in ((older, WITHOUT_ELR), (newer, WITH_ELR), (other, WITH_ELR)):
         shutil.copytree(content, record)
-    write_manifest(other, msgspec.structs.replace(read_manifest(other), scenario="healthy"))
+    write_manifest(RecordFolder(other), msgspec.structs.replace(read_manifest(RecordFolder(other)), scenario="healthy"))
     listed = f"ebbtide runs {runs}"
     for typed, got, next in (
         (runs, f"{runs}, a folder of 3 records", f"ebbtide compare {older} {newer}    ({listed} lists the runs)"),

@@ -14,6 +14,7 @@ from analysis.reconcile.collecting import facts_of
 from analysis.reconcile.facts import CheckpointFacts, DamagedLog, Facts
 from analysis.reconcile.policies import PolicyFacts
 from analysis.reconcile.tables import run_files
+from ebbtide.record.folder import RecordFolder
 
 COMPACTED_BY_DEFAULT = '[cluster]\nbroker_properties = { "log.cleanup.policy" = "compact,delete" }\n'
 
@@ -24,7 +25,7 @@ def record(tmp_path: Path) -> Path:
     RecordBuilder().acked(1, at=0).final(1, at=0).write(tmp_path)
     for base in (0, 5):
         build.write_log(tmp_path / "raw" / "broker-1" / "t-0", build.plain_batch(base, b"1"), base=base)
-    write_replicas(tmp_path, lambda _: 1)
+    write_replicas(RecordFolder(tmp_path), lambda _: 1)
     return tmp_path
 
 
@@ -75,6 +76,6 @@ def test_other_damage_counts_on_a_compacted_topic_too(record: Path) -> None:
     content[-1] ^= 1
     path.write_bytes(content)
     (record / "evidence.json").unlink()
-    write_replicas(record, lambda _: 1)
+    write_replicas(RecordFolder(record), lambda _: 1)
     (damaged,) = damaged_logs_of(record, PolicyFacts("topic:t", "compact"))
     assert "CRC-32C does not match, from offset 5 on" in damaged.why

@@ -15,9 +15,10 @@ import pytest
 from analysis.evidence import table_file
 from analysis.evidence.collect import write_checkpoints, write_replicas, write_timeline
 from ebbtide.logs.segments import METADATA_FOLDER, leo_of, partition_folders
+from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import Manifest, Topology, write_manifest
 from ebbtide.record.steps import StepEntry, write_steps
-from ebbtide.record.tables import TABLES, table_files
+from ebbtide.record.tables import TABLES
 
 Rows = list[dict[str, object]]
 
@@ -29,7 +30,7 @@ def record(tmp_path: Path) -> Path:
 
 def manifest(record: Path, *, controllers: int = 1, brokers: int = 0, **more: object) -> None:
     nodes = Topology(controllers=tuple(range(100, 100 + controllers)), brokers=tuple(range(1, brokers + 1)))
-    write_manifest(record, msgspec.structs.replace(Manifest(run_id="r", topology=nodes), **more))
+    write_manifest(RecordFolder(record), msgspec.structs.replace(Manifest(run_id="r", topology=nodes), **more))
 
 
 def metadata_log(record: Path, controller: int, *batches: bytes, base: int = 0) -> Path:
@@ -42,7 +43,7 @@ def replica(record: Path, broker: int, name: str, *batches: bytes, base: int = 0
 
 def rows(record: Path, table: str) -> Rows:
     found: Rows = []
-    for path in table_files(record, table):
+    for path in RecordFolder(record).files(table):
         read = pq.read_table(path)
         assert read.schema.equals(TABLES[table])
         found += read.to_pylist()
@@ -69,7 +70,7 @@ def test_the_timeline_of_one_controller_fills_the_three_tables(record: Path) -> 
     manifest(record)
     more = build.metadata_batch(2, build.register(1, 2, "x"), build.config(2, "t", "a", "b"), epoch=3)
     metadata_log(record, 100, START, more)
-    report = write_timeline(record)
+    report = write_timeline(RecordFolder(record))
     assert report.rows == {"partitions": 1, "brokers": 1, "configs": 1}
     assert (report.controller, report.end_offset, report.missing, report.skipped) == (100, 4, (), {})
     (partition,) = rows(record, "partitions")
@@ -85,7 +86,7 @@ def test_what_no_majority_holds_is_left_out_where_every_log_is_there(record: Pat
     metadata_log(record, 100, START, election_batch(2, 2), election_batch(3, 7), election_batch(4, 8))
     metadata_log(record, 101, START, election_batch(2, 2), election_batch(3, 1, epoch=2))
     metadata_log(record, 102, START, election_batch(2, 2), election_batch(3, 1, epoch=2), election_batch(4, 2, epoch=2))
-    report = write_timeline(record)
+    report = write_timeline(RecordFolder(record))
     assert [row["leader"] for row in rows(record, "partitions")] == [1, 2, 1]
     assert (report.controller, report.end_offset) == (102, 4)
     assert [log.agreed_end_offset for log in report.logs] == [3, 4, 4]
@@ -111,7 +112,7 @@ def test_in_a_dynamic_quorum_a_majority_is_one_of_the_disks_that_vote(
     for controller, batches in {100: [*start, tail], 101: start, 102: [*start, tail]}.items():
         metadata_log(record, controller, *batches)
         _give_disk(record, controller, f"D{controller}")
-    report = write_timeline(record)
+    report = write_timeline(RecordFolder(record))
     assert report.end_offset == agreed, report.how
 
 
@@ -123,7 +124,7 @@ def test_what_voters_agreed_on_stays_agreed_when_most_of_their_disks_were_replac
     for controller, disk in last.items():
         metadata_log(record, controller, *batches)
         _give_disk(record, controller, disk)
-    report = write_timeline(record)
+    report = write_timeline(RecordFolder(record))
     assert report.end_offset == len(batches), report.how
 
 
@@ -136,7 +137,7 @@ def test_a_whole_log_is_used_where_a_majority_cannot_be_known(record: Path) -> N
     manifest(record, controllers=3)
     metadata_log(record, 100, START, election_batch(2, 2), election_batch(3, 1))
     metadata_log(record, 101, START)
-    report = write_timeline(record)
+    report = write_timeline(RecordFolder(record))
     assert [row["leader"] for row in rows(record, "partitions")] == [1, 2, 1]
     assert report.missing == (f"raw/controller-102/{METADATA_FOLDER}",)
     assert "only 2 of 3 logs are there and whole, 2 offsets are agreed" in report.how
@@ -149,7 +150,7 @@ def test_the_log_that_starts_earliest_is_used_where_several_agree(record: Path) 
         state = build.snapshot(build.topic("t", "T"), build.partition("T", 0, (1, 2), leader=2), timestamp_ms=5)
         (folder / f"{3:020}-0000000001.checkpoint").write_bytes(state)
     metadata_log(record, 101, START, election_batch(2, 2), election_batch(3, 1))
-    report = write_timeline(record)
+    report = write_timeline(RecordFolder(record))
     assert (report.controller, report.end_offset) == (101, 4)
     assert [row["leader"] for row in rows(record, "partitions")] == [1, 2, 1]
 
@@ -157,18 +158,18 @@ def test_the_log_that_starts_earliest_is_used_where_several_agree(record: Path) 
 def test_a_torn_metadata_log_is_used_as_far_as_it_goes_and_said(record: Path) -> None:
     manifest(record)
     metadata_log(record, 100, START, election_batch(2, 2)[:-1])
-    report = write_timeline(record)
+    report = write_timeline(RecordFolder(record))
     assert len(rows(record, "partitions")) == 1
     assert report.logs[0].damage is not None
     assert (report.logs[0].damage.kind, report.logs[0].damage.position) == ("torn", len(START))
 
 
 def test_a_record_without_metadata_logs_gets_no_tables_and_a_report(record: Path) -> None:
-    report = write_timeline(record)
-    assert (report.controller, report.rows, table_files(record, "partitions")) == (None, None, [])
+    report = write_timeline(RecordFolder(record))
+    assert (report.controller, report.rows, RecordFolder(record).files("partitions")) == (None, None, [])
     manifest(record, controllers=1)
     (record / "raw" / "controller-100" / METADATA_FOLDER).mkdir(parents=True)
-    assert write_timeline(record).missing == (f"raw/controller-100/{METADATA_FOLDER}",)
+    assert write_timeline(RecordFolder(record)).missing == (f"raw/controller-100/{METADATA_FOLDER}",)
 
 
 def test_every_record_of_every_replica_becomes_a_row(record: Path) -> None:
@@ -179,7 +180,7 @@ def test_every_record_of_every_replica_becomes_a_row(record: Path) -> None:
     replica(record, 2, "a-b-1", build.plain_batch(0, b"9"))
     replica(record, 2, "__consumer_offsets-3", build.plain_batch(0, b"1"))
     replica(record, 2, "t-0.0123-delete", build.plain_batch(0, b"1"))
-    report = write_replicas(record, number)
+    report = write_replicas(RecordFolder(record), number)
     found = rows(record, "replicas")
     keys = ("broker", "topic", "partition", "offset", "leader_epoch", "value", "sequence", "control")
     assert [tuple(row[key] for key in keys) for row in found] == [
@@ -206,7 +207,7 @@ def test_damaged_replicas_give_the_rows_that_are_whole_and_every_damage_by_file(
     path = replica(
         record, 1, "t-0", build.plain_batch(0, b"1"), bytes(damaged), build.plain_batch(2, b"3"), undecodable, bytes(20)
     )
-    report = write_replicas(record, number)
+    report = write_replicas(RecordFolder(record), number)
     assert [row["value"] for row in rows(record, "replicas")] == [1, 3]
     (log,) = report.logs
     assert [(item.file, item.damage.kind) for item in log.damages] == [
@@ -222,7 +223,7 @@ def test_a_segment_that_is_missing_is_a_hole_and_does_not_end_the_log(record: Pa
     manifest(record, brokers=1)
     for base in (0, 5, 9):
         replica(record, 1, "t-0", build.plain_batch(base, b"1"), base=base)
-    (log,) = write_replicas(record, number).logs
+    (log,) = write_replicas(RecordFolder(record), number).logs
     assert [(one.damage.kind, one.from_offset) for one in log.damages] == [("hole", 1), ("hole", 6)]
     assert log.log_end_offset == leo_of(record / "raw" / "broker-1" / "t-0") == 10
 
@@ -237,8 +238,8 @@ def _with_valid_checksum(data: bytes) -> bytes:
 def test_replicas_are_written_in_row_groups_of_a_bounded_size(record: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(table_file, "ROW_GROUP_ROWS", 10)
     replica(record, 1, "t-0", *(build.plain_batch(offset, b"%d" % offset) for offset in range(25)))
-    write_replicas(record, number)
-    (path,) = table_files(record, "replicas")
+    write_replicas(RecordFolder(record), number)
+    (path,) = RecordFolder(record).files("replicas")
     meta = pq.ParquetFile(path).metadata
     assert [meta.row_group(index).num_rows for index in range(meta.num_row_groups)] == [10, 10, 5]
     assert meta.row_group(0).column(0).compression == "ZSTD"
@@ -251,7 +252,7 @@ def test_a_table_that_failed_half_way_leaves_no_file(record: Path) -> None:
         raise KeyError(value)
 
     with pytest.raises(KeyError):
-        write_replicas(record, fails)
+        write_replicas(RecordFolder(record), fails)
     assert not list(record.rglob("*replicas*"))
 
 
@@ -265,13 +266,13 @@ def test_replicas_that_are_interrupted_after_the_first_broker_leave_the_table_as
         return 1
 
     with pytest.raises(KeyboardInterrupt):
-        write_replicas(record, raise_at_second)
-    assert table_files(record, "replicas") == []
-    write_replicas(record, number)
-    before = [path.read_bytes() for path in table_files(record, "replicas")]
+        write_replicas(RecordFolder(record), raise_at_second)
+    assert RecordFolder(record).files("replicas") == []
+    write_replicas(RecordFolder(record), number)
+    before = [path.read_bytes() for path in RecordFolder(record).files("replicas")]
     with pytest.raises(KeyboardInterrupt):
-        write_replicas(record, raise_at_second)
-    assert [path.read_bytes() for path in table_files(record, "replicas")] == before
+        write_replicas(RecordFolder(record), raise_at_second)
+    assert [path.read_bytes() for path in RecordFolder(record).files("replicas")] == before
     assert len(before) == 2
 
 
@@ -281,7 +282,7 @@ def test_a_checkpoint_becomes_a_watermark_of_each_replica(record: Path) -> None:
     path = record / "raw" / "broker-1" / "replication-offset-checkpoint"
     path.write_text("0\n3\nt 0 2\nomitted 4 7\n__consumer_offsets 1 5\n")
     os.utime(path, ns=(500, 500))
-    report = write_checkpoints(record)
+    report = write_checkpoints(RecordFolder(record))
     keys = ("topic", "partition", "broker", "high_watermark", "log_end_offset", "source", "at_ns")
     assert [tuple(row[key] for key in keys) for row in rows(record, "watermarks")] == [
         ("t", 0, 1, 2, 3, "checkpoint", 500),
@@ -289,7 +290,7 @@ def test_a_checkpoint_becomes_a_watermark_of_each_replica(record: Path) -> None:
     ]
     assert report.missing == ("raw/broker-2/replication-offset-checkpoint",)
     os.utime(path, ns=(5_000, 5_000))
-    write_checkpoints(record)
+    write_checkpoints(RecordFolder(record))
     assert {row["at_ns"] for row in rows(record, "watermarks")} == {1_000}
 
 
@@ -299,14 +300,14 @@ def test_a_damaged_checkpoint_is_a_problem_in_the_report(record: Path, text: str
     path = record / "raw" / "broker-1" / "replication-offset-checkpoint"
     path.parent.mkdir(parents=True)
     path.write_text(text, "latin-1")
-    report = write_checkpoints(record)
+    report = write_checkpoints(RecordFolder(record))
     assert (report.rows, len(report.problems)) == (0, problems)
 
 
 def test_each_part_keeps_the_others_report(record: Path) -> None:
-    write_replicas(record, number)
-    write_timeline(record)
-    write_checkpoints(record)
+    write_replicas(RecordFolder(record), number)
+    write_timeline(RecordFolder(record))
+    write_checkpoints(RecordFolder(record))
     assert sorted(evidence(record)) == ["checkpoints", "replicas", "timeline"]
 
 
@@ -356,7 +357,7 @@ def recreated(record: Path, *, since: int, topic_id: str) -> None:
         "unaware": [],
         "record": {"topic_id": topic_id},
     }
-    write_steps(record, [StepEntry(index=0, step="create-topic", parameters={"topic": "t"}, proof=proof)])
+    write_steps(RecordFolder(record), [StepEntry(index=0, step="create-topic", parameters={"topic": "t"}, proof=proof)])
 
 
 def test_the_timeline_names_each_topic_that_had_the_same_name(record: Path) -> None:
@@ -369,7 +370,7 @@ def test_the_timeline_names_each_topic_that_had_the_same_name(record: Path) -> N
         build.metadata_batch(2, build.config(2, "t", "a", "b"), *again, build.config(2, "t", "a", "c")),
     )
     recreated(record, since=4, topic_id="V")
-    write_timeline(record)
+    write_timeline(RecordFolder(record))
     assert [(row["topic"], row["leader"]) for row in rows(record, "partitions")] == [("t@1", 1), ("t", 2)]
     changes = [(row["resource"], row["value"]) for row in rows(record, "configs")]
     assert changes == [("topic:t@1", "b"), ("topic:t@1", None), ("topic:t", "c")]
@@ -382,7 +383,7 @@ def test_a_replica_of_the_deleted_topic_is_not_one_of_the_new(record: Path) -> N
         (folder / "partition.metadata").write_text(f"version: 0\ntopic_id: {topic_id}", "utf-8")
         (record / "raw" / f"broker-{broker}" / "replication-offset-checkpoint").write_text("0\n1\nt 0 1\n", "utf-8")
     recreated(record, since=4, topic_id="V")
-    report = write_replicas(record, number)
+    report = write_replicas(RecordFolder(record), number)
     assert [(log.broker, log.topic) for log in report.logs] == [(1, "t"), (2, "t@1")]
-    write_checkpoints(record)
+    write_checkpoints(RecordFolder(record))
     assert [(row["broker"], row["topic"]) for row in rows(record, "watermarks")] == [(1, "t"), (2, "t@1")]

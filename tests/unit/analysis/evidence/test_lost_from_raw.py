@@ -13,6 +13,7 @@ from test_damaged_logs import facts_with
 
 from analysis.evidence.remaking import TIMELINE
 from analysis.judging.one_record import prepare_record
+from ebbtide.record.folder import RecordFolder
 from ebbtide.record.sums import files_below, read_sums, write_sums
 
 
@@ -20,12 +21,12 @@ from ebbtide.record.sums import files_below, read_sums, write_sums
 def record(tmp_path: Path) -> Path:
     """A run that no SHA256SUMS speaks of."""
     found = unpack_record("last-replica-standing-4.4.0", tmp_path)
-    assert read_sums(found) is None
+    assert read_sums(RecordFolder(found)) is None
     return found
 
 
 def parts_with_gaps(record: Path) -> set[str]:
-    prepare_record(record)
+    prepare_record(RecordFolder(record))
     return {one.part for one in as_record(record).gaps}
 
 
@@ -78,8 +79,8 @@ def test_a_link_out_of_the_record_is_not_followed(record: Path, tmp_path: Path) 
     elsewhere.mkdir()
     (elsewhere / "file").write_text("mine")
     (record / "linked").symlink_to(elsewhere)
-    write_sums(record)
-    sums = read_sums(record)
+    write_sums(RecordFolder(record))
+    sums = read_sums(RecordFolder(record))
     assert sums is not None
     assert [name for name in sums if name.startswith("linked")] == []
-    assert files_below(record, "linked") == ["linked"]
+    assert files_below(RecordFolder(record), "linked") == ["linked"]

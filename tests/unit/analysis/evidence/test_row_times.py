@@ -14,6 +14,7 @@ from analysis.evidence.report import TimelineReport, report_of
 from analysis.evidence.timeline import write_timeline
 from ebbtide.record.clock import ClockReading
 from ebbtide.record.files import CLOCK_FILE
+from ebbtide.record.folder import RecordFolder
 
 S = 10**9
 
@@ -42,10 +43,10 @@ def test_a_step_of_the_clock_is_undone_when_the_tables_are_made(tmp_path: Path, 
     written = _times(record)
     from_offset = written[len(written) // 2][0]
     _write_looks(record, written, from_offset, lead_s * S)
-    write_timeline(record)
+    write_timeline(RecordFolder(record))
     undone = [(offset, at - lead_s * S * (offset >= from_offset)) for offset, at in written]
     assert _times(record) == undone
-    report = report_of(record, "timeline", TimelineReport)
+    report = report_of(RecordFolder(record), "timeline", TimelineReport)
     assert report is not None
     assert report.unsure_ns == ()
 
@@ -59,8 +60,8 @@ def test_times_that_fit_both_sides_of_a_step_are_named(tmp_path: Path) -> None:
         ClockReading(at_ns=ended, wall_ns=ended - 3 * S, metadata_end=10**6),
     ]
     (record / CLOCK_FILE).write_bytes(b"".join(msgspec.json.encode(one) + b"\n" for one in lines))
-    write_timeline(record)
-    report = report_of(record, "timeline", TimelineReport)
+    write_timeline(RecordFolder(record))
+    report = report_of(RecordFolder(record), "timeline", TimelineReport)
     assert report is not None
     assert report.unsure_ns != ()
     assert {until - since for since, until in report.unsure_ns} == {3 * S}

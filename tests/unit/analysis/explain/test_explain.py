@@ -17,6 +17,7 @@ from analysis.explain.subject import first_lost_subject, subject_at, subject_of_
 from analysis.explain.text import render_text
 from ebbtide.errors import UsageError
 from ebbtide.logs.segments import TopicPartition
+from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import FOREIGN, FinalOffsets, WatchFacts
 from ebbtide.record.tables import ANOMALY_SCHEMA
 from ebbtide.record.verdict import Verdict, unfinished_verdict, write_verdict
@@ -43,7 +44,7 @@ def read(story: Story, value: int | None, *, at: int, consumer: int = 999) -> No
 def finish(story: Story, *anomalies: dict[str, Any], end: int = 1000) -> Path:
     """Judge the record, and write its anomalies; the final log ends at `end`."""
     story.change(final_offsets={"t-0": FinalOffsets(log_start=0, high_watermark=end)})
-    write_verdict(story.record, story.judge())
+    write_verdict(RecordFolder(story.record), story.judge())
     if anomalies:
         (story.record / "anomalies").mkdir()
         table = pa.Table.from_pylist(list(anomalies), schema=ANOMALY_SCHEMA)
@@ -369,7 +370,7 @@ def test_brokers_that_leave_and_enter_the_isr_are_called_brokers(lost: Path) -> 
 
 
 def test_a_run_that_was_not_judged_is_refused(lost: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    write_verdict(lost, unfinished_verdict("run-1"))
+    write_verdict(RecordFolder(lost), unfinished_verdict("run-1"))
     for words in ([], ["--json"], ["t-0:1"]):
         assert main(["explain", str(lost), *words]) == 4
         out, error = capsys.readouterr()
@@ -378,10 +379,9 @@ def test_a_run_that_was_not_judged_is_refused(lost: Path, capsys: pytest.Capture
         assert f"ebbtide analyze {lost}" in error
 
 
-def test_where_losses_are_not_decided_nobody_says_that_none_is_lost(
-    lost: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    write_verdict(lost, Verdict(run_id="run-1", outcome="inconclusive", why=["the run failed: no leader"]))
+def test_where_losses_are_not_decided_none_is_said_to_be_lost(lost: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    undecided = Verdict(run_id="run-1", outcome="inconclusive", why=["the run failed: no leader"])
+    write_verdict(RecordFolder(lost), undecided)
     assert main(["explain", str(lost)]) == 2
     printed = capsys.readouterr().out
     assert "it is not known whether an acked record is lost" in printed

@@ -10,6 +10,7 @@ from records import as_record
 
 from analysis.explain.subject import nothing_to_explain
 from ebbtide.errors import UsageError
+from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import failure_keys
 from ebbtide.record.verdict import Counts, read_judgement, unfinished_verdict, write_verdict
 from harness.cli.main import main
@@ -17,7 +18,7 @@ from harness.cli.main import main
 
 def finish(story: Story) -> Path:
     """Judge the record."""
-    write_verdict(story.record, story.judge())
+    write_verdict(RecordFolder(story.record), story.judge())
     return story.record
 
 
@@ -48,7 +49,7 @@ def test_a_run_that_ended_before_anything_was_sent_has_nothing_to_explain(
     for words in (["t-0:1"], ["--value", "1"]):
         assert main(["explain", str(record), *words]) == 4
         assert "error: there is nothing to explain" in capsys.readouterr().err
-    write_verdict(record, unfinished_verdict("run-1"))
+    write_verdict(RecordFolder(record), unfinished_verdict("run-1"))
     assert main(["explain", str(record)]) == 4
     assert "next:    correct it\n" in capsys.readouterr().err
 
@@ -83,4 +84,4 @@ def test_a_run_that_may_have_sent_something_is_not_said_to_have_nothing(may_have
     if may_have == "a journal":
         (record / "journal").mkdir(exist_ok=True)
         (record / "journal" / "producer-1.journal").touch()
-    assert nothing_to_explain(as_record(record), read_judgement(record)) is None
+    assert nothing_to_explain(as_record(record), read_judgement(RecordFolder(record))) is None

@@ -10,6 +10,7 @@ import pytest
 from judge_records import ELR_ON, Story, by_name, last_replica_standing, whole_log
 
 from analysis.record.clock_steps import CLOCKS_AGREE_NS
+from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import FOREIGN, WatchFacts
 from ebbtide.record.steps import StepEntry
 from ebbtide.record.verdict import Verdict
@@ -212,5 +213,9 @@ def test_a_log_that_begins_with_a_snapshot_lacks_nothing_of_a_topic_made_later(t
     story = watched(unclean_by_config(tmp_path))
     story.write()
     log = ControllerLog(controller=100, start_offset=5, end_offset=90, last_epoch=1, agreed_end_offset=90)
-    save(tmp_path, "timeline", TimelineReport(controller=100, how="x", end_offset=90, logs=(log,), missing=()))
+    save(
+        RecordFolder(tmp_path),
+        "timeline",
+        TimelineReport(controller=100, how="x", end_offset=90, logs=(log,), missing=()),
+    )
     assert [one.cause for one in story.judge().losses] == ["unclean-election"]

@@ -8,11 +8,12 @@ import pytest
 from real_records import unpack_record
 from records import as_record
 
-from analysis import reconcile
+from analysis import items
 from analysis.judging import many_records as many
 from analysis.reconcile.tables import RunFiles
 from analysis.record.record import Record
 from ebbtide.errors import ExitCode, UsageError
+from ebbtide.record.folder import RecordFolder
 from ebbtide.record.sums import write_sums
 from ebbtide.record.verdict import Counts, Verdict
 from harness.cli import crash, record_error
@@ -34,9 +35,11 @@ def test_a_bug_that_one_record_brings_out_stops_no_other(
         return result
 
     records = [tmp_path / name for name in ("good", "bad", "better")]
-    monkeypatch.setattr(many, "prepare_record", lambda folder: finish("prepare_record", folder, as_record(folder)))
+    monkeypatch.setattr(
+        many, "prepare_record", lambda folder: finish("prepare_record", folder.path, as_record(folder.path))
+    )
     monkeypatch.setattr(many, "conclude", lambda record, *_: finish("conclude", record.folder.path, VERDICT))
-    monkeypatch.setattr(reconcile, "checked_run", lambda record, _: run_of(record))
+    monkeypatch.setattr(items, "checked_run", lambda record, _: run_of(record))
     monkeypatch.setattr(many, "_reconcile", lambda runs, *_: {run.record.folder.path: None for run in runs})
     monkeypatch.setattr(crash, "state_dir", lambda: tmp_path / "state")
     (_, good), (_, bad), (_, better) = many.judge_many(records, None)  # type: ignore[arg-type]
@@ -66,12 +69,12 @@ def test_a_record_with_rows_that_cannot_be_read_is_reconciled_by_itself(
     for name in ("good", "bad", "better"):
         record = unpack_record("last-replica-standing-4.4.0", tmp_path / name)
         records.append(record.rename(tmp_path / name / name))
-        write_sums(records[-1])
+        write_sums(RecordFolder(records[-1]))
     path = records[1] / "polls" / "consumer-1.parquet"
     content = bytearray(path.read_bytes())
     content[4:200] = bytes(196)
     path.write_bytes(content)
-    monkeypatch.setattr(reconcile, "reconcile_runs", reconcile_runs)
+    monkeypatch.setattr(items, "reconcile_runs", reconcile_runs)
     monkeypatch.setattr(many, "conclude", lambda *_: VERDICT)
     found = dict(many.judge_many(records, None))  # type: ignore[arg-type]
     assert jobs == [["good", "better"], ["bad"]]

@@ -8,14 +8,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pyarrow.parquet as pq
 import pytest
 from judge_records import Story, last_replica_standing, ns
+from records import as_record
 
 from analysis.judging import one_record as judging
 from analysis.reconcile.session import session
+from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import FinalOffsets
-from ebbtide.record.tables import table_files
 from ebbtide.record.verdict import read_verdict
 from harness.cli.main import main
 
@@ -133,7 +135,7 @@ def test_a_record_of_nothing_but_its_manifest_is_inconclusive(tmp_path: Path, on
     story.steps = None
     story.write()
     assert main(["analyze", str(tmp_path)]) == 2
-    verdict = read_verdict(tmp_path)
+    verdict = read_verdict(RecordFolder(tmp_path))
     assert verdict is not None
     assert {one.status for one in verdict.properties} <= {"unknown", "not-exercised"}
     assert (tmp_path / "report.html").is_file()
@@ -143,7 +145,7 @@ def _spoil_sends(record: Path) -> Path:
     """A record whose sends are damaged behind a footer that says nothing of it."""
     story = told_whole(record)
     story.write()
-    (path,) = table_files(record, "sends")
+    (path,) = RecordFolder(record).files("sends")
     data = bytearray(path.read_bytes())
     data[4:200] = bytes(196)
     path.write_bytes(data)
@@ -188,6 +190,10 @@ def test_records_judged_together_get_the_verdicts_that_they_get_singly(
     assert len({verdict for verdict, _ in singly}) == 3
 
 
+def _complete(story: Story, **changes: Any) -> None:
+    judging.complete_tables(as_record(story.record, msgspec.structs.replace(story.manifest, **changes)))
+
+
 def test_only_tables_that_are_missing_are_decoded_from_raw(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     done = []
     for name in ("write_timeline", "write_replicas", "write_checkpoints"):
@@ -196,23 +202,23 @@ def test_only_tables_that_are_missing_are_decoded_from_raw(tmp_path: Path, monke
     monkeypatch.setattr(judging, "write_sums", lambda _: None)
     story = last_replica_standing(tmp_path)
     story.write()
-    judging.complete_tables(tmp_path, "run-1")
+    _complete(story)
     assert done == []
     for folder in ("raw", "journal"):
         (tmp_path / folder).mkdir()
-    judging.complete_tables(tmp_path, "run-1")
+    _complete(story)
     assert done == ["journals", "write_replicas", "write_checkpoints"]
     story.log(1, (0, 0, 4))
     (tmp_path / "partitions.parquet").unlink()
     story.write(missing=("partitions",))
     done.clear()
-    judging.complete_tables(tmp_path, "run-1")
+    _complete(story)
     assert done == ["journals"], "a timeline that lacks one of its tables is left as it is"
     done.clear()
-    judging.complete_tables(tmp_path, "run-1", is_complete=False)
+    _complete(story, status="interrupted")
     assert done == ["journals", "write_timeline"], "a run that was cut short never had it"
     for table in ("brokers", "configs"):
         (tmp_path / f"{table}.parquet").unlink(missing_ok=True)
     done.clear()
-    judging.complete_tables(tmp_path, "run-1")
+    _complete(story)
     assert done == ["journals", "write_timeline"]

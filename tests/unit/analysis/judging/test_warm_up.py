@@ -52,7 +52,7 @@ def test_only_a_first_session_without_the_common_classes_loads_them_before_it_en
 ) -> None:
     monkeypatch.setattr(Jvm, "running", running)
     done: list[str] = []
-    monkeypatch.setattr(warm_up, "judge", lambda record, *_: done.append(record.name))
+    monkeypatch.setattr(warm_up, "judge", lambda record, *_: done.append(record.path.name))
     for _ in range(2):
         warm_up.load_common_classes_if_first(cast("SparkSession", None))
     assert done == ["warm-up"] * judged

@@ -34,7 +34,7 @@ def deletion(*, new: int = 3, old: int = 0, epoch: int = 0, answered_ns: int = L
 
 def reconciled(spark: SparkSession, folder: Path, builder: RecordBuilder, *steps: StepEntry) -> Reconciliation:
     record = builder.write(folder / "run")
-    write_steps(record, [msgspec.structs.replace(step, index=at) for at, step in enumerate(steps)])
+    write_steps(RecordFolder(record), [msgspec.structs.replace(step, index=at) for at, step in enumerate(steps)])
     return reconcile(spark, as_record(record, builder.manifest()))
 
 
@@ -44,7 +44,7 @@ def lost_values(found: Reconciliation) -> list[object]:
 
 def read_back(folder: Path, builder: RecordBuilder, *steps: StepEntry) -> tuple[Deletion, ...]:
     record = builder.write(folder / "run")
-    write_steps(record, list(steps))
+    write_steps(RecordFolder(record), list(steps))
     return deletions_of(as_record(record), check_files(RecordFolder(record))["partitions"])
 
 

@@ -14,6 +14,7 @@ from records import RecordBuilder, as_record
 
 from analysis.items import reconcile, reconcile_all
 from ebbtide.errors import EbbtideError, Problems, UsageError
+from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import FinalOffsets, ProducerSetup, read_manifest
 
 
@@ -60,10 +61,10 @@ def test_a_manifest_with_numbers_of_another_type_or_a_newer_version_is_refused(t
     record = RecordBuilder().acked(1, at=0).write(tmp_path / "run")
     (record / "manifest.json").write_text('{"record_version": 1, "run_id": "r", "final_consumer": "zero"}')
     with pytest.raises(UsageError, match="does not fit"):
-        read_manifest(record)
+        read_manifest(RecordFolder(record))
     (record / "manifest.json").write_text('{"record_version": 2, "run_id": "r"}')
     with pytest.raises(UsageError, match="newer version"):
-        read_manifest(record)
+        read_manifest(RecordFolder(record))
 
 
 @pytest.mark.spark

@@ -34,7 +34,7 @@ DELETED, UNKNOWN = "t@1", "t@?"
 
 def reconciled(spark: SparkSession, folder: Path, builder: RecordBuilder, *steps: StepEntry) -> Reconciliation:
     record = builder.write(folder / "run")
-    write_steps(record, [*steps, RECREATED])
+    write_steps(RecordFolder(record), [*steps, RECREATED])
     return reconcile(spark, as_record(record, builder.manifest()))
 
 
@@ -103,7 +103,7 @@ def test_what_the_leader_of_the_deleted_topic_may_have_lost_before_surely_stood_
     record = recreated().write(tmp_path / "run")
     lost = {"t-0": {"leo_before": 9, "leo_after": leo_after}}
     loss = StepEntry(index=0, step="power-loss", nodes=(1,), fired_ns=fired_ns, proof={"logs": lost})
-    write_steps(record, [loss, RECREATED])
+    write_steps(RecordFolder(record), [loss, RECREATED])
     deleted, unknown = deletions_of(as_record(record), check_files(RecordFolder(record))["partitions"])
     assert (deleted.topic, deleted.began_ns) == (DELETED, 1 if is_sure else None)
     assert (unknown.topic, unknown.began_ns) == (UNKNOWN, None)

@@ -16,6 +16,7 @@ from analysis.record.clock_steps import ClockDoubt, clock_doubt
 from analysis.record.timeline import load_timeline
 from ebbtide.record.clock import ClockReading
 from ebbtide.record.files import CLOCK_FILE
+from ebbtide.record.folder import RecordFolder
 from ebbtide.record.steps import read_steps
 
 BACK_S = 3.0
@@ -84,7 +85,9 @@ def _steps(story: Story, back_s: float) -> None:
 
 def _doubt(story: Story) -> ClockDoubt:
     story.write()
-    return clock_doubt(as_record(story.record), load_timeline(as_record(story.record)), read_steps(story.record))
+    return clock_doubt(
+        as_record(story.record), load_timeline(as_record(story.record)), read_steps(RecordFolder(story.record))
+    )
 
 
 @pytest.mark.parametrize("shows", [_sends, _ack, _answers, _descriptions, _commits, _log, _steps])
@@ -114,7 +117,7 @@ def test_times_that_a_watched_clock_leaves_in_doubt_are_not_sure(tmp_path: Path)
     story = Story(tmp_path)
     story.state(1)
     nothing = TimelineReport(controller=None, how="", end_offset=0, logs=(), missing=())
-    save(tmp_path, "timeline", msgspec.structs.replace(nothing, unsure_ns=((ns(20), ns(23)),)))
+    save(RecordFolder(tmp_path), "timeline", msgspec.structs.replace(nothing, unsure_ns=((ns(20), ns(23)),)))
     assert _doubt(story).spans == ((ns(20), ns(23)),)
 
 

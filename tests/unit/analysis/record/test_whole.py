@@ -26,7 +26,6 @@ from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import MANIFEST, read_manifest
 from ebbtide.record.steps import STEPS
 from ebbtide.record.sums import SUMS, read_sums, update_sums, write_sums
-from ebbtide.record.tables import table_files
 from ebbtide.scenario.write import SCENARIO
 
 
@@ -34,7 +33,7 @@ from ebbtide.scenario.write import SCENARIO
 def record(tmp_path: Path) -> Path:
     """A run as it is left now, SHA256SUMS and all."""
     found = unpack_record("last-replica-standing-4.4.0", tmp_path)
-    write_sums(found)
+    write_sums(RecordFolder(found))
     return found
 
 
@@ -102,7 +101,7 @@ def test_a_changed_byte_is_a_gap_of_its_table(record: Path) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_every_damage_to_what_is_judged_is_seen_at_fifty_places_of_each_kind(name: str, tmp_path: Path) -> None:
     record = unpack_record(name, tmp_path)
-    write_sums(record)
+    write_sums(RecordFolder(record))
     for damage in damages(record, seed=19, count=50):
         path = record / damage.file
         content = path.read_bytes()
@@ -125,7 +124,7 @@ def test_two_damages_at_once_do_not_hide_each_other(record: Path, tmp_path: Path
         damage = combine(*rolled.sample(found, 2))
         copy = copy_of(record, tmp_path / str(number), damage)
         with contextlib.suppress(UsageError):
-            prepare_record(copy)
+            prepare_record(RecordFolder(copy))
             assert gap_reasons(copy), damage.name
         shutil.rmtree(copy)
 
@@ -142,11 +141,11 @@ def test_a_file_that_the_run_did_not_write_is_a_gap_of_its_table(record: Path) -
 def test_any_added_file_that_a_reader_would_look_for_is_a_gap(record: Path, name: str) -> None:
     added = record / name
     added.unlink(missing_ok=True)
-    update_sums(record, name.__eq__)
+    update_sums(RecordFolder(record), name.__eq__)
     added.parent.mkdir(exist_ok=True)
     added.write_text("{}")
     assert f"{name} is not one of the files that the run left (SHA256SUMS)" in gap_reasons(record)
-    write_sums(record)
+    write_sums(RecordFolder(record))
     assert not [why for why in gap_reasons(record) if name in why]
 
 
@@ -187,7 +186,7 @@ def test_a_manifest_that_differs_from_the_scenario_or_the_record_is_a_gap(
 def upgraded(record: Path, manifest_has: str) -> Path:
     """The record of a run in which a step moved broker 1 to 4.4.1."""
     (record / SUMS).unlink(missing_ok=True)
-    kafka = read_manifest(record).kafka
+    kafka = read_manifest(RecordFolder(record)).kafka
     ran = [{"kafka": kafka, "started_ns": 1}, {"kafka": manifest_has, "started_ns": 2}]
     change_manifest(record, lambda manifest: manifest.update(releases={"1": ran}))
     part = {"step": "start", "nodes": [1], "fired_ns": 2, "effect_ns": 3, "proof": {"from": kafka, "to": "4.4.1"}}
@@ -226,14 +225,14 @@ def test_damaged_checksums_are_one_clear_error(record: Path) -> None:
 
 def test_replicas_that_are_missing_as_a_whole_are_made_again_and_summed_anew(record: Path) -> None:
     shutil.rmtree(record / "replicas")
-    prepare_record(record)
-    assert len(table_files(record, "replicas")) == 3
+    prepare_record(RecordFolder(record))
+    assert len(RecordFolder(record).files("replicas")) == 3
     assert gap_reasons(record) == []
 
 
 def test_one_replica_that_is_missing_stays_a_gap(record: Path) -> None:
     (record / "replicas" / "broker-3.parquet").unlink()
-    prepare_record(record)
+    prepare_record(RecordFolder(record))
     assert not (record / "replicas" / "broker-3.parquet").exists()
     assert len(gap_reasons(record)) == 1
 
@@ -241,19 +240,19 @@ def test_one_replica_that_is_missing_stays_a_gap(record: Path) -> None:
 def test_nothing_is_made_again_from_a_raw_folder_that_has_changed(record: Path) -> None:
     shutil.rmtree(record / "replicas")
     shutil.rmtree(record / "raw" / "broker-3")
-    assert not is_raw_whole(RecordFolder(record))
-    prepare_record(record)
-    assert not table_files(record, "replicas")
+    assert not is_raw_whole(as_record(record))
+    prepare_record(RecordFolder(record))
+    assert not RecordFolder(record).files("replicas")
     assert len(gap_reasons(record)) == 3
 
 
 def test_only_new_files_are_summed_anew(record: Path) -> None:
-    before = read_sums(record)
+    before = read_sums(RecordFolder(record))
     assert before is not None
     (record / "steps.jsonl").write_text("")
     (record / "brokers.parquet").unlink()
-    update_sums(record, lambda name: name == "brokers.parquet")
-    after = read_sums(record)
+    update_sums(RecordFolder(record), lambda name: name == "brokers.parquet")
+    after = read_sums(RecordFolder(record))
     assert after is not None
     assert after["steps.jsonl"] == before["steps.jsonl"]
     assert before.keys() - after.keys() == {"brokers.parquet"}
@@ -262,9 +261,9 @@ def test_only_new_files_are_summed_anew(record: Path) -> None:
 def recompress_tables(record: Path) -> Path:
     """Tables of other bytes than a remake writes, as an older version may have left them."""
     for table in ("partitions", "brokers", "configs", "replicas", "watermarks"):
-        for path in table_files(record, table):
+        for path in RecordFolder(record).files(table):
             pq.write_table(pq.read_table(path), path, compression="none")
-    write_sums(record)
+    write_sums(RecordFolder(record))
     return record
 
 
@@ -273,7 +272,7 @@ def interrupt(record: Path, at: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patched:
         patched.setattr(at, Mock(side_effect=KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
-            prepare_record(record)
+            prepare_record(RecordFolder(record))
 
 
 @pytest.mark.parametrize("stopped_in", ["write_timeline", "write_replicas", "write_checkpoints", "update_sums"])
@@ -286,9 +285,9 @@ def test_a_remake_that_was_interrupted_is_finished_by_the_next_analysis(
         (record / f"{table}.parquet").unlink()
     where = "analysis.judging.one_record" if stopped_in == "update_sums" else "analysis.evidence.collect"
     interrupt(record, f"{where}.{stopped_in}", monkeypatch)
-    prepare_record(record)
+    prepare_record(RecordFolder(record))
     assert gap_reasons(record) == []
-    sums = read_sums(record)
+    sums = read_sums(RecordFolder(record))
     assert sums is not None
     assert {"partitions.parquet", "replicas/broker-3.parquet", "evidence.json"} <= sums.keys()
 
@@ -300,7 +299,7 @@ def test_an_interrupted_remake_leaves_the_tables_of_the_other_part_as_they_are(
     shutil.rmtree(record / "replicas")
     interrupt(record, "analysis.judging.one_record.update_sums", monkeypatch)
     before = (record / "partitions.parquet").read_bytes()
-    prepare_record(record)
+    prepare_record(RecordFolder(record))
     assert gap_reasons(record) == []
     assert (record / "partitions.parquet").read_bytes() == before
 
@@ -309,8 +308,8 @@ def test_no_part_is_made_again_beside_a_damaged_report_of_the_other(record: Path
     for table in TIMELINE:
         (record / f"{table}.parquet").unlink()
     (record / EVIDENCE).write_text((record / EVIDENCE).read_text().replace('"records"', '"recordz"', 1))
-    prepare_record(record)
-    assert not table_files(record, "partitions")
+    prepare_record(RecordFolder(record))
+    assert not RecordFolder(record).files("partitions")
     assert any(EVIDENCE in why for why in gap_reasons(record))
 
 
@@ -318,7 +317,7 @@ def test_all_that_is_made_of_raw_is_made_again_with_its_report(record: Path) -> 
     shutil.rmtree(record / "replicas")
     for name in (*(f"{table}.parquet" for table in TIMELINE), EVIDENCE, "watermarks/checkpoint.parquet"):
         (record / name).unlink()
-    prepare_record(record)
+    prepare_record(RecordFolder(record))
     assert gap_reasons(record) == []
 
 
@@ -355,25 +354,25 @@ def test_a_witness_that_left_something_is_no_gap(record: Path, name: str) -> Non
 
 @pytest.mark.parametrize("name", ["raw/broker-3/t-0/00000000000000099999.log", "raw/broker-9/meta.properties"])
 def test_a_raw_folder_with_an_added_file_is_not_whole(record: Path, name: str) -> None:
-    assert is_raw_whole(RecordFolder(record))
+    assert is_raw_whole(as_record(record))
     (record / name).parent.mkdir(exist_ok=True)
     (record / name).write_text("")
-    assert not is_raw_whole(RecordFolder(record))
+    assert not is_raw_whole(as_record(record))
 
 
 def test_a_raw_folder_that_the_run_did_not_leave_is_not_whole(record: Path) -> None:
     (record / "raw").rename(record / "away")
-    write_sums(record)
+    write_sums(RecordFolder(record))
     (record / "away").rename(record / "raw")
-    assert not is_raw_whole(RecordFolder(record))
-    assert is_raw_whole(RecordFolder(remove_sums(record)))
+    assert not is_raw_whole(as_record(record))
+    assert is_raw_whole(as_record(remove_sums(record)))
 
 
 def test_timelines_tables_and_evidence_that_are_missing_together_are_a_gap(record: Path) -> None:
     remove_sums(record)
     for name in (*(f"{table}.parquet" for table in TIMELINE), EVIDENCE):
         (record / name).unlink()
-    prepare_record(record)
+    prepare_record(RecordFolder(record))
     assert {f"evidence.json has no report of the {part}" for part in ("replicas", "checkpoints")} == {
         *gap_reasons(record)
     }
@@ -386,8 +385,8 @@ def test_a_torn_timeline_without_evidence_is_left_as_it_is(record: Path, table: 
         remove_sums(record)
     for name in (f"{table}.parquet", EVIDENCE):
         (record / name).unlink()
-    prepare_record(record)
-    assert not table_files(record, table)
+    prepare_record(RecordFolder(record))
+    assert not RecordFolder(record).files(table)
     said = " ".join(gap_reasons(record))
     assert table in said
     assert EVIDENCE in said

@@ -13,6 +13,7 @@ from records import as_record
 from analysis.judging.one_record import prepare_record
 from analysis.remote.files import Entry, RemoteFiles
 from analysis.remote.record import RemoteRecord
+from ebbtide.record.folder import RecordFolder
 from ebbtide.record.sums import SUMS, write_sums
 
 
@@ -49,7 +50,7 @@ class LocalFiles:
 def record(tmp_path: Path) -> Path:
     """A record with SHA256SUMS that has no replicas/."""
     found = unpack_record("last-replica-standing-4.4.0", tmp_path / "there")
-    write_sums(found)
+    write_sums(RecordFolder(found))
     shutil.rmtree(found / "replicas")
     return found
 
@@ -58,7 +59,7 @@ def gaps_of_copy(record: Path, files: LocalFiles, copy: Path) -> list[str]:
     """Complete the record's tables as judging does; the gaps of the copy."""
     remote = RemoteRecord(cast(RemoteFiles, files), str(record), copy)
     remote.fetch()
-    completed = prepare_record(copy)
+    completed = prepare_record(RecordFolder(copy))
     remote.put_back()
     return [one.why for one in completed.gaps]
 

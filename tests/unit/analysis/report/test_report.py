@@ -18,6 +18,7 @@ from analysis.report.model import ReportModel, build
 from analysis.report.protocol import as_one_line, protocol_row
 from analysis.report.summary import judged_run, summary_lines, summary_text
 from analysis.report.words import count_lost_acks_0, headline
+from ebbtide.record.folder import RecordFolder
 from ebbtide.record.predictions import prediction_of
 from ebbtide.record.properties import CHECKER_FAILED, needed_unknown_clauses
 from ebbtide.record.steps import StepEntry
@@ -95,7 +96,7 @@ def test_the_table_and_the_report_say_the_same_of_how_long_a_run_took(tmp_path: 
     )
     story.state(1)
     verdict = story.judge()
-    report, lines = report_of(story, verdict), dict(summary_lines(judged_run(tmp_path, verdict)))
+    report, lines = report_of(story, verdict), dict(summary_lines(judged_run(as_record(tmp_path), verdict)))
     assert dict(report.figures)["took"] == lines["took"] == "14.3 s"
     assert dict(report.configuration)["timings"] == "prepare 1.5 s, start cluster 2.0 s, stop 0.1 s, steps 9.0 s"
     assert lines["longest phases"] == "prepare 1.5 s, start cluster 2.0 s, steps 9.0 s"
@@ -188,7 +189,8 @@ def test_what_a_record_without_sends_or_a_run_that_ended_early_cannot_know_is_a_
     }
     assert report.headline == "Inconclusive: it is not known how many records were acked or lost."
     assert report.no_regressions == "Not known."
-    lines = summary_text([judged_run(tmp_path, story.judge())], 100).splitlines()
+    verdict = story.judge()
+    lines = summary_text([judged_run(as_record(tmp_path), verdict)], 100).splitlines()
     shown = {line[:21].strip(): line[21:].strip() for line in lines}
     assert (shown["acked"], shown["HW went back"]) == ("?", "?")
 
@@ -228,7 +230,7 @@ def test_losses_that_could_not_be_counted_are_a_question_mark_not_a_zero(tmp_pat
 
 
 def test_the_report_is_written_beside_the_verdict(tmp_path: Path) -> None:
-    path = write_report(tmp_path, report_of(last_replica_standing(tmp_path)))
+    path = write_report(RecordFolder(tmp_path), report_of(last_replica_standing(tmp_path)))
     assert path == tmp_path / "report.html"
     assert path.read_text().startswith("<!doctype html>")
 
@@ -280,13 +282,13 @@ def test_a_clause_on_the_hw_is_needed_in_the_report_where_it_is_needed_for_the_o
     assert [one.cause for one in verdict.regressions] == ["last-replica-standing"]
     assert by_name(verdict)["no-hw-regression-unless-allowed"] == "unknown"
     assert verdict.outcome == "as-predicted", verdict.why
-    assert needed_unknown_clauses(verdict, prediction_of(tmp_path, story.manifest)) == []
+    assert needed_unknown_clauses(verdict, prediction_of(RecordFolder(tmp_path), story.manifest)) == []
     # The leader of epoch 1 was never elected in this record: nobody knows why its HW was lower.
     story.regress(1000, 999, epochs=(0, 1), at_s=(9, 11))
     verdict = story.judge()
     assert len(verdict.regressions) == 1
     assert verdict.outcome == "inconclusive"
-    assert needed_unknown_clauses(verdict, prediction_of(tmp_path, story.manifest)) == [
+    assert needed_unknown_clauses(verdict, prediction_of(RecordFolder(tmp_path), story.manifest)) == [
         "no-hw-regression-unless-allowed"
     ]
 
@@ -301,7 +303,9 @@ def test_the_table_and_the_page_say_the_same_of_the_protocol(tmp_path: Path, sta
     verdict = msgspec.structs.replace(verdict, properties=clauses)
     said = "nothing violated" if status == "holds" else f"cannot tell: {TWICE}"
     assert ("protocol", said) in report_of(story, verdict).figures
-    assert re.search(rf"^protocol +{said}$", summary_text([judged_run(tmp_path, verdict)], 100), re.MULTILINE)
+    assert re.search(
+        rf"^protocol +{said}$", summary_text([judged_run(as_record(tmp_path), verdict)], 100), re.MULTILINE
+    )
 
 
 def test_a_report_model_is_plain_values(tmp_path: Path) -> None:
@@ -329,9 +333,9 @@ def test_what_was_sent_with_acks_0_is_not_said_to_be_acked(facts: dict[str, int]
 def test_a_run_formatted_with_another_feature_level_is_distinguished_from_an_ordinary_run(tmp_path: Path) -> None:
     record = tmp_path / "run"
     shutil.copytree(DATA / "runs" / "last-replica-standing-4.3.1", record)
-    verdict = read_verdict(record)
+    verdict = read_verdict(RecordFolder(record))
     assert verdict is not None
-    assert judged_run(record, verdict).target == "4.3.1"
+    assert judged_run(as_record(record), verdict).target == "4.3.1"
     scenario, levels = record / "scenario.toml", "[cluster.features]\n"
     scenario.write_text(scenario.read_text().replace(levels, levels + '"eligible.leader.replicas.version" = 0\n'))
-    assert judged_run(record, verdict).target == "4.3.1:eligible.leader.replicas.version=0"
+    assert judged_run(as_record(record), verdict).target == "4.3.1:eligible.leader.replicas.version=0"

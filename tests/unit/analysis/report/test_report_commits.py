@@ -14,6 +14,7 @@ from analysis.report.group_commits import commit_rows, count_lost_commits
 from analysis.report.html import render
 from analysis.report.model import build
 from analysis.report.words import headline
+from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import Manifest
 from ebbtide.record.verdict import (
     AnomalyCount,
@@ -92,7 +93,7 @@ def test_a_row_says_what_was_served_instead() -> None:
 @pytest.mark.parametrize(("offset", "told"), [(9, False), (10, True), (19, True), (20, False)])
 def test_a_record_that_the_group_may_read_again_says_so(tmp_path: Path, offset: int, told: bool) -> None:
     record = RecordBuilder().acked(1, at=offset).write(tmp_path / "run")
-    write_verdict(record, _verdict())
+    write_verdict(RecordFolder(record), _verdict())
     texts = [one.text for one in explain(as_record(record), subject_of_value(as_record(record), 1)).reasons]
     says = "The group g had committed offset 20, and its coordinator served 10 later (last-replica-standing)"
     assert any(text.startswith(says) for text in texts) == told

@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 from judge_records import Story, last_replica_standing
+from records import as_record
 from rich.text import Text
 
 from analysis.report.protocol import outcome_basis
@@ -29,28 +30,28 @@ def test_a_run_that_lost_committed_records_is_red_there_whatever_was_predicted(
     tmp_path: Path, outcome: Outcome, style: str
 ) -> None:
     verdict = msgspec.structs.replace(last_replica_standing(tmp_path).judge(), outcome=outcome)
-    styles = _styles(judged_run(tmp_path, verdict))
+    styles = _styles(judged_run(as_record(tmp_path), verdict))
     assert (styles["lost, committed"], styles["outcome"]) == ("bold red", style)
 
 
 def test_only_a_run_that_is_known_to_have_lost_nothing_is_green(tmp_path: Path) -> None:
     verdict = last_replica_standing(tmp_path).judge()
     safe = msgspec.structs.replace(verdict, losses=[], anomalies=[], counts=Counts(sends=5, acked=5))
-    assert _styles(judged_run(tmp_path, safe))["lost, committed"] == "green"
+    assert _styles(judged_run(as_record(tmp_path), safe))["lost, committed"] == "green"
     unknown = msgspec.structs.replace(safe, counts=Counts(), properties=[])
-    assert _styles(judged_run(tmp_path, unknown))["lost, committed"] == "yellow"
+    assert _styles(judged_run(as_record(tmp_path), unknown))["lost, committed"] == "yellow"
 
 
 def test_the_table_has_what_was_sent_acked_failed_and_unknown(tmp_path: Path) -> None:
     verdict = last_replica_standing(tmp_path).judge()
     counts = Counts(sends=1_010, acked=1_000, failed=7, unknown=3)
-    run = judged_run(tmp_path, msgspec.structs.replace(verdict, counts=counts, coverage={}))
+    run = judged_run(as_record(tmp_path), msgspec.structs.replace(verdict, counts=counts, coverage={}))
     assert run.sends == (("sent", "1,010"), ("acked", "1,000"), ("failed", "7"), ("unknown", "3"))
 
 
 def test_without_sends_their_counts_are_unknown(tmp_path: Path) -> None:
     verdict = last_replica_standing(tmp_path).judge()
-    run = judged_run(tmp_path, msgspec.structs.replace(verdict, counts=Counts(), properties=[]))
+    run = judged_run(as_record(tmp_path), msgspec.structs.replace(verdict, counts=Counts(), properties=[]))
     assert {shown for _, shown in run.sends} == {"?"}
 
 
@@ -63,7 +64,8 @@ def test_an_inconclusive_run_without_a_loss_does_not_read_as_a_pass() -> None:
 def test_a_run_without_timings_shows_none(tmp_path: Path) -> None:
     story = Story(tmp_path)
     story.state(1)
-    assert dict(summary_lines(judged_run(tmp_path, story.judge())))["longest phases"] == "-"
+    verdict = story.judge()
+    assert dict(summary_lines(judged_run(as_record(tmp_path), verdict)))["longest phases"] == "-"
 
 
 def test_a_scenario_without_a_prediction_is_not_said_to_predict() -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 from judge_records import last_replica_standing
+from records import as_record
 
 from analysis.report.protocol import protocol_row
 from analysis.report.summary import JudgedRun, judged_run, summary_lines, summary_tables, summary_text
@@ -21,7 +22,8 @@ def side_by_side(tmp_path: Path) -> list[JudgedRun]:
         (tmp_path / name).mkdir()
         story = last_replica_standing(tmp_path / name, kafka=release)
         story.regress(1000, 0, epochs=(0, 2), at_s=(9, 22))
-        runs.append(judged_run(tmp_path / name, story.judge()))
+        verdict = story.judge()
+        runs.append(judged_run(as_record(tmp_path / name), verdict))
     return runs
 
 

@@ -15,6 +15,7 @@ from ebbtide.journal.commits import Commit, CommitAnswer, Entry, ServedOffset, p
 from ebbtide.journal.convert import convert_journals
 from ebbtide.journal.file import JournalHeader, JournalWriter
 from ebbtide.record.files import JOURNAL_DIR
+from ebbtide.record.folder import RecordFolder
 
 DOCS = ROOT / "docs" / "group-offsets.md"
 CERTAIN = {
@@ -71,7 +72,7 @@ def _convert(record: Path, *entries: Entry) -> list[dict[str, object]]:
     for one in entries:
         journal.write([pack_commits([one])])
     journal.close()
-    convert_journals(record)
+    convert_journals(RecordFolder(record))
     rows: list[dict[str, object]] = pq.read_table(record / "commits" / "commits-1.parquet").to_pylist()
     return rows
 

@@ -29,7 +29,8 @@ from ebbtide.journal.frames import (
 )
 from ebbtide.journal.outcomes import Outcome
 from ebbtide.journal.spans import Spans
-from ebbtide.record.tables import POLLS, SENDS, WATERMARKS, table_files
+from ebbtide.record.folder import RecordFolder
+from ebbtide.record.tables import POLLS, SENDS, WATERMARKS
 from ebbtide.waiting import wait_until
 
 SENDS_HEADER = JournalHeader(table="sends", id=1, topics=("t",), acks=-1)
@@ -61,7 +62,7 @@ def _answer(first: int, count: int, status: Outcome, base: int = -1, error: str 
 
 
 def _sends(record: Path) -> list[dict[str, Any]]:
-    (file,) = table_files(record, "sends")
+    (file,) = RecordFolder(record).files("sends")
     table = pq.read_table(file)
     assert table.schema.equals(SENDS)
     rows: list[dict[str, Any]] = table.to_pylist()
@@ -70,7 +71,7 @@ def _sends(record: Path) -> list[dict[str, Any]]:
 
 def test_a_send_has_the_outcome_of_its_batch_and_its_own_offset(tmp_path: Path) -> None:
     _writer(tmp_path).write([_handed_frame(0, 3), _answer(0, 2, "acked", base=40), _answer(2, 1, "failed", error="X")])
-    convert_journals(tmp_path)
+    convert_journals(RecordFolder(tmp_path))
     rows = _sends(tmp_path)
     assert [(row["sequence"], row["status"], row["offset"], row["error"]) for row in rows] == [
         (0, "acked", 40, None),
@@ -96,7 +97,7 @@ def test_a_send_has_the_outcome_of_its_batch_and_its_own_offset(tmp_path: Path) 
 
 def test_a_send_without_an_answer_is_unknown(tmp_path: Path) -> None:
     _writer(tmp_path).write([_handed_frame(0, 2), _answer(0, 1, "acked", base=0)])
-    convert_journals(tmp_path)
+    convert_journals(RecordFolder(tmp_path))
     assert [(row["status"], row["error"], row["done_ns"]) for row in _sends(tmp_path)] == [
         ("acked", None, 7),
         ("unknown", "UNRESOLVED", None),
@@ -106,7 +107,7 @@ def test_a_send_without_an_answer_is_unknown(tmp_path: Path) -> None:
 def test_of_two_answers_for_one_send_the_later_counts(tmp_path: Path) -> None:
     frames = [_handed_frame(0, 4), _answer(0, 4, "unknown", error="U"), _answer(1, 2, "acked", base=9)]
     _writer(tmp_path).write(frames)
-    convert_journals(tmp_path)
+    convert_journals(RecordFolder(tmp_path))
     assert [(row["status"], row["offset"]) for row in _sends(tmp_path)] == [
         ("unknown", None),
         ("acked", 9),
@@ -119,7 +120,7 @@ def test_a_frame_that_was_written_twice_gives_each_row_once(tmp_path: Path) -> N
     _writer(tmp_path).write(
         [_handed_frame(0, 3), _handed_frame(0, 3), _handed_frame(2, 3), _handed_frame(0, 2, partition=1)]
     )
-    convert_journals(tmp_path)
+    convert_journals(RecordFolder(tmp_path))
     assert [(row["partition"], row["sequence"]) for row in _sends(tmp_path)] == [
         *[(0, sequence) for sequence in range(5)],
         (1, 0),
@@ -130,7 +131,7 @@ def test_a_frame_that_was_written_twice_gives_each_row_once(tmp_path: Path) -> N
 def test_partitions_are_answered_apart(tmp_path: Path) -> None:
     frames = [_handed_frame(0, 1), _handed_frame(0, 1, partition=1), _answer(0, 1, "acked", base=5, partition=1)]
     _writer(tmp_path).write(frames)
-    convert_journals(tmp_path)
+    convert_journals(RecordFolder(tmp_path))
     assert [row["status"] for row in _sends(tmp_path)] == ["unknown", "acked"]
 
 
@@ -140,8 +141,8 @@ def test_polls_carry_the_offset_before_them_and_null_for_what_is_not_ours(tmp_pa
     arrays = [array("q", numbers) for numbers in ([7, 9], [100, -1], [5, -1])]
     frame = pack_polled(PolledRecords(**polled, previous=-1, offsets=arrays[0], values=arrays[1], epochs=arrays[2]))
     _writer(tmp_path, "consumer-4", header).write([frame])
-    convert_journals(tmp_path)
-    (file,) = table_files(tmp_path, "polls")
+    convert_journals(RecordFolder(tmp_path))
+    (file,) = RecordFolder(tmp_path).files("polls")
     table = pq.read_table(file)
     assert table.schema.equals(POLLS)
     rows = table.to_pylist()
@@ -156,8 +157,8 @@ def test_polls_carry_the_offset_before_them_and_null_for_what_is_not_ours(tmp_pa
 def test_watermarks_say_who_answered_and_when(tmp_path: Path) -> None:
     writer = _writer(tmp_path, "sampler", JournalHeader(table="watermarks", topics=("t",)))
     writer.write([pack_watermarks(array("q", [0, 1, 2, 3, 44, 5, 6, 0, 0, 1, -1, 0, 7, 8]))])
-    convert_journals(tmp_path)
-    (file,) = table_files(tmp_path, "watermarks")
+    convert_journals(RecordFolder(tmp_path))
+    (file,) = RecordFolder(tmp_path).files("watermarks")
     table = pq.read_table(file)
     assert table.schema.equals(WATERMARKS)
     first, second = table.to_pylist()
@@ -180,23 +181,23 @@ def test_a_torn_tail_is_reported_and_the_rows_before_it_are_kept(tmp_path: Path)
     writer.write([_handed_frame(0, 5)])
     with writer.path.open("ab") as file:
         file.write(_handed_frame(5, 5)[:-1])
-    assert convert_journals(tmp_path) == len(_handed_frame(5, 5)) - 1
+    assert convert_journals(RecordFolder(tmp_path)) == len(_handed_frame(5, 5)) - 1
     assert [row["sequence"] for row in _sends(tmp_path)] == list(range(5))
 
 
 def test_a_journal_without_its_header_becomes_an_empty_table(tmp_path: Path) -> None:
     writer = _writer(tmp_path)
     writer.path.write_bytes(b"EBB")
-    assert convert_journals(tmp_path) == 3
+    assert convert_journals(RecordFolder(tmp_path)) == 3
     assert _sends(tmp_path) == []
 
 
 def test_converting_again_changes_nothing(tmp_path: Path) -> None:
     _writer(tmp_path).write([_handed_frame(0, 3)])
-    assert convert_journals(tmp_path) == 0
+    assert convert_journals(RecordFolder(tmp_path)) == 0
     rows = _sends(tmp_path)
     assert len(rows) == 3
-    assert convert_journals(tmp_path) == 0
+    assert convert_journals(RecordFolder(tmp_path)) == 0
     assert _sends(tmp_path) == rows
 
 
@@ -204,7 +205,7 @@ def test_a_conversion_that_was_cut_short_is_done_again(tmp_path: Path) -> None:
     _writer(tmp_path).write([_handed_frame(0, 3)])
     (tmp_path / "sends").mkdir()
     (tmp_path / "sends" / "producer-1.parquet.part").write_bytes(b"half a table")
-    convert_journals(tmp_path)
+    convert_journals(RecordFolder(tmp_path))
     assert len(_sends(tmp_path)) == 3
     assert not list(tmp_path.rglob("*.part"))
 
@@ -214,7 +215,7 @@ def test_a_journal_stays_until_its_table_is_whole(tmp_path: Path) -> None:
     writer.write([_handed_frame(0, 3)])
     (tmp_path / "sends").write_text("in the way")
     with pytest.raises(HarnessError, match="and is kept"):
-        convert_journals(tmp_path)
+        convert_journals(RecordFolder(tmp_path))
     assert writer.path.is_file()
 
 
@@ -223,7 +224,7 @@ def test_a_journal_goes_as_soon_as_its_own_table_is_whole(tmp_path: Path) -> Non
     converted.write([_handed_frame(0, 3)])
     strange = _writer(tmp_path, "zebra", JournalHeader(table="zebras", topics=()))
     with pytest.raises(HarnessError, match="no table of the record"):
-        convert_journals(tmp_path)
+        convert_journals(RecordFolder(tmp_path))
     assert not converted.path.exists()
     assert strange.path.is_file()
     assert len(_sends(tmp_path)) == 3
@@ -233,8 +234,8 @@ def test_tables_are_written_in_bounded_row_groups(tmp_path: Path) -> None:
     writer = _writer(tmp_path)
     for first in range(0, 250_000, 50_000):
         writer.write([_handed_frame(first, 50_000)])
-    convert_journals(tmp_path)
-    (file,) = table_files(tmp_path, "sends")
+    convert_journals(RecordFolder(tmp_path))
+    (file,) = RecordFolder(tmp_path).files("sends")
     metadata = pq.ParquetFile(file).metadata
     assert [metadata.row_group(index).num_rows for index in range(metadata.num_row_groups)] == [
         ROW_GROUP_ROWS,
@@ -269,7 +270,7 @@ def test_the_journal_of_a_writer_killed_midway_converts(tmp_path: Path) -> None:
         wait_until(lambda: path.exists() and path.stat().st_size > 1 << 20, awaited="a megabyte", timeout_s=20)
         process.send_signal(signal.SIGKILL)
     size = path.stat().st_size
-    torn_bytes = convert_journals(tmp_path)
+    torn_bytes = convert_journals(RecordFolder(tmp_path))
     rows = _sends(tmp_path)
     assert torn_bytes < size - len(rows) * 16
     assert [row["sequence"] for row in rows] == list(range(len(rows)))

@@ -18,8 +18,8 @@ from ebbtide.journal.frames import (
     pack_polled,
     pack_watermarks,
 )
+from ebbtide.record.folder import RecordFolder
 from ebbtide.record.steps import StepEntry, write_steps
-from ebbtide.record.tables import table_files
 
 ASKED_NS, KNOWN_NS = 100, 110
 STEP = StepEntry(
@@ -72,8 +72,8 @@ def write_final_read(record: Path, *values: int) -> None:
 
 
 def converted(record: Path, table: str, *columns: str) -> list[tuple[Any, ...]]:
-    convert_journals(record)
-    rows = [row for file in table_files(record, table) for row in pq.read_table(file).to_pylist()]
+    convert_journals(RecordFolder(record))
+    rows = [row for file in RecordFolder(record).files(table) for row in pq.read_table(file).to_pylist()]
     return [tuple(row[column] for column in columns) for row in rows]
 
 
@@ -81,7 +81,7 @@ SENDS = ((1, 10, 20), (2, 90, 105), (3, 90, 105), (4, 90, None), (5, 120, 130))
 
 
 def test_a_send_has_the_topic_that_got_it_or_none_that_is_known(tmp_path: Path) -> None:
-    write_steps(tmp_path, [STEP])
+    write_steps(RecordFolder(tmp_path), [STEP])
     write_sends(tmp_path, *SENDS)
     write_final_read(tmp_path, 2, 5)
     expected = [(1, "t@1"), (2, "t"), (3, "t@?"), (4, "t@?"), (5, "t")]
@@ -90,9 +90,9 @@ def test_a_send_has_the_topic_that_got_it_or_none_that_is_known(tmp_path: Path) 
 
 
 def test_a_conversion_that_was_cut_short_finds_the_final_read_in_its_table(tmp_path: Path) -> None:
-    write_steps(tmp_path, [STEP])
+    write_steps(RecordFolder(tmp_path), [STEP])
     write_final_read(tmp_path, 2, 5)
-    convert_journals(tmp_path)
+    convert_journals(RecordFolder(tmp_path))
     write_sends(tmp_path, *SENDS)
     assert (2, "t") in converted(tmp_path, "sends", "value", "topic")
 
@@ -103,7 +103,7 @@ def test_without_such_a_step_all_rows_keep_the_name_of_their_topic(tmp_path: Pat
 
 
 def test_a_hw_that_either_topic_may_have_had_has_no_leader_epoch(tmp_path: Path) -> None:
-    write_steps(tmp_path, [STEP])
+    write_steps(RecordFolder(tmp_path), [STEP])
     # topic, partition, broker, leader epoch, HW, asked, answered
     marks = [(0, 0, 1, 4, 50, 10, 20), (0, 0, 1, 4, 50, 90, 105), (0, 0, 1, 0, 3, 120, 130)]
     header = JournalHeader(table="watermarks", id=0, topics=("t",))

@@ -19,6 +19,7 @@ from analysis.judge.outcome.prediction import ObservedRun, compare
 from ebbtide.pytest_plugin.chaos_scenario import chaos_scenario
 from ebbtide.pytest_plugin.judgement import allowed_expectations, failure_message
 from ebbtide.pytest_plugin.run_record import RunRecord
+from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import read_manifest
 from ebbtide.record.verdict import AnomalyCount, Loss, PropertyResult, Regression
 from ebbtide.scenario import catalogue
@@ -76,7 +77,7 @@ def chaos_run(
         kinds={"hw-regression": len(falls)},
         acked=acked,
     )
-    comparison = compare(load(folder / "scenario.toml"), read_manifest(folder), seen)
+    comparison = compare(load(folder / "scenario.toml"), read_manifest(RecordFolder(folder)), seen)
     outcome, why = decide(checked=[], losses=[], regressions=[], comparison=comparison, no_scenario=None, faulty=[])
     verdict = msgspec.structs.replace(run.verdict, outcome=outcome, why=why, losses=losses, regressions=falls)
     return replace(run, verdict=verdict)

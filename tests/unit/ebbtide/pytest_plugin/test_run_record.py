@@ -11,6 +11,7 @@ from checkout import DATA
 
 from ebbtide.pytest_plugin.judgement import where_to_look
 from ebbtide.pytest_plugin.run_record import read_record
+from ebbtide.record.folder import RecordFolder
 from harness.cli.verdict_output import VerdictOutput
 
 LOST = DATA / "runs" / "last-replica-standing-3.9.1"
@@ -27,7 +28,7 @@ def test_pytest_and_the_command_say_the_same_line_to_type_next(
     monkeypatch.chdir(tmp_path)  # in the folder above a record, the command leaves the folder out of its path
     run = read_record(LOST)
     output = VerdictOutput(1, as_json=False)
-    output.add(LOST, run.verdict)
+    output.add(RecordFolder(LOST), run.verdict)
     output.end()
     (said,) = (line for line in capsys.readouterr().out.splitlines() if line.startswith("  next: "))
     assert said in where_to_look(run)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from ebbtide.errors import UsageError
+from ebbtide.record.folder import RecordFolder
 from ebbtide.record.node_times import NodeTimes, Span
 from ebbtide.record.steps import STEPS, StepEntry, read_steps, split_composed_steps, write_steps
 
@@ -20,8 +21,8 @@ def entry(step: str, effect_ns: int | None = 30, of_node: dict[int, NodeTimes] |
 
 def test_times_are_read_as_they_were_written(tmp_path: Path) -> None:
     written = entry("power-loss", of_node={1: NodeTimes(ended=FIRST, log_gone=SECOND), 2: NodeTimes(ended=SECOND)})
-    write_steps(tmp_path, [written])
-    assert (read_steps(tmp_path) or [])[0].of_node == written.of_node
+    write_steps(RecordFolder(tmp_path), [written])
+    assert (read_steps(RecordFolder(tmp_path)) or [])[0].of_node == written.of_node
     assert written.times_of(2) == NodeTimes(ended=SECOND)
 
 
@@ -62,4 +63,4 @@ def test_a_part_of_a_composed_step_has_its_own_times() -> None:
 def test_a_span_that_is_none_names_the_damaged_line(tmp_path: Path, span: str) -> None:
     (tmp_path / STEPS).write_text(f'{{"index": 0, "step": "kill", "of_node": {{"1": {{"ended": {span}}}}}}}\n')
     with pytest.raises(UsageError, match=r"steps\.jsonl is damaged"):
-        read_steps(tmp_path)
+        read_steps(RecordFolder(tmp_path))

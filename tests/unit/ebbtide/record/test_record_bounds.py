@@ -20,6 +20,7 @@ from analysis.judge.history.log_lines import lines_of
 from ebbtide.errors import UsageError
 from ebbtide.logs.batches import HEADER_SIZE, MAGIC
 from ebbtide.logs.scan import Damage, scan_file
+from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import read_manifest
 from ebbtide.untrusted.parquet import read_rows
 
@@ -46,7 +47,7 @@ def test_a_manifest_with_more_than_a_run_can_have_is_one_clear_error(tmp_path: P
     manifest = json.loads((record / "manifest.json").read_text())
     (record / "manifest.json").write_text(json.dumps({**manifest, key: value}))
     with pytest.raises(UsageError) as refused:
-        read_manifest(record)
+        read_manifest(RecordFolder(record))
     assert "manifest.json" in refused.value.what
 
 

@@ -17,6 +17,7 @@ from ebbtide.journal.file import JournalHeader, JournalWriter, frame
 from ebbtide.journal.frames import HANDED, POLLED
 from ebbtide.record.contents import check_contents
 from ebbtide.record.files import JOURNAL_DIR
+from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import MANIFEST, read_manifest
 
 RECORD = DATA / "runs" / "last-replica-standing-3.9.1"
@@ -70,10 +71,10 @@ def link_outside(record: Path, name: str) -> None:
 def test_what_no_run_leaves_is_one_error_that_names_it(
     record: Path, spoil: Callable[[Path, str], None], name: str, told: str
 ) -> None:
-    read_manifest(record)
+    read_manifest(RecordFolder(record))
     spoil(record, name)
     with pytest.raises(UsageError, match=told) as refused:
-        read_manifest(record)
+        read_manifest(RecordFolder(record))
     assert refused.value.where == str(record / name)
     assert refused.value.next is not None
     assert "secret" not in str(refused.value)
@@ -83,12 +84,12 @@ def test_a_link_within_the_record_and_a_link_to_nothing_are_no_error(record: Pat
     (record / "steps.jsonl").rename(record / "real.jsonl")
     (record / "steps.jsonl").symlink_to("real.jsonl")
     (record / "logs-of-before").symlink_to("gone")
-    assert read_manifest(record).run_id
+    assert read_manifest(RecordFolder(record)).run_id
 
 
 def test_the_folder_of_a_cluster_that_is_up_is_not_looked_into(record: Path) -> None:
     put_pipe(record, "cluster/broker-1.gate")
-    assert read_manifest(record).run_id
+    assert read_manifest(RecordFolder(record)).run_id
 
 
 @pytest.mark.parametrize(
@@ -109,7 +110,7 @@ def test_a_number_that_no_manifest_has_is_refused_with_its_place(
     manifest = json.loads((record / MANIFEST).read_text())
     (record / MANIFEST).write_text(json.dumps(manifest | change))
     with pytest.raises(UsageError) as refused:
-        read_manifest(record)
+        read_manifest(RecordFolder(record))
     assert place in str(refused.value.got)
 
 
@@ -123,7 +124,7 @@ def test_a_journal_with_a_frame_that_is_none_is_one_error_and_stays(tmp_path: Pa
     journal.write([bad])
     journal.close()
     with pytest.raises(UsageError, match="a journal of the record is damaged") as refused:
-        convert_journals(tmp_path)
+        convert_journals(RecordFolder(tmp_path))
     assert refused.value.where == str(journal.path)
     assert journal.path.is_file()
 
@@ -133,7 +134,7 @@ def test_a_journal_whose_header_is_none_is_one_error(tmp_path: Path) -> None:
     journal = tmp_path / JOURNAL_DIR / "producer-1.journal"
     journal.write_bytes(b"EBBJRNL1" + frame(0, b'{"table": 1}'))
     with pytest.raises(UsageError, match="a journal of the record is damaged"):
-        convert_journals(tmp_path)
+        convert_journals(RecordFolder(tmp_path))
 
 
 def test_folders_that_nest_without_end_are_refused_with_one_error(tmp_path: Path) -> None:
@@ -142,4 +143,4 @@ def test_folders_that_nest_without_end_are_refused_with_one_error(tmp_path: Path
         at = at / "d"
     at.mkdir(parents=True)
     with pytest.raises(UsageError, match="nest too deep"):
-        check_contents(tmp_path / "run")
+        check_contents(RecordFolder(tmp_path / "run"))

@@ -18,9 +18,9 @@ from ebbtide.journal.file import JournalHeader, JournalWriter
 from ebbtide.journal.frames import pack_handed
 from ebbtide.record.clients import CLIENTS_DIR, ClientEvent, read_client_events, write_client_events
 from ebbtide.record.files import JOURNAL_DIR, new_file, write_atomically
+from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import read_manifest
 from ebbtide.record.steps import read_steps
-from ebbtide.record.tables import table_files
 from workloads.status import StatusFile
 
 NO_JSON = [b'{"run_id": "\xff"}', b"[" * 100_000]
@@ -32,18 +32,18 @@ def test_what_is_no_json_is_one_clear_error(tmp_path: Path, content: bytes) -> N
     for name in ("manifest.json", "steps.jsonl", "clients/producer-1.jsonl"):
         (tmp_path / name).write_bytes(content)
     with pytest.raises(UsageError, match="cannot be decoded"):
-        read_manifest(tmp_path)
+        read_manifest(RecordFolder(tmp_path))
     with pytest.raises(UsageError, match=r"steps\.jsonl is damaged"):
-        read_steps(tmp_path)
+        read_steps(RecordFolder(tmp_path))
     with pytest.raises(UsageError, match="a client's events are damaged"):
-        read_client_events(tmp_path)
+        read_client_events(RecordFolder(tmp_path))
 
 
 def test_a_pipe_in_the_place_of_a_clients_events_is_not_opened(tmp_path: Path) -> None:
     (tmp_path / "clients").mkdir()
     os.mkfifo(tmp_path / "clients" / "producer-1.jsonl")
     with pytest.raises(UsageError, match="not a regular file"):
-        read_client_events(tmp_path)
+        read_client_events(RecordFolder(tmp_path))
 
 
 def test_a_link_under_the_name_of_a_part_is_not_written_through(tmp_path: Path) -> None:
@@ -88,9 +88,9 @@ def record(tmp_path: Path) -> Path:
 
 
 def complete(record: Path) -> None:
-    convert_journals(record)
-    write_replicas(record, lambda _: None)
-    write_checkpoints(record)
+    convert_journals(RecordFolder(record))
+    write_replicas(RecordFolder(record), lambda _: None)
+    write_checkpoints(RecordFolder(record))
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ def test_a_link_under_the_name_of_a_tables_part_is_replaced(
     complete(record)
     assert mine.read_bytes() == b"precious"
     assert not mine.with_name("nothing").exists()
-    assert len(table_files(record, name.partition("/")[0])) == 1
+    assert len(RecordFolder(record).files(name.partition("/")[0])) == 1
     assert not list(record.rglob("*.part"))
 
 
@@ -142,7 +142,7 @@ def test_journals_in_a_folder_that_is_a_link_are_not_removed(record: Path, tmp_p
     (record / JOURNAL_DIR).rename(tmp_path / "elsewhere")
     (record / JOURNAL_DIR).symlink_to(tmp_path / "elsewhere")
     with pytest.raises(UsageError, match="a folder of the record is a link"):
-        convert_journals(record)
+        convert_journals(RecordFolder(record))
     assert (tmp_path / "elsewhere" / "producer-1.journal").is_file()
 
 
@@ -150,21 +150,21 @@ def test_a_record_that_is_named_by_a_link_is_completed(record: Path, tmp_path: P
     latest = tmp_path / "latest"
     latest.symlink_to(record)
     complete(latest)
-    write_client_events(latest, "consumer-1", [ClientEvent(event="fenced", at_ns=1)])
-    assert len(table_files(record, "sends")) == len(table_files(record, "replicas")) == 1
+    write_client_events(RecordFolder(latest), "consumer-1", [ClientEvent(event="fenced", at_ns=1)])
+    assert len(RecordFolder(record).files("sends")) == len(RecordFolder(record).files("replicas")) == 1
     assert (record / CLIENTS_DIR / "consumer-1.jsonl").is_file()
 
 
 def test_a_table_that_cannot_be_written_is_one_clear_error(record: Path) -> None:
     (record / "replicas").write_text("no folder")
     with pytest.raises(HarnessError, match="a table of the record cannot be made") as failed:
-        write_replicas(record, lambda _: None)
+        write_replicas(RecordFolder(record), lambda _: None)
     assert failed.value.where == str(record / "replicas")
 
 
 def test_an_unreadable_source_of_a_table_is_reported_as_that_source(record: Path) -> None:
     unreadable = OSError(errno.EIO, "Input/output error", "raw/broker-1/t-0/0.log")
-    with pytest.raises(HarnessError) as failed, new_table(record, "partitions"):
+    with pytest.raises(HarnessError) as failed, new_table(RecordFolder(record), "partitions"):
         raise unreadable
     assert failed.value.got == str(unreadable)
     assert "make the named file readable" in str(failed.value.next)
@@ -185,6 +185,9 @@ def test_a_writer_that_another_one_overtook_leaves_that_ones_file_alone(tmp_path
 
 def test_a_table_whose_place_is_taken_leaves_no_part(record: Path) -> None:
     (record / "partitions.parquet" / "in-the-way").mkdir(parents=True)
-    with pytest.raises(HarnessError, match="a table of the record cannot be made"), new_table(record, "partitions"):
+    with (
+        pytest.raises(HarnessError, match="a table of the record cannot be made"),
+        new_table(RecordFolder(record), "partitions"),
+    ):
         pass
     assert not list(record.rglob("*.part"))

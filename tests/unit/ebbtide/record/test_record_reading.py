@@ -20,7 +20,8 @@ from records import RecordBuilder
 from ebbtide.errors import UsageError
 from ebbtide.record import RecordedRun, open_run
 from ebbtide.record.files import is_going, mark_going
-from ebbtide.record.tables import ANOMALY_SCHEMA, TABLES, WITNESS_SCHEMA, table_files
+from ebbtide.record.folder import RecordFolder
+from ebbtide.record.tables import ANOMALY_SCHEMA, TABLES, WITNESS_SCHEMA
 from ebbtide.record.verdict import unfinished_verdict, write_verdict
 
 DOCS = ROOT / "docs"
@@ -49,7 +50,7 @@ def test_the_example_of_the_docs_runs_on_a_recorded_run(
 def test_each_table_has_a_method_that_returns_its_columns_and_all_its_rows(real_run: RecordedRun, name: str) -> None:
     table = getattr(real_run, name)()
     assert table.schema == TABLES[name]
-    assert table.num_rows == sum(pq.read_metadata(path).num_rows for path in table_files(real_run.path, name))
+    assert table.num_rows == sum(pq.read_metadata(path).num_rows for path in RecordFolder(real_run.path).files(name))
 
 
 def test_the_commits_of_groups_are_a_table_of_runs_that_journal_them(real_run: RecordedRun, tmp_path: Path) -> None:
@@ -80,7 +81,7 @@ def test_steps_client_events_wire_events_and_the_verdict_are_typed(real_run: Rec
     assert real_run.wire_events() == []
     with pytest.raises(UsageError, match="has not been judged"):
         real_run.verdict()
-    write_verdict(real_run.path, unfinished_verdict(real_run.manifest.run_id))
+    write_verdict(RecordFolder(real_run.path), unfinished_verdict(real_run.manifest.run_id))
     assert real_run.verdict().outcome == "inconclusive"
 
 
@@ -139,7 +140,7 @@ def test_no_record_and_a_run_that_is_still_going_are_errors(tmp_path: Path) -> N
     with pytest.raises(UsageError, match="not a run record"):
         open_run(tmp_path)
     record = RecordBuilder().acked(1, at=0).write(tmp_path / "run")
-    with mark_going(record), pytest.raises(UsageError, match="still going"):
+    with mark_going(RecordFolder(record)), pytest.raises(UsageError, match="still going"):
         open_run(record)
 
 
@@ -158,8 +159,8 @@ def test_a_run_is_marked_as_going_although_another_process_looks_at_its_record_a
     fcntl.flock(looking, fcntl.LOCK_SH)
     end_of_look = threading.Timer(0.2, os.close, [looking])
     end_of_look.start()
-    with mark_going(tmp_path):
-        assert is_going(tmp_path)
+    with mark_going(RecordFolder(tmp_path)):
+        assert is_going(RecordFolder(tmp_path))
     end_of_look.join()
 
 
@@ -174,16 +175,16 @@ def test_a_lock_on_the_folder_of_a_record_is_no_mark_and_stops_no_run(tmp_path: 
     of_another_user = os.open(tmp_path, os.O_RDONLY)
     fcntl.flock(of_another_user, fcntl.LOCK_EX)
     try:
-        assert not is_going(tmp_path)
-        with mark_going(tmp_path):
-            assert is_going(tmp_path)
-        assert not is_going(tmp_path)
+        assert not is_going(RecordFolder(tmp_path))
+        with mark_going(RecordFolder(tmp_path)):
+            assert is_going(RecordFolder(tmp_path))
+        assert not is_going(RecordFolder(tmp_path))
     finally:
         os.close(of_another_user)
 
 
 def test_only_the_user_of_a_run_can_open_its_mark_which_ends_with_the_run(tmp_path: Path) -> None:
-    with mark_going(tmp_path):
+    with mark_going(RecordFolder(tmp_path)):
         (mark,) = tmp_path.iterdir()
         assert mark.stat().st_mode & 0o777 == 0o600
     assert not list(tmp_path.iterdir())
@@ -194,8 +195,9 @@ def test_another_user_sees_that_a_run_is_going(tmp_path: Path) -> None:
     for folder in (tmp_path, *(one for one in tmp_path.parents if re.match("pytest-|popen-", one.name))):
         folder.chmod(0o755)
     ask = "import os, sys\nfrom pathlib import Path\nfrom ebbtide.record.files import is_going\n"
-    ask += "os.setuid(65534)\nprint(is_going(Path(sys.argv[1])))"
-    with mark_going(tmp_path):
+    ask += "from ebbtide.record.folder import RecordFolder\n"
+    ask += "os.setuid(65534)\nprint(is_going(RecordFolder(Path(sys.argv[1]))))"
+    with mark_going(RecordFolder(tmp_path)):
         said = subprocess.run(
             [sys.executable, "-c", ask, str(tmp_path)], capture_output=True, text=True, timeout=60, check=True
         )

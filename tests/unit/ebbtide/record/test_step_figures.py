@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from ebbtide.record.asked import Asked
+from ebbtide.record.folder import RecordFolder
 from ebbtide.record.sides import CutSides
 from ebbtide.record.steps import StepEntry, read_steps, split_composed_steps, write_steps
 from ebbtide.scenario.steps.admin import CreateTopicStep, DeleteRecordsStep
@@ -25,7 +26,7 @@ def entry(step: str, parameters: dict[str, Any] | None = None, **proof: Any) -> 
 
 @pytest.mark.parametrize("record", sorted(RUNS.iterdir()), ids=lambda path: path.name)
 def test_every_proof_of_a_real_record_is_read(record: Path) -> None:
-    steps = split_composed_steps(read_steps(record) or [])
+    steps = split_composed_steps(read_steps(RecordFolder(record)) or [])
     assert steps
     assert {step.index: step.figures(STEP_TYPES[step.step].Proof).unread for step in steps} == {
         step.index: {} for step in steps
@@ -106,5 +107,5 @@ def test_an_older_record_has_the_sides_of_a_cut_in_words(step: str, whom: str | 
 
 
 def test_a_record_has_the_sides_of_a_cut(tmp_path: Path) -> None:
-    write_steps(tmp_path, [StepEntry(index=0, step="partition", whom="of any words", sides=SIDES)])
-    assert [step.parted for step in read_steps(tmp_path) or ()] == [SIDES]
+    write_steps(RecordFolder(tmp_path), [StepEntry(index=0, step="partition", whom="of any words", sides=SIDES)])
+    assert [step.parted for step in read_steps(RecordFolder(tmp_path)) or ()] == [SIDES]

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from ebbtide.record.folder import RecordFolder
 from ebbtide.record.steps import STEPS, StepEntry
 from ebbtide.record.topic_lives import TopicLives, deletion_times, is_deleted, is_unknown, name_of, topic_id_in
 
@@ -110,7 +111,7 @@ def test_names_say_what_they_are() -> None:
 
 def test_a_damaged_steps_file_tells_no_topics_apart(tmp_path: Path) -> None:
     (tmp_path / STEPS).write_text("{", "utf-8")
-    assert not TopicLives.of_record(tmp_path).reused_names
+    assert not TopicLives.of_record(RecordFolder(tmp_path)).reused_names
 
 
 def test_the_id_in_a_replicas_folder_is_read(tmp_path: Path) -> None:

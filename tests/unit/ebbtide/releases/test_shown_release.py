@@ -19,6 +19,7 @@ from analysis.report.model import build
 from analysis.report.summary import judged_run, summary_text
 from ebbtide.pytest_plugin.judgement import one_line_summary
 from ebbtide.pytest_plugin.run_record import read_record
+from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import FOREIGN, WatchFacts, read_manifest, write_manifest
 from ebbtide.record.sums import write_sums
 from ebbtide.record.verdict import read_judgement
@@ -37,19 +38,19 @@ def watched(tmp_path: Path) -> Path:
     record = tmp_path / "runs" / "watched"
     shutil.copytree(DATA / "runs" / "last-replica-standing-3.9.1", record)
     manifest = msgspec.structs.replace(
-        read_manifest(record),
+        read_manifest(RecordFolder(record)),
         run_id="run-1",
         kafka_assumed=True,
         runtime=FOREIGN,
         watch=WatchFacts(clock_distance_ms=1),
     )
-    write_manifest(record, manifest)
-    write_sums(record)
+    write_manifest(RecordFolder(record), manifest)
+    write_sums(RecordFolder(record))
     return record
 
 
 def page_of(record: Path) -> str:
-    return render(build(as_record(record, read_manifest(record)), read_judgement(record)))
+    return render(build(as_record(record, read_manifest(RecordFolder(record))), read_judgement(RecordFolder(record))))
 
 
 def printed(*words: object) -> str:
@@ -62,7 +63,7 @@ def printed(*words: object) -> str:
 def test_every_text_on_an_assumed_release_says_that_the_patch_is_not_known(watched: Path, tmp_path: Path) -> None:
     compared = tmp_path / "compared.html"
     texts = {
-        "analyze": summary_text([judged_run(watched, read_judgement(watched))], 200),
+        "analyze": summary_text([judged_run(as_record(watched), read_judgement(RecordFolder(watched)))], 200),
         "runs": printed("runs", watched.parent),
         "explain": printed("explain", watched),
         "compare": printed("compare", watched, OTHER, "--out", compared, "--json"),

@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 from judge_records import ELR_ON, Story, ns
 
 from ebbtide.record.clients import ClientEvent, write_client_events
+from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import ProducerSetup
 from ebbtide.record.tables import ANOMALY_SCHEMA
 from ebbtide.rules.table import CLAUSES
@@ -37,7 +38,7 @@ def test_a_record_with_everything_in_it_has_every_fact(tmp_path: Path) -> None:
         | {"asked_ns": ns(2), "at_ns": ns(3)}
     )
     story.change(producers={"1": ProducerSetup(acks=-1, idempotent=True)})
-    write_client_events(tmp_path, "producer-1", [ClientEvent(event="fenced", at_ns=ns(3))])
+    write_client_events(RecordFolder(tmp_path), "producer-1", [ClientEvent(event="fenced", at_ns=ns(3))])
     (tmp_path / "logs").mkdir()
     with gzip.open(tmp_path / "logs" / "controller-100.log.gz", "w"):
         pass

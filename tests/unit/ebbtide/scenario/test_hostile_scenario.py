@@ -21,6 +21,7 @@ from ebbtide.daemon.control import ask
 from ebbtide.daemon.messages import CreateTopic
 from ebbtide.errors import ExitCode, Problems, UsageError
 from ebbtide.pytest_plugin.chaos_scenario import chaos_scenario
+from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import MANIFEST, read_manifest
 from ebbtide.record.verdict import read_verdict
 from ebbtide.releases.known_releases import KNOWN
@@ -241,7 +242,7 @@ def test_a_night_adopts_no_record_of_a_release_that_is_a_path(tmp_path: Path) ->
     one = job()
     world.record(msgspec.structs.replace(one, target=ReleaseTarget(kafka="4.3.1")), name="good")
     bad = world.record(one, name="bad")
-    manifest = read_manifest(bad)
+    manifest = read_manifest(RecordFolder(bad))
     (bad / MANIFEST).write_bytes(msgspec.json.encode(msgspec.structs.replace(manifest, kafka="../../4.3.1")))
     night = world.night()
     night.judge_unjudged()
@@ -264,7 +265,7 @@ def test_a_run_id_that_is_a_path_is_refused_before_anything_is_made(
     monkeypatch.setattr(launch, "prepare", lambda *_: pytest.fail("prepared to run it"))
     monkeypatch.setattr("os.geteuid", lambda: 0)
     record = Path(shutil.copytree(LOST, tmp_path / "in" / "record"))
-    manifest = msgspec.structs.replace(read_manifest(record), run_id=run_id)
+    manifest = msgspec.structs.replace(read_manifest(RecordFolder(record)), run_id=run_id)
     (record / MANIFEST).write_bytes(msgspec.json.encode(manifest))
     before = sorted(tmp_path.rglob("*"))
     assert main([verb, str(record), "--runs", str(tmp_path / "in" / "runs")]) == ExitCode.USAGE
@@ -281,9 +282,9 @@ def test_a_record_whose_run_id_names_no_folder_is_judged_in_its_own_folder(tmp_p
     story.predict('loss = { committed = "none" }')
     story.write()
     nothing = Reconciliation(counts=story.counts, anomalies=[], unknown={}, lost=[], regressions=[], vanished=[])
-    verdict = conclude(prepare_record(record), nothing)
+    verdict = conclude(prepare_record(RecordFolder(record)), nothing)
     assert verdict.run_id == run_id
-    assert read_verdict(record) == verdict
+    assert read_verdict(RecordFolder(record)) == verdict
     assert (record / "report.html").is_file()
     assert [path.name for path in tmp_path.rglob("*") if record not in path.parents] == ["in", "record"]
 

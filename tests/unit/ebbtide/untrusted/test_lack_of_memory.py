@@ -17,6 +17,7 @@ from analysis.reconcile import files as reconcile_files
 from analysis.reconcile.tables import _can_read_rows
 from ebbtide.errors import EbbtideError, ExitCode, HarnessError, UsageError
 from ebbtide.journal import convert
+from ebbtide.record.folder import RecordFolder
 from ebbtide.record.reading import _read
 from ebbtide.record.tables import SENDS
 from ebbtide.untrusted.parquet import footer_of, read_rows
@@ -73,7 +74,7 @@ def test_a_journal_is_damaged_only_where_its_bytes_are(
     (tmp_path / "journal" / "producer-1.journal").touch()
     monkeypatch.setattr(convert, "_convert_whole", refuse)
     with pytest.raises(kind):
-        convert.convert_journals(tmp_path)
+        convert.convert_journals(RecordFolder(tmp_path))
 
 
 def test_a_decoder_without_memory_says_so() -> None:

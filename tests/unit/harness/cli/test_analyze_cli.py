@@ -18,6 +18,7 @@ from analysis.judging import many_records as many
 from analysis.reconcile import session as spark
 from analysis.spark import java_start
 from ebbtide.errors import EbbtideError, HarnessError, Problems, UsageError
+from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import NO_CONTROLLERS_NAMED, WatchFacts
 from ebbtide.record.next_command import next_command
 from ebbtide.record.verdict import Verdict, read_verdict, unfinished_verdict, write_verdict
@@ -39,7 +40,7 @@ def stories(monkeypatch: pytest.MonkeyPatch) -> dict[Path, Story]:
     def judge_many(records: Sequence[Path], *_: object) -> Iterator[tuple[Path, Verdict | EbbtideError]]:
         for record in records:
             verdict = told[record].judge()
-            write_verdict(record, verdict)
+            write_verdict(RecordFolder(record), verdict)
             yield record, verdict
 
     monkeypatch.setattr(spark, "session", session)
@@ -356,7 +357,7 @@ def test_runs_shows_what_is_not_known_as_a_question_mark(
     story.unknown["lost"] = "there was no final read"
     main(["analyze", str(records["predicted"])])
     capsys.readouterr()
-    write_verdict(records["contradicts"], unfinished_verdict("contradicts"))
+    write_verdict(RecordFolder(records["contradicts"]), unfinished_verdict("contradicts"))
     main(["runs", str(records["predicted"].parent)])
     out = capsys.readouterr().out
     assert re.search(r"1,000 +\? ", out)
@@ -386,8 +387,8 @@ def test_runs_of_an_empty_folder_says_how_to_make_one(tmp_path: Path, capsys: py
 
 def test_the_verdict_of_a_record_is_replaced_when_it_is_judged_again(records: dict[str, Path]) -> None:
     record = records["predicted"]
-    write_verdict(record, Verdict(run_id="predicted", outcome="inconclusive"))
+    write_verdict(RecordFolder(record), Verdict(run_id="predicted", outcome="inconclusive"))
     main(["analyze", str(record)])
-    verdict = read_verdict(record)
+    verdict = read_verdict(RecordFolder(record))
     assert verdict is not None
     assert verdict.outcome == "as-predicted"

@@ -43,6 +43,7 @@ from analysis.report.model import build
 from ebbtide.errors import EbbtideError, ExitCode, UsageError
 from ebbtide.folders import remove_folder
 from ebbtide.record import open_run
+from ebbtide.record.folder import RecordFolder
 from ebbtide.record.tables import ANOMALY_SCHEMA
 from ebbtide.record.verdict import Counts
 from ebbtide.scenario import catalogue
@@ -129,14 +130,14 @@ def numbers(count: int, part: int) -> range:
 
 
 def judge_without_spark(record: Path) -> None:
-    prepared = prepare_record(record)
+    prepared = prepare_record(RecordFolder(record))
     checked_run(prepared)
     found = Reconciliation(counts=Counts(), anomalies=[], unknown={}, lost=[], regressions=[], gaps=prepared.gaps)
     (record / "anomalies").mkdir(exist_ok=True)
     pq.write_table(ANOMALY_SCHEMA.empty_table(), record / "anomalies" / "none.parquet")
     verdict = verdict_of(prepared, found)
     assert verdict.outcome != "as-predicted"
-    write_report(record, build(prepared, verdict))
+    write_report(RecordFolder(record), build(prepared, verdict))
 
 
 def read_all(record: Path) -> None:

@@ -48,7 +48,7 @@ def judge(*records):
 
 def as_killer(prepare):
     def prepared(record):
-        if record.name == "killer":
+        if record.path.name == "killer":
             kill()
         return prepare(record)
     return prepared

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import re
-from pathlib import Path
 
 import pytest
 from checkout import ROOT
@@ -24,7 +23,7 @@ def test_a_terminal_shows_the_stage_with_its_place_and_the_records_that_are_done
         progress.report_records(["runs/one", "runs/two", "runs/three"])
         progress.stage("starting Spark")
         progress.stage("comparing records")
-        progress.report_judged(Path("runs/one"))
+        progress.report_judged("one")
     assert isinstance(console.file, io.StringIO)
     last = re.sub(r"\x1b\[[\d;?]*[a-zA-Z]", "", console.file.getvalue())
     assert re.search(r"records, the last one .* 1/3 ", last)
@@ -35,7 +34,7 @@ def test_a_quick_analysis_in_a_pipe_only_names_its_records(capsys: pytest.Captur
     with shown_progress() as progress:
         progress.report_records(["runs/one", "runs/two", "runs/three"])
         progress.stage("reading")
-        progress.report_judged(Path("runs/one"))
+        progress.report_judged("one")
     assert capsys.readouterr().err == f"judging 3 records, {REPLACING} runs/one, runs/two, runs/three\n"
 
 
@@ -58,7 +57,7 @@ def test_a_slow_analysis_in_a_pipe_says_its_stage_and_its_records_again_and_agai
         ):
             progress.stage(line.rpartition(": ")[2])
             wait_until(lambda line=line: has_said(line), awaited=line, timeout_s=30)  # type: ignore[misc]
-            progress.report_judged(Path("runs/one"))
+            progress.report_judged("one")
 
 
 def test_the_first_records_of_many_are_named_before_their_verdicts_are_replaced() -> None:

@@ -18,6 +18,7 @@ from replay_records import LOST
 from analysis.judging.one_record import prepare_record
 from ebbtide.errors import ExitCode, UsageError
 from ebbtide.record.files import is_going
+from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import read_manifest, write_manifest
 from ebbtide.scenario.model import ClusterSpec
 from harness.cli import analyze
@@ -34,7 +35,7 @@ def store(tmp_path: Path) -> Path:
     by_hand = tmp_path / "runs" / "by-hand"
     by_hand.mkdir()
     request = RunRequest(scenario=plain_scenario("4.3.1", ClusterSpec()), kafka="4.3.1", seed=1, runs=tmp_path)
-    write_manifest(by_hand, _Run(request, display=None).manifest)  # type: ignore[arg-type]
+    write_manifest(RecordFolder(by_hand), _Run(request, display=None).manifest)  # type: ignore[arg-type]
     return tmp_path / "runs"
 
 
@@ -135,7 +136,7 @@ def test_a_folder_without_records_is_none(tmp_path: Path, capsys: pytest.Capture
 
 def test_a_scenario_may_be_called_as_it_likes(store: Path) -> None:
     run = store / "a-run"
-    write_manifest(run, msgspec.structs.replace(read_manifest(run), scenario="cluster"))
+    write_manifest(RecordFolder(run), msgspec.structs.replace(read_manifest(RecordFolder(run)), scenario="cluster"))
     assert analyze.records_in(store) == [run]
 
 
@@ -144,7 +145,8 @@ def another_process(record: Path) -> Iterator[None]:
     """One that runs what the record is of, and is killed in the end."""
     hold = (
         "import sys\nfrom pathlib import Path\nfrom ebbtide.record.files import mark_going\n"
-        "with mark_going(Path(sys.argv[1])): print(flush=True); sys.stdin.read()"
+        "from ebbtide.record.folder import RecordFolder\n"
+        "with mark_going(RecordFolder(Path(sys.argv[1]))): print(flush=True); sys.stdin.read()"
     )
     with subprocess.Popen(
         [sys.executable, "-c", hold, str(record)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
@@ -174,7 +176,7 @@ def test_a_run_that_is_still_going_is_left_alone(
     assert main([verb, str(running_record), *out]) == ExitCode.USAGE
     assert "this run is still going" in capsys.readouterr().err
     with pytest.raises(UsageError, match="still going"):
-        prepare_record(running_record)
+        prepare_record(RecordFolder(running_record))
     assert (running_record / "journal").is_dir()
 
 
@@ -199,9 +201,9 @@ def test_a_list_of_records_says_which_is_still_going(
 def test_a_run_whose_process_was_killed_can_be_judged(store: Path) -> None:
     record = store / "a-run"
     with another_process(record):
-        assert is_going(record)
-    assert not is_going(record)
-    assert prepare_record(record).manifest.run_id
+        assert is_going(RecordFolder(record))
+    assert not is_going(RecordFolder(record))
+    assert prepare_record(RecordFolder(record)).manifest.run_id
 
 
 @pytest.fixture

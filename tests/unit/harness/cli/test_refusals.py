@@ -12,6 +12,7 @@ import pytest
 from replay_records import LOST
 
 from ebbtide.errors import ExitCode, HarnessError, UsageError
+from ebbtide.record.folder import RecordFolder
 from ebbtide.scenario import catalogue
 from harness.cli import nightly, shrink, spec_find
 from harness.cli.main import main
@@ -340,7 +341,7 @@ def test_an_error_that_shows_only_when_a_record_is_made_is_reported_in_the_same_
     """A link that leads nowhere does not exist, and the folder that it lies in can be written to."""
     (tmp_path / "runs").symlink_to(tmp_path / "gone" / "runs")
     with pytest.raises(UsageError, match="records cannot be made in this folder") as refused:
-        make_record(tmp_path / "runs" / "one")
+        make_record(RecordFolder(tmp_path / "runs" / "one"))
     assert refused.value.where == str(tmp_path / "runs")
 
 
@@ -350,7 +351,7 @@ def test_a_full_disk_is_not_reported_as_a_wrong_folder(tmp_path: Path, monkeypat
 
     monkeypatch.setattr(tempfile, "TemporaryFile", refuse)
     with pytest.raises(HarnessError, match="the disk is full"):
-        make_record(tmp_path / "one")
+        make_record(RecordFolder(tmp_path / "one"))
 
 
 def test_a_search_says_what_it_was_allowed(capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,6 +13,7 @@ import pytest
 from ebbtide import judging_process
 from ebbtide.errors import ExitCode, HarnessError
 from ebbtide.record.analyzed import AnalyzedRecord
+from ebbtide.record.folder import RecordFolder
 from ebbtide.record.verdict import EXIT_OF_OUTCOME, Outcome, Verdict, write_verdict
 from ebbtide.scenario import catalogue
 from harness.cli.main import main
@@ -34,7 +35,7 @@ class Judge:
         pass
 
     def hand_over(self, record: Path) -> None:
-        write_verdict(record, Verdict(run_id=record.name, outcome=ENDS[record.name]))
+        write_verdict(RecordFolder(record), Verdict(run_id=record.name, outcome=ENDS[record.name]))
 
     def judge(self, record: Path) -> AnalyzedRecord:
         outcome = ENDS[record.name]

@@ -8,6 +8,7 @@ import pytest
 from judge_records import last_replica_standing
 from rich.text import Text
 
+from ebbtide.record.folder import RecordFolder
 from ebbtide.record.verdict import Verdict
 from ebbtide.streams import shown_output
 from harness.cli.verdict_output import VerdictOutput
@@ -25,7 +26,7 @@ def test_a_narrow_terminal_breaks_no_word_and_no_path(
     last_replica_standing(tmp_path).judge()
     output = VerdictOutput(runs, as_json=False)
     for _ in range(runs):
-        output.add(tmp_path, Verdict(run_id="r", outcome="inconclusive", why=[WHY, "a second reason"]))
+        output.add(RecordFolder(tmp_path), Verdict(run_id="r", outcome="inconclusive", why=[WHY, "a second reason"]))
     with shown_output():
         output.end()
     out = Text.from_ansi(capsys.readouterr().out).plain
@@ -39,6 +40,6 @@ def test_a_narrow_terminal_breaks_no_word_and_no_path(
 def test_elsewhere_a_reason_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     last_replica_standing(tmp_path).judge()
     output = VerdictOutput(1, as_json=False)
-    output.add(tmp_path, Verdict(run_id="r", outcome="inconclusive", why=[WHY]))
+    output.add(RecordFolder(tmp_path), Verdict(run_id="r", outcome="inconclusive", why=[WHY]))
     output.end()
     assert f"\n  - {WHY}\n" in capsys.readouterr().out

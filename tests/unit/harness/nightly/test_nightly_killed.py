@@ -13,6 +13,7 @@ from nights import NIGHT, World, finished_job, job
 
 from ebbtide.errors import UsageError
 from ebbtide.record.files import write_atomically
+from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import read_manifest, write_manifest
 from ebbtide.scenario.parse import load
 from ebbtide.scenario.write import SCENARIO, text_of
@@ -148,7 +149,9 @@ def test_with_no_nights_kept_what_is_not_of_this_night_goes(world: World) -> Non
 
 def test_what_a_killed_run_left_is_no_complete_run(world: World) -> None:
     record = world.record(job())
-    write_manifest(record, msgspec.structs.replace(read_manifest(record), status="interrupted"))
+    write_manifest(
+        RecordFolder(record), msgspec.structs.replace(read_manifest(RecordFolder(record)), status="interrupted")
+    )
     night = world.night()
     night.judge_unjudged([job()])
     assert night.done == []

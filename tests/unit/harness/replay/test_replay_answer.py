@@ -11,6 +11,7 @@ from replay_records import LOST, SAVED, judged_otherwise
 
 from cluster.runtime.choose import LocalChoice
 from ebbtide.errors import ExitCode
+from ebbtide.record.folder import RecordFolder
 from ebbtide.record.steps import read_steps, write_steps
 from harness.replay.answer import answer
 from harness.replay.compare import compare
@@ -37,24 +38,24 @@ def test_a_release_that_lost_nothing_and_proved_it_would_have_saved_the_records(
 
 def test_a_release_on_which_a_step_never_fired_cannot_be_said_to_save(tmp_path: Path) -> None:
     folder = Path(shutil.copytree(SAVED, tmp_path / "run"))
-    steps = read_steps(folder) or []
-    write_steps(folder, [*steps[:3], msgspec.structs.replace(steps[3], fired_ns=None)])
+    steps = read_steps(RecordFolder(folder)) or []
+    write_steps(RecordFolder(folder), [*steps[:3], msgspec.structs.replace(steps[3], fired_ns=None)])
     told = answer(load_run(LOST), "4.3.1", [load_run(SAVED), load_run(folder)])
     assert (told.saved, told.why) == ("cannot tell", "4.3.1 is inconclusive: step 3 (heal) never fired")
 
 
 def test_a_step_that_may_come_to_nothing_does_not_stand_in_the_way_of_an_answer(tmp_path: Path) -> None:
     folder = Path(shutil.copytree(SAVED, tmp_path / "run"))
-    steps = read_steps(folder) or []
+    steps = read_steps(RecordFolder(folder)) or []
     optional = msgspec.structs.replace(steps[3], fired_ns=None, parameters={"optional": True})
-    write_steps(folder, [*steps[:3], optional])
+    write_steps(RecordFolder(folder), [*steps[:3], optional])
     assert answer(load_run(LOST), "4.3.1", [load_run(folder)]).saved == "yes"
 
 
 def test_a_fault_whose_probe_failed_says_nothing_of_a_release(tmp_path: Path) -> None:
     folder = Path(shutil.copytree(SAVED, tmp_path / "run"))
-    steps = read_steps(folder) or []
-    write_steps(folder, [*steps[:3], msgspec.structs.replace(steps[3], proof={"probe": "failed"})])
+    steps = read_steps(RecordFolder(folder)) or []
+    write_steps(RecordFolder(folder), [*steps[:3], msgspec.structs.replace(steps[3], proof={"probe": "failed"})])
     assert answer(load_run(LOST), "4.3.1", [load_run(folder)]).saved == "cannot tell"
 
 

@@ -16,9 +16,9 @@ from analysis.judging import many_records as many
 from analysis.report.html import REPORT
 from ebbtide.errors import EbbtideError, ExitCode, UsageError
 from ebbtide.record.files import ANOMALIES_DIR
+from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import Status, failure_keys, read_manifest, write_manifest
 from ebbtide.record.steps import read_steps, write_steps
-from ebbtide.record.tables import table_files
 from ebbtide.record.verdict import Outcome, Verdict, read_verdict, write_verdict
 from harness.cli import crash, judging
 from harness.cli.main import main
@@ -32,7 +32,7 @@ Ends = dict[Path, Verdict | EbbtideError]
 
 
 def verdict_of(record: Path) -> Verdict:
-    verdict = read_verdict(record)
+    verdict = read_verdict(RecordFolder(record))
     assert verdict is not None
     return verdict
 
@@ -59,7 +59,7 @@ class World:
         """As the real one it writes more than a verdict."""
         for record in records:
             if isinstance(end := self.ends[record], Verdict):
-                write_verdict(record, end)
+                write_verdict(RecordFolder(record), end)
                 (record / REPORT).write_text(end.outcome)
                 shutil.rmtree(record / ANOMALIES_DIR, ignore_errors=True)
                 (record / ANOMALIES_DIR).mkdir()
@@ -80,7 +80,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     return world
 
 
-@pytest.mark.parametrize("broken", [UsageError, lambda what: many.Bug(Path("b"), KeyError(what))])
+@pytest.mark.parametrize("broken", [UsageError, lambda what: many.Bug(RecordFolder(Path("b")), KeyError(what))])
 def test_a_replay_that_cannot_be_judged_leaves_the_rate_of_the_others(
     world: World, capsys: pytest.CaptureFixture[str], broken: Callable[[str], EbbtideError]
 ) -> None:
@@ -102,9 +102,14 @@ def test_a_run_that_failed_before_anything_came_about_is_refused_at_once(
     record = world.recorded
     monkeypatch.setattr(launch, "prepare", lambda *_: pytest.fail("prepared before"))
     failed = failure_keys(UsageError("no such setting", where="topics.t.config", next="correct it"))
-    write_manifest(record, msgspec.structs.replace(read_manifest(record), status="failed", **failed))
-    write_steps(record, [msgspec.structs.replace(step, fired_ns=None) for step in read_steps(record) or []])
-    for table in table_files(record, "sends"):
+    write_manifest(
+        RecordFolder(record), msgspec.structs.replace(read_manifest(RecordFolder(record)), status="failed", **failed)
+    )
+    write_steps(
+        RecordFolder(record),
+        [msgspec.structs.replace(step, fired_ns=None) for step in read_steps(RecordFolder(record)) or []],
+    )
+    for table in RecordFolder(record).files("sends"):
         table.unlink()
     assert main(["replay", str(record)]) == ExitCode.USAGE
     told = capsys.readouterr().err
@@ -112,7 +117,7 @@ def test_a_run_that_failed_before_anything_came_about_is_refused_at_once(
     assert "next:    correct it\n" in told
     assert "got:     no such setting (topics.t.config)\n" in told
     full = failure_keys(OSError("the disk was full")) | {"failure_clause": None, "failure_next": None}
-    write_manifest(record, msgspec.structs.replace(read_manifest(record), **full))
+    write_manifest(RecordFolder(record), msgspec.structs.replace(read_manifest(RecordFolder(record)), **full))
     assert main(["replay", str(record)]) == ExitCode.USAGE
     told = capsys.readouterr().err
     assert f"next:    ebbtide run {record / 'scenario.toml'}\n" in told
@@ -123,9 +128,15 @@ def test_a_run_that_was_interrupted_before_anything_came_about_is_refused_too(
     world: World, interruption: Mapping[str, str]
 ) -> None:
     record = world.recorded
-    write_manifest(record, msgspec.structs.replace(read_manifest(record), status="interrupted", **interruption))
-    write_steps(record, [msgspec.structs.replace(step, fired_ns=None) for step in read_steps(record) or []])
-    for table in table_files(record, "sends"):
+    write_manifest(
+        RecordFolder(record),
+        msgspec.structs.replace(read_manifest(RecordFolder(record)), status="interrupted", **interruption),
+    )
+    write_steps(
+        RecordFolder(record),
+        [msgspec.structs.replace(step, fired_ns=None) for step in read_steps(RecordFolder(record)) or []],
+    )
+    for table in RecordFolder(record).files("sends"):
         table.unlink()
     with pytest.raises(UsageError, match="the run was interrupted before its first step") as caught:
         refuse_empty_run(load_run(record))
@@ -137,11 +148,14 @@ def test_a_run_that_was_interrupted_before_anything_came_about_is_refused_too(
 def test_a_run_in_which_something_came_about_can_be_replayed(world: World, came_about: str, ended: Status) -> None:
     record = world.recorded
     status: Status = "complete" if came_about == "its end" else ended
-    write_manifest(record, msgspec.structs.replace(read_manifest(record), status=status))
+    write_manifest(RecordFolder(record), msgspec.structs.replace(read_manifest(RecordFolder(record)), status=status))
     if came_about != "a step":
-        write_steps(record, [msgspec.structs.replace(step, fired_ns=None) for step in read_steps(record) or []])
+        write_steps(
+            RecordFolder(record),
+            [msgspec.structs.replace(step, fired_ns=None) for step in read_steps(RecordFolder(record)) or []],
+        )
     if came_about != "an ack":
-        for table in table_files(record, "sends"):
+        for table in RecordFolder(record).files("sends"):
             table.unlink()
     if came_about == "a client's journal":
         (record / "journal").mkdir()
@@ -152,7 +166,9 @@ def test_a_run_in_which_something_came_about_can_be_replayed(world: World, came_
 def test_what_another_release_would_have_saved_is_said_first(world: World, capsys: pytest.CaptureFixture[str]) -> None:
     world.kafka = "4.3.1"
     for record in world.replayed:
-        write_manifest(record, msgspec.structs.replace(read_manifest(record), kafka="4.3.1"))
+        write_manifest(
+            RecordFolder(record), msgspec.structs.replace(read_manifest(RecordFolder(record)), kafka="4.3.1")
+        )
     main(["replay", str(world.recorded), "--kafka", "4.3.1"])
     told = capsys.readouterr().out
     answer, *rest = (
@@ -169,7 +185,9 @@ def test_replays_on_a_release_that_saves_the_records_are_said_to_lose_none(
 ) -> None:
     world.kafka, world.replayed = "4.3.1", world.replayed[:times]
     for record in world.replayed:
-        write_manifest(record, msgspec.structs.replace(read_manifest(record), kafka="4.3.1"))
+        write_manifest(
+            RecordFolder(record), msgspec.structs.replace(read_manifest(RecordFolder(record)), kafka="4.3.1")
+        )
         verdict = verdict_of(record)
         held = [msgspec.structs.replace(one, status="holds") for one in verdict.properties]
         saved = msgspec.structs.replace(verdict, outcome=outcome, losses=[], anomalies=[], properties=held)
@@ -263,7 +281,10 @@ def test_properties_that_kafka_ignored_in_the_replays_are_reported(
 ) -> None:
     ignored = "cluster.broker_properties.old"
     for record in world.replayed[:2]:
-        write_manifest(record, msgspec.structs.replace(read_manifest(record), ignored_properties=(ignored,)))
+        write_manifest(
+            RecordFolder(record),
+            msgspec.structs.replace(read_manifest(RecordFolder(record)), ignored_properties=(ignored,)),
+        )
     assert main(["replay", str(world.recorded)]) == ExitCode.AS_PREDICTED
     assert capsys.readouterr().out.count(f"ignored, because Kafka 3.9.1 does not know them: {ignored}\n") == 1
     assert main(["replay", str(world.recorded), "--json"]) == ExitCode.AS_PREDICTED

@@ -12,6 +12,7 @@ import msgspec
 import pytest
 from replay_records import LOST, Rows, changed_copy, judged_otherwise, renamed_copy
 
+from ebbtide.record.folder import RecordFolder
 from ebbtide.record.steps import read_steps, write_steps
 from ebbtide.record.verdict import AnomalyCount, Verdict, read_verdict
 from harness.replay.compare import compare
@@ -118,10 +119,10 @@ def test_states_that_came_besides_count_against_it_too(tmp_path: Path) -> None:
 
 def test_a_power_loss_that_took_nothing_is_another_effect(tmp_path: Path) -> None:
     folder = Path(shutil.copytree(LOST, tmp_path / "run"))
-    steps = read_steps(folder) or []
+    steps = read_steps(RecordFolder(folder)) or []
     kept = {"t-0": {"bytes_before": 9, "bytes_after": 9, "lost_bytes": 0}}
     steps[1] = msgspec.structs.replace(steps[1], proof={**steps[1].proof, "logs": kept})
-    write_steps(folder, steps)
+    write_steps(RecordFolder(folder), steps)
     repetition = compare(load_run(LOST), load_run(folder))
     assert repetition.effects == pytest.approx(3 / 4)
     assert repetition.departures[0].describe() == (
@@ -168,8 +169,8 @@ def test_the_sides_of_a_cut_are_compared_up_to_a_renaming(tmp_path: Path) -> Non
 
 def test_a_step_that_never_fired_is_where_they_part(tmp_path: Path) -> None:
     folder = Path(shutil.copytree(LOST, tmp_path / "run"))
-    steps = read_steps(folder) or []
-    write_steps(folder, [*steps[:3], msgspec.structs.replace(steps[3], fired_ns=None, effect_ns=None)])
+    steps = read_steps(RecordFolder(folder)) or []
+    write_steps(RecordFolder(folder), [*steps[:3], msgspec.structs.replace(steps[3], fired_ns=None, effect_ns=None)])
     repetition = compare(load_run(LOST), load_run(folder))
     assert repetition.departures[0].replayed == "never fired"
 
@@ -189,7 +190,7 @@ def test_how_often_a_fall_of_the_hw_was_sampled_does_not_make_another_finding(tm
 
 
 def test_another_cause_is_another_finding(tmp_path: Path) -> None:
-    verdict = read_verdict(LOST)
+    verdict = read_verdict(RecordFolder(LOST))
     assert verdict is not None
     losses = [msgspec.structs.replace(one, cause="beyond-tolerance") for one in verdict.losses]
     other = judged_otherwise(tmp_path, losses=losses)
@@ -221,7 +222,7 @@ def test_only_what_a_retry_makes_may_be_otherwise_than_recorded(
 
 
 def test_a_loss_without_a_known_cause_is_something_that_a_verdict_says() -> None:
-    verdict = read_verdict(LOST)
+    verdict = read_verdict(RecordFolder(LOST))
     assert verdict is not None
     nothing = msgspec.structs.replace(verdict, losses=[], anomalies=[])
     lost = AnomalyCount(kind="lost", topic="t", partition=0, count=5)
@@ -232,7 +233,7 @@ def test_a_loss_without_a_known_cause_is_something_that_a_verdict_says() -> None
 
 
 def test_a_finding_names_what_is_gravest() -> None:
-    verdict = read_verdict(LOST)
+    verdict = read_verdict(RecordFolder(LOST))
     assert verdict is not None
     assert finding(verdict).facts == ("committed loss by last-replica-standing",)
     slight = msgspec.structs.replace(verdict.losses[0], committed=False, cause="uncommitted-at-failover")

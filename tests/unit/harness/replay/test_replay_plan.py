@@ -10,6 +10,7 @@ from plain_steps import step_of, trigger_of
 from replay_records import LOST, SAVED, Rows, changed_copy
 
 from ebbtide.errors import UsageError
+from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import WatchFacts, read_manifest, write_manifest
 from ebbtide.record.steps import read_steps, write_steps
 from harness.replay.plan import plan
@@ -60,10 +61,10 @@ def test_a_topic_that_a_step_deleted_is_waited_for_no_more_until_it_is_made_agai
 
 def test_records_count_only_where_the_state_had_stood_for_a_while(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(LoadedRun, "acked_at", lambda _self, times_ns: [100 * at for at, _ in enumerate(times_ns)])
-    steps = read_steps(copy) or []
+    steps = read_steps(RecordFolder(copy)) or []
     assert steps[3].fired_ns is not None
     later_ns = steps[3].fired_ns + 5_000_000_000
-    write_steps(copy, [*steps[:3], msgspec.structs.replace(steps[3], fired_ns=later_ns, effect_ns=None)])
+    write_steps(RecordFolder(copy), [*steps[:3], msgspec.structs.replace(steps[3], fired_ns=later_ns, effect_ns=None)])
     gates = plan(load_run(copy)).gates
     assert [gate.acked for gate in gates.values()] == [100, 300, 500, 700]
     # Before the third step the state had come within a second.
@@ -80,9 +81,9 @@ def test_on_another_release_the_elr_is_not_waited_for() -> None:
 
 
 def _with_trigger(folder: Path, index: int) -> None:
-    steps = read_steps(folder) or []
+    steps = read_steps(RecordFolder(folder)) or []
     steps[index] = msgspec.structs.replace(steps[index], trigger={"after": "3s"})
-    write_steps(folder, steps)
+    write_steps(RecordFolder(folder), steps)
 
 
 def test_a_time_in_which_a_state_came_about_gives_way_to_the_state(copy: Path) -> None:
@@ -93,7 +94,7 @@ def test_a_time_in_which_a_state_came_about_gives_way_to_the_state(copy: Path) -
 
 
 def test_a_time_that_gives_way_goes_on_from_the_state_and_lasts_no_shorter_than_in_the_record(copy: Path) -> None:
-    steps = read_steps(copy) or []
+    steps = read_steps(RecordFolder(copy)) or []
     _with_trigger(copy, 2)
     before, gate = steps[1].effect_ns, plan(load_run(copy)).gates[2]
     assert before is not None
@@ -105,12 +106,12 @@ def test_a_time_that_gives_way_goes_on_from_the_state_and_lasts_no_shorter_than_
 
 
 def test_what_a_long_step_brought_about_itself_does_not_replace_the_time_after_it(copy: Path) -> None:
-    steps = read_steps(copy) or []
+    steps = read_steps(RecordFolder(copy)) or []
     fired_ns = steps[3].fired_ns
     assert fired_ns is not None
     lasted = msgspec.structs.replace(steps[2], effect_ns=fired_ns)
     after = msgspec.structs.replace(steps[3], trigger={"after": "2s"}, fired_ns=fired_ns + 1)
-    write_steps(copy, [*steps[:2], lasted, after])
+    write_steps(RecordFolder(copy), [*steps[:2], lasted, after])
     gate = plan(load_run(copy)).gates[3]
     assert not gate.instead_of_trigger
     assert gate.lasted_s == 0.0
@@ -119,9 +120,9 @@ def test_what_a_long_step_brought_about_itself_does_not_replace_the_time_after_i
 
 
 def test_a_time_in_which_nothing_happened_stays_a_time(copy: Path) -> None:
-    steps = read_steps(copy) or []
+    steps = read_steps(RecordFolder(copy)) or []
     same_moment = msgspec.structs.replace(steps[1], trigger={"after": "3s"}, index=2, fired_ns=steps[1].fired_ns)
-    write_steps(copy, [*steps[:2], same_moment, steps[3]])
+    write_steps(RecordFolder(copy), [*steps[:2], same_moment, steps[3]])
     assert not plan(load_run(copy)).gates[2].instead_of_trigger
 
 
@@ -151,8 +152,8 @@ def test_a_record_that_does_not_say_what_was_run_is_refused(copy: Path) -> None:
 
 
 def test_a_watch_of_somebody_elses_cluster_is_refused(copy: Path) -> None:
-    manifest = msgspec.structs.replace(read_manifest(copy), watch=WatchFacts())
-    write_manifest(copy, manifest)
+    manifest = msgspec.structs.replace(read_manifest(RecordFolder(copy)), watch=WatchFacts())
+    write_manifest(RecordFolder(copy), manifest)
     with pytest.raises(UsageError, match="a watch cannot be repeated"):
         load_run(copy)
 

@@ -9,6 +9,7 @@ import pytest
 
 from ebbtide import run_clock
 from ebbtide.record.clock import ClockReading, kafka_clocks, read_clock
+from ebbtide.record.folder import RecordFolder
 from harness.runner.clock_log import ClockLog
 
 S = 10**9
@@ -33,29 +34,29 @@ def _ends(readings: tuple[ClockReading, ...]) -> list[int]:
 
 
 def test_looks_that_see_nothing_new_leave_one_reading_and_the_last(tmp_path: Path) -> None:
-    log = ClockLog(tmp_path)
+    log = ClockLog(RecordFolder(tmp_path))
     for _ in range(5):
         log.look(7)
     log.close()
-    assert _ends(read_clock(tmp_path)) == [7, 7]
+    assert _ends(read_clock(RecordFolder(tmp_path))) == [7, 7]
 
 
 def test_a_log_that_grew_has_the_last_look_before_and_the_first_after(tmp_path: Path) -> None:
-    log = ClockLog(tmp_path)
+    log = ClockLog(RecordFolder(tmp_path))
     for end in (7, 7, 7, 9):
         log.look(end)
-    readings = read_clock(tmp_path)
+    readings = read_clock(RecordFolder(tmp_path))
     assert _ends(readings) == [7, 7, 9]
 
 
 @pytest.mark.parametrize("by_ns", [-3600 * S, -3 * S, 3 * S])
 def test_a_step_of_the_wall_clock_is_in_the_record_at_once(tmp_path: Path, wall: WallClock, by_ns: int) -> None:
-    log = ClockLog(tmp_path)
+    log = ClockLog(RecordFolder(tmp_path))
     log.look(7)
     log.look(7)
     wall.ahead_ns = by_ns
     log.look(7)
-    ((before, after),) = kafka_clocks(read_clock(tmp_path), None).steps()
+    ((before, after),) = kafka_clocks(read_clock(RecordFolder(tmp_path)), None).steps()
     assert before.lead_ns == 0
     assert after.lead_ns == pytest.approx(by_ns, abs=1_000_000)
     assert 0 <= after.at_ns - before.at_ns < S

@@ -12,7 +12,7 @@ import pytest
 
 from analysis.evidence.collect import write_checkpoints
 from ebbtide.logs.checkpoint_file import HIGH_WATERMARKS
-from ebbtide.record.tables import table_files
+from ebbtide.record.folder import RecordFolder
 from harness.runner.collect import collect_raw, write_answered_high_watermarks
 
 
@@ -36,7 +36,7 @@ def copied(record: Path) -> set[str]:
 
 def test_each_directory_is_copied_to_its_place_without_future_replicas(broker: Any, tmp_path: Path) -> None:
     segment = f"{0:020}.log"
-    assert collect_raw(broker, ["t"], tmp_path / "record") == ()
+    assert collect_raw(broker, ["t"], RecordFolder(tmp_path / "record")) == ()
     assert copied(tmp_path / "record") == {
         HIGH_WATERMARKS,
         f"t-0/{segment}",
@@ -47,15 +47,15 @@ def test_each_directory_is_copied_to_its_place_without_future_replicas(broker: A
 
 def test_a_replica_in_two_directories_is_left_out_and_said(broker: Any, tmp_path: Path) -> None:
     build.write_log(broker.dirs[1] / "t-0", build.plain_batch(0, b"other"))
-    assert collect_raw(broker, ["t"], tmp_path / "record") == ("broker-1/t-0",)
+    assert collect_raw(broker, ["t"], RecordFolder(tmp_path / "record")) == ("broker-1/t-0",)
     assert not any("t-0" in name for name in copied(tmp_path / "record"))
 
 
 def test_what_brokers_answered_becomes_the_hws_of_their_replicas(broker: Any, tmp_path: Path) -> None:
     record = tmp_path / "record"
-    collect_raw(broker, ["t"], record)
-    write_answered_high_watermarks(record, {1: {"t-0": 1, "t-1": 1}})
-    report = write_checkpoints(record)
+    collect_raw(broker, ["t"], RecordFolder(record))
+    write_answered_high_watermarks(RecordFolder(record), {1: {"t-0": 1, "t-1": 1}})
+    report = write_checkpoints(RecordFolder(record))
     assert (report.rows, report.missing, report.problems) == (2, (), ())
-    (path,) = table_files(record, "watermarks")
+    (path,) = RecordFolder(record).files("watermarks")
     assert [row["high_watermark"] for row in pq.read_table(path).to_pylist()] == [1, 1]

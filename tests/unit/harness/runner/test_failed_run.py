@@ -10,6 +10,7 @@ import pytest
 import harness.runner.run as run_module
 from cluster.host.ledger import Ledger
 from ebbtide.errors import HarnessError
+from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import read_manifest
 from ebbtide.scenario import catalogue
 from harness.runner.display import Display
@@ -52,7 +53,7 @@ def test_a_run_that_fails_names_its_record(here: Path, monkeypatch: pytest.Monke
     said = last_note(here, HarnessError)
     (record,) = here.iterdir()
     assert said == f"failed; what was recorded is in {record}"
-    assert read_manifest(record).status == "failed"
+    assert read_manifest(RecordFolder(record)).status == "failed"
 
 
 @pytest.mark.parametrize("journals", [[], ["producer-1.journal"]], ids=["before", "after"])
@@ -70,4 +71,4 @@ def test_only_a_run_with_clients_is_to_be_judged_after_ctrl_c(
     (record,) = here.iterdir()
     nothing = f"nothing was sent, so there is nothing to judge; what was recorded is in {record}"
     assert said == (f"to judge the run so far: ebbtide analyze {record}" if journals else nothing)
-    assert read_manifest(record).status == "interrupted"
+    assert read_manifest(RecordFolder(record)).status == "interrupted"

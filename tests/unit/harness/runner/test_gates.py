@@ -11,6 +11,7 @@ import pytest
 from plain_steps import step_of, trigger_of
 from schedule_bench import Bench, no_answers
 
+from ebbtide.record.folder import RecordFolder
 from ebbtide.record.steps import StepEntry
 from ebbtide.scenario.steps.step import StepSpec
 from ebbtide.scenario.words import Duration
@@ -89,7 +90,7 @@ class GatedSchedule(Bench):
     def run_gated(self, gates: Mapping[int, Gate], *steps: StepSpec) -> list[StepEntry]:
         Schedule(
             steps,
-            record=self.record,
+            record=RecordFolder(self.record),
             runtime=self.runtime,  # type: ignore[arg-type]
             view=self.view,
             counters=Counters(0),

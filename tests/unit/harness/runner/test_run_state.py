@@ -11,6 +11,7 @@ import pytest
 
 from cluster.host.bridge import address_of
 from cluster.runtime.properties import plan_cluster
+from ebbtide.record.folder import RecordFolder
 from ebbtide.record.steps import StepEntry
 from ebbtide.scenario import catalogue
 from harness.runner import session
@@ -66,7 +67,11 @@ def watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[session.Se
     nodes = plan_cluster(scenario.cluster, address_of).nodes
     runtime = Mock(nodes=nodes, **{"data_dir.side_effect": lambda node: tmp_path / str(node)})
     display = Mock()
-    return session.Session(scenario, Draws(assignments={}), runtime, "run-1", tmp_path, display), display, clock
+    return (
+        session.Session(scenario, Draws(assignments={}), runtime, "run-1", RecordFolder(tmp_path), display),
+        display,
+        clock,
+    )
 
 
 def test_however_often_a_session_looks_it_shows_its_state_only_now_and_then(

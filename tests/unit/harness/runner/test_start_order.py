@@ -16,6 +16,7 @@ from cluster.runtime.local import LocalRuntime
 from cluster.runtime.properties import plan_cluster
 from ebbtide.java import Java
 from ebbtide.logs.segments import METADATA_FOLDER
+from ebbtide.record.folder import RecordFolder
 from ebbtide.scenario import catalogue
 from ebbtide.scenario.model import ClusterSpec, Quorum
 from ebbtide.waiting import WaitExpired
@@ -41,7 +42,7 @@ def test_brokers_of_a_dynamic_quorum_start_after_its_controllers_are_ready(
         warning=None,
         **{"data_dir.side_effect": lambda node: tmp_path / str(node)},
     )
-    made = session.Session(scenario, Draws(assignments={}), runtime, "run-1", tmp_path, Mock())
+    made = session.Session(scenario, Draws(assignments={}), runtime, "run-1", RecordFolder(tmp_path), Mock())
     made.open(tap_all=True)
     calls = [(name, set(args[0])) for name, args, _ in runtime.method_calls if name in ("start", "wait_ready")]
     assert calls == [(name, set(group)) for group in groups for name in ("start", "wait_ready")]

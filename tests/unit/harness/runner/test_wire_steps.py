@@ -12,6 +12,7 @@ from schedule_bench import no_answers
 from cluster.runtime.base import NodeInfo
 from cluster.wire.messages import Arm, Command, Release, WireEvent
 from ebbtide.errors import Problems
+from ebbtide.record.folder import RecordFolder
 from ebbtide.record.steps import read_steps
 from ebbtide.scenario import catalogue
 from ebbtide.scenario.parse import parse
@@ -120,7 +121,7 @@ class Bench:
 
         schedule = Schedule(
             steps,
-            record=self.record,
+            record=RecordFolder(self.record),
             runtime=self,  # type: ignore[arg-type]
             view=self.view,
             counters=self,
@@ -145,7 +146,7 @@ def bench(tmp_path: Path) -> Bench:
 
 def test_a_hold_takes_effect_when_a_request_is_held(bench: Bench) -> None:
     assert bench.schedule(HOLD, HELD).run()
-    hold, wait = read_steps(bench.record) or []
+    hold, wait = read_steps(RecordFolder(bench.record)) or []
     assert (hold.effect_ns, hold.proof["held"], hold.healed_ns) == (5, 1, None)
     assert wait.fired_ns is not None
     assert hold.fired_ns is not None
@@ -156,10 +157,10 @@ def test_a_hold_that_holds_nothing_is_never_proven(bench: Bench) -> None:
     bench.comes = False
     schedule = bench.schedule(HOLD, NEVER_HELD)
     assert not schedule.run()
-    (hold, _) = read_steps(bench.record) or []
+    (hold, _) = read_steps(RecordFolder(bench.record)) or []
     assert (hold.effect_ns, hold.why) == (None, None)
     schedule.restore()
-    hold, wait = read_steps(bench.record) or []
+    hold, wait = read_steps(RecordFolder(bench.record)) or []
     assert hold.effect_ns is None
     assert hold.why == "no AlterPartition request of broker-2 came by"
     assert "last seen: 0 AlterPartition held" in (wait.why or "")
@@ -170,7 +171,7 @@ def test_what_a_schedule_leaves_held_is_released_at_its_end(bench: Bench) -> Non
     schedule.run()
     schedule.restore()
     assert bench.wire.sent[1:] == [Release(1)]
-    (hold, _) = read_steps(bench.record) or []
+    (hold, _) = read_steps(RecordFolder(bench.record)) or []
     assert hold.healed_ns is not None
     assert hold.effect_ns == 5
 
@@ -180,7 +181,7 @@ def test_a_release_ends_the_hold(bench: Bench) -> None:
     bench.wire.todo += [(2, WireEvent(event="forwarded", at_ns=6, rule=1, api=ALTER_PARTITION, size_bytes=9))]
     bench.wire.todo += [(2, WireEvent(event="answered", at_ns=7, rule=1, api=ALTER_PARTITION))]
     assert schedule.run()
-    hold, _, release = read_steps(bench.record) or []
+    hold, _, release = read_steps(RecordFolder(bench.record)) or []
     assert release.proof["forwarded_bytes"] == 9
     assert release.nodes == (2,)
     assert hold.healed_ns is not None
@@ -189,7 +190,7 @@ def test_a_release_ends_the_hold(bench: Bench) -> None:
 def test_a_hold_ends_with_its_release_also_where_the_release_has_no_proof(bench: Bench) -> None:
     bench.comes = False
     assert bench.schedule(HOLD, step_of("release")).run()
-    hold, release = read_steps(bench.record) or []
+    hold, release = read_steps(RecordFolder(bench.record)) or []
     assert (release.effect_ns, release.why) == (None, "nothing was held")
     assert hold.healed_ns is not None
 

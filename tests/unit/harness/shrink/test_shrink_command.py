@@ -19,6 +19,7 @@ from cluster.images import Image
 from cluster.runtime.base import PowerLossMethod
 from cluster.runtime.choose import Choice, DockerChoice, LocalChoice
 from ebbtide.errors import ExitCode, HarnessError, UsageError
+from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import read_manifest, write_manifest
 from ebbtide.scenario.model import Scenario
 from harness.cli.main import main
@@ -152,7 +153,10 @@ def test_what_kafka_ignored_in_the_runs_is_not_written(host: Host, tmp_path: Pat
     host.record = str(shutil.copytree(LOST, tmp_path / "shown"))
     old = "log.message.downconversion.enable"
     ignored = (f"cluster.broker_properties.{old}",)
-    write_manifest(Path(host.record), msgspec.structs.replace(read_manifest(LOST), ignored_properties=ignored))
+    write_manifest(
+        RecordFolder(Path(host.record)),
+        msgspec.structs.replace(read_manifest(RecordFolder(LOST)), ignored_properties=ignored),
+    )
     recorded = load_run(LOST)
     cluster = msgspec.structs.replace(recorded.scenario.cluster, broker_properties={old: "true"})
     scenario = msgspec.structs.replace(recorded.scenario, cluster=cluster)
@@ -244,7 +248,9 @@ def test_power_is_lost_as_in_the_record_unless_another_method_is_asked_for(
     asked: str,
 ) -> None:
     record = Path(shutil.copytree(LOST, tmp_path / "run"))
-    write_manifest(record, msgspec.structs.replace(read_manifest(record), power_loss_method=recorded))
+    write_manifest(
+        RecordFolder(record), msgspec.structs.replace(read_manifest(RecordFolder(record)), power_loss_method=recorded)
+    )
     assert command(record, *options) == ExitCode.AS_PREDICTED
     assert command.wanted is not None
     assert command.wanted.power_loss == asked
@@ -257,7 +263,12 @@ def test_a_file_of_anybody_else_is_refused_before_the_search_and_an_earlier_resu
 ) -> None:
     assert command(LOST) == command(LOST) == ExitCode.AS_PREDICTED
     other = Path(shutil.copytree(LOST, tmp_path / "run"))
-    write_manifest(other, msgspec.structs.replace(read_manifest(other), run_id=read_manifest(LOST).run_id[:-1]))
+    write_manifest(
+        RecordFolder(other),
+        msgspec.structs.replace(
+            read_manifest(RecordFolder(other)), run_id=read_manifest(RecordFolder(LOST)).run_id[:-1]
+        ),
+    )
     before = command.out.read_text()
     assert command(other) == ExitCode.USAGE
     assert "the file exists" in capsys.readouterr().err

@@ -11,9 +11,9 @@ import pytest
 from replay_records import LOST
 
 from ebbtide.errors import ExitCode, HarnessError, UsageError
+from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import failure_keys, read_manifest, write_manifest
 from ebbtide.record.steps import read_steps, write_steps
-from ebbtide.record.tables import table_files
 from harness.cli.main import main
 from harness.replay.recorded_run import load_run
 from harness.runner import launch
@@ -29,7 +29,9 @@ def record(tmp_path: Path) -> Path:
 
 def end_as(record: Path, status: Literal["failed", "interrupted"], error: HarnessError | None) -> None:
     keys = {} if error is None else failure_keys(error)
-    write_manifest(record, msgspec.structs.replace(read_manifest(record), status=status, **keys))
+    write_manifest(
+        RecordFolder(record), msgspec.structs.replace(read_manifest(RecordFolder(record)), status=status, **keys)
+    )
 
 
 def without_facts(record: Path) -> UsageError:
@@ -73,8 +75,11 @@ def test_a_run_that_failed_before_it_began_is_refused_before_it_is_judged(
     monkeypatch.setattr(launch, "prepare", lambda *_: pytest.fail("prepared before"))
     (record / "verdict.json").unlink()
     end_as(record, "failed", DIED)
-    write_steps(record, [msgspec.structs.replace(step, fired_ns=None) for step in read_steps(record) or []])
-    for table in table_files(record, "sends"):
+    write_steps(
+        RecordFolder(record),
+        [msgspec.structs.replace(step, fired_ns=None) for step in read_steps(RecordFolder(record)) or []],
+    )
+    for table in RecordFolder(record).files("sends"):
         table.unlink()
     assert main(["shrink", str(record)]) == ExitCode.USAGE
     said = capsys.readouterr().err

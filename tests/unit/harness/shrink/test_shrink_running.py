@@ -19,6 +19,7 @@ from analysis.record.whole import Gap
 from analysis.spec.model.bounds import Bounds
 from cluster.runtime.choose import LocalChoice
 from ebbtide.errors import HarnessError, StepImpossible, UsageError
+from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import read_manifest, write_manifest
 from ebbtide.record.steps import read_steps, write_steps
 from ebbtide.record.sums import write_sums
@@ -100,8 +101,8 @@ def test_a_release_that_the_model_does_not_know_refutes_nothing() -> None:
 
 
 def test_a_record_whose_final_read_holds_every_acked_value_needs_no_judgement() -> None:
-    assert is_any_acked_record_missing(LOST)
-    assert not is_any_acked_record_missing(SAVED)
+    assert is_any_acked_record_missing(RecordFolder(LOST))
+    assert not is_any_acked_record_missing(RecordFolder(SAVED))
 
 
 def try_candidate(folder: Path, judge: Any = None, scenario: Scenario = SCENARIO) -> list[Decision | HarnessError]:
@@ -122,9 +123,9 @@ def test_only_a_step_that_is_not_optional_must_have_fired(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, optional: bool, why: str
 ) -> None:
     folder = Path(shutil.copytree(SAVED, tmp_path / "run"))
-    steps = read_steps(folder) or []
+    steps = read_steps(RecordFolder(folder)) or []
     left_out = msgspec.structs.replace(steps[3], fired_ns=None, parameters={"optional": optional})
-    write_steps(folder, [*steps[:3], left_out])
+    write_steps(RecordFolder(folder), [*steps[:3], left_out])
     monkeypatch.setattr("harness.shrink.running.run_scenario", lambda *_: folder)
     [decision] = try_candidate(tmp_path)
     assert isinstance(decision, Decision)
@@ -137,7 +138,7 @@ def test_the_record_of_a_candidate_is_judged_without_gaps_though_its_scenario_is
     record = unpack_record("last-replica-standing-3.9.1", tmp_path)
     scenario = load(record / "scenario.toml")
     (record / "scenario.toml").write_text(text_of(msgspec.structs.replace(scenario, settle_s=1.0)))
-    write_sums(record)
+    write_sums(RecordFolder(record))
     found: list[tuple[Gap, ...]] = []
 
     def judge(folder: Path) -> Verdict:
@@ -170,7 +171,7 @@ def test_a_property_that_kafka_ignores_ends_no_candidate(tmp_path: Path, monkeyp
 def test_without_a_final_read_nothing_is_ruled_out(tmp_path: Path) -> None:
     folder = Path(shutil.copytree(SAVED, tmp_path / "run"))
     shutil.rmtree(folder / "polls")
-    assert is_any_acked_record_missing(folder)
+    assert is_any_acked_record_missing(RecordFolder(folder))
 
 
 def test_the_prediction_asks_for_the_cause_where_there_is_one() -> None:
@@ -217,7 +218,10 @@ def test_a_run_that_failed_is_no_answer_and_leaves_nothing(tmp_path: Path, monke
 def test_a_run_that_something_outside_of_it_ended_is_no_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = Path(shutil.copytree(SAVED, tmp_path / "run"))
     ended = "something outside of the run ended the process of producer-1 (by signal 9)"
-    write_manifest(folder, msgspec.structs.replace(read_manifest(folder), status="failed", failure=ended))
+    write_manifest(
+        RecordFolder(folder),
+        msgspec.structs.replace(read_manifest(RecordFolder(folder)), status="failed", failure=ended),
+    )
     monkeypatch.setattr("harness.shrink.running.run_scenario", lambda *_: folder)
     [failure] = try_candidate(tmp_path)
     assert isinstance(failure, HarnessError)

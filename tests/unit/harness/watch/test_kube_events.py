@@ -13,6 +13,7 @@ import pytest
 
 from ebbtide.errors import UsageError
 from ebbtide.record.files import mark_going
+from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import FOREIGN, Manifest, write_manifest
 from ebbtide.untrusted import files
 from harness.cli.main import main
@@ -48,7 +49,7 @@ def listed(*events: dict[str, Any]) -> bytes:
 def record(tmp_path: Path) -> Path:
     record = tmp_path / "watch"
     record.mkdir()
-    write_manifest(record, Manifest(run_id="watch", runtime=FOREIGN, start_ns=START_NS))
+    write_manifest(RecordFolder(record), Manifest(run_id="watch", runtime=FOREIGN, start_ns=START_NS))
     return record
 
 
@@ -87,8 +88,8 @@ def test_the_command_passes_on_what_happened_since_the_watch_began(
 ) -> None:
     file = tmp_path / "events.json"
     file.write_bytes(listed(event(), event(lastTimestamp="2026-01-01T11:59:59Z")))
-    reader = MarkReader(record)
-    with mark_going(record):
+    reader = MarkReader(RecordFolder(record))
+    with mark_going(RecordFolder(record)):
         for _ in range(2):
             assert main(["watch", "mark", "--events", str(file), "--runs", str(tmp_path)]) == 0
     assert "1 event noted" in capsys.readouterr().out
@@ -100,7 +101,7 @@ def test_the_command_passes_on_what_happened_since_the_watch_began(
 
 def test_events_can_come_through_a_pipe(record: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(listed(event()))))
-    with mark_going(record):
+    with mark_going(RecordFolder(record)):
         assert main(["watch", "mark", "--events", "-", "--record", str(record)]) == 0
     assert b"PodChaos" in (record / MARKS).read_bytes()
 
@@ -124,7 +125,7 @@ def test_an_input_without_an_end_is_refused(
 ) -> None:
     monkeypatch.setattr(files, "BYTES_MAX", 10)
     monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(listed(event()))))
-    with mark_going(record):
+    with mark_going(RecordFolder(record)):
         assert main(["watch", "mark", "--events", "-", "--record", str(record)]) == 4
     told = capsys.readouterr().err
     assert "the input is too large" in told

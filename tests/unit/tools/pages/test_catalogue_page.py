@@ -10,6 +10,7 @@ import pytest
 from checkout import ROOT
 
 from ebbtide.errors import UsageError
+from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import read_manifest, write_manifest
 from ebbtide.scenario import catalogue
 from harness.nightly.job import Job, ReleaseTarget
@@ -84,7 +85,7 @@ def test_replays_interrupted_runs_and_scenarios_of_a_user_are_not_counted(tmp_pa
         ("own", {"scenario": "my-own"}),
     ):
         record = recorded(tmp_path, "4.3.1", name)
-        write_manifest(record, msgspec.structs.replace(read_manifest(record), **changed))
+        write_manifest(RecordFolder(record), msgspec.structs.replace(read_manifest(RecordFolder(record)), **changed))
     assert list(finished_jobs(tmp_path)) == []
 
 

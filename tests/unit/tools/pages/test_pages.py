@@ -12,6 +12,7 @@ from checkout import ROOT
 from nights import World, job
 from records import RecordBuilder
 
+from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import TopicSetup, read_manifest, write_manifest
 from ebbtide.record.verdict import Loss, Outage, Unavailability, Verdict, read_judgement, write_verdict
 from harness.nightly.store import FinishedJob, Store
@@ -95,9 +96,10 @@ def recovered_run(folder: Path) -> Path:
     """A judged run of unclean-recovery: the last leader lost 534 records, and no other topic lost one."""
     RecordBuilder().write(folder)
     topics = {topic: TopicSetup(partitions=1, replication_factor=3, min_isr=2) for topic in recovery.WAYS}
-    manifest = read_manifest(folder)
+    manifest = read_manifest(RecordFolder(folder))
     write_manifest(
-        folder, msgspec.structs.replace(manifest, scenario=recovery.SIDE_BY_SIDE, kafka="4.3.1", topics=topics)
+        RecordFolder(folder),
+        msgspec.structs.replace(manifest, scenario=recovery.SIDE_BY_SIDE, kafka="4.3.1", topics=topics),
     )
     lost = Loss(
         topic="last-leader",
@@ -112,7 +114,9 @@ def recovered_run(folder: Path) -> Path:
     )
     outage = Outage(longest_s=53.2, total_s=53.2, spells=1)
     waited = Unavailability(topic="last-leader", partition=0, no_leader=outage)
-    write_verdict(folder, Verdict(run_id="r", outcome="as-predicted", losses=[lost], unavailable=[waited]))
+    write_verdict(
+        RecordFolder(folder), Verdict(run_id="r", outcome="as-predicted", losses=[lost], unavailable=[waited])
+    )
     return folder
 
 
@@ -137,10 +141,10 @@ def test_another_run_widens_the_ranges_and_counts_once(
 ) -> None:
     page = recovery_files(tmp_path, monkeypatch)
     first, second = recovered_run(tmp_path / "r"), recovered_run(tmp_path / "s")
-    write_manifest(second, msgspec.structs.replace(read_manifest(second), run_id="second"))
-    verdict = read_judgement(second)
+    write_manifest(RecordFolder(second), msgspec.structs.replace(read_manifest(RecordFolder(second)), run_id="second"))
+    verdict = read_judgement(RecordFolder(second))
     fewer = [msgspec.structs.replace(one, count=500, oldest_s=6.0) for one in verdict.losses]
-    write_verdict(second, msgspec.structs.replace(verdict, losses=fewer))
+    write_verdict(RecordFolder(second), msgspec.structs.replace(verdict, losses=fewer))
     assert recovery.main([str(first)]) == 0
     assert recovery.main([str(second)]) == 0
     assert "the release: last leader | 2 | 500 to 534 | 6.0 to 7.2 | 53.2 | - | last-known-leader |" in page.read_text()

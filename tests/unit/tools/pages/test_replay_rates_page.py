@@ -13,6 +13,7 @@ import pytest
 from replay_records import LOST
 
 from ebbtide.errors import EbbtideError, HarnessError, UsageError
+from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import read_manifest, write_manifest
 from ebbtide.record.verdict import Outcome, Verdict, read_verdict, write_verdict
 from ebbtide.scenario.catalogue import names
@@ -48,13 +49,15 @@ def write_run(
     replay_of: str | None = None,
 ) -> None:
     """A judged record among `runs`."""
-    manifest = msgspec.structs.replace(read_manifest(LOST), run_id=run_id, scenario=scenario, replay_of=replay_of)
+    manifest = msgspec.structs.replace(
+        read_manifest(RecordFolder(LOST)), run_id=run_id, scenario=scenario, replay_of=replay_of
+    )
     verdict = load_run(LOST).verdict
     assert verdict is not None
     (runs / run_id).mkdir(parents=True)
-    write_manifest(runs / run_id, manifest)
+    write_manifest(RecordFolder(runs / run_id), manifest)
     losses = verdict.losses if lost else []
-    write_verdict(runs / run_id, msgspec.structs.replace(verdict, outcome=outcome, losses=losses))
+    write_verdict(RecordFolder(runs / run_id), msgspec.structs.replace(verdict, outcome=outcome, losses=losses))
 
 
 def replay(*, same: bool, share: float, departures: tuple[Departure, ...] = ()) -> Replay:
@@ -194,9 +197,11 @@ def test_replays_are_judged_in_one_go_and_the_record_of_one_that_was_not_the_sam
 
     def judge(records: Sequence[Path]) -> dict[Path, Verdict | EbbtideError]:
         asked.append(list(records))
-        verdicts = {record: verdict for record in records if (verdict := read_verdict(record)) is not None}
+        verdicts = {
+            record: verdict for record in records if (verdict := read_verdict(RecordFolder(record))) is not None
+        }
         verdicts[other] = msgspec.structs.replace(verdicts[other], outcome="inconclusive", why=["no final read"])
-        write_verdict(other, verdicts[other])
+        write_verdict(RecordFolder(other), verdicts[other])
         return {**verdicts}
 
     monkeypatch.setattr(replays, "check", lambda *_: None)
@@ -231,7 +236,11 @@ def test_a_replay_that_cannot_be_judged_is_kept_and_the_others_are_counted(
 
     def judge(records: Sequence[Path]) -> dict[Path, Verdict | EbbtideError]:
         damaged = UsageError("sends is damaged")
-        return {one: damaged if one.name == "bad" else verdict for one in records if (verdict := read_verdict(one))}
+        return {
+            one: damaged if one.name == "bad" else verdict
+            for one in records
+            if (verdict := read_verdict(RecordFolder(one)))
+        }
 
     with replays.replay_folder(tmp_path, keep if asked else None) as folder:
         carried_out(monkeypatch, *(Path(shutil.copytree(LOST, folder / name)) for name in ("bad", "good")))
@@ -267,7 +276,9 @@ def test_an_interruption_says_where_the_replays_lie(tmp_path: Path, capsys: pyte
     with contextlib.suppress(KeyboardInterrupt), replays.replay_folder(tmp_path, None) as folder:
         shutil.copytree(LOST, folder / "whole")
         cut = Path(shutil.copytree(LOST, folder / "cut"))
-        write_manifest(cut, msgspec.structs.replace(read_manifest(cut), status="interrupted"))
+        write_manifest(
+            RecordFolder(cut), msgspec.structs.replace(read_manifest(RecordFolder(cut)), status="interrupted")
+        )
         raise KeyboardInterrupt
     assert f"ebbtide analyze {folder / 'whole'}\n" in capsys.readouterr().err
 

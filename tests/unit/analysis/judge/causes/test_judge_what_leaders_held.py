@@ -11,6 +11,7 @@ from judge_records import ELR_OFF, Story, by_name, cause_and_leader, ns, only_lo
 
 from analysis.evidence.report import ControllerLog, TimelineReport, save
 from ebbtide.logs.scan import Damage
+from ebbtide.record.folder import RecordFolder
 
 # Elections that may be missing
 
@@ -26,7 +27,7 @@ def test_an_election_may_hide_in_a_gap_of_the_metadata_log(tmp_path: Path, kind:
     start, skipped = (900, {}) if kind == "at its start" else (0, {"missing offset": 900})
     log = ControllerLog(controller=100, start_offset=start, end_offset=1999, last_epoch=1, agreed_end_offset=1999)
     report = TimelineReport(controller=100, how="x", end_offset=1999, logs=(log,), missing=(), skipped=skipped)
-    save(tmp_path, "timeline", report)
+    save(RecordFolder(tmp_path), "timeline", report)
     story.predict("")
     verdict = story.judge()
     assert (verdict.losses, by_name(verdict)["no-committed-loss-unless-allowed"]) == ([], "unknown")
@@ -50,7 +51,7 @@ def test_a_gap_hides_nothing_of_an_election_that_surely_lost_the_record_unless_i
     log = ControllerLog(controller=100, start_offset=0, end_offset=1999, last_epoch=1, agreed_end_offset=1999)
     skipped = {"missing offset": 7}
     report = TimelineReport(controller=100, how="x", end_offset=1999, logs=(log,), missing=(), skipped=skipped)
-    save(tmp_path, "timeline", report)
+    save(RecordFolder(tmp_path), "timeline", report)
     story.predict("")
     assert [one.cause for one in story.judge().losses] == (["unexplained"] if is_known else [])
 
@@ -69,7 +70,11 @@ def test_an_election_may_be_missing_at_the_damaged_end_of_the_metadata_log(
     log = ControllerLog(
         controller=100, start_offset=0, end_offset=999, last_epoch=1, agreed_end_offset=999, damage=damage
     )
-    save(tmp_path, "timeline", TimelineReport(controller=100, how="x", end_offset=999, logs=(log,), missing=()))
+    save(
+        RecordFolder(tmp_path),
+        "timeline",
+        TimelineReport(controller=100, how="x", end_offset=999, logs=(log,), missing=()),
+    )
     verdict = story.judge()
     assert by_name(verdict)["no-committed-loss-unless-allowed"] == ("violated" if is_known else "unknown")
 

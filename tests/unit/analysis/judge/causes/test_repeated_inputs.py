@@ -11,6 +11,7 @@ from judge_records import by_name, ns
 
 from analysis.reconcile.model import WrongCopies
 from ebbtide.record.clients import ClientEvent, TxnOutcome, write_client_events
+from ebbtide.record.folder import RecordFolder
 from ebbtide.record.verdict import Verdict
 
 CLAUSE = "exactly-once-copies"
@@ -71,7 +72,7 @@ class CopierStory:
         )
 
     def judge(self) -> Verdict:
-        write_client_events(self.story.record, "producer-2", self.events)
+        write_client_events(RecordFolder(self.story.record), "producer-2", self.events)
         self.story.copies = [
             WrongCopies(kind="copied-twice", group="copiers", topic="t", partition=0, count=1, first={"offset": 7})
         ]

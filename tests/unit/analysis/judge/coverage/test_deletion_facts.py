@@ -8,6 +8,7 @@ import pytest
 from records import as_record
 
 from analysis.judge.coverage.deletion_facts import count_expired_records, deletion_facts
+from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import FinalOffsets, Manifest, write_manifest
 from ebbtide.record.steps import StepEntry
 
@@ -21,7 +22,7 @@ def deletion(old: int, new: int) -> StepEntry:
 
 def facts_of(record: Path, *steps: StepEntry, log_start: int | None = 0, hw: int = 1000) -> dict[str, int]:
     ends = {} if log_start is None else {"t-0": FinalOffsets(log_start=log_start, high_watermark=hw)}
-    write_manifest(record, Manifest(run_id="r", final_offsets=ends))
+    write_manifest(RecordFolder(record), Manifest(run_id="r", final_offsets=ends))
     return dict(deletion_facts(as_record(record), list(steps)))
 
 

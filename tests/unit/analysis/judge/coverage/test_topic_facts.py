@@ -9,6 +9,7 @@ import pytest
 from records import RecordBuilder, as_record
 
 from analysis.judge.coverage.topic_facts import topic_facts
+from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import Topology, write_manifest
 from ebbtide.record.steps import StepEntry
 
@@ -64,7 +65,7 @@ def test_a_replica_of_the_deleted_topic_that_a_broker_made_later_is_counted(
 ) -> None:
     builder = written(tmp_path).final(3)
     record = builder.write(tmp_path / "run")
-    write_manifest(record, msgspec.structs.replace(builder.manifest(), topology=Topology(brokers=(3,))))
+    write_manifest(RecordFolder(record), msgspec.structs.replace(builder.manifest(), topology=Topology(brokers=(3,))))
     assert REVIVED not in topic_facts(as_record(record), [DELETION, STEP])
     (record / "logs").mkdir()
     # A release that logs other words would otherwise never have made one.

@@ -13,6 +13,7 @@ from records import as_record
 from analysis.judge.coverage.workload_facts import workload_facts
 from ebbtide.errors import UsageError
 from ebbtide.record.clients import CLIENTS_DIR, ClientEvent, read_client_events, write_client_events
+from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import FinalOffsets, Manifest, ProducerSetup, write_manifest
 from ebbtide.record.tables import ANOMALY_SCHEMA, POLLS, SENDS
 
@@ -34,7 +35,7 @@ def _send(value: int, **fields: Any) -> dict[str, Any]:
 def _record(folder: Path, sends: list[dict[str, Any]], lost: list[int] | None = None) -> Path:
     setups = {"1": ProducerSetup(acks=-1), "2": ProducerSetup(acks=-1, idempotent=True)}
     setups["3"] = ProducerSetup(acks=-1, idempotent=True, transactional=True)
-    write_manifest(folder, Manifest(run_id="r", producers=setups))
+    write_manifest(RecordFolder(folder), Manifest(run_id="r", producers=setups))
     pq.write_table(pa.Table.from_pylist(sends, schema=SENDS), folder / "sends.parquet")
     if lost is not None:
         (folder / "anomalies").mkdir()
@@ -47,12 +48,12 @@ def _record(folder: Path, sends: list[dict[str, Any]], lost: list[int] | None = 
 
 def test_a_record_that_knows_of_no_clients_events_leaves_their_facts_out(tmp_path: Path) -> None:
     assert "offsets-reset" not in workload_facts(as_record(tmp_path))
-    assert read_client_events(tmp_path) is None
+    assert read_client_events(RecordFolder(tmp_path)) is None
 
 
 def test_records_acked_to_other_client_libraries_are_counted_by_library(tmp_path: Path) -> None:
     setups = {"1": ProducerSetup(acks=-1, client="java"), "2": ProducerSetup(acks=-1, client="librdkafka")}
-    write_manifest(tmp_path, Manifest(run_id="r", producers=setups))
+    write_manifest(RecordFolder(tmp_path), Manifest(run_id="r", producers=setups))
     sends = [_send(1, producer=1), _send(2, producer=2), _send(3, producer=2), _send(4, producer=1, status="unknown")]
     pq.write_table(pa.Table.from_pylist(sends, schema=SENDS), tmp_path / "sends.parquet")
     facts = workload_facts(as_record(tmp_path))
@@ -60,7 +61,7 @@ def test_records_acked_to_other_client_libraries_are_counted_by_library(tmp_path
 
 
 def test_a_client_without_an_event_makes_the_facts_0(tmp_path: Path) -> None:
-    write_client_events(tmp_path, "consumer-1", [])
+    write_client_events(RecordFolder(tmp_path), "consumer-1", [])
     facts = workload_facts(as_record(tmp_path))
     assert facts["offsets-reset"] == facts["transactions-committed"] == 0
     assert "offsets-reset" in facts
@@ -68,7 +69,7 @@ def test_a_client_without_an_event_makes_the_facts_0(tmp_path: Path) -> None:
 
 def test_events_are_counted_by_what_they_are(tmp_path: Path) -> None:
     write_client_events(
-        tmp_path,
+        RecordFolder(tmp_path),
         "producer-1",
         [
             ClientEvent(event="transaction", at_ns=1, outcome="committed"),
@@ -79,7 +80,7 @@ def test_events_are_counted_by_what_they_are(tmp_path: Path) -> None:
         ],
     )
     write_client_events(
-        tmp_path,
+        RecordFolder(tmp_path),
         "consumer-1",
         [
             ClientEvent(event="truncation", at_ns=1, offset=9, to=3),
@@ -106,8 +107,8 @@ def test_events_are_counted_by_what_they_are(tmp_path: Path) -> None:
 def test_a_members_own_joining_is_no_rebalance(tmp_path: Path) -> None:
     joined = ClientEvent(event="assigned", at_ns=1, partitions=("t-0",))
     left = ClientEvent(event="revoked", at_ns=2)
-    write_client_events(tmp_path, "consumer-1", [left, joined, left, joined])
-    write_client_events(tmp_path, "consumer-2", [joined])
+    write_client_events(RecordFolder(tmp_path), "consumer-1", [left, joined, left, joined])
+    write_client_events(RecordFolder(tmp_path), "consumer-2", [joined])
     assert workload_facts(as_record(tmp_path))["group-rebalances"] == 1
 
 
@@ -125,7 +126,7 @@ def _final_read(record: Path, values: list[int | None], *, log_start: int = 0) -
     schema = pa.schema([field.with_nullable(True) for field in POLLS])
     pq.write_table(pa.Table.from_pylist(rows, schema=schema), record / "polls.parquet")
     ends = {"t-0": FinalOffsets(log_start=log_start, high_watermark=10)}
-    write_manifest(record, Manifest(run_id="r", final_consumer=9, final_offsets=ends))
+    write_manifest(RecordFolder(record), Manifest(run_id="r", final_consumer=9, final_offsets=ends))
 
 
 def test_what_was_sent_with_acks_0_is_gone_if_the_final_read_does_not_have_it(tmp_path: Path) -> None:
@@ -168,5 +169,5 @@ def test_damaged_events_are_refused_with_their_file(tmp_path: Path) -> None:
     (tmp_path / CLIENTS_DIR).mkdir()
     (tmp_path / CLIENTS_DIR / "consumer-1.jsonl").write_text('{"event":"assigned"}\n')
     with pytest.raises(UsageError) as caught:
-        read_client_events(tmp_path)
+        read_client_events(RecordFolder(tmp_path))
     assert "consumer-1.jsonl" in str(caught.value.where)

@@ -13,6 +13,7 @@ from judge_records import ELR_ON, Story, by_name, cause_and_leader, last_replica
 
 from analysis.evidence.report import ControllerLog, TimelineReport, save
 from ebbtide.logs.scan import Damage
+from ebbtide.record.folder import RecordFolder
 
 
 def test_acks_1_that_a_deposed_leader_acked_late_is_blamed_on_the_election_before_the_ack(tmp_path: Path) -> None:
@@ -297,7 +298,7 @@ def test_a_loss_without_any_election_is_unexplained_unless_the_metadata_log_is_t
         controller=100, start_offset=0, end_offset=10, last_epoch=1, agreed_end_offset=10, damage=damage
     )
     save(
-        tmp_path,
+        RecordFolder(tmp_path),
         "timeline",
         TimelineReport(controller=100, how="the only log", end_offset=10, logs=(log,), missing=()),
     )

@@ -14,6 +14,7 @@ from records import as_record
 from analysis.judge.outcome.deciding import unproven_reasons
 from analysis.report.model import build
 from ebbtide.errors import UsageError
+from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import failure_keys
 from ebbtide.record.steps import StepEntry
 from ebbtide.record.verdict import AnomalyCount, Counts, Verdict, write_verdict
@@ -116,7 +117,7 @@ def test_a_person_reads_of_a_run_that_sent_nothing_what_to_do_and_no_list_of_cla
     refused: Story, capsys: pytest.CaptureFixture[str]
 ) -> None:
     output = VerdictOutput(1, as_json=False)
-    output.add(refused.record, refused.judge())
+    output.add(RecordFolder(refused.record), refused.judge())
     output.end()
     out = capsys.readouterr().out
     assert "\n  next:   correct the topic\n" in out
@@ -128,7 +129,7 @@ def test_a_person_reads_of_a_run_that_sent_nothing_what_to_do_and_no_list_of_cla
 def test_the_list_of_runs_counts_no_record_of_a_run_that_sent_nothing(
     refused: Story, tmp_path_factory: pytest.TempPathFactory, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    write_verdict(refused.record, refused.judge())
+    write_verdict(RecordFolder(refused.record), refused.judge())
     runs = tmp_path_factory.mktemp("runs")
     shutil.copytree(refused.record, runs / "refused")
     assert main(["runs", str(runs), "--json"]) == 0

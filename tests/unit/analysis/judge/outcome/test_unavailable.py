@@ -10,6 +10,7 @@ import pytest
 from judge_records import Story, ns, whole_log
 from metadata_rows import order_by_time
 
+from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import ProducerSetup, TopicSetup
 from ebbtide.record.outages import leaderless_text, oldest_text, outage_text
 from ebbtide.record.tables import SENDS
@@ -151,12 +152,12 @@ def test_waits_too_short_to_tell_apart_are_shown_as_an_upper_bound(story: Story)
 
 
 def test_a_verdict_of_before_is_still_read(story: Story) -> None:
-    write_verdict(story.record, story.judge())
+    write_verdict(RecordFolder(story.record), story.judge())
     path = story.record / "verdict.json"
     old = msgspec.json.decode(path.read_bytes())
     del old["unavailable"]
     path.write_bytes(msgspec.json.encode(old))
-    verdict = read_verdict(story.record)
+    verdict = read_verdict(RecordFolder(story.record))
     assert verdict is not None
     assert (outage_text(verdict, "no_leader"), oldest_text(verdict)) == ("?", "-")
 

@@ -9,6 +9,7 @@ from judge_records import ELR_ON, Story, by_name, whole_log
 
 from analysis.evidence.report import ControllerLog, TimelineReport, save
 from ebbtide.logs.scan import Damage
+from ebbtide.record.folder import RecordFolder
 
 DAMAGE = Damage(position=1000, size=500, kind="checksum", detail="x", tail=False)
 
@@ -28,7 +29,7 @@ def story_of(
             controller=100, start_offset=0, end_offset=999, last_epoch=1, agreed_end_offset=999, damage=damage
         )
         report = TimelineReport(controller=100, how="x", end_offset=999, logs=(log,), missing=(), skipped=skipped)
-        save(record, "timeline", report)
+        save(RecordFolder(record), "timeline", report)
     story.predict("")
     return story
 

@@ -13,6 +13,7 @@ from ebbtide.kraft.commits import CommittedBatch
 from ebbtide.kraft.follower import MetadataFollower
 from ebbtide.logs.segments import METADATA_FOLDER
 from ebbtide.record.files import QUORUM_FILE, RAW_DIR
+from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import Topology
 from ebbtide.record.sums import write_sums
 
@@ -113,7 +114,7 @@ def test_without_its_evidence_the_clause_is_unknown_and_the_run_is_still_as_pred
 def test_raw_files_that_changed_after_the_run_show_no_violation(tmp_path: Path) -> None:
     story = quorum(tmp_path, *[(10, 2)] * 3)
     story.judge()
-    write_sums(tmp_path)
+    write_sums(RecordFolder(tmp_path))
     for controller in (100, 101, 102):
         [segment] = (tmp_path / RAW_DIR / f"controller-{controller}" / METADATA_FOLDER).glob("*.log")
         segment.write_bytes(segment.read_bytes()[:200])

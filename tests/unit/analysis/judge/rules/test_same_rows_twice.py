@@ -15,8 +15,9 @@ from records import as_record
 
 from analysis.judge.history.answers import compare_answers
 from analysis.judging.many_records import judge_many
+from ebbtide.record.folder import RecordFolder
 from ebbtide.record.sums import SUMS
-from ebbtide.record.tables import TABLES, table_files
+from ebbtide.record.tables import TABLES
 from ebbtide.record.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -64,19 +65,19 @@ def test_answers_of_brokers_that_are_there_twice_are_compared_once(record: Path,
 
 @pytest.mark.parametrize("table", TABLES)
 def test_of_files_with_the_same_bytes_the_one_with_the_shortest_name_counts(record: Path, table: str) -> None:
-    files = table_files(record, table)
+    files = RecordFolder(record).files(table)
     for path in files:
         (record / table).mkdir(exist_ok=True)
         for name in ("0 copy", "zz copy"):
             shutil.copy(path, record / table / f"{path.stem} {name}.parquet")
-    assert table_files(record, table) == files
+    assert RecordFolder(record).files(table) == files
 
 
 def test_files_of_the_same_size_with_other_bytes_all_count(tmp_path: Path) -> None:
     (tmp_path / "sends").mkdir()
     for name in ("a", "b"):
         (tmp_path / "sends" / f"{name}.parquet").write_text(name)
-    assert len(table_files(tmp_path, "sends")) == 2
+    assert len(RecordFolder(tmp_path).files("sends")) == 2
 
 
 @pytest.mark.spark

@@ -19,6 +19,7 @@ from analysis.report.picture.building import picture_of, read_source, step_spans
 from analysis.report.picture.model import BIN_NS, NodeLane, PartitionPicture, RunPicture, StateSpan
 from analysis.report.picture.partitions import role_of
 from analysis.report.picture.series import counts_of, log_ends_of, read_series
+from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import Topology, read_manifest
 from ebbtide.record.rows import PartitionState
 from ebbtide.record.steps import StepEntry, read_steps
@@ -50,9 +51,9 @@ def spans(found: tuple[StateSpan, ...]) -> list[tuple[str, float, float | None]]
 @pytest.fixture(scope="module")
 def recorded() -> tuple[RunPicture, PartitionPicture, Path]:
     record = DATA / "runs" / "last-replica-standing-3.9.1"
-    verdict = read_verdict(record)
+    verdict = read_verdict(RecordFolder(record))
     assert verdict is not None
-    picture = picture_of(read_source(as_record(record, read_manifest(record)), verdict))
+    picture = picture_of(read_source(as_record(record, read_manifest(RecordFolder(record))), verdict))
     assert picture is not None
     return picture, picture.partitions[0], record
 
@@ -280,7 +281,7 @@ def test_a_recorded_run_is_pictured_as_its_tables_say(
     recorded: tuple[RunPicture, PartitionPicture, Path],
 ) -> None:
     picture, partition, record = recorded
-    steps = read_steps(record) or []
+    steps = read_steps(RecordFolder(record)) or []
     assert [(one.begin_ns, one.kind) for one in picture.steps] == [(one.fired_ns, one.step) for one in steps]
     states = load_timeline(as_record(record)).states("t", 0)
     assert [(one.at_ns, one.metadata_offset) for one in partition.records] == [
@@ -295,7 +296,7 @@ def test_a_recorded_run_is_pictured_as_its_tables_say(
 
 def test_the_last_known_leader_and_the_elr_of_a_recorded_run_are_there(tmp_path: Path) -> None:
     record = unpack_record("last-replica-standing-4.4.0", tmp_path)
-    picture = picture_of(read_source(as_record(record, read_manifest(record)), NOT_JUDGED))
+    picture = picture_of(read_source(as_record(record, read_manifest(RecordFolder(record))), NOT_JUDGED))
     assert picture is not None
     (partition,) = picture.partitions
     assert {span.state for found in partition.roles.values() for span in found} >= {"elr", "last-known-leader"}
