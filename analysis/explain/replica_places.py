@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from pathlib import Path
 
 import msgspec
 
@@ -37,11 +36,10 @@ def replica_places(
 
     `omitted` are the replicas (`broker-N/topic-P`) whose logs are not in the record.
     """
-    paths = record.folder.files("replicas")
-    known = {one.broker: "replicas/" for one in epochs.replicas}
-    files = known | {
-        broker: record.folder.name_of(path) for path in paths for broker in brokers if _is_of(path, broker)
-    }
+    files = {one.broker: "replicas/" for one in epochs.replicas}
+    # Empty logs have files that are alike, of which `files` of the folder names one.
+    names = {broker: f"replicas/broker-{broker}.parquet" for broker in brokers}
+    files |= {broker: name for broker, name in names.items() if record.folder.has(name)}
     files = {broker: file for broker, file in files.items() if f"broker-{broker}/{subject.at}" not in omitted}
     copies: dict[int, list[TableRow]] = {}
     others: dict[int, TableRow] = {}
@@ -55,11 +53,6 @@ def replica_places(
         _place_on(record, subject, broker, files.get(broker), copies.get(broker, []), others.get(broker), epochs)
         for broker in brokers
     ]
-
-
-def _is_of(path: Path, broker: int) -> bool:
-    """Return whether the file has the log of `broker`; a broker with an empty log has a file too."""
-    return path.stem == f"broker-{broker}"
 
 
 def _place_on(
@@ -83,7 +76,7 @@ def _place_on(
             segment=segment_place(record, broker, str(subject.at), offset),
         )
     if file is None:
-        text = "not known: the record has no rows of this broker's log"
+        text = "not known: this broker's log is not in the run's record"
         return ReplicaPlace(broker=broker, has_it=None, text=text, place=f"no row of replicas/ with broker {broker}")
     if other is not None:
         value, epoch = other.values["value"], other.values["leader_epoch"]

@@ -62,7 +62,7 @@ def subject_of_value(record: Record, value: int) -> Subject:
             where=str(record),
             got=str(value),
             allowed=f"(the producer's id << {PRODUCER_SHIFT}) + the record's number, as in the table sends",
-            next=f"ebbtide explain {shlex.quote(str(record))}    (explains the first lost record)",
+            next=f"ebbtide explain {shlex.quote(str(record))}    (explains the first lost record, if there is one)",
         )
     at = TopicPartition(sent.values["topic"], sent.values["partition"])
     offset = sent.values["offset"]
@@ -86,7 +86,7 @@ def subject_at(record: Record, at: TopicPartition, offset: int) -> Subject:
             where=str(record),
             got=f"{at}:{offset}",
             allowed=_known_offsets(record, at),
-            next=f"ebbtide explain {shlex.quote(str(record))}    (explains the first lost record)",
+            next=f"ebbtide explain {shlex.quote(str(record))}    (explains the first lost record, if there is one)",
         )
     lost = {row.values["value"] for row in _anomalies_at(record, at, offset) if row.values["kind"] == LOST}
     chosen = next((one for one in values if one in lost), values[0])
@@ -149,7 +149,7 @@ def _require_partition(record: Record, at: TopicPartition, got: str) -> None:
         where=str(record),
         got=got,
         allowed=f"{', '.join(of_topic[:_NAMED_MAX])}{more}{near}" if of_topic else "none: the run created no topic",
-        next=f"ebbtide explain {shlex.quote(str(record))}    (explains the first lost record)",
+        next=f"ebbtide explain {shlex.quote(str(record))}    (explains the first lost record, if there is one)",
     )
 
 

@@ -26,7 +26,7 @@ from ebbtide.pytest_plugin.markers import (
     scenario_in,
     scenario_of,
 )
-from ebbtide.pytest_plugin.session import WORKER_KEPT, JudgedTest, Plugin, call_or_fail, uses_clusters
+from ebbtide.pytest_plugin.session import WORKER_KEPT, JudgedTest, Plugin, call_or_fail, fitted, uses_clusters
 from ebbtide.pytest_plugin.settings import WORKER_SEED, add_options, read_settings
 from ebbtide.pytest_plugin.watching import Watch, describe_unknown_settings, start_watch
 
@@ -207,12 +207,11 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[Any]:
     failure = _judge_run(item)
     if failure is not None:
         item.config.stash[PLUGIN].note_failure(item)
-        pytest.fail(failure, pytrace=False)
+        pytest.fail(fitted(item.config, failure), pytrace=False)
     if (judged := item.stash.get(_JUDGED, None)) is not None and judged.run is not None:
         # Shown with -rP and -rA.
-        item.add_report_section(
-            "call", "ebbtide", "\n".join([one_line_summary(judged.run), *where_to_look(judged.run)])
-        )
+        shown = "\n".join([one_line_summary(judged.run), *where_to_look(judged.run)])
+        item.add_report_section("call", "ebbtide", fitted(item.config, shown))
     return result
 
 
@@ -255,7 +254,7 @@ def _add_verdict_section(item: pytest.Item) -> None:
     failure = _judge_run(item)
     run = item.stash[_JUDGED].run
     lines = [failure] if failure is not None else [_passed(run), *(where_to_look(run) if run else ())]
-    item.add_report_section("call", "ebbtide", "\n".join(lines))
+    item.add_report_section("call", "ebbtide", fitted(item.config, "\n".join(lines)))
 
 
 def _passed(run: RunRecord | None) -> str:

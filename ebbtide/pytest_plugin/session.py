@@ -9,6 +9,7 @@ from typing import TypeVar
 
 import pytest
 
+from ebbtide.folding import fold_line, shown_width
 from ebbtide.judging_progress import print_line
 from ebbtide.pytest_plugin.command_failed import CommandFailed
 from ebbtide.pytest_plugin.marker_places import MarkerPlace
@@ -61,7 +62,7 @@ class Plugin:
                 print_line(f"ebbtide: {line}")
             else:
                 reporter.ensure_newline()
-                reporter.write_line(f"ebbtide: {line}")
+                reporter.write_line(fitted(self._config, f"ebbtide: {line}"))
                 reporter.flush()
 
     @property
@@ -152,6 +153,14 @@ class Plugin:
             lease.process.let_go()
         else:
             self.runner.close(lease)
+
+
+def fitted(config: pytest.Config, text: str) -> str:
+    """Return a text whose lines fit the terminal of this session, if it has one."""
+    reporter = config.pluginmanager.getplugin("terminalreporter")
+    if reporter is None or not reporter.isatty:
+        return text
+    return "\n".join(line for wide in text.split("\n") for line in fold_line(wide, shown_width()))
 
 
 def uses_clusters(item: pytest.Item) -> bool:

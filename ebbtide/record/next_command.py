@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def next_command(record: str, manifest: Manifest, verdict: Verdict) -> str:
-    """Return what to type to learn more: the story of the first lost record, or all of the verdict.
+    """Return what to type to learn more: the story of the first lost record, or all of a verdict that needs an eye.
 
     After a watch without the metadata log, no command knows more: the next watch can. The error of a failed run says
     what to do after it. `record` is the path or the address of the run record.
@@ -27,5 +27,7 @@ def next_command(record: str, manifest: Manifest, verdict: Verdict) -> str:
         return manifest.failure_next
     if "://" not in record and any(one.kind == LOST and one.count for one in verdict.anomalies):
         return f"ebbtide explain {shlex.quote(record)}    (its first lost record, step by step)"
+    if verdict.outcome == "as-predicted":
+        return "ebbtide scenarios    (other ways to break a cluster)"
     show = "hadoop fs -cat" if "://" in record else "cat"
     return f"{show} {shlex.quote(f'{record}/{VERDICT}')}    (the whole verdict)"

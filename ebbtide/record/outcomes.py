@@ -64,6 +64,16 @@ def exit_code_of(verdict: Verdict, fail_on: FailOn = "outcome") -> ExitCode:
     return code
 
 
+def exit_code_sentence(verdict: Verdict, fail_on: FailOn) -> str | None:
+    """Return why a run that lost committed records passes or fails a command, where its outcome does not say so."""
+    lost = lost_counts(verdict).committed
+    if not lost or verdict.outcome != "as-predicted":
+        return None
+    if fail_on == "loss":
+        return f"exit code 1: --fail-on loss, and {plural(lost, 'committed record')} lost"
+    return "exit code 0: nothing was predicted; with --fail-on loss it is 1" if verdict.prediction == "none" else None
+
+
 def allows_everything(prediction: Prediction) -> bool:
     """Whether a prediction only names releases, so that no run can break it."""
     return prediction == Prediction(kafka=prediction.kafka, clause=prediction.clause, features=prediction.features)

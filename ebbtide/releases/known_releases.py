@@ -99,12 +99,13 @@ def published_releases(near: str) -> str:
 def nearest_release(version: str) -> str:
     """Return the known release nearest to `version` by major, minor and patch.
 
-    For another minor it is the newest patch.
+    For another major it is the nearer one of its newest and its oldest release, for another minor its newest patch.
     """
     major, minor, patch = Version(version).release
 
     def distance(known: KnownRelease) -> tuple[int, int, int]:
         a, b, c = Version(known.version).release
-        return abs(a - major), abs(b - minor), abs(c - patch) if (a, b) == (major, minor) else -c
+        minors = abs(b - minor) if a == major else (b if a > major else -b)
+        return abs(a - major), minors, abs(c - patch) if (a, b) == (major, minor) else -c
 
     return min(KNOWN, key=distance).version

@@ -200,7 +200,7 @@ def judge_all(
                     remote = {one.folder: one for one in _remote_records(store, addresses, codes)}
                     if readable or remote:
                         progress.report_records([*map(str, [*readable, *remote.values()])], first=first)
-                output = VerdictOutput(len(readable) + len(remote), as_json=as_json, show=show)
+                output = VerdictOutput(len(readable) + len(remote), as_json=as_json, show=show, fail_on=fail_on)
                 for record, verdict in judge_many([*readable, *remote], spark, progress.stage, remote):
                     named = str(remote.get(record, record))
                     if isinstance(verdict, EbbtideError):

@@ -143,6 +143,6 @@ def _subject(args: Args, record: Record) -> Subject | None:
             where="TOPIC-PARTITION:OFFSET",
             got=repr(args.place),
             allowed="a partition and an offset, e.g. t-0:1234",
-            next=f"ebbtide explain {shlex.quote(str(args.run))}    (explains the first lost record)",
+            next=f"ebbtide explain {shlex.quote(str(args.run))}    (explains the first lost record, if there is one)",
         )
     return subject_at(record, at, offset)

@@ -54,9 +54,11 @@ VERBS: dict[str, str] = {
 """Each verb and its line in the help; its module has the same name."""
 
 _EPILOG = """exit codes:
-  0  as predicted            3  the harness or its host failed, or you interrupted it
-  1  contradicted            4  wrong usage or an invalid file
+  0  as predicted, or judged without a prediction
+  1  contradicted, or a lost record with --fail-on loss
   2  inconclusive
+  3  the harness or its host failed, or you interrupted it
+  4  wrong usage or an invalid file
 
 start here:
   ebbtide doctor

@@ -11,6 +11,7 @@ from cluster.privileges.choice import PrivilegeRequest
 from ebbtide.errors import ExitCode, UsageError
 from ebbtide.named_files import check_named_file, refuse_existing, write_named_file
 from ebbtide.releases.known_releases import KNOWN
+from ebbtide.streams import print_verbatim
 from harness.cli import completing
 from harness.cli.cluster_options import add_cluster_options, launch_options_of, release_of, split_list, with_features
 from harness.cli.command import Args, Command
@@ -100,7 +101,7 @@ def run(args: Args) -> ExitCode:
     if args.json:
         return _run_as_json(args, scenario, seed, text)
     if args.out is None:
-        print(text)
+        print_verbatim(text)
     else:
         write_named_file(args.out, text.encode(), "scenario")
         print(f"seed {seed}: {len(scenario.steps)} steps, including waits and heals, in {args.out}")

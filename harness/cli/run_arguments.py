@@ -34,7 +34,7 @@ def note_left_out(records: Sequence[Path], *, going: Sequence[Path], plain: Sequ
     """Print one line that names what `analyze` leaves out of a folder.
 
     It prints nothing if it leaves out nothing. Some of the records are of runs that are `going`, or of `plain`
-    clusters. Whatever else lies in the folder is no record. Nobody means a hidden file or folder as a record.
+    clusters. A folder of something else may have been meant as a record; a file, or what is hidden, is not.
     """
     from ebbtide.record.manifest import MANIFEST
     from ebbtide.untrusted.files import is_folder
@@ -52,7 +52,6 @@ def note_left_out(records: Sequence[Path], *, going: Sequence[Path], plain: Sequ
             ("run", " still running", going),
             ("plain cluster", "", plain),
             ("folder", f" without {MANIFEST}", [path for path in others if is_folder(path)]),
-            ("file", "", [path for path in others if not is_folder(path)]),
         )
         if paths
     ]

@@ -169,7 +169,7 @@ def _print_verdicts(
     from harness.cli.record_error import print_error, print_failure
     from harness.cli.verdict_output import VerdictOutput
 
-    output = VerdictOutput(len(records), as_json=as_json, show=show, in_lines=in_lines)
+    output = VerdictOutput(len(records), as_json=as_json, show=show, in_lines=in_lines, fail_on=fail_on)
     codes: set[ExitCode] = set()
     with report_unfinished_records(
         "recorded, but not all judged; next", lambda: records, lambda line: print(line, file=sys.stderr)

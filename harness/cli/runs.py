@@ -199,7 +199,7 @@ def _print(rows: list[RecordRow]) -> None:
         if row.why is not None:
             print(f"{shlex.quote(row.record)}: {row.why}")
             print(f"  next: {row.next}")
-    print("\nnext: ebbtide explain RECORD    (its first lost record), or ebbtide analyze RECORD    (judge it again)")
+    print("\nnext: ebbtide explain RECORD    (a record that it lost), or ebbtide analyze RECORD    (judge it again)")
 
 
 def judged_counts(record: RecordFolder, verdict: Verdict) -> tuple[int | None, int | None]:

@@ -166,8 +166,11 @@ class LiveDisplay(PlainDisplay):
         for line in self._sentences(state):
             yield from _folded(line, self._console.width)
 
+    def _lane_width(self) -> int:
+        return max(10, self._console.width - _NAME_WIDTH - _NOW_WIDTH)
+
     def _lanes(self, state: RunState) -> Iterator[Text]:
-        width = max(10, self._console.width - _NAME_WIDTH - _NOW_WIDTH)
+        width = self._lane_width()
         if state.partitions:
             first = state.partitions[0]
             yield Text(f"{_name('')}{f'{first.topic}-{first.partition}, a letter a second':<{width}}  now", style="dim")
@@ -175,10 +178,10 @@ class LiveDisplay(PlainDisplay):
             lane = self._history.lane(name, width) if state.partitions else ""
             yield Text.assemble(_name(name), *_styled(lane), " " * (width - len(lane) + 2), *_now(state, name, node))
         yield self._acked_line(state, width)
-        if state.partitions:
-            yield _legend([self._history.lane(name, width) for name in state.brokers])
 
     def _sentences(self, state: RunState) -> Iterator[Text]:
+        if state.partitions:
+            yield _legend([self._history.lane(name, self._lane_width()) for name in state.brokers])
         yield from _step_lines(state)
         for row in state.partitions[:_PARTITIONS_MAX]:
             high_watermark = state.high_watermarks.get(f"{row.topic}-{row.partition}")

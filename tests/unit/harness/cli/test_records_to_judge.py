@@ -66,7 +66,7 @@ def test_what_is_no_record_is_left_out_in_one_line(store: Path, capsys: pytest.C
     for folder in (store, store.parent):
         assert analyze.records_in(folder) == [store / "a-run"]
         assert capsys.readouterr().err == (
-            f"left out of {store}: 4 folders without manifest.json (b, c, d and 1 more), 1 file (compare.html)\n"
+            f"left out of {store}: 4 folders without manifest.json (b, c, d and 1 more)\n"
         )
 
 
