@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from ebbtide.record.folder import RecordFolder
 from ebbtide.untrusted.files import path_from
 from harness.cli import completing
 from harness.cli.command import Command
@@ -60,7 +61,7 @@ def note_missing_rules(records: Sequence[Path]) -> None:
 
     given = {path.stem.replace("_", "-") for path in _paths}
     for record in records:
-        verdict = read_verdict(record)
+        verdict = read_verdict(RecordFolder(record))
         if missing := [one.file for one in verdict.own_rules if one.name not in given] if verdict is not None else []:
             files = " ".join(f"--rule {shlex.quote(file)}" for file in missing)
             print(

@@ -13,6 +13,7 @@ from analysis.judging import many_records as many
 from analysis.reconcile import session as spark
 from analysis.spark import java_start
 from ebbtide.judging_process import JudgingProcess
+from ebbtide.record.folder import RecordFolder
 from ebbtide.record.verdict import Verdict, read_verdict, write_verdict
 from harness.cli.main import main
 from harness.cli.rule_files import rule_paths
@@ -44,7 +45,7 @@ def story(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Story:
     def judge_many(records: Sequence[Path], *_: object) -> Iterator[tuple[Path, Verdict]]:
         for record in records:
             verdict = made.judge()
-            write_verdict(record, verdict)
+            write_verdict(RecordFolder(record), verdict)
             yield record, verdict
 
     monkeypatch.setattr(spark, "session", session)
@@ -87,12 +88,12 @@ def test_a_wrong_file_is_wrong_usage_before_anything_is_judged(
     (tmp_path / "ours.py").write_text("RULE = None")
     assert main(["analyze", str(story.record), "--rule", str(tmp_path / "ours.py")]) == 4
     assert "the file has no rule" in capsys.readouterr().err
-    assert read_verdict(story.record) is None
+    assert read_verdict(RecordFolder(story.record)) is None
 
 
 def test_replay_and_shrink_know_the_violation(story: Story, rule: Path) -> None:
     main(["analyze", str(story.record), "--rule", str(rule)])
-    verdict = read_verdict(story.record)
+    verdict = read_verdict(RecordFolder(story.record))
     assert verdict is not None
     found = finding(verdict)
     assert found.facts == ("violated never-good",)

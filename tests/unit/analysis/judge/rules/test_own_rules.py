@@ -15,6 +15,7 @@ from analysis.items import reconcile
 from analysis.judge.rules.own import own_rules, read_own_rule
 from analysis.judging.one_record import prepare_record, verdict_of
 from ebbtide.errors import UsageError
+from ebbtide.record.folder import RecordFolder
 
 EXAMPLE = ROOT / "examples" / "rules" / "no_leader_twice_in_a_row.py"
 NAME = "no-leader-twice-in-a-row"
@@ -55,7 +56,7 @@ def test_the_example_holds_on_a_real_record_and_fails_where_it_is_turned_round(
     text = EXAMPLE.read_text()
     assert text.count("after.leader == before.leader") == 1
     turned.write_text(text.replace("after.leader == before.leader", "after.leader != before.leader"))
-    record = prepare_record(unpack_record("unclean-election-4.4.0", tmp_path / "record"))
+    record = prepare_record(RecordFolder(unpack_record("unclean-election-4.4.0", tmp_path / "record")))
     found = reconcile(spark, record)
     shipped = verdict_of(record, found)
     with own_rules([EXAMPLE, turned]):
