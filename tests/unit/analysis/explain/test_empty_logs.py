@@ -10,6 +10,7 @@ from records import as_record
 
 from analysis.explain.life import explain
 from analysis.explain.subject import subject_of_value
+from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import FinalOffsets
 from ebbtide.record.tables import TABLES
 from ebbtide.record.verdict import write_verdict
@@ -22,7 +23,7 @@ def test_replicas_with_empty_logs_are_known_not_to_have_the_record(tmp_path: Pat
         | {"status": "acked", "error": None, "txn": None, "txn_outcome": None, "sent_ns": ns(4), "done_ns": ns(5)}
     )
     story.change(final_offsets={"t-0": FinalOffsets(log_start=0, high_watermark=0)})
-    write_verdict(story.record, story.judge())
+    write_verdict(RecordFolder(story.record), story.judge())
     (tmp_path / "replicas.parquet").unlink(missing_ok=True)
     (tmp_path / "replicas").mkdir()
     for broker in (1, 2, 3):
