@@ -57,7 +57,6 @@ def rule_words() -> str:
 
 def note_missing_rules(records: Sequence[Path]) -> None:
     """Print a note for each record that was judged before with rules which are not given now."""
-    from ebbtide.record.folder import RecordFolder
     from ebbtide.record.verdict import read_verdict
 
     given = {path.stem.replace("_", "-") for path in _paths}
