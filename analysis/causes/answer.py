@@ -86,6 +86,9 @@ def _merged(partition: KnownPartition, asked: Question, trails: Collection[Trail
     if causes == {"beyond-tolerance", "last-replica-standing"} and guilty is not None:
         # That every disk took the record is not sure then.
         causes = {"last-replica-standing"}
+    if "uncommitted-at-failover" in causes and not needs and "unexplained" not in causes:
+        # It was committed in some worlds only, so nothing shows that it was.
+        causes = {"uncommitted-at-failover"}
     if len(causes) == 1 and not needs:
         return CauseAnswer(min(causes), guilty, "", trails=kept)
     why = f"not known is {' and '.join(needs)}" if needs else f"{' and '.join(sorted(causes))} both fit"

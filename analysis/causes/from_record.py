@@ -41,14 +41,15 @@ _UNMEASURED_NS = 1_000_000_000
 
 def cluster_history(record: Record) -> ClusterHistory:
     """Return what all partitions of a record share."""
-    steps, timeline = record.proven_steps, record.timeline
+    steps, timeline, report = record.proven_steps, record.timeline, record.reports.timeline
     return ClusterHistory(
         broker_events=None if "brokers" in timeline.missing else timeline.brokers,
         downs=tuple(_downs(steps or ())),
         hindrances=tuple(_hindrances(steps or ())),
         steps_known=steps is not None,
         log_whole=not timeline.gaps,
-        log_torn=timeline.torn,
+        # A record that could not be read may have been the last one.
+        log_torn=timeline.torn or (report is not None and bool(report.skipped)),
     )
 
 
@@ -84,12 +85,13 @@ def _rules(record: Record, topic: str, states: Sequence[PartitionState]) -> tupl
     rules, found = record.protocol, list[InForce]()
     if not states:
         return (InForce(),)
-    changed = {change.metadata_offset for change in record.timeline.configs}
-    changed |= {state.metadata_offset - 1 for state in states}
-    for at in sorted(changed):
+    changed = {state.metadata_offset - 1: state.at_ns for state in states}
+    changed |= {change.metadata_offset: change.at_ns for change in record.timeline.configs}
+    for at, at_ns in sorted(changed.items()):
         state = next((one for one in reversed(states) if one.metadata_offset <= at), states[0])
         now = InForce(
             metadata_offset=at,
+            at_ns=at_ns,
             elr=rules.is_elr_on(at),
             kip_903=rules.has_kip_903(at),
             unclean=rules.elects_uncleanly(topic, at, record.statics),

@@ -114,13 +114,14 @@ class UncleanRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class InForce(msgspec.Struct, frozen=True, kw_only=True):
-    """The rules from a metadata offset on; None: not known.
+    """The rules from a metadata offset and its time on; None: not known.
 
     `elr`: the controller keeps an ELR. `kip_903`: it refuses an ISR member with an old broker epoch. `unclean`: it may
     elect uncleanly without a request. `min_isr` is the effective one.
     """
 
     metadata_offset: int = 0
+    at_ns: int = 0
     elr: bool | None = False
     kip_903: bool | None = True
     unclean: bool | None = False

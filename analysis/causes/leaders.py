@@ -19,6 +19,7 @@ class Leaders:
         self.led = {at: self._led(at) for at in reigns.elections}
         self.acted_until = {at: self._acted_until(at) for at in reigns.elections}
         self.kind = {at: self._kind(at) for at in reigns.elections}
+        self.may_have_registered = {at: self._may_have_registered(at) for at in reigns.elections}
 
     def _led(self, at: int) -> int:
         """Return whether the broker surely led (2), may have led (1) or never learned that it was elected (0)."""
@@ -75,6 +76,11 @@ class Leaders:
         staying = {b for b in (*before.isr, *before.elr) if not self._lives.registers_with(b, after)}
         is_last_known = elr_on and leader in before.last_known_elr and not staying - {leader}
         return "last-known-leader" if is_last_known else "unclean"
+
+    def _may_have_registered(self, at: int) -> bool:
+        """Whether the winner may have left ISR and ELR by the batch that elected it, and nothing says so."""
+        last_known = at > 0 and self._reigns.states[at].leader in self._reigns.states[at - 1].last_known_elr
+        return last_known and self._history.cluster.broker_events is None and self.rules(at).elr is not False
 
     def rules(self, at: int) -> InForce:
         """Return the rules in force when the record of a state was written."""

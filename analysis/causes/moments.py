@@ -35,10 +35,11 @@ def moments_of(history: History, reigns: Reigns, lives: Lives) -> tuple[Partitio
         places = [(_place(history, first), first), *((at + 1, history.states[at].at_ns) for at in within)]
         for number, (place, at_ns) in enumerate(places, 1):
             others.append((place, PartitionMoment(at_ns, "disk", which, number == len(places))))
-    if not history.cluster.steps_known and history.states:
+    if not history.cluster.steps_known:
         for broker in reigns.brokers:
-            events = lives.registrations(broker)
-            times = [event.at_ns for event in events[1:]] if events else [history.states[0].at_ns + 1]
+            times = [event.at_ns for event in lives.registrations(broker)[1:]]
+            if history.cluster.broker_events is None:
+                times = [state.at_ns for state in history.states]
             others += [(_place(history, at_ns), PartitionMoment(at_ns, "restart", broker)) for at_ns in times]
     states = [(at, PartitionMoment(state.at_ns, "state", at)) for at, state in enumerate(history.states)]
     # At one place, what befell disks comes before the state.

@@ -22,6 +22,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     - `writers`: the elections under which it may have been appended.
     - `acks_all`: an answer came for acks=all. `sent_ns`, `done_ns`, `read_ns`: when it was sent, when the answer was
       noted, and when a consumer first returned it (`NEVER`: not at all).
+    - `committed`: whether it was committed, if that is known otherwise.
     - `may_be_older`: it stood in the log of the writer's leader, which need not have appended it.
     - `until`: the last election that may be guilty; None: any.
     """
@@ -33,13 +34,14 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     sent_ns: int = 0
     done_ns: int = NEVER
     read_ns: int = NEVER
+    committed: bool | None = None
     may_be_older: bool = False
     until: int | None = None
 
     @property
     def is_committed(self) -> bool:
-        """Whether the record itself shows that it was committed at some time."""
-        return self.acks_all or self.read_ns < NEVER
+        """Whether the record was committed, as far as it is known without its leaders."""
+        return bool(self.committed) or self.acks_all or self.read_ns < NEVER
 
 
 class KnownPartition:
@@ -63,11 +65,10 @@ class KnownPartition:
         joined = latest
         while joined > at and broker in self.reigns.states[joined - 1].isr:
             joined -= 1
-        slack = self.lives.slack
         disks = [
             disk.gone.last_ns
             for disk in self.history.disks
-            if disk.broker == broker and disk.gone.last_ns <= until_ns + slack
+            if disk.broker == broker and disk.gone.first_ns <= until_ns + self.lives.slack
         ]
         own = self.reigns.states[joined].at_ns
         since_ns = max(disks, default=own) if joined == at else max([own, *disks])
@@ -111,14 +112,13 @@ class KnownPartition:
         rules = self.history.rules
         return ([one for one in rules if one.metadata_offset <= offset] or [rules[0]])[-1].elr
 
-    def min_isr_range(self, asked: Question, writer: int) -> tuple[int | None, int | None]:
+    def min_isr_range(self, asked: Question) -> tuple[int | None, int | None]:
         """Return the lowest and the highest min ISR that may have held when the record was committed."""
-        states = self.reigns.states
-        by_ns = min(asked.done_ns if asked.acks_all else NEVER, asked.read_ns) + self.lives.slack
-        until = next((one.metadata_offset for one in states[writer + 1 :] if one.at_ns > by_ns), NEVER)
-        rules = self.history.rules
-        before = [one for one in rules if one.metadata_offset <= states[writer].metadata_offset][-1:] or rules[:1]
-        within = [one for one in rules if states[writer].metadata_offset < one.metadata_offset < until]
+        slack, rules = self.lives.slack, self.history.rules
+        sent_ns = asked.sent_ns - slack
+        by_ns = min(asked.done_ns if asked.acks_all else NEVER, asked.read_ns) + slack
+        before = [one for one in rules if one.at_ns <= sent_ns][-1:] or rules[:1]
+        within = [one for one in rules if sent_ns < one.at_ns <= by_ns]
         levels = [one.min_isr for one in (*before, *within)]
         known = [one for one in levels if one is not None]
         return (None, None) if len(known) < len(levels) or not known else (min(known), max(known))
@@ -153,6 +153,6 @@ class KnownPartition:
     def time_cuts(self) -> list[int]:
         """The times at which an answer may change; two clocks may differ by the slack."""
         times = {one.at_ns for one in self.moments} | {state.at_ns for state in self.reigns.states}
-        times |= {disk.gone.last_ns for disk in self.history.disks}
+        times |= {disk.gone.last_ns for disk in self.history.disks} | {rule.at_ns for rule in self.history.rules}
         slack = self.lives.slack
         return sorted({time + shift for time in times for shift in (-slack, 0, slack)})

@@ -24,8 +24,13 @@ def lost_sends(partition: KnownPartition) -> Ints:
     return np.flatnonzero(~np.isin(partition.history.sends.value, partition.traces.values))
 
 
-def answers_of_sends(partition: KnownPartition, lost: Ints) -> tuple[list[CauseAnswer], Ints]:
-    """Return the distinct answers for these sends, and for each send the index of its answer."""
+def answers_of_sends(
+    partition: KnownPartition, lost: Ints, *, committed: bool | None = None
+) -> tuple[list[CauseAnswer], Ints]:
+    """Return the distinct answers for these sends, and for each send the index of its answer.
+
+    `committed`: whether the records were committed, if that is known otherwise.
+    """
     sends, ids = partition.history.sends, partition.traces.ids
     if not len(lost):
         return [], column()
@@ -57,6 +62,7 @@ def answers_of_sends(partition: KnownPartition, lost: Ints) -> tuple[list[CauseA
             sent_ns=int(sent[at]),
             done_ns=int(done[at]),
             read_ns=int(read[at]),
+            committed=committed,
         )
         found.append(answer(partition, asked))
     return found, column(inverse).reshape(-1)

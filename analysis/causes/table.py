@@ -38,6 +38,7 @@ TABLE = (
     PermissionRow("uncommitted-at-failover", "any", ("never committed",), D | N | T | S | M | X),
     PermissionRow("unclean-recovery", "recovery", (), D | N | T | S | M),
     PermissionRow("last-known-leader", "last-known-leader", ("beyond the tolerance of KIP-966",), D | N | T | S),
+    PermissionRow("unexplained", "last-known-leader", ("within the tolerance of KIP-966",), D | N | T | S),
     PermissionRow(
         "unclean-election", "unclean", ("unclean election allowed", "no live candidate passed over"), D | N | T | S | M
     ),
@@ -50,7 +51,7 @@ TABLE = (
 The row *unexplained* is for what Kafka does by its rules and KIP-966 promises not to happen.
 """
 
-NEEDS: Mapping[Condition | Literal["steps", "gap"], str] = {
+NEEDS: Mapping[Condition | Literal["steps", "gap", "kind"], str] = {
     "never committed": "whether the record was committed",
     "unclean election allowed": "whether an unclean election was allowed (configs.parquet, steps.jsonl)",
     "no live candidate passed over": "which brokers could lead (brokers.parquet)",
@@ -61,6 +62,7 @@ NEEDS: Mapping[Condition | Literal["steps", "gap"], str] = {
     "no ELR": "whether the ELR was on",
     "broker epochs not compared": "whether KIP-903 was in force",
     "steps": "which disks lost records (steps.jsonl)",
+    "kind": "whether the leader registered just then (brokers.parquet)",
     "gap": "the missing records of the metadata log",
 }
 """What would decide each condition."""
@@ -83,21 +85,21 @@ class Permits(NamedTuple):
 def permits(kind: Kind, reasons: int, facts: Mapping[Condition, bool | None]) -> Permits:
     """Read the table for an election whose winner lacked a record for one of these reasons.
 
-    Each reason is looked up alone. A condition that is not in `facts` is not met; None: it is not known.
+    Each reason is looked up alone. A condition that is not in `facts` is not met; None: it is not known. A row that
+    perhaps fits counts only where no later row surely does.
     """
     causes, needs = set[Cause](), set[str]()
     for reason in (one for one in STATES if one & reasons):
+        perhaps = set[str]()
         for row in TABLE:
             if row.kind not in ("any", kind) or not row.reasons & reason:
                 continue
             met = [facts.get(one, False) for one in row.when]
-            if False in met:
-                continue
-            if None in met:
-                needs |= {NEEDS[one] for one, is_met in zip(row.when, met, strict=True) if is_met is None}
-                continue
-            causes.add(row.cause)
-            break
+            if all(met):
+                causes.add(row.cause)
+                break
+            if False not in met:
+                perhaps |= {NEEDS[one] for one, is_met in zip(row.when, met, strict=True) if is_met is None}
         else:
-            needs |= {NEEDS["steps"]} if reason == M else set()
+            needs |= perhaps or ({NEEDS["steps"]} if reason == M else set())
     return Permits(frozenset(causes), frozenset(needs))

@@ -243,7 +243,7 @@ class Walk:
 
     def _guilt(self, world: PossibleWorld, at: int, reasons: int) -> Guilt:
         if self._reigns.gap[at]:
-            is_safe = world.is_committed or self._asked.acks_all
+            is_safe = self._is_committed(world)
             allowed = Permits(needs=frozenset({NEEDS["gap"]})) if is_safe else self._permits(world, at, reasons)
             return Guilt(None, reasons, allowed)
         # A replica that lacks what it must have may have lacked it at an earlier election.
@@ -261,24 +261,31 @@ class Walk:
         kip_903 = leaders.rules(at).kip_903
         is_beyond = self._is_beyond_tolerance(took, at)
         facts: dict[Condition, bool | None] = {
-            "never committed": not (world.is_committed or self._asked.acks_all),
+            "never committed": not self._is_committed(world),
             "unclean election allowed": leaders.is_unclean_allowed(at),
             "no live candidate passed over": leaders.is_nobody_passed_over(at),
             "beyond the tolerance of KIP-966": is_beyond,
             "within the tolerance of KIP-966": None if is_beyond is None else not is_beyond,
-            "every replica's disk took it": all(one == D for one in took),
+            "every replica's disk took it": None
+            if all(one & D for one in took) and set(took) != {D}
+            else set(took) == {D},
             "the only ISR member": before.isr == (after.leader,),
             "no ELR": None if elr is None else not elr,
             "broker epochs not compared": None if kip_903 is None else not kip_903,
         }
-        return permits(leaders.kind[at], reasons, facts)
+        found = permits(leaders.kind[at], reasons, facts)
+        other = permits("last-known-leader", reasons, facts) if leaders.may_have_registered[at] else found
+        return found if found == other else Permits(needs=found.needs | other.needs | {NEEDS["kind"]})
+
+    def _is_committed(self, world: PossibleWorld) -> bool:
+        return world.is_committed if self._asked.committed is None else self._asked.committed
 
     def _is_beyond_tolerance(self, took: list[int], at: int) -> bool | None:
         """Whether as many disks took this record as there was min ISR when it was committed; None: not known."""
         if not self._of.leaders.rules(at).elr:
             return self._of.leaders.rules(at).elr
         surely, perhaps = sum(one == D for one in took), sum(bool(one & (D | M)) for one in took)
-        lowest, highest = self._of.min_isr_range(self._asked, self._writer)
+        lowest, highest = self._of.min_isr_range(self._asked)
         if highest is not None and surely >= highest:
             return True
         return False if lowest is not None and perhaps < lowest else None
@@ -303,9 +310,11 @@ class Walk:
 
     def _follow(self, world: PossibleWorld, at: int) -> PossibleWorld:
         """Let the replicas follow the leader until the next state."""
-        leader, state, until_ns = world.leader, self._states[at], self._reigns.time(at + 1)
-        if leader is None or self._of.lives.has_dead_session(state.leader, state):
+        leader, state, lives = world.leader, self._states[at], self._of.lives
+        if leader is None or lives.has_dead_session(state.leader, state):
             return world
+        # A leader that died serves no more fetches before it registers again.
+        until_ns = min(self._reigns.time(at + 1), lives.died_by(state.leader, state.at_ns) + lives.slack)
         joins = frozenset[int]()
         if at != self._writer and not self._reigns.is_election(at):
             joins = self._of.leaders.joins(at)
@@ -313,7 +322,7 @@ class Walk:
         sets = list(world.sets)
         for broker in state.replicas:
             place = self._place[broker]
-            if broker == state.leader or broker in joins or self._of.lives.is_dead(broker, state.at_ns, until_ns):
+            if broker == state.leader or broker in joins or lives.is_dead(broker, state.at_ns, until_ns):
                 continue
             sets[place] = while_following(sets[place], leader_has_it=world.has_it)
         return world._replace(sets=tuple(sets))

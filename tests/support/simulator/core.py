@@ -121,10 +121,10 @@ def _rules(history: TrueHistory) -> Iterable[InForce]:
     min_isr, version = setup.min_isr, setup.features[METADATA_VERSION]
     elr = setup.features.get(ELR_VERSION, 0) >= 1
     kip_903 = protocol.checks_epochs and version >= MV_FETCH_CARRIES_BROKER_EPOCH
-    at = 0
+    at = at_ns = 0
     for row in (None, *history.tables["configs"]):
         if row is not None:
-            at = row["metadata_offset"]
+            at, at_ns = row["metadata_offset"], row["at_ns"]
             if row["name"] == MIN_ISR:
                 min_isr = int(row["value"])
             elif row["resource"] == f"feature:{ELR_VERSION}":
@@ -134,7 +134,12 @@ def _rules(history: TrueHistory) -> Iterable[InForce]:
             else:
                 continue
         yield InForce(
-            metadata_offset=at, elr=elr, kip_903=kip_903, unclean=unclean, min_isr=min(min_isr, setup.brokers)
+            metadata_offset=at,
+            at_ns=at_ns,
+            elr=elr,
+            kip_903=kip_903,
+            unclean=unclean,
+            min_isr=min(min_isr, setup.brokers),
         )
 
 

@@ -156,6 +156,8 @@ class Truth:
         winner, at = election.after.leader, election.metadata_offset
         why = fates.get(winner, "N")
         own = self._own_election(election)
+        if own is not None and own.road == "last-known" and self._is_within_tolerance(entry, found):
+            own = None
         answers: list[Answer] = [] if own is None else [(_NAMES[own.road], own.metadata_offset)]
         if election.road != "clean":
             return [*answers, *self._by_name(entry, found, why)]
