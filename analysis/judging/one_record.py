@@ -17,6 +17,7 @@ from analysis.evidence.remaking import PARTS, Part, is_of_parts, parts_to_remake
 from analysis.judge.causes.blame import (
     attributed_losses,
     attributed_regressions,
+    blamed_of,
     commit_losses_of,
     drop_causes_where_gaps,
     losses_of,
@@ -207,6 +208,7 @@ def verdict_of(record: Record, reconciliation: Reconciliation) -> Verdict:
         losses=losses,
         regressions=regressions_of(regressions),
         commits=commit_losses_of(commits),
+        blamed=blamed_of(judged.blamed),
         unavailable=unavailable,
         properties=results,
         coverage=facts,

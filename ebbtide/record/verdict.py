@@ -149,6 +149,27 @@ class CommitLoss(msgspec.Struct, frozen=True, kw_only=True):
     election: RecordedElection | None = None
 
 
+class Blamed(msgspec.Struct, frozen=True, kw_only=True):
+    """Anomalies of one kind and partition that an election or a disk may explain, by cause and election.
+
+    - `group`: whose commits or copies they are; null for other kinds.
+    - `first` and `last` are the lowest and the highest offset; of a HW that went back, what it went back to and from.
+    - `cause`: null if it is not known. `why` says it in words.
+    """
+
+    kind: str
+    topic: str
+    partition: int
+    group: str | None = None
+    count: int
+    first: int | None = None
+    last: int | None = None
+    committed: bool
+    cause: Cause | None = None
+    election: RecordedElection | None = None
+    why: str
+
+
 class Outage(msgspec.Struct, frozen=True, kw_only=True):
     """How long one kind of service was missing on one partition, in seconds.
 
@@ -210,6 +231,8 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 
     - `prediction`: "made", or "none" if the scenario predicts nothing for the run, or only what no run can break.
     - `loss_allowed`: whether the protocol allows the committed losses; null: there are none, or it is not known.
+    - `blamed`: all anomalies that may have a cause. `losses`, `regressions` and `commits` show those whose cause is
+      known, with what is special to them.
     - `write_back`: under which write-back of dirty pages power was lost, as in the manifest.
     - `rule_files`: the rules of the user that the record was judged with; left out if there are none.
     """
@@ -226,6 +249,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     losses: list[Loss] = []
     regressions: list[Regression] = []
     commits: list[CommitLoss] = []
+    blamed: list[Blamed] = []
     unavailable: list[Unavailability] = []
     properties: list[PropertyResult] = []
     coverage: dict[str, int] = {}

@@ -19,6 +19,7 @@ from analysis.judge.history.attributed import (
     LostRecords,
     RepeatedInput,
     VanishedPart,
+    What,
     election_of,
     elections_in_brackets,
     group_alike,
@@ -28,7 +29,7 @@ from analysis.judge.history.evidence import Attribution
 from analysis.record.record import Record
 from analysis.record.whole import OF_LOSSES, Gap
 from ebbtide.logs.segments import TopicPartition
-from ebbtide.record.verdict import Cause, CommitLoss, Loss, RecordedElection, Regression
+from ebbtide.record.verdict import Blamed, Cause, CommitLoss, Loss, RecordedElection, Regression
 from ebbtide.rules.table import (
     ANOMALIES,
     COMMIT_BACK,
@@ -162,6 +163,58 @@ def commit_losses_of(blamed: Sequence[AttributedAnomaly[LostCommit]]) -> list[Co
         if one.attribution.cause is not None
         for of in [TopicPartition.parse(one.what.of)]
     ]
+
+
+def blamed_of(anomalies: Sequence[AnyAnomaly]) -> list[Blamed]:
+    """Group anomalies of any kind by place, cause and election; those without a known cause, too."""
+    groups: dict[tuple[object, ...], list[Blamed]] = {}
+    for one in map(_blamed, anomalies):
+        key = (one.kind, one.topic, one.partition, one.group, one.committed, one.cause, one.election, one.why)
+        groups.setdefault(key, []).append(one)
+    return [
+        msgspec.structs.replace(
+            alike[0],
+            count=sum(one.count for one in alike),
+            first=min((one.first for one in alike if one.first is not None), default=None),
+            last=max((one.last for one in alike if one.last is not None), default=None),
+        )
+        for alike in groups.values()
+    ]
+
+
+def _blamed(one: AnyAnomaly) -> Blamed:
+    what = one.what
+    at, group = TopicPartition(one.topic, one.partition), None
+    if isinstance(what, LostCommit | RepeatedInput):
+        at, group = TopicPartition.parse(what.of), what.group
+    kind, first, last = _kind_and_offsets(what)
+    return Blamed(
+        kind=kind,
+        topic=at.topic,
+        partition=at.partition,
+        group=group,
+        count=one.count,
+        first=first,
+        last=last,
+        committed=one.committed,
+        cause=one.attribution.cause,
+        election=election_of(one.attribution),
+        why=one.attribution.why,
+    )
+
+
+def _kind_and_offsets(what: What) -> tuple[str, int | None, int | None]:
+    match what:
+        case LostRecords():
+            return LOST, what.first_offset, what.last_offset
+        case VanishedPart():
+            return what.kind, what.first_offset, what.last_offset
+        case FallenHw():
+            return HW_REGRESSION, what.to, what.from_
+        case LostCommit():
+            return what.kind, what.offset, what.offset
+        case RepeatedInput():
+            return what.kind, None, None
 
 
 def reasons_of(
