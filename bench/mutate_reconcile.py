@@ -30,10 +30,11 @@ import pyarrow.parquet as pq
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
-from analysis.items import reconcile_all, reconciling
+from analysis.items import reconcile_all
 from analysis.judge.rules import registry
-from analysis.reconcile import row_batches
 from analysis.record.record import Record
+from analysis.rows import batches as row_batches
+from analysis.rows import summing
 from bench.reconcile_mutants import MUTANTS, ONLY_NARROWED, Mutant
 from ebbtide.errors import HarnessError
 from ebbtide.record.folder import RecordFolder
@@ -43,6 +44,7 @@ from harness.cli.judging import JudgingSession
 HISTORIES = 5
 """How many random histories each mutant is tested with."""
 
+_BLOCKS_MAX = summing.BLOCKS_MAX
 BATCHES = (row_batches.BATCH_ROWS, 5)
 """Of how many rows the batches are in which NumPy reads a large record, one after the other."""
 
@@ -106,7 +108,7 @@ class Suite:
             ways += [(True, rows) for rows in (BATCHES[:1] if only_narrowed is False else BATCHES)]
         for narrows, batch_rows in ways:
             row_batches.BATCH_ROWS = batch_rows
-            reconciling.is_small = lambda _, small=not narrows: small  # type: ignore[assignment]
+            summing.BLOCKS_MAX = _BLOCKS_MAX if narrows else -1
             try:
                 found = reconcile_all(spark, self._records)
             except AnalysisException:

@@ -91,8 +91,8 @@ def failed_run(error: Exception, time_s: float) -> EngineRun:
 def _run(engine: str, record: Path, scratch: Path, memory: str) -> EngineRun:
     if engine == "ebbtide":
         from analysis.items import reconcile
-        from analysis.reconcile.files import rows_of
-        from analysis.reconcile.session import session
+        from analysis.rows.files import rows_of
+        from analysis.spark.session import session
         from ebbtide.record.manifest import read_manifest
 
         began = time.monotonic()

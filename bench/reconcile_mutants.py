@@ -11,17 +11,13 @@ from analysis.judge.rules.losses import acked_rows, damaged, hw_regression, lost
 from analysis.judge.rules.reads import poll_back, poll_skip, unseen
 from analysis.judge.rules.transactions import hanging_transaction
 from analysis.reconcile import (
-    collecting,
     commits,
     copies,
     crowds,
     history,
-    inversions,
-    replica_blocks,
-    row_choice,
-    row_order,
-    row_sums,
 )
+from analysis.rows import batches, choose, compare, order, small_tables
+from analysis.rows import groups as rows_groups
 
 Mutant = tuple[ModuleType, str, str]
 """A module, a piece of its text that occurs once, and the text that replaces it."""
@@ -39,7 +35,7 @@ MUTANTS: tuple[Mutant, ...] = (
     (history, 'F.coalesce("epoch", F.lit(0))', 'F.col("epoch")'),
     (history, '(F.col("placed") > 1) | ', ""),
     (history, '(F.col("at_offset") > 1) | ', ""),
-    (collecting, 'F.col("at_ns") > last_ns', "F.lit(False)"),
+    (small_tables, "ordered[1:, 1] > before[:-1]", "False"),
     (unseen, 'one["first"] < F.col("offset")', 'one["first"] <= F.col("offset") - 2'),
     (unseen, 'one["last"] > F.col("offset")', 'one["last"] > F.col("offset") + 1'),
     (unseen, '(~one["read_committed"] | F.col("shown"))', "F.lit(True)"),
@@ -68,8 +64,6 @@ MUTANTS: tuple[Mutant, ...] = (
     (crowds, '(*PLACE, "epoch_group")', "(*PLACE)"),
     (crowds, 'F.count_if("evidenced").over(of_offset)', 'F.count("*").over(of_offset)'),
     (crowds, 'F.col(f"{which}_so_far") == 1', 'F.col(f"{which}_so_far") >= 1'),
-    (inversions, "offset < before.offset", "offset > before.offset"),
-    (inversions, '.orderBy("sequence", "offset", "value")', '.orderBy("offset", "value")'),
     (poll_skip, "offset - 1 > prev_offset", "offset - 2 > prev_offset"),
     (poll_skip, "(skipped > 0)", "(skipped > 1)"),
     (poll_back, "offset <= prev_offset", "offset < prev_offset"),
@@ -80,8 +74,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     (hw_regression, 'F.greatest("own", "previous", "older")', 'F.greatest("own", "previous")'),
     (hw_regression, 'F.col("anew") | own | ~passed', 'F.col("anew")'),
-    (replica_blocks, "offset < checkpoint", "offset <= checkpoint"),
-    (replica_blocks, 'F.struct("rows", "xor", "sum")', 'F.struct("rows", "xor")'),
+    (replica_divergence, "offset < checkpoint", "offset <= checkpoint"),
     (replica_divergence, 'record = F.struct("leader_epoch", "value")', 'record = F.struct("leader_epoch")'),
     (replica_divergence, '(F.min("broker") != F.max("broker")) & ', ""),
     (commit_lost, "served.offset IS NULL OR (made.acked AND made.done_ns < newest.asked_ns)", "served.offset IS NULL"),
@@ -128,30 +121,31 @@ MUTANTS: tuple[Mutant, ...] = (
     (input_skipped, 'where("may_be_visible")', 'where("visible")'),
     (input_skipped, "NOT txn_outcome <=> 'committed'", "txn_outcome = 'unknown'"),
     (input_skipped, "NOT txn_outcome <=> 'committed'", "txn_outcome = 'aborted'"),
-    (input_skipped, 'where("final AND value IS NOT NULL")', 'where("value IS NOT NULL")'),
+    (input_skipped, 'where("final AND counts AND value IS NOT NULL")', 'where("value IS NOT NULL")'),
     (input_skipped, "facts.complete and facts.final_consumer", "facts.final_consumer"),
     (input_skipped, "if _why_not_judged(facts, one)}", "if False}"),
     (damaged, "value IS NULL", "value IS NULL AND NOT final"),
-    (row_sums, '_summary(groups, hashes, bits, "shown", ~hidden)', '_summary(groups, hashes, bits, "shown")'),
-    (row_sums, "enumerate(numbers)", "enumerate(numbers[:1])"),
-    (row_sums, "consumers == rows.final", "consumers != rows.final"),
-    (row_order, "        matters[1:] |= back\n", ""),
-    (row_order, "        matters[:-1] |= back\n", ""),
-    (row_order, "(np.diff(sequence[some]) <= 0).any()", "False"),
-    (row_order, "some = here[placed[here]]", "some = here"),
-    (row_order, "matters[0] = matters[-1] = True", "matters[0] = True"),
-    (row_order, "matters[0] = matters[-1] = True", "matters[-1] = True"),
-    (row_order, "one[5] < next_[4]", "one[5] <= next_[4]"),
-    (row_order, "(np.diff(sequence[some]) <= 0)", "(np.diff(sequence[some]) < 0)"),
-    (row_order, "int(sequence[some[-1]])", "int(sequence[some[0]])"),
-    (row_choice, "(offset <= before)", "(offset < before)"),
-    (row_choice, "counts = chosen.values.hold(rows)", "counts = np.zeros(rows.count, np.bool_)"),
-    (row_choice, "    if in_blocks:\n", "    if False:\n"),
+    (rows_groups, "enumerate(numbers)", "enumerate(numbers[:1])"),
+    (batches, 'self.numbers("consumer") == final', 'self.numbers("consumer") != final'),
+    (compare, "alike &= ~(has_acks & has_open) | (acks == open_).all(1)\n", "pass\n"),
+    (compare, "alike &= ~(has_acks & has_shut) | (shown == shut).all(1)\n", "pass\n"),
+    (compare, "self._place.final_read & same_epochs", "self._place.final_read"),
+    (compare, "self.twice | (forbidden != 0)", "forbidden != 0"),
+    (compare, "self.twice | (forbidden != 0)", "self.twice"),
+    (compare, 'sums[name]) for name in ("rows", "xor", "sum")]', 'sums[name]) for name in ("rows", "xor")]'),
+    (order, "        matters[1:] |= back\n", ""),
+    (order, "        matters[:-1] |= back\n", ""),
+    (order, "(np.diff(some[:, 0]) > 0).all()", "True"),
+    (order, "some = columns[here[placed[here]]]", "some = columns[here]"),
+    (order, "matters[0] = matters[-1] = True", "matters[0] = True"),
+    (order, "matters[0] = matters[-1] = True", "matters[-1] = True"),
+    (order, "after[0] <= before[1]", "after[0] < before[1]"),
+    (choose, "(offset <= before)", "(offset < before)"),
+    (choose, "counts = chosen.values.hold(rows)", "counts = np.zeros(rows.count, np.bool_)"),
+    (choose, "    if in_blocks:\n", "    if False:\n"),
 )
 
-_OF_LARGE_RECORDS = (row_sums, row_order, row_choice)
+_OF_CHOSEN_ROWS = (rows_groups, batches, compare, order, choose)
 
-ONLY_NARROWED = frozenset({'F.struct("rows", "xor", "sum")'}) | {
-    one[1] for one in MUTANTS if one[0] in _OF_LARGE_RECORDS
-}
+ONLY_NARROWED = frozenset(one[1] for one in MUTANTS if one[0] in _OF_CHOSEN_ROWS)
 """What only a narrowed reconciliation runs: with --whole no test can see a change of it, so it is not mutated."""

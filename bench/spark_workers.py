@@ -15,8 +15,8 @@ from collections import Counter
 from pathlib import Path
 
 from analysis.items import reconcile
-from analysis.reconcile.session import session
 from analysis.record.record import Record
+from analysis.spark.session import session
 from bench.measured_on import measured_on
 from bench.reconcile import events, kept_record, maker
 from bench.reconcile_table import spread

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _TAIL_LINES = 20
 _PIPE_BYTES = 65_536
 _CLOSE_TIMEOUT_S = 600.0
-"""The first session on a host writes its class archive as it ends (analysis.reconcile.session)."""
+"""The first session on a host writes its class archive as it ends (analysis.spark.session)."""
 _ANSWER_TIMEOUT_S = 3600.0
 """How long one record may take. A record of 10^9 rows takes some minutes (docs/performance.md)."""
 _END_TIMEOUT_S = 30.0

@@ -18,21 +18,21 @@ from ebbtide.plurals import plural
 EVERY_S = 10.0
 
 STAGES = (
-    "starting Spark",
     "reading",
     "summing up",
-    "comparing blocks",
+    "starting Spark",
+    "choosing rows",
     "comparing records",
     "storing",
     "judging",
 )
-"""The stages of an analysis in their order. A few records skip `comparing blocks`."""
+"""The stages of an analysis in their order. Spark starts only where an anomaly can occur."""
 
 _LINE = re.compile(r"^judging for \d+ s: .* done, stage (\d.*)\n", re.MULTILINE)
 
 
 def place_of(stage: str) -> str:
-    """Return a stage with its place among all: `2 of 7: reading`."""
+    """Return a stage with its place among all: `1 of 7: reading`."""
     return f"{STAGES.index(stage) + 1} of {len(STAGES)}: {stage}"
 
 

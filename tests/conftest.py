@@ -102,7 +102,7 @@ def spark() -> Iterator[SparkSession]:
 
     Plans that a test makes itself suit few rows, too: Spark's own settings make 200 tasks of each shuffle.
     """
-    from analysis.reconcile.session import plans_for, session
+    from analysis.spark.session import plans_for, session
 
     priority = os.getpriority(os.PRIO_PROCESS, 0)
     _set_priority(PRIORITY + LATER)

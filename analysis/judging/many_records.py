@@ -13,11 +13,10 @@ from ebbtide.record.folder import RecordFolder
 from ebbtide.record.verdict import Verdict
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
+    from analysis.items.reconciling import Spark
     from analysis.reconcile.model import Reconciliation
-    from analysis.reconcile.tables import RunFiles
     from analysis.record.record import Record
+    from analysis.rows.runs import RunFiles
 
 Stage = Callable[[str], None]
 """Is called with each stage of the work, for a display."""
@@ -41,7 +40,7 @@ class Bug(HarnessError):
 
 
 def judge_many(
-    records: Sequence[Path], spark: SparkSession, stage: Stage = lambda _: None, remote: Copies = NO_COPIES
+    records: Sequence[Path], spark: Spark, stage: Stage = lambda _: None, remote: Copies = NO_COPIES
 ) -> Iterator[tuple[Path, Verdict | EbbtideError]]:
     """Yield each record with its verdict or its error, in the order given.
 
@@ -54,10 +53,10 @@ def judge_many(
 
 
 def _judge_batch(
-    batch: Sequence[Path], spark: SparkSession, stage: Stage, remote: Copies
+    batch: Sequence[Path], spark: Spark, stage: Stage, remote: Copies
 ) -> Iterator[tuple[Path, Verdict | EbbtideError]]:
     from analysis.items import checked_run
-    from analysis.reconcile.tables import has_unreadable_rows
+    from analysis.rows.runs import has_unreadable_rows
 
     runs: dict[Path, RunFiles] = {}
     errors: dict[Path, EbbtideError] = {}
@@ -114,9 +113,7 @@ def _conclude(record: Record, reconciliation: Reconciliation, copied: RemoteReco
     return verdict
 
 
-def _reconcile(
-    runs: Sequence[RunFiles], spark: SparkSession, stage: Stage
-) -> dict[Path, Reconciliation | EbbtideError]:
+def _reconcile(runs: Sequence[RunFiles], spark: Spark, stage: Stage) -> dict[Path, Reconciliation | EbbtideError]:
     """Reconcile all runs at once; if that fails, each half by itself.
 
     Some damage shows only when rows are read.

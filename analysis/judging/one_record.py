@@ -70,12 +70,11 @@ from ebbtide.rules.table import API_AGREES, COMMIT_LOST, HANGING_TRANSACTION, LO
 from ebbtide.untrusted.values import decoding
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
+    from analysis.items.reconciling import Spark
     from analysis.reconcile.model import Reconciliation
 
 
-def judge(record: RecordFolder, spark: SparkSession, stage: Callable[[str], None] = lambda _: None) -> Verdict:
+def judge(record: RecordFolder, spark: Spark, stage: Callable[[str], None] = lambda _: None) -> Verdict:
     """Judge a record and write verdict.json, report.html and anomalies/; `stage` is called with each stage.
 
     Raises `UsageError` when it is not a record, or one of its files is damaged.

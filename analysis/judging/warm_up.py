@@ -1,6 +1,6 @@
 """Judges a small made record, so that the next record does not wait for Java's first use of its classes and plans.
 
-A first session does so, too, before it archives its classes (`analysis.reconcile.session`).
+A first session does so, too, before it archives its classes (`analysis.spark.session`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from analysis.judging.one_record import judge
-from analysis.reconcile.session import Jvm
+from analysis.spark.session import Jvm
 from ebbtide.journal.payload import value_at
 from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import FinalOffsets, Manifest, ProducerSetup, TopicSetup, Topology, write_manifest

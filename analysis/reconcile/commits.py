@@ -21,7 +21,6 @@ and there is nothing to judge.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Sequence
 from itertools import pairwise
 
@@ -29,19 +28,12 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
-from analysis.reconcile.facts import Facts
-from analysis.reconcile.tables import RecordTables
-from analysis.record.record import Record
+from analysis.rows.facts import Facts
+from analysis.spark.tables import RecordTables
 from ebbtide.scenario.group_offsets import OFFSETS_TOPIC
 
 REGISTER = ["run", "group", "topic", "partition"]
 """What one committed offset is of."""
-
-_UNSAFE = ("offsets.retention.minutes", "offsets.commit.required.acks", "offsets.commit.timeout.ms")
-"""Brokers' properties with which a coordinator may forget an offset, or ack one that is not committed."""
-
-_UNSAFE_OF_TOPIC = ("cleanup.policy",)
-_RESOURCE = f"topic:{OFFSETS_TOPIC}"
 
 _COVERED = pa.schema([pa.field("run", pa.int32()), pa.field("topic", pa.string()), pa.field("partition", pa.int32())])
 _TERMS = pa.schema(
@@ -54,20 +46,6 @@ _TERMS = pa.schema(
         pa.field("until_ns", pa.int64()),
     ]
 )
-
-
-def unsafe_property(record: Record) -> str | None:
-    """Return a property of the run's brokers by which a committed offset may rightly be missing."""
-    # An unreadable scenario is reported where the run is compared with it; here it sets nothing.
-    with contextlib.suppress(LookupError, TypeError, AttributeError):
-        scenario = record.scenario_keys
-        names = scenario.get("cluster", {}).get("broker_properties", {})
-        config = scenario.get("topics", {}).get(OFFSETS_TOPIC, {}).get("config", {})
-        changed = [step.get("config") for step in scenario.get("steps", []) if step.get("resource") == _RESOURCE]
-        unsafe = [*(name for name in _UNSAFE if name in names)]
-        unsafe += [f"{name} of {OFFSETS_TOPIC}" for name in _UNSAFE_OF_TOPIC if name in config or name in changed]
-        return next(iter(unsafe), None)
-    return None
 
 
 def why_commits_unknown(facts: Facts) -> str | None:

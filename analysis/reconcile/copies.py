@@ -17,8 +17,8 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from analysis.reconcile.facts import Facts, PollFacts
-from analysis.reconcile.tables import RecordTables
+from analysis.rows.facts import Facts, PollFacts
+from analysis.spark.tables import RecordTables
 
 INPUT = ["run", "group", "topic", "partition", "offset"]
 """What an input is, for one group."""
@@ -51,10 +51,7 @@ def _spans(read: PollFacts, final: PollFacts) -> bool:
 
 
 def copies_of(tables: RecordTables) -> DataFrame | None:
-    """Return the copies, one row each: `visible`, and `may_be_visible`; None if there are none.
-
-    They are read from whole tables: rows that are no anomaly of their own say what became of a copy.
-    """
+    """Return the copies, one row each: `visible`, and `may_be_visible`; None if there are none."""
     if tables.copies is None or tables.polls is None or tables.sends is None:
         return None
     copies = tables.copies.select(*INPUT, "copied_to", "producer", "value").distinct()

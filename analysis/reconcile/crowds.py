@@ -43,7 +43,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from analysis.reconcile.parts import placed_by
+from analysis.spark.parts import placed_by
 
 LISTED = 20
 """How many places of a value, values of an offset, or replica rows of an offset are shown."""

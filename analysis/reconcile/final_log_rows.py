@@ -6,7 +6,7 @@ the same record at an offset hold the same records below it. So what the final l
 row was there when the consumer read the row. Below a row that does not stand the log may have been
 cut off since, and filled with records that nobody could have read then.
 
-How: in a block that agrees (see the module blocks) a row stands if the final read has its offset,
+How: in a block that agrees (the module compare of rows) a row stands if the final read has its offset,
 which masks say. Rows of the other blocks are put together with those of the final read.
 """
 
@@ -15,8 +15,9 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from analysis.reconcile.blocks import BITS, BLOCK, PARTITION
-from analysis.reconcile.parts import union
+from analysis.spark.columns import BLOCK, PARTITION, bit_of, block_of, can_be_hidden
+from analysis.spark.parts import union
+from analysis.spark.tables import RecordTables
 
 _SESSION = [*PARTITION, "consumer", "session", "read_committed"]
 
@@ -27,22 +28,35 @@ def mark_final_log_rows(polls: DataFrame) -> DataFrame:
     return polls.withColumn("in_final_log", F.max("final").over(same))
 
 
-def session_ranges(blocks: DataFrame, readable: DataFrame, polls: DataFrame) -> DataFrame:
+def readable_blocks(readable: DataFrame, tables: RecordTables) -> DataFrame:
+    """Return `readable` (compare.READABLE) with each `shown_mask`.
+
+    Where acks do not say which offsets hold values of transactions that may be hidden, each value of the final read is
+    looked up in sends.
+    """
+    if tables.polls is None:
+        return readable
+    unclear = readable.where("shown_mask IS NULL").select(*BLOCK)
+    rows = tables.polls.where("final AND value IS NOT NULL").withColumn("block", block_of("offset"))
+    rows = rows.join(unclear, BLOCK, "left_semi").select(*BLOCK, "offset", "value")
+    shown = F.lit(False)
+    if tables.sends is not None:
+        of_value = tables.sends.groupBy("run", "value").agg(F.bool_or(can_be_hidden()).alias("hidden"))
+        rows = rows.join(of_value, ["run", "value"], "left")
+        shown = ~F.coalesce("hidden", F.lit(True))
+    seen = rows.groupBy(*BLOCK).agg(F.bit_or(F.when(shown, bit_of("offset"))).alias("looked_up"))
+    shown_mask = F.coalesce("shown_mask", "looked_up", F.lit(0)).alias("shown_mask")
+    return readable.join(seen, BLOCK, "left").select(*BLOCK, "open_mask", shown_mask, "agreed_mask", "returned")
+
+
+def session_ranges(sessions: DataFrame, polls: DataFrame) -> DataFrame:
     """Return how far each session of an ordinary consumer is judged: `sessions`.
 
-    It is a list a partition. A session is judged from its `first` row to its `last` that stands.
-    `blocks` and `readable` are `poll_blocks` and `readable` of the module blocks; `polls` has at
-    least the rows of blocks that do not agree.
+    It is a list a partition. A session is judged from its `first` row to its `last` that stands. The rows `sessions`
+    (compare.SESSIONS) say so by blocks that agree; `polls` has at least the rows of the other blocks.
     """
-    shared = F.col("all.mask").bitwiseAND(F.col("agreed_mask"))
-    highest = F.shiftleft("block", BITS) + F.length(F.bin(shared)) - 1
-    by_block = (
-        blocks.where("NOT final")
-        .join(readable.select(*BLOCK, "agreed_mask"), BLOCK, "left")
-        .select(*_SESSION, "first", F.when(shared != 0, highest).alias("last"))
-    )
     reached = (
-        union([by_block, _standing_rows(polls)])
+        union([sessions.select(*_SESSION, "first", "last"), _standing_rows(polls)])
         .groupBy(*_SESSION)
         .agg(F.min("first").alias("first"), F.max("last").alias("last"))
     )

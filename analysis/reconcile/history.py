@@ -42,11 +42,11 @@ from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from analysis.reconcile import crowds
-from analysis.reconcile.blocks import is_transactional
 from analysis.reconcile.crowds import PLACE
-from analysis.reconcile.facts import Facts, final_leaders, runs_where
-from analysis.reconcile.parts import in_one_part, placed_by, union
-from analysis.reconcile.tables import RecordTables
+from analysis.rows.facts import Facts, final_leaders
+from analysis.spark.columns import is_transactional, runs_where
+from analysis.spark.parts import in_one_part, placed_by, union
+from analysis.spark.tables import RecordTables
 
 _EVIDENCE = {
     "run": "int",

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from analysis.reconcile.facts import Facts, runs_where
-from analysis.reconcile.parts import placed_by
-from analysis.reconcile.tables import RecordTables
+from analysis.rows.facts import Facts
+from analysis.spark.columns import runs_where
+from analysis.spark.parts import placed_by
+from analysis.spark.tables import RecordTables
 
 _SOURCE = "list_offsets"
 WHERE = ("run", "topic", "partition")

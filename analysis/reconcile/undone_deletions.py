@@ -13,8 +13,9 @@ from functools import reduce
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from analysis.reconcile.deletions import Deletion, is_below
-from analysis.reconcile.facts import Facts, short_list
+from analysis.rows.deletions import Deletion
+from analysis.rows.facts import Facts, short_list
+from analysis.spark.columns import is_below
 
 
 def with_undone_deletions(facts: Facts) -> str | None:

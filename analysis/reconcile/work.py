@@ -8,17 +8,18 @@ from functools import cached_property
 
 from pyspark.sql import DataFrame, SparkSession
 
-from analysis.reconcile.facts import Facts
 from analysis.reconcile.history import leader_logs, suspicious_history
-from analysis.reconcile.tables import RecordTables
+from analysis.rows.facts import Facts
+from analysis.spark.tables import RecordTables
 
 
 @dataclass(frozen=True, kw_only=True)
 class Work:
     """The rows and facts of some runs; None: there are no such rows.
 
-    `tables` has all rows, or those that may be in an anomaly. `partitions` is `facts.partition_facts`, `readable` is
-    `blocks.readable_blocks`, `sessions` is `final_log_rows.session_ranges`, and `inverted` is `inversions.inversions`.
+    `tables` has the rows that may be in an anomaly. `partitions` is `columns.partition_facts`, `readable` is
+    `final_log_rows.readable_blocks`, `sessions` is `final_log_rows.session_ranges`, and `inverted` has the columns
+    `order.INVERSIONS` of the package rows.
     """
 
     spark: SparkSession

@@ -135,6 +135,17 @@ class RemoteRecord:
             with contextlib.suppress(EbbtideError):
                 self._files.remove(address)
 
+    def stage(self, folder: Path) -> str:
+        """Copy a folder of this host to the file system of the record, and return its address."""
+        address = f"{self.address}/.{ANOMALIES_DIR}.{uuid.uuid4().hex}.rows"
+        self._files.put(folder, address)
+        return address
+
+    def unstage(self, address: str) -> None:
+        """Remove what `stage` made, as far as the file system answers."""
+        with contextlib.suppress(EbbtideError):
+            self._files.remove(address)
+
     def error_on_record(self, error: EbbtideError) -> EbbtideError:
         """Return an error about the copy as an error about the record."""
 

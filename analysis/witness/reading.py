@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
-from analysis.reconcile.session import session
+from analysis.spark.session import session
 from analysis.witness.table import WitnessConfig
 from ebbtide.journal.payload import value_of
 from ebbtide.logs.segments import TopicPartition

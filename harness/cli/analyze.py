@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import re
 import shlex
 from collections.abc import Callable, Iterable, Sequence
@@ -22,6 +23,8 @@ from harness.cli.rule_files import add_rule_option, note_missing_rules
 from harness.cli.run_arguments import note_left_out, refuse_folder_of_folders, without_files_beside
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from analysis.remote.record import RemoteRecord, RemoteStore
     from ebbtide.record.outcomes import FailOn
     from ebbtide.record.verdict import Verdict
@@ -175,7 +178,7 @@ def judge_all(
             readable.append(record)
     note_missing_rules(readable)
     if readable or addresses:
-        from analysis.spark.java_start import early_start, is_first_session
+        from analysis.spark.java_start import is_first_session
         from ebbtide.signals import unwind_on_signals
 
         first = is_first_session(master)
@@ -183,20 +186,22 @@ def judge_all(
             with shown_progress() as progress, contextlib.ExitStack() as copies:
                 if not addresses:
                     progress.report_records([*map(str, readable)], first=first)
-                progress.stage("starting Spark")
-                start = None if addresses else until_printed.enter_context(early_start(readable, master))
-
                 from analysis.judging.many_records import judge_many
                 from analysis.judging.warm_up import load_common_classes_if_first
-                from analysis.reconcile.files import rows_of
-                from analysis.reconcile.session import session
                 from analysis.remote.record import RemoteStore
+                from analysis.rows.files import rows_of
+                from analysis.spark.session import session
 
-                spark = until_printed.enter_context(session(master, rows=rows_of(readable), start=start))
-                progress.watch(spark)
+                @functools.cache
+                def spark() -> SparkSession:
+                    """Return the session, which starts with the first record in which an anomaly can occur."""
+                    started = until_printed.enter_context(session(master, rows=rows_of(readable)))
+                    progress.watch(started)
+                    return started
+
                 remote: dict[Path, RemoteRecord] = {}
                 if addresses:
-                    store = copies.enter_context(RemoteStore(spark))
+                    store = copies.enter_context(RemoteStore(spark()))
                     remote = {one.folder: one for one in _remote_records(store, addresses, codes)}
                     if readable or remote:
                         progress.report_records([*map(str, [*readable, *remote.values()])], first=first)
@@ -210,9 +215,9 @@ def judge_all(
                         output.add(RecordFolder(record), verdict, named=named)
                     progress.report_judged(record.name)
             output.end()
-            if first:
+            if first and spark.cache_info().currsize:
                 print_saving()
-                load_common_classes_if_first(spark)
+                load_common_classes_if_first(spark())
     return ExitCode.worst(codes)
 
 

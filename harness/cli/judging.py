@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
@@ -18,8 +19,8 @@ from ebbtide.record.folder import RecordFolder
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from analysis.reconcile.session import Jvm
     from analysis.spark.java_start import JavaStart
+    from analysis.spark.session import Jvm
     from ebbtide.record.verdict import Verdict
 
 JudgeTogether: TypeAlias = "Callable[[Sequence[Path]], dict[Path, Verdict | EbbtideError]]"
@@ -71,9 +72,9 @@ class JudgingSession:
         self, start: JavaStart | None, records: Sequence[Path], starting: contextlib.ExitStack
     ) -> SparkSession:
         """Return the session, which takes over `start` if there is none that runs and suits these records."""
-        from analysis.reconcile.files import rows_of
-        from analysis.reconcile.session import Jvm, session
+        from analysis.rows.files import rows_of
         from analysis.spark.compilers import suits_quick
+        from analysis.spark.session import Jvm, session
 
         rows = rows_of(records)
         is_quick = suits_quick(rows, many=self._many)
@@ -176,12 +177,10 @@ def judging_together(*, prints_errors: bool = True, prints_stages: bool = False)
 def _judge_all(records: Sequence[Path], session: JudgingSession, beat: Heartbeat) -> dict[Path, Verdict | EbbtideError]:
     """Judge records together, and those with which the Java process ended each by itself."""
     ends: dict[Path, Verdict | EbbtideError] = {}
-    spark = session.spark_for(records)
-
     from analysis.judging.many_records import judge_many
 
     try:
-        for record, end in judge_many(records, spark, beat.stage):
+        for record, end in judge_many(records, partial(session.spark_for, records), beat.stage):
             ends[record] = end
             beat.report_judged()
     except Exception as error:
@@ -203,12 +202,10 @@ def _judge_again_if_ended(record: Path, records: Sequence[Path], session: Judgin
     `records` set the size of the session. Raises HarnessError if it ends again.
     """
     for is_last in (False, True):
-        spark = session.spark_for(records)
-
         from analysis.judging.one_record import judge
 
         try:
-            return judge(RecordFolder(record), spark, beat.stage)
+            return judge(RecordFolder(record), partial(session.spark_for, records), beat.stage)
         except Exception as error:
             if not session.has_ended(error):
                 raise

@@ -15,7 +15,7 @@ from reconcile_oracle import anomalies
 from records import RecordBuilder, as_record
 
 from analysis.items import reconcile, reconciling
-from analysis.reconcile.session import session
+from analysis.spark.session import session
 from bench.standalone_spark import SparkDaemon, standalone_cluster
 
 pytestmark = [

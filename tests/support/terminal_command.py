@@ -25,8 +25,8 @@ from checkout import DATA
 from terminal import ENVIRONMENT, LEFT_OUT
 
 from analysis.judging import many_records
-from analysis.reconcile import session as spark_session
 from analysis.spark import java_start
+from analysis.spark import session as spark_session
 from cluster import doctor
 from cluster.jars import releases
 from ebbtide import judging_process
@@ -45,7 +45,7 @@ from harness.shrink import shrinking
 TICK_S, TICKS = 0.03, 20
 PHASES = ("start cluster", "steps", "settle")
 NODES = ("broker-1", "broker-2", "broker-3", "controller-100")
-STAGES = ("starting Spark", "reading", "summing up", "comparing blocks", "comparing records", "storing", "judging")
+STAGES = ("reading", "summing up", "starting Spark", "choosing rows", "comparing records", "storing", "judging")
 LONG_NOTE = "a note that is longer than a narrow terminal, which is folded between its words and never inside of one"
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from analysis.reconcile.facts import Facts
+from analysis.rows.facts import Facts
 from ebbtide.coverage_fact import Fact
 
 if TYPE_CHECKING:
@@ -30,8 +30,7 @@ class Anomaly(msgspec.Struct, frozen=True, kw_only=True):
     - `why_unknown`: why nothing, or not everything, can be judged in a run; None: all can.
     - `items` returns one row an item. A kind that compares what happened to one value has a `row` instead: the item of
       a row of the history, or null. All such kinds share one pass.
-    - `question`: the question of `analysis.reconcile.ruling_out` that rules the kind out if its answer is no.
-    - `looks_at_all_rows`: it needs the rows that are in no anomaly of their own, too.
+    - `question`: the question of `analysis.rows.questions` that rules the kind out if its answer is no.
     - `has_own_prediction`: a scenario predicts it by a key of its own, so `anomalies = "none"` does not cover it.
     - `depends_on_chance`: it depends on which request was under way, so a replay may lack it.
     - `fact`: the coverage fact that counts its items; None: none does.
@@ -45,7 +44,6 @@ class Anomaly(msgspec.Struct, frozen=True, kw_only=True):
     items: Callable[[Work], DataFrame | None] | None = None
     row: Callable[[Sequence[Facts]], Column] | None = None
     question: str | None = None
-    looks_at_all_rows: bool = False
     has_own_prediction: bool = False
     depends_on_chance: bool = False
     fact: Fact | None = None

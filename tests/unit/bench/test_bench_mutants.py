@@ -91,7 +91,7 @@ def test_what_only_a_narrowed_reconciliation_runs_is_not_mutated_without_one() -
 
 _DYING = """
 import os, signal, sys
-from analysis.reconcile.session import Jvm
+from analysis.spark.session import Jvm
 from bench import mutate_reconcile
 
 calls = 0

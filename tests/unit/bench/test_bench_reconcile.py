@@ -14,8 +14,8 @@ import pyarrow.dataset as ds
 import pytest
 from benches import ROOT, assert_ended_well, run_bench
 
-from analysis.reconcile.clock import has_gone_back
-from analysis.reconcile.files import TableFile, check_files
+from analysis.rows.clock import has_gone_back
+from analysis.rows.files import TableFile, check_files
 from bench import made_record
 from bench.made_record import ITEMS, make_record
 from bench.reconcile import Maker, engines, events, kept_record, main

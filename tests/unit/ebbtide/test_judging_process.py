@@ -82,7 +82,7 @@ def test_it_has_the_priority_of_its_caller_also_before_a_record_waits(judge: Jud
 _SLOW_STAND_IN = """
 import json, os, select, sys
 path = sys.stdin.readline().rstrip("\\n")
-print("judging for 0 s: 0 of 1 record done, stage 3 of 7: summing up", file=sys.stderr, flush=True)
+print("judging for 0 s: 0 of 1 record done, stage 2 of 7: summing up", file=sys.stderr, flush=True)
 sys.stdin.readline()
 print(json.dumps({"record": path, "outcome": None, "exit_code": 1}), flush=True)
 """
@@ -106,8 +106,8 @@ def test_who_waits_hears_the_stage_and_how_many_records_are_done(
         judge.judge(tmp_path / "one")
     stages = list(dict.fromkeys(line.partition(" s: ")[2] for line in said))
     assert stages[:2] == [
-        "0 of 1 record done, stage 1 of 7: starting Spark",
-        "0 of 1 record done, stage 3 of 7: summing up",
+        "0 of 1 record done, stage 1 of 7: reading",
+        "0 of 1 record done, stage 2 of 7: summing up",
     ]
 
 

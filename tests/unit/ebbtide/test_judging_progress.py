@@ -6,12 +6,12 @@ import pytest
 
 from ebbtide.judging_progress import Heartbeat, ProgressListener, last_place, progress_line
 
-LINE = "judging for 20 s: 1 of 3 records done, stage 3 of 7: summing up"
+LINE = "judging for 20 s: 1 of 3 records done, stage 2 of 7: summing up"
 
 
 def test_a_line_says_since_when_the_records_that_are_done_and_the_stage() -> None:
-    assert progress_line(20.4, 1, 3, "3 of 7: summing up") == LINE
-    assert last_place(f"WARN of Spark\n{LINE}\nWARN of Spark\n") == "3 of 7: summing up"
+    assert progress_line(20.4, 1, 3, "2 of 7: summing up") == LINE
+    assert last_place(f"WARN of Spark\n{LINE}\nWARN of Spark\n") == "2 of 7: summing up"
     assert last_place("WARN of Spark\n") is None
 
 

@@ -23,12 +23,12 @@ from pyspark.sql import functions as F
 
 from analysis.judge.rules.anomaly import Anomaly
 from analysis.judge.rules.appends.idempotence import is_idempotent
-from analysis.reconcile.blocks import PARTITION
-from analysis.reconcile.facts import Facts
 from analysis.reconcile.items import item
-from analysis.reconcile.parts import union
-from analysis.reconcile.ruling_out import ORDER
 from analysis.reconcile.work import Work
+from analysis.rows.facts import Facts
+from analysis.rows.questions import ORDER
+from analysis.spark.columns import PARTITION
+from analysis.spark.parts import union
 
 
 def why_unknown(facts: Facts) -> str | None:

@@ -24,8 +24,8 @@ from pyspark.sql import functions as F
 
 from analysis.judge.rules.anomaly import Anomaly
 from analysis.judge.rules.appends.idempotence import is_idempotent
-from analysis.reconcile.facts import Facts
 from analysis.reconcile.items import item
+from analysis.rows.facts import Facts
 
 
 def why_unknown(facts: Facts) -> str | None:

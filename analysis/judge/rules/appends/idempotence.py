@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from analysis.reconcile.facts import Facts, runs_where
+from analysis.rows.facts import Facts
+from analysis.spark.columns import runs_where
 
 
 def is_idempotent(runs: Sequence[Facts]) -> Column:

@@ -22,9 +22,10 @@ from pyspark.sql import functions as F
 
 from analysis.judge.rules.anomaly import Anomaly
 from analysis.reconcile import commits
-from analysis.reconcile.facts import Facts
 from analysis.reconcile.items import item
 from analysis.reconcile.work import Work
+from analysis.rows.facts import Facts
+from analysis.rows.questions import COMMITS
 
 
 def why_unknown(facts: Facts) -> str | None:
@@ -73,6 +74,7 @@ RULE = Anomaly(
     many="committed offsets that went back",
     why_unknown=why_unknown,
     items=_items,
+    question=COMMITS,
     # A new coordinator serves an old commit until its HW catches up, to whoever asks in time.
     depends_on_chance=True,
 )

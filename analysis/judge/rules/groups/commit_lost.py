@@ -23,9 +23,10 @@ from pyspark.sql import functions as F
 
 from analysis.judge.rules.anomaly import Anomaly
 from analysis.reconcile import commits
-from analysis.reconcile.facts import Facts
 from analysis.reconcile.items import item
 from analysis.reconcile.work import Work
+from analysis.rows.facts import Facts
+from analysis.rows.questions import COMMITS
 
 
 def why_unknown(facts: Facts) -> str | None:
@@ -94,4 +95,5 @@ RULE = Anomaly(
     many="commits that their group did not get back",
     why_unknown=why_unknown,
     items=_items,
+    question=COMMITS,
 )

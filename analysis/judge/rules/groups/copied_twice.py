@@ -17,9 +17,10 @@ from pyspark.sql import functions as F
 
 from analysis.judge.rules.anomaly import Anomaly
 from analysis.reconcile import copies
-from analysis.reconcile.facts import Facts
 from analysis.reconcile.items import item
 from analysis.reconcile.work import Work
+from analysis.rows.facts import Facts
+from analysis.rows.questions import COPIES
 from ebbtide.coverage_fact import Fact
 
 _SHOWN_MAX = 10
@@ -64,7 +65,7 @@ RULE = Anomaly(
     many="inputs that were copied again",
     why_unknown=why_unknown,
     items=_items,
-    looks_at_all_rows=True,
+    question=COPIES,
     fact=Fact(
         "clients",
         "inputs-copied-twice",

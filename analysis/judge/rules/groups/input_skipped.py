@@ -23,10 +23,10 @@ from pyspark.sql import functions as F
 
 from analysis.judge.rules.anomaly import Anomaly
 from analysis.reconcile import copies
-from analysis.reconcile.copy_facts import CopyFacts
-from analysis.reconcile.facts import Facts
 from analysis.reconcile.items import item
 from analysis.reconcile.work import Work
+from analysis.rows.facts import CopyFacts, Facts
+from analysis.rows.questions import COPIES
 from ebbtide.coverage_fact import Fact
 
 _PLACE = copies.INPUT[:-1]
@@ -99,7 +99,7 @@ def _items(work: Work) -> DataFrame | None:
         .agg(F.max("offset").alias("committed"))
     )
     inputs = (
-        work.tables.polls.where("final AND value IS NOT NULL")
+        work.tables.polls.where("final AND counts AND value IS NOT NULL")
         .join(F.broadcast(committed), ["run", "topic", "partition"])
         .where("offset < committed")
         .select(*copies.INPUT, "value", "committed")
@@ -124,7 +124,7 @@ RULE = Anomaly(
     many="skipped inputs",
     why_unknown=why_unknown,
     items=_items,
-    looks_at_all_rows=True,
+    question=COPIES,
     fact=Fact(
         "clients",
         "inputs-skipped",

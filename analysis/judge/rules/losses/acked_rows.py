@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from analysis.reconcile.deletions import was_deleted
-from analysis.reconcile.facts import Facts, deletions_by_run, runs_where
+from analysis.rows.facts import Facts
+from analysis.spark.columns import deletions_by_run, runs_where, was_deleted
 
 
 def why_no_loss_is_judged(facts: Facts) -> str | None:

@@ -37,8 +37,8 @@ from pyspark.sql import functions as F
 from analysis.judge.rules.anomaly import Anomaly
 from analysis.reconcile.hw_observations import WHERE, suspicious_observations, why_no_hw_is_judged
 from analysis.reconcile.items import item
-from analysis.reconcile.ruling_out import HIGH_WATERMARKS
 from analysis.reconcile.work import Work
+from analysis.rows.questions import HIGH_WATERMARKS
 
 _OBSERVED = ("high_watermark", "leader_epoch", "broker", "asked_ns", "at_ns")
 

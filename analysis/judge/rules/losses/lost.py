@@ -54,8 +54,9 @@ from pyspark.sql import functions as F
 from analysis.judge.rules.anomaly import Anomaly
 from analysis.judge.rules.losses.acked_rows import is_lost, why_no_loss_is_judged
 from analysis.reconcile.crowds import LISTED
-from analysis.reconcile.facts import Facts, runs_where
 from analysis.reconcile.items import item
+from analysis.rows.facts import Facts
+from analysis.spark.columns import runs_where
 
 
 def why_unknown(facts: Facts) -> str | None:

@@ -12,27 +12,37 @@ value (a control record) differs from a record with a value.
 When it cannot tell: without replicas or checkpoints; where a replica's log is damaged below its HW
 (the module damaged_logs). A replica without a checkpoint row is not compared.
 
-How: of many rows, blocks of offsets are compared first, by how many records each replica has in
-them and by the records' hashes taken together, as `xor` and `sum` (see the module blocks). Only the
-blocks that differ are compared record by record. A log that holds a record twice at one offset (a
-batch appended again) has a `xor` that says nothing of that record; the `sum` does. The different
+How: only blocks of offsets in which the replicas' sums differ come here (the package rows). The different
 records at one offset are in memory together: one a replica, more only where a log holds an offset
 again.
 """
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
+from collections.abc import Sequence
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from analysis.judge.rules.anomaly import Anomaly
 from analysis.reconcile import crowds
-from analysis.reconcile.blocks import PARTITION
-from analysis.reconcile.facts import Facts
 from analysis.reconcile.items import item
-from analysis.reconcile.replica_blocks import committed_rows
-from analysis.reconcile.ruling_out import REPLICAS
 from analysis.reconcile.work import Work
+from analysis.rows.facts import Facts
+from analysis.rows.questions import REPLICAS
+from analysis.spark.columns import PARTITION
+from analysis.spark.tables import RecordTables
+
+_CHECKPOINTS = pa.schema(
+    [
+        pa.field("run", pa.int32()),
+        pa.field("topic", pa.string()),
+        pa.field("partition", pa.int32()),
+        pa.field("broker", pa.int32()),
+        pa.field("checkpoint", pa.int64()),
+    ]
+)
 
 
 def why_unknown(facts: Facts) -> str | None:
@@ -45,9 +55,32 @@ def why_unknown(facts: Facts) -> str | None:
     return facts.with_damage() or facts.with_unread_replicas()
 
 
+def _committed_rows(spark: SparkSession, tables: RecordTables, runs: Sequence[Facts]) -> DataFrame | None:
+    """Return the rows below each replica's last checkpointed HW.
+
+    Returns None if nothing can be judged.
+    """
+    if tables.replicas is None or not any(facts.checkpoints for facts in runs):
+        return None
+    checkpoints = [
+        {
+            "run": facts.run,
+            "topic": one.topic,
+            "partition": one.partition,
+            "broker": one.broker,
+            "checkpoint": one.high_watermark,
+        }
+        for facts in runs
+        for one in facts.checkpoints
+    ]
+    small = spark.createDataFrame(pa.Table.from_pylist(checkpoints, schema=_CHECKPOINTS))
+    rows = tables.replicas.join(F.broadcast(small), [*PARTITION, "broker"]).where("offset < checkpoint")
+    return rows.select(*PARTITION, "broker", "offset", "value", "leader_epoch")
+
+
 def _items(work: Work) -> DataFrame | None:
     """Return one row for each item; None if nothing can be judged or differs."""
-    committed = committed_rows(work.spark, work.tables, work.runs)
+    committed = _committed_rows(work.spark, work.tables, work.runs)
     if committed is None:
         return None
     record = F.struct("leader_epoch", "value")

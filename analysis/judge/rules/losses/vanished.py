@@ -38,9 +38,9 @@ from pyspark.sql import functions as F
 
 from analysis.judge.rules.anomaly import Anomaly
 from analysis.judge.rules.losses.acked_rows import is_lost
-from analysis.reconcile.deletions import was_deleted
-from analysis.reconcile.facts import Facts, deletions_by_run, runs_where
 from analysis.reconcile.items import item
+from analysis.rows.facts import Facts
+from analysis.spark.columns import deletions_by_run, runs_where, was_deleted
 from ebbtide.coverage_fact import Fact
 
 

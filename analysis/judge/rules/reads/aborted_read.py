@@ -22,8 +22,8 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from analysis.judge.rules.anomaly import Anomaly
-from analysis.reconcile.facts import Facts
 from analysis.reconcile.items import item
+from analysis.rows.facts import Facts
 
 
 def why_unknown(facts: Facts) -> str | None:

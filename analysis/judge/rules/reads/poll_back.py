@@ -19,9 +19,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from analysis.judge.rules.anomaly import Anomaly
-from analysis.reconcile.facts import Facts
 from analysis.reconcile.items import item
 from analysis.reconcile.work import Work
+from analysis.rows.facts import Facts
+from analysis.rows.questions import BACK
 
 
 def why_unknown(facts: Facts) -> str | None:
@@ -53,4 +54,5 @@ RULE = Anomaly(
     many="steps back of consumers",
     why_unknown=why_unknown,
     items=_items,
+    question=BACK,
 )

@@ -32,13 +32,15 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from analysis.judge.rules.anomaly import Anomaly
-from analysis.reconcile.blocks import BITS, BLOCK, PARTITION, block_of
-from analysis.reconcile.facts import Facts
 from analysis.reconcile.final_log_rows import mark_final_log_rows
 from analysis.reconcile.items import item
-from analysis.reconcile.parts import in_one_part
 from analysis.reconcile.undone_deletions import may_have_been_deleted, with_undone_deletions
 from analysis.reconcile.work import Work
+from analysis.rows.facts import Facts
+from analysis.rows.groups import BITS
+from analysis.rows.questions import SKIPS
+from analysis.spark.columns import BLOCK, PARTITION, block_of
+from analysis.spark.parts import in_one_part
 
 _JUMP = ["offset", "value", "prev_offset", "consumer", "session", "polled_ns"]
 
@@ -103,4 +105,5 @@ RULE = Anomaly(
     many="jumps of consumers over records",
     why_unknown=why_unknown,
     items=_items,
+    question=SKIPS,
 )

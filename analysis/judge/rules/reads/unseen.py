@@ -27,12 +27,13 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from analysis.judge.rules.anomaly import Anomaly
-from analysis.reconcile.blocks import BITS, PARTITION
-from analysis.reconcile.facts import Facts
 from analysis.reconcile.items import item
-from analysis.reconcile.ruling_out import UNSEEN
 from analysis.reconcile.undone_deletions import may_have_been_deleted, with_undone_deletions
 from analysis.reconcile.work import Work
+from analysis.rows.facts import Facts
+from analysis.rows.groups import BITS
+from analysis.rows.questions import UNSEEN
+from analysis.spark.columns import PARTITION
 
 
 def why_unknown(facts: Facts) -> str | None:

@@ -24,10 +24,11 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from analysis.judge.rules.anomaly import Anomaly
-from analysis.reconcile.facts import Facts
 from analysis.reconcile.items import item
-from analysis.reconcile.tables import RecordTables
 from analysis.reconcile.work import Work
+from analysis.rows.facts import Facts
+from analysis.rows.questions import HANGING
+from analysis.spark.tables import RecordTables
 from ebbtide.coverage_fact import Fact
 from ebbtide.logs.segments import TopicPartition
 from ebbtide.record.manifest import STILL_S
@@ -134,7 +135,7 @@ RULE = Anomaly(
     many="hanging transactions",
     why_unknown=why_unknown,
     items=_items,
-    looks_at_all_rows=True,
+    question=HANGING,
     fact=Fact(
         "clients",
         "hanging-transactions",

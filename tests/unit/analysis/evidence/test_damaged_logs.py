@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import evidence_builders as build
 import pytest
 from records import RecordBuilder, as_record
 
 from analysis.evidence.collect import write_replicas
-from analysis.reconcile.collecting import facts_of
-from analysis.reconcile.facts import CheckpointFacts, DamagedLog, Facts
-from analysis.reconcile.policies import PolicyFacts
-from analysis.reconcile.tables import run_files
+from analysis.rows.facts import CheckpointFacts, DamagedLog, Facts
+from analysis.rows.policies import PolicyFacts
+from analysis.rows.runs import run_files
+from analysis.rows.summing import Counted, facts_of
 from ebbtide.record.folder import RecordFolder
 
 COMPACTED_BY_DEFAULT = '[cluster]\nbroker_properties = { "log.cleanup.policy" = "compact,delete" }\n'
@@ -31,15 +30,8 @@ def record(tmp_path: Path) -> Path:
 
 def facts_with(record: Path, *policies: PolicyFacts, high_watermark: int = 6) -> Facts:
     builder = RecordBuilder().acked(1, at=0).final(1, at=0)
-    facts: dict[str, list[Any]] = {
-        "sends": [],
-        "polls": [],
-        "served": [],
-        "checkpoints": [CheckpointFacts("t", 0, 1, high_watermark)],
-        "epochs": [],
-        "policies": list(policies),
-    }
-    return facts_of(0, run_files(as_record(record, builder.manifest())), facts)
+    counted = Counted(checkpoints=[CheckpointFacts("t", 0, 1, high_watermark)], policies=list(policies))
+    return facts_of(0, run_files(as_record(record, builder.manifest())), counted)
 
 
 def damaged_logs_of(record: Path, *policies: PolicyFacts, high_watermark: int = 6) -> tuple[DamagedLog, ...]:

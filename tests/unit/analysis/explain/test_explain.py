@@ -292,7 +292,7 @@ def test_the_page_escapes_what_others_named(lost: Path, tmp_path: Path) -> None:
 def test_the_command_prints_the_life_and_starts_no_spark(
     lost: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("analysis.reconcile.session.session", lambda *_, **__: pytest.fail("Spark was started"))
+    monkeypatch.setattr("analysis.spark.session.session", lambda *_, **__: pytest.fail("Spark was started"))
     assert main(["explain", str(lost), "t-0:1", "--html", str(lost / "life.html")]) == 0
     printed = capsys.readouterr().out
     assert printed.startswith("The record t-0:1 (value 1) is lost (committed)")

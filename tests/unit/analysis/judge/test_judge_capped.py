@@ -30,6 +30,7 @@ DECIDE = (
     "analysis/judging",
     "analysis/items",
     "analysis/reconcile",
+    "analysis/rows",
     "analysis/report",
     "harness/replay",
     "harness/shrink",
@@ -49,7 +50,7 @@ SHOWN = (
     "analysis.judge.rules.reads.witness_agrees._ROWS_MAX",
     "analysis.judge.rules.groups.copied_twice._SHOWN_MAX",
     "analysis.reconcile.crowds.LISTED",
-    "analysis.reconcile.facts._LISTED_MAX",
+    "analysis.rows.facts._LISTED_MAX",
     "analysis.items.summary.EXAMPLES_MAX",
     "analysis.report.model.PARTITIONS_MAX",
     "analysis.report.model.STATES_MAX",
@@ -63,16 +64,13 @@ OTHER = (
     "analysis.judge.history.log_lines._LINE_BYTES_MAX",  # a longer line is read in pieces
     "analysis.judge.history.log_lines._LOG_BYTES_MAX",  # a longer log counts as damaged
     "analysis.judge.trace.actions._EVERY_ISR_MAX",  # only for the nearest states that are shown
-    "analysis.reconcile.files._DIGITS_MAX",  # letters of a name
-    "analysis.reconcile.files._SHOWN_MAX",
-    "analysis.reconcile.narrowing.BLOCKS_MAX",  # with more of them all rows are looked at
-    "analysis.reconcile.ruling_out._ROWS_MAX",
-    "analysis.reconcile.row_order._RANGES_MAX",  # with more of them all sends are looked at
-    "analysis.reconcile.gateway._LINES_MAX",  # lines of an error
-    "analysis.reconcile.session._INTERPRETED_ROWS_MAX",  # how Spark is set up
-    "analysis.reconcile.session._PARTS_MAX",
-    "analysis.reconcile.session._ONE_PART_ROWS_MAX",
-    "analysis.reconcile.session._SMALL_ROWS_MAX",
+    "analysis.rows.files._DIGITS_MAX",  # letters of a name
+    "analysis.rows.files._SHOWN_MAX",
+    "analysis.rows.buckets.HELD_BYTES_MAX",  # with more of them sums lie in files
+    "analysis.rows.clients.JUMPS_MAX",  # with more of them the rules look at all
+    "analysis.rows.order.ROWS_MAX",  # with more of them they are read in several passes
+    "analysis.rows.questions.COMMITS_MAX",  # with more of them the rules look at all
+    "analysis.rows.summing.BLOCKS_MAX",  # with more of them all rows are looked at
     "harness.nightly.shards.SHARDS_MAX",  # an option of a night
     "analysis.report.drawing.layout._NAMED_ROWS_MAX",  # rows of labels in the picture
     "analysis.report.picture.building.PICTURED_MAX",  # what a picture shows

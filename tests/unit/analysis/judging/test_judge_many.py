@@ -10,8 +10,8 @@ from records import as_record
 
 from analysis import items
 from analysis.judging import many_records as many
-from analysis.reconcile.tables import RunFiles
 from analysis.record.record import Record
+from analysis.rows.runs import RunFiles
 from ebbtide.errors import ExitCode, UsageError
 from ebbtide.record.folder import RecordFolder
 from ebbtide.record.sums import write_sums

@@ -15,7 +15,7 @@ from judge_records import Story, last_replica_standing, ns
 from records import as_record
 
 from analysis.judging import one_record as judging
-from analysis.reconcile.session import session
+from analysis.spark.session import session
 from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import FinalOffsets
 from ebbtide.record.verdict import read_verdict

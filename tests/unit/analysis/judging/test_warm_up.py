@@ -12,8 +12,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from analysis.judging import warm_up
-from analysis.reconcile.session import Jvm
 from analysis.spark.java_start import JavaStart
+from analysis.spark.session import Jvm
 from harness.cli import analyze_stdin
 from harness.cli.judging import JudgingSession
 

@@ -17,6 +17,7 @@ from records import RecordBuilder, as_record
 from analysis.items import reconcile, reconciling
 from analysis.reconcile.crowds import LISTED
 from analysis.reconcile.model import Reconciliation
+from analysis.rows import summing
 from ebbtide.record.tables import TABLES
 
 pytestmark = pytest.mark.spark
@@ -58,8 +59,8 @@ def reconcile_watched(
     spark: SparkSession, folder: Path, builder: RecordBuilder, monkeypatch: pytest.MonkeyPatch, *, narrows: bool
 ) -> tuple[Reconciliation, list[dict[str, Any]]]:
     """What was found, and the rows of anomalies/."""
-    if narrows:
-        monkeypatch.setattr(reconciling, "is_small", lambda _: False)
+    if not narrows:
+        monkeypatch.setattr(summing, "BLOCKS_MAX", -1)
     record = builder.write(folder / "run")
     found = reconcile(spark, as_record(record, builder.manifest()))
     return found, pq.read_table(record / "anomalies").to_pylist()

@@ -20,8 +20,8 @@ from pyspark.sql import SparkSession
 from reconcile_batches import Comparison, compare, reduce_history
 from reconcile_histories import PLAIN, History, histories, planted_histories
 
-from analysis.items import reconciling
 from analysis.judge.rules.registry import ANOMALIES
+from analysis.rows import summing
 
 T = TypeVar("T")
 
@@ -76,8 +76,8 @@ def _examples(strategy: SearchStrategy[T], number: int, describe: Callable[[T], 
 def test_spark_and_plain_python_agree_on_drawn_histories(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, narrows: bool
 ) -> None:
-    if narrows:
-        monkeypatch.setattr(reconciling, "is_small", lambda _: False)
+    if not narrows:
+        monkeypatch.setattr(summing, "BLOCKS_MAX", -1)
     calls = count()
 
     def compare_histories(some: Sequence[History]) -> list[Comparison]:

@@ -10,8 +10,9 @@ from pyspark.sql import SparkSession
 from reconcile_planted import NOT_SETTLED, by_topic, planted_run, run_with_commits_of_what_nobody_read
 from records import as_record
 
-from analysis.items import reconcile_all, reconciling
+from analysis.items import reconcile_all
 from analysis.judge.rules.registry import ANOMALIES
+from analysis.rows import summing
 
 pytestmark = pytest.mark.spark
 
@@ -22,8 +23,8 @@ RUNS = 2
 def test_planted_anomalies_are_found_in_their_numbers(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, narrows: bool
 ) -> None:
-    if narrows:
-        monkeypatch.setattr(reconciling, "is_small", lambda _: False)
+    if not narrows:
+        monkeypatch.setattr(summing, "BLOCKS_MAX", -1)
     runs = [planted_run(random.Random(966 + number)) for number in range(RUNS)]
     records = [
         as_record(builder.write(tmp_path / str(number)), builder.manifest()) for number, (builder, _) in enumerate(runs)

@@ -15,9 +15,11 @@ from reconcile_oracle_commits import commits_gone_back, gone_back_of
 from reconcile_oracle_groups import groups, groups_of
 from records import RecordBuilder, as_record
 
-from analysis.items import reconcile_all, reconciling
+from analysis.items import reconcile_all
 from analysis.judge.rules.registry import ANOMALIES
-from analysis.reconcile import crowds, row_batches
+from analysis.reconcile import crowds
+from analysis.rows import batches as row_batches
+from analysis.rows import summing
 from ebbtide.record.tables import TABLES
 
 pytestmark = pytest.mark.spark
@@ -30,25 +32,21 @@ KINDS = {kind.name for kind in ANOMALIES}
 @pytest.mark.parametrize(
     ("narrows", "batch_rows"),
     [
-        (False, None),
-        pytest.param(True, None, marks=pytest.mark.slow),
+        (False, 1 << 18),
         pytest.param(True, 5, marks=pytest.mark.slow),
         (True, 1 << 18),
     ],
-    ids=["all rows at once", "Spark narrows", "NumPy sums up a few rows", "NumPy sums up many rows"],
+    ids=["all rows at once", "sums of a few rows", "sums of many rows"],
 )
 def test_spark_and_plain_python_agree(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, narrows: bool, batch_rows: int | None
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, narrows: bool, batch_rows: int
 ) -> None:
-    if narrows:
-        monkeypatch.setattr(reconciling, "is_small", lambda _: False)
-        if batch_rows is None:
-            monkeypatch.setattr(reconciling, "summed_rows", lambda *_: None)
-        else:
-            monkeypatch.setattr(row_batches, "BATCH_ROWS", batch_rows)
+    if not narrows:
+        monkeypatch.setattr(summing, "BLOCKS_MAX", -1)
+    monkeypatch.setattr(row_batches, "BATCH_ROWS", batch_rows)
     # Most offsets with two values then have more than are listed: what is left out must not decide anything.
     monkeypatch.setattr(crowds, "LISTED", 1)
-    dice = Dice(966 + narrows + (batch_rows or 0))
+    dice = Dice(966 + narrows + batch_rows)
     builders = [run(dice) for _ in range(RUNS // 2)]
     records = [builder.write(tmp_path / f"run-{number}") for number, builder in enumerate(builders)]
     found = reconcile_all(

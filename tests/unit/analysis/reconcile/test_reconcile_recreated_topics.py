@@ -9,9 +9,9 @@ from pyspark.sql import SparkSession
 from records import RecordBuilder, as_record
 
 from analysis.items import reconcile
-from analysis.reconcile.deletions import deletions_of
-from analysis.reconcile.files import check_files
 from analysis.reconcile.model import Reconciliation
+from analysis.rows.deletions import deletions_of
+from analysis.rows.files import check_files
 from ebbtide.record.folder import RecordFolder
 from ebbtide.record.steps import StepEntry, write_steps
 

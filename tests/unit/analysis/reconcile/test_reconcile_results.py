@@ -11,10 +11,11 @@ from pyspark.sql import SparkSession
 from reconcile_oracle import unnamed_drops
 from records import RecordBuilder, as_record
 
-from analysis.items import reconcile, reconciling
+from analysis.items import reconcile
 from analysis.items.summary import EXAMPLES_MAX
 from analysis.judge.causes.lost_offsets import lowest_between
 from analysis.reconcile.model import HwRegression, LostRange, Reconciliation, VanishedRange
+from analysis.rows import summing
 from ebbtide.record.tables import ANOMALY_SCHEMA
 from ebbtide.record.verdict import Counts
 
@@ -378,7 +379,8 @@ def test_anomalies_of_an_earlier_judgement_are_replaced(spark: SparkSession, tmp
 def test_nothing_stays_in_the_sessions_memory(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, narrows: bool
 ) -> None:
-    monkeypatch.setattr(reconciling, "is_small", lambda _: not narrows)
+    if not narrows:
+        monkeypatch.setattr(summing, "BLOCKS_MAX", -1)
     reconcile_built(spark, RecordBuilder().acked(1, 2, at=0).final(1), tmp_path)
     assert spark._jsparkSession.sharedState().cacheManager().isEmpty()
     assert not spark.sparkContext._jsc.getPersistentRDDs()

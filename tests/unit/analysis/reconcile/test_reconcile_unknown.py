@@ -12,9 +12,17 @@ from records import RecordBuilder, as_record
 
 from analysis.items import reconcile
 from analysis.judge.rules.registry import ANOMALIES
-from analysis.reconcile.copy_facts import CopyFacts
-from analysis.reconcile.deletions import Deletion
-from analysis.reconcile.facts import CheckpointFacts, CompactedFacts, Facts, Peak, PollFacts, SendFacts, ServedFacts
+from analysis.rows.deletions import Deletion
+from analysis.rows.facts import (
+    CheckpointFacts,
+    CompactedFacts,
+    CopyFacts,
+    Facts,
+    Peak,
+    PollFacts,
+    SendFacts,
+    ServedFacts,
+)
 from ebbtide.record.manifest import FinalOffsets
 from ebbtide.record.tables import TABLES
 

@@ -18,11 +18,13 @@ from judge_records import last_replica_standing
 from pyspark.sql import SparkSession
 from records import RecordBuilder, as_record
 
+from analysis.items import reconcile
 from analysis.judging.many_records import judge_many
-from analysis.reconcile.tables import load, run_files
 from analysis.remote import files as remote_files
 from analysis.remote.files import Entry, RemoteFiles
 from analysis.remote.record import RemoteStore
+from analysis.rows.runs import run_files
+from analysis.spark import tables
 from ebbtide.errors import EbbtideError, HarnessError, UsageError
 from ebbtide.record.verdict import Verdict
 from harness.cli.main import main
@@ -108,19 +110,34 @@ def test_a_folder_of_records_elsewhere_is_judged_as_the_same_records_here(
     assert [path.name for path in scratch.iterdir()] == []
 
 
-def test_spark_reads_the_tables_where_they_lie(spark: SparkSession, remote: Remote) -> None:
+def test_the_executors_of_another_master_get_rows_on_the_records_file_system(
+    spark: SparkSession, remote: Remote, monkeypatch: pytest.MonkeyPatch
+) -> None:
     builder = RecordBuilder().acked(1, 2, at=0).final(1, 2)
-    for name in ("one", "other with a space"):
-        builder.write(remote.folder / name)
+    builder.write(remote.folder / "run")
+    monkeypatch.setattr(tables, "is_local", lambda _: False)
     with RemoteStore(spark) as store:
-        records = store.records_in(remote.address)
-        for record in records:
-            record.fetch()
-        runs = [run_files(as_record(record.folder, builder.manifest()), record) for record in records]
-        sends = load(spark, runs).sends
-        assert sends is not None
-        assert all(path.startswith(f"{remote.address}/o") for path in sends.inputFiles())
-        assert sorted(row.run for row in sends.collect()) == [0, 0, 1, 1]
+        (record,) = store.records_in(f"{remote.address}/run")
+        record.fetch()
+        with tables.staged_tables(spark, [run_files(as_record(record.folder, builder.manifest()), record)]) as staged:
+            staged.add("numbers", pa.table({"number": [1, 2]}))
+            numbers = staged.frame("numbers", pa.schema([pa.field("number", pa.int64())]))
+            assert all(path.startswith(f"{remote.address}/run/.") for path in numbers.inputFiles())
+            assert sorted(row.number for row in numbers.collect()) == [1, 2]
+    assert not [path.name for path in (remote.folder / "run").glob(".*.rows")]
+
+
+def test_the_executors_of_another_master_get_rows_beside_a_record_of_this_host(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tables, "is_local", lambda _: False)
+    builder = RecordBuilder().acked(1, 2, at=0).final(1)
+    record = as_record(builder.write(tmp_path / "run"), builder.manifest())
+    with tables.staged_tables(spark, [run_files(record)]) as staged:
+        files = staged.frame("numbers", pa.schema([pa.field("number", pa.int64())])).inputFiles()
+        assert all(path.startswith(f"file://{tmp_path}/run/.") for path in files)
+    assert [one.kind for one in reconcile(spark, record).anomalies] == ["lost"]
+    assert not [path.name for path in (tmp_path / "run").glob(".*.rows")]
 
 
 def test_judging_again_replaces_what_was_written_and_a_person_reads_addresses(

@@ -15,7 +15,7 @@ from ebbtide.errors import UsageError
 
 TOO_MUCH = """
 import sys
-from analysis.reconcile.session import session
+from analysis.spark.session import session
 from ebbtide.errors import EbbtideError
 
 try:

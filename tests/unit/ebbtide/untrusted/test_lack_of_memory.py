@@ -13,8 +13,8 @@ import pytest
 from records import as_record
 
 from analysis.explain.table_rows import find_rows
-from analysis.reconcile import files as reconcile_files
-from analysis.reconcile.tables import _can_read_rows
+from analysis.rows import files as reconcile_files
+from analysis.rows.runs import _can_read_rows
 from ebbtide.errors import EbbtideError, ExitCode, HarnessError, UsageError
 from ebbtide.journal import convert
 from ebbtide.record.folder import RecordFolder
@@ -45,7 +45,7 @@ READERS: list[tuple[str, Callable[[Path], object]]] = [
     ("ebbtide.untrusted.parquet.ds.dataset", lambda path: read_rows([path], "sends")),
     ("ebbtide.record.reading.pq.ParquetFile", lambda path: _read(path, SENDS)),
     ("analysis.explain.table_rows.pq.ParquetFile", lambda path: list(find_rows(as_record(path.parents[1]), "sends"))),
-    ("analysis.reconcile.tables.pq.ParquetFile", _can_read_rows),
+    ("analysis.rows.runs.pq.ParquetFile", _can_read_rows),
     ("ebbtide.untrusted.parquet.pq.read_metadata", lambda path: reconcile_files._check_file(path, "sends", [])),
 ]
 

@@ -15,8 +15,8 @@ import pytest
 from judge_records import ELR_ON, Story, healthy_story, last_replica_standing
 
 from analysis.judging import many_records as many
-from analysis.reconcile import session as spark
 from analysis.spark import java_start
+from analysis.spark import session as spark
 from ebbtide.errors import EbbtideError, HarnessError, Problems, UsageError
 from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import NO_CONTROLLERS_NAMED, WatchFacts

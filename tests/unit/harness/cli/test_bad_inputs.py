@@ -82,7 +82,7 @@ def _nothing_starts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("cluster.doctor.require_host", stop)
     monkeypatch.setattr("cluster.doctor.require_memory", stop)
     monkeypatch.setattr("harness.cli.crash.write_crash_report", crash)
-    monkeypatch.setattr("analysis.reconcile.session.session", stop)
+    monkeypatch.setattr("analysis.spark.session.session", stop)
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.chdir(tmp_path)

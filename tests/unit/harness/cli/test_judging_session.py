@@ -18,15 +18,16 @@ import pytest
 from ebbtide.record.verdict import VERDICT
 
 ROOT = Path(__file__).parents[4]
-RECORD = ROOT / "tests" / "data" / "runs" / "last-replica-standing-4.3.1"
+RECORD = ROOT / "tests" / "data" / "runs" / "last-replica-standing-3.9.1"
+"""A record with losses: one without a possible anomaly needs no Java process."""
 
 pytestmark = pytest.mark.spark
 
 _SCRIPT = """
 import json, os, signal, sys
 from pathlib import Path
-from analysis.judging import many_records, one_record
-from analysis.reconcile.session import Jvm
+from analysis.items import reconciling
+from analysis.spark.session import Jvm
 from ebbtide.errors import EbbtideError
 from harness.cli.judging import JudgingSession, judging_together, open_judge
 
@@ -46,12 +47,12 @@ def judge(*records):
     pids.append(pid() if Jvm.running else None)
     return {record.name: "failed" if isinstance(end, EbbtideError) else end.outcome for record, end in ends.items()}
 
-def as_killer(prepare):
-    def prepared(record):
-        if record.path.name == "killer":
+def as_killer(choose):
+    def choose_or_kill(one, write):
+        if one.run.record.folder.path.name == "killer":
             kill()
-        return prepare(record)
-    return prepared
+        return choose(one, write)
+    return choose_or_kill
 """
 
 
@@ -105,7 +106,7 @@ def test_without_a_kept_session_each_block_has_its_own(records: list[Path]) -> N
 @pytest.mark.slow
 def test_a_record_that_ends_the_java_process_stops_no_other_record(records: list[Path]) -> None:
     script = """
-many_records.prepare_record = one_record.prepare_record = as_killer(one_record.prepare_record)
+reconciling.choose = as_killer(reconciling.choose)
 print(json.dumps([judge(*records), judge(records[0]), errors]))
 """
     ends, next_ends, errors = ran(script, records)

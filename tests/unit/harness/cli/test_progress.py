@@ -78,4 +78,4 @@ def test_every_stage_that_the_analysis_reports_has_its_place() -> None:
     sources = [path for top in ("analysis", "harness/cli") for path in (ROOT / top).rglob("*.py")]
     reported = {stage for path in sources for stage in re.findall(r'\bstage\("([^"]+)"\)', path.read_text())}
     assert reported == set(STAGES)
-    assert [place_of(stage) for stage in STAGES][1] == "2 of 7: reading"
+    assert [place_of(stage) for stage in STAGES][1] == "2 of 7: summing up"

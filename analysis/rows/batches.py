@@ -1,0 +1,188 @@
+"""Reads the tables of records in batches of NumPy arrays, and refuses what the record format does not have.
+
+A null where none may be, a word that the format does not have, or an offset below 0 would silently drop its row from
+a rule, and a loss with it. So a record with such a row is not judged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pyarrow.types as pt
+
+from analysis.rows.files import TableFile
+from analysis.rows.groups import Bools, Ints, parts_of
+from analysis.rows.runs import RunFiles
+from ebbtide.errors import UsageError
+from ebbtide.record.tables import TABLES
+from ebbtide.untrusted.parquet import READ_ERRORS, damage_of, footer_of
+
+BATCH_ROWS = 1 << 18
+THREADS = 2
+
+_WORDS: dict[str, tuple[str, ...]] = {
+    "sends.status": ("acked", "failed", "unknown"),
+    "sends.txn_outcome": ("committed", "aborted", "unknown"),
+    "polls.isolation": ("read_committed", "read_uncommitted"),
+    "watermarks.source": ("list_offsets", "fetch", "checkpoint"),
+    "commits.status": ("acked", "failed", "unknown", "served"),
+}
+"""The words that a column may have."""
+
+
+class RowGroup(NamedTuple):
+    """One row group of a file; `number` is its own, `run` and `run_number` are its run."""
+
+    run: RunFiles
+    run_number: int
+    table: str
+    file: TableFile
+    number: int
+    footer: pq.FileMetaData
+
+    def error_of(self, column: str, got: object, allowed: str) -> UsageError:
+        """Return the error to raise for a value that a column may not have."""
+        where = f"{self.run.record}: table {self.table}, column {column}"
+        shown = "null" if got is None else repr(got)
+        return UsageError("a value that the record format does not have", where=where, got=shown, allowed=allowed)
+
+
+def row_groups(run: RunFiles, run_number: int, table: str) -> list[RowGroup]:
+    """Return the row groups of all files of a table."""
+    groups = []
+    for file in run.files[table]:
+        if file.rows:
+            footer = footer_of(file.path)
+            groups += [RowGroup(run, run_number, table, file, at, footer) for at in range(footer.num_row_groups)]
+    return groups
+
+
+class Rows:
+    """The rows of a batch, as NumPy arrays by column."""
+
+    def __init__(self, batch: pa.RecordBatch, group: RowGroup) -> None:
+        self.group = group
+        self.count: int = batch.num_rows
+        self._batch, self._schema = batch, TABLES[group.table]
+        self._words: dict[str, tuple[Ints, list[str]]] = {}
+
+    def column(self, name: str) -> pa.Array:
+        """Return a column in the type of the record format; all null where the file lacks it."""
+        wanted = self._schema.field(name)
+        if name not in self._batch.schema.names:
+            return pa.nulls(self.count, wanted.type)
+        self.refuse_nulls(name)
+        column = self._batch.column(name)
+        return column if column.type == wanted.type else column.cast(wanted.type)
+
+    def refuse_nulls(self, name: str) -> None:
+        """Raise `UsageError` for a null in a column that has none."""
+        wanted = self._schema.field(name)
+        if not wanted.nullable and self._batch.column(name).null_count:
+            raise self.group.error_of(name, None, f"{wanted.type}, never null")
+
+    def numbers(self, name: str) -> Ints:
+        """Return the numbers of a column; a null is 0."""
+        column = self.column(name)
+        if column.null_count:
+            column = pc.fill_null(column, 0)
+        return np.asarray(column.to_numpy(zero_copy_only=False)).astype(np.int64, copy=False)
+
+    def known(self, name: str) -> Bools:
+        """Return which rows have a value in this column."""
+        column = self.column(name)
+        if not column.null_count:
+            return np.ones(self.count, np.bool_)
+        return np.asarray(column.is_valid().to_numpy(zero_copy_only=False))
+
+    def words(self, name: str) -> tuple[Ints, list[str]]:
+        """Return the number of each row's word, -1 for null, and the words."""
+        if name not in self._words:
+            self._words[name] = self._find_words(name)
+        return self._words[name]
+
+    def _find_words(self, name: str) -> tuple[Ints, list[str]]:
+        if name not in self._batch.schema.names:
+            return np.full(self.count, -1, np.int64), []
+        self.refuse_nulls(name)
+        column = self._batch.column(name)
+        if not pt.is_dictionary(column.type):
+            column = column.dictionary_encode()
+        words = column.dictionary.to_pylist()
+        allowed = _WORDS.get(f"{self.group.table}.{name}")
+        if allowed is not None and (wrong := [word for word in words if word not in allowed]):
+            raise self.group.error_of(name, wrong[0], ", ".join(allowed))
+        codes = pc.fill_null(column.indices, -1)
+        return np.asarray(codes.to_numpy(zero_copy_only=False)).astype(np.int64), words
+
+    def where_word(self, name: str, wanted: str) -> Bools:
+        """Return which rows have this word."""
+        codes, words = self.words(name)
+        found: Bools = codes == (words.index(wanted) if wanted in words else -2)
+        return found
+
+    def parts(self, *names: str) -> Iterator[tuple[tuple[Any, ...], Ints]]:
+        """Yield the rows with one topic and one number in each of the columns `names`: these, and where they are."""
+        codes, topics = self.words("topic")
+        for (code, *numbers), here in parts_of([codes, *(self.numbers(name) for name in names)]):
+            yield (topics[code], *numbers), here
+
+    def is_final(self) -> Bools:
+        """Return which rows of polls are of the final read."""
+        final = self.group.run.record.manifest.final_consumer
+        if final is None:
+            return np.zeros(self.count, np.bool_)
+        found: Bools = self.numbers("consumer") == final
+        return found
+
+    def refuse_negative_offsets(self, which: Bools | None = None) -> None:
+        """Raise `UsageError` for an offset below 0 among these rows."""
+        offset = self.numbers("offset")
+        below = offset < 0 if which is None else (offset < 0) & which
+        if below.any():
+            raise self.group.error_of("offset", int(offset[below][0]), "0 to 2^63 - 1")
+
+
+def batches(group: RowGroup, columns: Sequence[str] | None = None) -> Iterator[Rows]:
+    """Yield the rows of a row group, with the given columns of the record format, by default all.
+
+    Raises one of `READ_ERRORS` where the file cannot be read.
+    """
+    wanted = TABLES[group.table].names if columns is None else {*columns, *group.file.untold}
+    names = [name for name in TABLES[group.table].names if name in wanted and name in group.file.columns]
+    texts = [name for name in names if group.file.columns[name] == "string"]
+    with pq.ParquetFile(group.file.path, metadata=group.footer, read_dictionary=texts) as file:
+        for batch in file.iter_batches(BATCH_ROWS, row_groups=[group.number], columns=names, use_threads=False):
+            if batch.num_rows:
+                rows = Rows(batch, group)
+                for name in group.file.untold:
+                    rows.refuse_nulls(name)
+                yield rows
+
+
+def for_each(groups: Sequence[RowGroup], work: Callable[[RowGroup], None]) -> None:
+    """Do some work for each row group, in several threads. The first error ends all.
+
+    Raises `UsageError` for a file that is damaged behind its footer.
+    """
+
+    def work_on(group: RowGroup) -> None:
+        try:
+            work(group)
+        except UsageError:
+            raise
+        except READ_ERRORS as error:
+            raise damage_of(group.file.path, error) from None
+
+    if len(groups) == 1:
+        work_on(groups[0])
+    elif groups:
+        with ThreadPoolExecutor(THREADS, "rows") as pool:
+            for _ in pool.map(work_on, groups):
+                pass

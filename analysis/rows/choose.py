@@ -1,0 +1,202 @@
+"""Chooses the rows that the rules must look at.
+
+A row of sends, polls or replicas counts in two cases. It is at an offset of a chosen block, or its value is in a chosen
+block of values: one of the answers (the module questions), or one of which a row stands in a chosen block of offsets.
+All rows of such a value count, wherever they are, so the conclusions are those from all rows. A poll that jumped, went
+back or is damaged is also kept, but conclusions from values do not look at it.
+
+First it reads only the columns that decide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from analysis.rows.batches import RowGroup, Rows, batches, for_each, row_groups
+from analysis.rows.clients import placed_sends
+from analysis.rows.groups import BITS, Bools, Ints
+from analysis.rows.questions import COMMITS, COPIES, HIGH_WATERMARKS
+from analysis.rows.summing import BLOCKS_MAX, SummedRun
+from ebbtide.record.tables import TABLES
+
+Write = Callable[[str, pa.Table], None]
+"""Takes rows of a table; several threads may call it at once."""
+
+CHOSEN = ("sends", "polls", "replicas")
+_WHOLE = {"watermarks": {HIGH_WATERMARKS, COMMITS}, "commits": {COMMITS, COPIES}, "copies": {COPIES}}
+"""Tables of which the rules look at all rows, if one of these questions has the answer yes."""
+_BUCKETS_BITS = 20
+_DECIDING = {
+    "sends": ("topic", "partition", "offset", "value", "status", "txn_outcome"),
+    "polls": ("topic", "partition", "offset", "value", "prev_offset"),
+    "replicas": ("topic", "partition", "offset", "value"),
+}
+
+
+def schema_of(table: str) -> pa.Schema:
+    """Return the columns of chosen rows: those of the record format, and more.
+
+    `run` is the index of the run. polls also has `final`, whether the row is of the final read, and
+    `counts`, whether it puts its value at its offset.
+    """
+    fields = [pa.field(field.name, field.type) for field in TABLES[table]]
+    fields.append(pa.field("run", pa.int32()))
+    if table == "polls":
+        fields += [pa.field("final", pa.bool_()), pa.field("counts", pa.bool_())]
+    return pa.schema(fields)
+
+
+def choose(one: SummedRun, write: Write) -> None:
+    """Write the rows of a run that the rules must look at."""
+    run, number, answers = one.run, one.facts.run, one.answers
+    chosen = None
+    if answers.offsets is not None and answers.values is not None:
+        offsets = OffsetBlocks(answers.offsets)
+        values = [answers.values]
+
+        def add_values(group: RowGroup) -> None:
+            values.append(_values_in(group, offsets))
+
+        if answers.offsets:
+            for table in ("sends", "polls"):
+                for_each(row_groups(run, number, table), add_values)
+        distinct = np.unique(np.concatenate(values))
+        if len(distinct) <= BLOCKS_MAX:
+            chosen = Chosen(offsets, ValueBlocks(distinct))
+    for table in CHOSEN:
+        for_each(row_groups(run, number, table), partial(_choose, chosen, write))
+    for table, questions in _WHOLE.items():
+        if not answers.possible.isdisjoint(questions):
+            for_each(row_groups(run, number, table), partial(_choose, None, write))
+
+
+class OffsetBlocks:
+    """Blocks of offsets, by topic and partition."""
+
+    def __init__(self, blocks: Mapping[tuple[str, int], Ints]) -> None:
+        self._blocks = {place: some for place, some in blocks.items() if len(some)}
+
+    def hold(self, rows: Rows) -> Bools:
+        """Return which rows are in one of the blocks, by their partition and offset."""
+        found = np.zeros(rows.count, np.bool_)
+        block = rows.numbers("offset") >> BITS
+        for place, here in rows.parts("partition"):
+            some = self._blocks.get((place[0], place[1]))
+            if some is not None:
+                found[here] = _is_among(block[here], some)
+        return found
+
+    def may_hold(self, group: RowGroup) -> bool:
+        """Return whether a row group may have a row in one of the blocks, by its statistics."""
+        lowest, highest = _range(group, "offset")
+        first, last = _range(group, "partition")
+        return any(
+            (first is None or last is None or first <= partition <= last)
+            and (lowest is None or highest is None or _any_between(some, lowest >> BITS, highest >> BITS))
+            for (_, partition), some in self._blocks.items()
+        )
+
+
+class ValueBlocks:
+    """Blocks of values."""
+
+    def __init__(self, blocks: Ints) -> None:
+        self._blocks = np.unique(blocks)
+        self._buckets = np.zeros(1 << _BUCKETS_BITS, np.bool_)
+        self._buckets[_bucket(self._blocks)] = True
+
+    def __bool__(self) -> bool:
+        return len(self._blocks) > 0
+
+    def hold(self, rows: Rows) -> Bools:
+        """Return which rows have a value in one of the blocks."""
+        found = np.zeros(rows.count, np.bool_)
+        if self:
+            block = rows.numbers("value") >> BITS
+            perhaps = np.flatnonzero(self._buckets[_bucket(block)])
+            found[perhaps] = _is_among(block[perhaps], self._blocks)
+            found &= rows.known("value")
+        return found
+
+
+class Chosen(NamedTuple):
+    """What counts."""
+
+    offsets: OffsetBlocks
+    values: ValueBlocks
+
+
+def _values_in(group: RowGroup, offsets: OffsetBlocks) -> Ints:
+    """Return the blocks of the values that rows of a row group put at offsets in these blocks."""
+    found = [np.zeros(0, np.int64)]
+    if offsets.may_hold(group):
+        for rows in batches(group, _DECIDING[group.table]):
+            there = offsets.hold(rows) & rows.known("value")
+            if group.table == "sends":
+                there &= placed_sends(rows)
+            found.append(np.unique(rows.numbers("value")[there] >> BITS))
+    return np.concatenate(found)
+
+
+def _choose(chosen: Chosen | None, write: Write, group: RowGroup) -> None:
+    """Write the rows of a row group that count; None: all do."""
+    masks = None
+    if chosen is not None:
+        in_blocks = chosen.offsets.may_hold(group)
+        if group.table != "polls" and not in_blocks and not chosen.values:
+            return
+        masks = [_counts(rows, chosen, in_blocks=in_blocks) for rows in batches(group, _DECIDING[group.table])]
+        if not any(needed.any() for _, needed in masks):
+            return
+    for at, rows in enumerate(batches(group)):
+        counts, needed = masks[at] if masks is not None else (np.ones(rows.count, np.bool_),) * 2
+        if needed.any():
+            columns = {name: rows.column(name) for name in TABLES[group.table].names}
+            columns["run"] = pa.array(np.full(rows.count, group.run_number, np.int32))
+            if group.table == "polls":
+                columns |= {"final": pa.array(rows.is_final()), "counts": pa.array(counts)}
+            table = pa.table(columns, schema=schema_of(group.table))
+            write(group.table, table if needed.all() else table.filter(pa.array(needed)))
+
+
+def _counts(rows: Rows, chosen: Chosen, *, in_blocks: bool) -> tuple[Bools, Bools]:
+    """Return which rows count, and which are needed: those, and polls that are noteworthy."""
+    counts = chosen.values.hold(rows)
+    if in_blocks:
+        there = chosen.offsets.hold(rows)
+        counts |= there & placed_sends(rows) if rows.group.table == "sends" else there
+    if rows.group.table != "polls":
+        return counts, counts
+    offset, before = rows.numbers("offset"), rows.numbers("prev_offset")
+    moved = rows.known("prev_offset") & ((offset <= before) | (offset - 1 > before))
+    return counts, counts | moved | ~rows.known("value")
+
+
+def _bucket(blocks: Ints) -> Ints:
+    mixed = blocks.view(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    return (mixed >> np.uint64(64 - _BUCKETS_BITS)).view(np.int64)
+
+
+def _is_among(numbers: Ints, some: Ints) -> Bools:
+    at = np.minimum(np.searchsorted(some, numbers), len(some) - 1)
+    found: Bools = some[at] == numbers
+    return found
+
+
+def _any_between(some: Ints, lowest: int, highest: int) -> bool:
+    return bool(np.searchsorted(some, lowest) < np.searchsorted(some, highest, "right"))
+
+
+def _range(group: RowGroup, column: str) -> tuple[int | None, int | None]:
+    """Return the lowest and highest number of a column; None where the footer does not say."""
+    columns = group.footer.row_group(group.number)
+    for at in range(columns.num_columns):
+        chunk = columns.column(at)
+        if chunk.path_in_schema == column and chunk.statistics is not None and chunk.statistics.has_min_max:
+            return int(chunk.statistics.min), int(chunk.statistics.max)
+    return None, None

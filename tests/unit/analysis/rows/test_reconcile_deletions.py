@@ -1,0 +1,194 @@
+"""Records that a step deleted on purpose are not lost; whether they stood until then is known or unknown."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from pyspark.sql import SparkSession
+from records import RecordBuilder, as_record
+
+from analysis.items import reconcile
+from analysis.reconcile.model import Reconciliation
+from analysis.rows.deletions import Deletion, deletions_of
+from analysis.rows.files import check_files
+from ebbtide.record.folder import RecordFolder
+from ebbtide.record.steps import STEPS, StepEntry, write_steps
+
+LATER_NS = 10**15
+
+
+def deletion(*, new: int = 3, old: int = 0, epoch: int = 0, answered_ns: int = LATER_NS, **proof: Any) -> StepEntry:
+    """A step that moved the log start of t-0."""
+    move = {"old": old, "new": new, "leader_epoch": epoch, "asked_ns": 1, "answered_ns": answered_ns}
+    return StepEntry(
+        index=0,
+        step="delete-records",
+        effect_ns=answered_ns,
+        parameters={"partition": "t-0"},
+        proof={"log_start": move | proof},
+    )
+
+
+def reconciled(spark: SparkSession, folder: Path, builder: RecordBuilder, *steps: StepEntry) -> Reconciliation:
+    record = builder.write(folder / "run")
+    write_steps(RecordFolder(record), [msgspec.structs.replace(step, index=at) for at, step in enumerate(steps)])
+    return reconcile(spark, as_record(record, builder.manifest()))
+
+
+def lost_values(found: Reconciliation) -> list[object]:
+    return [example["value"] for one in found.anomalies if one.kind == "lost" for example in one.examples]
+
+
+def read_back(folder: Path, builder: RecordBuilder, *steps: StepEntry) -> tuple[Deletion, ...]:
+    record = builder.write(folder / "run")
+    write_steps(RecordFolder(record), list(steps))
+    return deletions_of(as_record(record), check_files(RecordFolder(record))["partitions"])
+
+
+def epochs(*began: int) -> RecordBuilder:
+    """Leader epochs from 0 on, which began at these times."""
+    builder = RecordBuilder()
+    for epoch, at_ns in enumerate(began):
+        builder.led_by(1 + epoch % 2, epoch=epoch, at_ns=at_ns)
+    return builder
+
+
+def test_a_deletion_knows_the_leader_epoch_in_which_it_happened(tmp_path: Path) -> None:
+    (one,) = read_back(tmp_path, epochs(10, 20, 30), deletion(epoch=1))
+    assert (one.log_start, one.began_ns, one.ended_ns, one.is_first_epoch) == (3, 20, 30, False)
+
+
+def test_a_deletion_in_the_only_epoch_has_neither_an_earlier_nor_a_later_one(tmp_path: Path) -> None:
+    (one,) = read_back(tmp_path, epochs(10), deletion())
+    assert (one.ended_ns, one.is_first_epoch) == (None, True)
+
+
+def test_an_epoch_that_began_twice_is_of_a_topic_made_anew_and_proves_nothing(tmp_path: Path) -> None:
+    builder = epochs(10, 20).led_by(1, epoch=0, at_ns=30)
+    (one,) = read_back(tmp_path, builder, deletion())
+    assert one.began_ns is None
+
+
+def loss(node: int, *, fired_ns: int, step: str = "power-loss", **proof: Any) -> StepEntry:
+    """A step after which a node's logs may lack records."""
+    return StepEntry(index=1, step=step, nodes=(node,), fired_ns=fired_ns, proof=proof)
+
+
+@pytest.mark.parametrize(
+    ("lost", "is_sure"),
+    [
+        (loss(1, fired_ns=15), False),
+        (loss(1, fired_ns=15, step="wipe-disk"), False),
+        (loss(1, fired_ns=15, step="fill-disk", lost_bytes=7), False),
+        (loss(0, fired_ns=5, step="rolling", parts=[{"step": "power-loss", "nodes": [1], "fired_ns": 15}]), False),
+        (loss(1, fired_ns=15, logs={"t-0": {"leo_before": 9, "leo_after": 8}}), False),
+        (loss(1, fired_ns=15, logs={"t-0": {"leo_before": 9, "leo_after": 9}}), True),
+        (loss(1, fired_ns=15, step="kill"), True),
+        (loss(2, fired_ns=15), True),
+        (loss(1, fired_ns=25), True),
+    ],
+)
+def test_what_a_leader_may_have_lost_before_the_deletion_surely_stood_at_no_time(
+    tmp_path: Path, lost: StepEntry, is_sure: bool
+) -> None:
+    (one,) = read_back(tmp_path, epochs(10), lost, deletion(answered_ns=20))
+    assert one.began_ns == (10 if is_sure else None)
+
+
+@pytest.mark.parametrize(
+    "proof",
+    [
+        {"new": "3"},
+        {"asked_ns": None},
+        {"new": 0},
+    ],
+)
+def test_a_proof_of_another_shape_or_without_a_move_deletes_nothing(tmp_path: Path, proof: dict[str, Any]) -> None:
+    assert read_back(tmp_path, epochs(10), deletion(**proof)) == ()
+
+
+def test_a_damaged_steps_file_deletes_nothing(tmp_path: Path) -> None:
+    record = epochs(10).write(tmp_path / "run")
+    (record / STEPS).write_text("{", "utf-8")
+    assert deletions_of(as_record(record), check_files(RecordFolder(record))["partitions"]) == ()
+
+
+@pytest.mark.spark
+def test_records_below_a_deleted_log_start_are_neither_lost_nor_unknown(spark: SparkSession, tmp_path: Path) -> None:
+    builder = RecordBuilder().led_by(1, epoch=0).acked(0, 1, 2, 3, 4, at=0).final(3, 4, at=3)
+    found = reconciled(spark, tmp_path, builder.end(log_start=3, high_watermark=5), deletion(new=3))
+    assert lost_values(found) == []
+    assert "lost" not in found.unknown
+
+
+@pytest.mark.spark
+def test_a_record_above_the_deleted_log_start_is_lost_as_ever(spark: SparkSession, tmp_path: Path) -> None:
+    builder = RecordBuilder().led_by(1, epoch=0).acked(0, 1, 2, 3, 4, at=0).final(3, at=3)
+    found = reconciled(spark, tmp_path, builder.end(log_start=3, high_watermark=4), deletion(new=3))
+    assert lost_values(found) == [4]
+
+
+@pytest.mark.spark
+def test_without_the_step_the_records_below_the_log_start_are_not_known_to_have_been_there(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    builder = RecordBuilder().led_by(1, epoch=0).acked(0, 1, 2, 3, 4, at=0).final(3, 4, at=3)
+    found = reconciled(spark, tmp_path, builder.end(log_start=3, high_watermark=5), deletion(new=2))
+    assert "not known to have been there" in found.unknown["lost"]
+
+
+@pytest.mark.spark
+def test_an_election_between_ack_and_deletion_leaves_the_loss_unknown(spark: SparkSession, tmp_path: Path) -> None:
+    builder = RecordBuilder().led_by(1, epoch=0, at_ns=1).acked(0, 1, 2, at=0).led_by(2, epoch=1)
+    builder.acked(3, 4, at=3).final(3, 4, at=3).end(log_start=3, high_watermark=5)
+    found = reconciled(spark, tmp_path, builder, deletion(new=3, epoch=1))
+    assert lost_values(found) == []
+    assert "no earlier election had lost them" in found.unknown["lost"]
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(("acks", "is_known"), [(-1, True), (1, False)])
+def test_only_acks_all_of_a_later_epoch_surely_stood(
+    spark: SparkSession, tmp_path: Path, acks: int, is_known: bool
+) -> None:
+    builder = RecordBuilder().led_by(1, epoch=0, at_ns=1).led_by(2, epoch=1, at_ns=2)
+    builder.acked(0, 1, 2, at=0, acks=acks, sent_ns=5_000_000, done_ns=6_000_000).acked(3, at=3)
+    builder.final(3, at=3).end(log_start=3, high_watermark=4)
+    found = reconciled(spark, tmp_path, builder, deletion(new=3, epoch=1))
+    assert ("lost" not in found.unknown) == is_known
+
+
+@pytest.mark.spark
+def test_what_was_sent_after_the_answer_was_not_deleted_by_it(spark: SparkSession, tmp_path: Path) -> None:
+    builder = RecordBuilder().led_by(1, epoch=0, at_ns=1)
+    builder.acked(0, 1, 2, at=0, sent_ns=20, done_ns=30).acked(3, at=3).final(3, at=3).end(high_watermark=4)
+    found = reconciled(spark, tmp_path, builder, deletion(new=3, answered_ns=10))
+    assert lost_values(found) == [0, 1, 2]
+
+
+@pytest.mark.spark
+def test_deleted_records_are_not_lost_where_the_log_start_went_back_without_them(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    builder = RecordBuilder().led_by(1, epoch=0).acked(0, 1, 2, 3, at=0).read(0, 1, at=0).final(3, at=3)
+    found = reconciled(spark, tmp_path, builder.end(log_start=0, high_watermark=4), deletion(new=3))
+    assert found.anomalies == []
+    assert "lost" not in found.unknown
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    ("log_start", "then", "kinds"), [(0, 3, set()), (0, 6, {"unseen"}), (3, 6, {"unseen", "poll-skip"})]
+)
+def test_a_consumer_may_pass_by_what_was_deleted_and_came_back(
+    spark: SparkSession, tmp_path: Path, log_start: int, then: int, kinds: set[str]
+) -> None:
+    builder = RecordBuilder().led_by(1, epoch=0).acked(*range(7), at=0)
+    builder.read(0, at=0).read(then, at=then, prev_offset=0)
+    builder.final(*range(log_start, 7), at=log_start).end(log_start=log_start, high_watermark=7)
+    found = reconciled(spark, tmp_path, builder, deletion(new=3))
+    assert {one.kind for one in found.anomalies} == kinds
+    assert {"unseen", "poll-skip"} & found.unknown.keys() == ({"unseen", "poll-skip"} if log_start < 3 else set())
