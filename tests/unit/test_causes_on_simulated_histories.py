@@ -37,8 +37,7 @@ def test_no_answer_is_wrong_where_evidence_is_missing() -> None:
 
 @pytest.mark.slow
 def test_no_answer_is_wrong_in_many_histories() -> None:
-    seeds = range(40_000, 40_000 + MANY)
-    found = _judged([draw_script(seed, degraded=seed % 4 == 0) for seed in seeds])
+    found = _judged([draw_script(seed) for seed in range(40_000, 40_000 + MANY)])
     assert found.is_sound, "\n".join(found.lines(details=20))
 
 

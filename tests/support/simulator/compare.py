@@ -30,7 +30,8 @@ def kind_of(lost: LostRecord, answer: Answer | tuple[None, int | None] | None, *
     if cause is None:
         return "no-cause"
     if lost.causes == {UNEXPLAINED} and cause != UNEXPLAINED:
-        return "false-excuse"
+        # If another leader may have written it, the loss may have been allowed.
+        return "false-excuse" if lost.is_writer_shown else "misled"
     if cause not in lost.causes:
         wrong = "false-accusation" if cause == UNEXPLAINED else "wrong-cause"
     elif election is None:

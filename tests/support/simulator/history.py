@@ -19,7 +19,7 @@ class LostRecord:
 
     `winner_lacks` says how the guilty election's winner came to lack it: N (never had it), D (its disk took it), T
     (truncated it), S (joined the ISR by a stale request), K (dropped it after a kill), R (was removed as a replica).
-    `road` is how it was elected.
+    `road` is how it was elected. `is_writer_shown`: a consumer read it, or only one leader can have written it.
     """
 
     partition: int
@@ -29,6 +29,7 @@ class LostRecord:
     epoch: int
     committed: bool
     read: bool
+    is_writer_shown: bool
     sent_ns: int
     done_ns: int
     right: frozenset[Answer]

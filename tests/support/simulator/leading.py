@@ -297,7 +297,12 @@ class Leading:
         return leader._replace(hw=moved.hw)
 
     def drop_waiting(self, replica: Replica, *, answer: str | None) -> None:
-        """Answer all waiting requests with an error; None: the connection just ends."""
+        """Answer all waiting requests with an error; None: the connection just ends.
+
+        Whoever leads no more calls this.
+        """
+        if replica.leader is not None:
+            self._sim.truth.left(replica.leads_since, self._sim.now)
         waiting, replica.waiting = replica.waiting, []
         for one in waiting:
             if answer is not None:

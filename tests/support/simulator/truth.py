@@ -17,6 +17,7 @@ from simulator.degrading import degrade
 from simulator.faults import ns
 from simulator.history import Answer, LostRecord, TrueHistory
 from simulator.replica import Entry, Replica
+from simulator.script import MS
 
 if TYPE_CHECKING:
     from simulator.simulation import Broker, Simulation
@@ -50,6 +51,19 @@ class Truth:
         self.entries: dict[int, list[Entry]] = {}
         self.leads: dict[int, list[Lead]] = {}
         self._writers: dict[int, int] = {}
+        self._led_since: dict[int, int] = {}
+        self._led_until: dict[int, int] = {}
+
+    def left(self, order: int, at: int) -> None:
+        """Note that the broker of an election leads no more."""
+        self._led_until[order] = at
+
+    def may_have_another_writer(self, number: int, send: Send) -> bool:
+        """Return whether times alone do not show which leader wrote a record: two of them led meanwhile."""
+        assert send.done_at is not None
+        first, last = send.sent_at - _SLACK, send.done_at + _SLACK
+        orders = [lead.election.order for lead in self.leads.get(number, ())]
+        return sum(self._led_since[one] <= last and self._led_until.get(one, last) >= first for one in orders) > 1
 
     def appended(self, entry: Entry, replica: Replica) -> None:
         """Note a new record."""
@@ -58,6 +72,7 @@ class Truth:
 
     def led(self, election: ElectionMade, replica: Replica, sim: Simulation) -> None:
         """Note that an elected broker began to lead, and which records it lacks."""
+        self._led_since[election.order] = sim.now
         has = frozenset(entry.number for entry in replica.log)
         others = {
             node: broker.replicas[replica.number]
@@ -210,6 +225,7 @@ class Truth:
     all_elections: list[ElectionMade]
 
 
+_SLACK = 300 * MS
 _NAMES = {"unclean": "unclean-election", "last-known": "last-known-leader"}
 
 
@@ -266,6 +282,7 @@ def _lost_record(sim: Simulation, send: Send, reads: set[tuple[int, int, int]]) 
         epoch=entry.epoch,
         committed=entry.committed_at is not None or send.acks == -1,
         read=read,
+        is_writer_shown=read or not sim.truth.may_have_another_writer(send.partition, send),
         sent_ns=ns(send.sent_at),
         done_ns=ns(send.done_at),
         right=sim.truth.right_answers(sim, send.partition, entry, read=read),
