@@ -21,6 +21,19 @@ from analysis.reconcile.model import (
     WrongCopies,
 )
 from ebbtide.record.verdict import AnomalyCount
+from ebbtide.rules.table import (
+    ABORTED_READ,
+    COMMIT_BACK,
+    COMMIT_LOST,
+    COPIED_TWICE,
+    DUPLICATE,
+    HANGING_TRANSACTION,
+    HW_REGRESSION,
+    INPUT_SKIPPED,
+    LOST,
+    REPLICA_DIVERGENCE,
+    VANISHED,
+)
 
 EXAMPLES_MAX = 20
 """How many items of a kind and partition are shown; nothing is decided from them."""
@@ -81,9 +94,9 @@ _SECTIONS: dict[str, type[msgspec.Struct]] = {
     "commits": LostCommits,
     "copies": WrongCopies,
 }
-_VANISHED = ("vanished", "replica-divergence")
-_COPIES = ("copied-twice", "input-skipped")
-_COMMITS = ("commit-lost", "commit-back")
+_VANISHED = (VANISHED, REPLICA_DIVERGENCE)
+_COPIES = (COPIED_TWICE, INPUT_SKIPPED)
+_COMMITS = (COMMIT_LOST, COMMIT_BACK)
 
 
 def summarize(items: DataFrame, runs: int) -> list[AnomalySummary]:
@@ -100,18 +113,18 @@ def summarize(items: DataFrame, runs: int) -> list[AnomalySummary]:
     numbered = items.withColumn("number", F.row_number().over(order)).where(F.col("number") <= EXAMPLES_MAX)
     sections = {"example": numbered.select("run", *_KIND, "number", "offset", "value", "details")}
     kinds = {kind[0] for found in counts for kind in found}
-    if "lost" in kinds:
+    if LOST in kinds:
         sections["lost"] = _lost_ranges(items)
-    if "hw-regression" in kinds:
+    if HW_REGRESSION in kinds:
         sections["drop"] = _drops(items)
     if not kinds.isdisjoint(_VANISHED):
         sections["vanished"] = _vanished_ranges(items)
-    if "duplicate" in kinds:
-        sections["duplicate"] = _with_first(items, "duplicate", by=("idempotent", "twice_in_final_log", "unreadable"))
-    if "aborted-read" in kinds:
-        sections["aborted"] = _with_first(items, "aborted-read")
-    if "hanging-transaction" in kinds:
-        sections["hanging"] = _with_first(items, "hanging-transaction")
+    if DUPLICATE in kinds:
+        sections["duplicate"] = _with_first(items, DUPLICATE, by=("idempotent", "twice_in_final_log", "unreadable"))
+    if ABORTED_READ in kinds:
+        sections["aborted"] = _with_first(items, ABORTED_READ)
+    if HANGING_TRANSACTION in kinds:
+        sections["hanging"] = _with_first(items, HANGING_TRANSACTION)
     if not kinds.isdisjoint(_COMMITS):
         sections["commits"] = _lost_commits(items)
     if not kinds.isdisjoint(_COPIES):
@@ -152,7 +165,7 @@ def _lost_ranges(items: DataFrame) -> DataFrame:
     That is acks, commitment, and the leader epoch in force when they were acked.
     """
     return (
-        items.where(F.col("kind") == "lost")
+        items.where(F.col("kind") == LOST)
         .groupBy(*_PARTITION, "acks", "committed", F.col("leader_epoch").alias("acked_after_epoch"))
         .agg(
             F.min("offset").alias("first_offset"),
@@ -189,7 +202,7 @@ def _drops(items: DataFrame) -> DataFrame:
     """
     later = F.struct(F.col("offset").alias("high_watermark"), "at_ns", "leader_epoch", "broker")
     return (
-        items.where((F.col("kind") == "hw-regression") & F.col("earlier").isNotNull())
+        items.where((F.col("kind") == HW_REGRESSION) & F.col("earlier").isNotNull())
         .groupBy(*_PARTITION, "leader_epoch")
         .agg(F.max("earlier").alias("earlier"), F.min(later).alias("later"))
         .select(*_PARTITION, "earlier", "later")
