@@ -113,7 +113,7 @@ def world(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> World:
     monkeypatch.setattr(launch, "prepare", made.prepare)
     monkeypatch.setattr(run, "run_scenario", made.run)
     monkeypatch.setattr(side_by_side, "run_side_by_side", made.run_at_once)
-    monkeypatch.setattr(judging_process, "JudgingProcess", lambda: StandIn(made.done, made.broken))
+    monkeypatch.setattr(judging_process, "JudgingProcess", lambda **_: StandIn(made.done, made.broken))
     monkeypatch.setattr(compare, "print_comparison", lambda records: None)
     monkeypatch.setattr(java_start, "is_first_session", lambda: False)
     return made

@@ -25,6 +25,9 @@ ENDS: dict[str, Outcome] = {"one": "as-predicted", "two": "contradicted", "three
 class Judge:
     """Stands in for the judging process: each run ends as `ENDS` says."""
 
+    def __init__(self, **_: object) -> None:
+        """Take the options of the real one."""
+
     def __enter__(self) -> Judge:
         return self
 
