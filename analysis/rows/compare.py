@@ -39,7 +39,7 @@ _SESSION = ("consumer", "session", "read_committed")
 _NONE = -1
 
 
-class KnownPartition(NamedTuple):
+class PartitionEnds(NamedTuple):
     """What is known of a partition.
 
     The first three are as in `facts.PARTITION_FACTS`. `unmoved`: no log start of the run moved. `all_shown`: the final
@@ -55,7 +55,7 @@ class KnownPartition(NamedTuple):
     open_readers: bool
 
 
-def places_of(facts: Facts) -> dict[tuple[str, int], KnownPartition]:
+def places_of(facts: Facts) -> dict[tuple[str, int], PartitionEnds]:
     """Return what is known of each partition."""
     unmoved = all(ends.log_start == 0 for ends in facts.final_offsets.values())
     all_shown = facts.final_read_committed or not facts.has_transactions
@@ -64,7 +64,7 @@ def places_of(facts: Facts) -> dict[tuple[str, int], KnownPartition]:
     for row in partition_rows(facts):
         at = row["topic"], row["partition"]
         known = bool(row.get("final_read")), row.get("log_start"), row.get("read_last")
-        found[at] = KnownPartition(*known, unmoved, all_shown, at in open_readers)
+        found[at] = PartitionEnds(*known, unmoved, all_shown, at in open_readers)
     return found
 
 
@@ -94,7 +94,7 @@ class PartitionBlocks:
     - `reached`: for each source the last offset that stands, by blocks that agree.
     """
 
-    def __init__(self, sums: ClientSums, topic: str, partition: int, place: KnownPartition, *, keeps_all: bool) -> None:
+    def __init__(self, sums: ClientSums, topic: str, partition: int, place: PartitionEnds, *, keeps_all: bool) -> None:
         """With `keeps_all`, all blocks with a final read are kept, else those that may be passed over."""
         self._place = place
         self._keeps_all = keeps_all
@@ -235,7 +235,7 @@ ordinary consumer returned.
 
 
 def readable(run: int, topic: str, partition: int, kept: Blocks, *, all_shown: bool) -> pa.Table:
-    """Return kept blocks as rows of `READABLE`; `all_shown` as in `KnownPartition`."""
+    """Return kept blocks as rows of `READABLE`; `all_shown` as in `PartitionEnds`."""
     count = len(kept.block)
     same = {"run": run, "topic": topic, "partition": partition}
     columns = [pa.array([one] * count, READABLE.field(name).type) for name, one in same.items()]
