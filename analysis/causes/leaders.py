@@ -38,7 +38,10 @@ class Leaders:
             return NOT
         had_time = end_ns - elected.at_ns > LEARNS_NS
         until_ns = elected.at_ns + LEARNS_NS
-        return SURELY if had_time and not lives.is_hindered(elected.leader, elected.at_ns, until_ns) else PERHAPS
+        # A broker that registers with this record is still starting.
+        is_slow = lives.registers_with(elected.leader, elected)
+        is_slow = is_slow or lives.is_hindered(elected.leader, elected.at_ns, until_ns)
+        return SURELY if had_time and not is_slow else PERHAPS
 
     def _acted_until(self, at: int) -> int:
         """Return until when the leader may have appended under the epoch of its election."""

@@ -74,12 +74,13 @@ class Lives:
         return cut or any(self._was_down(broker, one, from_ns, until_ns) for one in self._downs[broker])
 
     def _was_down(self, broker: int, one: Down, from_ns: int, until_ns: int) -> bool:
-        if one.ended.first_ns - self.slack > until_ns or one.started_ns + STOPS_NS < from_ns:
+        """Whether the broker may still have been down, or not back yet: its next process registers first."""
+        if one.ended.first_ns - self.slack > until_ns:
             return False
-        back = one.started_ns < from_ns and any(
-            one.ended.first_ns - self.slack < event.at_ns <= from_ns for event in self.registrations(broker)
-        )
-        return not back
+        if self.cluster.broker_events is None:
+            return one.started_ns + STOPS_NS >= from_ns
+        surely_ended_ns = one.ended.last_ns + self.slack
+        return not any(surely_ended_ns < event.at_ns <= from_ns for event in self.registrations(broker))
 
     def registers_with(self, broker: int, state: PartitionState) -> bool:
         """Whether the broker registered in the batch of this state's record."""

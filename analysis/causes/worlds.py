@@ -46,6 +46,11 @@ class Guilt(NamedTuple):
     reasons: int
     permits: Permits
 
+    @property
+    def is_allowed(self) -> bool:
+        """Whether something may allow the election without breaking what KIP-966 promises."""
+        return bool(self.permits) and "unexplained" not in self.permits.causes
+
     @classmethod
     def hidden(cls) -> Guilt:
         """Return the guilt of an election that the metadata log lacks."""
@@ -249,10 +254,9 @@ class Walk:
         # A replica that lacks what it must have may have lacked it at an earlier election.
         is_first = not reasons & X or world.holder in self._reign
         found = Guilt(at if is_first else None, reasons, self._permits(world, at, reasons))
-        if found.permits:
-            return found
         leader = self._states[at].leader
-        return next((guilt for broker, guilt in world.unled if broker == leader and guilt.permits), found)
+        own = next((guilt for broker, guilt in world.unled if broker == leader and guilt.is_allowed), found)
+        return found if found.is_allowed else own
 
     def _permits(self, world: PossibleWorld, at: int, reasons: int) -> Permits:
         leaders, before, after = self._of.leaders, self._states[at - 1], self._states[at]
