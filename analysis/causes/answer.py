@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 import msgspec
 
-from analysis.causes.partition import KnownPartition, Question
+from analysis.causes.partition import EvidentPartition, Question
 from analysis.causes.table import NEEDS
 from analysis.causes.worlds import WORLDS_MAX, Guilt, TooManyWorlds, Walk
 from ebbtide.record.verdict import Cause
@@ -52,7 +52,7 @@ class CauseAnswer(msgspec.Struct, frozen=True):
     trails: tuple[Trail, ...] = ()
 
 
-def answer(partition: KnownPartition, asked: Question) -> CauseAnswer:
+def answer(partition: EvidentPartition, asked: Question) -> CauseAnswer:
     """Return what the worlds of a record agree on."""
     trails, kept = set[Trail](), False
     try:
@@ -72,7 +72,7 @@ def answer(partition: KnownPartition, asked: Question) -> CauseAnswer:
     return msgspec.structs.replace(found, may_be_kept=kept, trails=_sorted(found.trails))
 
 
-def _merged(partition: KnownPartition, asked: Question, trails: Collection[Trail]) -> CauseAnswer:
+def _merged(partition: EvidentPartition, asked: Question, trails: Collection[Trail]) -> CauseAnswer:
     allowed = {one for one in trails if not one.is_forbidden}
     forbidden = {one for one in trails if one.is_forbidden}
     fitting = allowed or forbidden
@@ -98,7 +98,7 @@ def _merged(partition: KnownPartition, asked: Question, trails: Collection[Trail
 
 
 def _without_permission(
-    partition: KnownPartition, asked: Question, guilty: int | None, trails: tuple[Trail, ...]
+    partition: EvidentPartition, asked: Question, guilty: int | None, trails: tuple[Trail, ...]
 ) -> CauseAnswer:
     """Return that the protocol forbids the loss, unless a gap of the metadata log may hide what allows it."""
     reigns = partition.reigns

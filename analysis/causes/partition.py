@@ -44,7 +44,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
         return bool(self.committed) or self.acks_all or self.read_ns < NEVER
 
 
-class KnownPartition:
+class EvidentPartition:
     """A partition's history with what follows from it for every record alike."""
 
     def __init__(self, history: History) -> None:

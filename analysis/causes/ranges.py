@@ -14,18 +14,18 @@ import numpy.typing as npt
 from analysis.causes.answer import CauseAnswer, answer
 from analysis.causes.history import NEVER, UNKNOWN, Ints, column
 from analysis.causes.leaders import NOT
-from analysis.causes.partition import KnownPartition, Question
+from analysis.causes.partition import EvidentPartition, Question
 
 Flags = npt.NDArray[np.bool_]
 
 
-def lost_sends(partition: KnownPartition) -> Ints:
+def lost_sends(partition: EvidentPartition) -> Ints:
     """Return the indexes of the sends whose value the final log lacks."""
     return np.flatnonzero(~np.isin(partition.history.sends.value, partition.traces.values))
 
 
 def answers_of_sends(
-    partition: KnownPartition, lost: Ints, *, committed: bool | None = None
+    partition: EvidentPartition, lost: Ints, *, committed: bool | None = None
 ) -> tuple[list[CauseAnswer], Ints]:
     """Return the distinct answers for these sends, and for each send the index of its answer.
 
@@ -79,18 +79,18 @@ def _packed(writers: Flags) -> Sequence[Ints]:
     return [one.astype(np.int64) @ (column(1) << np.arange(one.shape[1], dtype=np.int64)) for one in columns]
 
 
-def _of_epoch(partition: KnownPartition, epoch: Ints) -> Flags:
+def _of_epoch(partition: EvidentPartition, epoch: Ints) -> Flags:
     epochs = column([partition.reigns.states[at].leader_epoch for at in partition.reigns.elections])
     return np.asarray(epoch[:, None] == epochs[None, :])
 
 
-def _possible_writers(partition: KnownPartition, offset: Ints, sent: Ints, done: Ints) -> Flags:
+def _possible_writers(partition: EvidentPartition, offset: Ints, sent: Ints, done: Ints) -> Flags:
     """Return which elections may have put a leader in place that appended each record."""
     flags = [_may_have_written(partition, at, offset, sent, done) for at in partition.reigns.elections]
     return np.column_stack(flags) if flags else np.zeros((len(offset), 0), dtype=bool)
 
 
-def _may_have_written(partition: KnownPartition, at: int, offset: Ints, sent: Ints, done: Ints) -> Flags:
+def _may_have_written(partition: EvidentPartition, at: int, offset: Ints, sent: Ints, done: Ints) -> Flags:
     reigns, lives, leaders = partition.reigns, partition.lives, partition.leaders
     state, slack = reigns.states[at], lives.slack
     if reigns.of_epoch.get(state.leader_epoch) != at:

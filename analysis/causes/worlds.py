@@ -30,7 +30,7 @@ from analysis.causes.intervals import (
 )
 from analysis.causes.leaders import NOT, SURELY
 from analysis.causes.moments import PartitionMoment
-from analysis.causes.partition import KnownPartition, Question
+from analysis.causes.partition import EvidentPartition, Question
 from analysis.causes.table import NEEDS, Condition, Permits, permits
 
 WORLDS_MAX = 10_000
@@ -82,7 +82,7 @@ class TooManyWorlds(Exception):
 class Walk:
     """The walk through the moments for one record and one writer."""
 
-    def __init__(self, partition: KnownPartition, asked: Question, writer: int) -> None:
+    def __init__(self, partition: EvidentPartition, asked: Question, writer: int) -> None:
         self._of, self._asked, self._writer = partition, asked, writer
         self._reigns, self._states = partition.reigns, partition.reigns.states
         self._place = {broker: place for place, broker in enumerate(partition.reigns.brokers)}

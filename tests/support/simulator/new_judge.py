@@ -8,7 +8,7 @@ from pathlib import Path
 
 from analysis.causes.from_record import cluster_history, partition_history
 from analysis.causes.history import History
-from analysis.causes.partition import KnownPartition
+from analysis.causes.partition import EvidentPartition
 from analysis.causes.ranges import answers_of_sends, lost_sends
 from analysis.record.record import Record
 from ebbtide.record.folder import RecordFolder
@@ -38,7 +38,7 @@ def judge_by_files(history: TrueHistory) -> Answers:
 def _answers(histories: Iterable[History]) -> Answers:
     found: dict[Key, tuple[str | None, int | None]] = {}
     for one in histories:
-        partition = KnownPartition(one)
+        partition = EvidentPartition(one)
         lost = lost_sends(partition)
         answers, places = answers_of_sends(partition, lost)
         for at, place in zip(lost.tolist(), places.tolist(), strict=True):

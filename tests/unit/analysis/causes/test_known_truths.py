@@ -9,7 +9,7 @@ import pytest
 from real_records import KNOWN_TRUTHS, unpack_record
 
 from analysis.causes.from_record import cluster_history, partition_history
-from analysis.causes.partition import KnownPartition
+from analysis.causes.partition import EvidentPartition
 from analysis.causes.ranges import answers_of_sends, lost_sends
 from analysis.judging.one_record import prepare_record
 from ebbtide.record.folder import RecordFolder
@@ -22,7 +22,7 @@ def causes_in(name: str, to: Path) -> Found:
     record = prepare_record(RecordFolder(unpack_record(name, to, KNOWN_TRUTHS)))
     found = Found()
     for topic, number in sorted(record.timeline.partitions):
-        partition = KnownPartition(partition_history(record, topic, number, cluster_history(record)))
+        partition = EvidentPartition(partition_history(record, topic, number, cluster_history(record)))
         lost = lost_sends(partition)
         answers, which = answers_of_sends(partition, lost)
         for send, at in zip(lost.tolist(), which.tolist(), strict=True):
