@@ -85,7 +85,7 @@ def _story(
     moments += _sending(loss, times, timeline, elected, zero_ns)
     moments += _disks(loss, name, log_losses_, elected, zero_ns)
     if elected is not None:
-        moments.append((elected.after.at_ns, _election(elected, zero_ns)))
+        moments.append((elected.after.at_ns, _election(record, elected, zero_ns)))
     lines = [line for _, line in sorted(moments, key=lambda moment: moment[0])]
     lines += _aftermath(record, loss, values)
     if loss.election is None:
@@ -175,12 +175,13 @@ def _disks(
         )
 
 
-def _election(elected: ElectionEvent, zero_ns: int | None) -> StoryLine:
-    isr, elr = words.members(elected.before.isr), words.members(elected.before.elr)
+def _election(record: Record, elected: ElectionEvent, zero_ns: int | None) -> StoryLine:
+    has_elr = record.protocol.is_elr_on(elected.after.metadata_offset) is not False
+    elr = f" and the ELR {words.members(elected.before.elr)}" if has_elr else ""
     return StoryLine(
         at=words.offset_s(elected.after.at_ns, zero_ns),
         text=f"Broker {elected.leader} was elected {ROAD_TEXT[elected.road]} under leader epoch {elected.epoch}, "
-        f"without the records. Before, the ISR was {isr} and the ELR {elr}.",
+        f"without the records. Before, the ISR was {words.members(elected.before.isr)}{elr}.",
         source=f"metadata offset {elected.after.metadata_offset}",
         is_loss=True,
     )
