@@ -6,7 +6,7 @@ modules; with `lost-3`, the third of that module.
 A mutant is a module with one change of its text, which replaces the module in this process; no file is changed. The
 tests must notice that it finds other items than were planted, or other items than the reference checker finds in
 random histories, or that it says something else about an item: whether it was committed, its drop of the HW, its group
-of duplicates, whether the answers that show it are settled. They also look at the rows of a large record that NumPy
+of duplicates, whether the answers that show it are settled. They also look at the rows that NumPy
 chooses: without one of them, few histories show other items. A mutant that nobody notices has survived. A mutant that
 Spark cannot plan is broken, and shows nothing about the tests. With either the exit code is 1. The original modules
 must agree first.
@@ -46,7 +46,7 @@ HISTORIES = 5
 
 _BLOCKS_MAX = summing.BLOCKS_MAX
 BATCHES = (row_batches.BATCH_ROWS, 5)
-"""Of how many rows the batches are in which NumPy reads a large record, one after the other."""
+"""The sizes of the batches in which NumPy reads the rows: the ordinary size, and one that splits every group."""
 
 
 class SparkEnded(HarnessError):

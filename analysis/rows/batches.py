@@ -156,7 +156,7 @@ def batches(group: RowGroup, columns: Sequence[str] | None = None) -> Iterator[R
     """
     wanted = TABLES[group.table].names if columns is None else {*columns, *group.file.untold}
     names = [name for name in TABLES[group.table].names if name in wanted and name in group.file.columns]
-    texts = [name for name in names if group.file.columns[name] == "string"]
+    texts = [name for name in names if pt.is_string(TABLES[group.table].field(name).type)]
     with pq.ParquetFile(group.file.path, metadata=group.footer, read_dictionary=texts) as file:
         for batch in file.iter_batches(BATCH_ROWS, row_groups=[group.number], columns=names, use_threads=False):
             if batch.num_rows:

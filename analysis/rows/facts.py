@@ -157,7 +157,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
 
     `run` is its index among the runs read together. `clock_went_back`: see the module clock.
     `gaps`: the parts of the record that are not as the run left them. `damaged_logs`: the replicas
-    whose log is damaged below its checkpointed HW. `unsafe_property`: see the module commits.
+    whose log is damaged below its checkpointed HW. `unsafe_property`: see the module policies.
     `deletions`: the records that the run's steps deleted on purpose.
     """
 

@@ -1,14 +1,14 @@
-"""Checks a record's Parquet files by their footers, before Spark reads a row.
+"""Checks a record's Parquet files by their footers, before anything reads a row.
 
-Spark meets a damaged file or a column of another type in the middle of a job, one at a time and in
-its own words. The footers say all of it first: what cannot be read, what is missing, what is of
-another type, and whether the values fit.
+A reader of rows meets a damaged file or a column of another type in the middle of its work, one at a time.
+The footers say all of it first: what cannot be read, what is missing, what is of another type, and whether
+the values fit.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,28 +28,16 @@ _DIGITS_MAX = 10
 """The digits of the largest int32; Python refuses to parse very long numbers."""
 _SHOWN_MAX = 60
 
-_INTEGERS = {
-    pa.int8(): "tinyint",
-    pa.int16(): "smallint",
-    pa.int32(): "int",
-    pa.int64(): "bigint",
-    pa.uint8(): "smallint",
-    pa.uint16(): "int",
-    pa.uint32(): "bigint",
-    pa.uint64(): "decimal(20,0)",
-}
-
 
 class TableFile(msgspec.Struct, frozen=True, kw_only=True):
-    """One file that can be read, with its rows and its known columns.
+    """One file that can be read, with the number of its rows and the columns of the record format that it has.
 
-    Each column has the Spark type that it has in the file. `untold`: the columns without nulls of
-    which the footer does not say whether they have any.
+    `untold`: the columns without nulls of which the footer does not say whether they have any.
     """
 
     path: Path
     rows: int
-    columns: Mapping[str, str]
+    columns: frozenset[str]
     untold: frozenset[str] = frozenset()
 
 
@@ -137,9 +125,9 @@ def _check_file(path: Path, table: str, problems: list[EbbtideError]) -> TableFi
         problems.append(damage)
         return None
     if footer.num_rows == 0:
-        return TableFile(path=path, rows=0, columns={})
-    columns = {}
-    # Spark does not distinguish upper from lower case.
+        return TableFile(path=path, rows=0, columns=frozenset())
+    columns = set()
+    # Who reads the record with Spark or DuckDB does not distinguish upper from lower case.
     spelled = [name.lower() for name in found.names]
     for field in TABLES[table]:
         wrong = None
@@ -149,9 +137,8 @@ def _check_file(path: Path, table: str, problems: list[EbbtideError]) -> TableFi
             wrong = None if field.nullable else UsageError("a column is missing")
         else:
             kind = found.field(field.name).type
-            spark_type = _spark_type(kind, field.type)
-            if spark_type is not None:
-                columns[field.name] = spark_type
+            if _can_be_cast(kind, field.type):
+                columns.add(field.name)
                 wrong = _values_problem(footer, field)
             elif not pt.is_null(kind):
                 wrong = UsageError("a column is of another type", got=str(kind))
@@ -162,28 +149,20 @@ def _check_file(path: Path, table: str, problems: list[EbbtideError]) -> TableFi
             allowed = f"{field.type}{' or null' if field.nullable else ''}"
             problems.append(UsageError(wrong.what, where=where, got=wrong.got, allowed=allowed))
     untold = frozenset(name for name in columns if not TABLES[table].field(name).nullable and _is_untold(footer, name))
-    return TableFile(path=path, rows=footer.num_rows, columns=columns, untold=untold)
+    return TableFile(path=path, rows=footer.num_rows, columns=frozenset(columns), untold=untold)
 
 
-def _spark_type(found: pa.DataType, wanted: pa.DataType) -> str | None:
-    """Return the Spark type to read a column of type `found` with.
-
-    None: its values cannot be cast to `wanted`.
-    """
+def _can_be_cast(found: pa.DataType, wanted: pa.DataType) -> bool:
+    """Return whether values of type `found` can be cast to `wanted`, as far as the types say."""
     if pt.is_dictionary(found):
         found = found.value_type
-    if pt.is_integer(wanted) and pt.is_integer(found):
-        return _INTEGERS[found]
-    if pt.is_string(wanted) and (pt.is_string(found) or pt.is_large_string(found)):
-        return "string"
-    if pt.is_boolean(wanted) and pt.is_boolean(found):
-        return "boolean"
     if pt.is_list(wanted) and (pt.is_list(found) or pt.is_large_list(found)):
-        if pt.is_null(found.value_type):
-            return None
-        element = _spark_type(found.value_type, wanted.value_type)
-        return element and f"array<{element}>"
-    return None
+        return _can_be_cast(found.value_type, wanted.value_type)
+    return bool(
+        (pt.is_integer(wanted) and pt.is_integer(found))
+        or (pt.is_string(wanted) and (pt.is_string(found) or pt.is_large_string(found)))
+        or (pt.is_boolean(wanted) and pt.is_boolean(found))
+    )
 
 
 def _values_problem(footer: pq.FileMetaData, field: pa.Field) -> UsageError | None:

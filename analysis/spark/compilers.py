@@ -17,7 +17,7 @@ It compiles the loops over rows, and only the planning code that dozens of recor
 _QUICK_ROWS_MAX = 60_000_000
 """From so many rows on, the slow compiler's code is worth its compile time.
 
-Spark gets sums of most rows (the module row_pass), one for some twenty rows.
+Spark gets only the rows that the package rows chooses, mostly few of them.
 """
 
 

@@ -2,7 +2,7 @@
 
 Rows in one part need no shuffle for a group, a window or a join. So a plan without shuffles has
 fewer operators to plan, and its job has fewer tasks. The setting of the shuffle partitions says
-whether all rows are in one part: `session.plans_for` makes it, and `tables.load` reads so.
+whether all rows are in one part. `session.plans_for` makes it, and `tables.StagedTables.frame` follows it.
 """
 
 from __future__ import annotations

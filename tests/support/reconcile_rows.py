@@ -48,7 +48,7 @@ def rows_of(table: str, rows: list[dict[str, Any]], final: int | None = None) ->
     """Return rows of a table as one batch."""
     batch = pa.RecordBatch.from_pylist(rows, schema=TABLES[table])
     run = SimpleNamespace(record=SimpleNamespace(manifest=SimpleNamespace(final_consumer=final)), deletions=())
-    file = TableFile(path=Path("none"), rows=len(rows), columns={})
+    file = TableFile(path=Path("none"), rows=len(rows), columns=frozenset())
     return Rows(batch, RowGroup(cast(Any, run), 0, table, file, 0, cast(Any, None)))
 
 
