@@ -139,7 +139,7 @@ def _acks_all(name: str, line: AdviceLine, group: TopicGroup, release: ReleaseFa
         predictions=(
             Prediction(
                 kafka=f"=={release.kafka}",
-                clause=_clause(line, release, line.acks_all),
+                clause=_clause(release, line.acks_all),
                 loss=LossExpectation(committed="some" if loses else "none"),
                 known_bug=known_bug,
                 violates=violates,
@@ -210,7 +210,7 @@ def _acks_1(name: str, line: AdviceLine, group: TopicGroup, release: ReleaseFact
         "predictions": [
             {
                 "kafka": f"=={release.kafka}",
-                "clause": _clause(line, release, line.acks_1),
+                "clause": _clause(release, line.acks_1),
                 "loss": {"acks": {"0": "some", "1": "some"} if loses else {"1": "none"}},
             }
         ],
@@ -259,7 +259,7 @@ def _how(answer: EventAnswer) -> str:
     return f"The model searched {answer.states:,} states within these bounds: {answer.within}"
 
 
-def _clause(line: AdviceLine, release: ReleaseFacts, answer: EventAnswer) -> str:
+def _clause(release: ReleaseFacts, answer: EventAnswer) -> str:
     if answer.is_by_known_bug:
         return answer.within
     elr = "on" if release.is_elr_on else "off"

@@ -39,43 +39,37 @@ class CauseAnswer(msgspec.Struct, frozen=True):
 
     - `cause` None: the evidence does not decide; `why` says what would.
     - `guilty`: the index of the guilty election; None: the worlds name several, or none.
-    - `may_be_forbidden`: in some world the protocol forbids the loss.
-    - `may_be_kept`: in some world every leader had the record.
     - `trails`: the ways that fit; forbidden ones only where no other fits.
     """
 
     cause: Cause | None
     guilty: int | None
     why: str
-    may_be_forbidden: bool = False
-    may_be_kept: bool = False
     trails: tuple[Trail, ...] = ()
 
 
 def answer(partition: EvidentPartition, asked: Question) -> CauseAnswer:
     """Return what the worlds of a record agree on."""
-    trails, kept = set[Trail](), False
+    trails = set[Trail]()
     try:
         for writer in asked.writers:
             for world in Walk(partition, asked, writer).worlds():
                 guilt = world.guilt
                 if guilt is None:
-                    kept = True
                     if not partition.reigns.torn or asked.until is not None:
                         continue
                     guilt = Guilt.hidden()
                 causes, needs = tuple(sorted(guilt.permits.causes)), tuple(sorted(guilt.permits.needs))
                 trails.add(Trail(writer, world.holder, guilt.election, guilt.reasons, causes, needs))
     except TooManyWorlds:
-        return CauseAnswer(None, None, f"more than {WORLDS_MAX} histories fit the evidence", may_be_forbidden=True)
+        return CauseAnswer(None, None, f"more than {WORLDS_MAX} histories fit the evidence")
     found = _merged(partition, asked, trails)
-    return msgspec.structs.replace(found, may_be_kept=kept, trails=_sorted(found.trails))
+    return msgspec.structs.replace(found, trails=_sorted(found.trails))
 
 
 def _merged(partition: EvidentPartition, asked: Question, trails: Collection[Trail]) -> CauseAnswer:
     allowed = {one for one in trails if not one.is_forbidden}
-    forbidden = {one for one in trails if one.is_forbidden}
-    fitting = allowed or forbidden
+    fitting = allowed or set(trails)
     elections = {one.guilty for one in fitting}
     guilty = next(iter(elections)) if len(elections) == 1 else None
     kept = tuple(fitting)
@@ -94,7 +88,7 @@ def _merged(partition: EvidentPartition, asked: Question, trails: Collection[Tra
     why = f"not known is {' and '.join(needs)}" if needs else f"{' and '.join(sorted(causes))} both fit"
     if len(elections) > 1 and not needs:
         why += "; not known is the leader epoch of the record, or what the leaders in question had at their election"
-    return CauseAnswer(None, guilty, why, may_be_forbidden=bool(forbidden), trails=kept)
+    return CauseAnswer(None, guilty, why, trails=kept)
 
 
 def _without_permission(
@@ -104,11 +98,11 @@ def _without_permission(
     reigns = partition.reigns
     if not asked.writers:
         why = "no leader is known that may have appended the record"
-        return CauseAnswer(None, None, why, may_be_forbidden=True)
+        return CauseAnswer(None, None, why)
     if any(reigns.has_gap_since(writer if len(asked.writers) == 1 else 0) for writer in asked.writers):
         cause: Cause | None = None if asked.is_committed else "uncommitted-at-failover"
-        return CauseAnswer(cause, None, f"not known is {NEEDS['gap']}", may_be_forbidden=True, trails=trails)
-    return CauseAnswer("unexplained", guilty, "no history that fits allows it", may_be_forbidden=True, trails=trails)
+        return CauseAnswer(cause, None, f"not known is {NEEDS['gap']}", trails=trails)
+    return CauseAnswer("unexplained", guilty, "no history that fits allows it", trails=trails)
 
 
 def _sorted(trails: Collection[Trail]) -> tuple[Trail, ...]:

@@ -26,11 +26,6 @@ Sets = tuple[int, ...]
 """The set of each replica of the partition, in the order of their ids."""
 
 
-def states_in(found: int) -> list[str]:
-    """Return the states of a set in words."""
-    return [text for state, text in STATES.items() if found & state]
-
-
 def with_set(sets: Sets, replica: int, found: int) -> Sets:
     """Return the sets with another one for one replica."""
     return (*sets[:replica], found, *sets[replica + 1 :])

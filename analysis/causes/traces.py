@@ -45,8 +45,9 @@ class EpochEvidence(msgspec.Struct, kw_only=True, eq=False):
     - `final_first`, `final_last`: its first and last row in the final log.
     - `offsets`: where rows of it stand. `hw_max`: the highest HW that its leader served; `read_max`: its highest
       offset that a consumer read. `is_seen`: somebody saw it lead.
-    - `committed`: by when its offsets were committed. `fresh`: records of it that were acked or shown to be committed,
-      as columns of send time, offset and that time.
+    - `committed`: by when its offsets were committed; `hw`: the same by its leader's HWs alone.
+    - `fresh`: records of it that were acked or shown to be committed, as columns of send time, offset and that time.
+    - `appended`: its acked records by offset, each with the latest send up to it and the earliest ack or read from it.
     """
 
     start_max: int = NEVER

@@ -152,7 +152,6 @@ def _reconciliation(one: SummedRun, summary: AnomalySummary) -> Reconciliation:
         lost=summary.lost,
         regressions=summary.regressions,
         vanished=summary.vanished,
-        gaps=facts.gaps,
         duplicates=summary.duplicates,
         aborted_reads=summary.aborted_reads,
         hanging=summary.hanging,

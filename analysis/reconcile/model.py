@@ -9,7 +9,6 @@ from typing import Any
 
 import msgspec
 
-from analysis.record.whole import Gap
 from ebbtide.record.verdict import AnomalyCount, Counts
 
 
@@ -177,8 +176,8 @@ class Reconciliation(msgspec.Struct, frozen=True, kw_only=True):
     certain, what was not found proves nothing. `anomalies` have examples, which are only shown.
     `lost`, `regressions`, `vanished`, `duplicates`, `aborted_reads`, `hanging`, `commits` and `copies` stand for every
     item.
-    `gaps`: the parts of the record that are not as the run left them. `acked_commits`: rows of commits
-    that were acked. `unchecked_commits` says why it is not known that each group got back its newest one.
+    `acked_commits`: rows of commits that were acked. `unchecked_commits` says why it is not known that each group got
+    back its newest one.
     """
 
     counts: Counts
@@ -187,7 +186,6 @@ class Reconciliation(msgspec.Struct, frozen=True, kw_only=True):
     lost: list[LostRange]
     regressions: list[HwRegression]
     vanished: list[VanishedRange] = []
-    gaps: tuple[Gap, ...] = ()
     duplicates: list[Duplicates] = []
     aborted_reads: list[AbortedReads] = []
     hanging: list[HangingTransaction] = []

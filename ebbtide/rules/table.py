@@ -64,7 +64,7 @@ class KindRow(msgspec.Struct, frozen=True, kw_only=True):
 class RulesTable(msgspec.Struct, frozen=True, kw_only=True):
     """The content of rules.json.
 
-    All but the names has a default: the rules that an older table lacks must be importable to make it anew.
+    Every field but the name has a default, so that the rules can be imported to make an older table anew.
     """
 
     clauses: tuple[ClauseRow, ...] = ()

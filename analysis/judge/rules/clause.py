@@ -36,7 +36,7 @@ class Clause(msgspec.Struct, frozen=True, kw_only=True):
     - `compares_times`: it compares times of controllers with those of clients or steps. Where a clock was set, it may
       be unknown.
     - `is_shown_without_steps`: the record of a watched cluster, which has no steps, can show a violation.
-    - `allowed`: of a clause on losses, what is true if it holds. The causes tell its violations.
+    - `allowed`: of a clause on losses, what is true if it holds. The causes say what violates it.
     """
 
     module: str

@@ -42,7 +42,7 @@ class Leading:
         if state.leader == broker.node:
             self._lead(broker, replica, state)
         else:
-            self._follow(broker, replica, state)
+            self._follow(replica, state)
 
     def _lead(self, broker: Broker, replica: Replica, state: Partition) -> None:
         sim, now = self._sim, self._sim.now
@@ -73,7 +73,7 @@ class Leading:
             replica.leader = replica.leader._replace(followers=followers, replicas=state.replicas)
         self._moved(replica, self._rules.isr_published(replica.leader, self._min_isr(), state.isr).leader)
 
-    def _follow(self, broker: Broker, replica: Replica, state: Partition) -> None:
+    def _follow(self, replica: Replica, state: Partition) -> None:
         self.drop_waiting(replica, answer="NOT_LEADER_OR_FOLLOWER")
         replica.leader = None
         if (replica.follows, replica.epoch) != (state.leader, state.leader_epoch):

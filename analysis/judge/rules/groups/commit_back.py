@@ -24,13 +24,7 @@ from analysis.judge.rules.anomaly import Anomaly
 from analysis.reconcile import commits
 from analysis.reconcile.items import item
 from analysis.reconcile.work import Work
-from analysis.rows.facts import Facts
 from analysis.rows.questions import COMMITS
-
-
-def why_unknown(facts: Facts) -> str | None:
-    """Return why nothing, or not everything, could be judged."""
-    return commits.why_commits_unknown(facts)
 
 
 def _items(work: Work) -> DataFrame | None:
@@ -72,7 +66,7 @@ RULE = Anomaly(
     means="answer of a coordinator with nothing, or an older commit than the answer before",
     one="committed offset that went back",
     many="committed offsets that went back",
-    why_unknown=why_unknown,
+    why_unknown=commits.why_commits_unknown,
     items=_items,
     question=COMMITS,
     # A new coordinator serves an old commit until its HW catches up, to whoever asks in time.

@@ -25,13 +25,7 @@ from analysis.judge.rules.anomaly import Anomaly
 from analysis.reconcile import commits
 from analysis.reconcile.items import item
 from analysis.reconcile.work import Work
-from analysis.rows.facts import Facts
 from analysis.rows.questions import COMMITS
-
-
-def why_unknown(facts: Facts) -> str | None:
-    """Return why nothing, or not everything, could be judged."""
-    return commits.why_commits_unknown(facts)
 
 
 def _items(work: Work) -> DataFrame | None:
@@ -93,7 +87,7 @@ RULE = Anomaly(
     means="acked commit of a group that its coordinator no longer served",
     one="commit that its group did not get back",
     many="commits that their group did not get back",
-    why_unknown=why_unknown,
+    why_unknown=commits.why_commits_unknown,
     items=_items,
     question=COMMITS,
 )

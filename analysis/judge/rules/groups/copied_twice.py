@@ -19,16 +19,10 @@ from analysis.judge.rules.anomaly import Anomaly
 from analysis.reconcile import copies
 from analysis.reconcile.items import item
 from analysis.reconcile.work import Work
-from analysis.rows.facts import Facts
 from analysis.rows.questions import COPIES
 from ebbtide.coverage_fact import Fact
 
 _SHOWN_MAX = 10
-
-
-def why_unknown(facts: Facts) -> str | None:
-    """Return why nothing, or not everything, could be judged."""
-    return copies.why_copies_unknown(facts)
 
 
 def _items(work: Work) -> DataFrame | None:
@@ -63,7 +57,7 @@ RULE = Anomaly(
     means="record of which the copiers of one group committed two copies or more",
     one="input that was copied again",
     many="inputs that were copied again",
-    why_unknown=why_unknown,
+    why_unknown=copies.why_copies_unknown,
     items=_items,
     question=COPIES,
     fact=Fact(
