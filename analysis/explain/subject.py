@@ -10,7 +10,6 @@ import msgspec
 from analysis.explain.table_rows import TableRow, find_rows
 from analysis.record.nothing_sent import ended_before_sending
 from analysis.record.record import Record
-from analysis.record.timeline import load_timeline
 from ebbtide.errors import UsageError
 from ebbtide.journal.payload import PRODUCER_SHIFT
 from ebbtide.logs.segments import INTERNAL_PREFIX, TopicPartition
@@ -128,7 +127,7 @@ def _require_partition(record: Record, at: TopicPartition, got: str) -> None:
     """
     topics = record.manifest.topics
     planned = {TopicPartition(name, number) for name, topic in topics.items() for number in range(topic.partitions)}
-    timeline = load_timeline(record)
+    timeline = record.timeline
     known = sorted({*planned, *(TopicPartition(*key) for key in timeline.partitions)})
     if at in known:
         return

@@ -11,7 +11,7 @@ import msgspec
 
 from analysis.record.record import Record
 from analysis.record.small_files import Missing
-from analysis.record.timeline import Timeline, TopicPartition, load_timeline
+from analysis.record.timeline import Timeline, TopicPartition
 from analysis.report import words
 from analysis.report.clock import clock_sentence
 from analysis.report.covered import CoverageRow, coverage_rows, facts_not_covered
@@ -162,18 +162,16 @@ class ReportModel(msgspec.Struct, frozen=True, kw_only=True):
 def build(
     record: Record,
     verdict: Verdict,
-    timeline: Timeline | None = None,
     named: str | None = None,
 ) -> ReportModel:
     """Build the report of a judged run.
 
-    `timeline` is read from the record unless given; `named` is the record's address.
+    `named` is the record's address.
     """
-    timeline = timeline if timeline is not None else load_timeline(record)
-    manifest, steps = record.manifest, record.steps or ()
+    manifest, timeline, steps = record.manifest, record.timeline, record.steps or ()
     start_ns = manifest.start_ns if manifest.start_ns is not None else _first_ns(timeline)
     chosen = partitions_by_blame(timeline, verdict)
-    picture = picture_of(read_source(record, verdict, timeline=timeline))
+    picture = picture_of(read_source(record, verdict))
     return ReportModel(
         run_id=verdict.run_id,
         scenario=manifest.scenario or "no scenario",

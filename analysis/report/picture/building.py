@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import msgspec
 
 from analysis.record.record import Record
-from analysis.record.timeline import Timeline, TopicPartition, load_timeline
+from analysis.record.timeline import Timeline, TopicPartition
 from analysis.report import words
 from analysis.report.election_words import blamed_in, blames_of, elections_by_offset
 from analysis.report.picture import partitions
@@ -44,16 +44,15 @@ class PictureSource(msgspec.Struct, frozen=True, kw_only=True):
     kafka: str = "unknown"
 
 
-def read_source(record: Record, verdict: Verdict, *, timeline: Timeline | None = None) -> PictureSource:
+def read_source(record: Record, verdict: Verdict) -> PictureSource:
     """Read what the picture of a judged record is made of.
 
-    `timeline` is read from the record unless given. Raises `UsageError` when a file is
-    damaged.
+    Raises `UsageError` when a file is damaged.
     """
     return PictureSource(
         manifest=record.manifest,
         verdict=verdict,
-        timeline=timeline if timeline is not None else load_timeline(record),
+        timeline=record.timeline,
         steps=tuple(record.steps or ()),
         series=read_series(record),
         kafka=words.target(record) or "unknown",
