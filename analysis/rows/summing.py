@@ -10,7 +10,6 @@ import secrets
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import numpy as np
@@ -19,9 +18,27 @@ import pyarrow as pa
 from analysis.rows.batches import for_each, row_groups
 from analysis.rows.clients import ClientSums
 from analysis.rows.clock import has_gone_back
-from analysis.rows.compare import READABLE, PartitionBlocks, ReplicaSums, places_of, readable, sessions, value_masks
+from analysis.rows.compare import (
+    READABLE,
+    Blocks,
+    PartitionBlocks,
+    ReplicaSums,
+    places_of,
+    readable,
+    sessions,
+    value_masks,
+)
 from analysis.rows.damaged_logs import damaged_logs, unread_replicas
-from analysis.rows.facts import CheckpointFacts, CommitFacts, CopyFacts, EpochFacts, Facts, ServedFacts
+from analysis.rows.facts import (
+    CheckpointFacts,
+    CommitFacts,
+    CopyFacts,
+    EpochFacts,
+    Facts,
+    PollFacts,
+    SendFacts,
+    ServedFacts,
+)
 from analysis.rows.groups import BITS, Ints
 from analysis.rows.order import as_table
 from analysis.rows.policies import PolicyFacts, compacted_topics, default_policy, unsafe_property
@@ -57,8 +74,8 @@ Finding rows in them then costs as much as moving all.
 class Counted(msgspec.Struct, frozen=True, kw_only=True):
     """What the tables of a run say, for its facts."""
 
-    sends: list[Any] = []
-    polls: list[Any] = []
+    sends: list[SendFacts] = []
+    polls: list[PollFacts] = []
     served: list[ServedFacts] = []
     checkpoints: list[CheckpointFacts] = []
     epochs: list[EpochFacts] = []
@@ -127,7 +144,8 @@ def sum_up(run: RunFiles, number: int, folder: Callable[[], Path]) -> SummedRun:
 def facts_of(number: int, run: RunFiles, counted: Counted) -> Facts:
     """Return the facts of one run."""
     manifest = run.record.manifest
-    named = {f"{one.topic}-{one.partition}" for one in (*counted.sends, *counted.polls)} | manifest.final_offsets.keys()
+    of_clients: list[SendFacts | PollFacts] = [*counted.sends, *counted.polls]
+    named = {f"{one.topic}-{one.partition}" for one in of_clients} | manifest.final_offsets.keys()
     by_default = default_policy(run.record)
     used = {TopicPartition.parse(name).topic for name in named}
     logged = used | {one.topic for one in counted.checkpoints}
@@ -213,7 +231,7 @@ class _Asked:
             if any(getattr(one, name) for one in self.facts.polls):
                 self.possible.add(question)
 
-    def _compare_partitions(self, inputs: Iterable[tuple[str, int]]) -> dict[tuple[str, int], Any]:
+    def _compare_partitions(self, inputs: Iterable[tuple[str, int]]) -> dict[tuple[str, int], Blocks]:
         facts, sums = self.facts, self.sums
         places = places_of(facts)
         reached: dict[int, int] = {}
