@@ -92,7 +92,7 @@ def watch_while(cluster: ForeignCluster, runs: Path, act: Callable[[Path], None]
 def _watching(runs: Path) -> RecordFolder | None:
     """Return the record of the watch once its clients send."""
     try:
-        record = watch_going_on(runs)
+        record = watch_going_on(runs).path
     except EbbtideError:
         return None
     return record if list((record / "journal").glob("producer-1.journal*")) else None

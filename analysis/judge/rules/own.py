@@ -19,6 +19,7 @@ from analysis.judge.rules.clause import Clause
 from analysis.judge.rules.registry import ANOMALIES, CLAUSES
 from ebbtide.errors import UsageError
 from ebbtide.record.verdict import RuleFile
+from ebbtide.untrusted.files import read_file
 
 _PACKAGE = "ebbtide_own_rules"
 _ALLOWED = "a Python file with `RULE = Clause(module=__name__, doc=__doc__, ...)`"
@@ -55,13 +56,10 @@ def own_rules(paths: Sequence[Path]) -> Iterator[None]:
 
 def read_own_rule(path: Path, taken: Sequence[str] = ()) -> OwnRule:
     """Read the clause of one file. Raises `UsageError`; `taken` are names of rules that other files have."""
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise _wrong(path, "the rule file cannot be read", error.strerror or str(error)) from None
     if path.suffix != ".py" or not path.stem.isidentifier() or not path.stem.islower():
         allowed = "small letters, digits and _, then .py: the rule is called as its file"
         raise UsageError("a rule file cannot be called so", where=str(path), got=path.name, allowed=allowed)
+    content = read_file(path, what="the rule file")
     name = path.stem.replace("_", "-")
     if name in taken or name in {one.name for one in CLAUSES} | {one.name for one in ANOMALIES}:
         raise _wrong(path, "another rule has this name", name, allowed="a file with another name")

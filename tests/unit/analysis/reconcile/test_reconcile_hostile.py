@@ -137,8 +137,10 @@ def test_a_link_in_the_place_of_the_anomalies_is_replaced_and_not_followed(spark
     (outside / "kept").write_text("")
     builder = RecordBuilder().acked(1, 2, at=0).final(1)
     record = builder.write(tmp_path / "run")
+    opened = as_record(record, builder.manifest())
+    # A link that is there before is refused.
     (record / "anomalies").symlink_to(outside)
-    reconcile(spark, as_record(record, builder.manifest()))
+    reconcile(spark, opened)
     assert [path.name for path in outside.iterdir()] == ["kept"]
     assert pq.read_table(record / "anomalies").num_rows == 1
     assert not [path.name for path in record.glob(".anomalies*")]

@@ -10,8 +10,8 @@ import pytest
 from judge_records import NO_LOSS, Story, healthy_story
 
 from analysis.judging import many_records as many
-from analysis.reconcile import session as spark
 from analysis.spark import java_start
+from analysis.spark import session as spark
 from ebbtide.judging_process import JudgingProcess
 from ebbtide.record.folder import RecordFolder
 from ebbtide.record.verdict import Verdict, read_verdict, write_verdict
