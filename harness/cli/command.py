@@ -194,7 +194,7 @@ class Group(_CommandBase, click.Group):
 
     def action(self, name: str, *, help: str, **settings: Any) -> Command:
         """Declare a subcommand; `help` is its line in this group's help, and by default all that its own help says."""
-        command = Command(settings.pop("description", f"{help[0].upper()}{help[1:]}."), **settings)
+        command = Command(settings.pop("description", f"{help[:1].upper()}{help[1:]}."), **settings)
         command.short_help = help
         self.add_command(command, name)
         return command

@@ -21,7 +21,7 @@ def test_each_stage_is_printed_where_another_process_listens(capsys: pytest.Capt
         beat.report_judged()
         beat.stage("judging")
     assert capsys.readouterr().err.splitlines() == [
-        "judging for 0 s: 0 of 2 records done, stage 2 of 7: reading",
+        "judging for 0 s: 0 of 2 records done, stage 1 of 7: reading",
         "judging for 0 s: 1 of 2 records done, stage 7 of 7: judging",
     ]
 

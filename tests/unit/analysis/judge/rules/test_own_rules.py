@@ -135,7 +135,7 @@ def test_a_wrong_file_is_one_error(tmp_path: Path, name: str, text: str, what: s
 
 
 def test_a_file_that_is_not_there_and_a_name_that_comes_twice_are_errors(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="cannot be read"):
+    with pytest.raises(UsageError, match="cannot read the rule file"):
         read_own_rule(tmp_path / "ours.py")
     (tmp_path / "other").mkdir()
     files = [rule_file(tmp_path, "ours"), rule_file(tmp_path / "other", "ours")]
