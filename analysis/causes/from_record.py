@@ -31,10 +31,10 @@ from ebbtide.record.log_losses import BrokerLogLoss
 from ebbtide.record.node_times import Span
 from ebbtide.record.rows import PartitionState
 from ebbtide.record.steps import StepEntry
+from ebbtide.scenario.roles import CLIENTS
 from ebbtide.scenario.steps.proof import LinkProof
 from ebbtide.scenario.steps.table import KINDS
 
-_CLIENTS = 0
 _UNMEASURED_NS = 1_000_000_000
 """How long a step may have taken that nobody measured."""
 
@@ -145,7 +145,7 @@ def _hindrances(steps: Sequence[StepEntry]) -> Iterator[Hindrance]:
         yield Hindrance(brokers=frozenset(step.nodes), from_ns=step.fired_ns, until_ns=until_ns)
         cuts = step.figures(LinkProof).cuts
         if cuts is not None and step.effect_ns is not None:
-            away = {node for link in cuts.pairs if _CLIENTS in link for node in link} - {_CLIENTS}
+            away = {node for link in cuts.pairs if CLIENTS in link for node in link} - {CLIENTS}
             yield Hindrance(
                 brokers=frozenset(), from_ns=step.effect_ns, until_ns=until_ns, from_clients=frozenset(away)
             )

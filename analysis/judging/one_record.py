@@ -250,7 +250,7 @@ def _facts(judged: Judged, checked: Sequence[CheckedClause], kinds: Mapping[str,
     return facts
 
 
-def _unknown_if_asked(judged: Judged) -> dict[str, str]:
+def _unknown_of_what_was_asked(judged: Judged) -> dict[str, str]:
     """Return why kinds are unknown, without what the record of an older Ebbtide could not say."""
     unasked = {HANGING_TRANSACTION} if asked_no_coordinator(judged.record.manifest) else set()
     return {kind: why for kind, why in judged.unknown.items() if kind not in unasked}
@@ -290,7 +290,7 @@ def _observed_run(
         commits=commits,
         lost_on=lost_on,
         kinds=counts_by_kind(judged.found.anomalies),
-        unknown_kinds=_unknown_if_asked(judged),
+        unknown_kinds=_unknown_of_what_was_asked(judged),
         elected_from_elr=from_elr if from_elr or (known and not timeline.torn) else None,
         facts=facts if known else {},
         unavailable=unavailable,

@@ -4,7 +4,7 @@ The rows of a source in a block of 64 offsets are one sum (the module buckets). 
 read_committed consumer may not get, or one consumer's session. Sources with equal sums hold the same values at the same
 offsets, so their rows are not compared one by one.
 
-The hashes: `xor` and `sum` of one 64-bit hash of (offset, value), whose seed is drawn anew for each run. Two different
+The hashes: `xor` and `sum` of one 64-bit hash of (offset, value), whose seed is drawn for each run. Two different
 sets of rows look the same with a chance below 2^-64. A row that a source has twice cancels out of `xor`. The `sum`
 shows it, and a block with two rows at one offset never agrees.
 """

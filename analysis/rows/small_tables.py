@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from analysis.rows.batches import RowGroup, Rows, batches, for_each, row_groups
+from analysis.rows.clients import NO_EPOCH
 from analysis.rows.facts import CheckpointFacts, CommitFacts, CopyFacts, EpochFacts, Peak, ServedFacts
 from analysis.rows.groups import Ints
 from analysis.rows.policies import PolicyFacts
@@ -19,7 +20,6 @@ _WATERMARKS = ("topic", "partition", "broker", "leader_epoch", "high_watermark",
 _EPOCHS = ("metadata_offset", "at_ns", "topic", "partition", "leader", "leader_epoch")
 _COMMITS = ("topic", "partition", "group", "offsets_partition", "status", "broker")
 _COPIES = ("topic", "partition", "group", "copied_to")
-_NO_EPOCH = -(2**31)
 
 
 class ObservedWatermarks:
@@ -45,7 +45,7 @@ class ObservedWatermarks:
                 topic=topic,
                 partition=partition,
                 source=source,
-                leader_epoch=None if epoch == _NO_EPOCH else epoch,
+                leader_epoch=None if epoch == NO_EPOCH else epoch,
                 peaks=[Peak(hw, at_ns) for hw, at_ns in self._peaks[topic, partition, source, epoch].tolist()],
                 rows=rows,
                 asked=asked,
@@ -67,7 +67,7 @@ class ObservedWatermarks:
 
     def _add(self, rows: Rows) -> None:
         codes, sources = rows.words("source")
-        epoch = np.where(rows.known("leader_epoch"), rows.numbers("leader_epoch"), _NO_EPOCH)
+        epoch = np.where(rows.known("leader_epoch"), rows.numbers("leader_epoch"), NO_EPOCH)
         hw, at_ns, broker = (rows.numbers(name) for name in ("high_watermark", "at_ns", "broker"))
         asked = rows.known("asked_ns")
         for (topic, partition), here in rows.parts("partition"):
@@ -84,7 +84,7 @@ class ObservedWatermarks:
                         place, seen = (topic, partition, number), (int(at_ns[at]), -int(hw[at]))
                         self._last[place] = max(seen, self._last.get(place, seen))
                 if source == "list_offsets":
-                    some = of_source[epoch[of_source] != _NO_EPOCH]
+                    some = of_source[epoch[of_source] != NO_EPOCH]
                     answers = np.stack([at_ns[some], hw[some], asked[some].astype(np.int64)], 1)
                     self.answers.setdefault((topic, partition), []).append(answers)
 
