@@ -112,10 +112,15 @@ def spark() -> Iterator[SparkSession]:
 
 
 def _set_priority(priority: int) -> None:
-    """Set how this process, and what it starts from now on, shares the cores: only root can take back a lower one."""
+    """Set how this process, and what it starts from now on, shares the cores: only root can take back a lower one.
+
+    Linux keeps a nice value for each thread, and some processes are started by a thread of their own.
+    """
     if os.geteuid() == 0:
-        with contextlib.suppress(PermissionError):  # root of a container
-            os.setpriority(os.PRIO_PROCESS, 0, min(priority, 19))
+        for thread in os.listdir("/proc/self/task"):
+            # A thread may have ended, and root of a container may have no such right.
+            with contextlib.suppress(PermissionError, ProcessLookupError):
+                os.setpriority(os.PRIO_PROCESS, int(thread), min(priority, 19))
 
 
 @pytest.hookimpl(wrapper=True)
