@@ -56,7 +56,7 @@ def answer(partition: EvidentPartition, asked: Question) -> CauseAnswer:
             for world in Walk(partition, asked, writer).worlds():
                 guilt = world.guilt
                 if guilt is None:
-                    if not partition.reigns.torn or asked.until is not None:
+                    if not partition.elections.torn or asked.until is not None:
                         continue
                     guilt = Guilt.hidden()
                 causes, needs = tuple(sorted(guilt.permits.causes)), tuple(sorted(guilt.permits.needs))
@@ -95,11 +95,11 @@ def _without_permission(
     partition: EvidentPartition, asked: Question, guilty: int | None, trails: tuple[Trail, ...]
 ) -> CauseAnswer:
     """Return that the protocol forbids the loss, unless a gap of the metadata log may hide what allows it."""
-    reigns = partition.reigns
+    elections = partition.elections
     if not asked.writers:
         why = "no leader is known that may have appended the record"
         return CauseAnswer(None, None, why)
-    if any(reigns.has_gap_since(writer if len(asked.writers) == 1 else 0) for writer in asked.writers):
+    if any(elections.has_gap_since(writer if len(asked.writers) == 1 else 0) for writer in asked.writers):
         cause: Cause | None = None if asked.is_committed else "uncommitted-at-failover"
         return CauseAnswer(cause, None, f"not known is {NEEDS['gap']}", trails=trails)
     return CauseAnswer("unexplained", guilty, "no history that fits allows it", trails=trails)

@@ -1,6 +1,7 @@
 """What one replica may hold of one record: a set of possible states, and the rules that narrow and widen it.
 
-A set without H says that the record is above the ceiling of the replica; the set {H} says that it is below the floor.
+A set without HAS_IT says that the record is above the ceiling of the replica. The set {HAS_IT} says that it is below
+the floor.
 Measurements count more than what the protocol says, and what the protocol says counts more than a mere possibility.
 """
 
@@ -10,15 +11,23 @@ from collections.abc import Mapping
 
 from analysis.causes.history import MeasuredEnds
 
-H, N, D, T, S, M, X = 1, 2, 4, 8, 16, 32, 64
+HAS_IT, NEVER_HAD_IT, DISK_TOOK_IT, TRUNCATED_IT, JOINED_WITHOUT_IT, UNRECORDED_LOSS, CONTRADICTED = (
+    1,
+    2,
+    4,
+    8,
+    16,
+    32,
+    64,
+)
 STATES: Mapping[int, str] = {
-    H: "has the record",
-    N: "never had it",
-    D: "lost it with its disk",
-    T: "truncated it, because it followed a leader that lacked it",
-    S: "entered the ISR by an old request, without it",
-    M: "may have lost it in a restart, because no steps were recorded",
-    X: "must have it by the protocol, and lacks it by a measurement",
+    HAS_IT: "has the record",
+    NEVER_HAD_IT: "never had it",
+    DISK_TOOK_IT: "lost it with its disk",
+    TRUNCATED_IT: "truncated it, because it followed a leader that lacked it",
+    JOINED_WITHOUT_IT: "entered the ISR by an old request, without it",
+    UNRECORDED_LOSS: "may have lost it in a restart, because no steps were recorded",
+    CONTRADICTED: "must have it by the protocol, and lacks it by a measurement",
 }
 """The states of a replica; a set of them is a sum."""
 
@@ -33,45 +42,45 @@ def with_set(sets: Sets, replica: int, found: int) -> Sets:
 
 def lacking(found: int) -> int:
     """Return why a replica that turned out to lack the record may lack it."""
-    return found & ~H or X
+    return found & ~HAS_IT or CONTRADICTED
 
 
 def after_commit(found: int) -> int:
     """The record was committed while the replica was in the ISR: it has had it, and its disk may have taken it."""
-    return found & ~(N | T) or H
+    return found & ~(NEVER_HAD_IT | TRUNCATED_IT) or HAS_IT
 
 
 def after_catching_up(found: int, *, leader_has_it: bool) -> int:
     """The log of the replica reached a later record of the leader's log, so it equals that log below."""
     if leader_has_it:
-        return H
-    return (found & ~H) | T if found & H else found
+        return HAS_IT
+    return (found & ~HAS_IT) | TRUNCATED_IT if found & HAS_IT else found
 
 
 def after_disk(found: int, offset: int, ends: MeasuredEnds | None) -> int:
     """The disk of the replica lost records; a log is a prefix, so that measured ends decide."""
     if ends is None:
-        return found | D if found & H else found
+        return found | DISK_TOOK_IT if found & HAS_IT else found
     if ends.before <= offset:
         return lacking(found)
-    if ends.after <= offset and found & H:
-        return (found & ~H) | D
+    if ends.after <= offset and found & HAS_IT:
+        return (found & ~HAS_IT) | DISK_TOOK_IT
     return found
 
 
 def after_restart(found: int) -> int:
     """The broker registered again, and nobody recorded what had been done to it."""
-    return found | M if found & H else found
+    return found | UNRECORDED_LOSS if found & HAS_IT else found
 
 
 def after_gap(found: int) -> int:
     """An election may be hidden here: the replica may have truncated the record, or fetched it."""
-    return found | (T if found & H else H)
+    return found | (TRUNCATED_IT if found & HAS_IT else HAS_IT)
 
 
 def while_following(found: int, *, leader_has_it: bool) -> int:
     """The replica may have fetched from its leader, which has the record or lacks it."""
-    return after_gap(found) if bool(found & H) is not leader_has_it else found
+    return after_gap(found) if bool(found & HAS_IT) is not leader_has_it else found
 
 
 def after_join(found: int, *, leader_has_it: bool, is_older: bool, may_be_stale: bool) -> int:
@@ -81,11 +90,11 @@ def after_join(found: int, *, leader_has_it: bool, is_older: bool, may_be_stale:
     loss, because the controller does not compare broker epochs.
     """
     if not leader_has_it:
-        return (found & ~H) | T if found & H else found
-    taken = found & (D | M | S)
-    stale = S if may_be_stale and taken else 0
+        return (found & ~HAS_IT) | TRUNCATED_IT if found & HAS_IT else found
+    taken = found & (DISK_TOOK_IT | UNRECORDED_LOSS | JOINED_WITHOUT_IT)
+    stale = JOINED_WITHOUT_IT if may_be_stale and taken else 0
     if is_older:
-        return H | stale
-    if found & (D | M):
-        return H | (S if may_be_stale else 0) | (found & N)
-    return found | H
+        return HAS_IT | stale
+    if found & (DISK_TOOK_IT | UNRECORDED_LOSS):
+        return HAS_IT | (JOINED_WITHOUT_IT if may_be_stale else 0) | (found & NEVER_HAD_IT)
+    return found | HAS_IT

@@ -2,54 +2,52 @@
 
 from __future__ import annotations
 
+from analysis.causes.elections import Elections
+from analysis.causes.epochs import LeaderEpochs
 from analysis.causes.history import NEVER, History, InForce
-from analysis.causes.lives import LEARNS_NS, STOPS_NS, Lives
-from analysis.causes.reigns import Reigns
+from analysis.causes.liveness import LEARNS_NS, STOPS_NS, Liveness
 from analysis.causes.table import Kind
-from analysis.causes.traces import Traces
-
-SURELY, PERHAPS, NOT = 2, 1, 0
 
 
 class Leaders:
-    """What is known of the leader of each election."""
+    """What is known of the leader of each election; `led`: whether it led by that election (None: perhaps)."""
 
-    def __init__(self, history: History, reigns: Reigns, lives: Lives, traces: Traces) -> None:
-        self._history, self._reigns, self._lives, self._traces = history, reigns, lives, traces
-        self.led = {at: self._led(at) for at in reigns.elections}
-        self.acted_until = {at: self._acted_until(at) for at in reigns.elections}
-        self.kind = {at: self._kind(at) for at in reigns.elections}
-        self.may_have_registered = {at: self._may_have_registered(at) for at in reigns.elections}
+    def __init__(self, history: History, elections: Elections, liveness: Liveness, epochs: LeaderEpochs) -> None:
+        self._history, self._elections, self._liveness, self._epochs = history, elections, liveness, epochs
+        self.led = {at: self._led(at) for at in elections.all}
+        self.acted_until = {at: self._acted_until(at) for at in elections.all}
+        self.kind = {at: self._kind(at) for at in elections.all}
+        self.may_have_registered = {at: self._may_have_registered(at) for at in elections.all}
 
-    def _led(self, at: int) -> int:
-        """Return whether the broker surely led (2), may have led (1) or never learned that it was elected (0)."""
-        states, lives = self._reigns.states, self._lives
-        elected, end_ns = states[at], self._reigns.end_ns[at]
-        if self._traces.of[at].is_seen:
-            return SURELY
+    def _led(self, at: int) -> bool | None:
+        """Return whether the broker led: False, if it never learned that it was elected; None: not known."""
+        states, liveness = self._elections.states, self._liveness
+        elected, end_ns = states[at], self._elections.end_ns[at]
+        if self._epochs.of[at].is_seen:
+            return True
         before = elected
         for later in states[at + 1 :]:
             if (later.leader_epoch, later.leader) != (elected.leader_epoch, elected.leader):
                 break
             if set(later.isr) - set(before.isr) or (before.recovering and not later.recovering):
-                return SURELY
+                return True
             before = later
-        if lives.has_dead_session(elected.leader, elected):
-            return NOT
+        if liveness.has_dead_session(elected.leader, elected):
+            return False
         had_time = end_ns - elected.at_ns > LEARNS_NS
         until_ns = elected.at_ns + LEARNS_NS
         # A broker that registers with this record is still starting.
-        is_slow = lives.registers_with(elected.leader, elected)
-        is_slow = is_slow or lives.is_hindered(elected.leader, elected.at_ns, until_ns)
-        return SURELY if had_time and not is_slow else PERHAPS
+        is_slow = liveness.registers_with(elected.leader, elected)
+        is_slow = is_slow or liveness.is_hindered(elected.leader, elected.at_ns, until_ns)
+        return True if had_time and not is_slow else None
 
     def _acted_until(self, at: int) -> int:
         """Return until when the leader may have appended under the epoch of its election."""
-        states, lives = self._reigns.states, self._lives
-        elected, end_ns = states[at], self._reigns.end_ns[at]
+        states, liveness = self._elections.states, self._liveness
+        elected, end_ns = states[at], self._elections.end_ns[at]
         leader, until_ns = elected.leader, min(NEVER, end_ns + STOPS_NS)
-        if end_ns < NEVER and lives.is_hindered(leader, elected.at_ns, end_ns + STOPS_NS):
-            registered = (event.at_ns for event in lives.registrations(leader) if event.at_ns > elected.at_ns)
+        if end_ns < NEVER and liveness.is_hindered(leader, elected.at_ns, end_ns + STOPS_NS):
+            registered = (event.at_ns for event in liveness.registrations(leader) if event.at_ns > elected.at_ns)
             joined = (
                 after.at_ns
                 for before, after in zip(states[at:], states[at + 1 :], strict=False)
@@ -57,37 +55,37 @@ class Leaders:
                 if leader in after.isr and leader not in before.isr
             )
             until_ns = min(next(joined, NEVER), next(registered, NEVER))
-        return min(until_ns, lives.died_by(leader, elected.at_ns))
+        return min(until_ns, liveness.died_by(leader, elected.at_ns))
 
     def _kind(self, at: int) -> Kind:
         """Return by which way of the protocol the broker was elected."""
         if at == 0:
             return "clean"
-        before, after = self._reigns.states[at - 1], self._reigns.states[at]
+        before, after = self._elections.states[at - 1], self._elections.states[at]
         leader = after.leader
         if any(one.elected_at == after.metadata_offset for one in self._history.requests):
             return "recovery"
         elr_on = self.rules(at).elr is not False
         # With the ELR on, a broker that registers in this batch has left ISR and ELR, unless it was shut down cleanly.
-        has_left = elr_on and self._lives.registers_with(leader, after)
+        has_left = elr_on and self._liveness.registers_with(leader, after)
         is_inside = not has_left and (leader in before.isr or (elr_on and leader in before.elr))
         began_recovering = after.recovering and not (before.recovering and is_inside)
         joined = after.completes_reassignment(before) and leader in after.isr and not began_recovering
         cancelled = bool(before.isr) and set(before.isr) <= set(before.adding) - set(after.replicas)
         if (is_inside or joined) and not began_recovering and not cancelled:
             return "clean"
-        staying = {b for b in (*before.isr, *before.elr) if not self._lives.registers_with(b, after)}
+        staying = {b for b in (*before.isr, *before.elr) if not self._liveness.registers_with(b, after)}
         is_last_known = elr_on and leader in before.last_known_elr and not staying - {leader}
         return "last-known-leader" if is_last_known else "unclean"
 
     def _may_have_registered(self, at: int) -> bool:
         """Whether the winner may have left ISR and ELR by the batch that elected it, and nothing says so."""
-        last_known = at > 0 and self._reigns.states[at].leader in self._reigns.states[at - 1].last_known_elr
+        last_known = at > 0 and self._elections.states[at].leader in self._elections.states[at - 1].last_known_elr
         return last_known and self._history.cluster.broker_events is None and self.rules(at).elr is not False
 
     def rules(self, at: int) -> InForce:
         """Return the rules in force when the record of a state was written."""
-        offset = self._reigns.states[at].metadata_offset
+        offset = self._elections.states[at].metadata_offset
         found = [one for one in self._history.rules if one.metadata_offset < offset]
         return found[-1] if found else self._history.rules[0]
 
@@ -95,15 +93,15 @@ class Leaders:
         """Return the followers that entered the ISR by the record of a state, by their own request."""
         if at == 0:
             return frozenset()
-        before, after = self._reigns.states[at - 1], self._reigns.states[at]
+        before, after = self._elections.states[at - 1], self._elections.states[at]
         new = frozenset(after.isr) - frozenset(before.isr)
-        if not self._reigns.is_election(at):
+        if not self._elections.is_election(at):
             return new - {after.leader}
         return new if after.completes_reassignment(before) and self.kind[at] == "clean" else frozenset()
 
     def is_unclean_allowed(self, at: int) -> bool | None:
         """Whether the controller may elect uncleanly here, by config or by request; None: not known."""
-        at_ns, slack, cluster = self._reigns.states[at].at_ns, self._lives.slack, self._history.cluster
+        at_ns, slack, cluster = self._elections.states[at].at_ns, self._liveness.slack, self._history.cluster
         asked = (one for one in self._history.requests if one.elected_at is None)
         if any(one.asked_ns - slack <= at_ns <= one.answered_ns + slack for one in asked):
             return True
@@ -112,8 +110,8 @@ class Leaders:
 
     def is_nobody_passed_over(self, at: int) -> bool | None:
         """Whether no other member that may lead was alive; None: not known."""
-        before, after = self._reigns.states[at - 1], self._reigns.states[at]
-        unfenced = self._lives.unfenced(after)
+        before, after = self._elections.states[at - 1], self._elections.states[at]
+        unfenced = self._liveness.unfenced(after)
         if unfenced is None:
             return True
         candidates = set(before.isr or before.elr) - {after.leader}

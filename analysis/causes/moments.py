@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
+from analysis.causes.elections import Elections
 from analysis.causes.history import NEVER, History
-from analysis.causes.lives import Lives
-from analysis.causes.reigns import Reigns
+from analysis.causes.liveness import Liveness
 
 
 class PartitionMoment(NamedTuple):
@@ -21,14 +21,14 @@ class PartitionMoment(NamedTuple):
     is_last: bool = True
 
 
-def moments_of(history: History, reigns: Reigns, lives: Lives) -> tuple[PartitionMoment, ...]:
+def moments_of(history: History, elections: Elections, liveness: Liveness) -> tuple[PartitionMoment, ...]:
     """Return the moments in order; states keep the order of the log, whatever their times say.
 
     A disk loss that took a while has a moment before each state that it may have preceded, and one behind them.
     """
     others: list[tuple[int, PartitionMoment]] = []
     for which, disk in enumerate(history.disks):
-        if disk.broker not in reigns.brokers:
+        if disk.broker not in elections.brokers:
             continue
         first, last = disk.gone.first_ns, disk.gone.last_ns
         within = [at for at, state in enumerate(history.states) if first < state.at_ns <= last]
@@ -36,8 +36,8 @@ def moments_of(history: History, reigns: Reigns, lives: Lives) -> tuple[Partitio
         for number, (place, at_ns) in enumerate(places, 1):
             others.append((place, PartitionMoment(at_ns, "disk", which, number == len(places))))
     if not history.cluster.steps_known:
-        for broker in reigns.brokers:
-            times = [event.at_ns for event in lives.registrations(broker)[1:]]
+        for broker in elections.brokers:
+            times = [event.at_ns for event in liveness.registrations(broker)[1:]]
             if history.cluster.broker_events is None:
                 times = [state.at_ns for state in history.states]
             others += [(_place(history, at_ns), PartitionMoment(at_ns, "restart", broker)) for at_ns in times]

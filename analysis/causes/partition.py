@@ -7,12 +7,12 @@ from functools import cached_property
 import msgspec
 import numpy as np
 
+from analysis.causes.elections import Elections
+from analysis.causes.epochs import LeaderEpochs
 from analysis.causes.history import NEVER, History
 from analysis.causes.leaders import Leaders
-from analysis.causes.lives import Lives
+from analysis.causes.liveness import Liveness
 from analysis.causes.moments import moments_of
-from analysis.causes.reigns import Reigns
-from analysis.causes.traces import Traces
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,11 +49,11 @@ class EvidentPartition:
 
     def __init__(self, history: History) -> None:
         self.history = history
-        self.reigns = Reigns(history.states, torn=history.cluster.log_torn)
-        self.lives = Lives(history.cluster)
-        self.traces = Traces(history, self.reigns)
-        self.leaders = Leaders(history, self.reigns, self.lives, self.traces)
-        self.moments = moments_of(history, self.reigns, self.lives)
+        self.elections = Elections(history.states, torn=history.cluster.log_torn)
+        self.liveness = Liveness(history.cluster)
+        self.epochs = LeaderEpochs(history, self.elections)
+        self.leaders = Leaders(history, self.elections, self.liveness, self.epochs)
+        self.moments = moments_of(history, self.elections, self.liveness)
         self._caught_up: dict[tuple[int, int, int], int] = {}
 
     def caught_up_to(self, latest: int, at: int, broker: int, until_ns: int) -> int:
@@ -63,14 +63,14 @@ class EvidentPartition:
         follower was in the ISR from the join to the state `latest`.
         """
         joined = latest
-        while joined > at and broker in self.reigns.states[joined - 1].isr:
+        while joined > at and broker in self.elections.states[joined - 1].isr:
             joined -= 1
         disks = [
             disk.gone.last_ns
             for disk in self.history.disks
-            if disk.broker == broker and disk.gone.first_ns <= until_ns + self.lives.slack
+            if disk.broker == broker and disk.gone.first_ns <= until_ns + self.liveness.slack
         ]
-        own = self.reigns.states[joined].at_ns
+        own = self.elections.states[joined].at_ns
         since_ns = max(disks, default=own) if joined == at else max([own, *disks])
         return self.reached(at, since_ns, until_ns)
 
@@ -78,8 +78,8 @@ class EvidentPartition:
         """Return the last offset of an epoch that was sent after one time and committed by another; -1: none."""
         key = (at, since_ns, until_ns)
         if key not in self._caught_up:
-            sent, offset, by = self.traces.of[at].fresh
-            slack = self.lives.slack
+            sent, offset, by = self.epochs.of[at].fresh
+            slack = self.liveness.slack
             fits = offset[(sent > since_ns + slack) & (by + slack <= until_ns)]
             self._caught_up[key] = int(fits.max(initial=-1))
         return self._caught_up[key]
@@ -91,9 +91,9 @@ class EvidentPartition:
         """
         if self.leaders.rules(at).kip_903:
             return False
-        joined, began = self.reigns.states[at].at_ns, self.reigns.states[leader].at_ns
+        joined, began = self.elections.states[at].at_ns, self.elections.states[leader].at_ns
         return not self.history.cluster.steps_known or any(
-            disk.broker == broker and disk.gone.first_ns < joined and disk.gone.last_ns + self.lives.slack >= began
+            disk.broker == broker and disk.gone.first_ns < joined and disk.gone.last_ns + self.liveness.slack >= began
             for disk in self.history.disks
         )
 
@@ -102,10 +102,10 @@ class EvidentPartition:
 
         With the ELR on, a broker that registers after an unclean shutdown leaves the ISR by that.
         """
-        state = self.reigns.states[at]
+        state = self.elections.states[at]
         registered = [
             event.metadata_offset
-            for event in self.lives.registrations(state.leader)
+            for event in self.liveness.registrations(state.leader)
             if event.metadata_offset < state.metadata_offset
         ]
         offset = registered[-1] if registered else state.metadata_offset
@@ -114,7 +114,7 @@ class EvidentPartition:
 
     def min_isr_range(self, asked: Question) -> tuple[int | None, int | None]:
         """Return the lowest and the highest min ISR that may have held when the record was committed."""
-        slack, rules = self.lives.slack, self.history.rules
+        slack, rules = self.liveness.slack, self.history.rules
         sent_ns = asked.sent_ns - slack
         by_ns = min(asked.done_ns if asked.acks_all else NEVER, asked.read_ns) + slack
         before = [one for one in rules if one.at_ns <= sent_ns][-1:] or rules[:1]
@@ -127,23 +127,23 @@ class EvidentPartition:
     def offset_cuts(self) -> list[int]:
         """The offsets at which an answer may change: ends of logs, starts of epochs, HWs, and what was committed."""
         found = {end for disk in self.history.disks if disk.ends for end in (disk.ends.before, disk.ends.after)}
-        times = np.unique([moment.at_ns - self.lives.slack for moment in self.moments])
-        for at, trace in self.traces.of.items():
-            found |= {trace.start_max, trace.hw_max, trace.read_max + 1}
-            places = np.searchsorted(times, np.asarray([*trace.committed.times, NEVER]), side="left")
-            found |= {trace.committed.offsets[one] + 1 for one in np.flatnonzero(np.diff(places)).tolist()}
+        times = np.unique([moment.at_ns - self.liveness.slack for moment in self.moments])
+        for at, evidence in self.epochs.of.items():
+            found |= {evidence.start_max, evidence.hw_max, evidence.read_max + 1}
+            places = np.searchsorted(times, np.asarray([*evidence.committed.times, NEVER]), side="left")
+            found |= {evidence.committed.offsets[one] + 1 for one in np.flatnonzero(np.diff(places)).tolist()}
             found |= self._ends_of_caught_up(at)
         return sorted(found)
 
     def _ends_of_caught_up(self, at: int) -> set[int]:
         """Return every offset that `caught_up_to` may return for an election."""
-        began, ends_ns = self.reigns.states[at].at_ns, self.reigns.end_ns[at]
-        if not len(self.traces.of[at].fresh[0]):
+        began, ends_ns = self.elections.states[at].at_ns, self.elections.end_ns[at]
+        if not len(self.epochs.of[at].fresh[0]):
             return set()
         times = [one.at_ns for one in self.moments]
         untils = {time for time in times if time <= ends_ns}
         sinces = {disk.gone.last_ns for disk in self.history.disks} | {
-            state.at_ns for state in self.reigns.states[at:] if state.at_ns <= ends_ns
+            state.at_ns for state in self.elections.states[at:] if state.at_ns <= ends_ns
         }
         return {
             self.reached(at, since, until) for since in sinces for until in untils if began <= until and since <= until
@@ -152,7 +152,7 @@ class EvidentPartition:
     @cached_property
     def time_cuts(self) -> list[int]:
         """The times at which an answer may change; two clocks may differ by the slack."""
-        times = {one.at_ns for one in self.moments} | {state.at_ns for state in self.reigns.states}
+        times = {one.at_ns for one in self.moments} | {state.at_ns for state in self.elections.states}
         times |= {disk.gone.last_ns for disk in self.history.disks} | {rule.at_ns for rule in self.history.rules}
-        slack = self.lives.slack
+        slack = self.liveness.slack
         return sorted({time + shift for time in times for shift in (-slack, 0, slack)})

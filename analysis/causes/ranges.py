@@ -13,7 +13,6 @@ import numpy.typing as npt
 
 from analysis.causes.answer import CauseAnswer, answer
 from analysis.causes.history import NEVER, UNKNOWN, Ints, column
-from analysis.causes.leaders import NOT
 from analysis.causes.partition import EvidentPartition, Question
 
 Flags = npt.NDArray[np.bool_]
@@ -21,7 +20,7 @@ Flags = npt.NDArray[np.bool_]
 
 def lost_sends(partition: EvidentPartition) -> Ints:
     """Return the indexes of the sends whose value the final log lacks."""
-    return np.flatnonzero(~np.isin(partition.history.sends.value, partition.traces.values))
+    return np.flatnonzero(~np.isin(partition.history.sends.value, partition.epochs.values))
 
 
 def answers_of_sends(
@@ -31,7 +30,7 @@ def answers_of_sends(
 
     `committed`: whether the records were committed, if that is known otherwise.
     """
-    sends, ids = partition.history.sends, partition.traces.ids
+    sends, ids = partition.history.sends, partition.epochs.ids
     if not len(lost):
         return [], column()
     offset, sent, done = sends.offset[lost], sends.sent_ns[lost], sends.done_ns[lost]
@@ -57,7 +56,7 @@ def answers_of_sends(
         asked = Question(
             offset=int(offset[at]),
             value=int(sends.value[lost][at]),
-            writers=tuple(partition.reigns.elections[one] for one in np.flatnonzero(writers[at]).tolist()),
+            writers=tuple(partition.elections.all[one] for one in np.flatnonzero(writers[at]).tolist()),
             acks_all=bool(all_acks[at]),
             sent_ns=int(sent[at]),
             done_ns=int(done[at]),
@@ -80,33 +79,33 @@ def _packed(writers: Flags) -> Sequence[Ints]:
 
 
 def _of_epoch(partition: EvidentPartition, epoch: Ints) -> Flags:
-    epochs = column([partition.reigns.states[at].leader_epoch for at in partition.reigns.elections])
+    epochs = column([partition.elections.states[at].leader_epoch for at in partition.elections.all])
     return np.asarray(epoch[:, None] == epochs[None, :])
 
 
 def _possible_writers(partition: EvidentPartition, offset: Ints, sent: Ints, done: Ints) -> Flags:
     """Return which elections may have put a leader in place that appended each record."""
-    flags = [_may_have_written(partition, at, offset, sent, done) for at in partition.reigns.elections]
+    flags = [_may_have_written(partition, at, offset, sent, done) for at in partition.elections.all]
     return np.column_stack(flags) if flags else np.zeros((len(offset), 0), dtype=bool)
 
 
 def _may_have_written(partition: EvidentPartition, at: int, offset: Ints, sent: Ints, done: Ints) -> Flags:
-    reigns, lives, leaders = partition.reigns, partition.lives, partition.leaders
-    state, slack = reigns.states[at], lives.slack
-    if reigns.of_epoch.get(state.leader_epoch) != at:
+    elections, liveness, leaders = partition.elections, partition.liveness, partition.leaders
+    state, slack = elections.states[at], liveness.slack
+    if elections.of_epoch.get(state.leader_epoch) != at:
         return np.ones(len(offset), dtype=bool)
-    trace = partition.traces.of[at]
-    if leaders.led[at] == NOT:
+    evidence = partition.epochs.of[at]
+    if leaders.led[at] is False:
         return np.zeros(len(offset), dtype=bool)
-    # A leader's log only grows in a reign: it was long enough already, or not yet.
-    fits = offset >= partition.traces.lower[at]
-    later = [partition.traces.of[one].start_max for one in reigns.of_reign(at) if one > at]
+    # A leader's log only grows in a leadership: it was long enough already, or not yet.
+    fits = offset >= partition.epochs.lower[at]
+    later = [partition.epochs.of[one].start_max for one in elections.of_leadership(at) if one > at]
     fits &= offset < min([*later, NEVER])
     fits &= (done + slack >= state.at_ns) & (sent <= min(NEVER, leaders.acted_until[at] + slack))
-    if trace.final_first is not None:
-        fits &= (offset >= trace.final_first) & (offset > trace.final_last)
-    fits &= ~np.isin(offset, trace.offsets)
-    appended, highest_sent, there = trace.appended
+    if evidence.final_first is not None:
+        fits &= (offset >= evidence.final_first) & (offset > evidence.final_last)
+    fits &= ~np.isin(offset, evidence.offsets)
+    appended, highest_sent, there = evidence.appended
     if len(appended):
         # Under one leader, offsets have the order of appends.
         place = np.searchsorted(appended, offset)

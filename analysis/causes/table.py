@@ -8,7 +8,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
-from analysis.causes.intervals import STATES, D, M, N, S, T, X
+from analysis.causes.intervals import (
+    CONTRADICTED,
+    DISK_TOOK_IT,
+    JOINED_WITHOUT_IT,
+    NEVER_HAD_IT,
+    STATES,
+    TRUNCATED_IT,
+    UNRECORDED_LOSS,
+)
 from ebbtide.record.verdict import Cause
 
 Kind = Literal["any", "recovery", "last-known-leader", "unclean", "clean"]
@@ -35,16 +43,39 @@ class PermissionRow(NamedTuple):
 
 
 TABLE = (
-    PermissionRow("uncommitted-at-failover", "any", ("never committed",), D | N | T | S | M | X),
-    PermissionRow("unclean-recovery", "recovery", (), D | N | T | S | M),
-    PermissionRow("last-known-leader", "last-known-leader", ("beyond the tolerance of KIP-966",), D | N | T | S),
-    PermissionRow("unexplained", "last-known-leader", ("within the tolerance of KIP-966",), D | N | T | S),
     PermissionRow(
-        "unclean-election", "unclean", ("unclean election allowed", "no live candidate passed over"), D | N | T | S | M
+        "uncommitted-at-failover",
+        "any",
+        ("never committed",),
+        DISK_TOOK_IT | NEVER_HAD_IT | TRUNCATED_IT | JOINED_WITHOUT_IT | UNRECORDED_LOSS | CONTRADICTED,
     ),
-    PermissionRow("stale-isr-join", "clean", ("broker epochs not compared",), S),
-    PermissionRow("beyond-tolerance", "any", ("every replica's disk took it",), D),
-    PermissionRow("last-replica-standing", "clean", ("the only ISR member", "no ELR"), D),
+    PermissionRow(
+        "unclean-recovery",
+        "recovery",
+        (),
+        DISK_TOOK_IT | NEVER_HAD_IT | TRUNCATED_IT | JOINED_WITHOUT_IT | UNRECORDED_LOSS,
+    ),
+    PermissionRow(
+        "last-known-leader",
+        "last-known-leader",
+        ("beyond the tolerance of KIP-966",),
+        DISK_TOOK_IT | NEVER_HAD_IT | TRUNCATED_IT | JOINED_WITHOUT_IT,
+    ),
+    PermissionRow(
+        "unexplained",
+        "last-known-leader",
+        ("within the tolerance of KIP-966",),
+        DISK_TOOK_IT | NEVER_HAD_IT | TRUNCATED_IT | JOINED_WITHOUT_IT,
+    ),
+    PermissionRow(
+        "unclean-election",
+        "unclean",
+        ("unclean election allowed", "no live candidate passed over"),
+        DISK_TOOK_IT | NEVER_HAD_IT | TRUNCATED_IT | JOINED_WITHOUT_IT | UNRECORDED_LOSS,
+    ),
+    PermissionRow("stale-isr-join", "clean", ("broker epochs not compared",), JOINED_WITHOUT_IT),
+    PermissionRow("beyond-tolerance", "any", ("every replica's disk took it",), DISK_TOOK_IT),
+    PermissionRow("last-replica-standing", "clean", ("the only ISR member", "no ELR"), DISK_TOOK_IT),
 )
 """In the order of precedence: for each reason, the first row that fits counts.
 
@@ -101,5 +132,5 @@ def permits(kind: Kind, reasons: int, facts: Mapping[Condition, bool | None]) ->
             if False not in met:
                 perhaps |= {NEEDS[one] for one, is_met in zip(row.when, met, strict=True) if is_met is None}
         else:
-            needs |= perhaps or ({NEEDS["steps"]} if reason == M else set())
+            needs |= perhaps or ({NEEDS["steps"]} if reason == UNRECORDED_LOSS else set())
     return Permits(frozenset(causes), frozenset(needs))

@@ -12,12 +12,12 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from analysis.causes.intervals import (
-    D,
-    H,
-    M,
-    N,
+    CONTRADICTED,
+    DISK_TOOK_IT,
+    HAS_IT,
+    NEVER_HAD_IT,
+    UNRECORDED_LOSS,
     Sets,
-    X,
     after_catching_up,
     after_commit,
     after_disk,
@@ -28,7 +28,6 @@ from analysis.causes.intervals import (
     while_following,
     with_set,
 )
-from analysis.causes.leaders import NOT, SURELY
 from analysis.causes.moments import PartitionMoment
 from analysis.causes.partition import EvidentPartition, Question
 from analysis.causes.table import NEEDS, Condition, Permits, permits
@@ -84,21 +83,21 @@ class Walk:
 
     def __init__(self, partition: EvidentPartition, asked: Question, writer: int) -> None:
         self._of, self._asked, self._writer = partition, asked, writer
-        self._reigns, self._states = partition.reigns, partition.reigns.states
-        self._place = {broker: place for place, broker in enumerate(partition.reigns.brokers)}
-        self._reign = partition.reigns.of_reign(writer)
-        self._committed_ns = {at: self._committed_by(at) for at in partition.reigns.elections}
+        self._elections, self._states = partition.elections, partition.elections.states
+        self._place = {broker: place for place, broker in enumerate(partition.elections.brokers)}
+        self._leadership = partition.elections.of_leadership(writer)
+        self._committed_ns = {at: self._committed_by(at) for at in partition.elections.all}
 
     def worlds(self) -> frozenset[PossibleWorld]:
         """Return the worlds at the end."""
         leader = self._place[self._states[self._writer].leader]
-        others = H | N if self._asked.may_be_older else N
-        trace = self._of.traces.of[self._writer]
+        others = HAS_IT | NEVER_HAD_IT if self._asked.may_be_older else NEVER_HAD_IT
+        evidence = self._of.epochs.of[self._writer]
         offset = self._asked.offset
-        shown = trace.hw_max > offset or trace.read_max >= offset
+        shown = evidence.hw_max > offset or evidence.read_max >= offset
         found = {
             PossibleWorld(
-                sets=tuple(H if place == leader else others for place in range(len(self._place))),
+                sets=tuple(HAS_IT if place == leader else others for place in range(len(self._place))),
                 holder=self._writer,
                 guilt=None,
                 is_committed=self._asked.is_committed or shown,
@@ -122,11 +121,11 @@ class Walk:
 
     def _committed_by(self, at: int) -> int:
         """Return the time by which the record was committed under an election, if its leader had the record."""
-        asked, trace = self._asked, self._of.traces.of[at]
-        found = trace.committed.by(asked.offset)
-        if at in self._reign and asked.acks_all:
+        asked, evidence = self._asked, self._of.epochs.of[at]
+        found = evidence.committed.by(asked.offset)
+        if at in self._leadership and asked.acks_all:
             found = min(found, asked.done_ns)
-        if at == self._writer and asked.read_ns < self._reigns.end_ns[at]:
+        if at == self._writer and asked.read_ns < self._elections.end_ns[at]:
             found = min(found, asked.read_ns)
         return found
 
@@ -135,14 +134,14 @@ class Walk:
     def _rise(self, world: PossibleWorld, moment: PartitionMoment, latest: int) -> PossibleWorld:
         """Narrow the sets by what was committed before the moment, in the state `latest`."""
         at = world.leader
-        if at is None or self._reigns.is_lacking_after(latest):
+        if at is None or self._elections.is_lacking_after(latest):
             return world
-        sets, slack = list(world.sets), self._of.lives.slack
+        sets, slack = list(world.sets), self._of.liveness.slack
         leader, members = self._states[latest].leader, self._states[latest].isr
         if self._of.history.cluster.steps_known:
             for broker in members:
                 place = self._place[broker]
-                is_open = sets[place] & ~H if world.has_it else sets[place] & H
+                is_open = sets[place] & ~HAS_IT if world.has_it else sets[place] & HAS_IT
                 if broker == leader or not is_open:
                     continue
                 reached = self._of.caught_up_to(latest, at, broker, moment.at_ns)
@@ -150,26 +149,26 @@ class Walk:
                     sets[place] = after_catching_up(sets[place], leader_has_it=world.has_it)
         if world.has_it:
             in_time = self._committed_ns[at] + slack <= moment.at_ns
-            if in_time or self._ends_reign(at, moment):
+            if in_time or self._ends_leadership(at, moment):
                 for broker in members:
                     if in_time or self._was_member_throughout(broker, latest):
                         sets[self._place[broker]] = after_commit(sets[self._place[broker]])
         return world._replace(sets=tuple(sets))
 
-    def _ends_reign(self, at: int, moment: PartitionMoment) -> bool:
-        """Whether the moment ends the reign in which an acks=all answer must have been committed, if it came."""
-        if moment.what != "state" or not self._asked.acks_all or at not in self._reign:
+    def _ends_leadership(self, at: int, moment: PartitionMoment) -> bool:
+        """Whether the moment ends the leadership in which an acks=all answer must have been committed, if it came."""
+        if moment.what != "state" or not self._asked.acks_all or at not in self._leadership:
             return False
-        epochs = {self._states[one].leader_epoch for one in self._reign}
+        epochs = {self._states[one].leader_epoch for one in self._leadership}
         return self._states[moment.which].leader_epoch not in epochs
 
     def _was_member_throughout(self, broker: int, latest: int) -> bool:
         """Whether the broker was in the ISR in all states from the send on."""
-        since = self._asked.sent_ns - self._of.lives.slack
+        since = self._asked.sent_ns - self._of.liveness.slack
         return all(
             broker in self._states[at].isr
             for at in range(self._writer, latest + 1)
-            if self._reigns.time(at + 1) >= since
+            if self._elections.time(at + 1) >= since
         )
 
     # ---- the moments
@@ -195,7 +194,7 @@ class Walk:
         if not moment.is_last:
             yield world
         place = self._place[disk.broker]
-        was_before = disk.gone.last_ns + self._of.lives.slack < self._asked.sent_ns
+        was_before = disk.gone.last_ns + self._of.liveness.slack < self._asked.sent_ns
         found = world.sets[place]
         found = found if was_before else after_disk(found, self._asked.offset, disk.ends)
         sets = with_set(world.sets, place, found)
@@ -203,7 +202,7 @@ class Walk:
 
     def _change_leader(self, world: PossibleWorld, at: int) -> Iterator[PossibleWorld]:
         """Return the worlds once the record of state `at` was written, before replicas follow the new leader."""
-        if self._reigns.hides[at]:
+        if self._elections.hides[at]:
             world = world._replace(sets=tuple(map(after_gap, world.sets)), leader=None)
             alternatives = [world, world._replace(guilt=world.guilt or Guilt.hidden())]
         else:
@@ -211,7 +210,7 @@ class Walk:
         for one in alternatives:
             if self._states[at].leader < 0:
                 yield one._replace(leader=None)
-            elif self._reigns.is_election(at):
+            elif self._elections.is_election(at):
                 yield from self._elect(self._join(one, at), at)
             else:
                 yield one
@@ -219,21 +218,21 @@ class Walk:
     def _elect(self, world: PossibleWorld, at: int) -> Iterator[PossibleWorld]:
         state, asked, led = self._states[at], self._asked, self._of.leaders.led[at]
         place = self._place[state.leader]
-        found, had = world.sets[place], self._of.traces.had(at, asked.value, asked.offset)
-        if led < SURELY:
+        found, had = world.sets[place], self._of.epochs.had(at, asked.value, asked.offset)
+        if not led:
             yield world._replace(leader=None, unled=self._with_unled(world, at, found))
-        if led == NOT:
+        if led is False:
             return
-        if had is not False and found & H:
-            committed = world.is_committed or self._of.traces.of[at].hw_max > asked.offset
-            sets = with_set(world.sets, place, H)
+        if had is not False and found & HAS_IT:
+            committed = world.is_committed or self._of.epochs.of[at].hw_max > asked.offset
+            sets = with_set(world.sets, place, HAS_IT)
             yield PossibleWorld(sets, at, None, committed, at, True, (), world.gone)
-        first = self._reigns.reign[at]
+        first = self._elections.leadership[at]
         is_same_log = first != at and first <= self._writer and world.leader is not None and world.has_it
-        if is_same_log or had is True or not (found & ~H or had is False):
+        if is_same_log or had is True or not (found & ~HAS_IT or had is False):
             return
         guilt = world.guilt or self._guilt(world, at, lacking(found))
-        sets = with_set(world.sets, place, found & ~H or N)
+        sets = with_set(world.sets, place, found & ~HAS_IT or NEVER_HAD_IT)
         unled = tuple(one for one in world.unled if one[0] != state.leader)
         yield world._replace(sets=sets, guilt=guilt, leader=at, has_it=False, unled=unled)
 
@@ -241,18 +240,18 @@ class Walk:
         """Remember an election by name that put its winner alone into the ISR, in case that broker never led by it."""
         before, after = self._states[at - 1], self._states[at]
         by_name = after.recovering and after.isr == (after.leader,) and after.leader not in before.isr
-        if not by_name or self._reigns.gap[at] or not found & ~H:
+        if not by_name or self._elections.gap[at] or not found & ~HAS_IT:
             return world.unled
         others = tuple(one for one in world.unled if one[0] != after.leader)
-        return (*others, (after.leader, Guilt(at, found & ~H, self._permits(world, at, found & ~H))))
+        return (*others, (after.leader, Guilt(at, found & ~HAS_IT, self._permits(world, at, found & ~HAS_IT))))
 
     def _guilt(self, world: PossibleWorld, at: int, reasons: int) -> Guilt:
-        if self._reigns.gap[at]:
+        if self._elections.gap[at]:
             is_safe = self._is_committed(world)
             allowed = Permits(needs=frozenset({NEEDS["gap"]})) if is_safe else self._permits(world, at, reasons)
             return Guilt(None, reasons, allowed)
         # A replica that lacks what it must have may have lacked it at an earlier election.
-        is_first = not reasons & X or world.holder in self._reign
+        is_first = not reasons & CONTRADICTED or world.holder in self._leadership
         found = Guilt(at if is_first else None, reasons, self._permits(world, at, reasons))
         leader = self._states[at].leader
         own = next((guilt for broker, guilt in world.unled if broker == leader and guilt.is_allowed), found)
@@ -271,8 +270,8 @@ class Walk:
             "beyond the tolerance of KIP-966": is_beyond,
             "within the tolerance of KIP-966": None if is_beyond is None else not is_beyond,
             "every replica's disk took it": None
-            if all(one & D for one in took) and set(took) != {D}
-            else set(took) == {D},
+            if all(one & DISK_TOOK_IT for one in took) and set(took) != {DISK_TOOK_IT}
+            else set(took) == {DISK_TOOK_IT},
             "the only ISR member": before.isr == (after.leader,),
             "no ELR": None if elr is None else not elr,
             "broker epochs not compared": None if kip_903 is None else not kip_903,
@@ -288,7 +287,10 @@ class Walk:
         """Whether as many disks took this record as there was min ISR when it was committed; None: not known."""
         if not self._of.leaders.rules(at).elr:
             return self._of.leaders.rules(at).elr
-        surely, perhaps = sum(one == D for one in took), sum(bool(one & (D | M)) for one in took)
+        surely, perhaps = (
+            sum(one == DISK_TOOK_IT for one in took),
+            sum(bool(one & (DISK_TOOK_IT | UNRECORDED_LOSS)) for one in took),
+        )
         lowest, highest = self._of.min_isr_range(self._asked)
         if highest is not None and surely >= highest:
             return True
@@ -314,19 +316,19 @@ class Walk:
 
     def _follow(self, world: PossibleWorld, at: int) -> PossibleWorld:
         """Let the replicas follow the leader until the next state."""
-        leader, state, lives = world.leader, self._states[at], self._of.lives
-        if leader is None or lives.has_dead_session(state.leader, state):
+        leader, state, liveness = world.leader, self._states[at], self._of.liveness
+        if leader is None or liveness.has_dead_session(state.leader, state):
             return world
         # A leader that died serves no more fetches before it registers again.
-        until_ns = min(self._reigns.time(at + 1), lives.died_by(state.leader, state.at_ns) + lives.slack)
+        until_ns = min(self._elections.time(at + 1), liveness.died_by(state.leader, state.at_ns) + liveness.slack)
         joins = frozenset[int]()
-        if at != self._writer and not self._reigns.is_election(at):
+        if at != self._writer and not self._elections.is_election(at):
             joins = self._of.leaders.joins(at)
             world = world._replace(sets=self._after_joins(world, leader, at))
         sets = list(world.sets)
         for broker in state.replicas:
             place = self._place[broker]
-            if broker == state.leader or broker in joins or lives.is_dead(broker, state.at_ns, until_ns):
+            if broker == state.leader or broker in joins or liveness.is_dead(broker, state.at_ns, until_ns):
                 continue
             sets[place] = while_following(sets[place], leader_has_it=world.has_it)
         return world._replace(sets=tuple(sets))

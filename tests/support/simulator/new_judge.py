@@ -43,6 +43,6 @@ def _answers(histories: Iterable[History]) -> Answers:
         answers, places = answers_of_sends(partition, lost)
         for at, place in zip(lost.tolist(), places.tolist(), strict=True):
             answer = answers[place]
-            named = None if answer.guilty is None else partition.reigns.states[answer.guilty].metadata_offset
+            named = None if answer.guilty is None else partition.elections.states[answer.guilty].metadata_offset
             found[one.partition, int(one.sends.value[at])] = (answer.cause, named)
     return found

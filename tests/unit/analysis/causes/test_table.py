@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from analysis.causes.intervals import STATES, D, H, M, X
+from analysis.causes.intervals import CONTRADICTED, DISK_TOOK_IT, HAS_IT, STATES, UNRECORDED_LOSS
 from analysis.causes.table import NEEDS, TABLE, Condition, Kind, PermissionRow, Permits, permits
 
 NOTHING_MET: Mapping[Condition, bool | None] = dict.fromkeys(
@@ -38,16 +38,16 @@ def test_a_row_whose_condition_is_not_known_says_what_would_decide(row: Permissi
 
 
 @pytest.mark.parametrize("kind", ["clean", "unclean", "last-known-leader"])
-@pytest.mark.parametrize("reason", [reason for reason in STATES if reason not in (H, M)])
+@pytest.mark.parametrize("reason", [reason for reason in STATES if reason not in (HAS_IT, UNRECORDED_LOSS)])
 def test_where_no_condition_is_met_nothing_is_allowed(kind: Kind, reason: int) -> None:
     assert not permits(kind, reason, NOTHING_MET)
 
 
 def test_what_contradicts_a_measurement_is_never_allowed_for_a_committed_record() -> None:
     everything = {**dict.fromkeys(NOTHING_MET, True), "never committed": False}
-    assert not permits("clean", X, everything)
+    assert not permits("clean", CONTRADICTED, everything)
 
 
 def test_every_disk_counts_only_where_it_is_sure() -> None:
     facts = {**NOTHING_MET, "every replica's disk took it": None, "the only ISR member": True, "no ELR": True}
-    assert permits("clean", D, facts).causes == {"last-replica-standing"}
+    assert permits("clean", DISK_TOOK_IT, facts).causes == {"last-replica-standing"}

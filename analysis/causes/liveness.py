@@ -15,7 +15,7 @@ _ONE_BATCH_NS = 2_000_000
 """Records of one batch of the metadata log have times as close as this."""
 
 
-class Lives:
+class Liveness:
     """What is known of each broker's process. Two clocks may differ by the slack of the cluster."""
 
     def __init__(self, cluster: ClusterHistory) -> None:

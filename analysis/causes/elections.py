@@ -1,4 +1,4 @@
-"""The elections of a partition, and the reigns that they make up.
+"""The elections of a partition, and the leaderships that they make up.
 
 An election is a state with a leader that differs from the state before in its leader or its leader epoch. Elections
 are named by the index of their state, because a broken controller may use one epoch twice.
@@ -12,14 +12,14 @@ from analysis.causes.history import NEVER
 from ebbtide.record.rows import PartitionState
 
 
-class Reigns:
+class Elections:
     """What the states of a partition say of who led, in the order of the metadata log.
 
     - `gap[i]`: a record of the partition is missing right before state `i`.
     - `hides[i]`: that gap may hide an election.
-    - `elections`: the indexes of the states that elected a leader.
-    - `reign[i]`: the first election of the reign of election `i`: the elections of one leader in a row, with no other
-      leader, no leaderless state and no gap between. During a reign the leader's log only grows.
+    - `all`: the indexes of the states that elected a leader.
+    - `leadership[i]`: the first election of the leadership of election `i`. A leadership is the elections of one
+      leader in a row, with no other leader, no leaderless state and no gap between. Its log only grows meanwhile.
     - `of_epoch`: the election of each epoch that was used once.
     - `end_ns[i]`: when another state ended the epoch of election `i`.
     """
@@ -36,25 +36,23 @@ class Reigns:
             self.gap.append(gap)
             self.hides.append(gap and risen > (1 if after.leader >= 0 else 0))
             elected.append(after.leader >= 0 and (risen != 0 or after.leader != before.leader))
-        self.elections = [at for at, is_election in enumerate(elected) if is_election]
-        self._elected = frozenset(self.elections)
+        self.all = [at for at, is_election in enumerate(elected) if is_election]
+        self._elected = frozenset(self.all)
         self.has_gaps = torn or any(self.gap)
-        epochs = [states[at].leader_epoch for at in self.elections]
-        self.of_epoch = {
-            epoch: at for epoch, at in zip(epochs, self.elections, strict=True) if epochs.count(epoch) == 1
-        }
-        self.reign: dict[int, int] = {}
-        for at in self.elections:
-            self.reign[at] = at
-        for earlier, at in pairwise(self.elections):
+        epochs = [states[at].leader_epoch for at in self.all]
+        self.of_epoch = {epoch: at for epoch, at in zip(epochs, self.all, strict=True) if epochs.count(epoch) == 1}
+        self.leadership: dict[int, int] = {}
+        for at in self.all:
+            self.leadership[at] = at
+        for earlier, at in pairwise(self.all):
             leader = states[at].leader
             between = range(earlier + 1, at + 1)
             if (
                 all(states[i].leader == leader and not self.gap[i] for i in between)
                 and states[earlier].leader == leader
             ):
-                self.reign[at] = self.reign[earlier]
-        self.end_ns = {at: self._end_of(at) for at in self.elections}
+                self.leadership[at] = self.leadership[earlier]
+        self.end_ns = {at: self._end_of(at) for at in self.all}
         self.brokers = tuple(sorted({b for one in states for b in (*one.replicas, *one.isr, one.leader) if b >= 0}))
 
     def _end_of(self, at: int) -> int:
@@ -80,6 +78,6 @@ class Reigns:
         """Whether a record of the partition may be missing from state `at` on."""
         return self.torn or any(self.gap[at:])
 
-    def of_reign(self, at: int) -> frozenset[int]:
-        """Return the elections of one reign from election `at` on."""
-        return frozenset(one for one in self.elections if one >= at and self.reign[one] == self.reign[at])
+    def of_leadership(self, at: int) -> frozenset[int]:
+        """Return the elections of one leadership from election `at` on."""
+        return frozenset(one for one in self.all if one >= at and self.leadership[one] == self.leadership[at])

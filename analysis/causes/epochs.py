@@ -1,6 +1,6 @@
 """What rows, HWs and logs say of each leader epoch: where it began, what it wrote, and what it had committed when.
 
-Epochs are named by their election (see `reigns`). An epoch that was used twice tells nothing.
+LeaderEpochs are named by their election (see `elections`). An epoch that was used twice tells nothing.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from collections.abc import Iterable
 import msgspec
 import numpy as np
 
+from analysis.causes.elections import Elections
 from analysis.causes.history import NEVER, UNKNOWN, History, Ints, ReadRows, column
-from analysis.causes.reigns import Reigns
 
 
 class Covered(msgspec.Struct, frozen=True, eq=False):
@@ -64,32 +64,32 @@ class EpochEvidence(msgspec.Struct, kw_only=True, eq=False):
     appended: tuple[Ints, Ints, Ints] = (column(), column(), column())
 
 
-class Traces:
-    """The traces of every epoch of a partition."""
+class LeaderEpochs:
+    """What is known of every leader epoch of a partition."""
 
-    def __init__(self, history: History, reigns: Reigns) -> None:
-        self.reigns = reigns
+    def __init__(self, history: History, elections: Elections) -> None:
+        self.elections = elections
         final, torn = history.final, history.cluster.log_torn
-        last = reigns.states[-1].leader if reigns.states and not torn else UNKNOWN
+        last = elections.states[-1].leader if elections.states and not torn else UNKNOWN
         self._final = _joined([final, *(log for broker, log in history.replicas.items() if broker == last)])
         self._logs = [(frozenset(log.epoch.tolist()), log) for log in history.replicas.values()]
-        self.of = {at: EpochEvidence() for at in reigns.elections}
+        self.of = {at: EpochEvidence() for at in elections.all}
         polls, logs = history.polls, _joined(history.replicas.values())
-        for epoch, at in reigns.of_epoch.items():
-            self.of[at] = self._trace(history, at, epoch, polls, logs)
+        for epoch, at in elections.of_epoch.items():
+            self.of[at] = self._evidence(history, at, epoch, polls, logs)
         self.values = np.unique(self._final.value)
         self._rows = _joined([polls, logs])
         self.ids = _Ids(self._rows, history)
         self._add_sends(history)
         self.lower = self._lower_bounds()
 
-    def _trace(self, history: History, at: int, epoch: int, polls: ReadRows, logs: ReadRows) -> EpochEvidence:
+    def _evidence(self, history: History, at: int, epoch: int, polls: ReadRows, logs: ReadRows) -> EpochEvidence:
         read, final, kept = polls.epoch == epoch, self._final.epoch == epoch, logs.epoch == epoch
         marks = history.watermarks
         served = marks.epoch == epoch
         hws, times, asked = marks.high_watermark[served], marks.at_ns[served], marks.asked_ns[served]
         sure = hws[asked > times.min()] if len(times) else hws
-        in_time = polls.at_ns[read] < self.reigns.end_ns[at]
+        in_time = polls.at_ns[read] < self.elections.end_ns[at]
         offsets = np.concatenate((polls.offset[read], logs.offset[kept]))
         final_offsets = self._final.offset[final]
         bounds = np.concatenate((offsets, final_offsets, sure))
@@ -103,7 +103,7 @@ class Traces:
             offsets=np.unique(offsets),
             hw_max=int(hws.max(initial=0)),
             read_max=int(polls.offset[read].max(initial=-1)),
-            is_seen=bool(len(bounds)) or bool((marks.broker[served] == self.reigns.states[at].leader).any()),
+            is_seen=bool(len(bounds)) or bool((marks.broker[served] == self.elections.states[at].leader).any()),
             committed=Covered.of(covered, covered_at),
             hw=Covered.of(hws - 1, times),
         )
@@ -112,28 +112,28 @@ class Traces:
         """Add what sends of a known epoch say: when their offsets were appended and committed."""
         sends, ids = history.sends, self.ids
         all_acks = np.where(sends.acks == -1, sends.done_ns, NEVER)
-        for epoch, at in self.reigns.of_epoch.items():
+        for epoch, at in self.elections.of_epoch.items():
             mine = ids.send_epoch == epoch
             if not mine.any():
                 continue
-            trace, offset, sent = self.of[at], sends.offset[mine], sends.sent_ns[mine]
+            evidence, offset, sent = self.of[at], sends.offset[mine], sends.sent_ns[mine]
             read = ids.send_read_ns[mine]
-            in_time = np.where(read < self.reigns.end_ns[at], read, NEVER)
-            by = np.minimum(np.minimum(all_acks[mine], in_time), trace.hw.by_all(offset))
+            in_time = np.where(read < self.elections.end_ns[at], read, NEVER)
+            by = np.minimum(np.minimum(all_acks[mine], in_time), evidence.hw.by_all(offset))
             shown = by < NEVER
-            trace.fresh = (sent[shown], offset[shown], by[shown])
+            evidence.fresh = (sent[shown], offset[shown], by[shown])
             order = np.argsort(offset, kind="stable")
             there = np.minimum(sends.done_ns[mine], read)[order]
             highest_sent = np.maximum.accumulate(sent[order])
-            trace.appended = (offset[order], highest_sent, np.minimum.accumulate(there[::-1])[::-1])
+            evidence.appended = (offset[order], highest_sent, np.minimum.accumulate(there[::-1])[::-1])
 
     def _lower_bounds(self) -> dict[int, int]:
         """Return how far the log of each election's leader surely reached when it was elected."""
         found, top = {}, dict[int, int]()
-        for at in self.reigns.elections:
-            reign = self.reigns.reign[at]
-            found[at] = top.get(reign, 0) if reign != at else 0
-            top[reign] = max(top.get(reign, 0), self.of[at].end_min)
+        for at in self.elections.all:
+            leadership = self.elections.leadership[at]
+            found[at] = top.get(leadership, 0) if leadership != at else 0
+            top[leadership] = max(top.get(leadership, 0), self.of[at].end_min)
         return found
 
     def had(self, at: int, value: int | None, offset: int) -> bool | None:
@@ -141,15 +141,15 @@ class Traces:
 
         None: nothing says. `value` None: it is not known which record stood at the offset.
         """
-        state = self.reigns.states[at]
-        if self.reigns.of_epoch.get(state.leader_epoch) != at:
+        state = self.elections.states[at]
+        if self.elections.of_epoch.get(state.leader_epoch) != at:
             return None
-        trace = self.of[at]
-        if trace.start_max <= offset:
+        evidence = self.of[at]
+        if evidence.start_max <= offset:
             return False
         if value is None:
             return None
-        if trace.final_first is not None:
+        if evidence.final_first is not None:
             return False
         for epochs, log in self._logs:
             if state.leader_epoch in epochs:
