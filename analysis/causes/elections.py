@@ -74,6 +74,10 @@ class Elections:
         """Whether a record may be missing right behind state `at`."""
         return self.gap[at + 1] if at + 1 < len(self.states) else self.torn
 
+    def has_gap_between(self, one: int, other: int) -> bool:
+        """Whether a record of the partition may be missing between two states."""
+        return any(self.gap[one + 1 : other + 1])
+
     def has_gap_since(self, at: int) -> bool:
         """Whether a record of the partition may be missing from state `at` on."""
         return self.torn or any(self.gap[at:])

@@ -78,10 +78,21 @@ class LeaderEpochs:
         for epoch, at in elections.of_epoch.items():
             self.of[at] = self._evidence(history, at, epoch, polls, logs)
         self.values = np.unique(self._final.value)
-        self._rows = _joined([polls, logs])
-        self.ids = _Ids(self._rows, history)
-        self._add_sends(history)
+        ids = _Ids(_joined([polls, logs, final]), history)
+        self.send_epoch, self.send_read_ns = ids.send_epoch, ids.send_read_ns
+        self._sends = history.sends
+        self._add_sends()
         self.lower = self._lower_bounds()
+
+    def learn(self, epochs: Ints) -> bool:
+        """Take the epochs of sends that nobody read (`UNKNOWN`: not known); return whether one is new."""
+        new = (self.send_epoch == UNKNOWN) & (epochs != UNKNOWN)
+        if not new.any():
+            return False
+        self.send_epoch = np.where(new, epochs, self.send_epoch)
+        self._add_sends()
+        self.lower = self._lower_bounds()
+        return True
 
     def _evidence(self, history: History, at: int, epoch: int, polls: ReadRows, logs: ReadRows) -> EpochEvidence:
         read, final, kept = polls.epoch == epoch, self._final.epoch == epoch, logs.epoch == epoch
@@ -108,16 +119,20 @@ class LeaderEpochs:
             hw=Covered.of(hws - 1, times),
         )
 
-    def _add_sends(self, history: History) -> None:
-        """Add what sends of a known epoch say: when their offsets were appended and committed."""
-        sends, ids = history.sends, self.ids
+    def _add_sends(self) -> None:
+        """Add what sends of a known epoch say: where it stood, and when offsets were appended and committed."""
+        sends = self._sends
         all_acks = np.where(sends.acks == -1, sends.done_ns, NEVER)
         for epoch, at in self.elections.of_epoch.items():
-            mine = ids.send_epoch == epoch
+            mine = self.send_epoch == epoch
             if not mine.any():
                 continue
             evidence, offset, sent = self.of[at], sends.offset[mine], sends.sent_ns[mine]
-            read = ids.send_read_ns[mine]
+            read = self.send_read_ns[mine]
+            evidence.is_seen = True
+            evidence.start_max = min(evidence.start_max, int(offset.min()))
+            evidence.end_min = max(evidence.end_min, int(offset.max()) + 1)
+            evidence.offsets = np.union1d(evidence.offsets, offset)
             in_time = np.where(read < self.elections.end_ns[at], read, NEVER)
             by = np.minimum(np.minimum(all_acks[mine], in_time), evidence.hw.by_all(offset))
             shown = by < NEVER

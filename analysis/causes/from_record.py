@@ -21,6 +21,7 @@ from analysis.causes.history import (
     Ints,
     MeasuredEnds,
     ReadRows,
+    Silence,
     UncleanRequest,
     Watermarks,
     column,
@@ -31,7 +32,6 @@ from ebbtide.record.log_losses import BrokerLogLoss
 from ebbtide.record.node_times import Span
 from ebbtide.record.rows import PartitionState
 from ebbtide.record.steps import StepEntry
-from ebbtide.scenario.roles import CLIENTS
 from ebbtide.scenario.steps.proof import LinkProof
 from ebbtide.scenario.steps.table import KINDS
 
@@ -46,6 +46,7 @@ def cluster_history(record: Record) -> ClusterHistory:
         broker_events=None if "brokers" in timeline.missing else timeline.brokers,
         downs=tuple(_downs(steps or ())),
         hindrances=tuple(_hindrances(steps or ())),
+        silences=tuple(_silences(steps or ())),
         steps_known=steps is not None,
         log_whole=not timeline.gaps,
         # A record that could not be read may have been the last one.
@@ -85,6 +86,7 @@ def _rules(record: Record, topic: str, states: Sequence[PartitionState]) -> tupl
     rules, found = record.protocol, list[InForce]()
     if not states:
         return (InForce(),)
+    unrecorded = _unrecorded_changes(record)
     changed = {state.metadata_offset - 1: state.at_ns for state in states}
     changed |= {change.metadata_offset: change.at_ns for change in record.timeline.configs}
     for at, at_ns in sorted(changed.items()):
@@ -92,10 +94,10 @@ def _rules(record: Record, topic: str, states: Sequence[PartitionState]) -> tupl
         now = InForce(
             metadata_offset=at,
             at_ns=at_ns,
-            elr=rules.is_elr_on(at),
-            kip_903=rules.has_kip_903(at),
+            elr=None if "set-feature" in unrecorded else rules.is_elr_on(at),
+            kip_903=None if "set-feature" in unrecorded else rules.has_kip_903(at),
             unclean=rules.elects_uncleanly(topic, at, record.statics),
-            min_isr=rules.min_isr(state, at),
+            min_isr=None if "set-config" in unrecorded else rules.min_isr(state, at),
         )
         last = found[-1] if found else None
         if last is None or (now.elr, now.kip_903, now.unclean, now.min_isr) != (
@@ -106,6 +108,14 @@ def _rules(record: Record, topic: str, states: Sequence[PartitionState]) -> tupl
         ):
             found.append(now)
     return tuple(found)
+
+
+def _unrecorded_changes(record: Record) -> frozenset[str]:
+    """Return the kinds of steps that may have changed a rule, where the table of configs is missing."""
+    kinds = frozenset({"set-config", "set-feature"})
+    if "configs" not in record.timeline.missing:
+        return frozenset()
+    return kinds if record.proven_steps is None else kinds & {step.step for step in record.proven_steps}
 
 
 def _downs(steps: Sequence[StepEntry]) -> Iterator[Down]:
@@ -143,12 +153,20 @@ def _hindrances(steps: Sequence[StepEntry]) -> Iterator[Hindrance]:
         if kind.healed_by is None:
             until_ns = step.effect_ns if step.effect_ns is not None else NEVER
         yield Hindrance(brokers=frozenset(step.nodes), from_ns=step.fired_ns, until_ns=until_ns)
+
+
+def _silences(steps: Sequence[StepEntry]) -> Iterator[Silence]:
+    """Yield the cuts and pauses that a step proved; a cut in one direction lets no answer pass."""
+    for step in steps:
+        kind, until_ns = KINDS.get(step.step), NEVER if step.healed_ns is None else step.healed_ns
+        if kind is None or step.effect_ns is None:
+            continue
         cuts = step.figures(LinkProof).cuts
-        if cuts is not None and step.effect_ns is not None:
-            away = {node for link in cuts.pairs if CLIENTS in link for node in link} - {CLIENTS}
-            yield Hindrance(
-                brokers=frozenset(), from_ns=step.effect_ns, until_ns=until_ns, from_clients=frozenset(away)
-            )
+        if cuts is not None:
+            links = frozenset((min(link), max(link)) for link in cuts.pairs)
+            yield Silence(from_ns=step.effect_ns, until_ns=until_ns, links=links)
+        elif kind.pauses:
+            yield Silence(from_ns=step.effect_ns, until_ns=until_ns, brokers=frozenset(step.nodes))
 
 
 def _disks(losses: Sequence[BrokerLogLoss], name: str, states: Sequence[PartitionState]) -> Iterator[DiskLoss]:

@@ -73,15 +73,23 @@ class Down(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Hindrance(msgspec.Struct, frozen=True, kw_only=True):
-    """Brokers that may have been slow to learn or to act: cut off, paused, held or slowed by a step.
-
-    `from_clients`: no request of any client reached these brokers meanwhile, nor did an answer come back.
-    """
+    """Brokers that may have been slow to learn or to act: cut off, paused, held or slowed by a step."""
 
     brokers: frozenset[int]
     from_ns: int
     until_ns: int = NEVER
-    from_clients: frozenset[int] = frozenset()
+
+
+class Silence(msgspec.Struct, frozen=True, kw_only=True):
+    """Nothing passed between two ends of a link from one time to another, as a step proved.
+
+    `links`: the ends, the lower id first; clients are `CLIENTS`. `brokers`: paused, so silent to everybody.
+    """
+
+    from_ns: int
+    until_ns: int = NEVER
+    links: frozenset[tuple[int, int]] = frozenset()
+    brokers: frozenset[int] = frozenset()
 
 
 class MeasuredEnds(msgspec.Struct, frozen=True):
@@ -139,6 +147,7 @@ class ClusterHistory(msgspec.Struct, frozen=True, kw_only=True):
     broker_events: tuple[BrokerEvent, ...] | None = ()
     downs: tuple[Down, ...] = ()
     hindrances: tuple[Hindrance, ...] = ()
+    silences: tuple[Silence, ...] = ()
     steps_known: bool = True
     log_whole: bool = True
     log_torn: bool = False

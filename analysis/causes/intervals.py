@@ -46,8 +46,11 @@ def lacking(found: int) -> int:
 
 
 def after_commit(found: int) -> int:
-    """The record was committed while the replica was in the ISR: it has had it, and its disk may have taken it."""
-    return found & ~(NEVER_HAD_IT | TRUNCATED_IT) or HAS_IT
+    """The record was committed while the replica was in the ISR: it has had it, and its disk may have taken it.
+
+    A replica that surely had not got it contradicts that.
+    """
+    return found & ~(NEVER_HAD_IT | TRUNCATED_IT) or CONTRADICTED
 
 
 def after_catching_up(found: int, *, leader_has_it: bool) -> int:
@@ -66,6 +69,11 @@ def after_disk(found: int, offset: int, ends: MeasuredEnds | None) -> int:
     if ends.after <= offset and found & HAS_IT:
         return (found & ~HAS_IT) | DISK_TOOK_IT
     return found
+
+
+def before_disk(found: int) -> int:
+    """Return what the replica may have held before its disk took the record."""
+    return (found & ~DISK_TOOK_IT) | HAS_IT if found & DISK_TOOK_IT else found
 
 
 def after_restart(found: int) -> int:

@@ -57,6 +57,16 @@ class Leaders:
             until_ns = min(next(joined, NEVER), next(registered, NEVER))
         return min(until_ns, liveness.died_by(leader, elected.at_ns))
 
+    def last_state(self, at: int) -> int:
+        """Return the last state in which the leader of an election may have led: before its death, or its successor."""
+        states, until_ns = self._elections.states, self.acted_until[at] + self._liveness.slack
+        last = at
+        for later in range(at + 1, len(states)):
+            if states[later].leader != states[at].leader or states[later].at_ns > until_ns:
+                break
+            last = later
+        return last
+
     def _kind(self, at: int) -> Kind:
         """Return by which way of the protocol the broker was elected."""
         if at == 0:

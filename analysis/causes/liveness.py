@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import defaultdict
 
 from analysis.causes.history import NEVER, ClusterHistory, Down
@@ -11,6 +12,8 @@ LEARNS_NS = 500_000_000
 """A living broker that nothing hinders has learned of an election by then."""
 STOPS_NS = 1_000_000_000
 """A living broker that nothing hinders appends no more this long after another was elected."""
+_BOOTS_NS = 200_000_000
+"""A process takes at least this long before it registers; before that it neither leads nor fetches."""
 _ONE_BATCH_NS = 2_000_000
 """Records of one batch of the metadata log have times as close as this."""
 
@@ -27,13 +30,38 @@ class Liveness:
         self._events: dict[int, list[BrokerEvent]] = defaultdict(list)
         for event in cluster.broker_events or ():
             self._events[event.broker].append(event)
+        self._places = [event.metadata_offset for event in cluster.broker_events or ()]
+        self._silences: dict[tuple[int, int], list[tuple[int, int]]] = {}
 
-    def is_dead(self, broker: int, from_ns: int, until_ns: int) -> bool:
-        """Whether the broker was surely dead all the time from the first moment to the second."""
+    def is_dead(self, broker: int, at_ns: int) -> bool:
+        """Whether the broker was surely dead at a moment of the metadata log."""
         return self.cluster.steps_known and any(
-            one.proven and one.ended.last_ns + self.slack <= from_ns and until_ns < one.started_ns - self.slack
+            one.proven and one.ended.last_ns + self.slack <= at_ns < one.started_ns + _BOOTS_NS - self.slack
             for one in self._downs[broker]
         )
+
+    def silences(self, one: int, other: int) -> list[tuple[int, int]]:
+        """Return, by the clock of the steps, when surely nothing passed between two ends; overlaps are joined."""
+        ends = (min(one, other), max(one, other))
+        if ends not in self._silences:
+            spans = [
+                (silence.from_ns, silence.until_ns - self.slack)
+                for silence in self.cluster.silences
+                if ends in silence.links or not silence.brokers.isdisjoint(ends)
+            ]
+            downs = [down for end in ends for down in self._downs[end] if down.proven]
+            spans += [(down.ended.last_ns, min(NEVER, down.started_ns + _BOOTS_NS)) for down in downs]
+            joined: list[tuple[int, int]] = []
+            for from_ns, until_ns in sorted(spans):
+                if joined and from_ns <= joined[-1][1]:
+                    from_ns, until_ns = joined[-1][0], max(until_ns, joined.pop()[1])
+                joined.append((from_ns, until_ns))
+            self._silences[ends] = joined
+        return self._silences[ends]
+
+    def is_silent(self, one: int, other: int, from_ns: int, until_ns: int) -> bool:
+        """Whether surely nothing passed between two ends from one time of the steps' clock to another."""
+        return any(first <= from_ns and until_ns <= last for first, last in self.silences(one, other))
 
     def has_dead_session(self, broker: int, state: PartitionState) -> bool:
         """Whether the session that the broker has at a state is that of a process which had surely died before.
@@ -43,11 +71,11 @@ class Liveness:
         if not self.cluster.steps_known:
             return False
         at_ns = state.at_ns
-        if self.is_dead(broker, at_ns, at_ns):
+        if self.is_dead(broker, at_ns):
             return True
         events = self.registrations(broker)
         registered = [
-            one.at_ns for one in events if one.metadata_offset < state.metadata_offset or _is_of_batch(one, state)
+            one.at_ns for one in events if one.metadata_offset < state.metadata_offset or one == self._closes(state)
         ]
         return bool(registered) and any(
             one.proven and one.ended.last_ns + self.slack <= at_ns and one.ended.first_ns > registered[-1] + self.slack
@@ -84,23 +112,30 @@ class Liveness:
 
     def registers_with(self, broker: int, state: PartitionState) -> bool:
         """Whether the broker registered in the batch of this state's record."""
-        return any(_is_of_batch(event, state) for event in self.registrations(broker))
+        event = self._closes(state)
+        return event is not None and (event.broker, event.event) == (broker, "registered")
 
     def unfenced(self, state: PartitionState) -> frozenset[int] | None:
         """Return the brokers that could lead once the batch of this state's record was applied; None: not known."""
         if self.cluster.broker_events is None:
             return None
-        found = set()
+        found, closing = set(), self._closes(state)
         for event in self.cluster.broker_events:
             before = event.metadata_offset < state.metadata_offset
             if event.event == "unfenced" and before:
                 found.add(event.broker)
-            elif event.event != "unfenced" and (before or _is_of_batch(event, state)):
+            elif event.event != "unfenced" and (before or event == closing):
                 found.discard(event.broker)
         return frozenset(found)
 
+    def _closes(self, state: PartitionState) -> BrokerEvent | None:
+        """Return the fence or registration that a partition's record is from; it stands behind that record.
 
-def _is_of_batch(event: BrokerEvent, state: PartitionState) -> bool:
-    """Whether a fence or a registration is in the batch of a partition's record; it stands behind that record."""
-    is_behind = event.metadata_offset > state.metadata_offset
-    return is_behind and abs(event.at_ns - state.at_ns) < _ONE_BATCH_NS
+        A batch has one such event, at its end. So a later fence is of another batch, whatever its time is.
+        """
+        events = self.cluster.broker_events or ()
+        at = bisect_right(self._places, state.metadata_offset)
+        event = events[at] if at < len(events) else None
+        if event is None or event.event not in ("fenced", "registered"):
+            return None
+        return event if abs(event.at_ns - state.at_ns) < _ONE_BATCH_NS else None

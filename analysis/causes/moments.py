@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal, NamedTuple
 
 from analysis.causes.elections import Elections
-from analysis.causes.history import NEVER, History
+from analysis.causes.history import NEVER, DiskLoss, History
 from analysis.causes.liveness import Liveness
 
 
@@ -30,11 +30,11 @@ def moments_of(history: History, elections: Elections, liveness: Liveness) -> tu
     for which, disk in enumerate(history.disks):
         if disk.broker not in elections.brokers:
             continue
-        first, last = disk.gone.first_ns, disk.gone.last_ns
-        within = [at for at, state in enumerate(history.states) if first < state.at_ns <= last]
-        places = [(_place(history, first), first), *((at + 1, history.states[at].at_ns) for at in within)]
-        for number, (place, at_ns) in enumerate(places, 1):
-            others.append((place, PartitionMoment(at_ns, "disk", which, number == len(places))))
+        places = _places_of(history, elections, disk, liveness.slack)
+        for place in places:
+            at_ns = history.states[place - 1].at_ns if place else disk.gone.first_ns
+            at_ns = min(max(at_ns, disk.gone.first_ns), disk.gone.last_ns)
+            others.append((place, PartitionMoment(at_ns, "disk", which, place == places[-1])))
     if not history.cluster.steps_known:
         for broker in elections.brokers:
             times = [event.at_ns for event in liveness.registrations(broker)[1:]]
@@ -45,6 +45,33 @@ def moments_of(history: History, elections: Elections, liveness: Liveness) -> tu
     # At one place, what befell disks comes before the state.
     ordered = sorted([*others, *states], key=lambda one: (one[0], one[1].what == "state", one[1].at_ns))
     return tuple(moment for _, moment in ordered)
+
+
+def _places_of(history: History, elections: Elections, disk: DiskLoss, slack: int) -> list[int]:
+    """Return the indexes of the states that a disk loss may have come right before.
+
+    Two clocks may differ by the slack, so an election that close to the loss may have come before it or after it.
+    But a broker that was elected, or entered the ISR, that close did so by the process that the loss ended: the next
+    one is not back so soon.
+    """
+    first, last = disk.gone.first_ns, disk.gone.last_ns
+    places, lowest = {_place(history, first)}, 0
+    for at, state in enumerate(history.states):
+        if first < state.at_ns <= last:
+            places.add(at + 1)
+        if first - slack < state.at_ns < last + slack and elections.is_election(at):
+            places |= {at, at + 1}
+        if first - slack < state.at_ns < first + slack and _brought_about(disk.broker, at, history, elections):
+            lowest = at + 1
+    return sorted({max(lowest, place) for place in places})
+
+
+def _brought_about(broker: int, at: int, history: History, elections: Elections) -> bool:
+    """Whether a state has the broker as a new leader, or as a new member of the ISR."""
+    state = history.states[at]
+    if state.leader == broker and elections.is_election(at):
+        return True
+    return at > 0 and broker in state.isr and broker not in history.states[at - 1].isr
 
 
 def _place(history: History, at_ns: int) -> int:

@@ -9,10 +9,11 @@ import numpy as np
 
 from analysis.causes.elections import Elections
 from analysis.causes.epochs import LeaderEpochs
-from analysis.causes.history import NEVER, History
+from analysis.causes.history import NEVER, DiskLoss, History
 from analysis.causes.leaders import Leaders
 from analysis.causes.liveness import Liveness
 from analysis.causes.moments import moments_of
+from analysis.causes.writers import Writers
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,9 +53,16 @@ class EvidentPartition:
         self.elections = Elections(history.states, torn=history.cluster.log_torn)
         self.liveness = Liveness(history.cluster)
         self.epochs = LeaderEpochs(history, self.elections)
-        self.leaders = Leaders(history, self.elections, self.liveness, self.epochs)
+        self.leaders, self.writers = self._leaders_and_writers()
+        # What only one leader can have appended shows more of that leader's epoch, unless a gap hides another one.
+        while not self.elections.has_gaps and self.epochs.learn(self.writers.only_epoch):
+            self.leaders, self.writers = self._leaders_and_writers()
         self.moments = moments_of(history, self.elections, self.liveness)
         self._caught_up: dict[tuple[int, int, int], int] = {}
+
+    def _leaders_and_writers(self) -> tuple[Leaders, Writers]:
+        leaders = Leaders(self.history, self.elections, self.liveness, self.epochs)
+        return leaders, Writers(self.history, self.epochs, leaders, self.liveness)
 
     def caught_up_to(self, latest: int, at: int, broker: int, until_ns: int) -> int:
         """Return up to which offset a follower's log surely equals that of the leader of election `at`; -1: none.
@@ -83,6 +91,23 @@ class EvidentPartition:
             fits = offset[(sent > since_ns + slack) & (by + slack <= until_ns)]
             self._caught_up[key] = int(fits.max(initial=-1))
         return self._caught_up[key]
+
+    def losses_since_request(self, broker: int, at: int) -> tuple[DiskLoss, ...]:
+        """Return the disk losses between a broker's request to enter the ISR and the state by which it entered.
+
+        They are not empty only if the session at that state is of a process that had died: the session outlives the
+        process, so the controller takes the request, whatever epochs it compares.
+        """
+        state = self.elections.states[at]
+        if not self.liveness.has_dead_session(broker, state):
+            return ()
+        registered = [one.at_ns for one in self.liveness.registrations(broker) if one.at_ns <= state.at_ns]
+        since_ns = max(registered, default=0)
+        return tuple(
+            disk
+            for disk in self.history.disks
+            if disk.broker == broker and since_ns <= disk.gone.first_ns and disk.gone.last_ns < state.at_ns
+        )
 
     def may_be_stale(self, broker: int, leader: int, at: int) -> bool:
         """Whether the broker may have entered the ISR by a request from before its disk loss.

@@ -8,9 +8,10 @@ permission is read at that moment. Guilt goes by the order of the metadata log, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from analysis.causes.history import NEVER, DiskLoss
 from analysis.causes.intervals import (
     CONTRADICTED,
     DISK_TOOK_IT,
@@ -24,6 +25,7 @@ from analysis.causes.intervals import (
     after_gap,
     after_join,
     after_restart,
+    before_disk,
     lacking,
     while_following,
     with_set,
@@ -60,8 +62,9 @@ class PossibleWorld(NamedTuple):
     """One history up to a moment.
 
     `holder`: the last election whose leader had the record. `leader`: the election of the broker that leads now (None:
-    nobody, or it is not known), which `has_it` or lacks it. `unled`: elections by name whose winners perhaps never led.
-    `gone`: disk losses that have happened although they may come later.
+    nobody, or it is not known), which `has_it` or lacks it. `unled`: for each broker, its election by name by which it
+    perhaps never led. `gone`: disk losses that have happened although they may come later. `is_unserved`: consumers
+    read the record, and no leader up to now served it.
     """
 
     sets: Sets
@@ -70,8 +73,9 @@ class PossibleWorld(NamedTuple):
     is_committed: bool
     leader: int | None
     has_it: bool
-    unled: tuple[tuple[int, Guilt], ...] = ()
+    unled: tuple[tuple[int, int], ...] = ()
     gone: frozenset[int] = frozenset()
+    is_unserved: bool = False
 
 
 class TooManyWorlds(Exception):
@@ -103,6 +107,7 @@ class Walk:
                 is_committed=self._asked.is_committed or shown,
                 leader=self._writer,
                 has_it=True,
+                is_unserved=self._asked.read_ns < NEVER,
             )
         }
         begun, latest = False, self._writer
@@ -113,11 +118,14 @@ class Walk:
                 continue
             if self._asked.until is not None and is_state and moment.which > self._asked.until:
                 break
-            found = {after for world in found for after in self._step(self._rise(world, moment, latest), moment)}
+            risen = [self._rise(world, moment, latest) for world in found]
+            found = {after for world in risen for after in self._step(world, moment, latest)}
             if len(found) > WORLDS_MAX:
                 raise TooManyWorlds
             latest = moment.which if is_state else latest
-        return frozenset(found)
+        # A leader that lacks the record serves it to nobody.
+        is_over = self._asked.until is None
+        return frozenset(world for world in found if not (is_over and world.guilt and world.is_unserved))
 
     def _committed_by(self, at: int) -> int:
         """Return the time by which the record was committed under an election, if its leader had the record."""
@@ -147,13 +155,26 @@ class Walk:
                 reached = self._of.caught_up_to(latest, at, broker, moment.at_ns)
                 if reached > (self._asked.offset if world.has_it else -1):
                     sets[place] = after_catching_up(sets[place], leader_has_it=world.has_it)
-        if world.has_it:
-            in_time = self._committed_ns[at] + slack <= moment.at_ns
-            if in_time or self._ends_leadership(at, moment):
-                for broker in members:
-                    if in_time or self._was_member_throughout(broker, latest):
-                        sets[self._place[broker]] = after_commit(sets[self._place[broker]])
+        world = world._replace(sets=tuple(sets))
+        if not world.has_it:
+            return world
+        if self._committed_ns[at] + slack <= moment.at_ns:
+            return self._commit(world, members)
+        return self._commit_since_send(world, at) if self._ends_leadership(at, moment) else world
+
+    def _commit(self, world: PossibleWorld, members: Iterable[int]) -> PossibleWorld:
+        """Let these members of the ISR have had the record, because it was committed."""
+        sets = list(world.sets)
+        for broker in members:
+            sets[self._place[broker]] = after_commit(sets[self._place[broker]])
         return world._replace(sets=tuple(sets))
+
+    def _commit_since_send(self, world: PossibleWorld, at: int) -> PossibleWorld:
+        """Let the record be committed at some time while the leader of an election led."""
+        latest = self._of.leaders.last_state(at)
+        return self._commit(
+            world, (one for one in self._states[latest].isr if self._was_member_throughout(one, latest))
+        )
 
     def _ends_leadership(self, at: int, moment: PartitionMoment) -> bool:
         """Whether the moment ends the leadership in which an acks=all answer must have been committed, if it came."""
@@ -173,12 +194,13 @@ class Walk:
 
     # ---- the moments
 
-    def _step(self, world: PossibleWorld, moment: PartitionMoment) -> Iterator[PossibleWorld]:
+    def _step(self, world: PossibleWorld, moment: PartitionMoment, latest: int) -> Iterator[PossibleWorld]:
         if moment.what == "restart":
             place = self._place[moment.which]
             yield world._replace(sets=with_set(world.sets, place, after_restart(world.sets[place])))
         elif moment.what == "disk":
-            yield from self._lose_disk(world, moment)
+            since_ns = self._of.history.disks[moment.which].gone.first_ns
+            yield from (self._fetch(after, latest, since_ns) for after in self._lose_disk(world, moment))
         elif moment.which == self._writer:
             yield self._follow(world, moment.which)
         else:
@@ -194,11 +216,13 @@ class Walk:
         if not moment.is_last:
             yield world
         place = self._place[disk.broker]
-        was_before = disk.gone.last_ns + self._of.liveness.slack < self._asked.sent_ns
-        found = world.sets[place]
-        found = found if was_before else after_disk(found, self._asked.offset, disk.ends)
-        sets = with_set(world.sets, place, found)
+        sets = with_set(world.sets, place, self._after_loss(world.sets[place], disk))
         yield world._replace(sets=sets, gone=world.gone if moment.is_last else gone)
+
+    def _after_loss(self, found: int, disk: DiskLoss) -> int:
+        """Return what a replica may hold after a disk loss, which took nothing that was sent later."""
+        was_before = disk.gone.last_ns + self._of.liveness.slack < self._asked.sent_ns
+        return found if was_before else after_disk(found, self._asked.offset, disk.ends)
 
     def _change_leader(self, world: PossibleWorld, at: int) -> Iterator[PossibleWorld]:
         """Return the worlds once the record of state `at` was written, before replicas follow the new leader."""
@@ -220,30 +244,39 @@ class Walk:
         place = self._place[state.leader]
         found, had = world.sets[place], self._of.epochs.had(at, asked.value, asked.offset)
         if not led:
-            yield world._replace(leader=None, unled=self._with_unled(world, at, found))
+            yield world._replace(leader=None, unled=self._with_unled(world, at))
         if led is False:
             return
         if had is not False and found & HAS_IT:
             committed = world.is_committed or self._of.epochs.of[at].hw_max > asked.offset
             sets = with_set(world.sets, place, HAS_IT)
-            yield PossibleWorld(sets, at, None, committed, at, True, (), world.gone)
+            yield PossibleWorld(sets, at, None, committed, at, True, (), world.gone, world.is_unserved)
         first = self._elections.leadership[at]
         is_same_log = first != at and first <= self._writer and world.leader is not None and world.has_it
-        if is_same_log or had is True or not (found & ~HAS_IT or had is False):
+        if is_same_log or had is True:
             return
-        guilt = world.guilt or self._guilt(world, at, lacking(found))
-        sets = with_set(world.sets, place, found & ~HAS_IT or NEVER_HAD_IT)
-        unled = tuple(one for one in world.unled if one[0] != state.leader)
-        yield world._replace(sets=sets, guilt=guilt, leader=at, has_it=False, unled=unled)
+        for one in self._before_lacking(world, at):
+            found = one.sets[place]
+            if found & ~HAS_IT or had is False:
+                guilt = one.guilt or self._guilt(one, at, lacking(found))
+                sets = with_set(one.sets, place, found & ~HAS_IT or NEVER_HAD_IT)
+                unled = tuple(own for own in one.unled if own[0] != state.leader)
+                yield one._replace(sets=sets, guilt=guilt, leader=at, has_it=False, unled=unled)
 
-    def _with_unled(self, world: PossibleWorld, at: int, found: int) -> tuple[tuple[int, Guilt], ...]:
+    def _before_lacking(self, world: PossibleWorld, at: int) -> Iterator[PossibleWorld]:
+        """Yield the worlds before a leader without the record: consumers were served it by now, or will be later."""
+        yield world
+        if world.is_unserved and world.guilt is None:
+            has_gap = self._elections.has_gap_between(self._writer, at)
+            yield (world if has_gap else self._commit_since_send(world, world.holder))._replace(is_unserved=False)
+
+    def _with_unled(self, world: PossibleWorld, at: int) -> tuple[tuple[int, int], ...]:
         """Remember an election by name that put its winner alone into the ISR, in case that broker never led by it."""
         before, after = self._states[at - 1], self._states[at]
         by_name = after.recovering and after.isr == (after.leader,) and after.leader not in before.isr
-        if not by_name or self._elections.gap[at] or not found & ~HAS_IT:
+        if not by_name or self._elections.gap[at]:
             return world.unled
-        others = tuple(one for one in world.unled if one[0] != after.leader)
-        return (*others, (after.leader, Guilt(at, found & ~HAS_IT, self._permits(world, at, found & ~HAS_IT))))
+        return (*(one for one in world.unled if one[0] != after.leader), (after.leader, at))
 
     def _guilt(self, world: PossibleWorld, at: int, reasons: int) -> Guilt:
         if self._elections.gap[at]:
@@ -253,9 +286,11 @@ class Walk:
         # A replica that lacks what it must have may have lacked it at an earlier election.
         is_first = not reasons & CONTRADICTED or world.holder in self._leadership
         found = Guilt(at if is_first else None, reasons, self._permits(world, at, reasons))
-        leader = self._states[at].leader
-        own = next((guilt for broker, guilt in world.unled if broker == leader and guilt.is_allowed), found)
-        return found if found.is_allowed else own
+        own = dict(world.unled).get(self._states[at].leader)
+        if own is None or found.is_allowed:
+            return found
+        by_name = Guilt(own, reasons, self._permits(world, own, reasons))
+        return by_name if by_name.is_allowed else found
 
     def _permits(self, world: PossibleWorld, at: int, reasons: int) -> Permits:
         leaders, before, after = self._of.leaders, self._states[at - 1], self._states[at]
@@ -308,27 +343,37 @@ class Walk:
         sets = world.sets
         for broker in self._of.leaders.joins(at):
             place = self._place[broker]
-            stale = self._of.may_be_stale(broker, leader, at)
-            is_older = leader > self._writer
-            joined = after_join(sets[place], leader_has_it=world.has_it, is_older=is_older, may_be_stale=stale)
-            sets = with_set(sets, place, joined)
+            losses, is_older = self._of.losses_since_request(broker, at), leader > self._writer
+            stale = not losses and self._of.may_be_stale(broker, leader, at)
+            found = before_disk(sets[place]) if losses else sets[place]
+            found = after_join(found, leader_has_it=world.has_it, is_older=is_older, may_be_stale=stale)
+            for disk in losses:
+                found = self._after_loss(found, disk)
+            sets = with_set(sets, place, found)
         return sets
 
     def _follow(self, world: PossibleWorld, at: int) -> PossibleWorld:
-        """Let the replicas follow the leader until the next state."""
-        leader, state, liveness = world.leader, self._states[at], self._of.liveness
-        if leader is None or liveness.has_dead_session(state.leader, state):
+        """Let replicas enter the ISR by a state, and follow the leader until the next one."""
+        if world.leader is None:
             return world
-        # A leader that died serves no more fetches before it registers again.
-        until_ns = min(self._elections.time(at + 1), liveness.died_by(state.leader, state.at_ns) + liveness.slack)
         joins = frozenset[int]()
         if at != self._writer and not self._elections.is_election(at):
             joins = self._of.leaders.joins(at)
-            world = world._replace(sets=self._after_joins(world, leader, at))
-        sets = list(world.sets)
-        for broker in state.replicas:
-            place = self._place[broker]
-            if broker == state.leader or broker in joins or liveness.is_dead(broker, state.at_ns, until_ns):
-                continue
-            sets[place] = while_following(sets[place], leader_has_it=world.has_it)
+            world = world._replace(sets=self._after_joins(world, world.leader, at))
+        return self._fetch(world, at, self._states[at].at_ns - self._of.liveness.slack, without=joins)
+
+    def _fetch(
+        self, world: PossibleWorld, at: int, since_ns: int, *, without: frozenset[int] = frozenset()
+    ) -> PossibleWorld:
+        """Let replicas follow the leader from a time until the state behind `at`, both by the clock of the steps."""
+        state, liveness, sets = self._states[at], self._of.liveness, list(world.sets)
+        if world.leader is None or liveness.has_dead_session(state.leader, state):
+            return world
+        since_ns = max(self._asked.sent_ns, since_ns)
+        # A leader that died serves no more fetches before it registers again.
+        until_ns = min(self._elections.time(at + 1) + liveness.slack, liveness.died_by(state.leader, state.at_ns))
+        for broker in set(state.replicas) - {state.leader} - without:
+            if not liveness.is_silent(broker, state.leader, since_ns, min(NEVER, until_ns)):
+                place = self._place[broker]
+                sets[place] = while_following(sets[place], leader_has_it=world.has_it)
         return world._replace(sets=tuple(sets))

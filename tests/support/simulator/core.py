@@ -16,6 +16,7 @@ from analysis.causes.history import (
     InForce,
     MeasuredEnds,
     ReadRows,
+    Silence,
     UncleanRequest,
     Watermarks,
     column,
@@ -33,7 +34,6 @@ from simulator.controller import MIN_ISR, TOPIC, UNCLEAN
 from simulator.history import Row, TrueHistory
 
 _LISTS = ("replicas", "isr", "elr", "last_known_elr", "adding", "removing")
-_CLIENT = 0
 _DOWN = ("kill", "power-loss", "wipe-disk", "stop")
 
 
@@ -50,6 +50,7 @@ def _cluster(history: TrueHistory) -> ClusterHistory:
         broker_events=tuple(BrokerEvent(**row) for row in events) or None,
         downs=tuple(_downs(steps)),
         hindrances=tuple(_hindrances(history, steps)),
+        silences=tuple(_silences(steps)),
         steps_known=history.steps is not None,
         log_whole=not history.skipped and not history.is_torn,
         log_torn=history.is_torn or history.skipped > 0,
@@ -77,13 +78,21 @@ def _hindrances(history: TrueHistory, steps: list[StepEntry]) -> Iterable[Hindra
             yield Hindrance(brokers=frozenset(step.nodes), from_ns=step.fired_ns, until_ns=until)
         elif step.step == "partition" and step.sides is not None and step.fired_ns is not None:
             ones, others = step.sides.nodes
-            away = ones if _CLIENT in others else others if _CLIENT in ones else ()
             brokers = frozenset({*ones, *others}) & frozenset(range(1, history.script.setup.nodes + 1))
-            # Only from the effect on is it sure that no request passed.
             yield Hindrance(brokers=brokers, from_ns=step.fired_ns, until_ns=until)
-            if away and step.effect_ns is not None:
-                from_clients = frozenset(away) & brokers
-                yield Hindrance(brokers=brokers, from_ns=step.effect_ns, until_ns=until, from_clients=from_clients)
+
+
+def _silences(steps: list[StepEntry]) -> Iterable[Silence]:
+    for step in steps:
+        if step.effect_ns is None:
+            continue
+        until = NEVER if step.healed_ns is None else step.healed_ns
+        if step.step == "pause":
+            yield Silence(brokers=frozenset(step.nodes), from_ns=step.effect_ns, until_ns=until)
+        elif step.step == "partition" and step.sides is not None:
+            ones, others = step.sides.nodes
+            links = frozenset((min(one, other), max(one, other)) for one in ones for other in others)
+            yield Silence(links=links, from_ns=step.effect_ns, until_ns=until)
 
 
 def _partition(history: TrueHistory, cluster: ClusterHistory, number: int) -> History:
@@ -121,6 +130,8 @@ def _rules(history: TrueHistory) -> Iterable[InForce]:
     min_isr, version = setup.min_isr, setup.features[METADATA_VERSION]
     elr = setup.features.get(ELR_VERSION, 0) >= 1
     kip_903 = protocol.checks_epochs and version >= MV_FETCH_CARRIES_BROKER_EPOCH
+    kinds = {step.step for step in history.steps or ()} if history.steps is not None else {"set-config", "set-feature"}
+    unrecorded = set() if known else kinds
     at = at_ns = 0
     for row in (None, *history.tables["configs"]):
         if row is not None:
@@ -136,10 +147,10 @@ def _rules(history: TrueHistory) -> Iterable[InForce]:
         yield InForce(
             metadata_offset=at,
             at_ns=at_ns,
-            elr=elr,
-            kip_903=kip_903,
+            elr=None if "set-feature" in unrecorded else elr,
+            kip_903=None if "set-feature" in unrecorded else kip_903,
             unclean=unclean,
-            min_isr=min(min_isr, setup.brokers),
+            min_isr=None if "set-config" in unrecorded else min(min_isr, setup.brokers),
         )
 
 

@@ -56,6 +56,7 @@ class Simulation:
         self.is_violating = False
         self.violated = 0
         self._troubles: list[tuple[int, int]] = []
+        self._elections_known = 0
         self.truth = Truth()
         self.controller = Controller(self.setup, lambda: self.now + self.setup.controller_clock, self._published)
         nodes = range(1, self.setup.brokers + self.setup.spares + 1)
@@ -148,6 +149,10 @@ class Simulation:
 
     def _published(self) -> None:
         """Let brokers apply what the metadata log now has."""
+        elections = self.controller.elections
+        for election in elections[self._elections_known :]:
+            self.truth.elected(election, self)
+        self._elections_known = len(elections)
         for broker in self.brokers.values():
             if broker.up and broker.registered:
                 self.later(self.dice(f"metadata/{broker.node}").randint(2, 40) * MS, self.apply, broker, broker.life)
@@ -221,9 +226,9 @@ class Simulation:
             replica.fetch_at = None
             replica.follows = -1
 
-    def had_trouble(self, node: int, at: int) -> bool:
+    def had_trouble(self, node: int, at: int, *, before: int = 7 * SECOND) -> bool:
         """Return whether a broker ended or was hindered not long before a time or soon after it."""
-        return any(one == node and at - 7 * SECOND <= when <= at + SECOND for one, when in self._troubles)
+        return any(one == node and at - before <= when <= at + SECOND for one, when in self._troubles)
 
     def begin_stop(self, broker: Broker) -> None:
         """Ask a broker to stop cleanly."""

@@ -33,14 +33,16 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Lead:
-    """An election whose winner began to lead: the records that it had, and each replica's fate for all others.
+    """An election: the records that its winner had, and each replica's fate for all others.
 
-    `is_doubtful`: nothing of its epoch was seen, and its broker ended or was hindered soon.
+    `led`: whether the winner began to lead. `is_doubtful`: nothing shows whether it did. Nothing of its epoch was seen,
+    and its broker ended or was hindered about that time.
     """
 
     election: ElectionMade
     has: frozenset[int]
     fates: dict[int, dict[int, str]]
+    led: bool = True
     is_doubtful: bool = False
 
 
@@ -50,6 +52,7 @@ class Truth:
     def __init__(self) -> None:
         self.entries: dict[int, list[Entry]] = {}
         self.leads: dict[int, list[Lead]] = {}
+        self._elected: dict[int, Lead] = {}
         self._writers: dict[int, int] = {}
         self._led_since: dict[int, int] = {}
         self._led_until: dict[int, int] = {}
@@ -62,7 +65,7 @@ class Truth:
         """Return whether times alone do not show which leader wrote a record: two of them led meanwhile."""
         assert send.done_at is not None
         first, last = send.sent_at - _SLACK, send.done_at + _SLACK
-        orders = [lead.election.order for lead in self.leads.get(number, ())]
+        orders = [lead.election.order for lead in self.leads.get(number, ()) if lead.led]
         return sum(self._led_since[one] <= last and self._led_until.get(one, last) >= first for one in orders) > 1
 
     def appended(self, entry: Entry, replica: Replica) -> None:
@@ -70,9 +73,18 @@ class Truth:
         self.entries.setdefault(replica.number, []).append(entry)
         self._writers[entry.number] = replica.broker
 
+    def elected(self, election: ElectionMade, sim: Simulation) -> None:
+        """Note which records an elected broker lacks, in case that it never leads."""
+        replica = sim.brokers[election.after.leader].replicas.get(election.partition)
+        if replica is not None:
+            self._elected[election.order] = self._lead_of(election, replica, sim)
+
     def led(self, election: ElectionMade, replica: Replica, sim: Simulation) -> None:
         """Note that an elected broker began to lead, and which records it lacks."""
         self._led_since[election.order] = sim.now
+        self.leads.setdefault(replica.number, []).append(self._lead_of(election, replica, sim))
+
+    def _lead_of(self, election: ElectionMade, replica: Replica, sim: Simulation) -> Lead:
         has = frozenset(entry.number for entry in replica.log)
         others = {
             node: broker.replicas[replica.number]
@@ -93,7 +105,7 @@ class Truth:
             for entry in self.entries.get(replica.number, ())
             if entry.number not in has
         }
-        self.leads.setdefault(replica.number, []).append(Lead(election, has, fates))
+        return Lead(election, has, fates)
 
     def joined_stale(self, sim: Simulation, leader: Replica, joiner: int) -> None:
         """Note that a broker entered the ISR by a request from before its disk lost records."""
@@ -104,14 +116,14 @@ class Truth:
             if replica.fates.get(entry.number) == "D":
                 replica.fates[entry.number] = "S"
 
-    def guilty(self, number: int, entry: Entry, without: frozenset[int] = frozenset()) -> Candidate | None:
+    def guilty(self, number: int, entry: Entry, swapped: frozenset[int] = frozenset()) -> Candidate | None:
         """Return the guilty election of a lost record: the first without it after the last with it.
 
-        The elections `without` are taken as ones that nobody led.
+        The winners of elections in `swapped` are taken to have led if they did not, and the other way round.
         """
         found: Candidate | None = None
         for lead in self.leads.get(number, ()):
-            if lead.election.order <= entry.reign or lead.election.order in without:
+            if lead.election.order <= entry.reign or lead.led is (lead.election.order in swapped):
                 continue
             if entry.number in lead.has:
                 found = None
@@ -129,7 +141,7 @@ class Truth:
         at = found.election.metadata_offset
         answers = set(self._by_table(sim, entry, found))
         if not answers:
-            answers = {("unexplained", at), *self._without_doubtful_leads(sim, number, entry)}
+            answers = {("unexplained", at), *self._with_doubtful_leads_swapped(sim, number, entry)}
         if entry.acks != -1:
             if entry.committed_at is None:
                 return frozenset({("uncommitted-at-failover", at)})
@@ -138,32 +150,48 @@ class Truth:
                 answers.add(("uncommitted-at-failover", None))
         return frozenset(answers)
 
-    def _without_doubtful_leads(self, sim: Simulation, number: int, entry: Entry) -> set[Answer]:
-        """Return what would be allowed if leaders of whom nothing was seen had not led: nothing shows that they did."""
+    def _with_doubtful_leads_swapped(self, sim: Simulation, number: int, entry: Entry) -> set[Answer]:
+        """Return what would be allowed if other winners had led, where nothing shows which of them did."""
         doubtful = [lead.election.order for lead in self.leads.get(number, ()) if lead.is_doubtful][:4]
         answers: set[Answer] = set()
         for count in range(1, len(doubtful) + 1):
-            for without in combinations(doubtful, count):
-                found = self.guilty(number, entry, frozenset(without))
+            for swapped in combinations(doubtful, count):
+                found = self.guilty(number, entry, frozenset(swapped))
                 answers |= set() if found is None else set(self._by_table(sim, entry, found))
         return answers
 
     def mark_doubtful(self, sim: Simulation) -> None:
-        """Mark the elections of whose epoch nothing was seen, and whose broker had trouble soon."""
+        """Mark the elections of which nothing shows whether their winners led."""
         seen = {
             (row["partition"], row["leader_epoch"]) for rows in (sim.clients.polls, sim.clients.samples) for row in rows
         }
+        self._add_perhaps_led(sim)
         for number, leads in self.leads.items():
             stored = {entry.epoch for broker in sim.brokers.values() for entry in _log(broker, number)}
             self.leads[number] = [
                 replace(
                     lead,
-                    is_doubtful=(number, lead.election.after.leader_epoch) not in seen
-                    and lead.election.after.leader_epoch not in stored
-                    and sim.had_trouble(lead.election.after.leader, lead.election.at),
+                    is_doubtful=lead.is_doubtful
+                    or (
+                        (number, lead.election.after.leader_epoch) not in seen
+                        and lead.election.after.leader_epoch not in stored
+                        and sim.had_trouble(lead.election.after.leader, lead.election.at)
+                    ),
                 )
                 for lead in leads
             ]
+
+    def _add_perhaps_led(self, sim: Simulation) -> None:
+        """Add the elections that nobody led, and whose winners died so close to them that clocks do not tell."""
+        led = {lead.election.order for leads in self.leads.values() for lead in leads}
+        is_death_unknown = bool(sim.script.lacks & {"steps", "node-times", "brokers"})
+        for order, lead in self._elected.items():
+            at, broker = lead.election.at, lead.election.after.leader
+            if order not in led and (is_death_unknown or sim.had_trouble(broker, at, before=_SLACK + _SLACK // 2)):
+                unled = replace(lead, led=False, is_doubtful=True)
+                self.leads.setdefault(lead.election.partition, []).append(unled)
+        for leads in self.leads.values():
+            leads.sort(key=lambda lead: lead.election.order)
 
     def _by_table(self, sim: Simulation, entry: Entry, found: Candidate) -> list[Answer]:
         """Return what the table of causes allows, in each of its rows that fits."""
@@ -212,7 +240,7 @@ class Truth:
 
     def _own_election(self, election: ElectionMade) -> ElectionMade | None:
         """Return the election from outside by which the winner is in the ISR, if nobody has led since."""
-        led = {one.election.order for one in self.leads.get(election.partition, ())}
+        led = {one.election.order for one in self.leads.get(election.partition, ()) if one.led}
         for one in reversed(self.all_elections):
             if one.partition != election.partition or one.order >= election.order:
                 continue
@@ -249,7 +277,7 @@ def finish(sim: Simulation) -> TrueHistory:
         for send in sim.clients.sends
         if send.status == "acked" and send.value not in standing and send.partition in finals
     )
-    led = {one.election.metadata_offset for some in truth.leads.values() for one in some}
+    led = {one.election.metadata_offset for some in truth.leads.values() for one in some if one.led}
     history = TrueHistory(
         script=sim.script,
         tables=_tables(sim),

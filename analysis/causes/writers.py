@@ -1,0 +1,61 @@
+"""Which leaders may have appended a lost record whose leader epoch nobody read."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from analysis.causes.epochs import LeaderEpochs
+from analysis.causes.history import NEVER, UNKNOWN, History, Ints, column
+from analysis.causes.leaders import Leaders
+from analysis.causes.liveness import Liveness
+from ebbtide.scenario.roles import CLIENTS
+
+Flags = npt.NDArray[np.bool_]
+
+
+class Writers:
+    """For each lost send, the elections under which it may have been appended: `may_have_written[send, election]`.
+
+    `only_epoch`: the epoch of each lost send that only one leader can have appended.
+    """
+
+    def __init__(self, history: History, epochs: LeaderEpochs, leaders: Leaders, liveness: Liveness) -> None:
+        self._epochs, self._leaders, self._liveness = epochs, leaders, liveness
+        sends, elections = history.sends, epochs.elections
+        of_epoch = column([elections.states[at].leader_epoch for at in elections.all])
+        known = (epochs.send_epoch != UNKNOWN)[:, None]
+        possible = [self._possible(at, sends.offset, sends.sent_ns, sends.done_ns) for at in elections.all]
+        flags = np.column_stack(possible) if possible else np.zeros((len(sends.offset), 0), dtype=bool)
+        self.may_have_written: Flags = np.where(known, epochs.send_epoch[:, None] == of_epoch[None, :], flags)
+        # The rules below are those of a lost record.
+        is_lost = ~np.isin(sends.value, epochs.values)
+        only = is_lost & (self.may_have_written.sum(axis=1) == 1)
+        self.only_epoch: Ints = np.where(only, self.may_have_written @ of_epoch, UNKNOWN)
+
+    def _possible(self, at: int, offset: Ints, sent: Ints, done: Ints) -> Flags:
+        elections, leaders = self._epochs.elections, self._leaders
+        state, slack = elections.states[at], self._liveness.slack
+        if elections.of_epoch.get(state.leader_epoch) != at:
+            return np.ones(len(offset), dtype=bool)
+        evidence = self._epochs.of[at]
+        if leaders.led[at] is False:
+            return np.zeros(len(offset), dtype=bool)
+        # The log of a leader only grows: it was long enough already, or not yet.
+        fits = offset >= self._epochs.lower[at]
+        later = [self._epochs.of[one].start_max for one in elections.of_leadership(at) if one > at]
+        fits &= offset < min([*later, NEVER])
+        fits &= (done + slack >= state.at_ns) & (sent <= min(NEVER, leaders.acted_until[at] + slack))
+        if evidence.final_first is not None:
+            fits &= (offset >= evidence.final_first) & (offset > evidence.final_last)
+        fits &= ~np.isin(offset, evidence.offsets)
+        appended, highest_sent, there = evidence.appended
+        if len(appended):
+            # Under one leader, offsets have the order of appends.
+            place = np.searchsorted(appended, offset)
+            below, above = place > 0, place < len(appended)
+            fits &= ~(below & (highest_sent[np.maximum(place - 1, 0)] > done + slack))
+            fits &= ~(above & (there[np.minimum(place, len(appended) - 1)] + slack < sent))
+        for from_ns, until_ns in self._liveness.silences(CLIENTS, state.leader):
+            fits &= ~((sent >= from_ns) & (done <= until_ns))
+        return fits
