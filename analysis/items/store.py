@@ -10,9 +10,9 @@ import secrets
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pyarrow.parquet as pq
-from pyspark.sql import DataFrame
 
 from analysis.reconcile.items import PUBLIC, RUN
 from analysis.remote.record import RemoteRecord
@@ -20,6 +20,9 @@ from ebbtide.errors import HarnessError
 from ebbtide.record.files import ANOMALIES_DIR
 from ebbtide.record.folder import RecordFolder
 from ebbtide.record.tables import ANOMALY_SCHEMA
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 
 def check_writable(record: RecordFolder) -> None:
@@ -70,6 +73,9 @@ def _replace(hidden: Path, target: Path, rows: Path | None) -> None:
     try:
         if rows is not None:
             shutil.move(rows, part)
+            # Spark's own names are long, and people read them in `ebbtide explain`.
+            for number, file in enumerate(sorted(part.glob("*.parquet"))):
+                file.rename(part / f"part-{number:05}.parquet")
         else:
             part.mkdir()
             pq.write_table(ANOMALY_SCHEMA.empty_table(), part / "none.parquet", compression="zstd")

@@ -13,7 +13,7 @@ from ebbtide.record.folder import RecordFolder
 from ebbtide.record.verdict import Verdict
 
 if TYPE_CHECKING:
-    from analysis.items.reconciling import Spark
+    from analysis.items.on_spark import Spark
     from analysis.reconcile.model import Reconciliation
     from analysis.record.record import Record
     from analysis.rows.runs import RunFiles

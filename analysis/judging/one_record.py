@@ -48,6 +48,7 @@ from analysis.judge.rules.registry import ANOMALIES, CLAUSES
 from analysis.judge.rules.transactions.verification import asked_no_coordinator
 from analysis.judge.trace.of_run import seen_actions
 from analysis.judge.unsure_times import without_unsure_causes, without_unsure_findings
+from analysis.reconcile.model import WrongCopies
 from analysis.record.nothing_sent import ended_before_sending
 from analysis.record.record import Record
 from analysis.record.small_files import Missing
@@ -70,7 +71,7 @@ from ebbtide.rules.table import API_AGREES, COMMIT_LOST, HANGING_TRANSACTION, LO
 from ebbtide.untrusted.values import decoding
 
 if TYPE_CHECKING:
-    from analysis.items.reconciling import Spark
+    from analysis.items.on_spark import Spark
     from analysis.reconcile.model import Reconciliation
 
 
@@ -225,7 +226,7 @@ def _judged(record: Record, found: Reconciliation) -> Judged:
         *attributed_regressions(record, found),
         *attributed_vanishings(record, found),
         *attributed_commits(record, found),
-        *attributed_repeats(record, found.copies, promised),
+        *attributed_repeats(record, found.groups_of(WrongCopies), promised),
     ]
     blamed = without_unsure_causes(drop_causes_where_gaps(blamed, record.gaps), clock)
     return Judged(record, found, without_accusations(blamed, record.manifest, timeline))
@@ -241,7 +242,7 @@ def _facts(judged: Judged, checked: Sequence[CheckedClause], kinds: Mapping[str,
     facts = coverage(judged.record)
     if TRANSITIONS not in threw:
         facts |= seen_actions(judged.trace)
-    facts |= client_facts(judged.record)
+    facts |= client_facts(judged)
     facts["copies-sent"] = sum(judged.copies_sent.values())
     known = [kind for kind in ANOMALIES if kind.name not in judged.unknown]
     facts |= {kind.fact.name: kinds.get(kind.name, 0) for kind in known if kind.fact}

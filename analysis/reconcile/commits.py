@@ -23,17 +23,41 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession, Window
-from pyspark.sql import functions as F
 
+from analysis.reconcile.model import GroupsOfKind, LostCommits
 from analysis.rows.facts import Facts
+from analysis.spark.sql import F, Window
 from analysis.spark.tables import RecordTables
 from ebbtide.scenario.group_offsets import OFFSETS_TOPIC
 
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
 REGISTER = ["run", "group", "topic", "partition"]
 """What one committed offset is of."""
+_DETAIL = "cast(get_json_object(details, '$.{}') AS bigint) AS {}"
+_ITEM = ", ".join(
+    [
+        "at_ns",
+        *(_DETAIL.format(name, name) for name in ("commit", "sent_ns")),
+        "offset",
+        *(_DETAIL.format(f"served.{name}", f"served_{name}") for name in ("offset", "commit")),
+        *(
+            _DETAIL.format(f"served.{name}", name)
+            for name in ("broker", "leader_epoch", "offsets_partition", "asked_ns")
+        ),
+    ]
+)
+
+GROUPS = GroupsOfKind(
+    into=LostCommits,
+    # The leader epoch is the one under which they were missing.
+    by=("`group`", "leader_epoch", "coalesce(settled, true) AS settled"),
+    figures=(f"min(struct({_ITEM})) AS first", f"max(struct({_ITEM})) AS last"),
+)
 
 _COVERED = pa.schema([pa.field("run", pa.int32()), pa.field("topic", pa.string()), pa.field("partition", pa.int32())])
 _TERMS = pa.schema(

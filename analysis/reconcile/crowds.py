@@ -40,17 +40,19 @@ of it there.
 
 from __future__ import annotations
 
-from pyspark.sql import Column, DataFrame, Window
-from pyspark.sql import functions as F
+from typing import TYPE_CHECKING
 
 from analysis.spark.parts import placed_by
+from analysis.spark.sql import F, Window
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
 
 LISTED = 20
 """How many places of a value, values of an offset, or replica rows of an offset are shown."""
 
 PLACE = ["run", "topic", "partition", "offset"]
 
-_FIRST, _HERE = Window.unboundedPreceding, Window.currentRow
 _EPOCH_UNKNOWN, _BEFORE_ALL = -(2**31), -(2**31) + 1
 
 
@@ -68,7 +70,7 @@ def with_places(rows: DataFrame) -> DataFrame:
     """
     of_value = Window.partitionBy("run", "value")
     in_partition = Window.partitionBy("run", "value", "topic", "partition")
-    so_far = of_value.orderBy("topic", "partition", "offset").rowsBetween(_FIRST, _HERE)
+    so_far = of_value.orderBy("topic", "partition", "offset").rowsBetween(Window.unboundedPreceding, Window.currentRow)
     place = F.struct("topic", "partition", "offset")
 
     def lowest(which: str) -> Column:
@@ -110,7 +112,7 @@ def with_others(rows: DataFrame) -> DataFrame:
     newest_first = of_offset.orderBy(F.desc_nulls_first("epoch"), F.desc_nulls_last("polled_ns"), "value")
     rows = placed_by(rows, *PLACE).withColumns(
         {
-            "last_before": F.max(polled).over(newest_first.rowsBetween(_FIRST, -1)),
+            "last_before": F.max(polled).over(newest_first.rowsBetween(Window.unboundedPreceding, -1)),
             "next": F.lead(F.struct("epoch", "polled_ns", "value")).over(newest_first),
         }
     )

@@ -6,8 +6,13 @@ The judge groups items by the rest.
 
 from __future__ import annotations
 
-from pyspark.sql import Column
-from pyspark.sql import functions as F
+from typing import TYPE_CHECKING
+
+from analysis.spark.sql import F
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
 
 RUN = {"run": "int"}
 PUBLIC = {

@@ -9,13 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import reduce
-
-from pyspark.sql import Column
-from pyspark.sql import functions as F
+from operator import or_
+from typing import TYPE_CHECKING
 
 from analysis.rows.deletions import Deletion
 from analysis.rows.facts import Facts, short_list
 from analysis.spark.columns import is_below
+from analysis.spark.sql import F
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
 
 
 def with_undone_deletions(facts: Facts) -> str | None:
@@ -28,7 +31,7 @@ def with_undone_deletions(facts: Facts) -> str | None:
 def may_have_been_deleted(runs: Sequence[Facts], offset: Column) -> Column:
     """Return whether `offset` of a row's partition lies below the log start of an undone deletion."""
     found = [is_below(facts.run, one, offset) for facts in runs for one in _undone_deletions(facts)]
-    return F.coalesce(reduce(Column.__or__, found, F.lit(False)), F.lit(False))
+    return F.coalesce(reduce(or_, found, F.lit(False)), F.lit(False))
 
 
 def _undone_deletions(facts: Facts) -> tuple[Deletion, ...]:

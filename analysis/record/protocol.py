@@ -28,7 +28,7 @@ OLDEST_VARIANT, NEWEST_VARIANT = "kraft", "elr_43"
 """The variants for a release older or newer than every release the model knows."""
 
 
-class Rules:
+class RulesInForce:
     """The rules in force at a metadata offset; any answer may be None: not known.
 
     A level or config in the metadata log counts from its record on. Where the log never has one,

@@ -17,7 +17,7 @@ from analysis.record.elections import ElectionEvent, all_elections
 from analysis.record.epochs import Epochs, load_epochs
 from analysis.record.files import RecordFiles
 from analysis.record.prompt_consumers import prompt_consumers
-from analysis.record.protocol import Rules
+from analysis.record.protocol import RulesInForce
 from analysis.record.requests import Request, requests
 from analysis.record.small_files import Missing
 from analysis.record.stops import BrokerStop, stops
@@ -54,9 +54,9 @@ class Record(RecordFiles):
         return all_elections(self.timeline)
 
     @cached_property
-    def protocol(self) -> Rules:
+    def protocol(self) -> RulesInForce:
         """The rules that were in force, by the releases, the feature levels and the configs."""
-        return Rules(self.manifest, self.timeline)
+        return RulesInForce(self.manifest, self.timeline)
 
     @cached_property
     def epochs(self) -> Epochs:

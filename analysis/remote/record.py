@@ -18,7 +18,6 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from analysis.evidence.remaking import parts_to_remake
-from analysis.remote.files import Entry, RemoteFiles
 from ebbtide.errors import EbbtideError, HarnessError, Problems, UsageError
 from ebbtide.record.files import ANOMALIES_DIR, RAW_DIR
 from ebbtide.record.folder import RecordFolder
@@ -29,6 +28,8 @@ from ebbtide.scratch import ScratchFolder
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from analysis.remote.files import Entry, RemoteFiles
 
 _DEPTH_MAX = 8
 """Folders within folders; a record has four."""
@@ -212,6 +213,9 @@ class RemoteStore:
     """Finds records; their copies are in one temporary folder, removed with the block."""
 
     def __init__(self, spark: SparkSession) -> None:
+        # PySpark takes half a second to import; a record of this host may need none.
+        from analysis.remote.files import RemoteFiles
+
         self._files = RemoteFiles(spark)
         self._scratch = ScratchFolder()
         self._found = 0

@@ -5,10 +5,10 @@ from __future__ import annotations
 from analysis.judge.outcome.prediction import known_bug_of
 from analysis.record.nothing_sent import ended_before_sending
 from analysis.record.record import Record
-from ebbtide.record.outcomes import allows_everything
+from ebbtide.record.outcomes import allows_everything, count_lost_without_cause
 from ebbtide.record.properties import needed_unknown_clauses
-from ebbtide.record.verdict import Verdict, counts_by_kind
-from ebbtide.rules.table import LOST, NO_COMMITTED_LOSS
+from ebbtide.record.verdict import Verdict
+from ebbtide.rules.table import NO_COMMITTED_LOSS
 from ebbtide.scenario.model import Prediction
 
 _ALLOWS = "allows the loss"
@@ -35,8 +35,7 @@ def protocol_row(verdict: Verdict, prediction: Prediction | None) -> str:
         return _CANNOT_TELL
     violated = [one.name for one in verdict.properties if one.status == "violated"]
     unknown = needed_unknown_clauses(verdict, prediction)
-    lost = counts_by_kind(verdict.anomalies).get(LOST, 0)
-    if (no_cause := lost - sum(loss.count for loss in verdict.losses)) > 0 and NO_COMMITTED_LOSS not in unknown:
+    if (no_cause := count_lost_without_cause(verdict)) and NO_COMMITTED_LOSS not in unknown:
         unknown.append(f"why {no_cause:,} record{'s are' if no_cause > 1 else ' is'} lost")
     lines = []
     if violated:

@@ -25,7 +25,7 @@ from ebbtide.record.verdict import (
     count_acked_by_brokers,
 )
 from ebbtide.releases.shown_release import shown_release
-from ebbtide.rules.table import CLAUSES, COMMITS_KEPT, HW_REGRESSION, LOST, NO_COMMITTED_LOSS, NO_HW_REGRESSION
+from ebbtide.rules.table import CLAUSES, COMMITS_KEPT, HW_REGRESSION, NO_COMMITTED_LOSS, NO_HW_REGRESSION
 from ebbtide.scenario.roles import CLIENTS
 from ebbtide.scenario.steps.network import IsolateStep, PartitionStep
 from ebbtide.scenario.steps.proof import Link, LinkProof, MeasuredLog, StepProof
@@ -159,7 +159,7 @@ def count_lost_acks_0(verdict: Verdict) -> str:
 
 def count_lost(verdict: Verdict) -> int | None:
     """Return how many records are lost, with any acks; None where that is undecided."""
-    count = sum(one.count for one in verdict.anomalies if one.kind == LOST)
+    count = sum(lost_counts(verdict))
     decided = verdict.sent_nothing or (bool(verdict.properties) and not is_undecided(verdict, NO_COMMITTED_LOSS))
     return count if decided or count else None
 
@@ -317,7 +317,7 @@ def cut_sides(step: StepEntry) -> str:
     """
     links, asked = step.figures(LinkProof).cuts, step.asked
     pairs = links.pairs if links is not None else frozenset[Link]()
-    one_way = any((target, source) not in pairs for source, target in pairs) if pairs else asked.to is not None
+    one_way = not links.is_both_ways if links is not None and pairs else asked.to is not None
     roles = _roles(asked.from_, asked.to) or _roles(*asked.groups or ())
     by_targets: dict[tuple[int, ...], list[int]] = {}
     for one in sorted({source for source, _ in pairs}):

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
+from operator import or_
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as F
 
 from analysis.rows.deletions import Deletion
 from analysis.rows.facts import PARTITION_FACTS, Facts, partition_rows
 from analysis.rows.groups import BITS
+from analysis.spark.sql import F
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 BLOCK = ["run", "topic", "partition", "block"]
 PARTITION = ["run", "topic", "partition"]
@@ -68,7 +72,7 @@ def was_deleted(deletions: Mapping[int, Sequence[Deletion]], seen: Column | None
         for run, of_run in deletions.items()
         for one in of_run
     ]
-    return F.coalesce(reduce(Column.__or__, found, F.lit(False)), F.lit(False))
+    return F.coalesce(reduce(or_, found, F.lit(False)), F.lit(False))
 
 
 def is_below(run: int, one: Deletion, offset: Column) -> Column:

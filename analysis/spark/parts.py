@@ -9,8 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import reduce
+from typing import TYPE_CHECKING
 
-from pyspark.sql import DataFrame, SparkSession
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
 
 _PARTITIONS = "spark.sql.shuffle.partitions"
 
@@ -32,7 +35,7 @@ def in_one_part(rows: DataFrame) -> DataFrame:
 
 def union(frames: Sequence[DataFrame]) -> DataFrame:
     """Return the rows of all frames, whose columns are the same in the same order."""
-    return in_one_part(reduce(DataFrame.union, frames))
+    return in_one_part(reduce(lambda one, other: one.union(other), frames))
 
 
 def placed_by(rows: DataFrame, *columns: str) -> DataFrame:

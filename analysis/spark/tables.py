@@ -11,12 +11,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
+from typing import TYPE_CHECKING
 
 import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pyarrow.types as pt
-from pyspark.sql import DataFrame, SparkSession
 
 from analysis.rows.choose import schema_of
 from analysis.rows.runs import RunFiles
@@ -26,6 +26,9 @@ from ebbtide.errors import HarnessError
 from ebbtide.folders import remove_folder
 from ebbtide.record.files import ANOMALIES_DIR
 from ebbtide.scratch import SPARK, scratch_folder
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 _ROWS_OF_A_GROUP = 1 << 16
 _SPARK_TYPES = {"int8": "tinyint", "int16": "smallint", "int32": "int", "int64": "bigint", "bool": "boolean"}

@@ -6,8 +6,8 @@ import shlex
 from typing import TYPE_CHECKING
 
 from ebbtide.record.manifest import NO_CONTROLLERS_NAMED
+from ebbtide.record.outcomes import lost_counts
 from ebbtide.record.verdict import VERDICT
-from ebbtide.rules.table import LOST
 
 if TYPE_CHECKING:
     from ebbtide.record.manifest import Manifest
@@ -25,7 +25,7 @@ def next_command(record: str, manifest: Manifest, verdict: Verdict) -> str:
         return "ebbtide watch --bootstrap HOST:PORT --controllers HOST:PORT --for 30m    (the metadata log says why)"
     if manifest.failure_next is not None and verdict.outcome == "inconclusive":
         return manifest.failure_next
-    if "://" not in record and any(one.kind == LOST and one.count for one in verdict.anomalies):
+    if "://" not in record and any(lost_counts(verdict)):
         return f"ebbtide explain {shlex.quote(record)}    (its first lost record, step by step)"
     if verdict.outcome == "as-predicted":
         return "ebbtide scenarios    (other ways to break a cluster)"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
+from ebbtide.record.outcomes import lost_counts
 from ebbtide.record.verdict import Loss, LossEvent, Outage, Unavailability, Verdict
-from ebbtide.rules.table import LOST
 
 Service = Literal["no_leader", "no_ack", "no_service"]
 """The services that a partition may lack, by their keys in verdict.json."""
@@ -82,7 +82,7 @@ def oldest_loss(verdict: Verdict) -> Loss | None:
 
 def oldest_text(verdict: Verdict) -> str:
     """Return how old the oldest lost record was when it was lost; `-` if none is lost, `?` if not known."""
-    if not verdict.losses and not any(one.kind == LOST for one in verdict.anomalies):
+    if not any(lost_counts(verdict)):
         return "-"
     oldest = oldest_loss(verdict)
     return "?" if oldest is None else age_text(oldest)

@@ -6,6 +6,7 @@ losses. Its word is "no prediction": nobody predicted what it shows.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
@@ -37,10 +38,16 @@ class LostCounts(NamedTuple):
 
 def lost_counts(verdict: Verdict) -> LostCounts:
     """Return how many acked records of a judged run are lost."""
-    uncommitted = sum(loss.count for loss in verdict.losses if not loss.committed)
-    attributed = sum(loss.count for loss in verdict.losses)
-    lost = max(counts_by_kind(verdict.anomalies).get(LOST, 0), attributed)
-    return LostCounts(lost - uncommitted, uncommitted)
+    by_commitment = Counter[bool]()
+    for loss in verdict.losses:
+        by_commitment[loss.committed] += loss.count
+    return LostCounts(by_commitment[True] + count_lost_without_cause(verdict), by_commitment[False])
+
+
+def count_lost_without_cause(verdict: Verdict) -> int:
+    """Return how many acked records are lost by a cause that is not known."""
+    known = sum(loss.count for loss in verdict.losses)
+    return max(0, counts_by_kind(verdict.anomalies).get(LOST, 0) - known)
 
 
 def outcome_word(verdict: Verdict) -> OutcomeWord:
@@ -94,7 +101,7 @@ def loss_sentences(verdict: Verdict) -> str | None:
     committed = lost_counts(verdict).committed
     if verdict.prediction == "made" or not committed:
         return None
-    if committed > sum(loss.count for loss in verdict.losses if loss.committed):
+    if count_lost_without_cause(verdict):
         lost = sum(lost_counts(verdict))
         return f"{plural(lost, 'acked record')} {'was' if lost == 1 else 'were'} lost; not all causes are known."
     allowed = {

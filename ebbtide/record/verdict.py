@@ -16,6 +16,7 @@ from ebbtide.errors import ExitCode, UsageError
 from ebbtide.record.files import write_atomically
 from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import RECORD_VERSION, Manifest
+from ebbtide.rules.table import HW_REGRESSION, LOST
 from ebbtide.scenario.model import AllowedCause, WriteBack
 from ebbtide.untrusted.files import UnreadableFile, read_file
 from ebbtide.untrusted.values import decode_json
@@ -232,7 +233,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     - `prediction`: "made", or "none" if the scenario predicts nothing for the run, or only what no run can break.
     - `loss_allowed`: whether the protocol allows the committed losses; null: there are none, or it is not known.
     - `blamed`: all anomalies that may have a cause. `losses`, `regressions` and `commits` show those whose cause is
-      known, with what is special to them.
+      known, with what is special to them. Code that treats all kinds alike reads `attributed`.
     - `write_back`: under which write-back of dirty pages power was lost, as in the manifest.
     - `rule_files`: the rules of the user that the record was judged with; left out if there are none.
     """
@@ -261,9 +262,66 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
         return [] if self.rule_files is msgspec.UNSET else self.rule_files
 
     @property
+    def attributed(self) -> list[Blamed]:
+        """The anomalies whose cause is known, of every kind."""
+        blamed = self.blamed or _blamed_in_views(self)
+        return [one for one in blamed if one.cause is not None]
+
+    @property
     def sent_nothing(self) -> bool:
         """Whether the run ended before it sent a record, so that there is nothing to judge."""
         return self.outcome == "inconclusive" and any(reason.startswith(NOTHING_SENT) for reason in self.why)
+
+
+def _blamed_in_views(verdict: Verdict) -> list[Blamed]:
+    """Return what an older Ebbtide, which wrote no `blamed`, said in a list for each kind."""
+    losses = [
+        Blamed(
+            kind=LOST,
+            topic=one.topic,
+            partition=one.partition,
+            count=one.count,
+            first=one.first_offset,
+            last=one.last_offset,
+            committed=one.committed,
+            cause=one.cause,
+            election=one.election,
+            why="",
+        )
+        for one in verdict.losses
+    ]
+    regressions = [
+        Blamed(
+            kind=HW_REGRESSION,
+            topic=one.topic,
+            partition=one.partition,
+            count=1,
+            first=one.to,
+            last=one.from_,
+            committed=True,
+            cause=one.cause,
+            election=one.election,
+            why="",
+        )
+        for one in verdict.regressions
+    ]
+    commits = [
+        Blamed(
+            kind=one.kind,
+            topic=one.topic,
+            partition=one.partition,
+            group=one.group,
+            count=one.count,
+            first=one.offset,
+            last=one.offset,
+            committed=True,
+            cause=one.cause,
+            election=one.election,
+            why="",
+        )
+        for one in verdict.commits
+    ]
+    return [*losses, *regressions, *commits]
 
 
 def disturbance_of(manifest: Manifest, verdict: Verdict) -> str | None:

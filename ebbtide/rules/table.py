@@ -55,10 +55,16 @@ class KindRow(msgspec.Struct, frozen=True, kw_only=True):
     many: str = ""
     has_own_prediction: bool = False
     depends_on_chance: bool = False
+    is_loss: bool = False
+    found_as: str = ""
 
     def count(self, number: int) -> str:
         """Return a number of items in words: `1 lost record`, `2 lost records`."""
         return f"{number:,} {self.one if number == 1 else self.many}"
+
+    def in_findings(self, *, committed: bool) -> str:
+        """Return what a finding calls items that were committed, or that were not."""
+        return self.found_as.format("committed" if committed else "uncommitted") or self.name
 
 
 class RulesTable(msgspec.Struct, frozen=True, kw_only=True):

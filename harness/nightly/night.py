@@ -6,6 +6,7 @@ import contextlib
 import itertools
 import re
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
@@ -21,12 +22,12 @@ from ebbtide.record.outages import service_figures
 from ebbtide.record.outcomes import lost_counts
 from ebbtide.record.verdict import EXIT_OF_OUTCOME, Verdict, disturbance_of
 from ebbtide.releases.known_releases import parse_version
-from ebbtide.rules.table import COMMIT_LOST
 from ebbtide.scenario.model import Scenario
 from ebbtide.scenario.parse import load
 from ebbtide.scenario.write import SCENARIO
 from harness.nightly.job import Job, ReleaseTarget, Runtime, random_job
 from harness.nightly.store import FinishedJob, NightPlan, SkippedJob, Store
+from harness.replay.finding import is_loss
 
 BATCH = 16
 """After how many judged runs the night follows up contradictions."""
@@ -58,13 +59,10 @@ FailOn = Literal["inconclusive", "contradicted", "loss"]
 def judged_job(night: str, job: Job, record: RecordFolder, verdict: Verdict) -> FinishedJob:
     """Return a job as the history has it, from its record and verdict. Raises `UsageError` without a manifest."""
     manifest = read_manifest(record)
-    causes: dict[str, int] = {}
-    for loss in verdict.losses:
-        causes[loss.cause] = causes.get(loss.cause, 0) + loss.count
-    commits: dict[str, int] = {}
-    for lost in verdict.commits:
-        if lost.kind == COMMIT_LOST:
-            commits[lost.cause] = commits.get(lost.cause, 0) + lost.count
+    causes, commits = Counter[str](), Counter[str]()
+    for one in verdict.attributed:
+        if is_loss(one):
+            (causes if one.group is None else commits)[str(one.cause)] += one.count
     took_ns = (manifest.end_ns or 0) - (manifest.start_ns or 0)
     disturbance = disturbance_of(manifest, verdict)
     return FinishedJob(

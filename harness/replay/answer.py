@@ -10,9 +10,10 @@ import msgspec
 from analysis.judge.outcome.deciding import unproven_reasons
 from analysis.report.words import MEANING
 from ebbtide.plurals import plural
+from ebbtide.record.outcomes import lost_counts
 from ebbtide.record.predictions import fitting_prediction
 from ebbtide.record.verdict import Verdict, count_acked_by_brokers
-from ebbtide.rules.table import LOST, NO_COMMITTED_LOSS
+from ebbtide.rules.table import NO_COMMITTED_LOSS
 from ebbtide.scenario.steps.table import ADMIN_KINDS
 from harness.replay.recorded_run import LoadedRun
 
@@ -65,12 +66,7 @@ def answer(
 
 def committed_lost(run: LoadedRun) -> int:
     """Count the committed records known to be lost, with or without a known cause."""
-    verdict = run.verdict
-    if verdict is None:
-        return 0
-    attributed = sum(one.count for one in verdict.losses)
-    found = sum(one.count for one in verdict.anomalies if one.kind == LOST)
-    return sum(one.count for one in verdict.losses if one.committed) + max(0, found - attributed)
+    return 0 if run.verdict is None else lost_counts(run.verdict).committed
 
 
 def why_inconclusive(run: LoadedRun) -> str | None:

@@ -12,8 +12,8 @@ import msgspec
 
 from ebbtide.record.outcomes import word_of
 from ebbtide.record.predictions import OWN_PREDICTION
-from ebbtide.record.verdict import CommitLoss, Outcome, PredictionKind, Verdict
-from ebbtide.rules.table import ANOMALIES, COMMIT_LOST, HW_REGRESSION, LOST
+from ebbtide.record.verdict import AnomalyCount, Blamed, Outcome, PredictionKind, Verdict
+from ebbtide.rules.table import ANOMALIES, LOST, KindRow
 
 _NOT_KNOWN = "lost, cause not known"
 _BY_CHANCE = frozenset(kind for kind, row in ANOMALIES.items() if row.depends_on_chance)
@@ -53,15 +53,11 @@ def finding(verdict: Verdict) -> RunFinding:
 
     If there are none, returns uncommitted losses, or else other anomalies.
     """
-    losses = {_loss(one.committed, one.cause) for one in verdict.losses if one.committed}
-    losses |= {_commit(one) for one in verdict.commits if one.kind == COMMIT_LOST}
+    losses = {fact_of(one) for one in verdict.attributed if one.committed and is_loss(one)}
     violated = {f"violated {one.name}" for one in verdict.properties if one.status == "violated"}
-    uncommitted = {_loss(one.committed, one.cause) for one in verdict.losses if not one.committed}
+    uncommitted = {fact_of(one) for one in verdict.attributed if not one.committed and is_loss(one)}
     unattributed = {_NOT_KNOWN} if _partly_attributed(verdict) and not verdict.losses else set()
-    attributed = {*OWN_PREDICTION, *(one.kind for one in verdict.commits)}
-    others = {one.kind for one in verdict.anomalies if one.count and one.kind not in attributed}
-    others |= {f"{HW_REGRESSION} by {one.cause}" for one in verdict.regressions}
-    others |= {_commit(one) for one in verdict.commits}
+    others = {one.kind for one in _without_cause(verdict)} | {fact_of(one) for one in verdict.attributed}
     facts = losses | violated or uncommitted | unattributed or others
     return RunFinding(outcome=verdict.outcome, facts=tuple(sorted(facts)), prediction=verdict.prediction)
 
@@ -69,24 +65,27 @@ def finding(verdict: Verdict) -> RunFinding:
 def facts_of(verdict: Verdict) -> set[str]:
     """Return all facts of a verdict, partition by partition, without counts."""
     facts = {f"outcome {verdict.outcome}"}
-    facts |= {f"{_loss(one.committed, one.cause)} on {one.topic}-{one.partition}" for one in verdict.losses}
-    facts |= {f"{HW_REGRESSION} by {one.cause} on {one.topic}-{one.partition}" for one in verdict.regressions}
-    facts |= {f"{_commit(one)} on {one.topic}-{one.partition}" for one in verdict.commits}
-    facts |= {
-        f"{one.kind} on {one.topic}-{one.partition}"
-        for one in verdict.anomalies
-        if one.count and one.kind not in {*OWN_PREDICTION, *(each.kind for each in verdict.commits)}
-    }
+    facts |= {f"{fact_of(one)} on {one.topic}-{one.partition}" for one in verdict.attributed}
+    facts |= {f"{one.kind} on {one.topic}-{one.partition}" for one in _without_cause(verdict)}
     facts |= {f"{_NOT_KNOWN} on {partition}" for partition in _partly_attributed(verdict)}
     return facts | {f"violated {one.name}" for one in verdict.properties if one.status == "violated"}
 
 
-def _loss(committed: bool, cause: str) -> str:
-    return f"{'committed' if committed else 'uncommitted'} loss by {cause}"
+def fact_of(one: Blamed) -> str:
+    """Return what a finding says of anomalies whose cause is known: their kind and their cause."""
+    kind = ANOMALIES.get(one.kind, KindRow(name=one.kind))
+    return f"{kind.in_findings(committed=one.committed)} by {one.cause}"
 
 
-def _commit(one: CommitLoss) -> str:
-    return f"{one.kind} by {one.cause}"
+def is_loss(one: Blamed) -> bool:
+    """Whether the kind is among the gravest facts of a run."""
+    return one.kind in ANOMALIES and ANOMALIES[one.kind].is_loss
+
+
+def _without_cause(verdict: Verdict) -> list[AnomalyCount]:
+    """Return the anomalies of the kinds of which no cause is known, except those that are predicted by a key."""
+    attributed = {*OWN_PREDICTION, *(one.kind for one in verdict.attributed)}
+    return [one for one in verdict.anomalies if one.count and one.kind not in attributed]
 
 
 def _partly_attributed(verdict: Verdict) -> set[str]:

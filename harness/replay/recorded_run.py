@@ -13,7 +13,7 @@ import msgspec
 import pyarrow.compute as pc
 
 from analysis.record.record import Record
-from analysis.record.timeline import Timeline, load_timeline
+from analysis.record.timeline import Timeline
 from ebbtide.errors import UsageError
 from ebbtide.journal.convert import has_journals
 from ebbtide.record.files import RUN_ID_ALLOWED, is_run_id
@@ -166,6 +166,6 @@ def load_run(folder: Path) -> LoadedRun:
         manifest=manifest,
         scenario=load(folder / SCENARIO, next=f"ebbtide validate {shlex.quote(str(folder / SCENARIO))}", to_run=True),
         steps=tuple(read_steps(record) or ()),
-        timeline=load_timeline(Record(RecordFolder(folder), manifest)),
+        timeline=Record(record, manifest).timeline,
         verdict=None if verdict == unfinished_verdict(manifest.run_id) else verdict,
     )

@@ -15,7 +15,7 @@ from ebbtide.record.verdict import Outcome, Verdict
 from ebbtide.rules.table import COMMIT_LOST, HW_REGRESSION
 from ebbtide.scenario.model import LossExpectation, Prediction
 from ebbtide.scenario.write import SCENARIO
-from harness.replay.finding import RunFinding, finding
+from harness.replay.finding import RunFinding, fact_of, finding
 from harness.replay.recorded_run import LoadedRun
 
 COMMITTED = "committed loss by "
@@ -81,10 +81,8 @@ def gravest_fact(found: RunFinding, verdict: Verdict) -> str:
     An unexplained loss is the gravest, then a violation, then the fact with the highest count.
     """
     counts: Counter[str] = Counter()
-    for loss in verdict.losses:
-        counts[f"{COMMITTED if loss.committed else UNCOMMITTED}{loss.cause}"] += loss.count
-    counts.update({f"{one.kind} by {one.cause}": one.count for one in verdict.commits})
-    counts.update(f"{HW_REGRESSION} by {one.cause}" for one in verdict.regressions)
+    for one in verdict.attributed:
+        counts[fact_of(one)] += one.count
     for anomaly in verdict.anomalies:
         counts[anomaly.kind] += anomaly.count
     return max(found.facts, key=lambda fact: (fact == _UNEXPLAINED, fact.startswith(_VIOLATED), counts[fact]))

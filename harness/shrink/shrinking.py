@@ -13,6 +13,7 @@ from ebbtide.errors import EbbtideError
 from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import ACKS_SPELLED, read_manifest
 from ebbtide.record.verdict import Verdict
+from harness.replay.finding import fact_of
 from harness.replay.plan import plan
 from harness.replay.recorded_run import LoadedRun
 from harness.replay.replaying import launch_differences
@@ -161,8 +162,7 @@ def _blamed_partition(recorded: LoadedRun, goal: Goal) -> LostPartition | None:
     worst = max(losses or verdict.losses, key=lambda one: (one.committed, one.count), default=None)
     if worst is not None:
         return LostPartition(f"{worst.topic}-{worst.partition}", ACKS_SPELLED.get(worst.acks))
-    fell = [one for one in verdict.regressions if f"hw-regression by {one.cause}" in goal.facts]
-    found = [f"{one.topic}-{one.partition}" for one in fell]
+    found = [f"{one.topic}-{one.partition}" for one in verdict.attributed if fact_of(one) in goal.facts]
     found += [f"{one.topic}-{one.partition}" for one in verdict.anomalies if one.count and one.kind in goal.facts]
     return LostPartition(found[0]) if found else None
 

@@ -9,13 +9,14 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from ebbtide.record.steps import StepEntry
-from ebbtide.record.verdict import Loss, Regression, Verdict
+from ebbtide.record.verdict import Verdict
 from ebbtide.scenario.model import Scenario
 from ebbtide.scenario.parts import Parts
 from ebbtide.scenario.steps.step import StepSpec
 from ebbtide.scenario.steps.table import OPTIONAL_KINDS
 from ebbtide.scenario.triggers import AckedTrigger, AfterTrigger, OffsetTrigger, Trigger, after
 from ebbtide.scenario.validate import validate
+from harness.replay.finding import is_loss
 from harness.replay.recorded_run import LoadedRun
 from harness.shrink.states import RecordedStep
 
@@ -120,8 +121,10 @@ def _last_blamed_ns(recorded: LoadedRun) -> int | None:
     verdict = recorded.verdict
     if verdict is None:
         return None
-    committed = [one for one in verdict.losses if one.committed]
-    blamed: list[Loss | Regression] = [*(committed or verdict.losses)] or [*verdict.regressions]
+    # The election of a lost commit is one of another partition.
+    attributed = [one for one in verdict.attributed if one.group is None]
+    losses = [one for one in attributed if is_loss(one)]
+    blamed = [one for one in losses if one.committed] or losses or attributed
     elections = [(one.topic, one.partition, one.election) for one in blamed if one.election is not None]
     states = [recorded.timeline.state_at(topic, partition, one.metadata_offset) for topic, partition, one in elections]
     times_ns = [state.at_ns for state in states if state is not None]

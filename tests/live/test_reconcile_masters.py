@@ -14,7 +14,7 @@ from benches import assert_ended_well, run_bench
 from reconcile_oracle import anomalies
 from records import RecordBuilder, as_record
 
-from analysis.items import reconcile, reconciling
+from analysis.items import on_spark, reconcile
 from analysis.spark.session import session
 from bench.standalone_spark import SparkDaemon, standalone_cluster
 
@@ -74,14 +74,14 @@ def test_a_standalone_cluster_that_loses_a_worker_finds_the_same(
 ) -> None:
     url, workers = cluster
     record = anomalous_record().write(tmp_path / "run")
-    summarize = reconciling.summarize
+    summarize = on_spark.summarize
 
     def lose_a_worker(*arguments: Any) -> Any:
         """Its blocks that were kept and its shuffle files are gone in the middle of the work."""
         workers[0].kill()
         return summarize(*arguments)
 
-    monkeypatch.setattr(reconciling, "summarize", lose_a_worker)
+    monkeypatch.setattr(on_spark, "summarize", lose_a_worker)
     with session(url) as spark:
         assert spark.sparkContext.master == url
         reconcile(spark, as_record(record, anomalous_record().manifest()))

@@ -17,7 +17,7 @@ from records import as_record
 from analysis.judge.trace.check import check_timeline
 from analysis.judge.trace.results import TimelineTrace, UnexplainedTransition
 from analysis.record.elections import all_elections
-from analysis.record.protocol import UNCLEAN_ELECTION, Rules
+from analysis.record.protocol import UNCLEAN_ELECTION, RulesInForce
 from analysis.record.requests import Request
 from analysis.record.timeline import Timeline, load_timeline
 from ebbtide.record.folder import RecordFolder
@@ -47,7 +47,7 @@ def check(
         manifest = msgspec.structs.replace(manifest, kafka=kafka)
     if name.startswith("reassignments"):
         asked = (Request(kind="reassign"),)
-    rules = Rules(manifest, timeline)
+    rules = RulesInForce(manifest, timeline)
     return check_timeline(timeline, rules, statics=statics, asked=asked, touched_disks=touched)
 
 

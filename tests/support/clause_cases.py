@@ -16,7 +16,7 @@ from analysis.reconcile.model import Reconciliation, WrongCopies
 from ebbtide.record.manifest import Manifest
 from ebbtide.record.verdict import Counts
 
-NOTHING_FOUND = Reconciliation(counts=Counts(), anomalies=[], unknown={}, lost=[], regressions=[])
+NOTHING_FOUND = Reconciliation(counts=Counts())
 
 
 def judged(
@@ -29,7 +29,7 @@ def judged(
     blamed: Sequence[AnyAnomaly] = (),
 ) -> Judged:
     """Return what a clause looks at. A check that needs anything else of the record finds nothing there."""
-    found = msgspec.structs.replace(NOTHING_FOUND, copies=list(copies), unknown=dict(unknown or {}))
+    found = msgspec.structs.replace(NOTHING_FOUND, groups=list(copies), unknown=dict(unknown or {}))
     given = Judged(as_record(record or Path("no-record"), manifest), found, blamed)
     if copies_sent is not None:
         given.__dict__["copies_sent"] = copies_sent

@@ -5,6 +5,7 @@ The reconciliation is given, not computed: what the judge does with it is under 
 
 from __future__ import annotations
 
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -298,19 +299,13 @@ class Story:
     def judge(self, *, missing: tuple[str, ...] = ()) -> Verdict:
         """Write the record and judge it on the given reconciliation."""
         self.write(missing=missing)
+        found = (self.lost, self.regressions, self.vanished, self.duplicates, self.aborted_reads)
         reconciliation = Reconciliation(
             counts=self.counts,
             anomalies=self.anomalies,
             unknown=self.unknown,
-            lost=self.lost,
-            regressions=self.regressions,
-            vanished=self.vanished,
-            duplicates=self.duplicates,
-            aborted_reads=self.aborted_reads,
-            hanging=self.hanging,
-            commits=self.commits,
+            groups=[*chain(*found, self.hanging, self.commits, self.copies)],
             acked_commits=self.acked_commits,
-            copies=self.copies,
         )
         verdict = verdict_of(as_record(self.record, self.manifest), reconciliation)
         assert verdict.coverage.keys() <= FACTS.keys()

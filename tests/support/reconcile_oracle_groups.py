@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from reconcile_oracle import Item, places_of, stands_at
 from reconcile_oracle_tables import PlacedTables, Row
 
-from analysis.reconcile.model import Reconciliation
+from analysis.reconcile.model import AbortedReads, Duplicates, Reconciliation
 from ebbtide.record.manifest import Manifest
 
 Key = tuple[str, str, int, bool, bool, bool]
@@ -42,10 +42,11 @@ def groups_of(reconciliation: Reconciliation, topics: Sequence[str] | None = Non
     """The groups that the judge gets; `topics`: of these only."""
     duplicates = {
         ("duplicate", one.topic, one.partition, one.idempotent, one.twice_in_final_log, one.unreadable): one
-        for one in reconciliation.duplicates
+        for one in reconciliation.groups_of(Duplicates)
     }
     aborted = {
-        ("aborted-read", one.topic, one.partition, False, False, False): one for one in reconciliation.aborted_reads
+        ("aborted-read", one.topic, one.partition, False, False, False): one
+        for one in reconciliation.groups_of(AbortedReads)
     }
     return {
         key: (one.count, one.first["offset"], one.first["value"])

@@ -16,13 +16,12 @@ from typing import Final, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from analysis.judge.rules.leaders.contact import (
+from analysis.judge.history.contact import (
     LEARNS_WITHIN_NS,
     Interval,
-    LeaderContact,
     first_and_highest,
-    intervals_below,
 )
+from analysis.judge.rules.judged import Judged
 from analysis.record.elections import elections_of
 from analysis.record.files import of_partition
 from analysis.record.record import Record
@@ -85,17 +84,17 @@ FACTS = (
 _ACKS = {"0": 0, "1": 1, "all": -1}
 
 
-def client_facts(record: Record) -> Counter[str]:
+def client_facts(judged: Judged) -> Counter[str]:
     """Count the facts; facts that need a missing table are left out.
 
     Sends and polls are read once for all stretches, batch by batch; memory does not grow with their
     number.
     """
     facts: Counter[str] = Counter()
-    contact = LeaderContact.of(record)
+    record = judged.record
     for suffix, intervals in (
-        (BELOW, intervals_below(record, contact)),
-        (HELD, _intervals_of_held_requests(record, contact.steps)),
+        (BELOW, judged.below_min_isr),
+        (HELD, _intervals_of_held_requests(record, judged.contact.steps)),
         (RECOVERING, _recovering_intervals(record)),
     ):
         sends = _sends_within(record, intervals) if record.has("sends") else None

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from analysis.reconcile.model import GroupsOfKind
 from analysis.rows.facts import Facts
 from ebbtide.coverage_fact import Fact
 
@@ -30,9 +31,13 @@ class Anomaly(msgspec.Struct, frozen=True, kw_only=True):
     - `why_unknown`: why nothing, or not everything, can be judged in a run; None: all can.
     - `items` returns one row an item. A kind that compares what happened to one value has a `row` instead: the item of
       a row of the history, or null. All such kinds share one pass.
+    - `groups`: how its items are grouped for the clauses and the causes; None: only their count counts.
     - `question`: the question of `analysis.rows.questions` that rules the kind out if its answer is no.
     - `has_own_prediction`: a scenario predicts it by a key of its own, so `anomalies = "none"` does not cover it.
     - `depends_on_chance`: it depends on which request was under way, so a replay may lack it.
+    - `is_loss`: where committed items have a cause, they are among the gravest facts of a run; uncommitted ones come
+      after them.
+    - `found_as`: what findings call the kind, with `{}` for committed or uncommitted; empty: they call it by its name.
     - `fact`: the coverage fact that counts its items; None: none does.
     """
 
@@ -43,9 +48,12 @@ class Anomaly(msgspec.Struct, frozen=True, kw_only=True):
     why_unknown: Callable[[Facts], str | None]
     items: Callable[[Work], DataFrame | None] | None = None
     row: Callable[[Sequence[Facts]], Column] | None = None
+    groups: GroupsOfKind | None = None
     question: str | None = None
     has_own_prediction: bool = False
     depends_on_chance: bool = False
+    is_loss: bool = False
+    found_as: str = ""
     fact: Fact | None = None
 
     @property

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, cast
 
 from analysis.judge.history.answers import ComparedAnswers, compare_answers
 from analysis.judge.history.attributed import AnyAnomaly, AttributedAnomaly, W
+from analysis.judge.history.contact import Interval, LeaderContact, intervals_below
 from analysis.judge.history.sent import count_copies
 from analysis.judge.trace.of_run import trace_of
 from analysis.judge.trace.results import TimelineTrace
@@ -42,6 +43,16 @@ class Judged:
     def trace(self) -> TimelineTrace:
         """The metadata log, held against the model."""
         return trace_of(self.record)
+
+    @cached_property
+    def contact(self) -> LeaderContact:
+        """When leaders surely were in contact with the controller."""
+        return LeaderContact.of(self.record)
+
+    @cached_property
+    def below_min_isr(self) -> Sequence[Interval]:
+        """The stretches in which a leader surely knew that it was below min ISR."""
+        return intervals_below(self.record, self.contact)
 
     @cached_property
     def answers(self) -> ComparedAnswers | None:

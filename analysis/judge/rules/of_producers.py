@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from analysis.judge.history.evidence import Row
-
-if TYPE_CHECKING:
-    from analysis.reconcile.model import AbortedReads, Duplicates
+from analysis.reconcile.model import ShownGroup
 
 
-def client_row(one: AbortedReads | Duplicates) -> Row:
+def client_row(one: ShownGroup) -> Row:
     """Return items of a kind on one partition as evidence."""
     return {"topic": one.topic, "partition": one.partition, "count": one.count, **one.first}
 

@@ -29,7 +29,7 @@ from analysis.judge.trace.results import (
     nearest_action,
 )
 from analysis.judge.trace.world import ControllerKnowledge, model_of
-from analysis.record.protocol import MIN_ISR, Rules
+from analysis.record.protocol import MIN_ISR, RulesInForce
 from analysis.record.requests import Request
 from analysis.record.timeline import Timeline
 from analysis.spec.partition import NO_LEADER, Partition, UncleanElection
@@ -43,7 +43,7 @@ _NEAREST_MAX = 3
 
 def check_timeline(
     timeline: Timeline,
-    rules: Rules,
+    rules: RulesInForce,
     *,
     statics: Mapping[str, str] | None = None,
     asked: tuple[Request, ...] | None = None,

@@ -11,7 +11,7 @@ from bisect import bisect_left
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from analysis.record.protocol import MIN_ISR, Rules
+from analysis.record.protocol import MIN_ISR, RulesInForce
 from analysis.record.timeline import Timeline
 from analysis.spec.partition import NO_EPOCH, NOBODY, Brokers, Cluster, Partition, UncleanElection
 from analysis.spec.protocol import Protocol
@@ -60,7 +60,7 @@ class ControllerKnowledge:
     depends on one, `is_unclean_config_known` says so.
     """
 
-    def __init__(self, timeline: Timeline, rules: Rules, statics: Mapping[str, str] | None) -> None:
+    def __init__(self, timeline: Timeline, rules: RulesInForce, statics: Mapping[str, str] | None) -> None:
         self._timeline = timeline
         self._rules = rules
         self._statics = statics

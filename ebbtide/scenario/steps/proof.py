@@ -36,6 +36,11 @@ class Links:
         """Whether no connection is among them in both directions, and there is one at all."""
         return bool(self.pairs) and not any(Link(target, source) in self.pairs for source, target in self.pairs)
 
+    @property
+    def is_both_ways(self) -> bool:
+        """Whether each connection is among them in both directions."""
+        return all(Link(target, source) in self.pairs for source, target in self.pairs)
+
 
 def _link_of(text: str) -> Link:
     source, _, target = text.partition(">")
@@ -121,12 +126,12 @@ class RequestProof(StepProof, frozen=True, kw_only=True):
         return self.answer not in (None, "NONE")
 
 
-def read_leniently(kind: type[T], values: Mapping[str, Any]) -> T:
+def read_leniently(kind: type[T], values: Mapping[str, object]) -> T:
     """Return a struct whose fields are all optional, from plain values.
 
     A key of another type keeps its default; if the struct has a field `unread`, it says why.
     """
-    found: dict[str, Any] = {}
+    found: dict[str, object] = {}
     unread: dict[str, str] = {}
     for field in struct_fields(kind):
         key = field.encode_name

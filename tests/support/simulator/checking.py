@@ -6,7 +6,7 @@ import msgspec
 
 from analysis.judge.trace.check import check_timeline
 from analysis.judge.trace.results import TimelineTrace
-from analysis.record.protocol import Rules
+from analysis.record.protocol import RulesInForce
 from analysis.record.requests import requests
 from analysis.record.timeline import Timeline
 from ebbtide.record.rows import BrokerEvent, ConfigChange, PartitionState
@@ -37,7 +37,7 @@ def trace_of_history(history: TrueHistory) -> TimelineTrace:
     touched = {node for step in steps if KINDS[step.step].changes_directory for node in step.nodes}
     return check_timeline(
         timeline,
-        Rules(manifest, timeline),
+        RulesInForce(manifest, timeline),
         statics={},
         asked=requests(steps),
         touched_disks=frozenset(touched),

@@ -60,7 +60,7 @@ def _answers(history: TrueHistory, folder: Path) -> Answers:
             last_done_ns=max(one.done_ns for one in group),
             last_sent_ns=max(one.sent_ns for one in group),
         )
-        reconciliation = Reconciliation(counts=Counts(), anomalies=[], unknown={}, lost=[lost_range], regressions=[])
+        reconciliation = Reconciliation(counts=Counts(), groups=[lost_range])
         blamed = drop_causes_where_gaps(attributed_losses(record, reconciliation), [])
         for part in without_unsure_causes(blamed, record.clock_doubt):
             election = part.attribution.election

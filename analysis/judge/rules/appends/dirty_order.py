@@ -18,8 +18,7 @@ start.
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
+from typing import TYPE_CHECKING
 
 from analysis.judge.rules.anomaly import Anomaly
 from analysis.judge.rules.appends.idempotence import is_idempotent
@@ -29,6 +28,10 @@ from analysis.rows.facts import Facts
 from analysis.rows.questions import ORDER
 from analysis.spark.columns import PARTITION
 from analysis.spark.parts import union
+from analysis.spark.sql import F
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 
 def why_unknown(facts: Facts) -> str | None:

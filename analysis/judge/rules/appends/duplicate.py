@@ -18,14 +18,17 @@ acked records without an offset. What the other half shows stays true.
 from __future__ import annotations
 
 from collections.abc import Sequence
-
-from pyspark.sql import Column
-from pyspark.sql import functions as F
+from typing import TYPE_CHECKING
 
 from analysis.judge.rules.anomaly import Anomaly
 from analysis.judge.rules.appends.idempotence import is_idempotent
 from analysis.reconcile.items import item
+from analysis.reconcile.model import Duplicates, GroupsOfKind
 from analysis.rows.facts import Facts
+from analysis.spark.sql import F
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
 
 
 def why_unknown(facts: Facts) -> str | None:
@@ -66,6 +69,7 @@ RULE = Anomaly(
     many="duplicated records",
     why_unknown=why_unknown,
     row=_row,
+    groups=GroupsOfKind(into=Duplicates, by=("idempotent", "twice_in_final_log", "unreadable")),
     # A retry duplicates a record, or does not. Duplicates of an idempotent producer also violate a clause.
     depends_on_chance=True,
 )

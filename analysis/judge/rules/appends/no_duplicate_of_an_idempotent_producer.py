@@ -7,7 +7,6 @@ again whose first copy was cut off. Then one copy remains, and the loss is judge
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from analysis.judge.rules.appends import duplicate
 from analysis.judge.rules.clause import Clause
@@ -15,15 +14,13 @@ from analysis.judge.rules.findings import Finding, finding
 from analysis.judge.rules.judged import Judged
 from analysis.judge.rules.losses import vanished
 from analysis.judge.rules.of_producers import client_row, unknown_rows
+from analysis.reconcile.model import Duplicates
 from analysis.record.whole import OF_LOSSES
-
-if TYPE_CHECKING:
-    from analysis.reconcile.model import Duplicates
 
 
 def _check(judged: Judged) -> Finding:
     exercised = sum(producer.idempotent for producer in judged.record.manifest.producers.values())
-    theirs = [one for one in judged.found.duplicates if one.idempotent]
+    theirs = [one for one in judged.found.groups_of(Duplicates) if one.idempotent]
     twice = [one for one in theirs if one.twice_in_final_log]
     open_ = unknown_rows(duplicate.RULE.name, exercised, judged.unknown)
     open_ += [
@@ -45,7 +42,8 @@ def _why_cut_off_unknown(one: Duplicates, unknown_kinds: Mapping[str, str]) -> s
         return unknown_kinds[vanished.RULE.name]
     if one.unreadable:
         whose = "a duplicate" if one.count == 1 else f"{one.count:,} duplicates, the first of them"
-        places = "a place" if one.first["unreadable"] == 1 else f"{one.first['unreadable']:,} places"
+        count = one.first["unreadable"]
+        places = "a place" if count == 1 else f"{count:,} places"
         where = "below the log start, or on a partition whose final offsets are not known"
         return f"{whose} was at {places} where nothing can be read any more: {where}"
     return None

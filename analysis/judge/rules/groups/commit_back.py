@@ -17,14 +17,17 @@ asked after the other was answered; a commit with an unknown outcome may be appl
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame, Window
-from pyspark.sql import functions as F
+from typing import TYPE_CHECKING
 
 from analysis.judge.rules.anomaly import Anomaly
 from analysis.reconcile import commits
 from analysis.reconcile.items import item
 from analysis.reconcile.work import Work
 from analysis.rows.questions import COMMITS
+from analysis.spark.sql import F, Window
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 
 def _items(work: Work) -> DataFrame | None:
@@ -68,6 +71,7 @@ RULE = Anomaly(
     many="committed offsets that went back",
     why_unknown=commits.why_commits_unknown,
     items=_items,
+    groups=commits.GROUPS,
     question=COMMITS,
     # A new coordinator serves an old commit until its HW catches up, to whoever asks in time.
     depends_on_chance=True,

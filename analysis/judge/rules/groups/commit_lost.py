@@ -18,14 +18,17 @@ asked was lost to nobody.
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame, Window
-from pyspark.sql import functions as F
+from typing import TYPE_CHECKING
 
 from analysis.judge.rules.anomaly import Anomaly
 from analysis.reconcile import commits
 from analysis.reconcile.items import item
 from analysis.reconcile.work import Work
 from analysis.rows.questions import COMMITS
+from analysis.spark.sql import F, Window
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 
 def _items(work: Work) -> DataFrame | None:
@@ -89,5 +92,7 @@ RULE = Anomaly(
     many="commits that their group did not get back",
     why_unknown=commits.why_commits_unknown,
     items=_items,
+    groups=commits.GROUPS,
     question=COMMITS,
+    is_loss=True,
 )

@@ -12,15 +12,18 @@ When it cannot tell: as the module copies says. An item is certain all the same.
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
+from typing import TYPE_CHECKING
 
 from analysis.judge.rules.anomaly import Anomaly
 from analysis.reconcile import copies
 from analysis.reconcile.items import item
 from analysis.reconcile.work import Work
 from analysis.rows.questions import COPIES
+from analysis.spark.sql import F
 from ebbtide.coverage_fact import Fact
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 _SHOWN_MAX = 10
 
@@ -59,6 +62,7 @@ RULE = Anomaly(
     many="inputs that were copied again",
     why_unknown=copies.why_copies_unknown,
     items=_items,
+    groups=copies.GROUPS,
     question=COPIES,
     fact=Fact(
         "clients",

@@ -8,7 +8,6 @@ transaction. An input that was copied again is allowed if an election lost the o
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from analysis.judge.history.attributed import AttributedAnomaly, RepeatedInput
 from analysis.judge.history.evidence import Row
@@ -18,11 +17,8 @@ from analysis.judge.rules.groups import copied_twice, input_skipped
 from analysis.judge.rules.groups.promised import copied_offsets, promised_groups
 from analysis.judge.rules.judged import Judged
 from analysis.judge.rules.lossy import why_lossy
+from analysis.reconcile.model import WrongCopies
 from analysis.record.whole import OF_LOSSES
-
-if TYPE_CHECKING:
-    from analysis.reconcile.model import WrongCopies
-
 
 _KINDS = (copied_twice.RULE.name, input_skipped.RULE.name)
 
@@ -35,7 +31,7 @@ def _check(judged: Judged) -> Finding:
     if not promised:
         why = "no copier commits the offsets of its group in its transactions"
         return Finding(status="not-exercised", evidence=({"why": why},))
-    wrong = [one for one in judged.found.copies if one.group in promised]
+    wrong = [one for one in judged.found.groups_of(WrongCopies) if one.group in promised]
     rows, unknown = [_row(one) for one in wrong], list[Row]()
     lossy = why_lossy(judged.record)
     if lossy is not None:

@@ -17,9 +17,9 @@ where no coordinator was asked for the offset of a group that copied.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pyarrow as pa
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from analysis.judge.rules.anomaly import Anomaly
 from analysis.reconcile import copies
@@ -27,7 +27,11 @@ from analysis.reconcile.items import item
 from analysis.reconcile.work import Work
 from analysis.rows.facts import CopyFacts, Facts
 from analysis.rows.questions import COPIES
+from analysis.spark.sql import F
 from ebbtide.coverage_fact import Fact
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 _PLACE = copies.INPUT[:-1]
 _PLACES = pa.schema(
@@ -124,6 +128,7 @@ RULE = Anomaly(
     many="skipped inputs",
     why_unknown=why_unknown,
     items=_items,
+    groups=copies.GROUPS,
     question=COPIES,
     fact=Fact(
         "clients",

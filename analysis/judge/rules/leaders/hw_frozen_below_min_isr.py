@@ -7,19 +7,16 @@ without.
 
 from __future__ import annotations
 
+from analysis.judge.history.contact import first_and_highest
 from analysis.judge.history.evidence import Row
 from analysis.judge.rules.clause import Clause
 from analysis.judge.rules.findings import Finding, finding, unknown_finding
 from analysis.judge.rules.judged import Judged
-from analysis.judge.rules.leaders.contact import LeaderContact, first_and_highest, intervals_below
 
 
 def _check(judged: Judged) -> Finding:
     record = judged.record
-    contact = LeaderContact.of(record)
-    in_force = {
-        one: record.protocol.hw_waits_for_min_isr(one.leader, one.start_ns) for one in intervals_below(record, contact)
-    }
+    in_force = {one: record.protocol.hw_waits_for_min_isr(one.leader, one.start_ns) for one in judged.below_min_isr}
     intervals = [one for one, waits in in_force.items() if waits is not False]
     if not intervals:
         return Finding(status="not-exercised")

@@ -31,14 +31,18 @@ no join.
 
 from __future__ import annotations
 
-from pyspark.sql import Column, DataFrame, Window
-from pyspark.sql import functions as F
+from typing import TYPE_CHECKING
 
 from analysis.judge.rules.anomaly import Anomaly
 from analysis.reconcile.hw_observations import WHERE, suspicious_observations, why_no_hw_is_judged
 from analysis.reconcile.items import item
+from analysis.reconcile.model import GroupsOfKind, HwRegression
 from analysis.reconcile.work import Work
 from analysis.rows.questions import HIGH_WATERMARKS
+from analysis.spark.sql import F, Window
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
 
 _OBSERVED = ("high_watermark", "leader_epoch", "broker", "asked_ns", "at_ns")
 
@@ -173,6 +177,20 @@ RULE = Anomaly(
     many="HW regressions",
     why_unknown=why_no_hw_is_judged,
     items=_items,
+    # The lowest HW under each leader epoch that began a drop, with the highest HW before.
+    groups=GroupsOfKind(
+        into=HwRegression,
+        by=("leader_epoch",),
+        figures=(
+            "max(earlier).high_watermark AS from_",
+            "max(earlier).at_ns AS earlier_at_ns",
+            "max(earlier).leader_epoch AS earlier_leader_epoch",
+            "min(struct(offset, at_ns, leader_epoch, broker)).offset AS to",
+            "min(struct(offset, at_ns, leader_epoch, broker)).at_ns AS at_ns",
+            "min(struct(offset, at_ns, leader_epoch, broker)).broker AS broker",
+        ),
+        where="earlier IS NOT NULL",
+    ),
     question=HIGH_WATERMARKS,
     has_own_prediction=True,
 )

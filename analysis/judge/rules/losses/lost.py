@@ -47,16 +47,19 @@ empty.
 from __future__ import annotations
 
 from collections.abc import Sequence
-
-from pyspark.sql import Column
-from pyspark.sql import functions as F
+from typing import TYPE_CHECKING
 
 from analysis.judge.rules.anomaly import Anomaly
 from analysis.judge.rules.losses.acked_rows import is_lost, why_no_loss_is_judged
 from analysis.reconcile.crowds import LISTED
 from analysis.reconcile.items import item
+from analysis.reconcile.model import GroupsOfKind, LostRange
 from analysis.rows.facts import Facts
 from analysis.spark.columns import runs_where
+from analysis.spark.sql import F
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
 
 
 def why_unknown(facts: Facts) -> str | None:
@@ -147,5 +150,19 @@ RULE = Anomaly(
     many="lost records",
     why_unknown=why_unknown,
     row=_row,
+    groups=GroupsOfKind(
+        into=LostRange,
+        # What decides their cause.
+        by=("acks", "committed", "leader_epoch AS acked_after_epoch"),
+        figures=(
+            "min(offset) AS first_offset",
+            "max(offset) AS last_offset",
+            "min(at_ns) AS first_done_ns",
+            "max(at_ns) AS last_done_ns",
+            "max(cast(get_json_object(details, '$.sent_ns') AS bigint)) AS last_sent_ns",
+        ),
+    ),
     has_own_prediction=True,
+    is_loss=True,
+    found_as="{} loss",
 )

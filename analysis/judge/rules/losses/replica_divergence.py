@@ -20,19 +20,23 @@ again.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
 from analysis.judge.rules.anomaly import Anomaly
+from analysis.judge.rules.losses.not_in_place import GROUPS
 from analysis.reconcile import crowds
 from analysis.reconcile.items import item
 from analysis.reconcile.work import Work
 from analysis.rows.facts import Facts
 from analysis.rows.questions import REPLICAS
 from analysis.spark.columns import PARTITION
+from analysis.spark.sql import F
 from analysis.spark.tables import RecordTables
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 _CHECKPOINTS = pa.schema(
     [
@@ -114,5 +118,6 @@ RULE = Anomaly(
     many="offsets at which replicas differ",
     why_unknown=why_unknown,
     items=_items,
+    groups=GROUPS,
     question=REPLICAS,
 )

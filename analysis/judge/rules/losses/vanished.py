@@ -32,16 +32,19 @@ shows only what it passed by, and what lies above its HW.
 from __future__ import annotations
 
 from collections.abc import Sequence
-
-from pyspark.sql import Column
-from pyspark.sql import functions as F
+from typing import TYPE_CHECKING
 
 from analysis.judge.rules.anomaly import Anomaly
 from analysis.judge.rules.losses.acked_rows import is_lost
+from analysis.judge.rules.losses.not_in_place import GROUPS
 from analysis.reconcile.items import item
 from analysis.rows.facts import Facts
 from analysis.spark.columns import deletions_by_run, runs_where, was_deleted
+from analysis.spark.sql import F
 from ebbtide.coverage_fact import Fact
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
 
 
 def why_unknown(facts: Facts) -> str | None:
@@ -154,6 +157,7 @@ RULE = Anomaly(
     many="vanished records",
     why_unknown=why_unknown,
     row=_row,
+    groups=GROUPS,
     fact=Fact(
         "clients",
         "records-read-then-gone",

@@ -17,13 +17,16 @@ When it cannot tell: without sends or polls.
 from __future__ import annotations
 
 from collections.abc import Sequence
-
-from pyspark.sql import Column
-from pyspark.sql import functions as F
+from typing import TYPE_CHECKING
 
 from analysis.judge.rules.anomaly import Anomaly
 from analysis.reconcile.items import item
+from analysis.reconcile.model import AbortedReads, GroupsOfKind
 from analysis.rows.facts import Facts
+from analysis.spark.sql import F
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
 
 
 def why_unknown(facts: Facts) -> str | None:
@@ -60,4 +63,5 @@ RULE = Anomaly(
     many="forbidden reads",
     why_unknown=why_unknown,
     row=_row,
+    groups=GroupsOfKind(into=AbortedReads),
 )

@@ -14,6 +14,7 @@ from analysis.judge.rules.judged import Judged
 from analysis.judge.rules.lossy import why_lossy
 from analysis.judge.rules.of_producers import client_row, unknown_rows
 from analysis.judge.rules.reads import aborted_read
+from analysis.reconcile.model import AbortedReads
 from analysis.record.whole import OF_LOSSES
 
 
@@ -21,7 +22,8 @@ def _check(judged: Judged) -> Finding:
     transactional = sum(producer.transactional for producer in judged.record.manifest.producers.values())
     exercised = transactional + judged.found.counts.failed
     lossy = why_lossy(judged.record)
-    rows = [client_row(one) for one in judged.found.aborted_reads]
+    found = judged.found.groups_of(AbortedReads)
+    rows = [client_row(one) for one in found]
     return finding(
         exercised=exercised,
         violations=[] if lossy is not None else rows,
@@ -29,7 +31,7 @@ def _check(judged: Judged) -> Finding:
             *unknown_rows(aborted_read.RULE.name, exercised, judged.unknown),
             *([row | {"why": lossy} for row in rows] if lossy is not None else []),
         ],
-        cases=sum(one.count for one in judged.found.aborted_reads),
+        cases=sum(one.count for one in found),
     )
 
 

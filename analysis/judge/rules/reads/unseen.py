@@ -23,8 +23,7 @@ log begins below that: the session may have passed by while the record was delet
 
 from __future__ import annotations
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
+from typing import TYPE_CHECKING
 
 from analysis.judge.rules.anomaly import Anomaly
 from analysis.reconcile.items import item
@@ -34,6 +33,10 @@ from analysis.rows.facts import Facts
 from analysis.rows.groups import BITS
 from analysis.rows.questions import UNSEEN
 from analysis.spark.columns import PARTITION
+from analysis.spark.sql import F
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
 
 
 def why_unknown(facts: Facts) -> str | None:

@@ -19,19 +19,24 @@ below the HW, and a broker did not say what it coordinates, a transaction had no
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pyarrow as pa
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from analysis.judge.rules.anomaly import Anomaly
 from analysis.reconcile.items import item
+from analysis.reconcile.model import GroupsOfKind, HangingTransaction
 from analysis.reconcile.work import Work
 from analysis.rows.facts import Facts
 from analysis.rows.questions import HANGING
+from analysis.spark.sql import F
 from analysis.spark.tables import RecordTables
 from ebbtide.coverage_fact import Fact
 from ebbtide.logs.segments import TopicPartition
 from ebbtide.record.manifest import STILL_S
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 _HANGING = pa.schema(
     [
@@ -135,6 +140,7 @@ RULE = Anomaly(
     many="hanging transactions",
     why_unknown=why_unknown,
     items=_items,
+    groups=GroupsOfKind(into=HangingTransaction),
     question=HANGING,
     fact=Fact(
         "clients",

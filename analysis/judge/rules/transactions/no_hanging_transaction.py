@@ -7,25 +7,22 @@ what its coordinator knew of it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from analysis.judge.history.evidence import Row
 from analysis.judge.rules.clause import Clause
 from analysis.judge.rules.findings import Finding, finding
 from analysis.judge.rules.judged import Judged
 from analysis.judge.rules.lossy import why_lossy
+from analysis.judge.rules.of_producers import client_row
 from analysis.judge.rules.transactions import hanging_transaction
 from analysis.judge.rules.transactions.verification import asked_no_coordinator, why_unverified
+from analysis.reconcile.model import HangingTransaction
 from analysis.record.whole import OF_LOSSES
-
-if TYPE_CHECKING:
-    from analysis.reconcile.model import HangingTransaction
 
 
 def _check(judged: Judged) -> Finding:
     if (why := why_unverified(judged.record)) is not None:
         return Finding(status="not-exercised", evidence=({"why": why},))
-    rows = [_row(one) for one in judged.found.hanging]
+    rows = [client_row(one) for one in judged.found.groups_of(HangingTransaction)]
     unknown: list[Row] = []
     lossy = why_lossy(judged.record)
     if lossy is not None:
@@ -41,10 +38,6 @@ def _check(judged: Judged) -> Finding:
 def _applies(judged: Judged) -> bool:
     transactional = any(one.transactional for one in judged.record.manifest.producers.values())
     return transactional and not asked_no_coordinator(judged.record.manifest)
-
-
-def _row(one: HangingTransaction) -> Row:
-    return {"topic": one.topic, "partition": one.partition, "count": one.count, **one.first}
 
 
 RULE = Clause(

@@ -11,7 +11,7 @@ from reconcile_cases import Case, Expected, items_of, reconcile_cases
 from records import RecordBuilder, as_record
 
 from analysis.items import reconcile
-from analysis.reconcile.model import Reconciliation
+from analysis.reconcile.model import Reconciliation, WrongCopies
 
 pytestmark = pytest.mark.spark
 
@@ -109,11 +109,11 @@ def test_a_case_has_exactly_these_items(found: Reconciliation, number: int) -> N
 
 
 def test_the_judge_gets_the_input_and_its_copies(found: Reconciliation) -> None:
-    one = next(one for one in found.copies if one.kind == TWICE)
+    one = next(one for one in found.groups_of(WrongCopies) if one.kind == TWICE)
     assert (one.group, one.partition, one.count) == ("copiers", 0, 1)
     assert (one.first["offset"], one.first["copies"], one.first["copied_to"]) == (0, 2, one.topic)
     assert len(one.first["values"]) == 2
-    skipped = next(one for one in found.copies if one.kind == SKIPPED)
+    skipped = next(one for one in found.groups_of(WrongCopies) if one.kind == SKIPPED)
     assert (skipped.first["group"], skipped.first["committed"]) == ("copiers", 2)
 
 
@@ -132,7 +132,7 @@ def test_a_run_whose_copies_were_read_to_the_end_is_judged(spark: SparkSession, 
     builder = _base().answer(None, 2, group="copiers")
     judged = reconcile(spark, as_record(builder.write(tmp_path / "run"), builder.manifest()))
     assert {TWICE, SKIPPED}.isdisjoint(judged.unknown)
-    assert [(one.kind, one.count) for one in judged.copies] == [(SKIPPED, 1)]
+    assert [(one.kind, one.count) for one in judged.groups_of(WrongCopies)] == [(SKIPPED, 1)]
 
 
 @pytest.mark.parametrize(
@@ -157,7 +157,7 @@ def test_inputs_that_may_be_copied_are_unknown_and_never_items(
     builder = build()
     judged = reconcile(spark, as_record(builder.write(tmp_path / "run"), builder.manifest()))
     assert judged.unknown[SKIPPED].startswith(why)
-    assert not judged.copies
+    assert not judged.groups_of(WrongCopies)
 
 
 def test_copies_in_doubt_that_no_read_committed_consumer_reached_are_unknown(
@@ -166,7 +166,7 @@ def test_copies_in_doubt_that_no_read_committed_consumer_reached_are_unknown(
     builder = _copy(_base(), 13, of=1, outcome="unknown").answer(None, 2, group="copiers")
     judged = reconcile(spark, as_record(builder.write(tmp_path / "run"), builder.manifest()))
     assert judged.unknown[TWICE].startswith("no read_committed consumer read all of t-1")
-    assert not [one for one in judged.copies if one.kind == TWICE]
+    assert not [one for one in judged.groups_of(WrongCopies) if one.kind == TWICE]
 
 
 def test_copies_in_doubt_before_the_first_that_a_read_committed_consumer_got_are_unknown(

@@ -14,7 +14,7 @@ from pyspark.sql.types import ArrayType
 from reconcile_oracle import anomalies, committed_lost
 from records import RecordBuilder, as_record
 
-from analysis.items import reconcile, reconciling
+from analysis.items import on_spark, reconcile
 from analysis.reconcile.crowds import LISTED
 from analysis.reconcile.model import Reconciliation
 from analysis.rows import summing
@@ -156,7 +156,7 @@ def test_no_row_carries_more_than_is_listed(
 ) -> None:
     """What a row carries of the others does not grow with them: else the work would, with their square."""
     longest: dict[str, int] = {}
-    compared = reconciling._items_of_values
+    compared = on_spark._items_of_values
 
     def watch_lists(frame: Any, runs: Any) -> Any:
         lists = [field.name for field in frame.schema if isinstance(field.dataType, ArrayType)]
@@ -166,7 +166,7 @@ def test_no_row_carries_more_than_is_listed(
                 longest[name] = max(longest.get(name, 0), len(row[name] or ()))
         return compared(frame, runs)
 
-    monkeypatch.setattr(reconciling, "_items_of_values", watch_lists)
+    monkeypatch.setattr(on_spark, "_items_of_values", watch_lists)
     reconcile_watched(spark, tmp_path, crowds(), monkeypatch, narrows=False)
     elections = 5
     assert longest.pop("near_epochs") <= 2 * (elections + 1)

@@ -262,6 +262,7 @@ def test_a_drop_of_the_hw_is_one_regression_however_many_observations_show_it(
         HwRegression(
             topic="t",
             partition=0,
+            count=3,
             from_=100,
             to=50,
             leader_epoch=2,

@@ -11,7 +11,7 @@ from reconcile_cases import Case, Expected, items_of, reconcile_cases
 from records import RecordBuilder, as_record
 
 from analysis.items import reconcile
-from analysis.reconcile.model import Reconciliation
+from analysis.reconcile.model import HangingTransaction, Reconciliation
 
 pytestmark = pytest.mark.spark
 
@@ -85,7 +85,7 @@ def test_a_case_has_exactly_these_items(found: Reconciliation, number: int) -> N
 
 
 def test_the_judge_gets_the_transaction_that_the_record_at_the_lso_belongs_to(found: Reconciliation) -> None:
-    first = next(one for one in found.hanging if one.topic == "case-0")
+    first = next(one for one in found.groups_of(HangingTransaction) if one.topic == "case-0")
     assert (first.partition, first.count) == (0, 1)
     assert {
         name: first.first[name]

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import msgspec
 import pytest
 
-from analysis.record.protocol import Rules
+from analysis.record.protocol import RulesInForce
 from analysis.record.software import Software
 from analysis.record.timeline import Timeline
 from ebbtide.record.manifest import Manifest, NodeRelease, Topology
@@ -94,11 +94,11 @@ def test_a_node_runs_a_release_from_its_start_on() -> None:
 
 @pytest.mark.parametrize(("leader", "at_s", "waits"), [(1, 24, False), (1, 26, True), (2, 26, False), (2, 34, True)])
 def test_the_hw_waits_for_min_isr_where_the_leader_runs_3_7_or_newer(leader: int, at_s: int, waits: bool) -> None:
-    assert Rules(manifest(ALL_NODES), TIMELINE).hw_waits_for_min_isr(leader, at_s * S) is waits
+    assert RulesInForce(manifest(ALL_NODES), TIMELINE).hw_waits_for_min_isr(leader, at_s * S) is waits
 
 
 def test_kip_903_follows_metadata_version_and_not_the_new_software() -> None:
-    rules = Rules(manifest(ALL_NODES), TIMELINE)
+    rules = RulesInForce(manifest(ALL_NODES), TIMELINE)
     assert [rules.has_kip_903(offset) for offset in (20, 30, 40)] == [False, False, True]
 
 
@@ -106,11 +106,11 @@ def test_a_feature_that_was_raised_during_the_run_was_off_before() -> None:
     levels = (level(1, "metadata.version", 21), level(25, ELR_VERSION, 1))
     raised = Timeline(partitions=TIMELINE.partitions, configs=levels)
     at_the_end = msgspec.structs.replace(manifest({}, kafka="4.3.1"), features={"metadata.version": 30, ELR_VERSION: 1})
-    rules = Rules(at_the_end, raised)
+    rules = RulesInForce(at_the_end, raised)
     assert [rules.is_elr_on(offset) for offset in (20, 25, 30)] == [False, True, True]
-    assert Rules(at_the_end, msgspec.structs.replace(raised, gaps=True)).is_elr_on(20) is None
+    assert RulesInForce(at_the_end, msgspec.structs.replace(raised, gaps=True)).is_elr_on(20) is None
     never = Timeline(partitions=TIMELINE.partitions, configs=levels[:1])
-    assert Rules(at_the_end, never).is_elr_on(20) is True, "the log has no record: the manifest's level holds"
+    assert RulesInForce(at_the_end, never).is_elr_on(20) is True, "the log has no record: the manifest's level holds"
 
 
 def test_the_controllers_release_decides_whether_the_config_of_unclean_elections_counts() -> None:
@@ -118,15 +118,15 @@ def test_the_controllers_release_decides_whether_the_config_of_unclean_elections
         metadata_offset=2, at_ns=2 * S, resource="topic:t", name="unclean.leader.election.enable", value="true"
     )
     timeline = Timeline(partitions=TIMELINE.partitions, brokers=TIMELINE.brokers, configs=(enabled,))
-    rules = Rules(manifest(ALL_NODES), timeline)
+    rules = RulesInForce(manifest(ALL_NODES), timeline)
     assert [rules.elects_uncleanly("t", offset, {}) for offset in (20, 30)] == [False, True]
     mixed = {100: ran(("3.6.2", 0), ("3.9.1", 22)), 101: ran(("3.6.2", 0))}
-    two = Rules(manifest(mixed, controllers=2), timeline)
+    two = RulesInForce(manifest(mixed, controllers=2), timeline)
     assert [two.elects_uncleanly("t", offset, {}) for offset in (20, 30)] == [False, None]
 
 
 def test_an_unknown_release_leaves_its_rules_unknown() -> None:
-    rules = Rules(manifest({100: ran(("3.6.2", 0), ("trunk", 22)), 1: ran(("trunk", 0))}), TIMELINE)
+    rules = RulesInForce(manifest({100: ran(("3.6.2", 0), ("trunk", 22)), 1: ran(("trunk", 0))}), TIMELINE)
     assert rules.newest_release is None
     assert rules.has_kip_903(20) is False
     assert rules.has_kip_903(40) is None
@@ -135,6 +135,6 @@ def test_an_unknown_release_leaves_its_rules_unknown() -> None:
 
 def test_the_newest_release_is_by_version_and_not_by_time() -> None:
     back = {1: ran(("3.9.1", 0), ("3.10.0", 5), ("3.9.1", 9))}
-    assert str(Rules(manifest(back, kafka="3.9.1"), TIMELINE).newest_release) == "3.10.0"
+    assert str(RulesInForce(manifest(back, kafka="3.9.1"), TIMELINE).newest_release) == "3.10.0"
     assert manifest(back, kafka="3.9.1").release_path == ("3.9.1", "3.10.0")
     assert manifest({}).release_path == ("3.6.2",)

@@ -41,11 +41,19 @@ def test_an_arrow_is_a_link_between_two_nodes_also_where_it_is_the_name_of_a_tra
     assert (cut.pairs, limit.pairs) == ({Link(1, 2), Link(0, 1)}, {Link(2, 1)})
 
 
-@pytest.mark.parametrize(("cuts", "one_way"), [(["1>2"], True), (["1>2", "2>1"], False), ([], False)])
-def test_a_cut_is_one_way_if_no_pair_is_cut_in_both_directions(cuts: list[str], *, one_way: bool) -> None:
+@pytest.mark.parametrize(
+    ("cuts", "one_way", "both_ways"),
+    [
+        (["1>2"], True, False),
+        (["1>2", "2>1"], False, True),
+        (["1>2", "2>1", "1>3"], False, False),
+        ([], False, True),
+    ],
+)
+def test_a_cut_is_one_way_both_ways_or_neither(cuts: list[str], *, one_way: bool, both_ways: bool) -> None:
     links = entry("partition", cuts=cuts).figures(LinkProof).links
     assert links is not None
-    assert links.is_one_way is one_way
+    assert (links.is_one_way, links.is_both_ways) == (one_way, both_ways)
 
 
 @pytest.mark.parametrize("cuts", [["1-2"], ["1>x"], [7], "1>2", 7])

@@ -281,7 +281,7 @@ def test_a_record_whose_run_id_names_no_folder_is_judged_in_its_own_folder(tmp_p
     story.change(run_id=run_id)
     story.predict('loss = { committed = "none" }')
     story.write()
-    nothing = Reconciliation(counts=story.counts, anomalies=[], unknown={}, lost=[], regressions=[], vanished=[])
+    nothing = Reconciliation(counts=story.counts)
     verdict = conclude(prepare_record(RecordFolder(record)), nothing)
     assert verdict.run_id == run_id
     assert read_verdict(RecordFolder(record)) == verdict

@@ -132,7 +132,7 @@ def numbers(count: int, part: int) -> range:
 def judge_without_spark(record: Path) -> None:
     prepared = prepare_record(RecordFolder(record))
     checked_run(prepared)
-    found = Reconciliation(counts=Counts(), anomalies=[], unknown={}, lost=[], regressions=[])
+    found = Reconciliation(counts=Counts())
     (record / "anomalies").mkdir(exist_ok=True)
     pq.write_table(ANOMALY_SCHEMA.empty_table(), record / "anomalies" / "none.parquet")
     verdict = verdict_of(prepared, found)

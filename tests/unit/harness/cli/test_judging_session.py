@@ -26,7 +26,7 @@ pytestmark = pytest.mark.spark
 _SCRIPT = """
 import json, os, signal, sys
 from pathlib import Path
-from analysis.items import reconciling
+from analysis.items import on_spark
 from analysis.spark.session import Jvm
 from ebbtide.errors import EbbtideError
 from harness.cli.judging import JudgingSession, judging_together, open_judge
@@ -106,7 +106,7 @@ def test_without_a_kept_session_each_block_has_its_own(records: list[Path]) -> N
 @pytest.mark.slow
 def test_a_record_that_ends_the_java_process_stops_no_other_record(records: list[Path]) -> None:
     script = """
-reconciling.choose = as_killer(reconciling.choose)
+on_spark.choose = as_killer(on_spark.choose)
 print(json.dumps([judge(*records), judge(records[0]), errors]))
 """
     ends, next_ends, errors = ran(script, records)

@@ -27,7 +27,7 @@ MODULES = [
     for subject in SUBJECTS
     for one in pkgutil.iter_modules([str(FOLDER / subject)])
 ]
-SHARED = {"acked_rows", "contact", "idempotence", "promised", "states", "verification"}
+SHARED = {"acked_rows", "idempotence", "not_in_place", "promised", "states", "verification"}
 """Modules of subjects that several rules or the coverage facts use."""
 
 

@@ -1,0 +1,140 @@
+"""Finds the items of runs in which a kind of anomaly can occur, with Spark.
+
+Importing it imports PySpark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence, Set
+from contextlib import ExitStack
+from dataclasses import replace
+from functools import reduce
+from typing import TypeAlias
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from analysis.items.store import store
+from analysis.items.summary import AnomalySummary, summarize
+from analysis.judge.rules import registry
+from analysis.reconcile.final_log_rows import readable_blocks, session_ranges
+from analysis.reconcile.work import Work
+from analysis.record.record import Record
+from analysis.rows import questions
+from analysis.rows.choose import choose
+from analysis.rows.compare import READABLE, SESSIONS
+from analysis.rows.facts import Facts
+from analysis.rows.order import INVERSIONS
+from analysis.rows.runs import RunFiles
+from analysis.rows.summing import SummedRun
+from analysis.spark.columns import partition_facts
+from analysis.spark.keeping import FrameKeeper
+from analysis.spark.parts import parts
+from analysis.spark.session import fits_one_part, one_call_site, plans_for
+from analysis.spark.tables import RecordTables, StagedTables, staged_tables
+from ebbtide.errors import UsageError
+
+Spark: TypeAlias = SparkSession | Callable[[], SparkSession]
+"""A session, or what starts it: only if a kind of anomaly can occur."""
+
+
+def find_items(
+    spark: Spark, asked: Sequence[SummedRun], runs: Sequence[RunFiles], stage: Callable[[str], None]
+) -> list[AnomalySummary]:
+    """Find, count and store the items of all runs; only the runs `asked` can have any.
+
+    Returns a summary for each run. Raises for rows of any of them.
+    """
+    summaries = [AnomalySummary() for _ in runs]
+    folders = [run.record.folder for run in runs]
+    try:
+        if not isinstance(spark, SparkSession):
+            stage("starting Spark")
+        session = spark if isinstance(spark, SparkSession) else spark()
+        with ExitStack() as until_done:
+            stage("choosing rows")
+            staged = until_done.enter_context(staged_tables(session, [one.run for one in asked]))
+            for one in asked:
+                choose(one, staged.add)
+            until_done.enter_context(plans_for(session, staged.rows, one_part=fits_one_part(staged.rows)))
+            until_done.enter_context(one_call_site(session))
+            kept = until_done.enter_context(FrameKeeper(session))
+            stage("comparing records")
+            if some := _items(session, staged, asked, kept):
+                # Each kind has as many parts as there are shuffle partitions; most of them are empty.
+                items = kept.keep(reduce(DataFrame.union, some).coalesce(parts(session)))
+                summaries = summarize(items, len(runs))
+            else:
+                items = None
+            stage("storing")
+            store(folders, items, [bool(one.anomalies) for one in summaries], runs[0].remote)
+    except (Py4JJavaError, PySparkException) as error:
+        # To Spark, a file system that went away looks like a damaged file.
+        for run in runs:
+            if run.remote is not None:
+                run.remote.check_answers()
+        raise _as_usage_error(error, [run.record for run in runs]) from None
+    return summaries
+
+
+def _items(
+    spark: SparkSession, staged: StagedTables, summed: Sequence[SummedRun], kept: FrameKeeper
+) -> list[DataFrame]:
+    """Return the items of the kinds that can occur."""
+    possible = frozenset[str]().union(*(one.answers.possible for one in summed))
+    work = _work(spark, staged, summed, kept, possible)
+    found = [
+        kind.items(work)
+        for kind in registry.ANOMALIES
+        if kind.items and (kind.question is None or kind.question in possible)
+    ]
+    # A last leader whose log differs from another replica's may differ from what was read.
+    if not possible.isdisjoint((questions.VALUES, questions.REPLICAS)) and work.history is not None:
+        found.append(_items_of_values(work.history, work.runs))
+    return [one for one in found if one is not None]
+
+
+def _work(
+    spark: SparkSession, staged: StagedTables, summed: Sequence[SummedRun], kept: FrameKeeper, possible: Set[str]
+) -> Work:
+    """Return what the kinds that are possible look at."""
+    facts, runs = [one.facts for one in summed], [one.run for one in summed]
+    tables = RecordTables(**{name: staged.record_table(name, runs) for name in RecordTables.__struct_fields__})
+    work = Work(spark=spark, runs=facts, tables=tables, partitions=partition_facts(spark, facts))
+    if questions.ORDER in possible:
+        for one in summed:
+            staged.add("inversions", one.answers.inversions)
+        work = replace(work, inverted=staged.frame("inversions", INVERSIONS))
+    if tables.polls is None or possible.isdisjoint((questions.UNSEEN, questions.SKIPS)):
+        return work
+    for one in summed:
+        staged.add("readable", one.answers.readable)
+        staged.add("sessions", one.answers.sessions)
+    readable = staged.frame("readable", READABLE)
+    if any(one.answers.readable["shown_mask"].null_count for one in summed):
+        readable = kept.keep(readable_blocks(readable, tables))
+    sessions = session_ranges(staged.frame("sessions", SESSIONS), tables.polls)
+    return replace(work, readable=readable, sessions=sessions)
+
+
+def _items_of_values(history: DataFrame, runs: Sequence[Facts]) -> DataFrame:
+    """Return the items of the kinds that compare values, from one pass."""
+    kinds = [kind.row(runs) for kind in registry.ANOMALIES if kind.row]
+    return history.select(F.inline(F.array_compact(F.array(*kinds))))
+
+
+_OF_THE_RECORD = ("FAILED_READ_FILE", "CAST_OVERFLOW", "ARITHMETIC_OVERFLOW")
+
+
+def _as_usage_error(error: Exception, records: Sequence[Record]) -> Exception:
+    """Return a `UsageError` for a file that is damaged behind its footer.
+
+    Any other error stays as it is.
+    """
+    said = next((line for line in str(error).splitlines() if any(word in line for word in _OF_THE_RECORD)), None)
+    if said is None:
+        return error
+    where = str(records[0]) if len(records) == 1 else f"one of {len(records)} records"
+    return UsageError("a table's file is damaged", where=where, got=said, allowed="a whole Parquet file")
