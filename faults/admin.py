@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Mapping
-from typing import Any, Protocol, get_args
+from typing import Protocol, get_args
 
 import msgspec
 
@@ -147,7 +147,7 @@ def carry_out(
         answer = ask(request, timeout_s)
     except HarnessError as error:
         no_answer = f"Kafka did not answer: {error.render()}"
-    figures: dict[str, Any] = {"request": before.description}
+    figures: dict[str, object] = {"request": before.description}
     if answer is not None:
         figures |= {"answer": answer.error, **({"message": answer.message} if answer.message else {})}
         if answer.log_start is not None:
@@ -207,7 +207,7 @@ class _Before:
         self._partitions = _partitions_of(image, request.topic) if isinstance(request, AddPartitions) else {}
         self._topic_id = image.topic_id(request.topic) if isinstance(request, MakeTopic | DeleteTopic) else None
 
-    def record(self, image: MetadataImage, voters: VoterSet | None) -> dict[str, Any] | None:
+    def record(self, image: MetadataImage, voters: VoterSet | None) -> dict[str, object] | None:
         """Return what the request changed, from newer records; None while there is none.
 
         `voters` are the newest that are committed: no image shows that.
@@ -239,7 +239,7 @@ class _Before:
                     return None
                 return {"metadata_offset": event.metadata_offset, "event": event.event}
 
-    def _partition(self, image: MetadataImage, request: Reassign | Elect) -> dict[str, Any] | None:
+    def _partition(self, image: MetadataImage, request: Reassign | Elect) -> dict[str, object] | None:
         row = image.partitions.get(TopicPartition(request.topic, request.partition))
         if row is None or row.metadata_offset < self.since:
             return None
@@ -262,7 +262,7 @@ class _Before:
             "removing": list(row.removing),
         }
 
-    def _new_topic(self, image: MetadataImage, topic: str) -> dict[str, Any] | None:
+    def _new_topic(self, image: MetadataImage, topic: str) -> dict[str, object] | None:
         topic_id, rows = image.topic_id(topic), _partitions_of(image, topic)
         if self._topic_id is not None or topic_id is None or not rows:
             return None
@@ -272,7 +272,7 @@ class _Before:
             "replicas": {str(number): list(row.replicas) for number, row in sorted(rows.items())},
         }
 
-    def _new_partitions(self, now: Mapping[int, PartitionState], count: int) -> dict[str, Any] | None:
+    def _new_partitions(self, now: Mapping[int, PartitionState], count: int) -> dict[str, object] | None:
         added = {number: row for number, row in sorted(now.items()) if number not in self._partitions}
         if not self._partitions or not added or len(now) != count:
             return None
@@ -282,7 +282,7 @@ class _Before:
             "replicas": {str(number): list(row.replicas) for number, row in added.items()},
         }
 
-    def _config(self, image: MetadataImage, resource: str, name: str, value: str | None) -> dict[str, Any] | None:
+    def _config(self, image: MetadataImage, resource: str, name: str, value: str | None) -> dict[str, object] | None:
         row = image.config_rows.get((resource, name))
         if row is None or row.metadata_offset < self.since or row.value != value:
             return None

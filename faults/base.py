@@ -25,7 +25,7 @@ class Effect(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     effect_ns: int | None
-    proof: dict[str, Any]
+    proof: dict[str, object]
     why: str | None = None
     of_node: OfNode = {}
 
@@ -67,7 +67,7 @@ def merge_effects(nodes: Sequence[int], effects: Sequence[Effect]) -> Effect:
         return effects[0]
     reasons = [effect.why or "no reason given" for effect in effects if effect.effect_ns is None]
     times = [effect.effect_ns for effect in effects if effect.effect_ns is not None]
-    proof: dict[str, Any] = {"probe": "failed" if reasons else "ok"}
+    proof: dict[str, object] = {"probe": "failed" if reasons else "ok"}
     proof |= _lost_bytes(effects)
     proof["nodes"] = {str(node): effect.proof for node, effect in zip(nodes, effects, strict=True)}
     of_node = merge_times(effect.of_node for effect in effects)
@@ -102,7 +102,7 @@ def compose_effect(parts: Sequence[Part], why: str | None = None) -> Effect:
     """
     reasons = [one.effect.why or "no reason given" for one in parts if one.effect.effect_ns is None]
     reasons += [why] if why is not None else []
-    proof: dict[str, Any] = {
+    proof: dict[str, object] = {
         "probe": "failed" if reasons or not parts else "ok",
         "parts": [
             {

@@ -62,7 +62,7 @@ def wipe_disk(runtime: Runtime, node_id: int, directory: int | None = None) -> E
     return effect.with_times({node_id: NodeTimes(log_gone=new.log_gone)})
 
 
-def _effect_of_wipe(pid: int | None, new: DiskReplacement, holds: dict[str, Any]) -> Effect:
+def _effect_of_wipe(pid: int | None, new: DiskReplacement, holds: dict[str, object]) -> Effect:
     figures = {
         **holds,
         "pid": pid,
@@ -80,7 +80,7 @@ def _effect_of_wipe(pid: int | None, new: DiskReplacement, holds: dict[str, Any]
     return proven_effect(**figures)
 
 
-def _holdings(runtime: Runtime, node_id: int, directory: int | None) -> dict[str, Any]:
+def _holdings(runtime: Runtime, node_id: int, directory: int | None) -> dict[str, object]:
     """Return, for the proof, which logs are in the named directory: the others lose nothing."""
     if directory is None:
         return {}

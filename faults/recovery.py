@@ -339,9 +339,9 @@ class Recovery:
         """Return the broker epoch of each broker that is unfenced."""
         return {broker: event.broker_epoch for broker, event in image.brokers.items() if event.event == "unfenced"}
 
-    def _shown_replies(self, state: PartitionState) -> dict[str, Any]:
+    def _shown_replies(self, state: PartitionState) -> dict[str, object]:
         """Return what each replica answered, beside what its volume holds."""
-        shown: dict[str, Any] = {}
+        shown: dict[str, object] = {}
         for broker in state.replicas:
             error = self._silent.get(broker, "no answer yet")
             volume = log_on_volume(self._runtime, broker, self._at)

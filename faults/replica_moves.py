@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 from cluster.kafka_api.admin_requests import AdminAnswer, AdminRequest
 from cluster.kafka_api.log_dirs import MoveReplica, ReplicaMove
@@ -46,7 +45,7 @@ def effect_of_move(answer: AdminAnswer, data_dirs: Sequence[Path], step: MoveRep
     numbers: dict[str | None, int] = {str(path): at for at, path in enumerate(data_dirs, 1)}
     moved = answer.replica_move or ReplicaMove()
     was = numbers.get(moved.before.current)
-    figures: dict[str, Any] = {
+    figures: dict[str, object] = {
         "request": words,
         "answer": answer.error,
         "directory_before": was,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 import msgspec
 
@@ -68,7 +68,7 @@ class AskReplicas(Protocol):
         """Begin to ask the replicas of a partition for their logs."""
 
 
-def shown_reply(reply: LogReply | None, error: str, volume: dict[str, int] | None, asked_ns: int) -> dict[str, Any]:
+def shown_reply(reply: LogReply | None, error: str, volume: dict[str, int] | None, asked_ns: int) -> dict[str, object]:
     """Return what a replica answered, for the proof, beside what its volume holds.
 
     `error`: why there is no answer. The time of the answer counts from `asked_ns`.

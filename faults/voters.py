@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from cluster.kafka_api.voter_requests import AddVoter, RemoveVoter
 from cluster.runtime.base import Runtime
 from cluster.runtime.properties import CONTROLLER_PORT
@@ -34,7 +32,7 @@ def voter_request(step: VoterStep, runtime: Runtime, view: View) -> tuple[AddVot
     return RemoveVoter(voter=node, directory=directory), (node,)
 
 
-def voters_record(request: AddVoter | RemoveVoter, voters: VoterSet | None, since: int) -> dict[str, Any] | None:
+def voters_record(request: AddVoter | RemoveVoter, voters: VoterSet | None, since: int) -> dict[str, object] | None:
     """Return the committed voters that prove the request, from a record at offset `since` or later; None: not yet."""
     if voters is None or voters.metadata_offset < since:
         return None

@@ -97,7 +97,7 @@ class ArmedRule:
         did = [(node, event) for node, event in self.events if event.event == _HAPPENS[self.wire_rule.action]]
         if self.wire_rule.action == "delay":
             did = [(node, event) for node, event in did if (event.waited_s or 0.0) >= self.wire_rule.delay_s]
-        figures: dict[str, Any] = {"rule": self.number, _DONE[self.wire_rule.action]: len(did)}
+        figures: dict[str, object] = {"rule": self.number, _DONE[self.wire_rule.action]: len(did)}
         if self.wire_rule.action == "delay" and did:
             waited_ms = [round((event.waited_s or 0.0) * 1000, 1) for _, event in did]
             figures |= {"waited_ms_min": min(waited_ms), "waited_ms_max": max(waited_ms)}

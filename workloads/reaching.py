@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from cluster.kafka_api.connection import BrokerConnection
 from cluster.snapshot.secure_connection import SecureConnection
@@ -37,12 +36,12 @@ def connection_to(
     )
 
 
-def client_security(endpoints: Endpoints) -> dict[str, Any]:
+def client_security(endpoints: Endpoints) -> dict[str, object]:
     """Return kafka-python's settings for TLS and SASL; none for a plain listener."""
     if endpoints.command_config is None:
         return {}
     security = _security(endpoints.command_config)
-    settings: dict[str, Any] = {"security_protocol": security.protocol}
+    settings: dict[str, object] = {"security_protocol": security.protocol}
     if security.has_tls:
         settings["ssl_context"] = security.tls_context()
     if security.login is not None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
 
 from analysis.advise.events import AdvisedEvent
 
-Steps = list[dict[str, Any]]
+Step = Mapping[str, object]
+Steps = list[Step]
 
 _PARTITIONS = ["acks-0-0", "acks-1-0"]
 _LEADER, _FOLLOWERS = "leader(acks-1-0)", "followers(acks-1-0)"
@@ -67,13 +68,13 @@ def _single_replica_moved() -> Steps:
     ]
 
 
-def _slow_fetches() -> dict[str, Any]:
+def _slow_fetches() -> Step:
     """Return the step that lets followers lag for less time than the ISR allows, as long as it takes."""
     slow = {"step": "delay-request", "trigger": {"acked": 1000}, "target": "brokers", "api": "Fetch"}
     return {**slow, "to": ["brokers"], "delay": "800ms"}
 
 
-def _lag() -> dict[str, Any]:
+def _lag() -> Step:
     return {"step": "partition", "trigger": {"acked": 1000}, "groups": [[_FOLLOWERS], [_LEADER]]}
 
 

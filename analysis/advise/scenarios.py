@@ -194,7 +194,7 @@ def _acks_1(name: str, line: AdviceLine, group: TopicGroup, release: ReleaseFact
         "assignment": [list(range(1, settings.rf + 1))],
         "config": _config(settings),
     }
-    plain: dict[str, Any] = {
+    plain: dict[str, object] = {
         "name": name,
         "title": _title(line, settings, "acks=0 and acks=1", line.acks_1),
         "description": _description(line, release, line.acks_1),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -32,7 +32,7 @@ _SENT, _KEPT = 20, 15
 """Records that the producer sent, and those that every log still has in the end."""
 _STEP_NS = 1_000_000
 _START_NS = 1_700_000_000_000_000_000
-_OF_TOPIC: dict[str, Any] = {"topic": "t", "partition": 0}
+_OF_TOPIC: dict[str, object] = {"topic": "t", "partition": 0}
 
 
 def warm_up(spark: SparkSession, stage: Callable[[str], None] = lambda _: None) -> Verdict:
@@ -81,7 +81,7 @@ def _made_record(folder: Path) -> RecordFolder:
     return record
 
 
-def _rows() -> dict[str, Iterable[dict[str, Any]]]:
+def _rows() -> dict[str, Iterable[dict[str, object]]]:
     """Return the rows of each table."""
     values = [value_at(_PRODUCER, number) for number in range(_SENT)]
     lists = {"replicas": _BROKERS, "isr": _BROKERS, "elr": (), "last_known_elr": (), "adding": (), "removing": ()}

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import TypeVar
 
+import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from analysis.record.small_files import SmallFiles
 from ebbtide.record.tables import TABLES
 from ebbtide.untrusted.parquet import read_batches
+
+T = TypeVar("T", bound=msgspec.Struct)
 
 
 class RecordFiles(SmallFiles):
@@ -25,6 +29,11 @@ class RecordFiles(SmallFiles):
         files = self.folder.files(table)
         ahead = {"batch_readahead": 2, "fragment_readahead": 1}
         yield from read_batches(files, table, schema=TABLES[table], columns=columns, where=where, **ahead)
+
+    def rows(self, table: str, kind: type[T], where: pc.Expression | None = None) -> Iterator[T]:
+        """Yield the rows of a table as structs, whose fields are the columns to read."""
+        for batch in self.batches(table, kind.__struct_fields__, where):
+            yield from msgspec.convert(batch.to_pylist(), list[kind])  # type: ignore[valid-type]
 
     def has_row(self, table: str, where: pc.Expression) -> bool:
         """Whether any row of a table fits."""

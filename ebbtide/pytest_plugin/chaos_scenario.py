@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ebbtide.pytest_plugin.marker_places import UNPLACED_CHAOS, MarkerPlace
 from ebbtide.pytest_plugin.steps import as_toml
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ebbtide.scenario.model import Scenario
 
 _TOPIC = "t"
-_DEFAULTS: Mapping[str, Any] = {
+_DEFAULTS: Mapping[str, object] = {
     "topics": {_TOPIC: {}},
     "producers": [{"id": 1, "topic": _TOPIC, "rate_per_s": 500}],
     "consumers": [{"id": 1, "topics": [_TOPIC]}],
@@ -22,7 +22,7 @@ _DEFAULTS: Mapping[str, Any] = {
 
 
 def chaos_scenario(
-    parts: Mapping[str, Any], kafka: str, expected: Sequence[str] | None, marker: MarkerPlace = UNPLACED_CHAOS
+    parts: Mapping[str, object], kafka: str, expected: Sequence[str] | None, marker: MarkerPlace = UNPLACED_CHAOS
 ) -> Scenario:
     """Return the scenario of a chaos test, without steps.
 
@@ -59,7 +59,7 @@ def chaos_scenario(
     raise Problems(marker.label, problems, next=show_example(problems[0].where))
 
 
-def _defaults_without_topic(parts: Mapping[str, Any]) -> Iterator[UsageError]:
+def _defaults_without_topic(parts: Mapping[str, object]) -> Iterator[UsageError]:
     """Report clients that the marker must give, because the default ones use a topic that it replaced."""
     from ebbtide.errors import UsageError
 
@@ -79,13 +79,13 @@ def _defaults_without_topic(parts: Mapping[str, Any]) -> Iterator[UsageError]:
             )
 
 
-def _prediction(kafka: str, expected: Sequence[str] | None) -> Mapping[str, Any]:
+def _prediction(kafka: str, expected: Sequence[str] | None) -> Mapping[str, object]:
     from typing import get_args
 
     from ebbtide.scenario.model import AllowedCause
 
     causes = [one for one in expected or () if one in get_args(AllowedCause)]
-    prediction: dict[str, Any] = {"kafka": f"=={kafka}", "clause": "the test's own expectation"}
+    prediction: dict[str, object] = {"kafka": f"=={kafka}", "clause": "the test's own expectation"}
     if len(causes) == 1:
         # The plugin itself checks that the cause occurred. The prediction only allows it: with more, a run without
         # the cause, or in which it only made the HW go back, would be inconclusive.

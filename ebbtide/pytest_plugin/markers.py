@@ -109,7 +109,7 @@ def expected_of(item: pytest.Item) -> tuple[str, ...] | None:
     return expected
 
 
-def chaos_of(item: pytest.Item) -> Mapping[str, Any]:
+def chaos_of(item: pytest.Item) -> Mapping[str, object]:
     """Return the parts of a scenario for the test's chaos fixture.
 
     Raises `WrongMarker`.

@@ -41,7 +41,7 @@ def did_you_mean_step(method: str) -> str:
     return f" Did you mean {near[0]!r}?" if near else ""
 
 
-def step_of(kind: str, values: tuple[Any, ...], keys: Mapping[str, Any]) -> StepSpec:
+def step_of(kind: str, values: tuple[Any, ...], keys: Mapping[str, object]) -> StepSpec:
     """Return the step of a call.
 
     `values` are the target, or the partition of an election or reassignment, or the groups of a partition. `keys` are
@@ -60,7 +60,7 @@ def step_of(kind: str, values: tuple[Any, ...], keys: Mapping[str, Any]) -> Step
         allowed = allowed_words(kind, list(KINDS))
         what = f"unknown kind of step{hint_on_kind(kind, KINDS)}"
         raise UsageError(what, got=repr(kind), allowed=allowed, next=help_of_kind(kind))
-    raw: dict[str, Any] = {"step": kind}
+    raw: dict[str, object] = {"step": kind}
     if values and kind in _BY_GROUPS:
         raw["groups"] = [[group] if isinstance(group, str) else group for group in values]
     elif values:
@@ -84,7 +84,7 @@ def step_of(kind: str, values: tuple[Any, ...], keys: Mapping[str, Any]) -> Step
     return from_plain(raw, StepSpec)
 
 
-def topic_of(topic: str, settings: Mapping[str, Any], config: Mapping[str, Any]) -> TopicSpec:
+def topic_of(topic: str, settings: Mapping[str, object], config: Mapping[str, object]) -> TopicSpec:
     """Return the topic of a call of `create_topic`.
 
     `settings` are its own keywords. `config` are all others: names of Kafka, with underscores instead of dots. Raises

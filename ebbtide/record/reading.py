@@ -14,7 +14,6 @@ import os
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pyarrow as pa
@@ -140,14 +139,14 @@ class RecordedRun(msgspec.Struct, frozen=True, kw_only=True):
             raise UsageError("the record has no client events", where=str(self.path))
         return events
 
-    def wire_events(self) -> Sequence[dict[str, Any]]:
+    def wire_events(self) -> Sequence[dict[str, object]]:
         """Return the events of the wire proxies; empty where no wire step fired."""
         path = self.folder / WIRE_FILE
         if not os.path.lexists(path):
             return []
         lines = read_file(path, what=WIRE_FILE).splitlines()
         try:
-            return [decode_json(line, dict[str, Any]) for line in lines if line.strip()]
+            return [decode_json(line, dict[str, object]) for line in lines if line.strip()]
         except msgspec.DecodeError as error:
             raise UsageError(f"{WIRE_FILE} is damaged", where=str(path), got=str(error)) from None
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from ebbtide.scenario.key_places import header_of_table
 from ebbtide.scenario.shipped import shipped_files
@@ -57,8 +56,10 @@ def _shortest_first() -> Iterator[tuple[str, str]]:
     yield from sorted(texts.items(), key=lambda one: (one[0] != _USUAL, len(one[1]), one[0]))
 
 
-def _keys_in(scenario: Mapping[str, Any], table: str) -> set[str]:
+def _keys_in(scenario: Mapping[str, object], table: str) -> set[str]:
     """Return every key that tables of this name have in a scenario."""
     value = scenario.get(table, {})
-    tables = value if isinstance(value, list) else value.values() if table == "topics" else [value]
+    if isinstance(value, dict):
+        value = [*value.values()] if table == "topics" else [value]
+    tables = value if isinstance(value, list) else []
     return {key for one in tables for key in one}

@@ -34,7 +34,7 @@ class LineFinder:
     def __init__(self, text: str) -> None:
         lines = text.split("\n")
         self._lines = lines if len(text) <= _LONGEST_CHARS and len(lines) <= _MOST_LINES else []
-        self._known: dict[int, tuple[int, dict[str, Any]]] = {0: (0, {})}
+        self._known: dict[int, tuple[int, dict[str, object]]] = {0: (0, {})}
 
     def line_of(self, where: str) -> int | None:
         """Return the number of the line, from 1, on which the value at `where` begins.
@@ -62,10 +62,10 @@ class LineFinder:
     def _has(self, count: int, where: str) -> bool:
         return _value_at(self._readable(count)[1], where) is not _MISSING
 
-    def _readable(self, count: int) -> tuple[int, dict[str, Any]]:
+    def _readable(self, count: int) -> tuple[int, dict[str, object]]:
         """Return the longest beginning of at most `count` lines that is TOML, as its length and its content."""
         tried = []
-        found: tuple[int, dict[str, Any]] | None = None
+        found: tuple[int, dict[str, object]] | None = None
         while found is None:
             if (found := self._known.get(count)) is None:
                 tried.append(count)

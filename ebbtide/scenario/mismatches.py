@@ -60,7 +60,7 @@ def places_above(where: str) -> Iterator[str]:
 
 
 @functools.cache
-def field_types(kind: Any) -> Mapping[str, Any]:
+def field_types(kind: Any) -> Mapping[str, object]:
     """The keys of a table with their types; of a step, those of all kinds."""
     kinds = STEP_TYPES.values() if kind is StepSpec else (kind,)
     return {one.encode_name: one.type for each in kinds for one in struct_fields(cast(Any, each))}
@@ -99,7 +99,7 @@ def _walk(value: Any, kind: inspect.Type, where: str) -> Iterator[UsageError]:
             yield UsageError("wrong value", where=where, got=got, allowed=allowed)
 
 
-def _struct(value: Mapping[str, Any], kind: inspect.StructType, where: str) -> Iterator[UsageError]:
+def _struct(value: Mapping[str, object], kind: inspect.StructType, where: str) -> Iterator[UsageError]:
     fields = {field.encode_name: field for field in kind.fields}
     for key, element in value.items():
         if key in fields:
@@ -112,7 +112,7 @@ def _struct(value: Mapping[str, Any], kind: inspect.StructType, where: str) -> I
             yield UsageError("missing key", where=_at(where, name), allowed=describe_missing(name, field.type, where))
 
 
-def _step(value: Mapping[str, Any], where: str) -> Iterator[UsageError]:
+def _step(value: Mapping[str, object], where: str) -> Iterator[UsageError]:
     """The keys of its kind; where the kind is not known, those of any kind."""
     word = str(value.get("step"))
     known = word in STEP_TYPES
@@ -147,7 +147,7 @@ def _step(value: Mapping[str, Any], where: str) -> Iterator[UsageError]:
             yield UsageError("missing key", where=_at(where, key), allowed=SHOWN[word][key])
 
 
-def _trigger(value: Mapping[str, Any], where: str) -> Iterator[UsageError]:
+def _trigger(value: Mapping[str, object], where: str) -> Iterator[UsageError]:
     for key, element in value.items():
         if key not in TRIGGERS:
             yield _unknown_key(key, element, where, TRIGGERS, place="trigger")

@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 from ebbtide.errors import EbbtideError, Problems, UsageError
 from ebbtide.scenario.examples import show_example
@@ -37,7 +36,7 @@ def load(
     next: str | None = None,
     strict: bool = False,
     to_run: bool = False,
-    defaults: Mapping[str, Any] | None = None,
+    defaults: Mapping[str, object] | None = None,
 ) -> Scenario:
     """Read and check a scenario file; `strict`, `to_run` and `defaults` as in `parse`.
 
@@ -80,7 +79,7 @@ def parse(
     next: str | None = None,
     strict: bool = False,
     to_run: bool = False,
-    defaults: Mapping[str, Any] | None = None,
+    defaults: Mapping[str, object] | None = None,
 ) -> Scenario:
     """Check the text of a scenario file; `file` names it in errors.
 
@@ -112,7 +111,7 @@ def parse(
 
 
 def scenario_from_decoded(
-    raw: dict[str, Any], *, file: str, next: str | None = None, strict: bool = False, to_run: bool = False
+    raw: dict[str, object], *, file: str, next: str | None = None, strict: bool = False, to_run: bool = False
 ) -> Scenario:
     """Check the decoded content of a scenario file, as `parse` does; its errors have no lines. Raises `Problems`."""
     mismatched = mismatches(raw, Scenario, most=PROBLEMS_MAX)
@@ -135,7 +134,7 @@ def _more_than_shown() -> UsageError:
 
 
 def _problems(
-    parts: Parts, raw: dict[str, Any], mismatched: Sequence[UsageError], *, strict: bool, to_run: bool
+    parts: Parts, raw: dict[str, object], mismatched: Sequence[UsageError], *, strict: bool, to_run: bool
 ) -> Iterator[EbbtideError]:
     """Yield the problems of a file in the order of the checks."""
     yield from mismatched

@@ -58,8 +58,8 @@ class TablePart(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     type: Any
-    values: Mapping[str, Any]
-    torn: Mapping[str, Any] = {}
+    values: Mapping[str, object]
+    torn: Mapping[str, object] = {}
     unread: frozenset[str] = frozenset()
 
     @classmethod
@@ -174,7 +174,7 @@ def _keys_read(rule: Rule) -> Mapping[str, str]:
     return {one.name.rstrip("_"): one.name for one in parameters if one.kind is one.KEYWORD_ONLY}
 
 
-def read_parts(raw: dict[str, Any], mismatched: Sequence[UsageError]) -> Parts:
+def read_parts(raw: dict[str, object], mismatched: Sequence[UsageError]) -> Parts:
     """The parts of a decoded file; `mismatched` are all places where it does not fit the types."""
     reader = _PartReader({str(one.where) for one in mismatched})
     header = reader.part({key: raw[key] for key in ("name", "kafka", "settle_s") if key in raw}, Scenario, "")
@@ -212,7 +212,7 @@ class _PartReader:
         """The part of a table; None where there is no table."""
         return self.part(raw, kind, where) if isinstance(raw, dict) else None
 
-    def part(self, raw: Mapping[str, Any], kind: Any, where: str) -> TablePart:
+    def part(self, raw: Mapping[str, object], kind: Any, where: str) -> TablePart:
         """The part of a table."""
         read, torn = self._fields(raw, field_types(kind), where)
         return _with_defaults(kind, raw, read, torn)
@@ -247,20 +247,22 @@ class _PartReader:
                 yield TablePart.of(from_plain({kind.bare: value}, kind))
 
     def _fields(
-        self, raw: Mapping[str, Any], types: Mapping[str, Any], where: str
-    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        self, raw: Mapping[str, object], types: Mapping[str, object], where: str
+    ) -> tuple[dict[str, object], dict[str, object]]:
         """The fields that were read as a whole, and those of which some elements were."""
-        whole, torn = {}, {}
+        whole: dict[str, object] = {}
+        torn: dict[str, object] = {}
         for key, type_ in types.items():
             at = f"{where}.{key}" if where else key
             if key not in raw or at in self._places:
                 continue
             inner = next((one for one in (type_, *get_args(type_)) if one in _INNER_TABLES), None)
-            if inner is not None and isinstance(raw[key], dict):
-                whole[key] = self.part(raw[key], inner, at)
+            value = raw[key]
+            if inner is not None and isinstance(value, dict):
+                whole[key] = self.part(value, inner, at)
             elif self._is_readable(at):
-                whole[key] = from_plain(raw[key], type_)
-            elif (some := self._some(raw[key], type_, at)) is not None:
+                whole[key] = from_plain(value, cast(Any, type_))
+            elif (some := self._some(value, type_, at)) is not None:
                 torn[key] = some
         return whole, torn
 
@@ -282,7 +284,7 @@ class _PartReader:
         return where not in self._torn
 
 
-def _possible_kinds(raw: Mapping[str, Any]) -> Iterator[type[BaseStep]]:
+def _possible_kinds(raw: Mapping[str, object]) -> Iterator[type[BaseStep]]:
     """The kinds that need no other keys than those of a step, and may have all of these."""
     told = {*raw, *meant_keys(raw, field_types(StepSpec))} - {"step"}
     known = {key for key in told if key in field_types(StepSpec)}
@@ -292,7 +294,9 @@ def _possible_kinds(raw: Mapping[str, Any]) -> Iterator[type[BaseStep]]:
             yield kind
 
 
-def _with_defaults(kind: Any, raw: Mapping[str, Any], read: Mapping[str, Any], torn: Mapping[str, Any]) -> TablePart:
+def _with_defaults(
+    kind: Any, raw: Mapping[str, object], read: Mapping[str, object], torn: Mapping[str, object]
+) -> TablePart:
     """The part with the defaults of the fields that the file does not name."""
     told = {*raw.keys(), *meant_keys(raw, field_types(kind))}
     fields = struct_fields(BaseStep if kind is StepSpec else kind)

@@ -88,7 +88,7 @@ def to_plain(part: Any) -> Any:
     return [to_plain(one) for one in part] if isinstance(part, list | tuple) else part
 
 
-def set_keys(step: Mapping[str, Any], kind: type[msgspec.Struct]) -> dict[str, Any]:
+def set_keys(step: Mapping[str, object], kind: type[msgspec.Struct]) -> dict[str, object]:
     """Return the keys of a plain step that say something.
 
     Keys of other kinds are unset, empty or false, and say nothing.
@@ -102,14 +102,14 @@ def is_set(value: object) -> bool:
     return value is not None and value is not False and value not in ([], ())
 
 
-def _read_step(value: Mapping[str, Any]) -> StepSpec:
+def _read_step(value: Mapping[str, object]) -> StepSpec:
     kind = STEP_TYPES.get(str(value.get("step")))
     if kind is None:
         raise ValueError(f"no kind of step: {value.get('step')!r}")
     return cast(StepSpec, from_plain(set_keys(value, kind), kind))
 
 
-def _read_trigger(value: Mapping[str, Any]) -> Trigger:
+def _read_trigger(value: Mapping[str, object]) -> Trigger:
     told = {key: one for key, one in value.items() if one is not None}
     if len(told) != 1 or not told.keys() <= TRIGGERS.keys():
         raise ValueError(f"not a trigger: {', '.join(told) or 'no key'}")
@@ -118,5 +118,5 @@ def _read_trigger(value: Mapping[str, Any]) -> Trigger:
     return from_plain({kind.bare: one} if kind.bare else one, kind)
 
 
-def _fields(part: Any) -> dict[str, Any]:
+def _fields(part: Any) -> dict[str, object]:
     return {field.encode_name: to_plain(getattr(part, field.name)) for field in struct_fields(part.__class__)}

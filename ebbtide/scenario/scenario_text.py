@@ -25,7 +25,7 @@ def read_scenario_text(path: Path) -> str:
     return read_text(path, what="the scenario file", bytes_max=BYTES_MAX)
 
 
-def decode_scenario_text(text: str) -> dict[str, Any]:
+def decode_scenario_text(text: str) -> dict[str, object]:
     """Return the tables of a scenario file. Raises `ValueError` for other text than TOML, and `UsageError`."""
     decoded = decode_toml(text)
     for where, part in _lists_and_tables(decoded):
@@ -40,7 +40,7 @@ def decode_scenario_text(text: str) -> dict[str, Any]:
     return decoded
 
 
-def _lists_and_tables(decoded: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any] | list[Any]]]:
+def _lists_and_tables(decoded: dict[str, object]) -> Iterator[tuple[str, dict[str, object] | list[Any]]]:
     waiting: list[tuple[str, Any]] = [("", decoded)]
     while waiting:
         where, value = waiting.pop()

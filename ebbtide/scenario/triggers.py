@@ -185,7 +185,7 @@ def after(text: str) -> AfterTrigger:
     return AfterTrigger(time=Duration(text))
 
 
-def trigger_text(keys: Mapping[str, Any]) -> str:
+def trigger_text(keys: Mapping[str, object]) -> str:
     """Return the keys of a trigger as a person reads them: `acked 1000`, `isr of t-0: size 1`.
 
     They may come from a record, so a value may be anything. Empty without keys.

@@ -7,7 +7,6 @@ its table do not read it, it has no effect, and the problem says which line has 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any
 
 import msgspec
 
@@ -38,7 +37,7 @@ class _Property(msgspec.Struct, frozen=True, kw_only=True):
         return UsageError(f"a property without effect: {what}", where=where, got=repr(self.value), allowed=allowed)
 
 
-def validate_effects(parts: Parts, written: Mapping[str, Any]) -> Iterator[UsageError]:
+def validate_effects(parts: Parts, written: Mapping[str, object]) -> Iterator[UsageError]:
     """Report each property of a node that nobody obeys where it stands.
 
     `written` is the file as its author wrote it, without defaults.

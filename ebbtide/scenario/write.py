@@ -51,7 +51,7 @@ def _is_table(value: Any) -> bool:
     return isinstance(value, dict) or (isinstance(value, list) and bool(value) and isinstance(value[0], dict))
 
 
-def _block(heading: str, table: Mapping[str, Any]) -> str:
+def _block(heading: str, table: Mapping[str, object]) -> str:
     lines = [f"{_toml_key(key)} = {_inline(value, is_long=True)}" for key, value in table.items()]
     return "\n".join([heading, *lines] if heading else lines)
 
@@ -95,7 +95,7 @@ def _is_default(part: msgspec.Struct, field: msgspec.structs.FieldInfo) -> bool:
     return bool(getattr(part, field.name) == default)
 
 
-def keys_set(part: object) -> dict[str, Any]:
+def keys_set(part: object) -> dict[str, object]:
     """Return the plain values of a part of a scenario, without keys that are not set."""
     plain = _without_none(to_plain(part))
     assert isinstance(plain, dict)

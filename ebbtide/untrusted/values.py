@@ -85,7 +85,7 @@ def decode_json(content: bytes, kind: type[T], dec_hook: Callable[[type, Any], A
         raise msgspec.DecodeError(str(error)) from None
 
 
-def decode_toml(text: str) -> dict[str, Any]:
+def decode_toml(text: str) -> dict[str, object]:
     """Return the tables of a TOML file. Raises only `ValueError`.
 
     Whole numbers may have more than 64 bits: whoever reads them says where they stand in the file.

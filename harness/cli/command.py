@@ -161,7 +161,7 @@ class Command(_CommandBase):
 
     def invoke(self, ctx: click.Context) -> ParsedCommand:
         """Return the typed values of this command and of its groups."""
-        values: dict[str, Any] = {}
+        values: dict[str, object] = {}
         above: click.Context | None = ctx
         while above is not None:
             values = {**above.params, **values}

@@ -116,7 +116,7 @@ def _read_step(args: Args) -> StepSpec:
     from ebbtide.scenario.steps.table import help_of_kind
 
     problems: list[EbbtideError] = []
-    raw: dict[str, Any] = {"step": args.kind}
+    raw: dict[str, object] = {"step": args.kind}
     if getattr(args, "target", None) is not None:
         raw["target"] = args.target
     for key, kind in types_of(args.kind).items():

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from random import Random
-from typing import Any
+from typing import Any, TypedDict
 
 from analysis.spec.partition import NO_LEADER, Election, UncleanElection
 from ebbtide.releases.feature_levels import ELR_VERSION
@@ -26,6 +26,7 @@ from ebbtide.scenario.steps.admin import (
 from ebbtide.scenario.steps.recovery import RecoverStep
 from ebbtide.scenario.steps.step import StepSpec
 from ebbtide.scenario.steps.table import StepKind
+from ebbtide.scenario.triggers import Trigger
 from ebbtide.scenario.words import Duration, PartitionName
 from harness.random.kind import Fit, StepGenerator, draw_delay, draw_partition, with_time_trigger
 from harness.random.replication import final_replicas
@@ -39,8 +40,16 @@ _BEFORE = 50
 """An offset that each partition has when the first drawn step fires."""
 
 
-def common_fields(random: Random) -> dict[str, Any]:
-    """Return the fields of every request."""
+class CommonFields(TypedDict):
+    """The fields of every request."""
+
+    trigger: Trigger | None
+    deadline_s: float
+    optional: bool
+
+
+def common_fields(random: Random) -> CommonFields:
+    """Draw the fields of a request."""
     return {"trigger": draw_delay(random), "deadline_s": _DEADLINE_S, "optional": True}
 
 

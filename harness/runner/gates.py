@@ -19,7 +19,6 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
 
 import msgspec
 
@@ -273,7 +272,7 @@ def _unlike(brokers: Sequence[int]) -> str:
     return f"in the record {there} hit by steps that hit no such broker, or too few, here"
 
 
-def state_entry(gate: Gate, *, reached: bool, waited_s: float, seen: str) -> dict[str, Any]:
+def state_entry(gate: Gate, *, reached: bool, waited_s: float, seen: str) -> dict[str, object]:
     """Return the `state` that steps.jsonl keeps of a step's gate."""
     return {
         "awaited": [

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Mapping
-from typing import Any
 
 import msgspec
 
@@ -18,6 +17,7 @@ from ebbtide.record.folder import RecordFolder
 from ebbtide.record.node_times import NodeTimes, merge_times
 from ebbtide.record.steps import StepEntry, write_steps
 from ebbtide.scenario.roles import CLIENTS
+from ebbtide.scenario.steps.proof import StepProof
 from ebbtide.scenario.steps.step import StepSpec
 from ebbtide.scenario.steps.table import ADMIN_KINDS, DISK_TROUBLES, HEALED_BY, TAKES_DOWN, WIRE_KINDS, StepKind
 from ebbtide.scenario.triggers import AfterTrigger, Trigger
@@ -332,7 +332,7 @@ class Schedule:
             if HEALED_BY[entry.step] != healer or (node is not None and node not in broken):
                 continue
             if healer == "mend-disk" and node is not None:
-                self._change(index, proof=_with_losses(entry.proof, node, self._faults.disk.log_losses(node)))
+                self._change(index, proof=_with_losses(entry, node, self._faults.disk.log_losses(node)))
             self._broken[index] = broken = set() if node is None else broken - {node}
             if not broken:
                 del self._broken[index]
@@ -385,13 +385,14 @@ def _parameters(step: StepSpec) -> dict[str, object]:
     return {key: value for key, value in keys_set(step).items() if key not in ("step", "trigger") and value != []}
 
 
-def _with_losses(proof: dict[str, Any], node: int, lost: dict[str, LogLoss]) -> dict[str, Any]:
-    """Return the proof with the losses that only the remounted volume showed."""
+def _with_losses(entry: StepEntry, node: int, lost: dict[str, LogLoss]) -> dict[str, object]:
+    """Return the step's proof with the losses that only the remounted volume showed."""
     if not lost:
-        return proof
-    figures = {"lost_bytes": sum(log.lost_bytes for log in lost.values()), "logs": msgspec.to_builtins(lost)}
-    by_node = proof.get("nodes")
-    if by_node is None:
-        return {**proof, **figures}
-    total = proof.get("lost_bytes", 0) + figures["lost_bytes"]
-    return {**proof, "lost_bytes": total, "nodes": {**by_node, str(node): {**by_node[str(node)], **figures}}}
+        return entry.proof
+    lost_bytes = sum(log.lost_bytes for log in lost.values())
+    figures = {"lost_bytes": lost_bytes, "logs": msgspec.to_builtins(lost)}
+    known = entry.figures(StepProof)
+    if known.nodes is None:
+        return {**entry.proof, **figures}
+    by_node = {str(one): of | figures if one == node else of for one, of in known.nodes.items()}
+    return {**entry.proof, "lost_bytes": (known.lost_bytes or 0) + lost_bytes, "nodes": by_node}

@@ -78,7 +78,7 @@ def _scenario_text(recorded: LoadedRun) -> str:
         return ""
 
 
-def _identity(step: StepSpec) -> tuple[str, dict[str, Any]]:
+def _identity(step: StepSpec) -> tuple[str, dict[str, object]]:
     return step.step, {key: value for key, value in keys_set(step).items() if value and key not in _NOT_IDENTITY}
 
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import NamedTuple
 
+import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -49,6 +50,19 @@ class _LastRecord(NamedTuple):
     txn: int
     place: _Place
     offset: int
+
+
+class _ReplicaRow(msgspec.Struct, frozen=True):
+    """One row of replicas."""
+
+    broker: int
+    topic: str
+    partition: int
+    offset: int
+    value: int | None
+    producer_id: int
+    producer_epoch: int
+    control: bool
 
 
 class _Replica(NamedTuple):
@@ -101,22 +115,16 @@ def _replicas(record: Record, last: Mapping[int, _LastRecord]) -> dict[tuple[int
     values = pa.array(last, pa.int64())
     wanted = pc.field("control") | pc.field("value").isin(values)
     found: dict[tuple[int, str, int], _Replica] = {}
-    for row in _rows(record, wanted & (pc.field("producer_id") >= 0)):
-        replica = found.setdefault((row["broker"], row["topic"], row["partition"]), _Replica({}, {}))
-        if row["control"]:
-            replica.markers.setdefault(row["producer_id"], []).append((row["offset"], row["producer_epoch"]))
-        else:
-            replica.records[row["value"]] = row["offset"], row["producer_id"], row["producer_epoch"]
+    for row in record.rows("replicas", _ReplicaRow, wanted & (pc.field("producer_id") >= 0)):
+        replica = found.setdefault((row.broker, row.topic, row.partition), _Replica({}, {}))
+        if row.control:
+            replica.markers.setdefault(row.producer_id, []).append((row.offset, row.producer_epoch))
+        elif row.value is not None:
+            replica.records[row.value] = row.offset, row.producer_id, row.producer_epoch
     for replica in found.values():
         for markers in replica.markers.values():
             markers.sort()
     return found
-
-
-def _rows(record: Record, where: pc.Expression) -> Iterator[dict[str, Any]]:
-    columns = ["broker", "topic", "partition", "offset", "value", "producer_id", "producer_epoch", "control"]
-    for batch in record.batches("replicas", columns, where):
-        yield from batch.to_pylist()
 
 
 def _is_later(replica: _Replica, value: int, offset: int) -> bool | None:

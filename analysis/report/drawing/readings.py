@@ -5,8 +5,6 @@ Times are milliseconds since the start of the run.
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 
 from analysis.report.picture.model import BIN_NS, PartitionPicture, RunPicture
@@ -21,7 +19,7 @@ def readings_of(picture: RunPicture, partition: PartitionPicture) -> str:
         return (at_ns - picture.zero_ns) // _MS_NS
 
     counts = partition.counts
-    found: dict[str, Any] = {
+    found: dict[str, object] = {
         "begin": (picture.begin_ns - picture.zero_ns) / _MS_NS,
         "end": (picture.end_ns - picture.zero_ns) / _MS_NS,
         "hw": [[ms(point.at_ns), point.offset, point.broker] for point in partition.high_watermarks],

@@ -41,6 +41,19 @@ class ObservedSeries(msgspec.Struct, frozen=True, kw_only=True):
     records: BinnedRecords = BinnedRecords()
 
 
+class _Measured(msgspec.Struct, frozen=True):
+    """One row of watermarks."""
+
+    topic: str
+    partition: int
+    broker: int
+    leader_epoch: int | None
+    high_watermark: int | None
+    log_end_offset: int | None
+    source: str
+    at_ns: int
+
+
 def read_series(record: Record) -> dict[TopicPartition, ObservedSeries]:
     """Return the series of each partition that has any.
 
@@ -48,14 +61,14 @@ def read_series(record: Record) -> dict[TopicPartition, ObservedSeries]:
     """
     hws: dict[TopicPartition, list[OffsetPoint]] = {}
     ends: dict[TopicPartition, dict[int, list[OffsetPoint]]] = {}
-    for row in _rows(record, "watermarks", ["topic", "partition", "broker", "leader_epoch", *_MEASURED]):
-        key = (row["topic"], row["partition"])
-        if row["source"] == "list_offsets" and row["high_watermark"] >= 0:
-            point = OffsetPoint(row["at_ns"], row["high_watermark"], row["broker"], row["leader_epoch"])
+    for row in record.rows("watermarks", _Measured):
+        key = (row.topic, row.partition)
+        if row.source == "list_offsets" and row.high_watermark is not None and row.high_watermark >= 0:
+            point = OffsetPoint(row.at_ns, row.high_watermark, row.broker, row.leader_epoch)
             hws.setdefault(key, []).append(point)
-        if row["log_end_offset"] is not None:
-            point = OffsetPoint(row["at_ns"], row["log_end_offset"], row["broker"], row["leader_epoch"])
-            ends.setdefault(key, {}).setdefault(row["broker"], []).append(point)
+        if row.log_end_offset is not None:
+            point = OffsetPoint(row.at_ns, row.log_end_offset, row.broker, row.leader_epoch)
+            ends.setdefault(key, {}).setdefault(row.broker, []).append(point)
     acked, acked_end = _binned(record, "sends", "done_ns", pc.field("status") == "acked", end="offset")
     consumed, _ = _binned(record, "polls", "polled_ns", pc.field("consumer") != (record.manifest.final_consumer or 0))
     keys = {*hws, *ends, *acked, *consumed}
@@ -73,7 +86,6 @@ def read_series(record: Record) -> dict[TopicPartition, ObservedSeries]:
 
 _BINS_MAX = 1_000_000
 """More than a day."""
-_MEASURED = ["high_watermark", "log_end_offset", "source", "at_ns"]
 
 
 def _time(point: OffsetPoint) -> int:
@@ -84,11 +96,6 @@ def _scan(record: Record, table: str, columns: list[str], only: Any = None) -> I
     files = record.folder.files(table)
     if files:
         yield from read_batches(files, table, schema=TABLES[table], columns=columns, where=only, batch_size=_BATCH_ROWS)
-
-
-def _rows(record: Record, table: str, columns: list[str]) -> Iterable[dict[str, Any]]:
-    for batch in _scan(record, table, columns):
-        yield from batch.to_pylist()
 
 
 _Bins = dict[TopicPartition, dict[int, int]]
