@@ -7,7 +7,7 @@ Everything it writes (verdict.json, report.html, anomalies/) is derived: judging
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -265,30 +265,18 @@ def _observed_run(
 ) -> ObservedRun:
     """Return what the run showed, to compare it with its prediction."""
     losses = judged.blamed_of(LostRecords)
-    causes: Counter[str] = Counter()
-    for one in losses:
-        if one.committed and one.attribution.cause is not None:
-            causes[one.attribution.cause] += one.count
     lost_on: Counter[str] = Counter()
     for one in losses:
         lost_on[one.topic] += one.count if one.committed else 0
-    vanished: Counter[str] = Counter()
-    for part in judged.blamed_of(VanishedPart):
-        if part.committed and part.what.kind == VANISHED and part.attribution.cause is not None:
-            vanished[part.attribution.cause] += part.count
-    commits: Counter[str] = Counter()
-    for commit in judged.blamed_of(LostCommit):
-        if commit.what.kind == COMMIT_LOST and commit.attribution.cause is not None:
-            commits[commit.attribution.cause] += commit.count
     counts, timeline = judged.found.counts, judged.record.timeline
     known = "partitions" not in timeline.missing
     from_elr = sum(one.road == "elr" for one in judged.record.elections)
     return ObservedRun(
         committed_lost=sum(one.count for one in losses if one.committed),
         uncommitted_lost=sum(one.count for one in losses if not one.committed),
-        causes=causes,
-        vanished=vanished,
-        commits=commits,
+        causes=_count_by_cause(losses),
+        vanished=_count_by_cause(one for one in judged.blamed_of(VanishedPart) if one.what.kind == VANISHED),
+        commits=_count_by_cause(one for one in judged.blamed_of(LostCommit) if one.what.kind == COMMIT_LOST),
         lost_on=lost_on,
         kinds=counts_by_kind(judged.found.anomalies),
         unknown_kinds=_unknown_of_what_was_asked(judged),
@@ -300,6 +288,15 @@ def _observed_run(
         acked_commits=judged.found.acked_commits,
         properties=properties,
     )
+
+
+def _count_by_cause(blamed: Iterable[AnyAnomaly]) -> Counter[str]:
+    """Count what was committed and lost, by its known cause."""
+    counts: Counter[str] = Counter()
+    for one in blamed:
+        if one.committed and one.attribution.cause is not None:
+            counts[one.attribution.cause] += one.count
+    return counts
 
 
 def _lost_by_acks(judged: Judged, facts: Mapping[str, int]) -> dict[str, int]:

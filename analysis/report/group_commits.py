@@ -31,7 +31,6 @@ def commit_rows(verdict: Verdict) -> tuple[CommitRow, ...]:
 
 
 def _row(one: CommitLoss) -> CommitRow:
-    elected = one.election
     return CommitRow(
         group=one.group,
         partition=f"{one.topic}-{one.partition}",
@@ -41,7 +40,7 @@ def _row(one: CommitLoss) -> CommitRow:
         served="nothing" if one.served is None else f"{one.served:,}",
         cause=one.cause,
         coordinator=f"__consumer_offsets-{one.offsets_partition}",
-        election="-" if elected is None else f"broker {elected.leader}, leader epoch {elected.leader_epoch}",
+        election="-" if one.election is None else str(one.election),
     )
 
 

@@ -222,7 +222,7 @@ def election(value: RecordedElection | None) -> str:
     """Return an election in a few words."""
     if value is None:
         return "-"
-    return f"broker {value.leader}, leader epoch {value.leader_epoch}, metadata offset {value.metadata_offset}"
+    return f"{value}, metadata offset {value.metadata_offset}"
 
 
 def write_back(manifest: Manifest) -> str:

@@ -167,12 +167,7 @@ def _details(run: RunRecord, *, skip: int) -> list[str]:
 
 def _describe_loss(loss: Loss) -> str:
     kind = "committed" if loss.committed else "uncommitted"
-    election = loss.election
-    by = (
-        f", by the election of broker {election.leader} in leader epoch {election.leader_epoch}"
-        if election is not None
-        else ""
-    )
+    by = f", by the election of {loss.election}" if loss.election is not None else ""
     return (
         f"{loss.count:,} {kind} of {loss.topic}-{loss.partition}, first at offset {loss.first_offset}, "
         f"last at {loss.last_offset}; cause: {loss.cause}{by}"

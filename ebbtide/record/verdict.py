@@ -95,6 +95,10 @@ class RecordedElection(msgspec.Struct, frozen=True, kw_only=True):
     leader: int
     leader_epoch: int
 
+    def __str__(self) -> str:
+        """Return the election in words: `broker 2, leader epoch 5`."""
+        return f"broker {self.leader}, leader epoch {self.leader_epoch}"
+
 
 class Loss(msgspec.Struct, frozen=True, kw_only=True):
     """Lost records of one partition that share acks, commitment, cause and election.

@@ -93,8 +93,8 @@ def election_of(attribution: Attribution) -> RecordedElection | None:
 
 def election_in_brackets(attribution: Attribution) -> str:
     """Return the guilty election in brackets, to end a sentence; empty if none."""
-    one = attribution.election
-    return f" (election of broker {one.leader}, leader epoch {one.epoch})" if one is not None else ""
+    one = election_of(attribution)
+    return f" (election of {one})" if one is not None else ""
 
 
 def group_alike(blamed: Iterable[AnyAnomaly]) -> list[list[AnyAnomaly]]:

@@ -45,7 +45,7 @@ def test_a_contradiction_fails_with_cause_first_lost_offset_and_the_line_to_repl
         [
             "contradicted: 12 committed records of t-0 are lost",
             "  lost:   12 committed of t-0, first at offset 3, last at 14; cause: last-replica-standing, "
-            "by the election of broker 2 in leader epoch 2",
+            "by the election of broker 2, leader epoch 2",
             "  record: */runs/run-*",
             "  next:   ebbtide explain */runs/run-*    (its first lost record, step by step)",
             "  again:  ebbtide replay */runs/run-*",
