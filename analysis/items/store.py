@@ -10,19 +10,16 @@ import secrets
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pyarrow.parquet as pq
 
 from analysis.reconcile.items import PUBLIC, RUN
 from analysis.remote.record import RemoteRecord
+from analysis.spark.sql import DataFrame
 from ebbtide.errors import HarnessError
 from ebbtide.record.files import ANOMALIES_DIR
 from ebbtide.record.folder import RecordFolder
 from ebbtide.record.tables import ANOMALY_SCHEMA
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 
 def check_writable(record: RecordFolder) -> None:

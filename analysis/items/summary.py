@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import reduce
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
 from analysis.judge.rules.registry import ANOMALIES
 from analysis.reconcile.model import GroupsOfKind, ItemGroup
-from analysis.spark.sql import F, Window
+from analysis.spark.sql import DataFrame, F, Window
 from ebbtide.record.verdict import AnomalyCount
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 EXAMPLES_MAX = 20
 """How many items of a kind and partition are shown; nothing is decided from them."""

@@ -23,18 +23,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from analysis.reconcile.model import GroupsOfKind, LostCommits
 from analysis.rows.facts import Facts
-from analysis.spark.sql import F, Window
+from analysis.spark.sql import DataFrame, F, SparkSession, Window
 from analysis.spark.tables import RecordTables
 from ebbtide.scenario.group_offsets import OFFSETS_TOPIC
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 REGISTER = ["run", "group", "topic", "partition"]
 """What one committed offset is of."""

@@ -14,15 +14,10 @@ doubt stay in doubt. A record without the table says nothing of copies, and ther
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from analysis.reconcile.model import GroupsOfKind, WrongCopies
 from analysis.rows.facts import Facts, PollFacts
-from analysis.spark.sql import F
+from analysis.spark.sql import DataFrame, F
 from analysis.spark.tables import RecordTables
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 INPUT = ["run", "group", "topic", "partition", "offset"]
 """What an input is, for one group."""

@@ -40,13 +40,8 @@ of it there.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from analysis.spark.parts import placed_by
-from analysis.spark.sql import F, Window
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+from analysis.spark.sql import Column, DataFrame, F, Window
 
 LISTED = 20
 """How many places of a value, values of an offset, or replica rows of an offset are shown."""

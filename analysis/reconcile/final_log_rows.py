@@ -12,15 +12,10 @@ which masks say. Rows of the other blocks are put together with those of the fin
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from analysis.spark.columns import BLOCK, PARTITION, bit_of, block_of, can_be_hidden
 from analysis.spark.parts import union
-from analysis.spark.sql import F, Window
+from analysis.spark.sql import DataFrame, F, Window
 from analysis.spark.tables import RecordTables
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 _SESSION = [*PARTITION, "consumer", "session", "read_committed"]
 

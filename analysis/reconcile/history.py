@@ -36,7 +36,6 @@ out.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -45,11 +44,8 @@ from analysis.reconcile.crowds import PLACE
 from analysis.rows.facts import Facts, final_leaders
 from analysis.spark.columns import is_transactional, runs_where
 from analysis.spark.parts import in_one_part, placed_by, union
-from analysis.spark.sql import F, Window
+from analysis.spark.sql import Column, DataFrame, F, SparkSession, Window
 from analysis.spark.tables import RecordTables
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
 
 _EVIDENCE = {
     "run": "int",

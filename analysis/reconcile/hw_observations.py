@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from analysis.rows.facts import Facts
 from analysis.spark.columns import runs_where
 from analysis.spark.parts import placed_by
-from analysis.spark.sql import F, Window
+from analysis.spark.sql import DataFrame, F, Window
 from analysis.spark.tables import RecordTables
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 _SOURCE = "list_offsets"
 WHERE = ("run", "topic", "partition")

@@ -6,13 +6,7 @@ The judge groups items by the rest.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from analysis.spark.sql import F
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column
-
+from analysis.spark.sql import Column, F
 
 RUN = {"run": "int"}
 PUBLIC = {

@@ -10,15 +10,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import reduce
 from operator import or_
-from typing import TYPE_CHECKING
 
 from analysis.rows.deletions import Deletion
 from analysis.rows.facts import Facts, short_list
 from analysis.spark.columns import is_below
-from analysis.spark.sql import F
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column
+from analysis.spark.sql import Column, F
 
 
 def with_undone_deletions(facts: Facts) -> str | None:

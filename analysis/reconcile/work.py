@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from analysis.reconcile.history import leader_logs, suspicious_history
 from analysis.rows.facts import Facts
+from analysis.spark.sql import DataFrame, SparkSession
 from analysis.spark.tables import RecordTables
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,17 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from operator import or_
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from analysis.rows.deletions import Deletion
 from analysis.rows.facts import PARTITION_FACTS, Facts, partition_rows
 from analysis.rows.groups import BITS
-from analysis.spark.sql import F
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+from analysis.spark.sql import Column, DataFrame, F, SparkSession
 
 BLOCK = ["run", "topic", "partition", "block"]
 PARTITION = ["run", "topic", "partition"]

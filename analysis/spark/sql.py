@@ -1,7 +1,7 @@
-"""PySpark's `functions` and `Window` for modules that the judge imports for every record.
+"""PySpark for modules that the judge imports for every record: it is imported when something here is first used.
 
-PySpark takes half a second to import, and most records have no anomaly that needs it. So it is imported when a rule
-first uses one of the two.
+That takes half a second, and most records have no anomaly that needs it. `Column`, `DataFrame` and `SparkSession` are
+here for annotations.
 """
 
 from __future__ import annotations
@@ -10,22 +10,22 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pyspark.sql import Window
+    from pyspark.sql import Column, DataFrame, SparkSession, Window
     from pyspark.sql import functions as F
 else:
 
     class _Lazy:
-        """A module, or something in it, that is imported when an attribute of it is first asked for."""
+        """Something of `pyspark.sql`, which is imported when an attribute is first asked for."""
 
-        def __init__(self, module: str, name: str) -> None:
-            self._module, self._name = module, name
+        def __init__(self, name: str) -> None:
+            self._name = name
 
         def __getattr__(self, attribute: str) -> object:
-            found = getattr(getattr(import_module(self._module), self._name), attribute)
+            found = getattr(getattr(import_module("pyspark.sql"), self._name), attribute)
             setattr(self, attribute, found)
             return found
 
-    F = _Lazy("pyspark.sql", "functions")
-    Window = _Lazy("pyspark.sql", "Window")
+    Column, DataFrame, SparkSession, Window = map(_Lazy, ("Column", "DataFrame", "SparkSession", "Window"))
+    F = _Lazy("functions")
 
-__all__ = ["F", "Window"]
+__all__ = ["Column", "DataFrame", "F", "SparkSession", "Window"]

@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING
 
 import msgspec
 import pyarrow as pa
@@ -22,13 +21,11 @@ from analysis.rows.choose import schema_of
 from analysis.rows.runs import RunFiles
 from analysis.spark.java_start import is_local
 from analysis.spark.parts import in_one_part
+from analysis.spark.sql import DataFrame, SparkSession
 from ebbtide.errors import HarnessError
 from ebbtide.folders import remove_folder
 from ebbtide.record.files import ANOMALIES_DIR
 from ebbtide.scratch import SPARK, scratch_folder
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 _ROWS_OF_A_GROUP = 1 << 16
 _SPARK_TYPES = {"int8": "tinyint", "int16": "smallint", "int32": "int", "int64": "bigint", "bool": "boolean"}

@@ -14,11 +14,10 @@ import msgspec
 
 from analysis.reconcile.model import GroupsOfKind
 from analysis.rows.facts import Facts
+from analysis.spark.sql import Column, DataFrame
 from ebbtide.coverage_fact import Fact
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
-
     from analysis.reconcile.work import Work
 
 

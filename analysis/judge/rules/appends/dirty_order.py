@@ -18,8 +18,6 @@ start.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from analysis.judge.rules.anomaly import Anomaly
 from analysis.judge.rules.appends.idempotence import is_idempotent
 from analysis.reconcile.items import item
@@ -28,10 +26,7 @@ from analysis.rows.facts import Facts
 from analysis.rows.questions import ORDER
 from analysis.spark.columns import PARTITION
 from analysis.spark.parts import union
-from analysis.spark.sql import F
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+from analysis.spark.sql import DataFrame, F
 
 
 def why_unknown(facts: Facts) -> str | None:

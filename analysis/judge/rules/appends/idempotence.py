@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 from analysis.rows.facts import Facts
 from analysis.spark.columns import runs_where
-from analysis.spark.sql import F
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column
+from analysis.spark.sql import Column, F
 
 
 def is_idempotent(runs: Sequence[Facts]) -> Column:

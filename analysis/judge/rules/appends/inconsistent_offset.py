@@ -16,15 +16,11 @@ acked records without an offset. What the other half shows stays true.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from analysis.judge.rules.anomaly import Anomaly
 from analysis.reconcile.items import item
 from analysis.rows.facts import Facts
-from analysis.spark.sql import F
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column
+from analysis.spark.sql import Column, F
 
 
 def why_unknown(facts: Facts) -> str | None:

@@ -17,17 +17,12 @@ asked after the other was answered; a commit with an unknown outcome may be appl
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from analysis.judge.rules.anomaly import Anomaly
 from analysis.reconcile import commits
 from analysis.reconcile.items import item
 from analysis.reconcile.work import Work
 from analysis.rows.questions import COMMITS
-from analysis.spark.sql import F, Window
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+from analysis.spark.sql import DataFrame, F, Window
 
 
 def _items(work: Work) -> DataFrame | None:

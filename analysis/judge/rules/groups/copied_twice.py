@@ -12,18 +12,13 @@ When it cannot tell: as the module copies says. An item is certain all the same.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from analysis.judge.rules.anomaly import Anomaly
 from analysis.reconcile import copies
 from analysis.reconcile.items import item
 from analysis.reconcile.work import Work
 from analysis.rows.questions import COPIES
-from analysis.spark.sql import F
+from analysis.spark.sql import DataFrame, F
 from ebbtide.coverage_fact import Fact
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 _SHOWN_MAX = 10
 

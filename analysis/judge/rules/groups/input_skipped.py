@@ -17,8 +17,6 @@ where no coordinator was asked for the offset of a group that copied.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pyarrow as pa
 
 from analysis.judge.rules.anomaly import Anomaly
@@ -27,11 +25,8 @@ from analysis.reconcile.items import item
 from analysis.reconcile.work import Work
 from analysis.rows.facts import CopyFacts, Facts
 from analysis.rows.questions import COPIES
-from analysis.spark.sql import F
+from analysis.spark.sql import DataFrame, F
 from ebbtide.coverage_fact import Fact
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 _PLACE = copies.INPUT[:-1]
 _PLACES = pa.schema(

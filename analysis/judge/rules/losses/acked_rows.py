@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from analysis.rows.facts import Facts
 from analysis.spark.columns import deletions_by_run, runs_where, was_deleted
-from analysis.spark.sql import F
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column
+from analysis.spark.sql import Column, F
 
 
 def why_no_loss_is_judged(facts: Facts) -> str | None:

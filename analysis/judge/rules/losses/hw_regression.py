@@ -31,18 +31,13 @@ no join.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from analysis.judge.rules.anomaly import Anomaly
 from analysis.reconcile.hw_observations import WHERE, suspicious_observations, why_no_hw_is_judged
 from analysis.reconcile.items import item
 from analysis.reconcile.model import GroupsOfKind, HwRegression
 from analysis.reconcile.work import Work
 from analysis.rows.questions import HIGH_WATERMARKS
-from analysis.spark.sql import F, Window
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+from analysis.spark.sql import Column, DataFrame, F, Window
 
 _OBSERVED = ("high_watermark", "leader_epoch", "broker", "asked_ns", "at_ns")
 

@@ -47,7 +47,6 @@ empty.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from analysis.judge.rules.anomaly import Anomaly
 from analysis.judge.rules.losses.acked_rows import is_lost, why_no_loss_is_judged
@@ -56,10 +55,7 @@ from analysis.reconcile.items import item
 from analysis.reconcile.model import GroupsOfKind, LostRange
 from analysis.rows.facts import Facts
 from analysis.spark.columns import runs_where
-from analysis.spark.sql import F
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column
+from analysis.spark.sql import Column, F
 
 
 def why_unknown(facts: Facts) -> str | None:

@@ -20,7 +20,6 @@ again.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -32,11 +31,8 @@ from analysis.reconcile.work import Work
 from analysis.rows.facts import Facts
 from analysis.rows.questions import REPLICAS
 from analysis.spark.columns import PARTITION
-from analysis.spark.sql import F
+from analysis.spark.sql import DataFrame, F, SparkSession
 from analysis.spark.tables import RecordTables
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 _CHECKPOINTS = pa.schema(
     [

@@ -32,7 +32,6 @@ shows only what it passed by, and what lies above its HW.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from analysis.judge.rules.anomaly import Anomaly
 from analysis.judge.rules.losses.acked_rows import is_lost
@@ -40,11 +39,8 @@ from analysis.judge.rules.losses.not_in_place import GROUPS
 from analysis.reconcile.items import item
 from analysis.rows.facts import Facts
 from analysis.spark.columns import deletions_by_run, runs_where, was_deleted
-from analysis.spark.sql import F
+from analysis.spark.sql import Column, F
 from ebbtide.coverage_fact import Fact
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column
 
 
 def why_unknown(facts: Facts) -> str | None:

@@ -17,16 +17,12 @@ When it cannot tell: without sends or polls.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from analysis.judge.rules.anomaly import Anomaly
 from analysis.reconcile.items import item
 from analysis.reconcile.model import AbortedReads, GroupsOfKind
 from analysis.rows.facts import Facts
-from analysis.spark.sql import F
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column
+from analysis.spark.sql import Column, F
 
 
 def why_unknown(facts: Facts) -> str | None:

@@ -15,17 +15,12 @@ When it cannot tell: without polls, or when no row says what was returned before
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from analysis.judge.rules.anomaly import Anomaly
 from analysis.reconcile.items import item
 from analysis.reconcile.work import Work
 from analysis.rows.facts import Facts
 from analysis.rows.questions import BACK
-from analysis.spark.sql import F
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+from analysis.spark.sql import DataFrame, F
 
 
 def why_unknown(facts: Facts) -> str | None:

@@ -28,8 +28,6 @@ many are below it. A jump over many offsets costs what a jump over one costs.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from analysis.judge.rules.anomaly import Anomaly
 from analysis.reconcile.final_log_rows import mark_final_log_rows
 from analysis.reconcile.items import item
@@ -40,10 +38,7 @@ from analysis.rows.groups import BITS
 from analysis.rows.questions import SKIPS
 from analysis.spark.columns import BLOCK, PARTITION, block_of
 from analysis.spark.parts import in_one_part
-from analysis.spark.sql import F, Window
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+from analysis.spark.sql import DataFrame, F, Window
 
 _JUMP = ["offset", "value", "prev_offset", "consumer", "session", "polled_ns"]
 

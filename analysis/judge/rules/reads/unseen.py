@@ -23,8 +23,6 @@ log begins below that: the session may have passed by while the record was delet
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from analysis.judge.rules.anomaly import Anomaly
 from analysis.reconcile.items import item
 from analysis.reconcile.undone_deletions import may_have_been_deleted, with_undone_deletions
@@ -33,10 +31,7 @@ from analysis.rows.facts import Facts
 from analysis.rows.groups import BITS
 from analysis.rows.questions import UNSEEN
 from analysis.spark.columns import PARTITION
-from analysis.spark.sql import F
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+from analysis.spark.sql import Column, DataFrame, F
 
 
 def why_unknown(facts: Facts) -> str | None:

@@ -19,8 +19,6 @@ below the HW, and a broker did not say what it coordinates, a transaction had no
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pyarrow as pa
 
 from analysis.judge.rules.anomaly import Anomaly
@@ -29,14 +27,11 @@ from analysis.reconcile.model import GroupsOfKind, HangingTransaction
 from analysis.reconcile.work import Work
 from analysis.rows.facts import Facts
 from analysis.rows.questions import HANGING
-from analysis.spark.sql import F
+from analysis.spark.sql import DataFrame, F
 from analysis.spark.tables import RecordTables
 from ebbtide.coverage_fact import Fact
 from ebbtide.logs.segments import TopicPartition
 from ebbtide.record.manifest import STILL_S
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 _HANGING = pa.schema(
     [
