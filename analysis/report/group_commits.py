@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import msgspec
 
-from ebbtide.plurals import plural
 from ebbtide.record.verdict import CommitLoss, Verdict, counts_by_kind
 from ebbtide.rules.table import COMMIT_BACK, COMMIT_LOST, COMMITS_KEPT
 
@@ -51,13 +50,3 @@ def count_lost_commits(verdict: Verdict) -> str:
         return "-"
     lost = counts_by_kind(verdict.anomalies).get(COMMIT_LOST, 0)
     return "?" if status == "unknown" and not lost else f"{lost:,}"
-
-
-def lost_commits_clause(verdict: Verdict) -> str:
-    """Return a clause on the lost commits, to end a sentence; empty if there are none."""
-    lost = counts_by_kind(verdict.anomalies).get(COMMIT_LOST, 0)
-    if not lost:
-        return ""
-    causes = sorted({one.cause for one in verdict.commits if one.kind == COMMIT_LOST})
-    why = f" ({', '.join(causes)})" if causes else ""
-    return f"; {plural(lost, 'acked commit')} of groups {'is' if lost == 1 else 'are'} lost{why}"

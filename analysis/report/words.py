@@ -8,8 +8,6 @@ import msgspec
 
 from analysis.record.record import Record
 from analysis.record.small_files import Missing
-from analysis.report.copied_inputs import copied_inputs_clause
-from analysis.report.group_commits import lost_commits_clause
 from ebbtide.record.files import ANOMALIES_DIR, LOGS_DIR, RAW_DIR
 from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import ACKS_SPELLED, Manifest
@@ -23,9 +21,10 @@ from ebbtide.record.verdict import (
     Verdict,
     acks_0_summary,
     count_acked_by_brokers,
+    counts_by_kind,
 )
 from ebbtide.releases.shown_release import shown_release
-from ebbtide.rules.table import CLAUSES, COMMITS_KEPT, HW_REGRESSION, NO_COMMITTED_LOSS, NO_HW_REGRESSION
+from ebbtide.rules.table import ANOMALIES, CLAUSES, COMMITS_KEPT, HW_REGRESSION, NO_COMMITTED_LOSS, NO_HW_REGRESSION
 from ebbtide.scenario.roles import CLIENTS
 from ebbtide.scenario.steps.network import IsolateStep, PartitionStep
 from ebbtide.scenario.steps.proof import Link, LinkProof, MeasuredLog, StepProof
@@ -116,7 +115,18 @@ def headline(verdict: Verdict, kafka: str | None, *, sends: bool) -> str:
     first = outcome_word(verdict).replace("-", " ").capitalize()
     acks_0 = acks_0_summary(verdict.coverage)
     more = f"; {acks_0}" if acks_0 else ""
-    return f"{first}: {seen}{more}{lost_commits_clause(verdict)}{copied_inputs_clause(verdict)}."
+    return f"{first}: {seen}{more}{_other_kinds(verdict)}."
+
+
+def _other_kinds(verdict: Verdict) -> str:
+    """Return what the headline says of other kinds of anomalies, as clauses that end a sentence."""
+    counts, found = counts_by_kind(verdict.anomalies), ""
+    for kind in ANOMALIES.values():
+        if kind.headline is not None and (count := counts.get(kind.name)):
+            causes = {str(one.cause) for one in verdict.attributed if kind.is_loss and one.kind == kind.name}
+            why = f" ({', '.join(sorted(causes))})" if causes else ""
+            found += f"; {count:,} {kind.headline[count > 1]}{why}"
+    return found
 
 
 def has_sends(folder: RecordFolder, verdict: Verdict) -> bool:

@@ -60,17 +60,6 @@ Its defaults are 1,000 of each and 100,000 tasks, which a process that judges ma
 """
 
 
-def spark_session(master: str | None = None) -> SparkSession:
-    """Return the Spark session of this process, which ends with the process.
-
-    It is started if there is none. `master` is a Spark master URL, by default two threads of this
-    machine. Raises `HarnessError` when there is no Java 17 or newer, or Spark does not start.
-    """
-    if SparkContext._active_spark_context is not None:
-        return SparkSession.builder.getOrCreate()
-    return Jvm(master or LOCAL_MASTER).spark
-
-
 @contextmanager
 def session(
     master: str | None = None,
@@ -82,8 +71,10 @@ def session(
 ) -> Iterator[SparkSession]:
     """Open a Spark session for a block; a session that was there already goes on.
 
+    `master` is a Spark master URL, by default two threads of this machine.
     `rows`: about how many rows will be read; `jars`: more than Spark's own; `many`: it judges dozens of records;
-    `start`: its Java process, if that boots already. Raises as `spark_session`.
+    `start`: its Java process, if that boots already. Raises `HarnessError` when there is no Java 17 or newer, or Spark
+    does not start.
     """
     if SparkContext._active_spark_context is not None:
         with _explain_lack_of_memory(Jvm.running):

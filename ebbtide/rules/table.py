@@ -57,6 +57,7 @@ class KindRow(msgspec.Struct, frozen=True, kw_only=True):
     depends_on_chance: bool = False
     is_loss: bool = False
     found_as: str = ""
+    headline: tuple[str, str] | None = None
 
     def count(self, number: int) -> str:
         """Return a number of items in words: `1 lost record`, `2 lost records`."""

@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-import msgspec
-
+from analysis.judge.rules.rule import DeclaredRule
 from analysis.reconcile.model import GroupsOfKind
 from analysis.rows.facts import Facts
 from analysis.spark.sql import Column, DataFrame
@@ -21,10 +20,9 @@ if TYPE_CHECKING:
     from analysis.reconcile.work import Work
 
 
-class Anomaly(msgspec.Struct, frozen=True, kw_only=True):
+class Anomaly(DeclaredRule, frozen=True, kw_only=True):
     """A kind of anomaly: which rows are items, and what follows from one.
 
-    - `module`: `__name__` of the module that declares it.
     - `means`: what an item is, for people.
     - `one`, `many`: what people call one item, and several.
     - `why_unknown`: why nothing, or not everything, can be judged in a run; None: all can.
@@ -37,10 +35,10 @@ class Anomaly(msgspec.Struct, frozen=True, kw_only=True):
     - `is_loss`: where committed items have a cause, they are among the gravest facts of a run; uncommitted ones come
       after them.
     - `found_as`: what findings call the kind, with `{}` for committed or uncommitted; empty: they call it by its name.
+    - `headline`: what the sentence at the top of a page says of one item, and of several; None: nothing.
     - `fact`: the coverage fact that counts its items; None: none does.
     """
 
-    module: str
     means: str
     one: str
     many: str
@@ -53,9 +51,5 @@ class Anomaly(msgspec.Struct, frozen=True, kw_only=True):
     depends_on_chance: bool = False
     is_loss: bool = False
     found_as: str = ""
+    headline: tuple[str, str] | None = None
     fact: Fact | None = None
-
-    @property
-    def name(self) -> str:
-        """The name of the module, with hyphens."""
-        return self.module.rpartition(".")[2].replace("_", "-")

@@ -14,6 +14,7 @@ import msgspec
 from analysis.evidence.remaking import TIMELINE
 from analysis.judge.rules.findings import Finding, unknown_finding
 from analysis.judge.rules.judged import Judged
+from analysis.judge.rules.rule import DeclaredRule
 from ebbtide.record.properties import CHECKER_FAILED
 from ebbtide.record.verdict import PropertyResult
 
@@ -23,10 +24,10 @@ EVIDENCE_ROWS_MAX = 20
 _SMALL_PARTS = frozenset({*TIMELINE, "manifest", "steps", "scenario", "evidence"})
 
 
-class Clause(msgspec.Struct, frozen=True, kw_only=True):
+class Clause(DeclaredRule, frozen=True, kw_only=True):
     """A promise of the protocol and its check.
 
-    - `module`, `doc`: `__name__` and `__doc__` of the module that declares it.
+    - `doc`: `__doc__` of the module.
     - `unknown_when`: why the clause may be unknown, for people.
     - `parts`: the parts of the record that it is checked on, besides the small files; where one of them has a gap, the
       clause is unknown.
@@ -39,7 +40,6 @@ class Clause(msgspec.Struct, frozen=True, kw_only=True):
     - `allowed`: of a clause on losses, what is true if it holds. The causes say what violates it.
     """
 
-    module: str
     doc: str | None
     kip: str
     check: Callable[[Judged], Finding]
@@ -51,11 +51,6 @@ class Clause(msgspec.Struct, frozen=True, kw_only=True):
     compares_times: bool = False
     is_shown_without_steps: bool = False
     allowed: str = ""
-
-    @property
-    def name(self) -> str:
-        """The name of the module, with hyphens."""
-        return self.module.rpartition(".")[2].replace("_", "-")
 
     @property
     def text(self) -> str:

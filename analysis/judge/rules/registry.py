@@ -8,12 +8,13 @@ from importlib import import_module
 from analysis.judge import rules
 from analysis.judge.rules.anomaly import Anomaly
 from analysis.judge.rules.clause import Clause
+from analysis.judge.rules.rule import DeclaredRule
 
 SUBJECTS = ("losses", "reads", "appends", "leaders", "partitions", "quorum", "groups", "transactions")
 """The folders, in the order of verdict.json and of the pages."""
 
 
-def _rules_of(subject: str) -> list[Anomaly | Clause]:
+def _rules_of(subject: str) -> list[DeclaredRule]:
     folder = import_module(f"{rules.__name__}.{subject}")
     names = sorted(one.name for one in pkgutil.iter_modules(folder.__path__))
     modules = [import_module(f"{folder.__name__}.{name}") for name in names]

@@ -90,4 +90,5 @@ RULE = Anomaly(
     groups=commits.GROUPS,
     question=COMMITS,
     is_loss=True,
+    headline=("acked commit of groups is lost", "acked commits of groups are lost"),
 )

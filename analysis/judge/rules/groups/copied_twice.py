@@ -59,6 +59,7 @@ RULE = Anomaly(
     items=_items,
     groups=copies.GROUPS,
     question=COPIES,
+    headline=("input is copied twice", "inputs are copied twice"),
     fact=Fact(
         "clients",
         "inputs-copied-twice",

@@ -25,7 +25,7 @@ from analysis.spark.java_start import (
     has_settings_of_others,
     is_first_session,
 )
-from analysis.spark.session import Jvm, one_call_site, session, spark_session
+from analysis.spark.session import Jvm, one_call_site, session
 from ebbtide.errors import HarnessError
 from ebbtide.java import Java
 from ebbtide.scratch import ScratchFolder
@@ -125,7 +125,8 @@ def test_a_kept_frame_is_planned_in_the_session_itself_and_not_in_a_clone_that_s
 def test_a_session_inside_another_is_the_same_and_does_not_end_it(spark: SparkSession) -> None:
     with session() as inner:
         assert inner.sparkContext is spark.sparkContext
-    assert spark_session().range(2).count() == 2
+    with session() as again:
+        assert again.range(2).count() == 2
 
 
 class _Gateway:
@@ -218,8 +219,8 @@ def test_without_java_there_is_one_clear_error(monkeypatch: pytest.MonkeyPatch, 
     monkeypatch.setattr("pyspark.SparkContext._active_spark_context", None)
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(HarnessError, match="this host has no Java"):
-        spark_session()
+    with pytest.raises(HarnessError, match="this host has no Java"), session():
+        pass
 
 
 def test_the_first_session_writes_the_class_archive_and_later_ones_map_it(
