@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from analysis.judge.rules.registry import ANOMALIES
+from analysis.judge.rules import registry
 from analysis.reconcile.model import GroupsOfKind, ItemGroup
 from analysis.spark.sql import DataFrame, F, Window
 from ebbtide.record.verdict import AnomalyCount
@@ -81,7 +81,7 @@ def summarize(items: DataFrame, runs: int) -> list[AnomalySummary]:
 def _declared(kinds: set[str]) -> list[tuple[list[str], GroupsOfKind]]:
     """Return how the kinds that were found group their items; kinds that share it are grouped together."""
     found: dict[int, tuple[list[str], GroupsOfKind]] = {}
-    for kind in ANOMALIES:
+    for kind in registry.ANOMALIES:
         if kind.groups is not None and kind.name in kinds:
             found.setdefault(id(kind.groups), ([], kind.groups))[0].append(kind.name)
     return [*found.values()]
