@@ -5,7 +5,7 @@ from __future__ import annotations
 from analysis.judge.outcome.prediction import known_bug_of
 from analysis.record.nothing_sent import ended_before_sending
 from analysis.record.record import Record
-from ebbtide.record.outcomes import allows_everything, count_lost_without_cause
+from ebbtide.record.outcomes import PROTOCOL_SAYS, allows_everything, count_lost_without_cause
 from ebbtide.record.properties import needed_unknown_clauses
 from ebbtide.record.verdict import Verdict
 from ebbtide.rules.table import NO_COMMITTED_LOSS
@@ -61,7 +61,7 @@ def outcome_basis(verdict: Verdict, prediction: Prediction | None) -> str:
         return "The scenario has no prediction. By the protocol alone, nothing in the run is a violation."
     said = f"The scenario predicts this for the release: {prediction.clause.rstrip('.')}."
     allowed = protocol_row(verdict, prediction) == _ALLOWS
-    return f"{said} The replication protocol allows the loss." if allowed else said
+    return f"{said} {PROTOCOL_SAYS[True]}" if allowed else said
 
 
 def as_one_line(cell: str) -> str:

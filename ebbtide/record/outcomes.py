@@ -7,7 +7,7 @@ losses. Its word is "no prediction": nobody predicted what it shows.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from ebbtide.errors import ExitCode
@@ -27,6 +27,14 @@ from ebbtide.scenario.model import Prediction
 FailOn = Literal["outcome", "loss"]
 """What makes a command fail: the outcome alone, or also any loss of committed records."""
 OutcomeWord = Literal["as-predicted", "contradicted", "inconclusive", "no prediction"]
+
+
+PROTOCOL_SAYS: Mapping[bool | None, str] = {
+    True: "The replication protocol allows the loss.",
+    False: "The replication protocol does not allow the loss.",
+    None: "Whether the replication protocol allows the loss is not known.",
+}
+"""By `loss_allowed` of a verdict."""
 
 
 class LostCounts(NamedTuple):
@@ -104,9 +112,5 @@ def loss_sentences(verdict: Verdict) -> str | None:
     if count_lost_without_cause(verdict):
         lost = sum(lost_counts(verdict))
         return f"{plural(lost, 'acked record')} {'was' if lost == 1 else 'were'} lost; not all causes are known."
-    allowed = {
-        True: "The replication protocol allows the loss.",
-        False: "The replication protocol does not allow the loss.",
-        None: "Whether the replication protocol allows the loss is not known.",
-    }[verdict.loss_allowed]
+    allowed = PROTOCOL_SAYS[verdict.loss_allowed]
     return f"{plural(committed, 'committed record')} {'was' if committed == 1 else 'were'} lost. {allowed}"

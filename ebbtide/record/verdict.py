@@ -279,53 +279,39 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 
 def _blamed_in_views(verdict: Verdict) -> list[Blamed]:
     """Return what an older Ebbtide, which wrote no `blamed`, said in a list for each kind."""
-    losses = [
-        Blamed(
-            kind=LOST,
+
+    def blamed(
+        one: Loss | Regression | CommitLoss,
+        kind: str,
+        first: int,
+        last: int,
+        *,
+        count: int = 1,
+        committed: bool = True,
+        group: str | None = None,
+    ) -> Blamed:
+        return Blamed(
+            kind=kind,
             topic=one.topic,
             partition=one.partition,
-            count=one.count,
-            first=one.first_offset,
-            last=one.last_offset,
-            committed=one.committed,
+            group=group,
+            count=count,
+            first=first,
+            last=last,
+            committed=committed,
             cause=one.cause,
             election=one.election,
             why="",
         )
-        for one in verdict.losses
+
+    return [
+        *(
+            blamed(one, LOST, one.first_offset, one.last_offset, count=one.count, committed=one.committed)
+            for one in verdict.losses
+        ),
+        *(blamed(one, HW_REGRESSION, one.to, one.from_) for one in verdict.regressions),
+        *(blamed(one, one.kind, one.offset, one.offset, count=one.count, group=one.group) for one in verdict.commits),
     ]
-    regressions = [
-        Blamed(
-            kind=HW_REGRESSION,
-            topic=one.topic,
-            partition=one.partition,
-            count=1,
-            first=one.to,
-            last=one.from_,
-            committed=True,
-            cause=one.cause,
-            election=one.election,
-            why="",
-        )
-        for one in verdict.regressions
-    ]
-    commits = [
-        Blamed(
-            kind=one.kind,
-            topic=one.topic,
-            partition=one.partition,
-            group=one.group,
-            count=one.count,
-            first=one.offset,
-            last=one.offset,
-            committed=True,
-            cause=one.cause,
-            election=one.election,
-            why="",
-        )
-        for one in verdict.commits
-    ]
-    return [*losses, *regressions, *commits]
 
 
 def disturbance_of(manifest: Manifest, verdict: Verdict) -> str | None:
