@@ -213,7 +213,7 @@ class RemoteStore:
     """Finds records; their copies are in one temporary folder, removed with the block."""
 
     def __init__(self, spark: SparkSession) -> None:
-        # PySpark takes half a second to import; a record of this host may need none.
+        # Importing it imports PySpark, which a record of this host may not need.
         from analysis.remote.files import RemoteFiles
 
         self._files = RemoteFiles(spark)

@@ -1,7 +1,7 @@
 """PySpark for modules that the judge imports for every record: it is imported when something here is first used.
 
-That takes half a second, and most records have no anomaly that needs it. `Column`, `DataFrame` and `SparkSession` are
-here for annotations.
+That takes a tenth of a second, and most records have no anomaly that needs it. `Column`, `DataFrame` and
+`SparkSession` are here for annotations.
 """
 
 from __future__ import annotations
