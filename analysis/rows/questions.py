@@ -7,7 +7,7 @@ be wrong, an answer no is not. The rules decide on the rows that an answer yes n
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -50,6 +50,27 @@ COMMITS_MAX = 1_000_000
 """Above so many rows of commits nothing is asked, and the rules look at all of them."""
 
 
+class _Register(NamedTuple):
+    """What one committed offset is of."""
+
+    group: str
+    topic: str
+    partition: int
+
+
+class _CommitRow(msgspec.Struct, frozen=True):
+    """One row of commits."""
+
+    group: str
+    topic: str
+    partition: int
+    status: str
+    asked_ns: int
+    commit: int | None = None
+    offset: int | None = None
+    done_ns: int | None = None
+
+
 def may_have_lost_commits(commits: pa.Table | None) -> bool:
     """Return whether the answer to `COMMITS` may be yes.
 
@@ -59,32 +80,35 @@ def may_have_lost_commits(commits: pa.Table | None) -> bool:
         return False
     if len(commits) > COMMITS_MAX:
         return True
-    registers: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
-    for row in commits.to_pylist():
-        registers.setdefault((row["group"], row["topic"], row["partition"]), []).append(row)
+    registers: dict[_Register, list[_CommitRow]] = {}
+    for row in msgspec.convert(commits.to_pylist(), list[_CommitRow]):
+        registers.setdefault(_Register(row.group, row.topic, row.partition), []).append(row)
     return any(_may_lose(rows) for rows in registers.values())
 
 
-def _may_lose(rows: Sequence[Mapping[str, Any]]) -> bool:
+def _may_lose(rows: Sequence[_CommitRow]) -> bool:
     """Return whether an answer of one register is older than what was acked or shown before it was asked for."""
-    writes: dict[int, list[Mapping[str, Any]]] = {}
+    writes: dict[int, list[_CommitRow]] = {}
     for row in rows:
-        if row["status"] != "served" and row["commit"] is not None:
-            writes.setdefault(row["commit"], []).append(row)
-    sent = {commit: min(row["asked_ns"] for row in some) for commit, some in writes.items()}
+        if row.status != "served" and row.commit is not None:
+            writes.setdefault(row.commit, []).append(row)
+    sent = {commit: min(row.asked_ns for row in some) for commit, some in writes.items()}
     acked = {
-        commit: max(row["done_ns"] for row in some)
+        commit: max(row.done_ns or 0 for row in some)
         for commit, some in writes.items()
-        if all(row["status"] == "acked" and row["done_ns"] is not None for row in some)
+        if all(row.status == "acked" and row.done_ns is not None for row in some)
     }
-    answers = [row for row in rows if row["status"] == "served" and row["done_ns"] is not None]
-    shown = [(row["done_ns"], sent[row["commit"]]) for row in answers if row["commit"] in sent]
+    answers = [row for row in rows if row.status == "served" and row.done_ns is not None]
+    shown = [(row.done_ns or 0, sent[row.commit]) for row in answers if row.commit in sent]
     seen = sorted([(done, sent[commit]) for commit, done in acked.items()] + shown)
     done = np.array([one for one, _ in seen], np.int64)
     newest = np.maximum.accumulate(np.array([one for _, one in seen], np.int64)) if seen else done
     for row in answers:
-        before = int(np.searchsorted(done, row["asked_ns"]))
-        if before and (row["offset"] is None or acked.get(row["commit"], newest[before - 1]) < newest[before - 1]):
+        before = int(np.searchsorted(done, row.asked_ns))
+        if not before:
+            continue
+        expected = newest[before - 1]
+        if row.offset is None or (row.commit is not None and acked.get(row.commit, expected) < expected):
             return True
     return False
 
@@ -127,7 +151,8 @@ class CopiesAsked:
     @property
     def partitions(self) -> set[tuple[str, int]]:
         """The partitions of the inputs."""
-        return {(row["topic"], row["partition"]) for row in _distinct(self._copies, "topic", "partition")}
+        found = self._copies.group_by(["topic", "partition"]).aggregate([])
+        return {(row["topic"], row["partition"]) for row in found.to_pylist()}
 
     def may_be_twice(self) -> bool:
         """Return whether an input may have two visible copies."""
@@ -141,27 +166,26 @@ class CopiesAsked:
         served = commits.filter(pc.and_(pc.equal(commits["status"], "served"), pc.is_valid(commits["offset"])))
         for row in served.group_by(["group", "topic", "partition"]).aggregate([("offset", "max")]).to_pylist():
             place = row["topic"], row["partition"]
-            if place not in finals or not self._has_group(row):
+            of = self._of(_Register(row["group"], *place))
+            if place not in finals or not of.any():
                 continue
             blocks = finals[place]
             committed = row["offset_max"]
             lower = np.where(blocks.block < committed >> BITS, -1, 0)
             lower[blocks.block == committed >> BITS] = int(bit_of(np.array([committed], np.int64))[0]) - 1
-            left = blocks.final & lower & ~self._copied(row, blocks.block)
+            left = blocks.final & lower & ~self._copied(of, blocks.block)
             found[place] = np.union1d(found.get(place, np.zeros(0, np.int64)), blocks.block[left != 0])
         return {place: blocks for place, blocks in found.items() if len(blocks)}
 
-    def _of(self, row: Mapping[str, Any]) -> Bools:
-        same = [pc.equal(self._copies[name], row[name]) for name in ("group", "topic", "partition")]
+    def _of(self, register: _Register) -> Bools:
+        """Return which copies are of one group and one partition of its inputs."""
+        same = [pc.equal(self._copies[name], value) for name, value in register._asdict().items()]
         of: Bools = np.asarray(pc.and_(pc.and_(same[0], same[1]), same[2]).to_numpy())
         return of
 
-    def _has_group(self, row: Mapping[str, Any]) -> bool:
-        return bool(self._of(row).any())
-
-    def _copied(self, row: Mapping[str, Any], blocks: Ints) -> Ints:
+    def _copied(self, of: Bools, blocks: Ints) -> Ints:
         """Return the masks of the inputs that have a visible copy, for each of the blocks."""
-        offset = self._copies["offset"].to_numpy()[self._of(row) & self._is_visible].astype(np.int64)
+        offset = self._copies["offset"].to_numpy()[of & self._is_visible].astype(np.int64)
         copied = np.zeros(len(blocks), np.int64)
         order = np.argsort(blocks)
         for (number,), here in parts_of([offset >> BITS]):
@@ -169,11 +193,6 @@ class CopiesAsked:
             if at < len(blocks) and blocks[order[at]] == number:
                 copied[order[at]] = np.bitwise_or.reduce(bit_of(offset[here]))
         return copied
-
-
-def _distinct(table: pa.Table, *names: str) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = table.group_by([*names]).aggregate([]).to_pylist()
-    return found
 
 
 class Answers(msgspec.Struct, frozen=True, kw_only=True):
