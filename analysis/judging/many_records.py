@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 Stage = Callable[[str], None]
 """Is called with each stage of the work, for a display."""
 
+Seen = Callable[["Record", Verdict], None]
+"""Is called with each judged record and its verdict."""
+
 BATCH = 200
 """Records in the same jobs; the facts of all of them are in memory at once."""
 
@@ -40,20 +43,25 @@ class Bug(HarnessError):
 
 
 def judge_many(
-    records: Sequence[Path], spark: Spark, stage: Stage = lambda _: None, remote: Copies = NO_COPIES
+    records: Sequence[Path],
+    spark: Spark,
+    stage: Stage = lambda _: None,
+    remote: Copies = NO_COPIES,
+    seen: Seen = lambda *_: None,
 ) -> Iterator[tuple[Path, Verdict | EbbtideError]]:
     """Yield each record with its verdict or its error, in the order given.
 
+    `seen` is called with each judged record before that, so that nobody needs to read it again.
     What is written, and what a verdict says, is the same as by `one_record.judge`. A copy is made
     when its turn comes, and is kept until the next one is asked for; by then, what judging wrote to
     it is in the record.
     """
     for first in range(0, len(records), BATCH):
-        yield from _judge_batch(records[first : first + BATCH], spark, stage, remote)
+        yield from _judge_batch(records[first : first + BATCH], spark, stage, remote, seen)
 
 
 def _judge_batch(
-    batch: Sequence[Path], spark: Spark, stage: Stage, remote: Copies
+    batch: Sequence[Path], spark: Spark, stage: Stage, remote: Copies, seen: Seen
 ) -> Iterator[tuple[Path, Verdict | EbbtideError]]:
     from analysis.items import checked_run
     from analysis.rows.runs import has_unreadable_rows
@@ -83,7 +91,7 @@ def _judge_batch(
         done: Verdict | EbbtideError
         ended: Reconciliation | EbbtideError = errors[record] if record in errors else found[record]
         try:
-            done = ended if isinstance(ended, EbbtideError) else _conclude(runs[record].record, ended, copied)
+            done = ended if isinstance(ended, EbbtideError) else _conclude(runs[record].record, ended, copied, seen)
         except EbbtideError as error:
             done = error
         except Exception as error:
@@ -105,11 +113,11 @@ def _prepare(folder: Path, copied: RemoteRecord | None) -> Record:
     return record
 
 
-def _conclude(record: Record, reconciliation: Reconciliation, copied: RemoteRecord | None) -> Verdict:
-    if copied is None:
-        return conclude(record, reconciliation)
-    verdict = conclude(record, reconciliation, named=copied.address)
-    copied.put_back()
+def _conclude(record: Record, reconciliation: Reconciliation, copied: RemoteRecord | None, seen: Seen) -> Verdict:
+    verdict = conclude(record, reconciliation, named=None if copied is None else copied.address)
+    if copied is not None:
+        copied.put_back()
+    seen(record, verdict)
     return verdict
 
 

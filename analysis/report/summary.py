@@ -49,14 +49,11 @@ class JudgedRun(msgspec.Struct, frozen=True, kw_only=True):
     from_elr: tuple[RecordedElection, ...] = ()
 
 
-def judged_run(record: Record, verdict: Verdict, *, named: str | None = None) -> JudgedRun:
-    """Return a judged record, with what its manifest and timeline add to the verdict.
-
-    `named` is the record's address, if `record` is a copy.
-    """
+def judged_run(record: Record, verdict: Verdict) -> JudgedRun:
+    """Return a judged record, with what its manifest and timeline add to the verdict."""
     from_elr = tuple(one.as_recorded for one in record.elections if one.road == "elr")
     return JudgedRun(
-        record=named or str(record),
+        record=str(record),
         manifest=record.manifest,
         verdict=verdict,
         sends=words.send_counts(record, verdict),

@@ -206,7 +206,7 @@ def judge_all(
                     if readable or remote:
                         progress.report_records([*map(str, [*readable, *remote.values()])], first=first)
                 output = VerdictOutput(len(readable) + len(remote), as_json=as_json, show=show, fail_on=fail_on)
-                for record, verdict in judge_many([*readable, *remote], spark, progress.stage, remote):
+                for record, verdict in judge_many([*readable, *remote], spark, progress.stage, remote, output.see):
                     named = str(remote.get(record, record))
                     if isinstance(verdict, EbbtideError):
                         codes.add(print_error(named, verdict))

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from ebbtide.record.folder import RecordFolder
 from harness.cli.output import print_json, print_warning
 
 if TYPE_CHECKING:
+    from analysis.record.record import Record
     from analysis.report.summary import JudgedRun
     from ebbtide.record.outcomes import FailOn
     from ebbtide.record.verdict import Verdict
@@ -34,7 +38,15 @@ class VerdictOutput:
         self._is_table = not as_json and not in_lines and count <= SIDE_BY_SIDE_MAX
         self._show = (show or print_json) if as_json else None
         self._runs: list[JudgedRun] = []
+        self._seen: dict[Path, JudgedRun] = {}
         self._fail_on = fail_on
+
+    def see(self, record: Record, verdict: Verdict) -> None:
+        """Take from a record that was just judged what the table shows of it: then `add` does not read it again."""
+        from analysis.report.summary import judged_run
+
+        if self._is_table:
+            self._seen[record.folder.path] = judged_run(record, verdict)
 
     def add(self, record: RecordFolder, verdict: Verdict, *, named: str | None = None) -> None:
         """Print a verdict, or keep it for the table. `named` is the record's address, if `record` is a copy."""
@@ -45,7 +57,8 @@ class VerdictOutput:
         if self._show is not None:
             self._show(verdict)
         elif self._is_table:
-            self._runs.append(judged_run(Record.at(record), verdict, named=named))
+            run = self._seen.pop(record.path, None) or judged_run(Record.at(record), verdict)
+            self._runs.append(run if named is None else msgspec.structs.replace(run, record=named))
         else:
             print(f"{named or record}: {outcome_word(verdict)}: {'; '.join(verdict.why[:1])}", flush=True)
             _print_loss(verdict, self._fail_on)

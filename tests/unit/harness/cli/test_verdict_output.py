@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
 from judge_records import last_replica_standing
+from records import as_record
 from rich.text import Text
 
 from ebbtide.record.folder import RecordFolder
@@ -43,3 +45,13 @@ def test_elsewhere_a_reason_is_one_line(tmp_path: Path, capsys: pytest.CaptureFi
     output.add(RecordFolder(tmp_path), Verdict(run_id="r", outcome="inconclusive", why=[WHY]))
     output.end()
     assert f"\n  - {WHY}\n" in capsys.readouterr().out
+
+
+def test_a_record_that_was_just_judged_is_not_read_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    verdict = last_replica_standing(tmp_path).judge()
+    output = VerdictOutput(1, as_json=False)
+    output.see(as_record(tmp_path), verdict)
+    shutil.rmtree(tmp_path)
+    output.add(RecordFolder(tmp_path), verdict, named="hdfs://there/run")
+    output.end()
+    assert "  report: hdfs://there/run/report.html\n" in capsys.readouterr().out
