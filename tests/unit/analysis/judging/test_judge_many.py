@@ -38,7 +38,7 @@ def test_a_bug_that_one_record_brings_out_stops_no_other(
     monkeypatch.setattr(
         many, "prepare_record", lambda folder: finish("prepare_record", folder.path, as_record(folder.path))
     )
-    monkeypatch.setattr(many, "conclude", lambda record, *_: finish("conclude", record.folder.path, VERDICT))
+    monkeypatch.setattr(many, "conclude", lambda record, *_, **__: finish("conclude", record.folder.path, VERDICT))
     monkeypatch.setattr(items, "checked_run", lambda record, _: run_of(record))
     monkeypatch.setattr(many, "_reconcile", lambda runs, *_: {run.record.folder.path: None for run in runs})
     monkeypatch.setattr(crash, "state_dir", lambda: tmp_path / "state")
@@ -75,7 +75,7 @@ def test_a_record_with_rows_that_cannot_be_read_is_reconciled_by_itself(
     content[4:200] = bytes(196)
     path.write_bytes(content)
     monkeypatch.setattr(items, "reconcile_runs", reconcile_runs)
-    monkeypatch.setattr(many, "conclude", lambda *_: VERDICT)
+    monkeypatch.setattr(many, "conclude", lambda *_, **__: VERDICT)
     found = dict(many.judge_many(records, None))  # type: ignore[arg-type]
     assert jobs == [["good", "better"], ["bad"]]
     assert isinstance(found[records[1]], UsageError)

@@ -237,7 +237,7 @@ def test_a_run_that_lost_nothing_points_to_other_scenarios(
 
 def test_a_watch_without_controllers_says_what_the_next_watch_needs() -> None:
     watch = WatchFacts(why_log_ends=NO_CONTROLLERS_NAMED)
-    manifest, verdict = Mock(watch=watch), Mock(anomalies=())
+    manifest, verdict = Mock(watch=watch), Mock(anomalies=(), losses=())
     watched = next_command("r", manifest, verdict)
     assert watched.startswith("ebbtide watch --bootstrap HOST:PORT --controllers HOST:PORT ")
     manifest.watch = None
