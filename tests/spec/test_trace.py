@@ -6,7 +6,7 @@ and in `reassignments-*` reassignments and config changes besides.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 
@@ -41,6 +41,7 @@ def check(
     statics: Mapping[str, str] | None = {},
     asked: tuple[Request, ...] | None = (),
     touched: frozenset[int] | None = frozenset(),
+    in_final_read: frozenset[str] = frozenset(),
 ) -> TimelineTrace:
     manifest = read_manifest(RecordFolder(TIMELINES / name))
     if kafka is not None:
@@ -48,7 +49,9 @@ def check(
     if name.startswith("reassignments"):
         asked = (Request(kind="reassign"),)
     rules = RulesInForce(manifest, timeline)
-    return check_timeline(timeline, rules, statics=statics, asked=asked, touched_disks=touched)
+    return check_timeline(
+        timeline, rules, statics=statics, asked=asked, touched_disks=touched, in_final_read=in_final_read
+    )
 
 
 def unexplained(trace: TimelineTrace) -> list[tuple[int, str]]:
@@ -141,6 +144,34 @@ def test_a_record_that_is_missing_where_the_log_has_gaps_is_undecided() -> None:
     timeline = drop(load("churn-4.3.1"), 145, "d", 1)
     gapped = check(msgspec.structs.replace(timeline, gaps=True), "churn-4.3.1").unexplained
     assert [(one.metadata_offset, one.undecided) for one in gapped] == [(156, True)]
+
+
+FENCED = "a fence leaves the broker in the ISR"
+UNFENCED = "an unfenced ELR member does not lead"
+
+
+@pytest.mark.parametrize(("damage", "undecided"), [(FENCED, False), (UNFENCED, True)])
+@pytest.mark.parametrize("touched", [None, frozenset({1, 2, 3})], ids=["no steps", "each disk was replaced"])
+def test_a_replaced_disk_excuses_no_change_that_comes_whatever_the_directories_are(
+    damage: str, undecided: bool, touched: frozenset[int] | None
+) -> None:
+    """A fenced broker leaves the ISR in any case. An unfenced one leads only if its directory is online."""
+    name, offset, change = DAMAGES[damage]
+    found = check(change(load(name)), name, touched=touched).unexplained
+    assert {one.undecided for one in found if one.metadata_offset == offset} == {undecided}
+    assert ("unless evidence" in first_of_offset(found, offset).why) == undecided
+
+
+def test_a_fence_that_nothing_follows_is_checked_if_the_partition_was_there_at_the_end() -> None:
+    name, offset, _ = DAMAGES[FENCED]
+    timeline = _with(load(name), "d", 0, lambda states: tuple(one for one in states if one.metadata_offset < 52))
+    assert not unexplained(check(timeline, name)), "the topic may have been deleted"
+    at_the_end = check(timeline, name, in_final_read=frozenset({"d-0"})).unexplained
+    assert not first_of_offset(at_the_end, offset).undecided
+
+
+def first_of_offset(found: Sequence[UnexplainedTransition], offset: int) -> UnexplainedTransition:
+    return next(one for one in found if one.metadata_offset == offset)
 
 
 def edit(timeline: Timeline, offset: int, topic: str, partition: int, **changes: object) -> Timeline:

@@ -69,6 +69,15 @@ def test_a_planted_violation_of_the_states_is_one_that_the_protocol_does_not_all
     assert seen == set(STATES_SHOW_IT)
 
 
+def test_a_fenced_broker_that_stays_in_the_isr_is_seen_whatever_disks_were_replaced(
+    planted: list[TrueHistory],
+) -> None:
+    histories = [one for one in planted if one.script.violation == "fenced-stays-in-isr"]
+    assert any(fault.kind == "wipe-disk" for one in histories for fault in one.script.faults)
+    for history in histories:
+        assert any(not one.undecided for one in trace_of_history(history).unexplained), history.script
+
+
 def test_each_planted_violation_happens(planted: list[TrueHistory]) -> None:
     assert {one.script.violation for one in planted} == set(VIOLATIONS)
 

@@ -7,8 +7,8 @@ release that the model does not know, a missing record, a broker whose disk a st
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from itertools import pairwise
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations, pairwise
 
 from analysis.judge.trace.actions import (
     PossibleAction,
@@ -32,7 +32,7 @@ from analysis.judge.trace.world import ControllerKnowledge, model_of
 from analysis.record.protocol import MIN_ISR, RulesInForce
 from analysis.record.requests import Request
 from analysis.record.timeline import Timeline
-from analysis.spec.partition import NO_LEADER, Partition, UncleanElection
+from analysis.spec.partition import NO_LEADER, Cluster, Partition, UncleanElection
 from analysis.spec.protocol import Protocol
 from ebbtide.errors import UsageError
 from ebbtide.record.rows import BrokerEvent, ConfigChange, PartitionState
@@ -49,6 +49,7 @@ def check_timeline(
     asked: tuple[Request, ...] | None = None,
     touched_disks: frozenset[int] | None = None,
     failing_disks: frozenset[int] = frozenset(),
+    in_final_read: frozenset[str] = frozenset(),
 ) -> TimelineTrace:
     """Check every transition of the timeline against the protocol of the release.
 
@@ -58,19 +59,22 @@ def check_timeline(
     which leave no record of their own; None: not known. `touched_disks` are the brokers whose log
     directory a step replaced or made fail; None: not known. The tables do not hold directories, so
     an unexplained transition of their partitions is undecided. `failing_disks` are the brokers of which
-    a step may have made one of several log directories fail.
+    a step may have made one of several log directories fail. `in_final_read` are the partitions (`topic-partition`)
+    that were there at the end.
     """
     lacking = timeline.missing & {"partitions", "brokers"}
     if lacking:
         return TimelineTrace(refused=f"{' and '.join(sorted(lacking))}.parquet is missing")
-    checker = _Checker(timeline, ControllerKnowledge(timeline, rules, statics), asked, touched_disks, failing_disks)
+    world = ControllerKnowledge(timeline, rules, statics)
+    checker = _Checker(timeline, world, asked, touched_disks, failing_disks, in_final_read)
     try:
         results = [checker.check(before, after) for before, after in _transitions(timeline)]
-        omitted = list(checker.omissions())
+        explained = tuple(one for one in results if isinstance(one, ExplainedTransition))
+        omitted = list(checker.omissions(explained))
     except UsageError as error:
         return TimelineTrace(refused=f"the model does not know this release: {error.got or error.what}")
     return TimelineTrace(
-        explained=tuple(one for one in results if isinstance(one, ExplainedTransition)),
+        explained=explained,
         unexplained=tuple(
             sorted(
                 [*omitted, *(one for one in results if isinstance(one, UnexplainedTransition))],
@@ -105,8 +109,10 @@ class _Checker:
         asked: tuple[Request, ...] | None,
         touched_disks: frozenset[int] | None,
         failing_disks: frozenset[int],
+        in_final_read: frozenset[str],
     ) -> None:
         self._timeline = timeline
+        self._in_final_read = in_final_read
         self._world = world
         self._asked = asked
         self._touched = touched_disks
@@ -150,28 +156,36 @@ class _Checker:
             nearest=self._nearest_allowed(before, after),
         )
 
-    def omissions(self) -> Iterator[UnexplainedTransition]:
-        """Yield the partitions that a broker event should have changed but did not.
+    def omissions(self, explained: Sequence[ExplainedTransition]) -> Iterator[UnexplainedTransition]:
+        """Yield the partitions that a broker event should have changed but did not; `explained` are all that have.
 
-        They have no record in the event's batch. Registrations are not checked: whether one
-        followed a clean shutdown is in no record. Partitions without a replica on the broker are
+        They have no record in the event's batch. No table has the batches: a record beside the event may be of another
+        batch. It counts as the event's if it is what the event does, or if nothing explains it. Registrations are not
+        checked: whether one followed a clean shutdown is in no record. Partitions without a replica on the broker are
         not checked either.
         """
-        in_batch: dict[int, set[tuple[str, int]]] = {}
-        for states in self._timeline.partitions.values():
-            for state in states:
-                for event in self._timeline.events_by_offset.get(state.metadata_offset, ()):
-                    in_batch.setdefault(event.metadata_offset, set()).add((state.topic, state.partition))
+        of_others = {(one.after.topic, one.after.partition, one.after.metadata_offset) for one in explained}
+        beside: dict[tuple[int, str, int], list[tuple[PartitionState | None, PartitionState]]] = {}
+        for before, after in _transitions(self._timeline):
+            for event in self._timeline.events_by_offset.get(after.metadata_offset, ()):
+                beside.setdefault((event.metadata_offset, after.topic, after.partition), []).append((before, after))
         for event in self._timeline.brokers:
-            changed = in_batch.get(event.metadata_offset, set())
             for topic, number in self._timeline.partitions:
                 standing = self._timeline.state_at(topic, number, event.metadata_offset)
-                if event.event == "registered" or (topic, number) in changed or standing is None:
+                if event.event == "registered" or standing is None or event.broker not in standing.replicas:
                     continue
-                if event.broker not in standing.replicas or self._brokers_of_unknown_directory(set(standing.replicas)):
+                is_changed = any(
+                    (topic, number, after.metadata_offset) not in of_others or self._may_have_made(event, before, after)
+                    for before, after in beside.get((event.metadata_offset, topic, number), ())
+                )
+                if is_changed or not self._surely_lives_on(standing):
                     continue
-                if self._surely_lives_on(standing):
-                    yield from self._omitted_changes(event, standing)
+                if (omitted := self._omission(event, standing)) is not None:
+                    yield omitted
+
+    def _may_have_made(self, event: BrokerEvent, before: PartitionState | None, after: PartitionState) -> bool:
+        made = () if before is None else self._possible_actions(event, before)
+        return any(one.partition == model_of(after) for possible in made for one in possible)
 
     def _brokers_of_unknown_directory(self, brokers: set[int]) -> set[int]:
         """Return the brokers whose log directories the evidence does not cover."""
@@ -184,25 +198,46 @@ class _Checker:
         """
         states = self._timeline.states(state.topic, state.partition)
         following = [one for one in states if one.metadata_offset > state.metadata_offset]
-        return bool(following) and not _is_creation(following[0])
+        if following:
+            return not _is_creation(following[0])
+        return f"{state.topic}-{state.partition}" in self._in_final_read
 
-    def _omitted_changes(self, event: BrokerEvent, state: PartitionState) -> Iterator[UnexplainedTransition]:
-        at = event.metadata_offset
-        partition, cluster = model_of(state), self._world.cluster(state.topic, at)
-        by_variant = [list(actions_of_events(one, partition, cluster, event)) for one in self._world.protocols(at)]
-        if any(all(one.partition == partition for one in candidates) for candidates in by_variant):
-            return
-        for candidate in by_variant[0]:
-            if candidate.partition == partition:
-                continue
-            yield UnexplainedTransition(
-                metadata_offset=at,
-                before=state,
-                after=state,
-                why=f"{candidate.by}: the protocol changes the partition then, but no record does",
-                undecided=self._timeline.gaps or not self._world.is_unclean_config_known(state.topic, at),
-                nearest=(nearest_action(candidate, partition),),
-            )
+    def _omission(self, event: BrokerEvent, state: PartitionState) -> UnexplainedTransition | None:
+        """Return the change of one partition that an event lacks; None: the protocol allows that it stays.
+
+        What no table has is assumed each way: the directories that a step touched online and offline, an unclean
+        election enabled and not. If some assumptions allow that the partition stays as it is, it is undecided.
+        """
+        partition, at = model_of(state), event.metadata_offset
+        assumed = list(self._possible_actions(event, state))
+        lacking = [some[0] for some in assumed if some and all(one.partition != partition for one in some)]
+        if not lacking:
+            return None
+        depends = "" if len(lacking) == len(assumed) else ", unless evidence that no table has allows that it stays"
+        return UnexplainedTransition(
+            metadata_offset=at,
+            before=state,
+            after=state,
+            why=f"{lacking[0].by}: the protocol changes the partition then, but no record does{depends}",
+            undecided=self._timeline.gaps or bool(depends),
+            nearest=(nearest_action(lacking[0], partition),),
+        )
+
+    def _possible_actions(self, event: BrokerEvent, state: PartitionState) -> Iterator[list[PossibleAction]]:
+        """Yield what the event may do to the partition, for each assumption."""
+        for cluster in self._possible_clusters(state, event.metadata_offset):
+            for protocol in self._world.protocols(event.metadata_offset):
+                yield list(actions_of_events(protocol, model_of(state), cluster, event))
+
+    def _possible_clusters(self, state: PartitionState, at: int) -> Iterator[Cluster]:
+        """Yield what the controller may have known of the partition's replicas at an offset of the log."""
+        known = self._world.is_unclean_config_known(state.topic, at)
+        touched = sorted(self._brokers_of_unknown_directory({*state.replicas}))
+        for unclean in (None,) if known else (UncleanElection.DISABLED, UncleanElection.ENABLED):
+            cluster = self._world.cluster(state.topic, at, unclean)
+            for count in range(len(touched) + 1):
+                for offline in combinations(touched, count):
+                    yield cluster._replace(offline=frozenset(offline))
 
     def _is_allowed_uncleanly(self, before: PartitionState, after: PartitionState) -> bool:
         seen = model_of(after)

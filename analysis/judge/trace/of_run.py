@@ -67,6 +67,7 @@ def trace_of(record: Record) -> TimelineTrace:
         asked=record.requests,
         touched_disks=brokers & touched if steps is not None else None,
         failing_disks=failing,
+        in_final_read=frozenset(manifest.final_offsets),
     )
 
 

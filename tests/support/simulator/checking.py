@@ -41,4 +41,5 @@ def trace_of_history(history: TrueHistory) -> TimelineTrace:
         statics={},
         asked=requests(steps),
         touched_disks=frozenset(touched),
+        in_final_read=frozenset(manifest.final_offsets),
     )
