@@ -27,6 +27,7 @@ from analysis.rows.choose import choose
 from analysis.rows.compare import READABLE, SESSIONS
 from analysis.rows.facts import Facts
 from analysis.rows.order import INVERSIONS
+from analysis.rows.positions import PASSED
 from analysis.rows.runs import RunFiles
 from analysis.rows.summing import SummedRun
 from analysis.spark.columns import partition_facts
@@ -107,16 +108,23 @@ def _work(
         for one in summed:
             staged.add("inversions", one.answers.inversions)
         work = replace(work, inverted=staged.frame("inversions", INVERSIONS))
-    if tables.polls is None or possible.isdisjoint((questions.UNSEEN, questions.SKIPS)):
+    if tables.polls is None or possible.isdisjoint((questions.UNSEEN, questions.SKIPS, questions.PASSED_OVER)):
+        return work
+    for one in summed:
+        staged.add("sessions", one.answers.sessions)
+    work = replace(work, sessions=session_ranges(staged.frame("sessions", SESSIONS), tables.polls))
+    if questions.PASSED_OVER in possible:
+        for one in summed:
+            staged.add("passed", one.answers.passed)
+        work = replace(work, passed=staged.frame("passed", PASSED))
+    if possible.isdisjoint((questions.UNSEEN, questions.SKIPS)):
         return work
     for one in summed:
         staged.add("readable", one.answers.readable)
-        staged.add("sessions", one.answers.sessions)
     readable = staged.frame("readable", READABLE)
     if any(one.answers.readable["shown_mask"].null_count for one in summed):
         readable = kept.keep(readable_blocks(readable, tables))
-    sessions = session_ranges(staged.frame("sessions", SESSIONS), tables.polls)
-    return replace(work, readable=readable, sessions=sessions)
+    return replace(work, readable=readable)
 
 
 def _items_of_values(history: DataFrame, runs: Sequence[Facts]) -> DataFrame:

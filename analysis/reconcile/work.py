@@ -18,7 +18,7 @@ class Work:
 
     `tables` has the rows that may be in an anomaly. `partitions` is `columns.partition_facts`, `readable` is
     `final_log_rows.readable_blocks`, `sessions` is `final_log_rows.session_ranges`, and `inverted` has the columns
-    `order.INVERSIONS` of the package rows.
+    `order.INVERSIONS` of the package rows, and `passed` those of `positions.PASSED`.
     """
 
     spark: SparkSession
@@ -28,6 +28,7 @@ class Work:
     readable: DataFrame | None = None
     sessions: DataFrame | None = None
     inverted: DataFrame | None = None
+    passed: DataFrame | None = None
 
     @cached_property
     def leaders(self) -> DataFrame | None:

@@ -26,7 +26,9 @@ from analysis.rows.deletions import CLOCK_NS
 from analysis.rows.facts import PollFacts, SendFacts
 from analysis.rows.groups import BITS, Bools, Groups, Ints, added_up, bit_of, hashed, parts_of
 from analysis.rows.order import SendOrder
+from analysis.rows.positions import MemberSession, groups_of
 from analysis.rows.runs import RunFiles
+from ebbtide.logs.segments import TopicPartition
 
 ACKS, HIDDEN_ACKS = 0, 1
 """The sources that are no session."""
@@ -59,7 +61,7 @@ class ClientSums:
     """The sums of a run's sends and polls, and the facts of its partitions.
 
     `jumps`: the lowest offset that a poll jumped over, the offset after, and whether the consumer was read_committed,
-    by partition. None: there are too many.
+    by partition. None: there are too many. `groups`: the group of each consumer that is in one.
     """
 
     def __init__(self, run: RunFiles, folder: Callable[[], Path]) -> None:
@@ -69,6 +71,8 @@ class ClientSums:
         self.order = SendOrder()
         self.sources: list[ConsumerSession | None] = [None, None]
         self.first_offsets: dict[int, int] = {}
+        self.groups = groups_of(run.record)
+        self._spans: dict[int, dict[str, int]] = {}
         self.jumps: dict[tuple[str, int], list[Ints]] | None = {}
         self._jumps = 0
         self._numbers: dict[ConsumerSession, int] = {}
@@ -99,6 +103,23 @@ class ClientSums:
         """Which sources are sessions of the final read, and which are read_committed; polls are summed up by then."""
         final = np.array([one is not None and one.final for one in self.sources])
         return final, np.array([one is not None and one.read_committed for one in self.sources])
+
+    @property
+    def member_sessions(self) -> dict[tuple[str, TopicPartition], list[MemberSession]]:
+        """The sessions of members of groups, by group and partition."""
+        found: dict[tuple[str, TopicPartition], list[MemberSession]] = {}
+        for number, span in self._spans.items():
+            one = self.sources[number]
+            assert one is not None
+            entry = MemberSession(
+                member=one.consumer,
+                began_ns=span["began_ns"],
+                ended_ns=span["ended_ns"],
+                first=span["first_offset"],
+                last=span["last_offset"],
+            )
+            found.setdefault((self.groups[one.consumer], TopicPartition(one.topic, one.partition)), []).append(entry)
+        return found
 
     def sum_sends(self, group: RowGroup) -> None:
         """Sum up a row group of sends."""
@@ -172,7 +193,7 @@ class ClientSums:
 
     def sum_polls(self, doubted: Ints, group: RowGroup) -> None:
         """Sum up a row group of polls; `doubted` is `doubt_sent_values`."""
-        for rows in batches(group, _POLLS):
+        for rows in batches(group, (*_POLLS, "polled_ns") if self.groups else _POLLS):
             rows.refuse_negative_offsets()
             committed = rows.where_word("isolation", "read_committed")
             self._add_polls(rows, committed)
@@ -200,6 +221,10 @@ class ClientSums:
             "jumped": groups.counted(jumped),
             "chained": groups.counted(has_before),
         }
+        spans = {name: counted[name] for name in ("first_offset", "last_offset")}
+        if self.groups:
+            polled_ns = rows.numbers("polled_ns")
+            spans |= {"began_ns": groups.over(np.minimum, polled_ns), "ended_ns": groups.over(np.maximum, polled_ns)}
         of_key = [groups.first(key) for key in keys]
         source = np.zeros(len(groups.starts), np.int64)
         for key, here in parts_of(of_key[:6]):
@@ -210,6 +235,9 @@ class ClientSums:
                 if number == len(self.sources):
                     self.sources.append(one)
                 self.first_offsets[number] = min(self.first_offsets.get(number, _NONE), facts["first_offset"])
+                if one.consumer in self.groups and not one.final:
+                    span = {name: int(_BY[name].reduce(of[here])) for name, of in spans.items()}
+                    _add_to(self._spans.setdefault(number, {}), span)
                 _add_to(self._polls.setdefault((one.topic, one.partition, one.final, one.read_committed), {}), facts)
         hashes = hashed(self._seed, offset, rows.numbers("value"), unknown=~has_value)
         epochs = {
@@ -241,12 +269,18 @@ class ClientSums:
         self.values.add((), block=block, kind=np.full_like(block, kind), rows=groups.rows, mask=mask)
 
 
-_BY: dict[str, np.ufunc] = {"first_offset": np.minimum, "last_offset": np.maximum}
+_BY: dict[str, np.ufunc] = {
+    **dict.fromkeys(("first_offset", "began_ns"), np.minimum),
+    **dict.fromkeys(("last_offset", "ended_ns"), np.maximum),
+}
+
+
+_BY_OF_TWO: dict[np.ufunc | None, Callable[[int, int], int]] = {np.minimum: min, np.maximum: max}
 
 
 def _add_to(counts: dict[str, int], more: dict[str, int]) -> None:
     for name, number in more.items():
-        by: Callable[[int, int], int] = {"first_offset": min, "last_offset": max}.get(name, int.__add__)
+        by: Callable[[int, int], int] = _BY_OF_TWO.get(_BY.get(name), int.__add__)
         counts[name] = by(counts[name], number) if name in counts else number
 
 

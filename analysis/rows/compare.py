@@ -10,7 +10,7 @@ A block of values is *suspect* if a value stands twice in acks or final read, or
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -34,6 +34,7 @@ from analysis.rows.clients import (
 )
 from analysis.rows.facts import Facts, partition_rows
 from analysis.rows.groups import BITS, Bools, Groups, Ints, bit_count, bit_of, hashed, highest_bit, parts_of
+from analysis.rows.positions import GroupPosition, offsets_in
 
 _SESSION = ("consumer", "session", "read_committed")
 _NONE = -1
@@ -44,7 +45,7 @@ class PartitionEnds(NamedTuple):
 
     The first three are as in `facts.PARTITION_FACTS`. `unmoved`: no log start of the run moved. `all_shown`: the final
     read hid what is hidden from read_committed consumers, or nothing is. `open_readers`: some ordinary consumer got
-    everything.
+    everything. `positions`: those of groups.
     """
 
     final_read: bool
@@ -53,6 +54,7 @@ class PartitionEnds(NamedTuple):
     unmoved: bool
     all_shown: bool
     open_readers: bool
+    positions: Sequence[GroupPosition] = ()
 
 
 def places_of(facts: Facts) -> dict[tuple[str, int], PartitionEnds]:
@@ -64,7 +66,8 @@ def places_of(facts: Facts) -> dict[tuple[str, int], PartitionEnds]:
     for row in partition_rows(facts):
         at = row["topic"], row["partition"]
         known = bool(row.get("final_read")), row.get("log_start"), row.get("read_last")
-        found[at] = PartitionEnds(*known, unmoved, all_shown, at in open_readers)
+        positions = [one for one in facts.positions if (one.topic, one.partition) == at]
+        found[at] = PartitionEnds(*known, unmoved, all_shown, at in open_readers, positions)
     return found
 
 
@@ -92,6 +95,8 @@ class PartitionBlocks:
     - `differing`: those that do not agree.
     - `kept`: those that the rules on sessions look at.
     - `reached`: for each source the last offset that stands, by blocks that agree.
+    - `passed`: for each position of a group, offsets of acks and final read that no member got.
+    - `passed_below`: likewise, offsets of acks below the final log start.
     """
 
     def __init__(self, sums: ClientSums, topic: str, partition: int, place: PartitionEnds, *, keeps_all: bool) -> None:
@@ -100,6 +105,13 @@ class PartitionBlocks:
         self._keeps_all = keeps_all
         self._is_final, self._committed = sums.session_flags
         self.reached: dict[int, int] = {}
+        none = np.zeros(0, np.int64)
+        self.passed: list[Ints] = [none for _ in place.positions]
+        self.passed_below: list[Ints] = [none for _ in place.positions]
+        self._is_member = [
+            np.array([one is not None and not one.final and one.consumer in position.members for one in sums.sources])
+            for position in place.positions
+        ]
         differing, kept = [], []
         for bucket in sums.blocks.buckets(topic, partition):
             blocks = self._compare(bucket)
@@ -166,6 +178,10 @@ class PartitionBlocks:
         passed_over = ((may_be_read & ~returned) != 0) & (read_last is not None and blocks <= (read_last or 0) >> BITS)
         agreed: Ints = np.where(agree, final_mask, 0)
         self._reach(source, block, summary[:, 1] & agreed[number], polled & ~final)
+        visible = np.where(acks_once, shown[:, 1], acks[:, 1])
+        for at, position in enumerate(self._place.positions):
+            got = groups.over(np.bitwise_or, np.where(self._is_member[at][source], summary[:, 1], 0))
+            self._pass_over(at, blocks, visible & ~got & position.masks(blocks), final_mask)
         return Blocks(blocks, agree, final_mask, shown[:, 1] & final_mask, acks_final, returned, passed_over)
 
     def _reach(self, source: Ints, block: Ints, standing: Ints, ordinary: Bools) -> None:
@@ -173,6 +189,14 @@ class PartitionBlocks:
         highest = (block[here] << BITS) + highest_bit(standing[here])
         for (number,), of in parts_of([source[here]]):
             self.reached[number] = max(self.reached.get(number, _NONE), int(highest[of].max()))
+
+    def _pass_over(self, at: int, blocks: Ints, left: Ints, final: Ints) -> None:
+        position, log_start = self._place.positions[at], self._place.log_start or 0
+        for found, masks in ((self.passed, left & final), (self.passed_below, left & ~final)):
+            if masks.any():
+                offsets = position.between_sessions(offsets_in(blocks, masks))
+                offsets = offsets[offsets < log_start] if found is self.passed_below else offsets
+                found[at] = np.concatenate([found[at], offsets])
 
     def _shown(self, final: Ints, shown: Ints, acks_final: Bools) -> Ints:
         """Return the offsets of the final read that a read_committed consumer may get, as far as acks say."""

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from analysis.record.whole import OF_LOSSES, Gap
 from analysis.rows.deletions import Deletion, why_unsure
+from analysis.rows.positions import GroupPosition
 from ebbtide.logs.segments import TopicPartition
 from ebbtide.record.manifest import FinalOffsets, FinalTransactions
 from ebbtide.record.topic_lives import is_deleted
@@ -184,6 +185,8 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     commits: list[CommitFacts] = []
     copies: list[CopyFacts] = []
     unsafe_property: str | None = None
+    positions: list[GroupPosition] = []
+    why_positions_unknown: str | None = None
 
     @property
     def counts(self) -> Counts:

@@ -43,6 +43,8 @@ COMMITS = "commits"
 """Is there an answer of a coordinator without, or with an older commit than, what was acked or shown before?"""
 HANGING = "hanging"
 """Is there a partition whose last stable offset was below its HW at the final read?"""
+PASSED_OVER = "passed over"
+"""Is there an acked offset of the final read that a group left out between its members' sessions?"""
 COPIES = "copies"
 """Is there an input of a copier that may have two committed copies, or none below its group's offset?"""
 
@@ -199,7 +201,8 @@ class Answers(msgspec.Struct, frozen=True, kw_only=True):
     """The questions with the answer yes, and the rows that the rules must look at.
 
     `offsets`: blocks of offsets by partition. `values`: blocks of values. None instead of either: there are too many,
-    and all rows must be looked at. `readable`, `sessions` and `inversions` are tables of the modules compare and order.
+    and all rows must be looked at. `readable`, `sessions`, `inversions` and `passed` are tables of the modules compare,
+    order and positions.
     """
 
     possible: frozenset[str]
@@ -208,3 +211,4 @@ class Answers(msgspec.Struct, frozen=True, kw_only=True):
     readable: pa.Table
     sessions: pa.Table
     inversions: pa.Table
+    passed: pa.Table

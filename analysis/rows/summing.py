@@ -7,7 +7,7 @@ choose).
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -42,6 +42,15 @@ from analysis.rows.facts import (
 from analysis.rows.groups import BITS, Ints
 from analysis.rows.order import as_table
 from analysis.rows.policies import PolicyFacts, compacted_topics, default_policy, unsafe_property
+from analysis.rows.positions import (
+    PASSED,
+    GroupPosition,
+    MemberEvents,
+    group_positions,
+    passed_rows,
+    why_unknown_membership,
+    why_unknown_positions,
+)
 from analysis.rows.questions import (
     BACK,
     COMMITS,
@@ -50,6 +59,7 @@ from analysis.rows.questions import (
     HANGING,
     HIGH_WATERMARKS,
     ORDER,
+    PASSED_OVER,
     REPLICAS,
     SKIPS,
     UNSEEN,
@@ -82,6 +92,8 @@ class Counted(msgspec.Struct, frozen=True, kw_only=True):
     policies: list[PolicyFacts] = []
     commits: list[CommitFacts] = []
     copies: list[CopyFacts] = []
+    positions: list[GroupPosition] = []
+    why_positions_unknown: str | None = None
 
 
 class SummedRun(msgspec.Struct, frozen=True, kw_only=True):
@@ -105,15 +117,19 @@ def sum_up(run: RunFiles, number: int, folder: Callable[[], Path]) -> SummedRun:
     watermarks = ObservedWatermarks(run)
     commits, commit_rows = commits_of(run)
     copies, copy_rows = copies_of(run)
+    epochs = epochs_of(run)
+    positions, why_positions_unknown = _positions_of(run, sums, epochs)
     counted = Counted(
         sends=sums.sends,
         polls=sums.polls,
         served=watermarks.served,
         checkpoints=watermarks.checkpoints,
-        epochs=epochs_of(run),
+        epochs=epochs,
         policies=policies_of(run),
         commits=commits,
         copies=copies,
+        positions=positions,
+        why_positions_unknown=why_positions_unknown,
     )
     for table, facts_of_table in (
         ("sends", counted.sends),
@@ -138,7 +154,7 @@ def sum_up(run: RunFiles, number: int, folder: Callable[[], Path]) -> SummedRun:
         asked.possible.add(COMMITS)
     hanging = hanging_partitions(facts)
     asked.add_blocks(HANGING, {place: np.array([lso >> BITS], np.int64) for place, lso in hanging.items()})
-    return SummedRun(run=run, facts=facts, answers=asked.answers())
+    return SummedRun(run=run, facts=asked.facts_in_doubt(), answers=asked.answers())
 
 
 def facts_of(number: int, run: RunFiles, counted: Counted) -> Facts:
@@ -174,7 +190,24 @@ def facts_of(number: int, run: RunFiles, counted: Counted) -> Facts:
         epochs=counted.epochs,
         commits=counted.commits,
         copies=counted.copies,
+        positions=counted.positions,
+        why_positions_unknown=counted.why_positions_unknown,
     )
+
+
+def _positions_of(
+    run: RunFiles, sums: ClientSums, epochs: Sequence[EpochFacts]
+) -> tuple[list[GroupPosition], str | None]:
+    """Return the positions of groups, and why they are not known."""
+    if not sums.groups:
+        return [], why_unknown_membership(run.record)
+    events = MemberEvents(run.record, sums.groups)
+    created_ns: dict[TopicPartition, int] = {}
+    for one in epochs:
+        if one.leader_epoch == 0:
+            created_ns[TopicPartition(one.topic, one.partition)] = one.since_ns
+    sessions = sums.member_sessions
+    return group_positions(sums.groups, events, sessions, created_ns), why_unknown_positions(events, sessions)
 
 
 def _refuse_count(run: RunFiles, table: str, rows: int) -> None:
@@ -197,6 +230,8 @@ class _Asked:
         self._offsets: dict[tuple[str, int], list[Ints]] = {}
         self._values: list[Ints] = []
         self._readable: list[pa.Table] = []
+        self._passed: list[pa.Table] = []
+        self._in_doubt: list[str] = []
         self._sessions = sessions(facts.run, sums, {})
         self._inversions = as_table(facts.run, {})
 
@@ -243,6 +278,7 @@ class _Asked:
             all_shown = places[place].all_shown
             self.add_blocks(VALUES, {place: found.differing})
             reached |= found.reached
+            self._add_passed(place, places[place].positions, found)
             finals[place] = found.kept
             looked_at = set()
             if found.kept.passed_over.any():
@@ -257,6 +293,19 @@ class _Asked:
                     self.add_blocks(next(iter(looked_at)), unclear)
         self._sessions = sessions(facts.run, sums, reached)
         return finals
+
+    def _add_passed(self, place: tuple[str, int], positions: Sequence[GroupPosition], found: PartitionBlocks) -> None:
+        for position, offsets, below in zip(positions, found.passed, found.passed_below, strict=True):
+            where = f"{place[0]}-{place[1]}"
+            if len(below):
+                why = f"the group {position.group} left out acked records of {where} below the final log start"
+                self._in_doubt.append(f"{why}: whether the log still had them is not known")
+            if len(offsets) and not position.is_settled:
+                why = f"the group {position.group} got nothing of {where} after its last assignment"
+                self._in_doubt.append(f"{why}, so where it stands is not known")
+            elif len(offsets):
+                self.add_blocks(PASSED_OVER, {place: np.unique(offsets >> BITS)})
+                self._passed.append(passed_rows(self.facts.run, position, offsets))
 
     def order(self, inversions: Mapping[tuple[str, int, int], Ints]) -> None:
         """Answer whether acked sends are out of order; `inversions` is `SendOrder.inversions`."""
@@ -276,4 +325,11 @@ class _Asked:
             readable=pa.concat_tables([READABLE.empty_table(), *self._readable]),
             sessions=self._sessions,
             inversions=self._inversions,
+            passed=pa.concat_tables([PASSED.empty_table(), *self._passed]),
         )
+
+    def facts_in_doubt(self) -> Facts:
+        """Return the facts with why what groups passed over is not known."""
+        if self.facts.why_positions_unknown is not None or not self._in_doubt:
+            return self.facts
+        return msgspec.structs.replace(self.facts, why_positions_unknown="; ".join(self._in_doubt))

@@ -129,4 +129,6 @@ def spark_type(kind: pa.DataType) -> str:
     """Return the Spark name of a column type."""
     if pt.is_struct(kind):
         return f"struct<{', '.join(f'{field.name}: {spark_type(field.type)}' for field in kind)}>"
+    if pt.is_list(kind):
+        return f"array<{spark_type(kind.value_type)}>"
     return _SPARK_TYPES.get(str(kind), str(kind))

@@ -17,7 +17,7 @@ from ebbtide.scenario.write import SCENARIO
 
 FROM_ELR = "elections-from-elr"
 OWN_PREDICTION = frozenset(kind for kind, row in ANOMALIES.items() if row.has_own_prediction)
-"""Kinds that a scenario predicts by keys of their own; `anomalies = "none"` covers the others."""
+"""Kinds that a scenario predicts by keys of their own; `anomalies = "none"` covers none of them."""
 
 
 def fitting_prediction(scenario: Scenario, manifest: Manifest) -> Prediction | None:
@@ -58,6 +58,14 @@ def prediction_of(record: RecordFolder, manifest: Manifest) -> Prediction | None
         return None
 
 
+def is_ruled_out(prediction: Prediction, kind: str) -> bool:
+    """Return whether the prediction says by `anomalies` that there is no anomaly of a kind."""
+    if prediction.anomalies != "none" or kind in OWN_PREDICTION:
+        return False
+    key = ANOMALIES[kind].allowed_by if kind in ANOMALIES else None
+    return key is None or getattr(prediction, key) != "any"
+
+
 def findings_ruled_out(prediction: Prediction, *, facts: Mapping[str, int], kinds: Mapping[str, int]) -> dict[str, str]:
     """Return the facts and anomalies that occurred against the prediction.
 
@@ -68,10 +76,14 @@ def findings_ruled_out(prediction: Prediction, *, facts: Mapping[str, int], kind
     if prediction.elected_from_elr is False and elected:
         found[FROM_ELR] = f"predicted no election from the ELR, but the metadata log has {elected}"
     found |= {fact: f"predicted no {fact}, seen {facts[fact]:,}" for fact in prediction.never if facts.get(fact)}
-    if prediction.anomalies == "none":
-        found |= {
-            kind: f"predicted no anomaly, seen {count} {kind}"
-            for kind, count in sorted(kinds.items())
-            if count and kind not in OWN_PREDICTION
-        }
-    return found
+    return found | {
+        kind: f"predicted no anomaly, seen {count} {kind}{_in_words(kind, count)}"
+        for kind, count in sorted(kinds.items())
+        if count and is_ruled_out(prediction, kind)
+    }
+
+
+def _in_words(kind: str, count: int) -> str:
+    """Return what a kind means and which key allows it, if a key does."""
+    key = ANOMALIES[kind].allowed_by if kind in ANOMALIES else None
+    return "" if key is None else f': {ANOMALIES[kind].count(count)} ({key} = "any" allows that)'

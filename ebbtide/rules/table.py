@@ -54,6 +54,7 @@ class KindRow(msgspec.Struct, frozen=True, kw_only=True):
     one: str = ""
     many: str = ""
     has_own_prediction: bool = False
+    allowed_by: str | None = None
     depends_on_chance: bool = False
     is_loss: bool = False
     found_as: str = ""

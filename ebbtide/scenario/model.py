@@ -238,6 +238,7 @@ class Prediction(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     - `kafka` is a version range such as `>=3.7,<4.1`; `features` narrows it by finalised levels. A run is compared
       with the first prediction that fits it.
     - `clause` names the part of the protocol on which the prediction is based.
+    - `passed_over` "any" takes records that a group passed over out of `anomalies`.
     - `exercised` names coverage facts of the verdict; a run without one of them is inconclusive.
     - `never` names coverage facts too; a run with one of them contradicts the prediction.
     - `holds` names properties of the verdict that the run must show to hold. A run in which such a property was not
@@ -254,6 +255,7 @@ class Prediction(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     hw_regression: Expected = "any"
     elected_from_elr: bool | None = None
     anomalies: Literal["none", "any"] = "any"
+    passed_over: Literal["any"] | None = None
     exercised: tuple[str, ...] = ()
     never: tuple[str, ...] = ()
     holds: tuple[str, ...] = ()

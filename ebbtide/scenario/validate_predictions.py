@@ -36,6 +36,7 @@ def validate_predictions(parts: Parts) -> Iterator[UsageError]:
                 if name is not None:
                     yield from _property_known(name, f"{where}.{key}[{at}]")
         yield from _contradictory_holds(prediction, f"{where}.holds")
+        yield from prediction.check(_passed_over, f"{where}.passed_over")
         if (loss := prediction.get("loss")) is not None:
             for key in ("at_least", "cause"):
                 yield from loss.check(_loss, loss.get(key), f"{where}.loss.{key}")
@@ -163,6 +164,17 @@ def _contradictory_holds(prediction: TablePart, where: str) -> Iterator[UsageErr
                 got=repr(name),
                 allowed="a property that the known bug does not violate",
             )
+
+
+def _passed_over(where: str, *, passed_over: str | None, anomalies: str) -> Iterator[UsageError]:
+    """Report an exception to a prediction that the file does not make."""
+    if passed_over is not None and anomalies != "none":
+        yield UsageError(
+            "has no effect: the prediction allows anomalies of every kind",
+            where=where,
+            got=repr(passed_over),
+            allowed='beside anomalies = "none"',
+        )
 
 
 def _acks(parts: Parts, loss: TablePart, where: str) -> Iterator[UsageError]:

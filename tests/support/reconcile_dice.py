@@ -262,6 +262,53 @@ def _copies(dice: Dice, builder: RecordBuilder) -> None:
         builder.answer(None, dice.randint(1, 4), group=group, partition=dice.choice([0, 0, 0, 1]))
 
 
+def _group_reads(dice: Dice, builder: RecordBuilder, *, topic: int, transactions: bool) -> None:
+    """Add a partition that two groups read in sessions and by resets, and leave some of it out."""
+    first, second, other = (1_000 + 10 * topic + number for number in range(3))
+    builder.group(f"readers-{topic}", first, second).group(f"others-{topic}", other)
+    at, columns = dice.choice([0, 60, 190]), {"partition": 3}
+    log = dict(enumerate(range(8, 8 + dice.randint(4, 12)), at))
+    if dice.random() < 0.5:
+        builder.led_by(1, epoch=0, at_ns=dice.choice([1, 1, 20]), **columns)
+    for offset, value in log.items():
+        outcome = dice.choice(["committed", "committed", "aborted"]) if transactions else None
+        sent = dice.randint(1, 60)
+        if dice.random() < 0.9:
+            in_txn = {"txn": None if outcome is None else 1, "txn_outcome": outcome}
+            builder.send(value, at=offset, sent_ns=sent, done_ns=dice.maybe(sent + 5), **in_txn, **columns)
+        if dice.random() < 0.9:
+            builder.final(value, at=offset, leader_epoch=0, polled_ns=200, **columns)
+    if dice.random() < 0.3:
+        builder.end(log_start=at + dice.randint(0, 4), **columns)
+    known = dice.random() < 0.8
+    for session in range(dice.randint(1, 5)):
+        now, consumer, partitions = (
+            5 + 20 * session,
+            dice.choice([first, first, second, other]),
+            dice.choice([(0,), (3,), (0, 3)]),
+        )
+        if known and dice.random() < 0.7:
+            builder.assigned(consumer, *partitions, at_ns=now)
+        begin = dice.choice([at, at + 2, at + dice.randint(0, len(log))])
+        if dice.random() < 0.3:
+            builder.reset(consumer, begin, partition=3, at_ns=now + 2)
+        for number in range(dice.choice([0, 1, 3, 5])):
+            offset = begin + number
+            if offset in log and dice.random() < 0.9:
+                builder.read(
+                    log[offset] if dice.random() < 0.95 else dice.randint(8, 19),
+                    at=offset,
+                    consumer=consumer,
+                    session=session,
+                    prev_offset=None,
+                    leader_epoch=0,
+                    polled_ns=now + 3 + number,
+                    **columns,
+                )
+        if known and dice.random() < 0.5:
+            builder.assigned(consumer, *dice.choice([(), partitions]), event="revoked", at_ns=now + 10)
+
+
 def run(dice: Dice) -> RecordBuilder:
     """One run, with a history a topic."""
     builder = RecordBuilder(
@@ -304,6 +351,7 @@ def run(dice: Dice) -> RecordBuilder:
         _elections(dice, builder)
         if dice.random() < 0.5:
             _acked_alone(dice, builder)
+        _group_reads(dice, builder, topic=topic, transactions=transactions)
         if dice.random() < 0.5:
             _commits(dice, builder)
         if dice.random() < 0.5:

@@ -287,6 +287,20 @@ def _plant_skipped_inputs(b: RecordBuilder, n: int) -> Planted:
     return {"input-skipped": n, "vanished": 1}
 
 
+def _plant_passed_over(b: RecordBuilder, n: int) -> Planted:
+    """Records that one group leaves out between two sessions; a new group at the end leaves out nothing."""
+    values, columns = range(100, 100 + _HEALTHY), {"partition": 8, "leader_epoch": 0}
+    b.acked(*values, at=0, partition=8).final(*values, at=0, **columns)
+    b.group("passes", 51, 52).group("new", 53).group("to the end", 54)
+    b.assigned(51, 8).read(*values[:20], at=0, consumer=51, **columns).assigned(51, 8, event="revoked")
+    b.assigned(52, 8).read(*values[20 + n :], at=20 + n, consumer=52, **columns)
+    b.assigned(53, 8).reset(53, 60, partition=8).read(*values[60:], at=60, consumer=53, **columns)
+    # Nobody reads after its second reset: what was acked before is passed over all the same.
+    b.assigned(54, 8).reset(54, 0, partition=8).read(*values[:50], at=0, consumer=54, **columns)
+    b.reset(54, 50 + n // 2, partition=8)
+    return {"passed-over": n + n // 2}
+
+
 PLANTERS: tuple[Callable[[RecordBuilder, int], Planted], ...] = (
     lambda b, n: {},
     _plant_lost,
@@ -308,6 +322,7 @@ PLANTERS: tuple[Callable[[RecordBuilder, int], Planted], ...] = (
     _plant_hanging_transactions,
     _plant_inputs_copied_twice,
     _plant_skipped_inputs,
+    _plant_passed_over,
     _plant_an_aborted_transaction,
 )
 

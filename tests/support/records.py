@@ -11,11 +11,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Self
 
+import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 from msgspec.structs import replace
 
 from analysis.record.record import Record
+from ebbtide.record.clients import ClientEvent, Event, write_client_events
 from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import (
     FinalOffsets,
@@ -28,6 +30,7 @@ from ebbtide.record.manifest import (
     write_manifest,
 )
 from ebbtide.record.tables import TABLES
+from ebbtide.scenario.write import SCENARIO
 
 
 def as_record(folder: Path, manifest: Manifest | None = None) -> Record:
@@ -57,6 +60,8 @@ class RecordBuilder:
         self.ends: dict[str, FinalOffsets] = {}
         self.unread: set[str] = set()
         self.producers: dict[str, ProducerSetup] = {}
+        self.groups: dict[int, str] = {}
+        self.events: dict[int, list[ClientEvent]] = {}
         self.final_transactions: FinalTransactions | None = None
         self.is_still = True
         self._now = 1000
@@ -244,6 +249,27 @@ class RecordBuilder:
         }
         return self._add("copies", row, columns)
 
+    def group(self, name: str, *members: int) -> Self:
+        """Make consumers the members of a group."""
+        self.groups |= dict.fromkeys(members, name)
+        for member in members:
+            self.events.setdefault(member, [])
+        return self
+
+    def assigned(self, consumer: int, *partitions: int, event: Event = "assigned", at_ns: int | None = None) -> Self:
+        """A member is assigned partitions of the topic, or they are revoked."""
+        names = tuple(f"{self._topic}-{partition}" for partition in partitions)
+        return self._event(consumer, ClientEvent(event=event, at_ns=at_ns or self._tick(), partitions=names))
+
+    def reset(self, consumer: int, to: int, *, partition: int = 0, at_ns: int | None = None) -> Self:
+        """A member moves its position, because its group has no offset."""
+        at = {"topic": self._topic, "partition": partition, "to": to, "at_ns": at_ns or self._tick()}
+        return self._event(consumer, msgspec.convert({"event": "no-offset", **at}, ClientEvent))
+
+    def _event(self, consumer: int, event: ClientEvent) -> Self:
+        self.events.setdefault(consumer, []).append(event)
+        return self
+
     def compacted(self, topic: str | None = None) -> Self:
         """The cleanup policy of the topic, or of another, is compaction."""
         row = {
@@ -303,6 +329,11 @@ class RecordBuilder:
         """Write the record; returns its folder."""
         record.mkdir(parents=True, exist_ok=True)
         write_manifest(RecordFolder(record), self.manifest())
+        for consumer, events in self.events.items():
+            write_client_events(RecordFolder(record), f"consumer-{consumer}", events)
+        if self.groups:
+            members = (f'[[consumers]]\nid = {id_}\ngroup = "{name}"\n' for id_, name in self.groups.items())
+            (record / SCENARIO).write_text("".join(members))
         for table, rows in self.tables.items():
             write_table(record, table, pa.Table.from_pylist(rows, schema=TABLES[table]))
         return record

@@ -10,7 +10,7 @@ import msgspec
 from analysis.judge.outcome.service_bounds import compare_unavailability, unavailability_phrases
 from ebbtide.plurals import plural
 from ebbtide.record.manifest import Manifest
-from ebbtide.record.predictions import OWN_PREDICTION, findings_ruled_out, fitting_prediction
+from ebbtide.record.predictions import OWN_PREDICTION, findings_ruled_out, fitting_prediction, is_ruled_out
 from ebbtide.record.verdict import Outcome, PropertyStatus, Unavailability
 from ebbtide.rules.table import COMMIT_LOST, HW_REGRESSION, LOST
 from ebbtide.scenario.facts import missing_needs
@@ -86,12 +86,11 @@ def compare(scenario: Scenario, manifest: Manifest, seen: ObservedRun) -> Compar
     ]
     compare_unavailability(prediction, seen.unavailable, unless_faulty, open_)
     broken += findings_ruled_out(prediction, facts=seen.facts, kinds=seen.kinds).values()
-    if prediction.anomalies == "none":
-        open_ += [
-            f"predicted no anomaly, but {kind} could not be decided: {why}"
-            for kind, why in sorted(seen.unknown_kinds.items())
-            if kind not in OWN_PREDICTION
-        ]
+    open_ += [
+        f"predicted no anomaly, but {kind} could not be decided: {why}"
+        for kind, why in sorted(seen.unknown_kinds.items())
+        if is_ruled_out(prediction, kind)
+    ]
     return Comparison(
         prediction=prediction, broken=tuple(broken), unless_faulty=tuple(unless_faulty), open=tuple(open_)
     )
@@ -240,7 +239,9 @@ def prediction_sentence(prediction: Prediction) -> str:
     if prediction.elected_from_elr is not None:
         parts.append(("an" if prediction.elected_from_elr else "no") + " election from the ELR")
     if prediction.anomalies == "none":
-        parts.append("no other anomaly")
+        parts.append(
+            "no other anomaly" if prediction.passed_over is None else "no other anomaly but records passed over"
+        )
     parts += prediction.exercised
     parts += [f"no {fact}" for fact in prediction.never]
     parts += [f"{name} holds" for name in prediction.holds]

@@ -31,6 +31,7 @@ class Anomaly(DeclaredRule, frozen=True, kw_only=True):
     - `groups`: how its items are grouped for the clauses and the causes; None: only their count counts.
     - `question`: the question of `analysis.rows.questions` that rules the kind out if its answer is no.
     - `has_own_prediction`: a scenario predicts it by a key of its own, so `anomalies = "none"` does not cover it.
+    - `allowed_by`: the key of a prediction that by "any" takes it out of `anomalies = "none"`; None: none does.
     - `depends_on_chance`: it depends on which request was under way, so a replay may lack it.
     - `is_loss`: where committed items have a cause, they are among the gravest facts of a run; uncommitted ones come
       after them.
@@ -48,6 +49,7 @@ class Anomaly(DeclaredRule, frozen=True, kw_only=True):
     groups: GroupsOfKind | None = None
     question: str | None = None
     has_own_prediction: bool = False
+    allowed_by: str | None = None
     depends_on_chance: bool = False
     is_loss: bool = False
     found_as: str = ""

@@ -95,6 +95,15 @@ def test_coverage_facts_are_known_by_name() -> None:
 
 
 @pytest.mark.parametrize(
+    ("anomalies", "refused"), [("", True), ('anomalies = "any"', True), ('anomalies = "none"', False)]
+)
+def test_records_passed_over_are_allowed_only_where_anomalies_are_not(anomalies: str, refused: bool) -> None:
+    found = of_predictions(f'{ANY}\n{anomalies}\npassed_over = "any"')
+    assert set(found) == ({"predictions[0].passed_over"} if refused else set())
+    assert refused == ("beside anomalies" in "".join(found.values()))
+
+
+@pytest.mark.parametrize(
     ("kafka", "name", "level", "found"),
     [
         (">=4.0", ELR, 1, None),

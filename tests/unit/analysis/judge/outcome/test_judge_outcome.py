@@ -225,6 +225,24 @@ def test_an_unpredicted_anomaly_is_contradicted(tmp_path: Path) -> None:
     assert story.judge().outcome == "contradicted"
 
 
+def test_what_a_group_passed_over_is_an_anomaly_unless_the_prediction_allows_it(tmp_path: Path) -> None:
+    story = healthy_story(tmp_path, 'anomalies = "none"')
+    story.anomalies.append(AnomalyCount(kind="passed-over", topic="t", partition=0, count=306))
+    words = '306 passed-over: 306 records that a group passed over (passed_over = "any" allows that)'
+    assert story.judge().why[0] == f"predicted no anomaly, seen {words}"
+    assert story.judge().outcome == "contradicted"
+    allowing = 'anomalies = "none"\npassed_over = "any"'
+    story.predict(allowing, steps=1)
+    verdict = story.judge()
+    assert verdict.outcome == "as-predicted"
+    assert any("no other anomaly but records passed over" in why for why in verdict.why)
+    story.anomalies.clear()
+    story.unknown["passed-over"] = "clients is missing"
+    assert story.judge().outcome == "as-predicted"
+    story.anomalies.append(AnomalyCount(kind="duplicate", topic="t", partition=0, count=3))
+    assert story.judge().outcome == "contradicted", "every other kind is ruled out"
+
+
 def test_an_anomaly_that_cannot_be_decided_is_inconclusive_only_if_predicted_absent(tmp_path: Path) -> None:
     story = healthy_story(tmp_path, 'anomalies = "none"')
     story.unknown["unseen"] = "no polls"

@@ -1,0 +1,97 @@
+"""passed-over: an acked record that the log still had reached no member of a group.
+
+The rule: one item an offset and a group. Between two sessions of its members, or by a reset of a
+member's position, the group left the offset out: no member returned it, it lies within no session, and
+the group stood above it at the end. The record was acked, and it stands in the final log.
+
+What the group was promised: every record from its first position on, and every record that was sent
+after the group first had partitions of the topic. A new group with `auto.offset.reset=latest` begins at
+the end of the partitions that it is first assigned, and leaves out nothing there. Of a partition that
+it finds later, it leaves out what was sent before it found it.
+
+The data: sends, polls of all members, and the assignments and resets in clients/.
+
+Why it is sound: the record is in the final log, with the acked value. It was there when the group was
+above it, because a member returned a record above it that stands in the final log, too (see the module
+final_log_rows), or because the record was acked before a reset moved the position above it. A record of a
+transaction counts only if that is known to be committed, and control records are not acked. Offsets above
+the position that a group has at the end are not passed over: it may read them later.
+
+No other kind counts it: poll-skip and unseen judge what lies within one session, and input-skipped judges
+the groups of copiers.
+
+When it cannot tell: without the assignments and resets, or where a clock was set back; if the member that
+was last assigned the partition got nothing of it, while records are left out below; and of acked records
+below the final log start, which the log may have lacked by then. A record that compaction removed, or that
+was lost, is not judged.
+"""
+
+from __future__ import annotations
+
+from analysis.judge.rules.anomaly import Anomaly
+from analysis.reconcile.items import item
+from analysis.reconcile.undone_deletions import may_have_been_deleted, with_undone_deletions
+from analysis.reconcile.work import Work
+from analysis.rows.facts import Facts
+from analysis.rows.questions import PASSED_OVER
+from analysis.spark.columns import PARTITION, can_be_hidden
+from analysis.spark.sql import DataFrame, F
+from ebbtide.record.clients import CLIENTS_DIR
+
+_RECORD = [*PARTITION, "offset"]
+
+
+def why_unknown(facts: Facts) -> str | None:
+    """Return why nothing, or not everything, could be judged; None also where no consumer is in a group."""
+    if not facts.positions:
+        return facts.why_positions_unknown
+    if gap := next((one for one in facts.gaps if one.part == CLIENTS_DIR), None):
+        return gap.why
+    if not facts.complete:
+        return "the run is not complete: what the final read did not reach is not known"
+    if lacking := facts.missing_or_empty("sends", "polls") or facts.without_final_read():
+        return lacking
+    if facts.clock_went_back:
+        return "the clock was set back, so the order of sessions and resets is not known"
+    return facts.why_positions_unknown or with_undone_deletions(facts)
+
+
+def _items(work: Work) -> DataFrame | None:
+    """Return one row for each item; None if there are none."""
+    if work.passed is None or work.sessions is None or work.tables.sends is None or work.tables.polls is None:
+        return None
+    acked = work.tables.sends.where("status = 'acked' AND offset IS NOT NULL").where(~can_be_hidden())
+    final = work.tables.polls.where("final AND value IS NOT NULL").select(*_RECORD, "value")
+    left_out = (
+        work.passed.join(acked.select(*_RECORD, "value", "sent_ns", "done_ns"), _RECORD)
+        .join(final, [*_RECORD, "value"], "left_semi")
+        .join(F.broadcast(work.sessions), PARTITION, "left")
+        .where(~may_have_been_deleted(work.runs, F.col("offset")))
+    )
+    is_promised = (F.col("offset") >= F.col("first")) | (F.col("sent_ns") >= F.col("since_ns"))
+    returned_above = F.exists(
+        "sessions",
+        lambda one: F.array_contains("members", one["consumer"]) & (one["last"] > F.col("offset")),
+    )
+    was_there = F.coalesce(returned_above, F.lit(False)) | (F.col("done_ns") < F.col("reset_ns"))
+    passed = (
+        left_out.where(is_promised & was_there)
+        .groupBy("group", *_RECORD)
+        .agg(F.min("value").alias("value"), F.min("sent_ns").alias("sent_ns"))
+    )
+    details = {"group": F.col("group"), "sent_ns": F.col("sent_ns")}
+    row = item(RULE.name, offset=F.col("offset"), value=F.col("value"), details=details)
+    return passed.select(row.alias("item")).select("item.*")
+
+
+RULE = Anomaly(
+    module=__name__,
+    means="acked record of the final log that no member of a group got, between its sessions or by a reset",
+    one="record that a group passed over",
+    many="records that a group passed over",
+    why_unknown=why_unknown,
+    items=_items,
+    question=PASSED_OVER,
+    allowed_by="passed_over",
+    headline=("acked record is passed over by its group", "acked records are passed over by their groups"),
+)
