@@ -7,18 +7,16 @@ until a row group has a row that meets it.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from analysis.record.record import Record
 from ebbtide.record.files import ANOMALIES_DIR
 from ebbtide.record.tables import ANOMALY_SCHEMA, TABLES
-from ebbtide.untrusted.parquet import READ_ERRORS, damage_of, footer_of
+from ebbtide.untrusted.parquet import READ_ERRORS, ParquetSource, damage_of
 
 _ROW = "row number"
 
@@ -40,22 +38,21 @@ def find_rows(record: Record, table: str, **equals: int | str) -> Iterator[Table
     where = pc.scalar(True)
     for name, value in equals.items():
         where = where & (pc.field(name) == value)
-    for path in record.folder.files(table):
-        problem = record.folder.why_unreadable(path)
+    for source in record.files(table):
+        problem = record.folder.why_unreadable(source.path)
         if problem is not None:
             raise problem
         try:
-            yield from _rows_of_file(record, path, names, list(equals), where)
+            yield from _rows_of_file(record, source, names, list(equals), where)
         except READ_ERRORS as error:
-            raise damage_of(path, error) from None
+            raise damage_of(source.path, error) from None
 
 
 def _rows_of_file(
-    record: Record, path: Path, names: list[str], columns: list[str], where: pc.Expression
+    record: Record, source: ParquetSource, names: list[str], columns: list[str], where: pc.Expression
 ) -> Iterator[TableRow]:
-    name = record.folder.name_of(path)
-    footer_of(path)
-    with pq.ParquetFile(path) as file:
+    name = record.folder.name_of(source.path)
+    with source.open() as file:
         first = 0
         for group in range(file.num_row_groups):
             narrow = file.read_row_group(group, columns=columns)

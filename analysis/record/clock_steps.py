@@ -114,8 +114,8 @@ def clock_doubt(
         times = [at for at in (step.fired_ns, step.effect_ns, step.healed_ns) if at is not None]
         spans += _backward(np.array(times, dtype=np.int64), AGREE_NS)
     for table, columns in _TABLES.items():
-        for path in record.folder.files(table):
-            for batch in read_batches([path], table, schema=TABLES[table], columns=columns.read, where=columns.where):
+        for file in record.files(table):
+            for batch in read_batches([file], table, schema=TABLES[table], columns=columns.read, where=columns.where):
                 spans += _steps_in(batch, columns)
     return ClockDoubt(spans=tuple(_merged(spans)), is_watched=record.clocks.is_watched)
 

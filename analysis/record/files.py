@@ -1,8 +1,12 @@
-"""The files of a run record: the small ones, each read once, and the tables in batches. Rows are never kept."""
+"""The files of a run record: the small ones, each read once, and the tables in batches.
+
+Rows are never kept. The bytes of small tables are, so that each of their files is opened once.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from typing import TypeVar
 
 import msgspec
@@ -11,13 +15,33 @@ import pyarrow.compute as pc
 
 from analysis.record.small_files import SmallFiles
 from ebbtide.record.tables import TABLES
-from ebbtide.untrusted.parquet import read_batches
+from ebbtide.untrusted.files import is_file
+from ebbtide.untrusted.parquet import ParquetSource, read_batches
 
 T = TypeVar("T", bound=msgspec.Struct)
 
 
 class RecordFiles(SmallFiles):
     """The files of a record. Raises `UsageError` where a file that is asked for is damaged."""
+
+    @cached_property
+    def _sources(self) -> dict[str, tuple[ParquetSource, ...]]:
+        return {}
+
+    def files(self, table: str) -> tuple[ParquetSource, ...]:
+        """Return the Parquet files of a table, as `RecordFolder.files` does; empty when it is missing."""
+        if table not in self._sources:
+            self._sources[table] = tuple(ParquetSource(path) for path in self.folder.files(table))
+        return self._sources[table]
+
+    def held(self) -> dict[str, pa.Buffer]:
+        """Return the contents of the tables' files that are held in memory, by their names."""
+        files = [file for table in TABLES for file in self.files(table) if is_file(file.path)]
+        return {self.folder.name_of(file.path): file.content for file in files if file.content is not None}
+
+    def has(self, table: str) -> bool:
+        """Whether the record has a file of the table."""
+        return bool(self.files(table))
 
     def batches(
         self, table: str, columns: Sequence[str] | None = None, where: pc.Expression | None = None
@@ -26,7 +50,7 @@ class RecordFiles(SmallFiles):
 
         All columns and all rows are read by default. A nullable column that a file lacks reads as null.
         """
-        files = self.folder.files(table)
+        files = self.files(table)
         ahead = {"batch_readahead": 2, "fragment_readahead": 1}
         yield from read_batches(files, table, schema=TABLES[table], columns=columns, where=where, **ahead)
 

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from analysis.record.small_files import SmallFiles
+from analysis.record.files import RecordFiles
 from ebbtide.journal.convert import has_journals
 from ebbtide.record.verdict import Counts
-from ebbtide.untrusted.parquet import footer_of
 
 _TABLES = ("sends", "polls", "replicas")
 """The tables that have a row for a record that a client sent."""
 
 
-def ended_before_sending(record: SmallFiles, counts: Counts) -> bool:
+def ended_before_sending(record: RecordFiles, counts: Counts) -> bool:
     """Whether the run did not complete, and nothing was sent before.
 
     `counts` are those of its judgement. A record that lost its tables has no rows either: then the counts or SHA256SUMS
@@ -23,11 +22,11 @@ def ended_before_sending(record: SmallFiles, counts: Counts) -> bool:
         return False
     if has_journals(record.folder):
         return False
-    tables = [path for table in _TABLES for path in record.folder.files(table)]
-    return not any(footer_of(path).num_rows for path in tables) and not _lost_tables(record)
+    tables = [file for table in _TABLES for file in record.files(table)]
+    return not any(file.footer.num_rows for file in tables) and not _lost_tables(record)
 
 
-def _lost_tables(record: SmallFiles) -> list[str]:
+def _lost_tables(record: RecordFiles) -> list[str]:
     """Return the files of the tables that the run left, by SHA256SUMS, and that are missing."""
     left = (name for name in record.sums or {} if Path(name).parts[0].partition(".")[0] in _TABLES)
     return record.folder.missing(left)

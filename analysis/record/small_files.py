@@ -120,10 +120,6 @@ class SmallFiles:
         """The scenario's prediction of this run; None also for a scenario that cannot be read."""
         return None if isinstance(self.scenario, Missing) else fitting_prediction(self.scenario, self.manifest)
 
-    def has(self, table: str) -> bool:
-        """Whether the record has a file of the table."""
-        return bool(self.folder.files(table))
-
 
 def _in_words(problem: EbbtideError, scenario: Path) -> str:
     """Return a problem of the scenario in words; the file itself is named already."""

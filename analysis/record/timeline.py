@@ -139,7 +139,7 @@ def rows(record: RecordFiles, table: str) -> list[dict[str, object]]:
     A nullable column that is missing reads as null. Raises `UsageError` when a file is damaged or
     lacks a column that may not be null.
     """
-    files = record.folder.files(table)
+    files = record.files(table)
     if not files:
         return []
     schema = TABLES[table]

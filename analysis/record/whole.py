@@ -22,7 +22,8 @@ from packaging.version import InvalidVersion, Version
 
 from analysis.evidence.remaking import TIMELINE
 from analysis.evidence.report import EVIDENCE
-from analysis.record.small_files import Missing, SmallFiles
+from analysis.record.files import RecordFiles
+from analysis.record.small_files import Missing
 from ebbtide.errors import UsageError
 from ebbtide.record.clients import CLIENTS_DIR
 from ebbtide.record.contents import is_of_record
@@ -38,7 +39,7 @@ from ebbtide.scenario.steps.admin import DeleteTopicStep
 from ebbtide.scenario.steps.process import StartStep
 from ebbtide.scenario.write import SCENARIO
 from ebbtide.untrusted.files import is_file
-from ebbtide.untrusted.parquet import footer_of, read_rows
+from ebbtide.untrusted.parquet import ParquetSource, read_rows
 
 OF_LOSSES = frozenset(
     {*TIMELINE, "sends", "polls", "watermarks", "replicas", "steps", "manifest", "scenario", "evidence"}
@@ -83,7 +84,7 @@ class Gap(msgspec.Struct, frozen=True):
     why: str
 
 
-def gaps_of(record: SmallFiles) -> tuple[Gap, ...]:
+def gaps_of(record: RecordFiles) -> tuple[Gap, ...]:
     """Return all gaps of a record, each once.
 
     Raises `UsageError` when SHA256SUMS is damaged.
@@ -106,7 +107,7 @@ def gaps_of(record: SmallFiles) -> tuple[Gap, ...]:
     return tuple({one.what: one for one in reversed(found)}.values())[::-1]
 
 
-def is_raw_whole(record: SmallFiles) -> bool:
+def is_raw_whole(record: RecordFiles) -> bool:
     """Return whether raw/ holds exactly the files that the run left.
 
     Always true without SHA256SUMS.
@@ -120,24 +121,24 @@ def is_raw_whole(record: SmallFiles) -> bool:
     return bool(raw) and is_same and not changed_files(folder, raw)
 
 
-def is_evidence_whole(record: SmallFiles) -> bool:
+def is_evidence_whole(record: RecordFiles) -> bool:
     """Return whether evidence.json is as the run left it, as far as SHA256SUMS says."""
     own = {name: digest for name, digest in (record.sums or {}).items() if name == EVIDENCE}
     return not record.folder.missing(own) and not changed_files(record.folder, own)
 
 
-def _gaps_by_sums(record: SmallFiles) -> Iterator[Gap]:
+def _gaps_by_sums(record: RecordFiles) -> Iterator[Gap]:
     """Check all files outside raw/, whose files are read only for a missing table."""
     sums = {name: digest for name, digest in (record.sums or {}).items() if not name.startswith(f"{RAW_DIR}/")}
     for name in record.folder.missing(sums):
         yield Gap(_part_of(name), name, f"{name} is missing, but the run left it (SHA256SUMS)")
-    for name in changed_files(record.folder, sums):
+    for name in changed_files(record.folder, sums, record.held()):
         yield Gap(_part_of(name), name, f"{name} is not as the run left it (SHA256SUMS)")
     if sums:
         there = {
             name for name in files_of_run(record.folder) if is_of_record(name) and not name.startswith(f"{RAW_DIR}/")
         }
-        there |= {record.folder.name_of(path) for table in TABLES for path in record.folder.files(table)}
+        there |= {record.folder.name_of(file.path) for table in TABLES for file in record.files(table)}
         for name in sorted(there - sums.keys()):
             yield Gap(_part_of(name), name, f"{name} is not one of the files that the run left (SHA256SUMS)")
 
@@ -146,7 +147,7 @@ def _part_of(name: str) -> str:
     return Path(name).parts[0].partition(".")[0]
 
 
-def _gaps_by_names(record: SmallFiles, *, is_newer: bool) -> Iterator[Gap]:
+def _gaps_by_names(record: RecordFiles, *, is_newer: bool) -> Iterator[Gap]:
     """Check that the tables have the files that the manifest implies.
 
     Tables with files of other names are not compared with the manifest. Of a record that is not
@@ -189,40 +190,41 @@ def _files_by_part(manifest: Manifest) -> dict[str, list[str]]:
     return files
 
 
-def _gaps_by_counts(record: SmallFiles) -> Iterator[Gap]:
+def _gaps_by_counts(record: RecordFiles) -> Iterator[Gap]:
     """Compare the rows of tables made from raw/ with evidence.json's counts."""
     for name, part, files, rows in _counted_tables(record):
         if files and (found := _rows(files)) not in (None, rows):
             yield Gap(part, name, f"{name}: {found:,} of the {rows:,} rows that were made are left (evidence.json)")
 
 
-def _counted_tables(record: SmallFiles) -> Iterator[tuple[str, str, list[Path], int]]:
+def _counted_tables(record: RecordFiles) -> Iterator[tuple[str, str, Sequence[ParquetSource], int]]:
     """Yield what evidence.json counts: name, part, files, and number of rows."""
     timeline = record.reports.timeline
     for table, rows in ((timeline.rows if timeline is not None else None) or {}).items():
         if table in TIMELINE:
-            yield f"{table}.parquet", table, record.folder.files(table), rows
+            yield f"{table}.parquet", table, record.files(table), rows
     replicas = record.reports.replicas
     if replicas is not None:
         rows = sum(log.records for log in replicas.logs)
-        yield "replicas", "replicas", record.folder.files("replicas"), rows
+        yield "replicas", "replicas", record.files("replicas"), rows
     checkpoints = record.reports.checkpoints
     if checkpoints is not None and record.folder.has(_CHECKPOINT):
-        yield _CHECKPOINT, "watermarks", [record.folder / _CHECKPOINT], checkpoints.rows
+        files = [file for file in record.files("watermarks") if record.folder.name_of(file.path) == _CHECKPOINT]
+        yield _CHECKPOINT, "watermarks", files, checkpoints.rows
 
 
-def _rows(files: Sequence[Path]) -> int | None:
+def _rows(files: Sequence[ParquetSource]) -> int | None:
     """Return how many rows some files have.
 
     None where a file cannot be read, which is an error of its own.
     """
     try:
-        return sum(int(footer_of(path).num_rows) for path in files if is_file(path))
+        return sum(int(file.footer.num_rows) for file in files if is_file(file.path))
     except UsageError:
         return None
 
 
-def _gaps_by_reports(record: SmallFiles) -> Iterator[Gap]:
+def _gaps_by_reports(record: RecordFiles) -> Iterator[Gap]:
     """Check that evidence.json has all reports, which Ebbtide always writes.
 
     A report that cannot be read counts as missing.
@@ -239,7 +241,7 @@ def _gaps_by_reports(record: SmallFiles) -> Iterator[Gap]:
             yield Gap("evidence", f"{EVIDENCE}: {part}", f"{EVIDENCE} has no report of the {part}")
 
 
-def _gaps_by_timings(record: SmallFiles) -> Iterator[Gap]:
+def _gaps_by_timings(record: RecordFiles) -> Iterator[Gap]:
     """Check that a witness left what it read, or why it could not read."""
     is_there = record.folder.has_folder(WITNESS_DIR) and any((record.folder / WITNESS_DIR).iterdir())
     if WITNESS_DIR in record.manifest.timings_s and not is_there:
@@ -253,7 +255,7 @@ def _gaps_by_keys(keys: frozenset[str]) -> Iterator[Gap]:
             yield Gap("manifest", key, f"manifest.json has no {key}, which Ebbtide always writes")
 
 
-def _gaps_by_scenario(record: SmallFiles) -> Iterator[Gap]:
+def _gaps_by_scenario(record: RecordFiles) -> Iterator[Gap]:
     """Compare the manifest with the scenario.
 
     An unreadable scenario is no source; that makes the run inconclusive for a reason of its own.
@@ -308,7 +310,7 @@ def _manifest_and_scenario(scenario: Scenario, manifest: Manifest) -> Iterator[t
     )
 
 
-def _gaps_by_upgrades(record: SmallFiles) -> Iterator[Gap]:
+def _gaps_by_upgrades(record: RecordFiles) -> Iterator[Gap]:
     """Check that the manifest has the releases that steps moved nodes to."""
     try:
         steps = record.split_steps or []
@@ -322,9 +324,9 @@ def _gaps_by_upgrades(record: SmallFiles) -> Iterator[Gap]:
                 yield Gap("manifest", what, f"manifest.json has no {what}, which steps.jsonl says that it ran")
 
 
-def _gaps_by_configs(record: SmallFiles) -> Iterator[Gap]:
+def _gaps_by_configs(record: RecordFiles) -> Iterator[Gap]:
     """Check that the manifest has the feature levels that the metadata log set last."""
-    if len(files := record.folder.files("configs")) != 1:
+    if len(files := record.files("configs")) != 1:
         return
     try:
         rows = read_rows(files, "configs", columns=["resource", "value"]).to_pylist()

@@ -237,7 +237,7 @@ def _send_times(record: Record, loss: Loss, values: pa.Array) -> _SendTimes | No
 
 
 def _scan(record: Record, table: str, columns: list[str], wanted: pc.Expression) -> pa.Table | None:
-    files = record.folder.files(table)
+    files = record.files(table) if table in TABLES else record.folder.files(table)
     if not files:
         return None
     schema = TABLES.get(table, ANOMALY_SCHEMA)

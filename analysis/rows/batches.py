@@ -21,7 +21,7 @@ from analysis.rows.groups import Bools, Ints, parts_of
 from analysis.rows.runs import RunFiles
 from ebbtide.errors import UsageError
 from ebbtide.record.tables import TABLES
-from ebbtide.untrusted.parquet import READ_ERRORS, damage_of, footer_of
+from ebbtide.untrusted.parquet import READ_ERRORS, damage_of
 
 BATCH_ROWS = 1 << 18
 THREADS = 2
@@ -58,7 +58,7 @@ def row_groups(run: RunFiles, run_number: int, table: str) -> list[RowGroup]:
     groups = []
     for file in run.files[table]:
         if file.rows:
-            footer = footer_of(file.path)
+            footer = file.source.footer
             groups += [RowGroup(run, run_number, table, file, at, footer) for at in range(footer.num_row_groups)]
     return groups
 
@@ -157,7 +157,7 @@ def batches(group: RowGroup, columns: Sequence[str] | None = None) -> Iterator[R
     wanted = TABLES[group.table].names if columns is None else {*columns, *group.file.untold}
     names = [name for name in TABLES[group.table].names if name in wanted and name in group.file.columns]
     texts = [name for name in names if pt.is_string(TABLES[group.table].field(name).type)]
-    with pq.ParquetFile(group.file.path, metadata=group.footer, read_dictionary=texts) as file:
+    with group.file.source.open(read_dictionary=texts) as file:
         for batch in file.iter_batches(BATCH_ROWS, row_groups=[group.number], columns=names, use_threads=False):
             if batch.num_rows:
                 rows = Rows(batch, group)
@@ -178,7 +178,7 @@ def for_each(groups: Sequence[RowGroup], work: Callable[[RowGroup], None]) -> No
         except UsageError:
             raise
         except READ_ERRORS as error:
-            raise damage_of(group.file.path, error) from None
+            raise damage_of(group.file.source.path, error) from None
 
     if len(groups) == 1:
         work_on(groups[0])

@@ -35,7 +35,7 @@ def has_gone_back(watermarks: Sequence[TableFile]) -> bool:
 
 def _has_decrease(file: TableFile) -> bool:
     columns = [*_WHERE, "asked_ns", "at_ns"]
-    rows = read_rows([file.path], "watermarks", schema=TABLES["watermarks"], columns=columns, where=_JUDGED)
+    rows = read_rows([file.source], "watermarks", schema=TABLES["watermarks"], columns=columns, where=_JUDGED)
     if pc.any(pc.less(rows["at_ns"], rows["asked_ns"])).as_py():
         return True
     ordered = rows.append_column("row", pa.array(range(len(rows)))).sort_by(

@@ -138,7 +138,7 @@ def _leader_epochs(
     columns = ["metadata_offset", "at_ns", "topic", "partition", "leader", "leader_epoch"]
     found: dict[TopicPartition, list[_LeaderEpoch]] = defaultdict(list)
     for file in partitions:
-        rows = read_rows([file.path], "partitions", schema=TABLES["partitions"], columns=columns)
+        rows = read_rows([file.source], "partitions", schema=TABLES["partitions"], columns=columns)
         for row in rows.sort_by("metadata_offset").to_pylist():
             at = TopicPartition(row["topic"], row["partition"])
             if at not in wanted and name_of(at.topic) not in lives.reused_names:

@@ -17,12 +17,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pyarrow.types as pt
 
+from analysis.record.files import RecordFiles
 from ebbtide.errors import EbbtideError, Problems, UsageError
 from ebbtide.logs.segments import TopicPartition
 from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import MANIFEST, Manifest
 from ebbtide.record.tables import TABLES
-from ebbtide.untrusted.parquet import READ_ERRORS, damage_of, footer_of
+from ebbtide.untrusted.parquet import READ_ERRORS, ParquetSource, damage_of, footer_of
 
 _DIGITS_MAX = 10
 """The digits of the largest int32; Python refuses to parse very long numbers."""
@@ -35,22 +36,22 @@ class TableFile(msgspec.Struct, frozen=True, kw_only=True):
     `untold`: the columns without nulls of which the footer does not say whether they have any.
     """
 
-    path: Path
+    source: ParquetSource
     rows: int
     columns: frozenset[str]
     untold: frozenset[str] = frozenset()
 
 
-def check_files(record: RecordFolder, manifest: Manifest | None = None) -> dict[str, list[TableFile]]:
+def check_files(record: RecordFiles, manifest: Manifest | None = None) -> dict[str, list[TableFile]]:
     """The files of each table of a record; a table without files is missing.
 
     Raises `Problems` with everything that is wrong with the files, and with the manifest if given, at once.
     """
-    problems = check_manifest(record, manifest) if manifest is not None else []
+    problems = check_manifest(record.folder, manifest) if manifest is not None else []
     tables = {}
     for table in TABLES:
         found = record.files(table)
-        files = [_check_file(path, table, problems) for path in found if _can_be_read(record, path, problems)]
+        files = [_check_file(one, table, problems) for one in found if _can_be_read(record, one.path, problems)]
         tables[table] = [file for file in files if file is not None]
     if problems:
         raise Problems(str(record), problems)
@@ -104,28 +105,28 @@ def _short(text: str) -> str:
     return repr(text if len(text) <= _SHOWN_MAX else f"{text[:_SHOWN_MAX]}...")
 
 
-def _can_be_read(record: RecordFolder, path: Path, problems: list[EbbtideError]) -> bool:
-    problem = record.why_unreadable(path)
+def _can_be_read(record: RecordFiles, path: Path, problems: list[EbbtideError]) -> bool:
+    problem = record.folder.why_unreadable(path)
     if problem is not None:
         problems.append(problem)
     return problem is None
 
 
-def _check_file(path: Path, table: str, problems: list[EbbtideError]) -> TableFile | None:
+def _check_file(source: ParquetSource, table: str, problems: list[EbbtideError]) -> TableFile | None:
     try:
-        footer = footer_of(path)
+        footer = source.footer
         found = footer.schema.to_arrow_schema()
     except UsageError as error:
         problems.append(error)
         return None
     except READ_ERRORS as error:
-        damage = damage_of(path, error)
+        damage = damage_of(source.path, error)
         if not isinstance(damage, UsageError):
             raise damage from None
         problems.append(damage)
         return None
     if footer.num_rows == 0:
-        return TableFile(path=path, rows=0, columns=frozenset())
+        return TableFile(source=source, rows=0, columns=frozenset())
     columns = set()
     # Who reads the record with Spark or DuckDB does not distinguish upper from lower case.
     spelled = [name.lower() for name in found.names]
@@ -145,11 +146,11 @@ def _check_file(path: Path, table: str, problems: list[EbbtideError]) -> TableFi
             elif not field.nullable:
                 wrong = UsageError("a column has no values")
         if wrong is not None:
-            where = f"table {table}, column {field.name} ({path})"
+            where = f"table {table}, column {field.name} ({source})"
             allowed = f"{field.type}{' or null' if field.nullable else ''}"
             problems.append(UsageError(wrong.what, where=where, got=wrong.got, allowed=allowed))
     untold = frozenset(name for name in columns if not TABLES[table].field(name).nullable and _is_untold(footer, name))
-    return TableFile(path=path, rows=footer.num_rows, columns=frozenset(columns), untold=untold)
+    return TableFile(source=source, rows=footer.num_rows, columns=frozenset(columns), untold=untold)
 
 
 def _can_be_cast(found: pa.DataType, wanted: pa.DataType) -> bool:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
-import pyarrow.parquet as pq
 
 from analysis.record.record import Record
 from analysis.rows.deletions import Deletion, deletions_of
 from analysis.rows.files import TableFile, check_files
 from ebbtide.record.tables import TABLES
-from ebbtide.untrusted.parquet import READ_ERRORS
+from ebbtide.untrusted.parquet import READ_ERRORS, ParquetSource
 from ebbtide.untrusted.values import lack_of_host
 
 if TYPE_CHECKING:
@@ -47,7 +45,7 @@ def run_files(record: Record, remote: RemoteRecord | None = None) -> RunFiles:
 
     Raises `Problems` (a `UsageError`) with all that is wrong with them.
     """
-    files = check_files(record.folder, record.manifest)
+    files = check_files(record, record.manifest)
     _ = record.gaps  # raises here, before rows are read
     return RunFiles(record=record, files=files, remote=remote, deletions=deletions_of(record, files["partitions"]))
 
@@ -58,17 +56,17 @@ def has_unreadable_rows(run: RunFiles) -> bool:
     No other file is read.
     """
     changed = {one.what for one in run.record.gaps}
-    files = [file.path for files in run.files.values() for file in files]
-    return any(run.record.folder.name_of(path) in changed and not _can_read_rows(path) for path in files)
+    sources = [file.source for files in run.files.values() for file in files]
+    return any(run.record.folder.name_of(one.path) in changed and not _can_read_rows(one) for one in sources)
 
 
-def _can_read_rows(path: Path) -> bool:
+def _can_read_rows(source: ParquetSource) -> bool:
     try:
-        with pq.ParquetFile(path) as file:
+        with source.open() as file:
             for batch in file.iter_batches():
                 batch.validate(full=True)
     except READ_ERRORS as error:
-        if lack := lack_of_host(error, "a table's file", path):
+        if lack := lack_of_host(error, "a table's file", source.path):
             raise lack from None
         return False
     return True

@@ -11,13 +11,17 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
 
 from ebbtide.errors import UsageError
 from ebbtide.record.files import ANOMALIES_DIR, JOURNAL_DIR, LOGS_DIR, write_atomically
 from ebbtide.record.folder import RecordFolder
 from ebbtide.untrusted.files import BYTES_MAX, is_file, open_file, read_file
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 SUMS = "SHA256SUMS"
 
@@ -93,10 +97,22 @@ def files_of_run(record: RecordFolder) -> list[str]:
     return [record.name_of(path) for path in _files(record)]
 
 
-def changed_files(record: RecordFolder, sums: dict[str, str]) -> list[str]:
-    """Return the names of the files whose content is not what was summed."""
-    there = [(name, digest, record / name) for name, digest in sums.items()]
-    return [name for name, digest, path in there if is_file(path) and (_is_too_large(path) or _sha256(path) != digest)]
+def changed_files(
+    record: RecordFolder, sums: Mapping[str, str], held: Mapping[str, pa.Buffer] | None = None
+) -> list[str]:
+    """Return the names of the files whose content is not what was summed.
+
+    `held`: the content of files that are in memory already, by their names.
+    """
+    contents = held or {}
+
+    def is_changed(name: str, digest: str) -> bool:
+        if name in contents:
+            return hashlib.sha256(contents[name]).hexdigest() != digest
+        path = record / name
+        return is_file(path) and (_is_too_large(path) or _sha256(path) != digest)
+
+    return [name for name, digest in sums.items() if is_changed(name, digest)]
 
 
 def _is_too_large(path: Path) -> bool:

@@ -2,22 +2,27 @@
 
 A few bytes can stand for billions of rows, so the footer of each file is checked before a row is read: the file must
 have about as many bytes as its rows need. Everything that is wrong with a file is one kind of error.
+
+Whoever reads a file several times keeps its `ParquetSource`: its footer is read once, and a small file is opened once.
 """
 
 from __future__ import annotations
 
 import contextlib
+import weakref
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
+import pyarrow.fs as fs
 import pyarrow.parquet as pq
 
 from ebbtide.errors import EbbtideError, UsageError
-from ebbtide.untrusted.files import open_file
+from ebbtide.untrusted.files import open_file, read_file
 from ebbtide.untrusted.values import lack_of_host
 
 ROWS_FREE, ROWS_A_BYTE_MAX = 50_000, 5
@@ -26,6 +31,9 @@ ELEMENTS_FREE, ELEMENTS_A_ROW_MAX = 10_000, 100
 """Lists are of a partition's replicas, which are few; work grows with the square of their number."""
 BYTES_FREE, EXPANSION_MAX = 256 << 20, 500
 """Uncompressed, tables of real runs are less than fifty times as large."""
+
+HELD_FILE_MAX, HELD_MAX = 8 << 20, 64 << 20
+"""The bytes of a file that is held in memory, and of all that are held at once. A file of 8 MiB has 500,000 sends."""
 
 READ_ERRORS = (pa.ArrowException, OSError, ValueError, LookupError, OverflowError, MemoryError)
 """What pyarrow raises for a damaged file, for columns that are not there, and where the host lacks memory."""
@@ -38,20 +46,82 @@ def damage_of(path: Path, error: Exception) -> EbbtideError:
     )
 
 
+class ParquetSource:
+    """A Parquet file that is read several times. It may not change meanwhile.
+
+    A small file is opened once, and its bytes are held for as long as somebody holds the source.
+    """
+
+    _held_bytes = 0
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __str__(self) -> str:
+        """Return the path."""
+        return str(self.path)
+
+    @cached_property
+    def content(self) -> pa.Buffer | None:
+        """The bytes of the file; None: it is too large to be held. Raises `UnreadableFile`."""
+        with contextlib.suppress(OSError):  # whoever opens it says so
+            size = self.path.stat().st_size
+            if size <= HELD_FILE_MAX and ParquetSource._held_bytes + size <= HELD_MAX:
+                content = read_file(self.path, what=_WHAT)
+                ParquetSource._hold(len(content))
+                weakref.finalize(self, ParquetSource._hold, -len(content))
+                return pa.py_buffer(content)
+        return None
+
+    @cached_property
+    def footer(self) -> pq.FileMetaData:
+        """The footer. Raises as `footer_of` does."""
+        content = self.content
+        if content is not None:
+            return _checked_footer(pa.BufferReader(content), len(content), self.path)
+        with open_file(self.path, what=_WHAT) as file:
+            size = file.seek(0, 2)
+            file.seek(0)
+            return _checked_footer(file, size, self.path)
+
+    def open(self, **settings: Any) -> pq.ParquetFile:
+        """Open the file; `settings` are those of pyarrow's `ParquetFile`."""
+        from_ = self.path if self.content is None else pa.BufferReader(self.content)
+        return pq.ParquetFile(from_, metadata=self.footer, **settings)
+
+    def fragment(self) -> ds.Fragment:
+        """Return the file as a part of a dataset."""
+        if self.content is None:
+            return _FORMAT.make_fragment(str(self.path), filesystem=fs.LocalFileSystem())
+        return _FORMAT.make_fragment(self.content)
+
+    @classmethod
+    def _hold(cls, size: int) -> None:
+        cls._held_bytes += size
+
+
+_WHAT = "a table's file"
+_FORMAT = ds.ParquetFileFormat()
+
+
 def footer_of(path: Path) -> pq.FileMetaData:
     """Return the footer of a Parquet file. Raises `UsageError` if the file is damaged or stands for too many rows.
 
     Raises `HarnessError` if the host lacks memory, as everything here does.
     """
-    with open_file(path, what="a table's file") as file:
+    with open_file(path, what=_WHAT) as file:
         size = file.seek(0, 2)
         file.seek(0)
-        try:
-            footer = pq.read_metadata(file)
-            uncompressed = sum(footer.row_group(at).total_byte_size for at in range(footer.num_row_groups))
-            elements = _elements_of_longest_column(footer)
-        except READ_ERRORS as error:
-            raise damage_of(path, error) from None
+        return _checked_footer(file, size, path)
+
+
+def _checked_footer(file: Any, size: int, path: Path) -> pq.FileMetaData:
+    try:
+        footer = pq.read_metadata(file)
+        uncompressed = sum(footer.row_group(at).total_byte_size for at in range(footer.num_row_groups))
+        elements = _elements_of_longest_column(footer)
+    except READ_ERRORS as error:
+        raise damage_of(path, error) from None
     rows_max, bytes_max = ROWS_FREE + size * ROWS_A_BYTE_MAX, BYTES_FREE + size * EXPANSION_MAX
     if not 0 <= footer.num_rows <= rows_max or not 0 <= uncompressed <= bytes_max:
         raise UsageError(
@@ -79,7 +149,7 @@ def _elements_of_longest_column(footer: pq.FileMetaData) -> int:
 
 
 def read_rows(
-    files: Sequence[Path],
+    files: Sequence[Path | ParquetSource],
     what: str,
     *,
     schema: pa.Schema | None = None,
@@ -97,7 +167,7 @@ def read_rows(
 
 
 def read_batches(
-    files: Sequence[Path],
+    files: Sequence[Path | ParquetSource],
     what: str,
     *,
     schema: pa.Schema | None = None,
@@ -120,18 +190,23 @@ def read_batches(
             yield batch
 
 
-def _dataset(files: Sequence[Path], schema: pa.Schema | None) -> ds.Dataset:
-    for path in files:
-        footer_of(path)
-    return ds.dataset([str(path) for path in files], format="parquet", schema=schema)
+def _dataset(files: Sequence[Path | ParquetSource], schema: pa.Schema | None) -> ds.Dataset:
+    sources = [one if isinstance(one, ParquetSource) else ParquetSource(one) for one in files]
+    for source in sources:
+        _ = source.footer  # raises if it is damaged
+    fragments = [source.fragment() for source in sources]
+    if schema is None:
+        schema = fragments[0].physical_schema if fragments else pa.schema([])
+    return ds.FileSystemDataset(fragments, schema, _FORMAT)
 
 
 @contextlib.contextmanager
-def _explain_errors(files: Sequence[Path], what: str) -> Iterator[None]:
+def _explain_errors(files: Sequence[Path | ParquetSource], what: str) -> Iterator[None]:
     try:
         yield
     except READ_ERRORS as error:
-        where = str(files[0].parent if len(files) > 1 else files[0]) if files else None
+        paths = [one.path if isinstance(one, ParquetSource) else one for one in files]
+        where = str(paths[0].parent if len(paths) > 1 else paths[0]) if paths else None
         raise lack_of_host(error, f"the table {what}", where) or UsageError(
             f"the table {what} cannot be read", where=where, got=str(error)
         ) from None

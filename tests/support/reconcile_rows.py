@@ -21,6 +21,7 @@ from analysis.rows.batches import RowGroup, Rows, row_groups
 from analysis.rows.files import TableFile
 from analysis.rows.runs import run_files
 from ebbtide.record.tables import TABLES
+from ebbtide.untrusted.parquet import ParquetSource
 
 OVERLAPS: tuple[tuple[tuple[tuple[int, ...], ...], bool], ...] = (
     (((0, 3), (4, 9)), False),
@@ -48,7 +49,7 @@ def rows_of(table: str, rows: list[dict[str, Any]], final: int | None = None) ->
     """Return rows of a table as one batch."""
     batch = pa.RecordBatch.from_pylist(rows, schema=TABLES[table])
     run = SimpleNamespace(record=SimpleNamespace(manifest=SimpleNamespace(final_consumer=final)), deletions=())
-    file = TableFile(path=Path("none"), rows=len(rows), columns=frozenset())
+    file = TableFile(source=ParquetSource(Path("none")), rows=len(rows), columns=frozenset())
     return Rows(batch, RowGroup(cast(Any, run), 0, table, file, 0, cast(Any, None)))
 
 

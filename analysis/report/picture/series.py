@@ -93,7 +93,7 @@ def _time(point: OffsetPoint) -> int:
 
 
 def _scan(record: Record, table: str, columns: list[str], only: Any = None) -> Iterable[pa.RecordBatch]:
-    files = record.folder.files(table)
+    files = record.files(table)
     if files:
         yield from read_batches(files, table, schema=TABLES[table], columns=columns, where=only, batch_size=_BATCH_ROWS)
 

@@ -13,6 +13,7 @@ import psutil
 import pyarrow.dataset as ds
 import pytest
 from benches import ROOT, assert_ended_well, run_bench
+from records import as_record
 
 from analysis.rows.clock import has_gone_back
 from analysis.rows.files import TableFile, check_files
@@ -21,7 +22,6 @@ from bench.made_record import ITEMS, make_record
 from bench.reconcile import Maker, engines, events, kept_record, main
 from bench.reconcile_engines import ENGINES, EngineRun, failed_run
 from bench.reconcile_table import Growth, Size, growths, spread
-from ebbtide.record.folder import RecordFolder
 from ebbtide.waiting import wait_until
 
 PLANTED = {"lost": 72, "unseen": 72}
@@ -229,7 +229,7 @@ def test_what_was_not_made_by_this_maker_is_neither_used_nor_touched(tmp_path: P
 
 
 def watermark_files(record: Path) -> list[TableFile]:
-    return check_files(RecordFolder(record))["watermarks"]
+    return check_files(as_record(record))["watermarks"]
 
 
 @pytest.mark.parametrize("asked", [200, 20_000, 200_000])

@@ -32,8 +32,8 @@ def _check(judged: Judged) -> Finding:
     if record.manifest.final_consumer is None or not record.has("polls"):
         return unknown_finding("there is no final read to compare with")
     of_final = pc.field("consumer") == record.manifest.final_consumer
-    final = read_rows(record.folder.files("polls"), "polls", columns=WITNESS_SCHEMA.names, where=of_final)
-    seen = read_rows(record.folder.files(WITNESS_DIR), WITNESS_DIR, schema=WITNESS_SCHEMA)
+    final = read_rows(record.files("polls"), "polls", columns=WITNESS_SCHEMA.names, where=of_final)
+    seen = read_rows(record.files(WITNESS_DIR), WITNESS_DIR, schema=WITNESS_SCHEMA)
     differing = _differing_places(final.cast(WITNESS_SCHEMA), seen)
     first = {
         (row["topic"], row["partition"]): row["offset_min"]

@@ -12,7 +12,6 @@ from records import RecordBuilder, as_record
 from analysis.items import reconcile
 from analysis.rows.clock import has_gone_back
 from analysis.rows.files import check_files
-from ebbtide.record.folder import RecordFolder
 
 S = 1_000_000_000
 
@@ -26,7 +25,7 @@ def rising_watermarks(builder: RecordBuilder, *at_s: float, broker: int = 1, epo
 
 
 def clock_went_back(builder: RecordBuilder, folder: Path) -> bool:
-    return has_gone_back(check_files(RecordFolder(builder.write(folder / "run")))["watermarks"])
+    return has_gone_back(check_files(as_record(builder.write(folder / "run")))["watermarks"])
 
 
 def test_answers_in_the_order_of_their_times_tell_of_no_step(tmp_path: Path) -> None:

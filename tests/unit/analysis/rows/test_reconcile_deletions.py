@@ -45,7 +45,7 @@ def lost_values(found: Reconciliation) -> list[object]:
 def read_back(folder: Path, builder: RecordBuilder, *steps: StepEntry) -> tuple[Deletion, ...]:
     record = builder.write(folder / "run")
     write_steps(RecordFolder(record), list(steps))
-    return deletions_of(as_record(record), check_files(RecordFolder(record))["partitions"])
+    return deletions_of(as_record(record), check_files(as_record(record))["partitions"])
 
 
 def epochs(*began: int) -> RecordBuilder:
@@ -113,7 +113,7 @@ def test_a_proof_of_another_shape_or_without_a_move_deletes_nothing(tmp_path: Pa
 def test_a_damaged_steps_file_deletes_nothing(tmp_path: Path) -> None:
     record = epochs(10).write(tmp_path / "run")
     (record / STEPS).write_text("{", "utf-8")
-    assert deletions_of(as_record(record), check_files(RecordFolder(record))["partitions"]) == ()
+    assert deletions_of(as_record(record), check_files(as_record(record))["partitions"]) == ()
 
 
 @pytest.mark.spark

@@ -20,7 +20,7 @@ from ebbtide.journal import convert
 from ebbtide.record.folder import RecordFolder
 from ebbtide.record.reading import _read
 from ebbtide.record.tables import SENDS
-from ebbtide.untrusted.parquet import footer_of, read_rows
+from ebbtide.untrusted.parquet import ParquetSource, footer_of, read_rows
 from ebbtide.untrusted.values import decoding
 from harness.cli.main import main
 
@@ -42,11 +42,14 @@ def table(tmp_path: Path) -> Path:
 
 READERS: list[tuple[str, Callable[[Path], object]]] = [
     ("ebbtide.untrusted.parquet.pq.read_metadata", footer_of),
-    ("ebbtide.untrusted.parquet.ds.dataset", lambda path: read_rows([path], "sends")),
+    ("ebbtide.untrusted.parquet.ds.FileSystemDataset", lambda path: read_rows([path], "sends")),
     ("ebbtide.record.reading.pq.ParquetFile", lambda path: _read(path, SENDS)),
-    ("analysis.explain.table_rows.pq.ParquetFile", lambda path: list(find_rows(as_record(path.parents[1]), "sends"))),
-    ("analysis.rows.runs.pq.ParquetFile", _can_read_rows),
-    ("ebbtide.untrusted.parquet.pq.read_metadata", lambda path: reconcile_files._check_file(path, "sends", [])),
+    ("ebbtide.untrusted.parquet.pq.ParquetFile", lambda path: list(find_rows(as_record(path.parents[1]), "sends"))),
+    ("ebbtide.untrusted.parquet.pq.ParquetFile", lambda path: _can_read_rows(ParquetSource(path))),
+    (
+        "ebbtide.untrusted.parquet.pq.read_metadata",
+        lambda path: reconcile_files._check_file(ParquetSource(path), "sends", []),
+    ),
 ]
 
 
