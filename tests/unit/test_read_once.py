@@ -7,19 +7,19 @@ from __future__ import annotations
 
 import ast
 import re
-import sys
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 from checkout import ROOT
+from file_opens import opens_in
+from pyspark.sql import SparkSession
 from real_records import unpack_record
 
 from analysis.items import checked_run
-from analysis.judging.one_record import conclude, prepare_record
+from analysis.judging.one_record import conclude, judge, prepare_record
 from analysis.reconcile.model import Reconciliation
 from ebbtide.record.folder import RecordFolder
 from ebbtide.record.sums import write_sums
@@ -55,55 +55,53 @@ OPENS = {
 }
 """How often judging opens each small file of a record; one of the opens is for its checksum."""
 
-_OPENED: list[Path] = []
-_WATCHED: list[Path] = []
-
-
-def _note(event: str, arguments: tuple[object, ...]) -> None:
-    if event == "open" and _WATCHED and isinstance(arguments[0], str):
-        path = Path(arguments[0])
-        if path.is_relative_to(_WATCHED[0]):
-            _OPENED.append(path.relative_to(_WATCHED[0]))
-
-
-@contextmanager
-def opens_in(folder: Path) -> Iterator[Counter[str]]:
-    """Count the files in a folder that Python opens in the block, by their names."""
-    counted: Counter[str] = Counter()
-    _OPENED.clear()
-    _WATCHED.append(folder)
-    try:
-        yield counted
-    finally:
-        _WATCHED.clear()
-        counted.update(map(str, _OPENED))
-
-
-@pytest.fixture(scope="module", autouse=True)
-def hook() -> None:
-    """An audit hook cannot be removed, so that it is added once, and does nothing while no folder is watched."""
-    sys.addaudithook(_note)
+TABLE_OPENS_MAX = 3
+"""How often judging opens each file of a table. Files of one size are compared first; the third open reads the file."""
 
 
 def test_judging_opens_each_small_file_as_seldom_as_it_is_known_to(tmp_path: Path) -> None:
-    folder = unpack_record("last-replica-standing-4.4.0", tmp_path)
-    write_sums(RecordFolder(folder))
-    (folder / "anomalies").mkdir(exist_ok=True)
-    pq.write_table(ANOMALY_SCHEMA.empty_table(), folder / "anomalies" / "none.parquet")
+    folder = _packed("last-replica-standing-4.4.0", tmp_path)
     with opens_in(folder) as opened:
         record = prepare_record(RecordFolder(folder))
         checked_run(record)
-        conclude(record, Reconciliation(counts=Counts()))
+        conclude(record, Reconciliation(counts=Counts(), anomalies=[], unknown={}))
     small = {name: count for name, count in opened.items() if not name.endswith((".parquet", ".part", ".going"))}
     assert small == OPENS
 
 
-def test_an_open_of_a_file_is_counted(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("text")
+@pytest.mark.spark
+@pytest.mark.parametrize("name", ["unclean-election-4.4.0", "tolerated-power-losses-3-2-4.4.0"])
+def test_judging_opens_each_table_at_most_three_times(spark: SparkSession, tmp_path: Path, name: str) -> None:
+    """With its page: one record has lost records, the other one is clean."""
+    folder = _packed(name, tmp_path)
+    with opens_in(folder) as opened:
+        judge(RecordFolder(folder), spark)
+    tables = {one: count for one, count in opened.items() if one.endswith(".parquet") and not _is_derived(one)}
+    assert tables.keys() >= {"partitions.parquet", "polls/consumer-0.parquet", "watermarks/sampler.parquet"}
+    assert {one: count for one, count in tables.items() if count > TABLE_OPENS_MAX} == {}
+
+
+def _packed(name: str, to: Path) -> Path:
+    folder = unpack_record(name, to)
+    write_sums(RecordFolder(folder))
+    (folder / "anomalies").mkdir(exist_ok=True)
+    pq.write_table(ANOMALY_SCHEMA.empty_table(), folder / "anomalies" / "none.parquet")
+    return folder
+
+
+def _is_derived(name: str) -> bool:
+    return name.startswith("anomalies/")
+
+
+@pytest.mark.parametrize("is_native", [False, True])
+def test_an_open_of_a_file_is_counted(tmp_path: Path, *, is_native: bool) -> None:
+    path = tmp_path / "file"
+    pq.write_table(ANOMALY_SCHEMA.empty_table(), path)
+    read = pq.read_metadata if is_native else Path.read_bytes
     with opens_in(tmp_path) as opened:
-        (tmp_path / "file").read_text()
-        (tmp_path / "file").read_bytes()
-    (tmp_path / "file").read_bytes()
+        read(path)
+        read(path)
+    read(path)
     assert opened == {"file": 2}
 
 
