@@ -31,8 +31,8 @@ def parts_to_remake(record: RecordFolder, summed: Mapping[str, str] | None, *, i
     """
     has = any if is_complete else all
     lacks: dict[Part, bool] = {
-        "timeline": not has(record.files(table) for table in TIMELINE),
-        "replicas": not record.files("replicas"),
+        "timeline": not has(record.has_table(table) for table in TIMELINE),
+        "replicas": not record.has_table("replicas"),
     }
     return tuple(part for part in PARTS if lacks[part] or _is_half_remade(part, summed))
 

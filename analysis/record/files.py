@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
+from pathlib import Path
 from typing import TypeVar
 
 import msgspec
@@ -31,7 +32,14 @@ class RecordFiles(SmallFiles):
     def files(self, table: str) -> tuple[ParquetSource, ...]:
         """Return the Parquet files of a table, as `RecordFolder.files` does; empty when it is missing."""
         if table not in self._sources:
-            self._sources[table] = tuple(ParquetSource(path) for path in self.folder.files(table))
+            sources: dict[Path, ParquetSource] = {}
+
+            def is_same(one: Path, other: Path) -> bool:
+                both = [sources.setdefault(path, ParquetSource(path)) for path in (one, other)]
+                return both[0].has_content_of(both[1])
+
+            paths = self.folder.files(table, is_same)
+            self._sources[table] = tuple(sources.get(path) or ParquetSource(path) for path in paths)
         return self._sources[table]
 
     def held(self) -> dict[str, pa.Buffer]:

@@ -62,7 +62,7 @@ def rows_of(records: Iterable[Path]) -> int:
     """Return about how many rows some records have; an unreadable file counts as none."""
     rows = 0
     for record in records:
-        for path in (path for table in TABLES for path in RecordFolder(record).files(table)):
+        for path in (path for table in TABLES for path in RecordFolder(record).paths(table)):
             with contextlib.suppress(UsageError):
                 rows += footer_of(path).num_rows
     return rows

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import filecmp
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import msgspec
@@ -46,24 +46,32 @@ class RecordFolder(msgspec.Struct, frozen=True):
         """Return the names for which the record has no regular file."""
         return [name for name in names if not self.has(name)]
 
-    def files(self, table: str) -> list[Path]:
+    def has_table(self, table: str) -> bool:
+        """Whether the record has a Parquet file of the table, as `files` finds them; none is opened."""
+        return bool(self.paths(table))
+
+    def files(self, table: str, is_same: Callable[[Path, Path], bool] | None = None) -> list[Path]:
         """Return the Parquet files of a table, sorted; empty when it is missing.
 
         Accepts `<table>.parquet` and `<table>/**/*.parquet`. Of files with the same bytes, only the one with the
         shortest name counts: each row names its client or broker and its time, so a second copy is the same
-        observation.
+        observation. `is_same` compares two files of one size, by default by reading both.
         """
-        files = sorted((self / table).rglob("*.parquet")) if self.has_folder(table) else []
-        files = ([self / f"{table}.parquet"] if self.has(f"{table}.parquet") else []) + files
+        files = self.paths(table)
         by_size: dict[int, list[Path]] = {}
         for path in sorted(files, key=lambda path: (len(str(path)), path)):
             with contextlib.suppress(OSError):  # whoever reads it says so
                 alike = by_size.setdefault(path.stat().st_size, [])
-                if any(filecmp.cmp(path, other, shallow=False) for other in alike):
+                if any((is_same or _is_same)(path, other) for other in alike):
                     files.remove(path)
                 else:
                     alike.append(path)
         return files
+
+    def paths(self, table: str) -> list[Path]:
+        """Return the files of a table, also those with the same bytes. None is opened."""
+        files = sorted((self / table).rglob("*.parquet")) if self.has_folder(table) else []
+        return ([self / f"{table}.parquet"] if self.has(f"{table}.parquet") else []) + files
 
     def why_unreadable(self, path: Path) -> UsageError | None:
         """Return the error for a table's file that cannot be read by its name, or None.
@@ -76,3 +84,7 @@ class RecordFolder(msgspec.Struct, frozen=True):
         if not is_file(path):
             return UsageError("a table's file is not a regular file", where=str(path), allowed="a regular file")
         return None
+
+
+def _is_same(one: Path, other: Path) -> bool:
+    return filecmp.cmp(one, other, shallow=False)

@@ -9,6 +9,7 @@ Whoever reads a file several times keeps its `ParquetSource`: its footer is read
 from __future__ import annotations
 
 import contextlib
+import filecmp
 import weakref
 from collections.abc import Iterator, Sequence
 from functools import cached_property
@@ -22,7 +23,7 @@ import pyarrow.fs as fs
 import pyarrow.parquet as pq
 
 from ebbtide.errors import EbbtideError, UsageError
-from ebbtide.untrusted.files import open_file, read_file
+from ebbtide.untrusted.files import is_file, open_file, read_file
 from ebbtide.untrusted.values import lack_of_host
 
 ROWS_FREE, ROWS_A_BYTE_MAX = 50_000, 5
@@ -72,6 +73,13 @@ class ParquetSource:
                 weakref.finalize(self, ParquetSource._hold, -len(content))
                 return pa.py_buffer(content)
         return None
+
+    def has_content_of(self, other: ParquetSource) -> bool:
+        """Whether both files have the same bytes; false for what is no regular file."""
+        with contextlib.suppress(UsageError):  # whoever reads it says so
+            if is_file(self.path) and is_file(other.path) and self.content is not None and other.content is not None:
+                return bool(self.content.equals(other.content))
+        return filecmp.cmp(self.path, other.path, shallow=False)
 
     @cached_property
     def footer(self) -> pq.FileMetaData:

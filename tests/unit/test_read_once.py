@@ -55,8 +55,8 @@ OPENS = {
 }
 """How often judging opens each small file of a record; one of the opens is for its checksum."""
 
-TABLE_OPENS_MAX = 3
-"""How often judging opens each file of a table. Files of one size are compared first; the third open reads the file."""
+TABLE_OPENS_MAX = 1
+"""How often judging opens each small file of a table, its checksum and its page included."""
 
 
 def test_judging_opens_each_small_file_as_seldom_as_it_is_known_to(tmp_path: Path) -> None:
