@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from analysis.causes.history import (
     NEVER,
+    SLACK_NS,
     UNKNOWN,
     AckedSends,
     ClusterHistory,
@@ -51,6 +52,8 @@ def cluster_history(record: Record) -> ClusterHistory:
         log_whole=not timeline.gaps,
         # A record that could not be read may have been the last one.
         log_torn=timeline.torn or (report is not None and bool(report.skipped)),
+        # Where a time is not sure, the clocks may differ by the whole span.
+        slack_ns=SLACK_NS + max((last - first for first, last in record.clock_doubt.spans), default=0),
     )
 
 

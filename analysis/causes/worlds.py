@@ -195,7 +195,9 @@ class Walk:
     # ---- the moments
 
     def _step(self, world: PossibleWorld, moment: PartitionMoment, latest: int) -> Iterator[PossibleWorld]:
-        if moment.what == "restart":
+        if moment.what == "restart" and moment.at_ns + self._of.liveness.slack < self._asked.sent_ns:
+            yield world
+        elif moment.what == "restart":
             place = self._place[moment.which]
             yield world._replace(sets=with_set(world.sets, place, after_restart(world.sets[place])))
         elif moment.what == "disk":
@@ -357,7 +359,8 @@ class Walk:
         if world.leader is None:
             return world
         joins = frozenset[int]()
-        if at != self._writer and not self._elections.is_election(at):
+        is_there = self._states[at].at_ns + self._of.liveness.slack >= self._asked.sent_ns
+        if is_there and at != self._writer and not self._elections.is_election(at):
             joins = self._of.leaders.joins(at)
             world = world._replace(sets=self._after_joins(world, world.leader, at))
         return self._fetch(world, at, self._states[at].at_ns - self._of.liveness.slack, without=joins)
@@ -372,6 +375,8 @@ class Walk:
         since_ns = max(self._asked.sent_ns, since_ns)
         # A leader that died serves no more fetches before it registers again.
         until_ns = min(self._elections.time(at + 1) + liveness.slack, liveness.died_by(state.leader, state.at_ns))
+        if until_ns < since_ns:
+            return world
         for broker in set(state.replicas) - {state.leader} - without:
             if not liveness.is_silent(broker, state.leader, since_ns, min(NEVER, until_ns)):
                 place = self._place[broker]

@@ -52,6 +52,9 @@ class Comparison:
     of_histories: Counter[str] = field(default_factory=Counter)
     details: Counter[tuple[str, ...]] = field(default_factory=Counter)
     seeds: dict[str, list[int]] = field(default_factory=dict)
+    lost: Counter[bool] = field(default_factory=Counter)
+    named: Counter[bool] = field(default_factory=Counter)
+    """Lost records, and those with a cause, by whether a clock was set in their history."""
 
     def add(self, history: TrueHistory, answers: Answers) -> None:
         """Count the answers on one history."""
@@ -62,6 +65,8 @@ class Comparison:
             kind = kind_of(lost, answer, violated=history.violated)
             kinds.add(kind)
             self.records[kind] += 1
+            self.lost[history.script.sets_clocks] += 1
+            self.named[history.script.sets_clocks] += kind != "no-cause"
             cause = (answer or (None, None))[0]
             if kind != "right":
                 truth = f"{'|'.join(sorted(lost.causes))} ({lost.road}, {lost.winner_lacks})"
@@ -83,6 +88,10 @@ class Comparison:
         for kind in kinds:
             seeds = ", ".join(map(str, self.seeds.get(kind, [])[:6]))
             found.append(f"| {kind} | {self.records[kind]:,} | {self.of_histories[kind]:,} | {seeds} |")
+        for where, is_set in (("no clock was set", False), ("a clock was set", True)):
+            if self.lost[is_set]:
+                share = 100 * self.named[is_set] / self.lost[is_set]
+                found.append(f"a cause for {share:.2f} % of {self.lost[is_set]:,} lost records where {where}")
         for (kind, truth, cause), count in self.details.most_common(details):
             found.append(f"{count:7,} {kind}: {truth}, judged {cause}")
         return found

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from analysis.causes.history import (
     NEVER,
+    SLACK_NS,
     UNKNOWN,
     AckedSends,
     ClusterHistory,
@@ -54,6 +55,7 @@ def _cluster(history: TrueHistory) -> ClusterHistory:
         steps_known=history.steps is not None,
         log_whole=not history.skipped and not history.is_torn,
         log_torn=history.is_torn or history.skipped > 0,
+        slack_ns=SLACK_NS + max((last - first for first, last in history.unsure_ns), default=0),
     )
 
 
@@ -74,7 +76,7 @@ def _downs(steps: list[StepEntry]) -> Iterable[Down]:
 def _hindrances(history: TrueHistory, steps: list[StepEntry]) -> Iterable[Hindrance]:
     for step in steps:
         until = NEVER if step.healed_ns is None else step.healed_ns
-        if step.step in ("pause", "hold-request") and step.fired_ns is not None:
+        if step.step in ("pause", "hold-request", "set-clock") and step.fired_ns is not None:
             yield Hindrance(brokers=frozenset(step.nodes), from_ns=step.fired_ns, until_ns=until)
         elif step.step == "partition" and step.sides is not None and step.fired_ns is not None:
             ones, others = step.sides.nodes

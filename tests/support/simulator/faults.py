@@ -114,6 +114,8 @@ class Faults:
             case "violate":
                 sim.is_violating = True
                 sim.controller.violation = sim.script.violation
+            case "clock":
+                self._set_clock(fault)
             case "failover":
                 if not sim.controller.is_down:
                     sim.controller.is_down = True
@@ -159,6 +161,25 @@ class Faults:
                 step.fired -= _ASKS
                 step.effect = sim.now + _ASKS if took else None
 
+    def _set_clock(self, fault: Fault) -> None:
+        """Set the clock of the controller, or that of the host, which no step does."""
+        sim = self._sim
+        if not fault.nodes:
+            sim.clocks.set_host(fault.number)
+            sim.later(fault.lasts, sim.clocks.set_host, -fault.number)
+            return
+        if sim.clocks.is_controller_set:
+            return
+        step = self._step("set-clock", fault.nodes)
+        step.proof["clock_ahead_ns"] = dict.fromkeys(fault.nodes, fault.number * 1000)
+        step.effect = sim.now + 30 * MS
+        sim.later(10 * MS, sim.clocks.set_controller, fault.number)
+        sim.later(fault.lasts + 50 * MS, self._reset_clock, step)
+
+    def _reset_clock(self, step: OpenStep) -> None:
+        self._sim.clocks.set_controller(0)
+        step.healed = self._sim.now + 20 * MS
+
     def _take_down(self, fault: Fault) -> None:
         nodes = tuple(node for node in fault.nodes if self._sim.brokers[node].up)
         if not nodes:
@@ -171,7 +192,7 @@ class Faults:
         times = [dice.randint(5, 40) * MS + place * share for place in range(len(nodes))]
         for node, at in zip(nodes, times, strict=True):
             self._sim.later(at, self._end, step, node, fault)
-        step.effect = self._sim.now + times[-1] + dice.randint(10, 60) * MS
+        step.effect = self._sim.now + max(times) + fault.takes + dice.randint(30, 80) * MS
         if fault.kind == "wipe-disk":
             step.effect += dice.randint(200, 1_500) * MS
 
@@ -184,17 +205,21 @@ class Faults:
             return
         sim.end(broker, killed=step.kind == "kill")
         ended = Span(first_ns=ns(sim.now - 3 * MS), last_ns=ns(sim.now + 3 * MS))
-        gone = None
-        if step.kind != "kill":
-            gone = Span(first_ns=ns(sim.now), last_ns=ns(sim.now + 25 * MS))
-            self._take_log(step, broker, fault.number)
-        step.of_node[node] = NodeTimes(ended=ended, log_gone=gone)
+        step.of_node[node] = NodeTimes(ended=ended)
         self._ended.append((step, node))
+        if step.kind != "kill":
+            if fault.takes:
+                sim.later(fault.takes, self._take_log, step, broker, fault.number)
+            else:
+                self._take_log(step, broker, fault.number)
         assert step.effect is not None
         self._sim.later(max(fault.lasts, step.effect - sim.now + 10 * MS), self._start, node, broker.life)
 
     def _take_log(self, step: OpenStep, broker: Broker, directory: int) -> None:
         """Drop what was not flushed, or whole logs, and measure it; `directory` 0: all directories."""
+        now = self._sim.now
+        gone = Span(first_ns=ns(now), last_ns=ns(now + 25 * MS))
+        step.of_node[broker.node] = NodeTimes(ended=step.of_node[broker.node].ended, log_gone=gone)
         logs, lost_bytes = {}, 0
         dice = self._sim.dice(f"disk/{broker.node}")
         for number, replica in sorted(broker.replicas.items()):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from ebbtide.record.clock import ClockReading
 from ebbtide.record.steps import StepEntry
 from simulator.script import Script
 
@@ -64,3 +65,6 @@ class TrueHistory:
     leaderless: tuple[int, ...] = ()
     is_torn: bool = False
     """Whether the end of the metadata log is missing, behind a damage."""
+    readings: tuple[ClockReading, ...] = ()
+    unsure_ns: tuple[tuple[int, int], ...] = ()
+    """Spans in which times of the metadata log are not sure, because a clock was set."""

@@ -29,13 +29,15 @@ class Fault:
     """One thing that happens to the cluster from `at` (us) on; `nodes` and `number` depend on the kind.
 
     - `kill`, `power-loss`, `wipe-disk`, `stop`: of `nodes`, one after the other over `spread`; they start again `lasts`
-      later. A `wipe-disk` with a `number` replaces only this log directory (1 is the first).
+      later. A `wipe-disk` with a `number` replaces only this log directory (1 is the first). A log is gone `takes`
+      after its process ended.
     - `cut`: `nodes` from all others, or from `others` only; `pause`: both end after `lasts`.
     - `slow`: each fetch of `nodes` waits `number`; `stall`: clients note nothing; `hold-isr`: AlterPartition requests
       wait: all end after `lasts`.
     - `elect`: an operator's unclean election; `min-isr`, `unclean`: the topic's config becomes `number`; `elr`: so
       does the feature level of the ELR.
     - `failover`: no controller for `lasts`. `reassign`: `nodes` become the replicas.
+    - `clock`: the clock of the controller (`nodes` empty: of the host) is `number` ahead for `lasts`.
     - `violate`: from now on the violation of the script may happen.
     """
 
@@ -45,6 +47,7 @@ class Fault:
     others: tuple[int, ...] = ()
     lasts: int = 0
     spread: int = 0
+    takes: int = 0
     number: int = 0
     partition: int = 0
 
@@ -107,6 +110,11 @@ class Script:
     violation: str | None = None
     lacks: frozenset[str] = frozenset()
 
+    @property
+    def sets_clocks(self) -> bool:
+        """Whether a clock is set."""
+        return any(one.kind == "clock" for one in self.faults)
+
     def without(self, *at: int) -> Script:
         """Return the script without the faults at these places."""
         return replace(self, faults=tuple(one for place, one in enumerate(self.faults) if place not in at))
@@ -148,7 +156,32 @@ def draw_script(seed: int, *, violation: bool | None = None, degraded: bool = Fa
     setup = _draw_setup(rng, name)
     faults = sorted(_draw_faults(rng, setup, name), key=lambda one: one.at)
     lacks = frozenset(rng.sample(LACKS, rng.choice((1, 1, 2)))) if degraded else frozenset()
+    more = random.Random(f"more/{seed}")
+    if more.random() < 0.2:
+        faults = [_slowed(more, fault) for fault in faults]
+    if more.random() < 0.15 and "steps" not in lacks:
+        faults = sorted([*faults, *(_draw_clock(more) for _ in range(more.randint(1, 2)))], key=lambda one: one.at)
     return Script(seed=seed, setup=setup, faults=tuple(faults), violation=name, lacks=lacks)
+
+
+def _slowed(rng: random.Random, fault: Fault) -> Fault:
+    """Let a step that takes disks take seconds, as one that really goes over several hosts."""
+    if fault.kind not in ("power-loss", "wipe-disk"):
+        return fault
+    spread = rng.randint(5, 80) * 100 * MS if len(fault.nodes) > 1 else 0
+    return replace(fault, spread=spread, takes=rng.choice((0, rng.randint(1, 30) * 100 * MS)))
+
+
+def _draw_clock(rng: random.Random) -> Fault:
+    number = rng.choice((-1, 1)) * rng.choice((60, 150, 400, 3_000, 3_600_000)) * MS
+    nodes = rng.choice(((100,), (100,), ()))
+    return Fault(
+        at=rng.randint(20, 120) * 100 * MS,
+        kind="clock",
+        nodes=nodes,
+        lasts=rng.randint(5, 80) * 100 * MS,
+        number=number,
+    )
 
 
 def _draw_setup(rng: random.Random, violation: str | None) -> Setup:

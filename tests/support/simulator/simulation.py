@@ -9,6 +9,7 @@ from typing import Any
 
 from analysis.spec.partition import Partition
 from simulator.clients import Clients
+from simulator.clocks import Clocks
 from simulator.controller import CONTROLLER, Controller, ElectionMade
 from simulator.faults import Faults
 from simulator.history import TrueHistory
@@ -58,7 +59,10 @@ class Simulation:
         self._troubles: list[tuple[int, int]] = []
         self._elections_known = 0
         self.truth = Truth()
-        self.controller = Controller(self.setup, lambda: self.now + self.setup.controller_clock, self._published)
+        self.clocks = Clocks(lambda: self.now)
+        self.controller = Controller(
+            self.setup, lambda: self.now + self.setup.controller_clock + self.clocks.ahead, self._published
+        )
         nodes = range(1, self.setup.brokers + self.setup.spares + 1)
         self.brokers = {node: Broker(node) for node in nodes}
         self.leading = Leading(self)
@@ -81,7 +85,8 @@ class Simulation:
         """Run the whole script, settle, and return what was seen and what is true."""
         self._start_cluster()
         self.faults.schedule(self.script.faults)
-        self._run_until(max([self.setup.sends_end, *(one.at + one.lasts for one in self.script.faults)]))
+        ends = (one.at + one.lasts + one.spread + one.takes for one in self.script.faults)
+        self._run_until(max([self.setup.sends_end, *ends]))
         self._run_until(self.faults.heal_all() + 4 * SECOND + 2 * self.setup.session_timeout + self.setup.lag_max)
         self.faults.elect_leaderless()
         self._run_until(self.now + 2 * SECOND + self.setup.lag_max)
@@ -143,6 +148,7 @@ class Simulation:
             ):
                 controller.fence(node)
         self.leading.check_isrs()
+        self.clocks.look()
         if now % (12 * _TICK) == 0 and not controller.is_down:
             controller.sweep()
         self.later(_TICK, self._tick)
@@ -153,6 +159,7 @@ class Simulation:
         for election in elections[self._elections_known :]:
             self.truth.elected(election, self)
         self._elections_known = len(elections)
+        self.clocks.log_grew(self.controller.offset)
         for broker in self.brokers.values():
             if broker.up and broker.registered:
                 self.later(self.dice(f"metadata/{broker.node}").randint(2, 40) * MS, self.apply, broker, broker.life)

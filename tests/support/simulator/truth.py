@@ -11,7 +11,9 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 from analysis.spec.partition import MV_FETCH_CARRIES_BROKER_EPOCH
+from ebbtide.record.clock import kafka_clocks
 from simulator.clients import FINAL_CONSUMER, Send
+from simulator.clocks import in_run_time
 from simulator.controller import TOPIC, ElectionMade
 from simulator.degrading import degrade
 from simulator.faults import ns
@@ -278,10 +280,15 @@ def finish(sim: Simulation) -> TrueHistory:
         if send.status == "acked" and send.value not in standing and send.partition in finals
     )
     led = {one.election.metadata_offset for some in truth.leads.values() for one in some if one.led}
+    steps, tables = sim.faults.steps(), _tables(sim)
+    readings = sim.clocks.readings(sim.controller.offset)
+    unsure_ns = in_run_time(tables, kafka_clocks(readings, steps))
     history = TrueHistory(
         script=sim.script,
-        tables=_tables(sim),
-        steps=sim.faults.steps(),
+        tables=tables,
+        steps=steps,
+        readings=readings,
+        unsure_ns=unsure_ns,
         final_offsets=finals,
         lost=lost,
         violated=sim.controller.violated_at is not None or sim.violated > 0,

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from analysis.evidence.report import ControllerLog, TimelineReport, save
 from ebbtide.logs.scan import Damage
+from ebbtide.record.files import CLOCK_FILE
 from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import FinalOffsets, Manifest, ProducerSetup, TopicSetup, Topology, write_manifest
 from ebbtide.record.steps import write_steps
@@ -104,6 +106,9 @@ def write_record(history: TrueHistory, folder: Path) -> Path:
         if rows:
             table = pa.Table.from_pylist(rows, schema=TABLES[name])
             pq.write_table(table, folder / f"{name}.parquet", compression="zstd")
+    if history.readings:
+        lines = b"\n".join(msgspec.json.encode(one) for one in history.readings)
+        (folder / CLOCK_FILE).write_bytes(lines + b"\n")
     if history.steps is not None:
         write_steps(RecordFolder(folder), history.steps)
     (folder / "scenario.toml").write_text(
@@ -133,6 +138,7 @@ def write_record(history: TrueHistory, folder: Path) -> Path:
         logs=(log,),
         missing=(),
         skipped=skipped,
+        unsure_ns=history.unsure_ns,
     )
     save(RecordFolder(folder), "timeline", report)
     return folder
