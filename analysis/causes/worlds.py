@@ -229,7 +229,7 @@ class Walk:
     def _change_leader(self, world: PossibleWorld, at: int) -> Iterator[PossibleWorld]:
         """Return the worlds once the record of state `at` was written, before replicas follow the new leader."""
         if self._elections.hides[at]:
-            world = world._replace(sets=tuple(map(after_gap, world.sets)), leader=None)
+            world = world._replace(sets=tuple(map(after_gap, world.sets)), leader=None, is_unserved=False)
             alternatives = [world, world._replace(guilt=world.guilt or Guilt.hidden())]
         else:
             alternatives = [world]

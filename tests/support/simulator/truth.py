@@ -144,6 +144,7 @@ class Truth:
         answers = set(self._by_table(sim, entry, found))
         if not answers:
             answers = {("unexplained", at), *self._with_doubtful_leads_swapped(sim, number, entry)}
+            answers |= set(self._if_disks_took_it(sim, entry, found))
         if entry.acks != -1:
             if entry.committed_at is None:
                 return frozenset({("uncommitted-at-failover", at)})
@@ -161,6 +162,15 @@ class Truth:
                 found = self.guilty(number, entry, frozenset(swapped))
                 answers |= set() if found is None else set(self._by_table(sim, entry, found))
         return answers
+
+    def _if_disks_took_it(self, sim: Simulation, entry: Entry, found: Candidate) -> list[Answer]:
+        """Return what would be allowed if each disk loss had taken the record, where nobody measured what it took."""
+        if not sim.script.lacks & {"log-ends", "steps"}:
+            return []
+        since, until = entry.wrote_at, found.election.at
+        lost = {node for node, at in sim.faults.disk_losses if since <= at <= until}
+        fates = {node: "D" if fate == "N" and node in lost else fate for node, fate in found.fates.items()}
+        return self._by_table(sim, entry, replace(found, fates=fates))
 
     def mark_doubtful(self, sim: Simulation) -> None:
         """Mark the elections of which nothing shows whether their winners led."""
