@@ -81,18 +81,36 @@ class LeaderEpochs:
         ids = _Ids(_joined([polls, logs, final]), history)
         self.send_epoch, self.send_read_ns = ids.send_epoch, ids.send_read_ns
         self._sends = history.sends
+        self.written = dict[int, int]()
+        """The lowest offset that a leadership is known to have written, by its first election."""
         self._add_sends()
         self.lower = self._lower_bounds()
+        self.began_by = self._ends_of_beginnings()
 
-    def learn(self, epochs: Ints) -> bool:
-        """Take the epochs of sends that nobody read (`UNKNOWN`: not known); return whether one is new."""
+    def learn(self, epochs: Ints, leaderships: Ints) -> bool:
+        """Take what is known of sends that nobody read; return whether anything is new.
+
+        `epochs`, `leaderships`: the epoch of each, and the first election of its leadership; `UNKNOWN`: not known.
+        """
+        written = {
+            first: int(self._sends.offset[leaderships == first].min())
+            for first in set(leaderships.tolist()) - {UNKNOWN, NEVER}
+        }
+        is_more = written != self.written
+        self.written = written
         new = (self.send_epoch == UNKNOWN) & (epochs != UNKNOWN)
-        if not new.any():
-            return False
         self.send_epoch = np.where(new, epochs, self.send_epoch)
         self._add_sends()
         self.lower = self._lower_bounds()
-        return True
+        self.began_by = self._ends_of_beginnings()
+        return is_more or bool(new.any())
+
+    def _ends_of_beginnings(self) -> dict[int, int]:
+        """Return at or below which offset each leadership began, by its first election."""
+        found = dict(self.written)
+        for at, first in self.elections.leadership.items():
+            found[first] = min(found.get(first, NEVER), self.of[at].start_max)
+        return found
 
     def _evidence(self, history: History, at: int, epoch: int, polls: ReadRows, logs: ReadRows) -> EpochEvidence:
         read, final, kept = polls.epoch == epoch, self._final.epoch == epoch, logs.epoch == epoch
@@ -151,11 +169,14 @@ class LeaderEpochs:
             top[leadership] = max(top.get(leadership, 0), self.of[at].end_min)
         return found
 
-    def had(self, at: int, value: int | None, offset: int) -> bool | None:
+    def had(self, at: int, value: int | None, offset: int, *, begins: bool) -> bool | None:
         """Return whether the leader of an election had a lost record at its election, by what was measured.
 
-        None: nothing says. `value` None: it is not known which record stood at the offset.
+        None: nothing says. `value` None: it is not known which record stood at the offset. `begins`: the leader did not
+        lead already by an earlier election of its leadership.
         """
+        if begins and self.began_by[self.elections.leadership[at]] <= offset:
+            return False
         state = self.elections.states[at]
         if self.elections.of_epoch.get(state.leader_epoch) != at:
             return None

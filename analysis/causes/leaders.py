@@ -15,6 +15,10 @@ class Leaders:
     def __init__(self, history: History, elections: Elections, liveness: Liveness, epochs: LeaderEpochs) -> None:
         self._history, self._elections, self._liveness, self._epochs = history, elections, liveness, epochs
         self.led = {at: self._led(at) for at in elections.all}
+        for first in epochs.written:
+            # Whoever wrote led, by the first election of its leadership that it can have learned of.
+            perhaps = (at for at in sorted(elections.of_leadership(first)) if self.led[at] is not False)
+            self.led.update(dict.fromkeys(list(perhaps)[:1], True))
         self.acted_until = {at: self._acted_until(at) for at in elections.all}
         self.kind = {at: self._kind(at) for at in elections.all}
         self.may_have_registered = {at: self._may_have_registered(at) for at in elections.all}
@@ -121,8 +125,10 @@ class Leaders:
     def is_nobody_passed_over(self, at: int) -> bool | None:
         """Whether no other member that may lead was alive; None: not known."""
         before, after = self._elections.states[at - 1], self._elections.states[at]
-        unfenced = self._liveness.unfenced(after)
+        unfenced, candidates = self._liveness.unfenced(after), set(before.isr or before.elr) - {after.leader}
         if unfenced is None:
-            return True
-        candidates = set(before.isr or before.elr) - {after.leader}
+            # Without a leader, no candidate was alive; with one, its followers in the ISR were.
+            unfenced = frozenset() if before.leader < 0 else frozenset(before.isr) - {before.leader}
+            if before.leader >= 0 and set(before.elr) - {after.leader}:
+                return None
         return True if not candidates & unfenced else (False if self._history.cluster.log_whole else None)

@@ -47,7 +47,12 @@ class Liveness:
             spans = [
                 (silence.from_ns, silence.until_ns - self.slack)
                 for silence in self.cluster.silences
-                if ends in silence.links or not silence.brokers.isdisjoint(ends)
+                if ends in silence.links
+            ]
+            spans += [
+                (silence.from_ns, min(silence.until_ns - self.slack, self._next_end(broker, silence.from_ns)))
+                for silence in self.cluster.silences
+                for broker in silence.brokers.intersection(ends)
             ]
             downs = [down for end in ends for down in self._downs[end] if down.proven]
             spans += [(down.ended.last_ns, min(NEVER, down.started_ns + _BOOTS_NS)) for down in downs]
@@ -58,6 +63,10 @@ class Liveness:
                 joined.append((from_ns, until_ns))
             self._silences[ends] = joined
         return self._silences[ends]
+
+    def _next_end(self, broker: int, from_ns: int) -> int:
+        """Return when the broker's process may have ended, at or after a time: a pause ends with it."""
+        return min((one.ended.first_ns for one in self._downs[broker] if one.ended.last_ns >= from_ns), default=NEVER)
 
     def is_silent(self, one: int, other: int, from_ns: int, until_ns: int) -> bool:
         """Whether surely nothing passed between two ends from one time of the steps' clock to another."""

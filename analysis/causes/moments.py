@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal, NamedTuple
 
 from analysis.causes.elections import Elections
-from analysis.causes.history import NEVER, DiskLoss, History
+from analysis.causes.history import NEVER, SLACK_NS, DiskLoss, History
 from analysis.causes.liveness import Liveness
 
 
@@ -52,7 +52,7 @@ def _places_of(history: History, elections: Elections, disk: DiskLoss, slack: in
 
     Two clocks may differ by the slack, so an election that close to the loss may have come before it or after it.
     But a broker that was elected, or entered the ISR, that close did so by the process that the loss ended: the next
-    one is not back so soon.
+    one is not back so soon. That is sure only if no clock was set.
     """
     first, last = disk.gone.first_ns, disk.gone.last_ns
     places, lowest = {_place(history, first)}, 0
@@ -61,7 +61,7 @@ def _places_of(history: History, elections: Elections, disk: DiskLoss, slack: in
             places.add(at + 1)
         if first - slack < state.at_ns < last + slack and elections.is_election(at):
             places |= {at, at + 1}
-        if first - slack < state.at_ns < first + slack and _brought_about(disk.broker, at, history, elections):
+        if abs(state.at_ns - first) < slack <= SLACK_NS and _brought_about(disk.broker, at, history, elections):
             lowest = at + 1
     return sorted({max(lowest, place) for place in places})
 

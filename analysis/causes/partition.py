@@ -55,7 +55,7 @@ class EvidentPartition:
         self.epochs = LeaderEpochs(history, self.elections)
         self.leaders, self.writers = self._leaders_and_writers()
         # What only one leader can have appended shows more of that leader's epoch, unless a gap hides another one.
-        while not self.elections.has_gaps and self.epochs.learn(self.writers.only_epoch):
+        while not self.elections.has_gaps and self.epochs.learn(self.writers.only_epoch, self.writers.only_leadership):
             self.leaders, self.writers = self._leaders_and_writers()
         self.moments = moments_of(history, self.elections, self.liveness)
         self._caught_up: dict[tuple[int, int, int], int] = {}

@@ -30,6 +30,7 @@ from analysis.causes.intervals import (
     while_following,
     with_set,
 )
+from analysis.causes.liveness import LEARNS_NS
 from analysis.causes.moments import PartitionMoment
 from analysis.causes.partition import EvidentPartition, Question
 from analysis.causes.table import NEEDS, Condition, Permits, permits
@@ -160,7 +161,22 @@ class Walk:
             return world
         if self._committed_ns[at] + slack <= moment.at_ns:
             return self._commit(world, members)
+        if moment.what == "state" and self._states[moment.which].leader_epoch > self._states[at].leader_epoch:
+            world = self._fetch_from_deposed(world, at, moment.at_ns)
         return self._commit_since_send(world, at) if self._ends_leadership(at, moment) else world
+
+    def _fetch_from_deposed(self, world: PossibleWorld, at: int, deposed_ns: int) -> PossibleWorld:
+        """Let replicas fetch the record from a leader that does not know yet that it leads no more, as they do not."""
+        liveness, sets, leader = self._of.liveness, list(world.sets), self._states[at].leader
+        since_ns = max(self._asked.sent_ns, deposed_ns - liveness.slack)
+        for broker in set(self._states[at].replicas) - {leader}:
+            until_ns = self._of.leaders.acted_until[at] + liveness.slack
+            if not liveness.is_hindered(broker, deposed_ns, deposed_ns + LEARNS_NS):
+                until_ns = min(until_ns, deposed_ns + LEARNS_NS + liveness.slack)
+            if since_ns <= until_ns and not liveness.is_silent(broker, leader, since_ns, until_ns):
+                place = self._place[broker]
+                sets[place] = while_following(sets[place], leader_has_it=True)
+        return world._replace(sets=tuple(sets))
 
     def _commit(self, world: PossibleWorld, members: Iterable[int]) -> PossibleWorld:
         """Let these members of the ISR have had the record, because it was committed."""
@@ -244,7 +260,9 @@ class Walk:
     def _elect(self, world: PossibleWorld, at: int) -> Iterator[PossibleWorld]:
         state, asked, led = self._states[at], self._asked, self._of.leaders.led[at]
         place = self._place[state.leader]
-        found, had = world.sets[place], self._of.epochs.had(at, asked.value, asked.offset)
+        first = self._elections.leadership[at]
+        begins = world.leader is None or self._elections.leadership[world.leader] != first
+        found, had = world.sets[place], self._of.epochs.had(at, asked.value, asked.offset, begins=begins)
         if not led:
             yield world._replace(leader=None, unled=self._with_unled(world, at))
         if led is False:
@@ -253,7 +271,6 @@ class Walk:
             committed = world.is_committed or self._of.epochs.of[at].hw_max > asked.offset
             sets = with_set(world.sets, place, HAS_IT)
             yield PossibleWorld(sets, at, None, committed, at, True, (), world.gone, world.is_unserved)
-        first = self._elections.leadership[at]
         is_same_log = first != at and first <= self._writer and world.leader is not None and world.has_it
         if is_same_log or had is True:
             return
@@ -292,7 +309,7 @@ class Walk:
         if own is None or found.is_allowed:
             return found
         by_name = Guilt(own, reasons, self._permits(world, own, reasons))
-        return by_name if by_name.is_allowed else found
+        return by_name if by_name.permits else found
 
     def _permits(self, world: PossibleWorld, at: int, reasons: int) -> Permits:
         leaders, before, after = self._of.leaders, self._states[at - 1], self._states[at]

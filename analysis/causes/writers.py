@@ -17,7 +17,8 @@ Flags = npt.NDArray[np.bool_]
 class Writers:
     """For each lost send, the elections under which it may have been appended: `may_have_written[send, election]`.
 
-    `only_epoch`: the epoch of each lost send that only one leader can have appended.
+    `only_epoch`: the epoch of each lost send that only one election may have led to. `only_leadership`: the first
+    election of the leadership to which all these elections belong.
     """
 
     def __init__(self, history: History, epochs: LeaderEpochs, leaders: Leaders, liveness: Liveness) -> None:
@@ -32,6 +33,10 @@ class Writers:
         is_lost = ~np.isin(sends.value, epochs.values)
         only = is_lost & (self.may_have_written.sum(axis=1) == 1)
         self.only_epoch: Ints = np.where(only, self.may_have_written @ of_epoch, UNKNOWN)
+        first = column([elections.leadership[at] for at in elections.all])
+        lowest = np.where(self.may_have_written, first, NEVER).min(axis=1, initial=NEVER)
+        highest = np.where(self.may_have_written, first, UNKNOWN).max(axis=1, initial=UNKNOWN)
+        self.only_leadership: Ints = np.where(is_lost & (lowest == highest), lowest, UNKNOWN)
 
     def _possible(self, at: int, offset: Ints, sent: Ints, done: Ints) -> Flags:
         elections, leaders = self._epochs.elections, self._leaders

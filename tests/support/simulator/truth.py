@@ -144,7 +144,8 @@ class Truth:
         answers = set(self._by_table(sim, entry, found))
         if not answers:
             answers = {("unexplained", at), *self._with_doubtful_leads_swapped(sim, number, entry)}
-            answers |= set(self._if_disks_took_it(sim, entry, found))
+            answers |= self._if_disks_took_it(sim, number, entry, found)
+            answers |= self._if_earlier_winners_lacked_it(sim, number, entry, found)
         if entry.acks != -1:
             if entry.committed_at is None:
                 return frozenset({("uncommitted-at-failover", at)})
@@ -163,14 +164,49 @@ class Truth:
                 answers |= set() if found is None else set(self._by_table(sim, entry, found))
         return answers
 
-    def _if_disks_took_it(self, sim: Simulation, entry: Entry, found: Candidate) -> list[Answer]:
-        """Return what would be allowed if each disk loss had taken the record, where nobody measured what it took."""
-        if not sim.script.lacks & {"log-ends", "steps"}:
-            return []
-        since, until = entry.wrote_at, found.election.at
-        lost = {node for node, at in sim.faults.disk_losses if since <= at <= until}
-        fates = {node: "D" if fate == "N" and node in lost else fate for node, fate in found.fates.items()}
-        return self._by_table(sim, entry, replace(found, fates=fates))
+    def _if_disks_took_it(self, sim: Simulation, number: int, entry: Entry, found: Candidate) -> set[Answer]:
+        """Return what would be allowed if disk losses had taken the record from replicas that did not have it.
+
+        Nothing shows that they did not, if nobody saw that the guilty election's leader lacked the record, or nobody
+        measured what the disks took.
+        """
+        if self._is_shown_lacking(sim, number, entry, found.election) and not sim.script.lacks & {"log-ends", "steps"}:
+            return set()
+        answers: set[Answer] = set()
+        for lead in self.leads.get(number, ()):
+            if lead.election.order >= found.election.order and lead.led and entry.number not in lead.has:
+                until = lead.election.at
+                lost = {node for node, at in sim.faults.disk_losses if entry.wrote_at <= at <= until}
+                fates = dict(lead.fates.get(entry.number, found.fates))
+                fates |= {node: "D" for node in fates if fates[node] != "H" and node in lost}
+                answers |= set(self._by_table(sim, entry, Candidate(lead.election, fates)))
+        return answers
+
+    def _if_earlier_winners_lacked_it(
+        self, sim: Simulation, number: int, entry: Entry, found: Candidate
+    ) -> set[Answer]:
+        """Return what would be allowed if winners from outside the ISR had lacked it, which nothing shows."""
+        answers: set[Answer] = set()
+        for lead in self.leads.get(number, ()):
+            election = lead.election
+            if entry.reign < election.order < found.election.order and lead.led and election.road != "clean":
+                fates = {**dict.fromkeys(election.before.replicas, "H"), election.after.leader: "N"}
+                answers |= set(self._by_table(sim, entry, Candidate(election, fates)))
+        return answers
+
+    def _is_shown_lacking(self, sim: Simulation, number: int, entry: Entry, election: ElectionMade) -> bool:
+        """Return whether a row of an election's epoch at or below the record's offset was seen."""
+        epoch = election.after.leader_epoch
+        polled = (
+            row["offset"] for row in sim.clients.polls if (row["partition"], row["leader_epoch"]) == (number, epoch)
+        )
+        acked = (
+            send.offset
+            for send in sim.clients.sends
+            if send.partition == number and send.entry is not None and send.entry.epoch == epoch
+            if send.offset is not None
+        )
+        return any(offset <= entry.offset for offset in (*polled, *acked))
 
     def mark_doubtful(self, sim: Simulation) -> None:
         """Mark the elections of which nothing shows whether their winners led."""
@@ -211,9 +247,10 @@ class Truth:
         winner, at = election.after.leader, election.metadata_offset
         why = fates.get(winner, "N")
         own = self._own_election(election)
-        if own is not None and own.road == "last-known" and self._is_within_tolerance(entry, found):
-            own = None
-        answers: list[Answer] = [] if own is None else [(_NAMES[own.road], own.metadata_offset)]
+        answers: list[Answer] = []
+        if own is not None:
+            is_promised = own.road == "last-known" and self._is_within_tolerance(entry, found)
+            answers.append(("unexplained" if is_promised else _NAMES[own.road], own.metadata_offset))
         if election.road != "clean":
             return [*answers, *self._by_name(entry, found, why)]
         sole = election.before.isr == {winner}
