@@ -239,7 +239,8 @@ class Walk:
 
     def _after_loss(self, found: int, disk: DiskLoss) -> int:
         """Return what a replica may hold after a disk loss, which took nothing that was sent later."""
-        was_before = disk.gone.last_ns + self._of.liveness.slack < self._asked.sent_ns
+        # Clients and steps have one clock.
+        was_before = disk.gone.last_ns < self._asked.sent_ns
         return found if was_before else after_disk(found, self._asked.offset, disk.ends)
 
     def _change_leader(self, world: PossibleWorld, at: int) -> Iterator[PossibleWorld]:

@@ -23,6 +23,7 @@ class Clocks:
         self._readings: list[ClockReading] = []
         self._offset = 0
         self._was_set = False
+        self._read(now())
 
     @property
     def ahead(self) -> int:

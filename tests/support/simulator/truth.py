@@ -140,6 +140,26 @@ class Truth:
         found = self.guilty(number, entry)
         if found is None:
             return frozenset({("unexplained", None)})
+        answers = self._answers_for(sim, number, entry, found, read=read)
+        # The winner may have learned of several elections at once: each of them made it the leader.
+        at, same = found.election.metadata_offset, self._same_leadership(found.election)
+        return answers | {(cause, one) for cause, named in answers if named == at for one in same}
+
+    def _same_leadership(self, election: ElectionMade) -> list[int]:
+        """Return the elections of the same broker, epoch after epoch, right before an election."""
+        found: list[int] = []
+        for one in reversed(self.all_elections[: election.order]):
+            if one.partition != election.partition:
+                continue
+            first = self.all_elections[found[-1]] if found else election
+            if one.after.leader != first.after.leader or one.after.leader_epoch + 1 != first.after.leader_epoch:
+                break
+            found.append(one.order)
+        return [self.all_elections[order].metadata_offset for order in found]
+
+    def _answers_for(
+        self, sim: Simulation, number: int, entry: Entry, found: Candidate, *, read: bool
+    ) -> frozenset[Answer]:
         at = found.election.metadata_offset
         answers = set(self._by_table(sim, entry, found))
         if not answers:
