@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from analysis.causes.history import MeasuredEnds
+from analysis.causes.history import NEVER, MeasuredEnds
 
 HAS_IT, NEVER_HAD_IT, DISK_TOOK_IT, TRUNCATED_IT, JOINED_WITHOUT_IT, UNRECORDED_LOSS, CONTRADICTED = (
     1,
@@ -69,6 +69,13 @@ def after_disk(found: int, offset: int, ends: MeasuredEnds | None) -> int:
     if ends.after <= offset and found & HAS_IT:
         return (found & ~HAS_IT) | DISK_TOOK_IT
     return found
+
+
+def after_measured_end(found: int, offset: int, ends: MeasuredEnds) -> int:
+    """Return what a log held whose end was measured, where every log has the same record at the offset."""
+    if ends.after > offset:
+        return HAS_IT
+    return DISK_TOOK_IT if offset < ends.before < NEVER else found
 
 
 def before_disk(found: int) -> int:

@@ -51,11 +51,7 @@ class Leaders:
         elected, end_ns = states[at], self._elections.end_ns[at]
         leader, until_ns = elected.leader, min(NEVER, end_ns + STOPS_NS)
         if end_ns < NEVER and liveness.is_hindered(leader, elected.at_ns, end_ns + STOPS_NS):
-            registered = (
-                event.at_ns
-                for event in liveness.registrations(leader)
-                if event.metadata_offset > elected.metadata_offset
-            )
+            registered = (event.at_ns for event in liveness.registrations_after(leader, elected))
             joined = (
                 after.at_ns
                 for before, after in zip(states[at:], states[at + 1 :], strict=False)

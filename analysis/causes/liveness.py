@@ -95,6 +95,12 @@ class Liveness:
         """Return the events in which the broker registered."""
         return [event for event in self._events[broker] if event.event == "registered"]
 
+    def registrations_after(self, broker: int, state: PartitionState) -> list[BrokerEvent]:
+        """Return the events in which the broker registered behind the batch of a state's record."""
+        closing = self._closes(state)
+        events = self.registrations(broker)
+        return [event for event in events if event.metadata_offset > state.metadata_offset and event != closing]
+
     def died_by(self, broker: int, from_ns: int) -> int:
         """Return the first time after a moment by which the broker was surely dead."""
         ends = [one.ended.last_ns for one in self._downs[broker] if one.proven]

@@ -24,6 +24,7 @@ from analysis.causes.intervals import (
     after_disk,
     after_gap,
     after_join,
+    after_measured_end,
     after_restart,
     before_disk,
     lacking,
@@ -234,8 +235,17 @@ class Walk:
         if not moment.is_last:
             yield world
         place = self._place[disk.broker]
-        sets = with_set(world.sets, place, self._after_loss(world.sets[place], disk))
+        found = self._after_loss(world.sets[place], disk)
+        if disk.ends is not None and self._is_first_log(world):
+            found = after_measured_end(found, self._asked.offset, disk.ends)
+        sets = with_set(world.sets, place, found)
         yield world._replace(sets=sets, gone=world.gone if moment.is_last else gone)
+
+    def _is_first_log(self, world: PossibleWorld) -> bool:
+        """Whether no log can have another record at the offset: the first leader wrote it, and all since had it."""
+        asked, elections = self._asked, self._elections
+        is_first = self._writer == elections.all[0] and not asked.may_be_older
+        return is_first and world.guilt is None and not elections.has_gaps
 
     def _after_loss(self, found: int, disk: DiskLoss) -> int:
         """Return what a replica may hold after a disk loss, which took nothing that was sent later."""
