@@ -22,7 +22,7 @@ from simulator.writing import write_record
 
 def judge_in_memory(history: TrueHistory) -> Answers:
     """Return the causes that `analysis.causes` names, and the metadata offsets of their elections."""
-    return _answers(core_histories(history))
+    return answers_of(core_histories(history))
 
 
 def judge_by_files(history: TrueHistory) -> Answers:
@@ -32,10 +32,11 @@ def judge_by_files(history: TrueHistory) -> Answers:
         record = Record(RecordFolder(written), read_manifest(RecordFolder(written)))
         cluster = cluster_history(record)
         numbers = range(history.script.setup.partitions)
-        return _answers([partition_history(record, TOPIC, number, cluster) for number in numbers])
+        return answers_of([partition_history(record, TOPIC, number, cluster) for number in numbers])
 
 
-def _answers(histories: Iterable[History]) -> Answers:
+def answers_of(histories: Iterable[History]) -> Answers:
+    """Return the same causes, of the input of the causes for each partition."""
     found: dict[Key, tuple[str | None, int | None]] = {}
     for one in histories:
         partition = EvidentPartition(one)

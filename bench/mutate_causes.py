@@ -1,0 +1,288 @@
+"""Mutates the causes' intervals, table and worlds, and shows that simulated histories notice each change.
+
+`python -m bench.mutate_causes`, from the root of a checkout, runs all mutants; with `table intervals`, those of these
+modules. The mutants are generated: a row of the table is left out, or one of its conditions or reasons; the rule of a
+function is not applied; a comparison, a condition or a choice is another one.
+
+A mutant is a module with one change of its syntax tree, which replaces the module in this process; no file is changed.
+The histories notice it if an answer is wrong by their truth, or fewer answers are right than without the mutant.
+Otherwise it survived, unless `EQUIVALENT` says why no history can notice it. If a mutant survives, the exit code is 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import copy
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from time import perf_counter
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from simulator.history import TrueHistory
+
+    from analysis.causes.history import History
+
+from bench.equivalent_causes import EQUIVALENT
+
+MODULES = ("table", "intervals", "moments", "liveness", "leaders", "writers", "worlds")
+HISTORIES = 300
+DEGRADED = 150
+_PACKAGE = "analysis.causes"
+_COMPARED: dict[type[ast.cmpop], type[ast.cmpop]] = {
+    ast.Lt: ast.LtE,
+    ast.LtE: ast.Lt,
+    ast.Gt: ast.GtE,
+    ast.GtE: ast.Gt,
+    ast.Eq: ast.NotEq,
+    ast.NotEq: ast.Eq,
+    ast.In: ast.NotIn,
+    ast.NotIn: ast.In,
+    ast.Is: ast.IsNot,
+    ast.IsNot: ast.Is,
+}
+
+
+@dataclass(frozen=True)
+class CauseMutant:
+    """A module with one change: `place` is the function or table, `was` and `became` the changed expression."""
+
+    module: str
+    place: str
+    was: str
+    became: str
+    tree: ast.Module
+
+    @property
+    def name(self) -> str:
+        """Module, place and change, which name the mutant also after other lines have moved."""
+        return f"{self.module}.{self.place}: {self.was} -> {self.became}"
+
+
+def mutants_of(module: str) -> Iterator[CauseMutant]:
+    """Yield the mutants of a module of `analysis.causes`."""
+    tree = ast.parse(_path(module).read_text())
+    for place, node in _places(tree):
+        for was, change in _changes(node, module):
+            mutated = copy.deepcopy(tree)
+            became = change(_same_node(tree, mutated, node))
+            yield CauseMutant(module, place, was, became, ast.fix_missing_locations(mutated))
+
+
+def _path(module: str) -> Path:
+    return Path(import_module(f"{_PACKAGE}.{module}").__file__ or "")
+
+
+def _places(tree: ast.Module) -> Iterator[tuple[str, ast.AST]]:
+    """Yield each node inside a function or the table, with the name of that place."""
+
+    def walk(node: ast.AST, place: str) -> Iterator[tuple[str, ast.AST]]:
+        for child in ast.iter_child_nodes(node):
+            inner = place
+            if isinstance(child, ast.FunctionDef | ast.ClassDef):
+                inner = f"{place}.{child.name}".lstrip(".")
+            elif isinstance(child, ast.Assign) and isinstance(child.targets[0], ast.Name) and not place:
+                inner = child.targets[0].id
+            if inner:
+                yield inner, child
+            yield from walk(child, inner)
+
+    yield from walk(tree, "")
+
+
+def _same_node(tree: ast.Module, copied: ast.Module, node: ast.AST) -> ast.AST:
+    """Return the node of a copy that stands where a node of the original stands."""
+    return next(other for one, other in zip(ast.walk(tree), ast.walk(copied), strict=True) if one is node)
+
+
+class _Change:
+    """What is done to a node of a copied tree: each returns what the expression became."""
+
+    def __init__(self, kind: str, index: int = 0) -> None:
+        self._kind, self._index = kind, index
+
+    def __call__(self, node: ast.AST) -> str:
+        """Change the node in place."""
+        found: str = getattr(self, f"_{self._kind}")(node)
+        return found
+
+    def _compare(self, node: ast.Compare) -> str:
+        node.ops[0] = _COMPARED[type(node.ops[0])]()
+        return ast.unparse(node)
+
+    def _join(self, node: ast.BoolOp) -> str:
+        node.op = ast.Or() if isinstance(node.op, ast.And) else ast.And()
+        return ast.unparse(node)
+
+    def _without(self, node: ast.BoolOp) -> str:
+        del node.values[self._index]
+        if len(node.values) == 1:
+            node.values.append(copy.deepcopy(node.values[0]))
+        return f"without {self._index + 1}"
+
+    def _swap(self, node: ast.IfExp) -> str:
+        node.body, node.orelse = node.orelse, node.body
+        return "swapped"
+
+    def _never(self, node: ast.If) -> str:
+        node.test = ast.Constant(False)
+        return "never"
+
+    def _plain(self, node: ast.FunctionDef) -> str:
+        node.body = [ast.Return(ast.Name(node.args.args[0].arg, ast.Load()))]
+        return "not applied"
+
+    def _element(self, node: ast.Tuple) -> str:
+        del node.elts[self._index]
+        return f"without {self._index + 1}"
+
+    def _reason(self, node: ast.Call) -> str:
+        names = _reasons(node)
+        gone = names.pop(self._index)
+        node.args[3] = ast.parse(" | ".join(names), mode="eval").body
+        return f"not for {gone}"
+
+
+def _changes(node: ast.AST, module: str) -> Iterator[tuple[str, _Change]]:
+    """Yield what may be changed at a node: how it was, and the change."""
+    if module == "table":
+        yield from _changes_of_table(node)
+    if isinstance(node, ast.Compare) and len(node.ops) == 1:
+        yield ast.unparse(node), _Change("compare")
+    elif isinstance(node, ast.BoolOp):
+        yield ast.unparse(node), _Change("join")
+        for index in range(len(node.values)):
+            yield ast.unparse(node), _Change("without", index)
+    elif isinstance(node, ast.IfExp):
+        yield ast.unparse(node), _Change("swap")
+    elif isinstance(node, ast.If):
+        yield f"if {ast.unparse(node.test)}", _Change("never")
+    elif isinstance(node, ast.FunctionDef) and module == "intervals" and node.args.args[0].arg == "found":
+        yield node.name, _Change("plain")
+
+
+def _changes_of_table(node: ast.AST) -> Iterator[tuple[str, _Change]]:
+    if isinstance(node, ast.Tuple) and node.elts and all(_is_row(one) for one in node.elts):
+        for index, row in enumerate(node.elts):
+            yield ast.unparse(row), _Change("element", index)
+    elif isinstance(node, ast.Tuple) and node.elts and all(isinstance(one, ast.Constant) for one in node.elts):
+        for index in range(len(node.elts)):
+            yield ast.unparse(node), _Change("element", index)
+    elif isinstance(node, ast.Call) and _is_row(node) and len(_reasons(node)) > 1:
+        for index in range(len(_reasons(node))):
+            yield ast.unparse(node), _Change("reason", index)
+
+
+def _reasons(row: ast.Call) -> list[str]:
+    return [one.id for one in ast.walk(row.args[3]) if isinstance(one, ast.Name)]
+
+
+def _is_row(node: ast.AST) -> bool:
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "PermissionRow"
+
+
+class CauseSuite:
+    """Simulated histories with their truth, and how many answers on each were right without a mutant."""
+
+    def __init__(self, histories: int, degraded: int) -> None:
+        from simulator import draw_script, simulate
+        from simulator.core import core_histories
+
+        scripts = [draw_script(seed) for seed in range(histories)]
+        scripts += [draw_script(seed, degraded=True) for seed in range(30_000, 30_000 + degraded)]
+        simulated = (simulate(one) for one in scripts)
+        self._histories = [(one, core_histories(one)) for one in simulated if one.lost]
+        self._right = [self._judged(*one)[0] for one in self._histories]
+        self._order = list(range(len(self._histories)))
+
+    def _judged(self, history: TrueHistory, inputs: Sequence[History]) -> tuple[int, bool]:
+        """Return how many answers are right or name the cause, and whether one is wrong."""
+        from simulator.compare import WRONG, kind_of
+        from simulator.new_judge import answers_of
+
+        answers = answers_of(inputs)
+        kinds = [
+            kind_of(one, answers.get((one.partition, one.value)), violated=history.violated) for one in history.lost
+        ]
+        return sum((kind == "right") + (kind != "no-cause") for kind in kinds), any(kind in WRONG for kind in kinds)
+
+    def notices(self) -> str | None:
+        """Return what shows that something is wrong; None: nothing does."""
+        for place, at in enumerate(self._order):
+            try:
+                right, is_wrong = self._judged(*self._histories[at])
+            except Exception as error:
+                why: str | None = f"throws {type(error).__name__}"
+            else:
+                why = "a wrong answer" if is_wrong else "fewer answers" if right < self._right[at] else None
+            if why is not None:
+                # What noticed one mutant may notice the next one.
+                self._order.insert(0, self._order.pop(place))
+                return why
+        return None
+
+
+def _become(module: ModuleType, tree: ast.Module) -> None:
+    """Let a module be this tree, also for those that imported names of it."""
+    exec(compile(tree, module.__file__ or "", "exec"), module.__dict__)
+    for name, user in list(sys.modules.items()):
+        if name.startswith((_PACKAGE, "simulator.")):
+            for key, value in list(vars(user).items()):
+                if getattr(value, "__module__", None) == module.__name__ and key in module.__dict__:
+                    setattr(user, key, module.__dict__[key])
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the mutants; 1 if one survives."""
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.mutate_causes",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("modules", nargs="*", metavar="MODULE", help=f"one of {', '.join(MODULES)} (default: all)")
+    parser.add_argument("--only", default="", metavar="TEXT", help="only mutants whose name has this text")
+    parser.add_argument("--histories", type=int, default=HISTORIES, help="with whole evidence (default %(default)s)")
+    parser.add_argument("--degraded", type=int, default=DEGRADED, help="with evidence missing (default %(default)s)")
+    args = parser.parse_args(argv)
+    if unknown := sorted(set(args.modules) - set(MODULES)):
+        parser.error(f"no module with mutants is called {unknown[0]!r}: there are {', '.join(MODULES)}")
+    # The tests' helpers are no package: pytest finds them in this folder.
+    sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
+    suite = CauseSuite(args.histories, args.degraded)
+    if (wrong := suite.notices()) is not None:
+        print(f"the causes do not agree with the truth as they are: {wrong}")
+        return 1
+    return _run(suite, args.modules or MODULES, args.only)
+
+
+def _run(suite: CauseSuite, modules: Sequence[str], only: str) -> int:
+    counts = {"killed": 0, "equivalent": 0, "SURVIVED": 0}
+    began = perf_counter()
+    for name in modules:
+        module = import_module(f"{_PACKAGE}.{name}")
+        original = ast.parse(_path(name).read_text())
+        for mutant in (one for one in mutants_of(name) if only in one.name):
+            try:
+                _become(module, mutant.tree)
+                why = suite.notices()
+            except Exception as error:
+                why = f"throws {type(error).__name__}"
+            finally:
+                _become(module, original)
+            fate = "killed" if why else "equivalent" if mutant.name in EQUIVALENT else "SURVIVED"
+            counts[fate] += 1
+            print(f"{fate:<10} {why or EQUIVALENT.get(mutant.name, ''):<28} {mutant.name}", flush=True)
+    print(f"{', '.join(f'{count} {fate}' for fate, count in counts.items())}, {perf_counter() - began:.0f} s")
+    return 1 if counts["SURVIVED"] else 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)
