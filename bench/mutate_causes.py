@@ -30,10 +30,12 @@ if TYPE_CHECKING:
 
 from bench.equivalent_causes import EQUIVALENT
 
-MODULES = ("table", "intervals", "moments", "liveness", "leaders", "writers", "worlds")
+MODULES = ("table", "permission", "intervals", "moments", "liveness", "leaders", "writers", "worlds")
 HISTORIES = 300
 DEGRADED = 150
 _PACKAGE = "analysis.causes"
+_TYPES = ("Kind", "Condition")
+"""Names of types, which nothing reads when it runs."""
 _COMPARED: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Lt: ast.LtE,
     ast.LtE: ast.Lt,
@@ -87,7 +89,7 @@ def _places(tree: ast.Module) -> Iterator[tuple[str, ast.AST]]:
             if isinstance(child, ast.FunctionDef | ast.ClassDef):
                 inner = f"{place}.{child.name}".lstrip(".")
             elif isinstance(child, ast.Assign) and isinstance(child.targets[0], ast.Name) and not place:
-                inner = child.targets[0].id
+                inner = child.targets[0].id if child.targets[0].id not in _TYPES else ""
             if inner:
                 yield inner, child
             yield from walk(child, inner)

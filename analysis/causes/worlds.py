@@ -14,10 +14,8 @@ from typing import NamedTuple
 from analysis.causes.history import NEVER, DiskLoss
 from analysis.causes.intervals import (
     CONTRADICTED,
-    DISK_TOOK_IT,
     HAS_IT,
     NEVER_HAD_IT,
-    UNRECORDED_LOSS,
     Sets,
     after_catching_up,
     after_commit,
@@ -34,7 +32,8 @@ from analysis.causes.intervals import (
 from analysis.causes.liveness import LEARNS_NS
 from analysis.causes.moments import PartitionMoment
 from analysis.causes.partition import EvidentPartition, Question
-from analysis.causes.table import NEEDS, Condition, Permits, permits
+from analysis.causes.permission import permits_of
+from analysis.causes.table import NEEDS, Permits
 
 WORLDS_MAX = 10_000
 
@@ -323,43 +322,11 @@ class Walk:
         return by_name if by_name.permits else found
 
     def _permits(self, world: PossibleWorld, at: int, reasons: int) -> Permits:
-        leaders, before, after = self._of.leaders, self._states[at - 1], self._states[at]
-        took = [world.sets[self._place[broker]] for broker in before.replicas]
-        elr = self._of.elr_when_registered(at)
-        kip_903 = leaders.rules(at).kip_903
-        is_beyond = self._is_beyond_tolerance(took, at)
-        facts: dict[Condition, bool | None] = {
-            "never committed": not self._is_committed(world),
-            "unclean election allowed": leaders.is_unclean_allowed(at),
-            "no live candidate passed over": leaders.is_nobody_passed_over(at),
-            "beyond the tolerance of KIP-966": is_beyond,
-            "within the tolerance of KIP-966": None if is_beyond is None else not is_beyond,
-            "every replica's disk took it": None
-            if all(one & DISK_TOOK_IT for one in took) and set(took) != {DISK_TOOK_IT}
-            else set(took) == {DISK_TOOK_IT},
-            "the only ISR member": before.isr == (after.leader,),
-            "no ELR": None if elr is None else not elr,
-            "broker epochs not compared": None if kip_903 is None else not kip_903,
-        }
-        found = permits(leaders.kind[at], reasons, facts)
-        other = permits("last-known-leader", reasons, facts) if leaders.may_have_registered[at] else found
-        return found if found == other else Permits(needs=found.needs | other.needs | {NEEDS["kind"]})
+        took = [world.sets[self._place[broker]] for broker in self._states[at - 1].replicas]
+        return permits_of(self._of, self._asked, at, reasons, took, is_committed=self._is_committed(world))
 
     def _is_committed(self, world: PossibleWorld) -> bool:
         return world.is_committed if self._asked.committed is None else self._asked.committed
-
-    def _is_beyond_tolerance(self, took: list[int], at: int) -> bool | None:
-        """Whether as many disks took this record as there was min ISR when it was committed; None: not known."""
-        if not self._of.leaders.rules(at).elr:
-            return self._of.leaders.rules(at).elr
-        surely, perhaps = (
-            sum(one == DISK_TOOK_IT for one in took),
-            sum(bool(one & (DISK_TOOK_IT | UNRECORDED_LOSS)) for one in took),
-        )
-        lowest, highest = self._of.min_isr_range(self._asked)
-        if highest is not None and surely >= highest:
-            return True
-        return False if lowest is not None and perhaps < lowest else None
 
     # ---- the ceiling: what followers may lose, and what they get
 

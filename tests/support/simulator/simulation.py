@@ -12,11 +12,12 @@ from simulator.clients import Clients
 from simulator.clocks import Clocks
 from simulator.controller import CONTROLLER, Controller, ElectionMade
 from simulator.faults import Faults
+from simulator.finishing import finish
 from simulator.history import TrueHistory
 from simulator.leading import Leading
 from simulator.replica import Replica
 from simulator.script import MS, SECOND, Script
-from simulator.truth import Truth, finish
+from simulator.truth import Truth
 
 CLIENT = 0
 _TICK = 250 * MS
