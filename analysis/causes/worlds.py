@@ -16,6 +16,7 @@ from analysis.causes.intervals import (
     CONTRADICTED,
     HAS_IT,
     NEVER_HAD_IT,
+    STATES,
     Sets,
     after_catching_up,
     after_commit,
@@ -287,10 +288,10 @@ class Walk:
         for one in self._before_lacking(world, at):
             found = one.sets[place]
             if found & ~HAS_IT or had is False:
-                guilt = one.guilt or self._guilt(one, at, lacking(found))
                 sets = with_set(one.sets, place, found & ~HAS_IT or NEVER_HAD_IT)
                 unled = tuple(own for own in one.unled if own[0] != state.leader)
-                yield one._replace(sets=sets, guilt=guilt, leader=at, has_it=False, unled=unled)
+                for guilt in [one.guilt] if one.guilt else self._guilts(one, at, lacking(found)):
+                    yield one._replace(sets=sets, guilt=guilt, leader=at, has_it=False, unled=unled)
 
     def _before_lacking(self, world: PossibleWorld, at: int) -> Iterator[PossibleWorld]:
         """Yield the worlds before a leader without the record: consumers were served it by now, or will be later."""
@@ -307,19 +308,33 @@ class Walk:
             return world.unled
         return (*(one for one in world.unled if one[0] != after.leader), (after.leader, at))
 
-    def _guilt(self, world: PossibleWorld, at: int, reasons: int) -> Guilt:
+    def _guilts(self, world: PossibleWorld, at: int, reasons: int) -> Iterator[Guilt]:
+        """Yield what the worlds blame in which the winner of an election lacks the record for one of these reasons.
+
+        Where nothing allows that a winner by a clean election lacks it, its own election by name may: it put the
+        broker into the ISR, although the broker perhaps never led by it.
+        """
         if self._elections.gap[at]:
             is_safe = self._is_committed(world)
             allowed = Permits(needs=frozenset({NEEDS["gap"]})) if is_safe else self._permits(world, at, reasons)
-            return Guilt(None, reasons, allowed)
-        # A replica that lacks what it must have may have lacked it at an earlier election.
-        is_first = not reasons & CONTRADICTED or world.holder in self._leadership
-        found = Guilt(at if is_first else None, reasons, self._permits(world, at, reasons))
+            yield Guilt(None, reasons, allowed)
+            return
         own = dict(world.unled).get(self._states[at].leader)
-        if own is None or found.is_allowed:
-            return found
-        by_name = Guilt(own, reasons, self._permits(world, own, reasons))
-        return by_name if by_name.permits else found
+        if own is not None:
+            here = sum(
+                one for one in STATES if one & reasons and Guilt(at, one, self._permits(world, at, one)).is_allowed
+            )
+            by_name = Guilt(own, reasons & ~here, self._permits(world, own, reasons & ~here))
+            if by_name.permits:
+                yield by_name
+                reasons = here
+        if reasons:
+            # A replica that lacks what it must have may have lacked it at an earlier election.
+            is_first = not reasons & CONTRADICTED or world.holder in self._leadership
+            yield Guilt(at if is_first else None, reasons, self._permits(world, at, reasons))
+
+    def _is_allowed(self, world: PossibleWorld, at: int, reason: int) -> bool:
+        return Guilt(at, reason, self._permits(world, at, reason)).is_allowed
 
     def _permits(self, world: PossibleWorld, at: int, reasons: int) -> Permits:
         took = [world.sets[self._place[broker]] for broker in self._states[at - 1].replicas]
