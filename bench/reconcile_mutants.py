@@ -6,7 +6,7 @@ from types import ModuleType
 
 from analysis.items import summary
 from analysis.judge.rules.appends import duplicate, idempotence, inconsistent_offset
-from analysis.judge.rules.groups import commit_back, commit_lost, copied_twice, input_skipped
+from analysis.judge.rules.groups import commit_back, commit_lost, copied_twice, input_skipped, passed_over
 from analysis.judge.rules.losses import acked_rows, damaged, hw_regression, lost, replica_divergence, vanished
 from analysis.judge.rules.reads import poll_back, poll_skip, unseen
 from analysis.judge.rules.transactions import hanging_transaction
@@ -129,6 +129,14 @@ MUTANTS: tuple[Mutant, ...] = (
     (input_skipped, 'where("final AND counts AND value IS NOT NULL")', 'where("value IS NOT NULL")'),
     (input_skipped, "facts.complete and facts.final_consumer", "facts.final_consumer"),
     (input_skipped, "if _why_not_judged(facts, one)}", "if False}"),
+    (passed_over, '(F.col("offset") >= F.col("first")) | ', ""),
+    (passed_over, ' | (F.col("sent_ns") >= F.col("since_ns"))', ""),
+    (passed_over, 'F.array_contains("members", one["consumer"]) & ', ""),
+    (passed_over, '(one["last"] > F.col("offset"))', "F.lit(True)"),
+    (passed_over, 'F.coalesce(returned_above, F.lit(False)) | (F.col("done_ns")', '(F.col("done_ns")'),
+    (passed_over, ' | (F.col("done_ns") < F.col("reset_ns"))', ""),
+    (passed_over, '[*_RECORD, "value"], "left_semi"', '_RECORD, "left_semi"'),
+    (passed_over, ".where(~can_be_hidden())", ""),
     (damaged, "value IS NULL", "value IS NULL AND NOT final"),
     (rows_groups, "enumerate(numbers)", "enumerate(numbers[:1])"),
     (batches, 'self.numbers("consumer") == final', 'self.numbers("consumer") != final'),

@@ -8,9 +8,11 @@ from itertools import pairwise
 
 from reconcile_oracle_commits import lost_commit_items
 from reconcile_oracle_copies import wrong_copies
+from reconcile_oracle_passes import passed_over_items
 from reconcile_oracle_run import clock_went_back, compacted_topics, has_transactions
 from reconcile_oracle_tables import PlacedTables, Row, place_of
 from reconcile_oracle_transactions import hanging_items
+from records import RecordBuilder
 
 from analysis.reconcile.model import HwRegression
 from ebbtide.record.manifest import Manifest
@@ -20,7 +22,7 @@ Item = tuple[str, str, int, int | None, int | None]
 
 
 def anomalies(tables: dict[str, list[Row]], manifest: Manifest) -> list[Item]:
-    """Every item of every kind, sorted."""
+    """Every item of every kind that the tables alone show, sorted."""
     tables = PlacedTables.of(tables)
     items = [
         *_lost_items(tables, manifest),
@@ -39,6 +41,12 @@ def anomalies(tables: dict[str, list[Row]], manifest: Manifest) -> list[Item]:
         *hanging_items(tables, manifest),
         *wrong_copies(tables, manifest),
     ]
+    return sorted(items, key=repr)
+
+
+def anomalies_of(builder: RecordBuilder) -> list[Item]:
+    """Every item of a record, sorted; its tables do not say which consumers are a group."""
+    items = [*anomalies(builder.tables, builder.manifest()), *passed_over_items(builder)]
     return sorted(items, key=repr)
 
 

@@ -31,7 +31,8 @@ HISTORIES = int(os.environ.get("EBBTIDE_HISTORIES", "250"))
 BATCH = 250
 """So many are reconciled in the same jobs."""
 
-KINDS = {kind.name for kind in ANOMALIES}
+KINDS = {kind.name for kind in ANOMALIES} - {"passed-over"}
+"""The kinds that the histories can have; their consumers are in no group."""
 
 
 class EnoughError(Exception):

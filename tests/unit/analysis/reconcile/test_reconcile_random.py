@@ -10,10 +10,9 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 from reconcile_dice import Dice, run
-from reconcile_oracle import Item, anomalies, committed_lost, unnamed_drops
+from reconcile_oracle import Item, anomalies, anomalies_of, committed_lost, unnamed_drops
 from reconcile_oracle_commits import commits_gone_back, gone_back_of
 from reconcile_oracle_groups import groups, groups_of
-from reconcile_oracle_passes import passed_over_items
 from records import RecordBuilder, as_record
 
 from analysis.items import reconcile_all
@@ -56,8 +55,7 @@ def test_spark_and_plain_python_agree(
     kinds, judged_by, gone_back = set(), set(), set()
     for record, builder, reconciliation in zip(records, builders, found, strict=True):
         stored = sorted((_item(row) for row in pq.read_table(record / "anomalies").to_pylist()), key=repr)
-        expected = [*anomalies(builder.tables, builder.manifest()), *passed_over_items(builder)]
-        assert stored == sorted(expected, key=repr)
+        assert stored == anomalies_of(builder)
         assert groups_of(reconciliation) == groups(stored, builder.tables, builder.manifest())
         judged_by |= {key[3:] for key in groups_of(reconciliation) if key[0] == "duplicate"}
         assert sum(one.count for one in reconciliation.anomalies) == len(stored)
