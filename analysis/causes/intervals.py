@@ -71,11 +71,9 @@ def after_disk(found: int, offset: int, ends: MeasuredEnds | None) -> int:
     return found
 
 
-def after_measured_end(found: int, offset: int, ends: MeasuredEnds) -> int:
-    """Return what a log held whose end was measured, where every log has the same record at the offset."""
-    if ends.after > offset:
-        return HAS_IT
-    return DISK_TOOK_IT if offset < ends.before < NEVER else found
+def at_measured_end(found: int, offset: int, ends: MeasuredEnds) -> int:
+    """Return what a log held up to its measured end, where every log has the same record at the offset."""
+    return HAS_IT if found & HAS_IT and offset < ends.before < NEVER else found
 
 
 def before_disk(found: int) -> int:

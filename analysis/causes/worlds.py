@@ -23,8 +23,8 @@ from analysis.causes.intervals import (
     after_disk,
     after_gap,
     after_join,
-    after_measured_end,
     after_restart,
+    at_measured_end,
     before_disk,
     lacking,
     while_following,
@@ -235,10 +235,10 @@ class Walk:
         if not moment.is_last:
             yield world
         place = self._place[disk.broker]
-        found = self._after_loss(world.sets[place], disk)
+        found = world.sets[place]
         if disk.ends is not None and self._is_first_log(world):
-            found = after_measured_end(found, self._asked.offset, disk.ends)
-        sets = with_set(world.sets, place, found)
+            found = at_measured_end(found, self._asked.offset, disk.ends)
+        sets = with_set(world.sets, place, self._after_loss(found, disk))
         yield world._replace(sets=sets, gone=world.gone if moment.is_last else gone)
 
     def _is_first_log(self, world: PossibleWorld) -> bool:

@@ -73,8 +73,8 @@ class Faults:
         self._to_start: set[int] = set()
         self._ended: list[tuple[OpenStep, int]] = []
         self._cuts: list[tuple[OpenStep, tuple[int, ...], tuple[int, ...]]] = []
-        self.disk_losses: list[tuple[int, int]] = []
-        """Brokers that lost what was on a disk, and when."""
+        self.disk_losses: list[tuple[int, int, dict[int, int]]] = []
+        """Brokers that lost what was on a disk, when, and where the log of each partition ended before."""
 
     def schedule(self, faults: Iterable[Fault]) -> None:
         """Let each fault happen at its time."""
@@ -220,7 +220,7 @@ class Faults:
     def _take_log(self, step: OpenStep, broker: Broker, directory: int) -> None:
         """Drop what was not flushed, or whole logs, and measure it; `directory` 0: all directories."""
         now = self._sim.now
-        self.disk_losses.append((broker.node, now))
+        self.disk_losses.append((broker.node, now, {number: len(one.log) for number, one in broker.replicas.items()}))
         gone = Span(first_ns=ns(now), last_ns=ns(now + 25 * MS))
         step.of_node[broker.node] = NodeTimes(ended=step.of_node[broker.node].ended, log_gone=gone)
         logs, lost_bytes = {}, 0

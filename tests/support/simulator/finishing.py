@@ -36,6 +36,7 @@ def finish(sim: Simulation) -> TrueHistory:
         _lost_record(sim, send, reads)
         for send in sim.clients.sends
         if send.status == "acked" and send.value not in standing and send.partition in finals
+        if not truth.stood_twice_at_its_offset(send)
     )
     led = {one.election.metadata_offset for some in truth.leads.values() for one in some if one.led}
     steps, tables = sim.faults.steps(), _tables(sim)

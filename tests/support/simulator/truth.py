@@ -66,6 +66,11 @@ class Truth:
         orders = [lead.election.order for lead in self.leads.get(number, ()) if lead.led]
         return sum(self._led_since[one] <= last and self._led_until.get(one, last) >= first for one in orders) > 1
 
+    def stood_twice_at_its_offset(self, send: Send) -> bool:
+        """Return whether a retry wrote the value at the same offset in another epoch: to evidence it is one record."""
+        twins = [one for one in self.entries[send.partition] if (one.value, one.offset) == (send.value, send.offset)]
+        return len(twins) > 1
+
     def appended(self, entry: Entry, replica: Replica) -> None:
         """Note a new record."""
         self.entries.setdefault(replica.number, []).append(entry)
@@ -183,16 +188,22 @@ class Truth:
     def _if_disks_took_it(self, sim: Simulation, number: int, entry: Entry, found: Candidate) -> set[Answer]:
         """Return what would be allowed if disk losses had taken the record from replicas that did not have it.
 
-        Nothing shows that they did not, if nobody saw that the guilty election's leader lacked the record, or nobody
-        measured what the disks took.
+        Nothing shows that they did not, if the disks held another record at the offset, or nobody measured what they
+        held. A later election may then be the guilty one, if nobody saw that an earlier leader lacked the record.
         """
-        if self._is_shown_lacking(sim, number, entry, found.election) and not sim.script.lacks & {"log-ends", "steps"}:
-            return set()
+        is_measured = not sim.script.lacks & {"log-ends", "steps"}
+        is_shown = is_measured and self._is_shown_lacking(sim, number, entry, found.election)
         answers: set[Answer] = set()
         for lead in self.leads.get(number, ()):
-            if lead.election.order >= found.election.order and lead.led and entry.number not in lead.has:
-                until = lead.election.at
-                lost = {node for node, at in sim.faults.disk_losses if entry.wrote_at <= at <= until}
+            is_later = lead.election.order > found.election.order and not is_shown
+            is_possible = is_later or lead.election.order == found.election.order
+            if is_possible and lead.led and entry.number not in lead.has:
+                lost = {
+                    node
+                    for node, at, ends in sim.faults.disk_losses
+                    if entry.wrote_at <= at <= lead.election.at
+                    if not is_measured or ends.get(number, 0) > entry.offset
+                }
                 fates = dict(lead.fates.get(entry.number, found.fates))
                 fates |= {node: "D" for node in fates if fates[node] != "H" and node in lost}
                 answers |= set(self._by_table(sim, entry, Candidate(lead.election, fates)))
