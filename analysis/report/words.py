@@ -136,7 +136,7 @@ def has_sends(folder: RecordFolder, verdict: Verdict) -> bool:
     """
     if verdict.counts.sends > 0 or verdict.sent_nothing:
         return True
-    return bool(verdict.properties) and bool(folder.files("sends"))
+    return bool(verdict.properties) and folder.has_table("sends")
 
 
 def send_counts(record: Record, verdict: Verdict) -> tuple[tuple[str, str], ...]:

@@ -133,6 +133,37 @@ def test_a_file_that_is_opened_past_the_folder_is_seen(line: str) -> None:
     assert _bypasses(f"x = 1\n{line}\n") == [line]
 
 
+TABLES_OPENED = {
+    "analysis/record/files.py": 1,
+    "analysis/rows/files.py": 1,
+    "analysis/report/stories.py": 1,
+    "analysis/judge/causes/lost_offsets.py": 1,
+    "analysis/judge/coverage/workload_facts.py": 1,
+}
+"""Where tables are opened: by the record, to size a Spark session, and for anomalies/, which judging writes."""
+
+
+def test_the_judge_opens_tables_by_the_record_alone() -> None:
+    folders = ("record", "rows", "judge", "causes", "reconcile", "items", "report", "explain")
+    judge = [path for name in folders for path in (ROOT / "analysis" / name).rglob("*.py")]
+    found = {str(path.relative_to(ROOT)): len(_opens_of_tables(path.read_text())) for path in judge}
+    assert {name: count for name, count in found.items() if count} == TABLES_OPENED
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'files = record.folder.files("sends")',
+        "with pq.ParquetFile(path) as file:",
+        "rows = pq.read_table(path)",
+        "footer = footer_of(path)",
+        'table = ds.dataset(str(path), format="parquet")',
+    ],
+)
+def test_a_table_that_is_opened_past_the_record_is_seen(line: str) -> None:
+    assert _opens_of_tables(f"x = 1\n{line}\n") == [line]
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -166,3 +197,13 @@ _BYPASS = re.compile(
 def _bypasses(text: str) -> list[str]:
     """Return the lines that open or look for a file of a record by its path."""
     return [line for line in text.splitlines() if _BYPASS.search(line)]
+
+
+_OPENS_TABLE = re.compile(
+    r"folder\.(files|paths)\(|\b(ParquetFile|read_table|read_metadata|ds\.dataset)\(|= footer_of\("
+)
+
+
+def _opens_of_tables(text: str) -> list[str]:
+    """Return the lines that open a file of a table, or look for one to open."""
+    return [line for line in text.splitlines() if _OPENS_TABLE.search(line)]

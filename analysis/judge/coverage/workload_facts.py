@@ -12,7 +12,6 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
 
 from analysis.judge.history.sent import is_acked_with
 from analysis.record.record import Record
@@ -20,8 +19,10 @@ from ebbtide.coverage_fact import Fact
 from ebbtide.record.clients import ClientEvent
 from ebbtide.record.files import ANOMALIES_DIR
 from ebbtide.record.manifest import ACKS_SPELLED
+from ebbtide.record.tables import ANOMALY_SCHEMA
 from ebbtide.rules.table import LOST
 from ebbtide.scenario.client_libraries import OTHER_LIBRARIES
+from ebbtide.untrusted.parquet import read_rows
 
 FACTS = (
     Fact("clients", "acked-with-acks-0", "records handed over with acks=0", "KIP-966, HW 5"),
@@ -161,8 +162,8 @@ def _count_lost_acks_0(record: Record, facts: Counter[str]) -> None:
 
 
 def _count_torn(record: Record, facts: Counter[str]) -> None:
-    lost = ds.dataset(str(record.folder / ANOMALIES_DIR), format="parquet")
-    values = lost.to_table(columns=["value"], filter=pc.field("kind") == LOST)["value"]
+    files, is_lost = record.folder.files(ANOMALIES_DIR), pc.field("kind") == LOST
+    values = read_rows(files, ANOMALIES_DIR, schema=ANOMALY_SCHEMA, columns=["value"], where=is_lost)["value"]
     acked: Counter[int] = Counter()
     gone: Counter[int] = Counter()
     of_committed = (pc.field("txn_outcome") == "committed") & (pc.field("status") == "acked")
