@@ -9,11 +9,14 @@ from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
+import msgspec
 import pytest
 from checkout import ROOT
 
 from analysis.judge import rules
 from analysis.judge.coverage.declared import declared_facts
+from analysis.judge.rules.anomaly import Anomaly
+from analysis.judge.rules.clause import Clause
 from analysis.judge.rules.registry import ANOMALIES, CLAUSES, SUBJECTS
 from analysis.spec.invariants import invariants_of
 from analysis.spec.variants import VARIANTS
@@ -38,10 +41,24 @@ def test_every_folder_of_clauses_is_a_subject() -> None:
 @pytest.mark.parametrize("module", MODULES, ids=lambda one: one.__name__.rpartition(".")[2])
 def test_a_module_of_a_subject_has_one_rule_of_its_name_or_is_shared(module: ModuleType) -> None:
     name = module.__name__.rpartition(".")[2]
-    if name in SHARED:
-        assert not hasattr(module, "RULE")
-    else:
-        assert module.RULE.name == name.replace("_", "-")
+    assert rules_declared_in(module) == ([] if name in SHARED else [name.replace("_", "-")])
+
+
+def rules_declared_in(module: ModuleType) -> list[str]:
+    """The names of the rules that a module declares, under any name."""
+    return [one.name for one in vars(module).values() if isinstance(one, Anomaly | Clause) and _is_of(one, module)]
+
+
+def _is_of(rule: Anomaly | Clause, module: ModuleType) -> bool:
+    """Whether the module declares the rule; a clause may have imported its kind."""
+    return rule.module == module.__name__
+
+
+def test_a_second_rule_and_a_missing_one_are_seen() -> None:
+    module = ModuleType(CLAUSES[0].module)
+    assert rules_declared_in(module) == []
+    vars(module).update(RULE=CLAUSES[0], ANOTHER=msgspec.structs.replace(CLAUSES[0]), KIND=ANOMALIES[0])
+    assert rules_declared_in(module) == [CLAUSES[0].name] * 2
 
 
 def rules_imported_in(source: str, *, by_clause: bool = False) -> set[str]:
