@@ -204,8 +204,8 @@ class CauseSuite:
 
     def _judged(self, history: TrueHistory, inputs: Sequence[History]) -> tuple[int, bool]:
         """Return how many answers are right or name the cause, and whether one is wrong."""
+        from simulator.causes_judge import answers_of
         from simulator.compare import WRONG, kind_of
-        from simulator.new_judge import answers_of
 
         answers = answers_of(inputs)
         kinds = [

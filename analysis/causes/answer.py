@@ -7,8 +7,9 @@ from collections.abc import Collection
 import msgspec
 
 from analysis.causes.partition import EvidentPartition, Question
+from analysis.causes.possible_world import Guilt
 from analysis.causes.table import NEEDS
-from analysis.causes.worlds import WORLDS_MAX, Guilt, TooManyWorlds, Walk
+from analysis.causes.worlds import WORLDS_MAX, TooManyWorlds, Walk
 from ebbtide.record.verdict import Cause
 
 
@@ -39,23 +40,33 @@ class CauseAnswer(msgspec.Struct, frozen=True):
 
     - `cause` None: the evidence does not decide; `why` says what would.
     - `guilty`: the index of the guilty election; None: the worlds name several, or none.
+    - `may_be_kept`: in some world every leader had the record.
     - `trails`: the ways that fit; forbidden ones only where no other fits.
     """
 
     cause: Cause | None
     guilty: int | None
     why: str
+    may_be_kept: bool = False
     trails: tuple[Trail, ...] = ()
+
+    @property
+    def is_allowed(self) -> bool:
+        """Whether every way that fits is allowed, by whatever cause."""
+        return bool(self.trails) and not any(
+            one.is_forbidden or one.needs or "unexplained" in one.causes for one in self.trails
+        )
 
 
 def answer(partition: EvidentPartition, asked: Question) -> CauseAnswer:
     """Return what the worlds of a record agree on."""
-    trails = set[Trail]()
+    trails, may_be_kept = set[Trail](), False
     try:
         for writer in asked.writers:
             for world in Walk(partition, asked, writer).worlds():
                 guilt = world.guilt
                 if guilt is None:
+                    may_be_kept = True
                     if not partition.elections.torn or asked.until is not None:
                         continue
                     guilt = Guilt.hidden()
@@ -64,7 +75,7 @@ def answer(partition: EvidentPartition, asked: Question) -> CauseAnswer:
     except TooManyWorlds:
         return CauseAnswer(None, None, f"more than {WORLDS_MAX} histories fit the evidence")
     found = _merged(partition, asked, trails)
-    return msgspec.structs.replace(found, trails=_sorted(found.trails))
+    return msgspec.structs.replace(found, may_be_kept=may_be_kept, trails=_sorted(found.trails))
 
 
 def _merged(partition: EvidentPartition, asked: Question, trails: Collection[Trail]) -> CauseAnswer:
@@ -85,9 +96,9 @@ def _merged(partition: EvidentPartition, asked: Question, trails: Collection[Tra
         causes = {"uncommitted-at-failover"}
     if len(causes) == 1 and not needs:
         return CauseAnswer(min(causes), guilty, "", trails=kept)
-    why = f"not known is {' and '.join(needs)}" if needs else f"{' and '.join(sorted(causes))} both fit"
+    why = f"not known: {'; '.join(needs)}" if needs else f"{' and '.join(sorted(causes))} both fit"
     if len(elections) > 1 and not needs:
-        why += "; not known is the leader epoch of the record, or what the leaders in question had at their election"
+        why += "; not known: the leader epoch of the record, or what the leaders in question had at their election"
     return CauseAnswer(None, guilty, why, trails=kept)
 
 
@@ -99,9 +110,13 @@ def _without_permission(
     if not asked.writers:
         why = "no leader is known that may have appended the record"
         return CauseAnswer(None, None, why)
-    if any(elections.has_gap_since(writer if len(asked.writers) == 1 else 0) for writer in asked.writers):
+    if not trails and not partition.history.cluster.steps_known:
+        return CauseAnswer(None, None, f"not known: {NEEDS['steps']}")
+    since = asked.writers[0] if len(asked.writers) == 1 else -1
+    # A gap behind the election that surely lost the record hides no excuse of it.
+    if elections.has_gap_since(since + 1) if guilty is None else elections.has_gap_between(since, guilty):
         cause: Cause | None = None if asked.is_committed else "uncommitted-at-failover"
-        return CauseAnswer(cause, None, f"not known is {NEEDS['gap']}", trails=trails)
+        return CauseAnswer(cause, None, f"not known: {NEEDS['gap']}", trails=trails)
     return CauseAnswer("unexplained", guilty, "no history that fits allows it", trails=trails)
 
 

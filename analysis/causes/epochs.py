@@ -117,7 +117,8 @@ class LeaderEpochs:
         marks = history.watermarks
         served = marks.epoch == epoch
         hws, times, asked = marks.high_watermark[served], marks.at_ns[served], marks.asked_ns[served]
-        sure = hws[asked > times.min()] if len(times) else hws
+        # A leader's first HWs may be from before its election: they are if its log had more than they cover.
+        sure = hws[(asked > times.min(initial=NEVER)) & (hws > self._inherited(epoch))]
         in_time = polls.at_ns[read] < self.elections.end_ns[at]
         offsets = np.concatenate((polls.offset[read], logs.offset[kept]))
         final_offsets = self._final.offset[final]
@@ -136,6 +137,15 @@ class LeaderEpochs:
             committed=Covered.of(covered, covered_at),
             hw=Covered.of(hws - 1, times),
         )
+
+    def _inherited(self, epoch: int) -> int:
+        """Return the last offset that the leader of an epoch surely had when it was elected; -1: none is known.
+
+        A log with rows of the epoch has below them what its leader had.
+        """
+        logs = [log for epochs, log in self._logs if epoch in epochs]
+        tops = [log.offset[(log.epoch != UNKNOWN) & (log.epoch < epoch)].max(initial=-1) for log in logs]
+        return int(max(tops, default=-1))
 
     def _add_sends(self) -> None:
         """Add what sends of a known epoch say: where it stood, and when offsets were appended and committed."""
@@ -169,11 +179,13 @@ class LeaderEpochs:
             top[leadership] = max(top.get(leadership, 0), self.of[at].end_min)
         return found
 
-    def had(self, at: int, value: int | None, offset: int, *, begins: bool) -> bool | None:
-        """Return whether the leader of an election had a lost record at its election, by what was measured.
+    def had(
+        self, at: int, value: int | None, offset: int, writer: int | None = None, *, begins: bool = False
+    ) -> bool | None:
+        """Return whether the leader of an election had a record of an earlier epoch, by what was measured.
 
-        None: nothing says. `value` None: it is not known which record stood at the offset. `begins`: the leader did not
-        lead already by an earlier election of its leadership.
+        None: nothing says. `value` None: it is not known which record of the election `writer` stood at the offset.
+        `begins`: the leader did not lead already by an earlier election of its leadership.
         """
         if begins and self.began_by[self.elections.leadership[at]] <= offset:
             return False
@@ -183,14 +195,27 @@ class LeaderEpochs:
         evidence = self.of[at]
         if evidence.start_max <= offset:
             return False
-        if value is None:
-            return None
-        if evidence.final_first is not None:
-            return False
+        if value is not None and evidence.final_first is not None:
+            # All that the final log has below the epoch's first row, its leader had.
+            return self.keeps(value)
         for epochs, log in self._logs:
             if state.leader_epoch in epochs:
-                return bool(((log.value == value) & (log.offset == offset)).any())
+                if value is not None:
+                    return bool(((log.value == value) & (log.offset == offset)).any())
+                # Logs that have a record of one epoch agree below it.
+                if writer is None:
+                    return None
+                epoch = self.elections.states[writer].leader_epoch
+                if ((log.epoch == epoch) & (log.offset >= offset)).any():
+                    return True
+                if (log.epoch[log.offset == offset] > epoch).any():
+                    return False
         return None
+
+    def keeps(self, value: int) -> bool:
+        """Return whether the log has the value in the end."""
+        place = int(np.searchsorted(self.values, value))
+        return place < len(self.values) and int(self.values[place]) == value
 
 
 class _Ids:

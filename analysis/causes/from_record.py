@@ -3,31 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
-
+from analysis.causes.columns import PartitionTables
 from analysis.causes.history import (
     NEVER,
     SLACK_NS,
-    UNKNOWN,
-    AckedSends,
     ClusterHistory,
     DiskLoss,
     Down,
     Hindrance,
     History,
     InForce,
-    Ints,
     MeasuredEnds,
-    ReadRows,
     Silence,
     UncleanRequest,
-    Watermarks,
-    column,
 )
-from analysis.record.files import of_partition
+from analysis.causes.partition import EvidentPartition
 from analysis.record.record import Record
 from ebbtide.record.log_losses import BrokerLogLoss
 from ebbtide.record.node_times import Span
@@ -38,6 +30,26 @@ from ebbtide.scenario.steps.table import KINDS
 
 _UNMEASURED_NS = 1_000_000_000
 """How long a step may have taken that nobody measured."""
+
+
+class EvidentRecord:
+    """A record with what its partitions say of causes; each partition is read once."""
+
+    def __init__(self, record: Record) -> None:
+        self.record = record
+        self._partitions: dict[tuple[str, int], EvidentPartition] = {}
+
+    @cached_property
+    def _cluster(self) -> ClusterHistory:
+        return cluster_history(self.record)
+
+    def partition(self, topic: str, partition: int) -> EvidentPartition:
+        """Return all that the record says of a partition. Raises `UsageError` when a table is damaged."""
+        key = (topic, partition)
+        if key not in self._partitions:
+            history = partition_history(self.record, topic, partition, self._cluster)
+            self._partitions[key] = EvidentPartition(history)
+        return self._partitions[key]
 
 
 def cluster_history(record: Record) -> ClusterHistory:
@@ -60,8 +72,9 @@ def cluster_history(record: Record) -> ClusterHistory:
 def partition_history(record: Record, topic: str, partition: int, cluster: ClusterHistory) -> History:
     """Return the history of a partition. Raises `UsageError` when a table is damaged."""
     states = _last_life(record.timeline.states(topic, partition))
-    final = pc.field("consumer") == record.manifest.final_consumer
-    polls = ["value", "offset", "leader_epoch", "polled_ns"]
+    tables = PartitionTables(record, topic, partition)
+    sends = tables.sends()
+    polls, final = tables.polls()
     return History(
         topic=topic,
         partition=partition,
@@ -70,11 +83,11 @@ def partition_history(record: Record, topic: str, partition: int, cluster: Clust
         rules=_rules(record, topic, states),
         disks=tuple(_disks(record.log_losses or (), f"{topic}-{partition}", states)),
         requests=tuple(_unclean_requests(record, f"{topic}-{partition}")),
-        sends=_sends(record, topic, partition),
-        polls=_rows(record, "polls", topic, partition, polls, ~final),
-        final=_rows(record, "polls", topic, partition, polls, final),
-        replicas=_replicas(record, topic, partition),
-        watermarks=_watermarks(record, topic, partition),
+        sends=sends,
+        polls=polls,
+        final=final,
+        replicas=tables.replicas(),
+        watermarks=tables.watermarks(),
     )
 
 
@@ -200,61 +213,3 @@ def _unclean_requests(record: Record, name: str) -> Iterator[UncleanRequest]:
             answered_ns = NEVER if one.answered_ns is None else one.answered_ns
             elected_at = one.elected_at if one.kind == "recover" and one.partition == name else None
             yield UncleanRequest(asked_ns=one.fired_ns, answered_ns=answered_ns, elected_at=elected_at)
-
-
-# ---- columns
-
-
-def _columns(
-    record: Record, table: str, topic: str, partition: int, names: Sequence[str], where: pc.Expression | None = None
-) -> list[Ints]:
-    """Return columns of a partition's rows; a null is `UNKNOWN`."""
-    mine = of_partition(topic, partition)
-    batches = list(record.batches(table, list(names), mine if where is None else mine & where))
-    return [
-        np.concatenate([column(), *(_ints(batch[name]) for batch in batches)]) if batches else column()
-        for name in names
-    ]
-
-
-def _ints(values: pa.Array) -> Ints:
-    found: Ints = pc.fill_null(values.cast(pa.int64()), UNKNOWN).to_numpy(zero_copy_only=False)
-    return found
-
-
-def _sends(record: Record, topic: str, partition: int) -> AckedSends:
-    names = ("value", "offset", "acks", "sent_ns", "done_ns")
-    acked = (pc.field("status") == "acked") & pc.field("offset").is_valid()
-    found = dict(zip(names, _columns(record, "sends", topic, partition, names, acked), strict=True))
-    found["done_ns"] = np.where(found["done_ns"] == UNKNOWN, NEVER, found["done_ns"])
-    return AckedSends(**found)
-
-
-def _rows(
-    record: Record, table: str, topic: str, partition: int, names: Sequence[str], where: pc.Expression | None = None
-) -> ReadRows:
-    if not record.has(table):
-        return ReadRows()
-    value, offset, epoch, *times = _columns(record, table, topic, partition, names, where)
-    return ReadRows(value=value, offset=offset, epoch=epoch, at_ns=times[0] if times else np.full(len(value), NEVER))
-
-
-def _replicas(record: Record, topic: str, partition: int) -> dict[int, ReadRows]:
-    if not record.has("replicas"):
-        return {}
-    names = ("value", "offset", "leader_epoch", "broker")
-    value, offset, epoch, broker = _columns(record, "replicas", topic, partition, names)
-    return {
-        one: ReadRows(value=value[mine], offset=offset[mine], epoch=epoch[mine], at_ns=np.full(int(mine.sum()), NEVER))
-        for one in np.unique(broker).tolist()
-        for mine in [broker == one]
-    }
-
-
-def _watermarks(record: Record, topic: str, partition: int) -> Watermarks:
-    if not record.has("watermarks"):
-        return Watermarks()
-    names = ("broker", "leader_epoch", "high_watermark", "asked_ns", "at_ns")
-    where = (pc.field("source") == "list_offsets") & pc.field("leader_epoch").is_valid()
-    broker, epoch, high, asked, at = _columns(record, "watermarks", topic, partition, names, where)
-    return Watermarks(broker=broker, epoch=epoch, high_watermark=high, asked_ns=asked, at_ns=at)

@@ -21,18 +21,23 @@ HAS_IT, NEVER_HAD_IT, DISK_TOOK_IT, TRUNCATED_IT, JOINED_WITHOUT_IT, UNRECORDED_
     64,
 )
 STATES: Mapping[int, str] = {
-    HAS_IT: "has the record",
-    NEVER_HAD_IT: "never had it",
-    DISK_TOOK_IT: "lost it with its disk",
-    TRUNCATED_IT: "truncated it, because it followed a leader that lacked it",
-    JOINED_WITHOUT_IT: "entered the ISR by an old request, without it",
-    UNRECORDED_LOSS: "may have lost it in a restart, because no steps were recorded",
-    CONTRADICTED: "must have it by the protocol, and lacks it by a measurement",
+    HAS_IT: "had the record",
+    NEVER_HAD_IT: "never had the record",
+    DISK_TOOK_IT: "had lost the record with its disk",
+    TRUNCATED_IT: "had truncated the record, because it followed a leader without it",
+    JOINED_WITHOUT_IT: "had entered the ISR by an old request, without the record",
+    UNRECORDED_LOSS: "may have lost the record in a restart, because no steps were recorded",
+    CONTRADICTED: "lacked the record, as a measurement shows, although the protocol says that it must have it",
 }
 """The states of a replica; a set of them is a sum."""
 
 Sets = tuple[int, ...]
 """The set of each replica of the partition, in the order of their ids."""
+
+
+def states_in(found: int) -> list[str]:
+    """Return the states of a set in words."""
+    return [text for state, text in STATES.items() if found & state]
 
 
 def with_set(sets: Sets, replica: int, found: int) -> Sets:
@@ -104,10 +109,11 @@ def after_join(found: int, *, leader_has_it: bool, is_older: bool, may_be_stale:
     """
     if not leader_has_it:
         return (found & ~HAS_IT) | TRUNCATED_IT if found & HAS_IT else found
-    taken = found & (DISK_TOOK_IT | UNRECORDED_LOSS | JOINED_WITHOUT_IT)
-    stale = JOINED_WITHOUT_IT if may_be_stale and taken else 0
+    stale = 0
+    if may_be_stale:
+        stale = found & UNRECORDED_LOSS | (JOINED_WITHOUT_IT if found & (DISK_TOOK_IT | JOINED_WITHOUT_IT) else 0)
     if is_older:
         return HAS_IT | stale
     if found & (DISK_TOOK_IT | UNRECORDED_LOSS):
-        return HAS_IT | (JOINED_WITHOUT_IT if may_be_stale else 0) | (found & NEVER_HAD_IT)
+        return HAS_IT | stale | (found & NEVER_HAD_IT)
     return found | HAS_IT

@@ -36,9 +36,16 @@ class Liveness:
     def is_dead(self, broker: int, at_ns: int) -> bool:
         """Whether the broker was surely dead at a moment of the metadata log."""
         return self.cluster.steps_known and any(
-            one.proven and one.ended.last_ns + self.slack <= at_ns < one.started_ns + _BOOTS_NS - self.slack
+            one.proven
+            and one.ended.last_ns + self.slack <= at_ns
+            and at_ns < min(one.started_ns + _BOOTS_NS, self._back_ns(broker, one)) - self.slack
             for one in self._downs[broker]
         )
+
+    def _back_ns(self, broker: int, one: Down) -> int:
+        """Return when the broker had registered after its process ended: only a new process does, whoever began it."""
+        ended_ns = one.ended.last_ns + self.slack
+        return next((event.at_ns for event in self.registrations(broker) if event.at_ns > ended_ns), NEVER)
 
     def silences(self, one: int, other: int) -> list[tuple[int, int]]:
         """Return, by the clock of the steps, when surely nothing passed between two ends; overlaps are joined."""

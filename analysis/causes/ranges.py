@@ -28,6 +28,14 @@ def answers_of_sends(
 
     `committed`: whether the records were committed, if that is known otherwise.
     """
+    asked, which = questions_of_sends(partition, lost, committed=committed)
+    return [answer(partition, one) for one in asked], which
+
+
+def questions_of_sends(
+    partition: EvidentPartition, lost: Ints, *, committed: bool | None = None
+) -> tuple[list[Question], Ints]:
+    """Return one question for all sends that share their fate, and for each send the index of its question."""
     sends, epochs = partition.history.sends, partition.epochs
     if not len(lost):
         return [], column()
@@ -45,9 +53,8 @@ def answers_of_sends(
         )
     )
     _, first, inverse = np.unique(keys, axis=0, return_index=True, return_inverse=True)
-    found = []
-    for at in first.tolist():
-        asked = Question(
+    found = [
+        Question(
             offset=int(offset[at]),
             value=int(sends.value[lost][at]),
             writers=tuple(partition.elections.all[one] for one in np.flatnonzero(writers[at]).tolist()),
@@ -57,7 +64,8 @@ def answers_of_sends(
             read_ns=int(read[at]),
             committed=committed,
         )
-        found.append(answer(partition, asked))
+        for at in first.tolist()
+    ]
     return found, column(inverse).reshape(-1)
 
 

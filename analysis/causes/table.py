@@ -92,7 +92,7 @@ NEEDS: Mapping[Condition | Literal["steps", "gap", "kind"], str] = {
     "the only ISR member": "who was in the ISR",
     "no ELR": "whether the ELR was on",
     "broker epochs not compared": "whether KIP-903 was in force",
-    "steps": "which disks lost records (steps.jsonl)",
+    "steps": "which disks lost records",
     "kind": "whether the leader registered just then (brokers.parquet)",
     "gap": "the missing records of the metadata log",
 }

@@ -9,14 +9,15 @@ permission is read at that moment. Guilt goes by the order of the metadata log, 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
 
 from analysis.causes.history import NEVER, DiskLoss
 from analysis.causes.intervals import (
     CONTRADICTED,
+    DISK_TOOK_IT,
     HAS_IT,
     NEVER_HAD_IT,
     STATES,
+    UNRECORDED_LOSS,
     Sets,
     after_catching_up,
     after_commit,
@@ -34,50 +35,10 @@ from analysis.causes.liveness import LEARNS_NS
 from analysis.causes.moments import PartitionMoment
 from analysis.causes.partition import EvidentPartition, Question
 from analysis.causes.permission import permits_of
-from analysis.causes.table import NEEDS, Permits
+from analysis.causes.possible_world import Guilt, PossibleWorld
+from analysis.causes.table import NEEDS, Permits, permits
 
 WORLDS_MAX = 10_000
-
-
-class Guilt(NamedTuple):
-    """The election that a world blames, why its winner lacked the record, and what allows that.
-
-    `election` None: it is hidden in a gap of the metadata log, or it may be an earlier one.
-    """
-
-    election: int | None
-    reasons: int
-    permits: Permits
-
-    @property
-    def is_allowed(self) -> bool:
-        """Whether something may allow the election without breaking what KIP-966 promises."""
-        return bool(self.permits) and "unexplained" not in self.permits.causes
-
-    @classmethod
-    def hidden(cls) -> Guilt:
-        """Return the guilt of an election that the metadata log lacks."""
-        return cls(None, 0, Permits(needs=frozenset({NEEDS["gap"]})))
-
-
-class PossibleWorld(NamedTuple):
-    """One history up to a moment.
-
-    `holder`: the last election whose leader had the record. `leader`: the election of the broker that leads now (None:
-    nobody, or it is not known), which `has_it` or lacks it. `unled`: for each broker, its election by name by which it
-    perhaps never led. `gone`: disk losses that have happened although they may come later. `is_unserved`: consumers
-    read the record, and no leader up to now served it.
-    """
-
-    sets: Sets
-    holder: int
-    guilt: Guilt | None
-    is_committed: bool
-    leader: int | None
-    has_it: bool
-    unled: tuple[tuple[int, int], ...] = ()
-    gone: frozenset[int] = frozenset()
-    is_unserved: bool = False
 
 
 class TooManyWorlds(Exception):
@@ -125,9 +86,11 @@ class Walk:
             if len(found) > WORLDS_MAX:
                 raise TooManyWorlds
             latest = moment.which if is_state else latest
+        if self._asked.until is not None:
+            return frozenset(found)
         # A leader that lacks the record serves it to nobody.
-        is_over = self._asked.until is None
-        return frozenset(world for world in found if not (is_over and world.guilt and world.is_unserved))
+        ends = (end for world in found for end in self._end(world))
+        return frozenset(end for end in ends if not (end.guilt and end.is_unserved))
 
     def _committed_by(self, at: int) -> int:
         """Return the time by which the record was committed under an election, if its leader had the record."""
@@ -218,13 +181,29 @@ class Walk:
             place = self._place[moment.which]
             yield world._replace(sets=with_set(world.sets, place, after_restart(world.sets[place])))
         elif moment.what == "disk":
-            since_ns = self._of.history.disks[moment.which].gone.first_ns
-            yield from (self._fetch(after, latest, since_ns) for after in self._lose_disk(world, moment))
+            disk = self._of.history.disks[moment.which]
+            own = frozenset({disk.broker})
+            for after in self._lose_disk(world, moment):
+                fetched = self._fetch(after, latest, disk.gone.first_ns, without=own)
+                # What it fetched before its disk was lost is lost, too.
+                others = frozenset(self._place) - own
+                yield self._fetch(fetched, latest, disk.gone.last_ns, without=others)
         elif moment.which == self._writer:
             yield self._follow(world, moment.which)
         else:
             for after in self._change_leader(world, moment.which):
                 yield self._follow(after, moment.which)
+
+    def _end(self, world: PossibleWorld) -> Iterator[PossibleWorld]:
+        """Return the worlds at the end: the disk of the last leader may have taken the record without an election."""
+        leader = world.leader
+        found = HAS_IT if leader is None else world.sets[self._place[self._states[leader].leader]]
+        taken = 0 if world.guilt else found & (DISK_TOOK_IT | UNRECORDED_LOSS)
+        if not taken or found & HAS_IT:
+            yield world
+        if taken:
+            allowed = permits("any", taken, {"never committed": not self._is_committed(world)})
+            yield world._replace(guilt=Guilt(None, taken, allowed or Permits(needs=frozenset({NEEDS["gap"]}))))
 
     def _lose_disk(self, world: PossibleWorld, moment: PartitionMoment) -> Iterator[PossibleWorld]:
         disk = self._of.history.disks[moment.which]
@@ -273,7 +252,10 @@ class Walk:
         place = self._place[state.leader]
         first = self._elections.leadership[at]
         begins = world.leader is None or self._elections.leadership[world.leader] != first
-        found, had = world.sets[place], self._of.epochs.had(at, asked.value, asked.offset, begins=begins)
+        found, had = (
+            world.sets[place],
+            self._of.epochs.had(at, asked.value, asked.offset, self._writer, begins=begins),
+        )
         if not led:
             yield world._replace(leader=None, unled=self._with_unled(world, at))
         if led is False:
@@ -281,7 +263,9 @@ class Walk:
         if had is not False and found & HAS_IT:
             committed = world.is_committed or self._of.epochs.of[at].hw_max > asked.offset
             sets = with_set(world.sets, place, HAS_IT)
-            yield PossibleWorld(sets, at, None, committed, at, True, (), world.gone, world.is_unserved)
+            yield PossibleWorld(
+                sets, at, world.guilt_after_return, committed, at, True, (), world.gone, world.is_unserved
+            )
         is_same_log = first != at and first <= self._writer and world.leader is not None and world.has_it
         if is_same_log or had is True:
             return

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 
 from analysis.causes.epochs import LeaderEpochs
-from analysis.causes.history import NEVER, UNKNOWN, History, Ints, column
+from analysis.causes.history import NEVER, UNKNOWN, History, InForce, Ints, column
 from analysis.causes.leaders import Leaders
 from analysis.causes.liveness import Liveness
 from ebbtide.scenario.roles import CLIENTS
@@ -27,6 +29,11 @@ class Writers:
         of_epoch = column([elections.states[at].leader_epoch for at in elections.all])
         known = (epochs.send_epoch != UNKNOWN)[:, None]
         possible = [self._possible(at, sends.offset, sends.sent_ns, sends.done_ns) for at in elections.all]
+        all_acks = sends.acks == -1
+        possible = [
+            fits & ~(all_acks & self._lacks_followers(at, history.rules, sends.sent_ns))
+            for at, fits in zip(elections.all, possible, strict=True)
+        ]
         flags = np.column_stack(possible) if possible else np.zeros((len(sends.offset), 0), dtype=bool)
         self.may_have_written: Flags = np.where(known, epochs.send_epoch[:, None] == of_epoch[None, :], flags)
         # The rules below are those of a lost record.
@@ -64,3 +71,22 @@ class Writers:
         for from_ns, until_ns in self._liveness.silences(CLIENTS, state.leader):
             fits &= ~((sent >= from_ns) & (done <= until_ns))
         return fits
+
+    def _lacks_followers(self, at: int, rules: Sequence[InForce], sent: Ints) -> Flags:
+        """Return when min ISR replicas can no longer have followed a leader, so that it acks nothing with acks=all.
+
+        A replica that led later, or joined the ISR of a later leader, no longer follows.
+        """
+        states, leaders = self._epochs.elections.states, self._leaders
+        levels = [one.min_isr for one in rules]
+        lowest = 0 if None in levels else min(level for level in levels if level is not None)
+        own, gone_ns = states[at], dict[int, int]()
+        for later, state in enumerate(states[at + 1 :], at + 1):
+            if state.leader_epoch > own.leader_epoch and state.leader >= 0:
+                led = {state.leader} if leaders.led.get(later) else set()
+                for broker in (leaders.joins(later) | led) - {own.leader}:
+                    gone_ns.setdefault(broker, state.at_ns)
+        may_be_gone = len({*own.replicas, own.leader}) - lowest
+        times = sorted(gone_ns.values())
+        since_ns = times[may_be_gone] if 0 <= may_be_gone < len(times) else NEVER
+        return np.asarray(sent > min(NEVER, since_ns + self._liveness.slack))

@@ -7,6 +7,7 @@ from typing import Literal
 
 import msgspec
 
+from analysis.causes.from_record import EvidentRecord
 from analysis.explain.events import LifeEvent, events_of
 from analysis.explain.reasons import Reason, fate_of, reasons_of, undecided_elections
 from analysis.explain.replica_places import ReplicaPlace, replica_places
@@ -52,11 +53,13 @@ def explain(record: Record, subject: Subject) -> Life:
     verdict = read_judgement(record.folder)
     states = record.timeline.states(subject.at.topic, subject.at.partition)
     brokers = sorted({broker for state in states for broker in state.replicas}) or list(manifest.topology.brokers)
-    places = replica_places(record, subject, brokers, record.epochs, manifest.raw_omitted)
+    evident = EvidentRecord(record)
+    partition = evident.partition(subject.at.topic, subject.at.partition)
+    places = replica_places(record, subject, brokers, partition.history.replicas, manifest.raw_omitted)
     anomalies = anomalies_of(record, subject.value)
     reads = list(find_rows(record, "polls", value=subject.value))
     final_reads = [row for row in reads if row.values["consumer"] == manifest.final_consumer]
-    fate = fate_of(record, manifest, verdict, subject, anomalies, places, final_reads)
+    fate = fate_of(evident, manifest, verdict, subject, anomalies, places, final_reads)
     return Life(
         value=subject.value,
         partition=str(subject.at),
@@ -67,8 +70,8 @@ def explain(record: Record, subject: Subject) -> Life:
         tone=fate.tone,
         events=events_of(record, subject, record.steps or [], reads, manifest),
         places=places,
-        reasons=reasons_of(record, manifest, verdict, subject, anomalies, places, fate),
-        unknown=_unknown(manifest, record, places, [*fate.unknown, *undecided_elections(record, subject, fate)]),
+        reasons=reasons_of(evident, manifest, verdict, subject, anomalies, places, fate),
+        unknown=_unknown(manifest, record, places, [*fate.unknown, *undecided_elections(evident, subject, fate)]),
         others=subject.others,
     )
 

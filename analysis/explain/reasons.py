@@ -7,10 +7,11 @@ from typing import Any, Literal
 
 import msgspec
 
+from analysis.causes.from_record import EvidentRecord
 from analysis.explain.replica_places import ReplicaPlace
 from analysis.explain.subject import Subject
 from analysis.explain.table_rows import TableRow
-from analysis.judge.causes.attribution import attribute_loss
+from analysis.judge.causes.attribution import LossHistories, attribute_loss, histories_of_loss
 from analysis.judge.history.evidence import Attribution
 from analysis.reconcile.model import LostRange
 from analysis.record.elections import ElectionEvent, elections_of
@@ -27,6 +28,9 @@ from ebbtide.untrusted.values import decode_json
 Name = Literal["lost", "safe", "duplicated", "aborted", "never-acked", "acks-0", "below-start", "not-known"]
 
 
+_HISTORIES_MAX = 5
+
+
 class Reason(msgspec.Struct, frozen=True, kw_only=True):
     """One step of the reasoning; `place` says where its evidence is."""
 
@@ -38,7 +42,8 @@ class Fate(msgspec.Struct, frozen=True, kw_only=True):
     """What became of a record.
 
     `headline` is one sentence. `final_reads` are its rows in the final read. `loss` is the group of
-    verdict.json that it belongs to, if it is lost, and `attribution` the cause and election.
+    verdict.json that it belongs to, if it is lost, and `attribution` the cause and election. `histories` says
+    how it may have got lost.
     `unknown` has sentences.
     """
 
@@ -49,11 +54,12 @@ class Fate(msgspec.Struct, frozen=True, kw_only=True):
     details: dict[str, Any] = {}
     loss: Loss | None = None
     attribution: Attribution | None = None
+    histories: LossHistories = LossHistories()
     unknown: tuple[str, ...] = ()
 
 
 def fate_of(
-    record: Record,
+    evident: EvidentRecord,
     manifest: Manifest,
     verdict: Verdict,
     subject: Subject,
@@ -68,7 +74,7 @@ def fate_of(
     if subject.offset is not None:
         who = f"The record {subject.at}:{subject.offset} (value {subject.value})"
     if LOST in kinds:
-        return _lost_fate(record, verdict, subject, kinds[LOST], who)
+        return _lost_fate(evident, verdict, subject, kinds[LOST], who)
 
     def fate(name: Name, tone: Literal["bad", "good", "open"], text: str, *unknown: str) -> Fate:
         return Fate(name=name, tone=tone, headline=f"{who} {text}", final_reads=reads, unknown=unknown)
@@ -111,9 +117,10 @@ def _answer(sent: Mapping[str, Any]) -> str:
     return f"its send {'failed' if sent['status'] == 'failed' else 'has an unknown outcome'}{error}"
 
 
-def _lost_fate(record: Record, verdict: Verdict, subject: Subject, row: TableRow, who: str) -> Fate:
+def _lost_fate(evident: EvidentRecord, verdict: Verdict, subject: Subject, row: TableRow, who: str) -> Fate:
     details = decode_json(row.values["details"].encode(), dict[str, Any])
-    found = _attribution(record, subject, details)
+    lost = _lost_range(subject, details)
+    found = attribute_loss(evident, lost)[0].attribution
     same = [
         loss
         for loss in verdict.losses
@@ -123,19 +130,27 @@ def _lost_fate(record: Record, verdict: Verdict, subject: Subject, row: TableRow
     ]
     loss = next((one for one in same if one.cause == found.cause), None)
     committed = "committed" if details.get("committed") or details.get("acks") == -1 else "not committed"
-    if loss is None:
-        text = f"{who} is lost ({committed}); its cause is not known."
-        unknown = ("the cause of the loss: verdict.json names none for this offset",)
-        return Fate(name="lost", tone="bad", headline=text, final_reads=[], details=details, unknown=unknown)
-    text = f"{who} is lost ({committed}): {loss.cause}, {MEANING[loss.cause].partition(':')[0]}."
-    return Fate(name="lost", tone="bad", headline=text, final_reads=[], details=details, loss=loss, attribution=found)
+    text = f"{who} is lost ({committed}); its cause is not known."
+    if loss is not None:
+        text = f"{who} is lost ({committed}): {loss.cause}, {MEANING[loss.cause].partition(':')[0]}."
+    return Fate(
+        name="lost",
+        tone="bad",
+        headline=text,
+        final_reads=[],
+        details=details,
+        loss=loss,
+        attribution=None if loss is None else found,
+        histories=histories_of_loss(evident, lost),
+        unknown=(f"the cause of the loss: {found.why}",) if loss is None else (),
+    )
 
 
-def _attribution(record: Record, subject: Subject, details: dict[str, Any]) -> Attribution:
-    """Return the cause that the judge finds for this record alone."""
+def _lost_range(subject: Subject, details: dict[str, Any]) -> LostRange:
+    """Return the record as a range of its own."""
     offset = subject.offset if subject.offset is not None else 0
     done_ns = details.get("done_ns") or details["sent_ns"]
-    lost = LostRange(
+    return LostRange(
         topic=subject.at.topic,
         partition=subject.at.partition,
         acks=details["acks"],
@@ -148,11 +163,10 @@ def _attribution(record: Record, subject: Subject, details: dict[str, Any]) -> A
         last_done_ns=done_ns,
         last_sent_ns=details.get("sent_ns"),
     )
-    return attribute_loss(record, lost)[0].attribution
 
 
 def reasons_of(
-    record: Record,
+    evident: EvidentRecord,
     manifest: Manifest,
     verdict: Verdict,
     subject: Subject,
@@ -165,11 +179,11 @@ def reasons_of(
     reasons += _commitment(anomalies, fate)
     reasons.append(_end(manifest, subject, fate))
     reasons += _listings(anomalies)
-    reasons += _elections(record, subject, fate, places)
+    reasons += _elections(evident, subject, fate, places)
+    reasons += _histories(fate)
     reasons += _copies(places)
     reasons += _group_commits(verdict, subject)
     if fate.loss is not None and fate.attribution is not None:
-        reasons.append(Reason(text=f"Why it could lead: {fate.attribution.why}.", place="verdict.json, why"))
         reasons.append(
             Reason(
                 text=f"The clause: {MEANING[fate.loss.cause]}. It covers {fate.loss.count:,} records of {subject.at}.",
@@ -282,21 +296,22 @@ def _copies(places: Sequence[ReplicaPlace]) -> list[Reason]:
     return [Reason(text=text, place="; ".join(dict.fromkeys(one.place for one in known)))]
 
 
-def _elections(record: Record, subject: Subject, fate: Fate, places: Sequence[ReplicaPlace]) -> list[Reason]:
+def _elections(evident: EvidentRecord, subject: Subject, fate: Fate, places: Sequence[ReplicaPlace]) -> list[Reason]:
     """Say of each election since the record was sent whether the new leader had it."""
     if not _may_be_lost_by_election(subject):
         return []
-    if "partitions" in record.timeline.missing:
+    if "partitions" in evident.record.timeline.missing:
         text = "Which leaders were elected since it was sent is not known: the record has no metadata log."
         return [Reason(text=text, place="no partitions.parquet")]
     at_end = {one.broker: one for one in places}
     guilty = fate.attribution.election if fate.attribution is not None else None
     found = []
     is_lost = False
-    for one in _elections_since(record, subject):
+    for one in _elections_since(evident.record, subject):
         is_guilty = guilty is not None and one.after.metadata_offset == guilty.after.metadata_offset
         is_lost = is_lost or is_guilty
-        finding = _election_finding(record, subject, one, is_guilty, is_lost, at_end.get(one.leader))
+        is_holder = one.after.metadata_offset == fate.histories.holder
+        finding = _election_finding(evident, subject, one, is_guilty, is_lost, is_holder, at_end.get(one.leader))
         found.append(
             Reason(
                 text=f"{_election_text(one)}: {finding}",
@@ -309,15 +324,12 @@ def _elections(record: Record, subject: Subject, fate: Fate, places: Sequence[Re
     return found
 
 
-def undecided_elections(record: Record, subject: Subject, fate: Fate) -> list[str]:
+def undecided_elections(evident: EvidentRecord, subject: Subject, fate: Fate) -> list[str]:
     """Return a sentence on the leaders of whom nobody knows whether they had the record, if there are any."""
     if not _may_be_lost_by_election(subject) or fate.name == "lost" or subject.offset is None:
         return []
-    at = subject.at
     epochs = [
-        f"{one.epoch}"
-        for one in _elections_since(record, subject)
-        if record.epochs.has_held(at.topic, at.partition, one.epoch, subject.offset) is None
+        f"{one.epoch}" for one in _elections_since(evident.record, subject) if _had(evident, subject, one) is None
     ]
     if not epochs:
         return []
@@ -342,22 +354,47 @@ def _election_text(one: ElectionEvent) -> str:
 
 
 def _election_finding(
-    record: Record,
+    evident: EvidentRecord,
     subject: Subject,
     one: ElectionEvent,
     is_guilty: bool,
     is_lost: bool,
+    is_holder: bool,
     at_end: ReplicaPlace | None,
 ) -> str:
     if is_guilty:
         return "this leader did not have the record. This is the election that lost it."
     if is_lost:
         return "the record was lost already."
+    if is_holder:
+        return "this leader had the record when it was elected. It was the last one with it."
     if subject.offset is None:
         return "whether this leader had the record is not known."
-    held = record.epochs.has_held(subject.at.topic, subject.at.partition, one.epoch, subject.offset)
-    if held is None:
+    had = _had(evident, subject, one)
+    if had is None:
         later = f" In the end it {at_end.text}." if at_end is not None and at_end.has_it is not None else ""
         return f"the record has no log of that moment, which would say whether this leader had it.{later}"
-    has = "had a record" if held else "had no record"
-    return f"this leader {has} at offset {subject.offset:,} when it was elected."
+    return f"this leader {'had' if had else 'did not have'} the record when it was elected."
+
+
+def _had(evident: EvidentRecord, subject: Subject, election: ElectionEvent) -> bool | None:
+    """Return whether the new leader had the record; None: nothing says."""
+    partition = evident.partition(subject.at.topic, subject.at.partition)
+    at = partition.elections.of_epoch.get(election.epoch)
+    assert subject.offset is not None
+    return None if at is None else partition.epochs.had(at, subject.value, subject.offset)
+
+
+def _histories(fate: Fate) -> list[Reason]:
+    """Say in which ways the record may have got lost, as the metadata log, the steps and the logs allow."""
+    place = "partitions.parquet, steps.jsonl, replicas/ and watermarks/"
+    ways = fate.histories.ways
+    if len(ways) == 1:
+        return [Reason(text=f"How it got lost: {ways[0]}.", place=place)]
+    shown = [Reason(text=f"A history that fits: {one}.", place=place) for one in ways[:_HISTORIES_MAX]]
+    more = len(ways) - len(shown)
+    return (
+        [*shown, Reason(text=f"And {plural(more, 'more history', 'more histories')} fit.", place=place)]
+        if more
+        else shown
+    )

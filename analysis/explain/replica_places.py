@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 import msgspec
 
+from analysis.causes.history import ReadRows
 from analysis.explain.subject import Subject
 from analysis.explain.table_rows import TableRow, find_rows
-from analysis.record.epochs import Epochs
 from analysis.record.record import Record
 from ebbtide.logs.scan import Damage, scan_file
 from ebbtide.logs.segments import TopicPartition, replica_folder, segment_files
@@ -30,13 +30,14 @@ class ReplicaPlace(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def replica_places(
-    record: Record, subject: Subject, brokers: list[int], epochs: Epochs, omitted: Collection[str] = ()
+    record: Record, subject: Subject, brokers: list[int], logs: Mapping[int, ReadRows], omitted: Collection[str] = ()
 ) -> list[ReplicaPlace]:
     """Return one entry for each broker of the partition's replica set, in order.
 
-    `omitted` are the replicas (`broker-N/topic-P`) whose logs are not in the record.
+    `logs`: the rows of replicas/ of each broker that has any. `omitted` are the replicas (`broker-N/topic-P`) whose
+    logs are not in the record.
     """
-    files = {one.broker: "replicas/" for one in epochs.replicas}
+    files = dict.fromkeys(logs, "replicas/")
     # Empty logs have files that are alike, of which `files` of the folder names one.
     names = {broker: f"replicas/broker-{broker}.parquet" for broker in brokers}
     files |= {broker: name for broker, name in names.items() if record.folder.has(name)}
@@ -50,7 +51,9 @@ def replica_places(
         for row in find_rows(record, "replicas", topic=at.topic, partition=at.partition, offset=subject.offset):
             others.setdefault(row.values["broker"], row)
     return [
-        _place_on(record, subject, broker, files.get(broker), copies.get(broker, []), others.get(broker), epochs)
+        _place_on(
+            record, subject, broker, files.get(broker), copies.get(broker, []), others.get(broker), logs.get(broker)
+        )
         for broker in brokers
     ]
 
@@ -62,7 +65,7 @@ def _place_on(
     file: str | None,
     copies: list[TableRow],
     other: TableRow | None,
-    epochs: Epochs,
+    log: ReadRows | None,
 ) -> ReplicaPlace:
     if copies:
         copy, *more = copies
@@ -83,13 +86,8 @@ def _place_on(
         what = f"another record, value {value}" if value is not None else "a record of no producer of this run"
         text = f"does not have it: at offset {subject.offset:,} is {what}, of leader epoch {epoch}"
         return ReplicaPlace(broker=broker, has_it=False, text=text, place=other.place)
-    at = subject.at
-    ends = [
-        one.last_offset + 1
-        for one in epochs.replicas
-        if (one.broker, one.topic, one.partition) == (broker, at.topic, at.partition)
-    ]
-    text = f"does not have it: its log ends at offset {max(ends):,}" if ends else "does not have it: its log is empty"
+    ends = "is empty" if log is None else f"ends at offset {int(log.offset.max()) + 1:,}"
+    text = f"does not have it: its log {ends}"
     return ReplicaPlace(broker=broker, has_it=False, text=text, place=file)
 
 

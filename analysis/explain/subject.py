@@ -97,11 +97,16 @@ def first_lost_subject(record: Record) -> Subject | None:
 
     None: the judge found no lost record. Raises `UsageError` when the record was not judged.
     """
-    losses = read_judgement(record.folder).losses
-    worst = next((loss for loss in losses if loss.committed), losses[0] if losses else None)
+    verdict = read_judgement(record.folder)
+    lost = [(one.committed, one.topic, one.partition, one.first_offset) for one in verdict.losses]
+    # Losses without a cause are only here.
+    blamed = (one for one in verdict.blamed if one.kind == LOST and one.first is not None)
+    lost += [(one.committed, one.topic, one.partition, one.first or 0) for one in blamed]
+    worst = next((one for one in lost if one[0]), lost[0] if lost else None)
     if worst is None:
         return None
-    return subject_at(record, TopicPartition(worst.topic, worst.partition), worst.first_offset)
+    _, topic, partition, offset = worst
+    return subject_at(record, TopicPartition(topic, partition), offset)
 
 
 def anomalies_of(record: Record, value: int) -> list[TableRow]:

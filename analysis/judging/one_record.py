@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from analysis.causes.from_record import EvidentRecord
 from analysis.evidence.remaking import PARTS, Part, is_of_parts, parts_to_remake
 from analysis.judge.causes.blame import (
     attributed_losses,
@@ -221,12 +222,13 @@ def _judged(record: Record, found: Reconciliation) -> Judged:
     # A damaged table is an error of the record, and no clause may take it for one of its own.
     timeline, clock = record.timeline, record.clock_doubt
     promised = promised_groups(copied_offsets(record.readable_scenario))
+    evident = EvidentRecord(record)
     blamed: list[AnyAnomaly] = [
-        *attributed_losses(record, found),
-        *attributed_regressions(record, found),
-        *attributed_vanishings(record, found),
-        *attributed_commits(record, found),
-        *attributed_repeats(record, found.groups_of(WrongCopies), promised),
+        *attributed_losses(evident, found),
+        *attributed_regressions(evident, found),
+        *attributed_vanishings(evident, found),
+        *attributed_commits(evident, found),
+        *attributed_repeats(evident, found.groups_of(WrongCopies), promised),
     ]
     blamed = without_unsure_causes(drop_causes_where_gaps(blamed, record.gaps), clock)
     return Judged(record, found, without_accusations(blamed, record.manifest, timeline))

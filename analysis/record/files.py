@@ -67,10 +67,6 @@ class RecordFiles(SmallFiles):
         for batch in self.batches(table, kind.__struct_fields__, where):
             yield from msgspec.convert(batch.to_pylist(), list[kind])  # type: ignore[valid-type]
 
-    def has_row(self, table: str, where: pc.Expression) -> bool:
-        """Whether any row of a table fits."""
-        return next(self.batches(table, ["partition"], where), None) is not None
-
 
 def of_partition(topic: str, partition: int) -> pc.Expression:
     """Match the rows of one partition."""

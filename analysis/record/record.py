@@ -14,13 +14,10 @@ from functools import cached_property
 
 from analysis.record.clock_steps import AGREE_NS, CLOCKS_AGREE_NS, ClockDoubt, clock_doubt
 from analysis.record.elections import ElectionEvent, all_elections
-from analysis.record.epochs import Epochs, load_epochs
 from analysis.record.files import RecordFiles
-from analysis.record.prompt_consumers import prompt_consumers
 from analysis.record.protocol import RulesInForce
 from analysis.record.requests import Request, requests
 from analysis.record.small_files import Missing
-from analysis.record.stops import BrokerStop, stops
 from analysis.record.timeline import Timeline, load_timeline, watched_timeline
 from analysis.record.whole import Gap, gaps_of
 from ebbtide.record.log_losses import BrokerLogLoss, log_losses
@@ -59,11 +56,6 @@ class Record(RecordFiles):
         return RulesInForce(self.manifest, self.timeline)
 
     @cached_property
-    def epochs(self) -> Epochs:
-        """Where each leader epoch began, by the replicas' logs, the HWs and the polls."""
-        return load_epochs(self)
-
-    @cached_property
     def clock_doubt(self) -> ClockDoubt:
         """Which of the record's times are not sure."""
         apart_ns = AGREE_NS if self.manifest.watch is None else CLOCKS_AGREE_NS
@@ -76,20 +68,15 @@ class Record(RecordFiles):
 
     @property
     def proven_steps(self) -> Sequence[StepEntry] | None:
-        """The steps, composed ones split; None: no steps prove anything (`no_steps`)."""
+        """The steps, composed ones split; None: no steps prove anything."""
         return self.split_steps if self.manifest.watch is None else None
-
-    @property
-    def no_steps(self) -> str:
-        """Why no steps prove anything, where none do."""
-        if self.manifest.watch is None:
-            return "steps.jsonl is missing"
-        return "nobody recorded what happened to this cluster"
 
     @property
     def why_disks_unknown(self) -> str:
         """Why it is not known whether a disk lost data, where `log_losses` is None."""
-        return f"{self.no_steps}, so whether a disk lost data is not known"
+        watched = self.manifest.watch is not None
+        why = "nobody recorded what happened to this cluster" if watched else "steps.jsonl is missing"
+        return f"{why}, so whether a disk lost data is not known"
 
     @cached_property
     def log_losses(self) -> tuple[BrokerLogLoss, ...] | None:
@@ -100,11 +87,6 @@ class Record(RecordFiles):
     def requests(self) -> tuple[Request, ...] | None:
         """What steps asked the controllers for; None: no steps prove anything."""
         return None if self.proven_steps is None else requests(self.proven_steps)
-
-    @cached_property
-    def stops(self) -> tuple[BrokerStop, ...]:
-        """The stops of brokers that steps prove."""
-        return stops(self.proven_steps or ())
 
     @property
     def ends_early(self) -> bool:
@@ -117,11 +99,6 @@ class Record(RecordFiles):
         if self.readable_scenario is None or self.manifest.watch is not None:
             return None
         return self.readable_scenario.cluster.controller_properties
-
-    @cached_property
-    def prompt_consumers(self) -> frozenset[int]:
-        """The consumers whose rows say soon after it what a leader answered."""
-        return prompt_consumers(self.readable_scenario, self.split_steps)
 
     @property
     def session_timeout_s(self) -> float:

@@ -66,11 +66,6 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         """
         return self.kind in ("elect", "recover") and self.type in (None, type_)
 
-    def has_recovered(self, after: PartitionState) -> bool:
-        """Return whether the request is the unclean recovery that elected the leader of this state."""
-        same = self.partition == f"{after.topic}-{after.partition}"
-        return self.kind == "recover" and same and self.elected_at == after.metadata_offset
-
 
 def requests(steps: Iterable[StepEntry]) -> tuple[Request, ...]:
     """Return the requests of a schedule."""

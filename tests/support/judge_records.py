@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
+from lost_sends import IN_NO_LOG, lost_sends, value_of
 from metadata_rows import let_times_rise
 from records import as_record
 
@@ -66,6 +67,7 @@ class Story:
         self.steps: list[StepEntry] | None = []
         self.tables: dict[str, list[dict[str, Any]]] = {name: [] for name in TABLES}
         self.lost: list[LostRange] = []
+        self._lost_epochs: dict[tuple[int, int, int], int] = {}
         self.regressions: list[HwRegression] = []
         self.vanished: list[VanishedRange] = []
         self.duplicates: list[Duplicates] = []
@@ -169,7 +171,7 @@ class Story:
                         "partition": 0,
                         "offset": offset,
                         "leader_epoch": epoch,
-                        "value": offset,
+                        "value": value_of(offset, epoch),
                         "producer_id": -1,
                         "producer_epoch": -1,
                         "sequence": -1,
@@ -187,8 +189,12 @@ class Story:
         acks: int = -1,
         committed: bool = True,
         sent_s: float | None = None,
+        epoch: int | None = None,
     ) -> None:
-        """Lost records, acknowledged at `acked_s`."""
+        """Lost records, acknowledged at `acked_s`. `log` has those of an epoch that is given, and no others.
+
+        Their sends are rows of the record, unless the story has rows of its own.
+        """
         count = last - first + 1
         self.lost.append(
             LostRange(
@@ -206,6 +212,12 @@ class Story:
             )
         )
         self.anomalies.append(AnomalyCount(kind="lost", topic="t", partition=0, count=count))
+        self._lost_epochs[first, last, acks] = IN_NO_LOG if epoch is None else epoch
+
+    def keep_all(self) -> None:
+        """Take back what `lose` said."""
+        self.lost = []
+        self.anomalies = [one for one in self.anomalies if one.kind != "lost"]
 
     def regress(self, from_: int, to: int, *, epochs: tuple[int, int], at_s: tuple[float, float]) -> None:
         """A HW that went back between two observations."""
@@ -292,7 +304,10 @@ class Story:
         write_manifest(RecordFolder(self.record), self.manifest)
         if self.steps is not None:
             write_steps(RecordFolder(self.record), self.steps)
-        for name, rows in self.tables.items():
+        for name, rows in (
+            self.tables
+            | {"sends": [*self.tables["sends"], *lost_sends(self.lost, self._lost_epochs, self.tables["sends"])]}
+        ).items():
             if rows and name not in missing:
                 pq.write_table(pa.Table.from_pylist(rows, schema=TABLES[name]), self.record / f"{name}.parquet")
 
@@ -367,22 +382,6 @@ def cause_and_leader(verdict: Verdict) -> tuple[str, int | None, int | None]:
     """Cause, leader and leader epoch of the only loss."""
     loss = only_loss(verdict)
     return loss.cause, loss.election and loss.election.leader, loss.election and loss.election.leader_epoch
-
-
-def stale_join(record: Path, features: dict[str, int], kafka: str = "3.4.1") -> Story:
-    """Return the story of KAFKA-14139: broker 2 joins by an AlterPartition from before its disk was replaced."""
-    story = Story(record, kafka=kafka, features=features, min_isr=1)
-    story.broker(0, 1)
-    story.broker(0, 2)
-    story.state(1, replicas=[1, 2], isr=[1, 2])
-    story.state(8, isr=[1])
-    story.step(10, "wipe-disk", 2)
-    story.broker(12, 2)
-    story.state(14, isr=[1, 2])
-    story.step(15, "kill", 1)
-    story.state(18, leader=2, isr=[2])
-    story.lose(0, 99, acked_s=5)
-    return story
 
 
 def whole_log(story: Story) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 from simulator import Script, draw_script, simulate
+from simulator.causes_judge import judge_by_files, judge_in_memory
 from simulator.compare import Comparison, kind_of
-from simulator.new_judge import judge_by_files, judge_in_memory
 
 HISTORIES = 300
 DEGRADED = 100

@@ -11,10 +11,10 @@ from records import as_record
 from simulator import Fault, Script, Setup, TrueHistory, draw_script, simulate, write_record
 from simulator.checking import timeline_of, trace_of_history
 from simulator.compare import kind_of
+from simulator.runs_judge import judge_as_runs
 from simulator.script import MS, SECOND, VIOLATIONS
 from simulator.shrinking import shrink
 from simulator.story import story
-from simulator.todays_judge import judge_as_today
 
 SEED = 1000
 STATES_SHOW_IT = ("fenced-stays-in-isr", "unclean-past-member", "unclean-not-asked", "epoch-twice")
@@ -151,4 +151,4 @@ def test_a_written_history_is_judged_like_a_run(tmp_path: Path) -> None:
     record = as_record(write_record(history, tmp_path / "run"))
     assert record.timeline.partitions == timeline_of(history).partitions
     assert record.statics == {}
-    assert judge_as_today(history).keys() == {(one.partition, one.value) for one in history.lost}
+    assert judge_as_runs(history).keys() == {(one.partition, one.value) for one in history.lost}

@@ -1,35 +1,37 @@
 """Names the election that lost a record or took the HW back, and its cause.
 
-A range of lost records is split where one election may have lost one part, and another election the rest. The search
-for the election is in `guilty_election`. Late acks and records that came back are looked at where that search finds no
-cause.
+`analysis.causes` finds both. Here, anomalies become its questions, and its answers become attributions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
+import numpy as np
 
-from analysis.judge.causes.came_back import possible_return
-from analysis.judge.causes.deposed_leaders import LostRecord
-from analysis.judge.causes.guilty_election import attribute, is_known_to_lack
-from analysis.judge.causes.late_acks import attribute_as_of_the_send, lost_what_it_had
-from analysis.judge.causes.lost_offsets import LostStretch, stretches_between
-from analysis.judge.causes.permits import why_it_could_lead
+from analysis.causes.answer import CauseAnswer, answer
+from analysis.causes.from_record import EvidentRecord
+from analysis.causes.history import NEVER, Ints
+from analysis.causes.intervals import CONTRADICTED
+from analysis.causes.partition import EvidentPartition, Question
+from analysis.causes.ranges import answers_of_sends, lost_sends, questions_of_sends
+from analysis.causes.table import NEEDS
+from analysis.causes.words import sentence, ways
+from analysis.judge.causes.lost_offsets import values_of
 from analysis.judge.history.evidence import Attribution, LostOffset
-from analysis.record.elections import ElectionEvent, elections_of
+from analysis.judge.history.log_lines import truncations
 from analysis.record.record import Record
+from analysis.record.timeline import MILLISECOND_NS
 
 if TYPE_CHECKING:
     from analysis.reconcile.model import HwRegression, LostRange, VanishedRange
 
 
 class LostPart(msgspec.Struct, frozen=True, kw_only=True):
-    """The part of a lost range that one election is guilty of.
+    """Records of a lost range that have one cause and one election.
 
-    `first_done_ns` is when the first of its records was acked; None: not known.
+    `first_done_ns` is when the first of them was acked; None: not known.
     """
 
     first_offset: int
@@ -39,169 +41,202 @@ class LostPart(msgspec.Struct, frozen=True, kw_only=True):
     first_done_ns: int | None = None
 
 
-def attribute_loss(record: Record, lost: LostRange) -> list[LostPart]:
-    """Split a lost range into parts of one cause each, by the election that lost them.
-
-    Nearly always the result is one part: several elections seldom share a range.
-    """
-    cuts = cuts_of(record, lost)
-    parts: list[tuple[int, int, Attribution]] = []
-    for first, end in zip([lost.first_offset, *cuts], [*cuts, lost.last_offset + 1], strict=True):
-        lost_offset = LostOffset(
-            topic=lost.topic,
-            partition=lost.partition,
-            offset=first,
-            committed=lost.committed or lost.acks == -1,
-            since_ns=lost.first_done_ns,
-            since_epoch=_epoch_at(record, lost),
-            had_min_isr=lost.acks == -1,
-        )
-        found = attribute(record, lost_offset)
-        if found.cause == "unexplained" and lost.last_sent_ns is not None:
-            found = attribute_as_of_the_send(record, lost_offset, lost.last_sent_ns) or found
-        if lost.acks != -1:
-            found = attribute_after_return(record, lost_offset, found)
-        if found.cause == "unexplained":
-            found = _acked_by_a_deposed_leader(record, lost_offset) or found
-        if parts and parts[-1][2] == found:
-            first = parts.pop()[0]
-        parts.append((first, end - 1, found))
-    return _with_counts(record, lost, parts)
-
-
-def attribute_after_return(record: Record, lost_offset: LostOffset, found: Attribution) -> Attribution:
-    """Return `found`, or the later election that lost the record if it came back in between.
-
-    Asked where no rule explains the election of `found`. Its leader may have lacked the record before it was committed.
-    If nothing shows that the record came back, and nothing that it did not, the result has no cause.
-    """
-    if found.cause != "unexplained" or found.election is None:
-        return found
-    back = possible_return(record, lost_offset, found.election)
-    if back is None:
-        return found
-    if back.shown_by is not None:
-        return _attribute_since(record, lost_offset, back.shown_by)
-    for restored in back.elections:
-        later = _attribute_since(record, lost_offset, restored)
-        if later.cause != "unexplained":
-            why = (
-                f"broker {found.election.leader} lacked the record under epoch {found.election.epoch}, perhaps before "
-                f"it was committed: broker {restored.leader}, elected under epoch {restored.epoch}, may have had it "
-                f"again, and then a later election lost it ({later.cause or 'cause not known'}: {later.why})"
-            )
-            return Attribution(cause=None, election=found.election, why=why)
-    return found
-
-
-def _attribute_since(record: Record, lost_offset: LostOffset, restored: ElectionEvent) -> Attribution:
-    """Attribute a record that the leader of an election had."""
-    since = {"since_ns": restored.after.at_ns, "since_epoch": restored.epoch}
-    return attribute(record, msgspec.structs.replace(lost_offset, **since, exact=True))
-
-
-def _acked_by_a_deposed_leader(record: Record, lost_offset: LostOffset) -> Attribution | None:
-    """Return that no cause is known if a deposed leader may have acked the record, else None.
-
-    If the replicas of its ISR do not learn that another leader was elected uncleanly, they go on committing. That
-    election loses what they commit then.
-    """
-    lost_record = LostRecord(record, lost_offset)
-    for one in reversed(elections_of(record.timeline, lost_offset.topic, lost_offset.partition)):
-        if one.epoch > lost_offset.since_epoch or not one.is_from_outside:
-            continue
-        found = why_it_could_lead(record, one, lost_offset)
-        if found.cause != "unexplained" and lost_record.may_be_older_than(one):
-            why = f"a leader before epoch {one.epoch} may have acked it although it was deposed; and {found.why}"
-            return Attribution(cause=None, election=one, why=why)
-    return None
-
-
-def _with_counts(record: Record, lost: LostRange, parts: list[tuple[int, int, Attribution]]) -> list[LostPart]:
-    """Count the records of each part.
-
-    Where the counts cannot be read, the attribution of the first offset, which is certainly lost,
-    stands for all.
-    """
-    if len(parts) == 1:
-        stretches: list[LostStretch] | None = [LostStretch(lost.count, lost.first_done_ns)]
-    else:
-        stretches = stretches_between(record, lost, [first for first, _, _ in parts])
-    if stretches is None and lost.count == lost.last_offset - lost.first_offset + 1:
-        stretches = [LostStretch(last - first + 1, None) for first, last, _ in parts]
-    if stretches is None:
-        parts = [(lost.first_offset, lost.last_offset, parts[0][2])]
-        stretches = [LostStretch(lost.count, lost.first_done_ns)]
+def attribute_loss(evident: EvidentRecord, lost: LostRange) -> list[LostPart]:
+    """Return the parts of a lost range, each with its cause and election."""
+    partition = evident.partition(lost.topic, lost.partition)
+    if not partition.history.states:
+        why = f"the metadata timeline of {lost.topic}-{lost.partition} is missing (partitions.parquet)"
+        found = Attribution(cause=None if _is_committed(lost) else "uncommitted-at-failover", election=None, why=why)
+        return [_whole(lost, found)]
+    sends = _sends_of(evident.record, partition, lost)
+    if len(sends) != lost.count:
+        why = f"the record has {len(sends)} of the {lost.count} sends that are lost"
+        return [_whole(lost, Attribution(cause=None, election=None, why=why))]
+    answers, which = answers_of_sends(partition, sends, committed=_is_committed(lost))
+    parts: dict[Attribution, list[int]] = {}
+    offsets = partition.history.sends.offset[sends]
+    attributions = [
+        _attribution(evident, partition, one, int(offsets[which == at].min())) for at, one in enumerate(answers)
+    ]
+    for send, at in zip(sends.tolist(), which.tolist(), strict=True):
+        parts.setdefault(attributions[at], []).append(send)
+    table = partition.history.sends
     return [
         LostPart(
-            first_offset=first,
-            last_offset=last,
-            count=one.count,
+            first_offset=int(table.offset[members].min()),
+            last_offset=int(table.offset[members].max()),
+            count=len(members),
             attribution=found,
-            first_done_ns=one.first_done_ns,
+            first_done_ns=int(np.minimum(table.done_ns[members], lost.last_done_ns).min()),
         )
-        for (first, last, found), one in zip(parts, stretches, strict=True)
-        if one.count
+        for found, members in parts.items()
     ]
 
 
-def attribute_regression(record: Record, back: HwRegression, lost: Sequence[LostRange]) -> Attribution:
-    """Attribute a HW regression to the election that lost the last offset it covered.
+class LossHistories(NamedTuple):
+    """The ways in which a record may have got lost, each in a sentence.
 
-    A HW is observed again and again, so its last observation says little about when the offset was
-    written. If the offset is among the `lost`, its acknowledgement says more. A leader that does
-    not know of its successor still reports its HW long after. What that HW covered existed when the
-    successor was elected, since the deposed leader's followers fetch no more.
+    `holder`: the metadata offset of the election whose leader was the last one with the record, if all agree.
     """
+
+    ways: tuple[str, ...] = ()
+    holder: int | None = None
+
+
+def histories_of_loss(evident: EvidentRecord, lost: LostRange) -> LossHistories:
+    """Return how a range of records that share their fate may have got lost."""
+    partition = evident.partition(lost.topic, lost.partition)
+    sends = _sends_of(evident.record, partition, lost)
+    answers, _ = answers_of_sends(partition, sends, committed=_is_committed(lost))
+    holders = {trail.holder for one in answers for trail in one.trails}
+    return LossHistories(
+        ways=tuple(way for one in answers for way in ways(partition, one)),
+        holder=partition.elections.states[holders.pop()].metadata_offset if len(holders) == 1 else None,
+    )
+
+
+def _is_committed(lost: LostRange) -> bool:
+    return lost.committed or lost.acks == -1
+
+
+def _whole(lost: LostRange, found: Attribution) -> LostPart:
+    return LostPart(
+        first_offset=lost.first_offset,
+        last_offset=lost.last_offset,
+        count=lost.count,
+        attribution=found,
+        first_done_ns=lost.first_done_ns,
+    )
+
+
+def _sends_of(record: Record, partition: EvidentPartition, lost: LostRange) -> Ints:
+    """Return the sends of a lost range: those that the final log lacks, by their values where that is not enough."""
+    sends, found = partition.history.sends, lost_sends(partition)
+    offsets = sends.offset[found]
+    fits = (sends.acks[found] == lost.acks) & (offsets >= lost.first_offset) & (offsets <= lost.last_offset)
+    if int(fits.sum()) != lost.count and (values := values_of(record, lost)) is not None:
+        fits &= np.isin(sends.value[found], values)
+    chosen: Ints = found[fits]
+    return chosen
+
+
+def attribute(evident: EvidentRecord, lost_offset: LostOffset) -> Attribution:
+    """Return the cause of the loss of one offset of which it is known under which epoch it stood in the log."""
+    partition = evident.partition(lost_offset.topic, lost_offset.partition)
+    elections = partition.elections
+    if not elections.states:
+        why = f"the metadata timeline of {lost_offset.name} is missing (partitions.parquet)"
+        return Attribution(cause=None, election=None, why=why)
+    until = None if lost_offset.until_epoch is None else elections.of_epoch.get(lost_offset.until_epoch)
+    if lost_offset.until_epoch is not None and until is None:
+        why = (
+            f"the election of {lost_offset.name} under epoch {lost_offset.until_epoch} is not in the metadata timeline"
+        )
+        return Attribution(cause=None, election=None, why=why)
+    asked = _known_record(partition, lost_offset, until) or _question(partition, lost_offset, until)
+    found = answer(partition, asked)
+    if until is not None and found.may_be_kept and not found.trails:
+        why = f"the leaders up to epoch {lost_offset.until_epoch} held the record, so no election explains the lower HW"
+        return Attribution(cause=None, election=None, why=why)
+    if until is not None and found.cause == "unexplained" and found.may_be_kept:
+        # Unlike a loss, a regression need not be a fault: a new leader may answer with its HW as a follower.
+        leaders = f"a leader of {lost_offset.name} up to epoch {lost_offset.until_epoch}"
+        why = f"nothing shows that {leaders} lacked the record; a leader may have reported a HW that lagged"
+        return Attribution(cause=None, election=None, why=why)
+    return _attribution(evident, partition, found, lost_offset.offset)
+
+
+def _question(partition: EvidentPartition, lost_offset: LostOffset, until: int | None) -> Question:
+    elections, epoch = partition.elections, lost_offset.since_epoch
+    writers = [at for at in elections.all if elections.states[at].leader_epoch == epoch]
+    if not writers and not lost_offset.exact:
+        earlier = [at for at in elections.all if elections.states[at].leader_epoch <= epoch]
+        writers = [at for at in earlier if partition.leaders.led[at] is not False][-1:]
+    return Question(
+        offset=lost_offset.offset,
+        writers=tuple(writers),
+        sent_ns=min((elections.states[at].at_ns for at in writers), default=0),
+        read_ns=lost_offset.since_ns if lost_offset.committed else NEVER,
+        committed=lost_offset.committed,
+        may_be_older=not lost_offset.exact,
+        until=until,
+    )
+
+
+def _known_record(partition: EvidentPartition, lost_offset: LostOffset, until: int | None) -> Question | None:
+    """Return the question about the acked record that stood at the offset, if it was of that very epoch."""
+    lost = lost_sends(partition)
+    asked, _ = questions_of_sends(partition, lost[partition.history.sends.offset[lost] == lost_offset.offset])
+    of_epoch = [one for one in asked if one.writers == (partition.elections.of_epoch.get(lost_offset.since_epoch),)]
+    if len(of_epoch) != 1:
+        return None
+    return msgspec.structs.replace(of_epoch[0], committed=lost_offset.committed, until=until)
+
+
+def attribute_regression(evident: EvidentRecord, back: HwRegression) -> Attribution:
+    """Attribute an HW regression to the election that lost the last offset that the HW covered."""
     if back.leader_epoch == back.earlier_leader_epoch:
         why = f"the HW of {back.topic}-{back.partition} went back under one leader epoch, with no election in between"
         return Attribution(cause="unexplained", election=None, why=why)
-    last_offset = back.from_ - 1
-    acked_ns = [
-        one.last_done_ns
-        for one in lost
-        if (one.topic, one.partition) == (back.topic, back.partition)
-        and one.first_offset <= last_offset <= one.last_offset
-    ]
-    deposed_ns = [
-        one.after.at_ns
-        for one in elections_of(record.timeline, back.topic, back.partition)
-        if one.epoch > back.earlier_leader_epoch
-    ]
     lost_offset = LostOffset(
         topic=back.topic,
         partition=back.partition,
-        offset=last_offset,
+        offset=back.from_ - 1,
         committed=True,
-        since_ns=min([back.earlier_at_ns, *acked_ns, *deposed_ns]),
+        since_ns=back.earlier_at_ns,
         since_epoch=back.earlier_leader_epoch,
         until_epoch=back.leader_epoch,
     )
-    found = attribute(record, lost_offset)
-    if found.cause == "unexplained":
-        by_disk = attribute(record, msgspec.structs.replace(lost_offset, since_ns=0))
-        if by_disk.election is not None and lost_what_it_had(record, by_disk.election.leader, lost_offset):
-            why = f"{by_disk.why}; but the higher HW was served after that, perhaps by a leader that still had it"
-            return Attribution(cause=None, election=by_disk.election, why=why)
-    if found.cause == "unexplained" and found.election and not is_known_to_lack(record, found.election, lost_offset):
-        # Unlike a loss, a regression need not be a fault: a new leader may answer with the HW that
-        # it had as a follower.
-        why = f"nothing shows that a leader of {lost_offset.name} up to epoch {back.leader_epoch} lacked the record"
-        return Attribution(cause=None, election=None, why=f"{why}; a leader may have reported a HW that lagged")
-    return found
+    return attribute(evident, lost_offset)
 
 
-def cuts_of(record: Record, found: LostRange | VanishedRange) -> list[int]:
+def cuts_of(evident: EvidentRecord, found: VanishedRange) -> list[int]:
     """Return the offsets that split a range where a different log may hold the rest."""
-    name = f"{found.topic}-{found.partition}"
-    ends = {at[name] for loss in record.log_losses or () for at in (loss.starts, loss.ends) if name in at}
-    cuts = {*record.epochs.starts(found.topic, found.partition), *ends}
+    cuts = evident.partition(found.topic, found.partition).offset_cuts
     return sorted(cut for cut in cuts if found.first_offset < cut <= found.last_offset)
 
 
-def _epoch_at(record: Record, lost: LostRange) -> int:
-    """Return the leader epoch in force, by the clock, when the range was acknowledged."""
-    if lost.acked_after_epoch is not None:
-        return lost.acked_after_epoch
-    state = record.timeline.state_at_time(lost.topic, lost.partition, lost.first_done_ns)
-    return state.leader_epoch if state is not None else -1
+def _attribution(evident: EvidentRecord, partition: EvidentPartition, found: CauseAnswer, offset: int) -> Attribution:
+    """Return an answer as an attribution; `offset` is the lowest one that it is about."""
+    elected = None if found.guilty is None else partition.elections.states[found.guilty]
+    election = next((one for one in evident.record.elections if one.after == elected), None)
+    why, broken = sentence(partition, found), False
+    if NEEDS["steps"] in found.why:
+        why = f"{evident.record.why_disks_unknown}; {why}"
+    if (
+        found.cause == "unexplained"
+        and found.guilty is not None
+        and any(one.reasons & CONTRADICTED for one in found.trails)
+    ):
+        how, broken = _how_it_lost_it(evident.record, partition, found.guilty, offset)
+        why = f"{why}; {how}" if how else why
+    return Attribution(
+        cause=found.cause, election=election, why=why, is_allowed=found.is_allowed, breaks_kip_903=broken
+    )
+
+
+def _how_it_lost_it(record: Record, partition: EvidentPartition, at: int, offset: int) -> tuple[str, bool]:
+    """Return how a leader came to lack what each ISR member has, and whether its join broke KIP-903.
+
+    Its own log may say that it truncated the record after it had joined the ISR. Otherwise it joined without the record
+    if its disk had lost records before, and it had registered in between.
+    """
+    leader, states = partition.elections.states[at].leader, partition.elections.states
+    joins = [one for one in range(1, at) if leader in partition.leaders.joins(one)]
+    joined = states[joins[-1] if joins else 0]
+    entered = f"entered the ISR at metadata offset {joined.metadata_offset}"
+    until_ns = states[at].at_ns + MILLISECOND_NS
+    ends = truncations(record, leader, f"{joined.topic}-{joined.partition}")
+    cuts = [to for at_ns, to in ends if joined.at_ns < at_ns <= until_ns and to <= offset]
+    if cuts:
+        return (
+            f"broker {leader} truncated its log to offset {cuts[-1]}, below a committed record, after it {entered}",
+            False,
+        )
+    if not joins or partition.leaders.rules(joins[-1]).kip_903 is not True:
+        return "", False
+    disks = [one for one in partition.history.disks if one.broker == leader and one.gone.first_ns <= joined.at_ns]
+    registered = [one.at_ns for one in partition.liveness.registrations(leader) if one.at_ns <= joined.at_ns]
+    if not any(disk.gone.first_ns <= time for disk in disks for time in registered):
+        return "", False
+    return f"broker {leader} {entered}, after it had lost its log and registered anew", True

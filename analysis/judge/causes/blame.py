@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from analysis.causes.from_record import EvidentRecord
 from analysis.judge.causes.attribution import attribute_loss, attribute_regression
 from analysis.judge.causes.loss_age import age_of
 from analysis.judge.history.attributed import (
@@ -26,7 +27,6 @@ from analysis.judge.history.attributed import (
     places_of,
 )
 from analysis.judge.history.evidence import Attribution
-from analysis.record.record import Record
 from analysis.record.whole import OF_LOSSES, Gap
 from ebbtide.logs.segments import TopicPartition
 from ebbtide.record.verdict import Blamed, Cause, CommitLoss, Loss, RecordedElection, Regression
@@ -47,12 +47,12 @@ if TYPE_CHECKING:
 _TOLD_MAX = 20
 
 
-def attributed_losses(record: Record, reconciliation: Reconciliation) -> list[AttributedAnomaly[LostRecords]]:
+def attributed_losses(evident: EvidentRecord, reconciliation: Reconciliation) -> list[AttributedAnomaly[LostRecords]]:
     """Return the losses, in parts of one cause each."""
     found = []
     for lost in reconciliation.lost:
-        for part in attribute_loss(record, lost):
-            age = age_of(record, lost.topic, lost.partition, part)
+        for part in attribute_loss(evident, lost):
+            age = age_of(evident.record, lost.topic, lost.partition, part)
             found.append(
                 AttributedAnomaly(
                     topic=lost.topic,
@@ -68,7 +68,7 @@ def attributed_losses(record: Record, reconciliation: Reconciliation) -> list[At
     return found
 
 
-def attributed_regressions(record: Record, reconciliation: Reconciliation) -> list[AttributedAnomaly[FallenHw]]:
+def attributed_regressions(evident: EvidentRecord, reconciliation: Reconciliation) -> list[AttributedAnomaly[FallenHw]]:
     """Return each HW regression with its cause."""
     return [
         AttributedAnomaly(
@@ -77,7 +77,7 @@ def attributed_regressions(record: Record, reconciliation: Reconciliation) -> li
             what=FallenHw(from_=back.from_, to=back.to, leader_epoch=back.leader_epoch),
             count=1,
             committed=True,
-            attribution=attribute_regression(record, back, reconciliation.lost),
+            attribution=attribute_regression(evident, back),
         )
         for back in reconciliation.regressions
     ]

@@ -22,8 +22,8 @@ from analysis.record.timeline import MILLISECOND_NS
 from ebbtide.record.log_losses import BrokerLogLoss
 from ebbtide.record.verdict import Cause, LossEvent
 
-BY_DISK: frozenset[Cause] = frozenset({"last-replica-standing", "beyond-tolerance", "last-known-leader"})
-"""The causes of a record that the elected broker had and lost."""
+BY_DISK: frozenset[Cause] = frozenset({"last-replica-standing", "beyond-tolerance", "last-known-leader", "unexplained"})
+"""The causes of a record that the elected broker may have had and lost."""
 
 
 class LossAge(NamedTuple):
@@ -36,7 +36,7 @@ class LossAge(NamedTuple):
 def age_of(record: Record, topic: str, partition: int, part: LostPart) -> LossAge | None:
     """Return the age of the oldest record of a part; None where the event is not known."""
     found, acked_ns = part.attribution, part.first_done_ns
-    if found.cause in (None, "unexplained") or acked_ns is None:
+    if found.cause is None or acked_ns is None:
         return None
     disk = _disk_loss(record, topic, partition, part, acked_ns)
     if disk is not None:

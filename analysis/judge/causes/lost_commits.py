@@ -21,12 +21,12 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from analysis.judge.causes.guilty_election import attribute
+from analysis.causes.from_record import EvidentRecord
+from analysis.judge.causes.attribution import attribute
 from analysis.judge.history.attributed import AttributedAnomaly, LostCommit
 from analysis.judge.history.evidence import Attribution, LostOffset
 from analysis.judge.history.offset_marks import Mark, OffsetBounds, bounds_of, marks_of
 from analysis.record.elections import elections_of
-from analysis.record.record import Record
 from ebbtide.scenario.group_offsets import OFFSETS_TOPIC
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ _UNSETTLED = Attribution(
 )
 
 
-def attributed_commits(record: Record, reconciliation: Reconciliation) -> list[AttributedAnomaly[LostCommit]]:
+def attributed_commits(evident: EvidentRecord, reconciliation: Reconciliation) -> list[AttributedAnomaly[LostCommit]]:
     """Return the lost and fallen commits with their causes.
 
     `topic` and `partition` are those of the coordinator; `what` says of which group and partition the
@@ -52,7 +52,7 @@ def attributed_commits(record: Record, reconciliation: Reconciliation) -> list[A
     for one in reconciliation.commits:
         partition = one.first.offsets_partition
         if partition not in marks:
-            marks[partition] = marks_of(record, OFFSETS_TOPIC, partition)
+            marks[partition] = marks_of(evident.record, OFFSETS_TOPIC, partition)
         found.append(
             AttributedAnomaly(
                 topic=OFFSETS_TOPIC,
@@ -67,30 +67,30 @@ def attributed_commits(record: Record, reconciliation: Reconciliation) -> list[A
                 ),
                 count=one.count,
                 committed=True,
-                attribution=_gravest_attribution(record, one, marks[partition]) if one.settled else _UNSETTLED,
+                attribution=_gravest_attribution(evident, one, marks[partition]) if one.settled else _UNSETTLED,
             )
         )
     return found
 
 
-def _gravest_attribution(record: Record, lost: LostCommits, marks: list[Mark]) -> Attribution:
+def _gravest_attribution(evident: EvidentRecord, lost: LostCommits, marks: list[Mark]) -> Attribution:
     """Return the graver attribution of the first and the last item."""
-    found = [attribute_commit(record, one, marks) for one in (lost.last, lost.first)]
+    found = [attribute_commit(evident, one, marks) for one in (lost.last, lost.first)]
     return min(found, key=lambda one: _GRAVEST.index(one.cause) if one.cause in _GRAVEST else len(_GRAVEST))
 
 
-def attribute_commit(record: Record, commit: CommitItem, marks: list[Mark]) -> Attribution:
+def attribute_commit(evident: EvidentRecord, commit: CommitItem, marks: list[Mark]) -> Attribution:
     """Return the election that lost a commit, and its cause; `marks` are the HWs of the commit's partition."""
     name = f"{OFFSETS_TOPIC}-{commit.offsets_partition}"
-    states = record.timeline.states(OFFSETS_TOPIC, commit.offsets_partition)
+    states = evident.record.timeline.states(OFFSETS_TOPIC, commit.offsets_partition)
     if not states:
         why = f"the metadata timeline of {name} is missing (partitions.parquet)"
         return Attribution(cause=None, election=None, why=why)
-    acked_under = record.timeline.state_at_time(OFFSETS_TOPIC, commit.offsets_partition, commit.at_ns)
+    acked_under = evident.record.timeline.state_at_time(OFFSETS_TOPIC, commit.offsets_partition, commit.at_ns)
     assert acked_under is not None
     if acked_under.leader_epoch >= commit.leader_epoch:
-        return _without_election(record, commit, name)
-    bounds = _bounds(record, commit, marks, acked_under.leader_epoch, acked_under.leader)
+        return _without_election(evident, commit, name)
+    bounds = _bounds(evident, commit, marks, acked_under.leader_epoch, acked_under.leader)
     lost_offset = LostOffset(
         topic=OFFSETS_TOPIC,
         partition=commit.offsets_partition,
@@ -100,13 +100,13 @@ def attribute_commit(record: Record, commit: CommitItem, marks: list[Mark]) -> A
         since_epoch=acked_under.leader_epoch,
         until_epoch=commit.leader_epoch,
     )
-    lowest = attribute(record, lost_offset)
+    lowest = attribute(evident, lost_offset)
     if bounds.highest is None:
-        if lowest.cause not in _GRAVEST and not _came_before(record, lost_offset, lowest):
+        if lowest.cause not in _GRAVEST and not _came_before(evident, lost_offset, lowest):
             return lowest
         why = f"where in {name} the commit was is not known: no HW was served after it was acked"
         return Attribution(cause=None, election=None, why=why)
-    highest = attribute(record, msgspec.structs.replace(lost_offset, offset=bounds.highest))
+    highest = attribute(evident, msgspec.structs.replace(lost_offset, offset=bounds.highest))
     if highest.cause is None and highest.election is None:
         why = f"no election of {name} up to leader epoch {commit.leader_epoch} is known to have lost the commit"
         return msgspec.structs.replace(highest, why=why)
@@ -119,29 +119,32 @@ def attribute_commit(record: Record, commit: CommitItem, marks: list[Mark]) -> A
     return Attribution(cause=None, election=None, why=why)
 
 
-def _came_before(record: Record, lost_offset: LostOffset, found: Attribution) -> bool:
+def _came_before(evident: EvidentRecord, lost_offset: LostOffset, found: Attribution) -> bool:
     """Return whether an election before that of `found` may have lost a commit at a higher offset."""
-    assert found.election is not None  # each cause that allows the loss of a committed record names one
-    elections = elections_of(record.timeline, lost_offset.topic, lost_offset.partition)
+    if found.election is None:  # several may have lost it
+        return True
+    elections = elections_of(evident.record.timeline, lost_offset.topic, lost_offset.partition)
     return any(lost_offset.since_epoch < one.epoch < found.election.epoch for one in elections)
 
 
-def _without_election(record: Record, commit: CommitItem, name: str) -> Attribution:
+def _without_election(evident: EvidentRecord, commit: CommitItem, name: str) -> Attribution:
     """Attribute a commit that was missing under the leader epoch in which it was acked."""
-    states = record.timeline.states(OFFSETS_TOPIC, commit.offsets_partition)
+    states = evident.record.timeline.states(OFFSETS_TOPIC, commit.offsets_partition)
     leaders = {one.leader for one in states if one.leader_epoch <= commit.leader_epoch}
     why = f"no election of {name} is between the commit and the answer that lacks it"
-    if leaders == {commit.broker} and not (record.timeline.torn or record.timeline.gaps):
+    if leaders == {commit.broker} and not (evident.record.timeline.torn or evident.record.timeline.gaps):
         return Attribution(cause="unexplained", election=None, why=f"{why}, and no other broker ever led")
     return Attribution(cause=None, election=None, why=f"{why}; a deposed coordinator may have acked it late")
 
 
-def _bounds(record: Record, commit: CommitItem, marks: list[Mark], leader_epoch: int, leader: int) -> OffsetBounds:
+def _bounds(
+    evident: EvidentRecord, commit: CommitItem, marks: list[Mark], leader_epoch: int, leader: int
+) -> OffsetBounds:
     """Return where the commit lies; where its leader's disk lost its end, the commit was below that end."""
     found = bounds_of(marks, leader_epoch=leader_epoch, sent_ns=commit.sent_ns, acked_ns=commit.at_ns)
     ends = [
         loss.starts[f"{OFFSETS_TOPIC}-{commit.offsets_partition}"] - 1
-        for loss in record.log_losses or ()
+        for loss in evident.record.log_losses or ()
         if loss.broker == leader
         and loss.fired_ns >= commit.at_ns
         and f"{OFFSETS_TOPIC}-{commit.offsets_partition}" in loss.starts

@@ -25,13 +25,11 @@ if TYPE_CHECKING:
 
 
 class _LostDetails(msgspec.Struct, frozen=True):
-    """The details of a lost record that identify its group, and when it was acked."""
+    """The details of a lost record that identify its group."""
 
     acks: int
     committed: bool
     acked_after_epoch: int | None = None
-    sent_ns: int | None = None
-    done_ns: int | None = None
 
     @property
     def group(self) -> tuple[object, ...]:
@@ -58,30 +56,14 @@ class _VanishedDetails(msgspec.Struct, frozen=True):
 _Details = TypeVar("_Details", _LostDetails, _VanishedDetails)
 
 
-class LostStretch(msgspec.Struct, frozen=True):
-    """How many records of a stretch are lost, and when the first of them was acked."""
-
-    count: int
-    first_done_ns: int | None
-
-
-def stretches_between(record: Record, lost: LostRange, starts: list[int]) -> list[LostStretch] | None:
-    """Return the lost records of each stretch of `lost` that begins at one of `starts`.
-
-    `starts` is sorted. None: anomalies/ does not hold exactly the records of the range.
-    """
+def values_of(record: Record, lost: LostRange) -> list[int] | None:
+    """Return the values of the records of a lost range; None: anomalies/ does not hold exactly these."""
     group = _LostDetails(lost.acks, lost.committed, lost.acked_after_epoch)
-    counts = [0] * len(starts)
-    first_done_ns: list[int | None] = [None] * len(starts)
     try:
-        for offset, details in _items(record, LOST, lost, group):
-            at = bisect_right(starts, offset) - 1
-            counts[at] += 1
-            done_ns = details.sent_ns if details.done_ns is None else details.done_ns
-            first_done_ns[at] = min((one for one in (first_done_ns[at], done_ns) if one is not None), default=None)
+        values = [value for _, value, _ in _items(record, LOST, lost, group)]
     except (pa.ArrowException, OSError, msgspec.DecodeError, KeyError, TypeError):
         return None
-    return list(map(LostStretch, counts, first_done_ns)) if sum(counts) == lost.count else None
+    return values if len(values) == lost.count else None
 
 
 def lowest_between(record: Record, vanished: VanishedRange, starts: list[int]) -> list[int] | None:
@@ -94,7 +76,7 @@ def lowest_between(record: Record, vanished: VanishedRange, starts: list[int]) -
     lowest: dict[int, int] = {}
     count = 0
     try:
-        for offset, _ in _items(record, vanished.kind, vanished, group):
+        for offset, _, _ in _items(record, vanished.kind, vanished, group):
             stretch = bisect_right(starts, offset)
             lowest[stretch] = min(offset, lowest.get(stretch, offset))
             count += 1
@@ -105,14 +87,15 @@ def lowest_between(record: Record, vanished: VanishedRange, starts: list[int]) -
 
 def _items(
     record: Record, kind: str, range_: LostRange | VanishedRange, group: _Details
-) -> Iterator[tuple[int, _Details]]:
-    """Yield the offsets and details of a group's items within its range."""
+) -> Iterator[tuple[int, int, _Details]]:
+    """Yield the offsets, values and details of a group's items within its range."""
     files = [str(file) for file in sorted((record.folder / ANOMALIES_DIR).glob("*.parquet"))]
     decoder = msgspec.json.Decoder(type(group))
     where = (pc.field("kind") == kind) & of_partition(range_.topic, range_.partition)
-    for batch in ds.dataset(files, format="parquet").to_batches(columns=["offset", "details"], filter=where):
-        for offset, text in zip(batch["offset"].to_pylist(), batch["details"].to_pylist(), strict=True):
+    for batch in ds.dataset(files, format="parquet").to_batches(columns=["offset", "value", "details"], filter=where):
+        for row in batch.to_pylist():
+            offset = row["offset"]
             if range_.first_offset <= offset <= range_.last_offset:
-                details = decoder.decode(text)
+                details = decoder.decode(row["details"])
                 if details.group == group.group:
-                    yield offset, details
+                    yield offset, row["value"], details

@@ -23,6 +23,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable
 from itertools import accumulate, pairwise
 
+from analysis.causes.from_record import EvidentRecord
 from analysis.judge.causes.copier_history import (
     CopyingTxn,
     SentCopy,
@@ -39,13 +40,12 @@ from analysis.judge.history.attributed import AttributedAnomaly, RepeatedInput
 from analysis.judge.history.evidence import Attribution
 from analysis.judge.history.offset_marks import Mark, marks_of
 from analysis.reconcile.model import CommitItem, WrongCopies
-from analysis.record.record import Record
 from ebbtide.rules.table import COPIED_TWICE
 from ebbtide.scenario.group_offsets import OFFSETS_PARTITION, OFFSETS_TOPIC
 
 
 def attributed_repeats(
-    record: Record, copies: Collection[WrongCopies], groups: Collection[str]
+    evident: EvidentRecord, copies: Collection[WrongCopies], groups: Collection[str]
 ) -> list[AttributedAnomaly[RepeatedInput]]:
     """Return the inputs that copiers of these groups copied again, by partition and what explains that.
 
@@ -54,21 +54,21 @@ def attributed_repeats(
     repeated = [one for one in copies if one.kind == COPIED_TWICE and one.group in groups]
     if not repeated:
         return []
-    marks = marks_of(record, OFFSETS_TOPIC, OFFSETS_PARTITION)
-    ends = TransactionEnds(record)
-    return [anomaly for one in repeated for anomaly in _Explaining(record, one, marks, ends).attributed()]
+    marks = marks_of(evident.record, OFFSETS_TOPIC, OFFSETS_PARTITION)
+    ends = TransactionEnds(evident.record)
+    return [anomaly for one in repeated for anomaly in _Explaining(evident, one, marks, ends).attributed()]
 
 
 class _Explaining:
     """Explains the repeated inputs of one partition; keeps what it looked up of the record."""
 
-    def __init__(self, record: Record, repeated: WrongCopies, marks: list[Mark], ends: TransactionEnds) -> None:
-        self._record = record
+    def __init__(self, evident: EvidentRecord, repeated: WrongCopies, marks: list[Mark], ends: TransactionEnds) -> None:
+        self._evident = evident
         self._repeated = repeated
         self._marks = marks
         self._ends = ends
-        self._answers = ShownOffsets(record, record.timeline, repeated)
-        self._copies = read_copies(record, repeated)
+        self._answers = ShownOffsets(evident.record, evident.record.timeline, repeated)
+        self._copies = read_copies(evident.record, repeated)
         self._transactions = transactions_of(self._copies)
         self._known: dict[tuple[TxnKey, int], Attribution] = {}
         self._overtaking: dict[int, _Overtaking] = {}
@@ -102,7 +102,7 @@ class _Explaining:
             of_input[one.input].append(one)
         several = [sorted(copies) for copies in of_input.values() if len(copies) > 1]
         in_doubt = {one.value for copies in several for one in copies if not one.is_certain}
-        shown = read_shown(self._record, in_doubt)
+        shown = read_shown(self._evident.record, in_doubt)
         return [copies for copies in several if sum(one.is_certain or one.value in shown for one in copies) > 1]
 
     def _explain(self, first: SentCopy, second: SentCopy) -> Attribution:
@@ -166,7 +166,7 @@ class _Explaining:
             offsets_partition=OFFSETS_PARTITION,
             asked_ns=lacking.asked_ns,
         )
-        found = attribute_commit(self._record, commit, self._marks)
+        found = attribute_commit(self._evident, commit, self._marks)
         return _unexplained(found.why) if found.cause in (None, "unexplained") else found
 
     def _why_no_excuse(
@@ -196,7 +196,7 @@ class _Explaining:
         return ended_ns is None or self._epoch_at(ended_ns) >= epoch
 
     def _epoch_at(self, at_ns: int) -> int:
-        state = self._record.timeline.state_at_time(OFFSETS_TOPIC, OFFSETS_PARTITION, at_ns)
+        state = self._evident.record.timeline.state_at_time(OFFSETS_TOPIC, OFFSETS_PARTITION, at_ns)
         return -1 if state is None else state.leader_epoch
 
 

@@ -21,12 +21,12 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from analysis.judge.causes.attribution import attribute_after_return, cuts_of
-from analysis.judge.causes.guilty_election import attribute
+from analysis.causes.from_record import EvidentRecord
+from analysis.causes.history import NEVER
+from analysis.judge.causes.attribution import attribute, cuts_of
 from analysis.judge.causes.lost_offsets import lowest_between
 from analysis.judge.history.attributed import AttributedAnomaly, VanishedPart
 from analysis.judge.history.evidence import Attribution, LostOffset
-from analysis.record.record import Record
 from ebbtide.rules.table import VANISHED
 
 if TYPE_CHECKING:
@@ -35,7 +35,9 @@ if TYPE_CHECKING:
 _GRAVEST = ("unexplained", None)
 
 
-def attributed_vanishings(record: Record, reconciliation: Reconciliation) -> list[AttributedAnomaly[VanishedPart]]:
+def attributed_vanishings(
+    evident: EvidentRecord, reconciliation: Reconciliation
+) -> list[AttributedAnomaly[VanishedPart]]:
     """Return the vanished and diverged records with their causes.
 
     `committed` is false where only the place of the record vanished, not the record.
@@ -47,37 +49,37 @@ def attributed_vanishings(record: Record, reconciliation: Reconciliation) -> lis
             what=VanishedPart(kind=one.kind, first_offset=one.first_offset, last_offset=one.last_offset),
             count=one.count,
             committed=one.committed,
-            attribution=_gravest_attribution(record, one),
+            attribution=_gravest_attribution(evident, one),
         )
         for one in reconciliation.vanished
     ]
 
 
-def _gravest_attribution(record: Record, vanished: VanishedRange) -> Attribution:
+def _gravest_attribution(evident: EvidentRecord, vanished: VanishedRange) -> Attribution:
     """Return the gravest attribution that any item of the range has.
 
     Between two cuts all items have the same attribution. Where anomalies/ does not say in which
     stretches a range with holes has items, its first and its last offset decide: both surely are
     items.
     """
-    states = record.timeline.states(vanished.topic, vanished.partition)
+    states = evident.record.timeline.states(vanished.topic, vanished.partition)
     if any(after.follows_recreation(before) for before, after in pairwise(states)):
         return Attribution(cause=None, election=None, why="its topic was deleted and made again")
-    offsets = {vanished.first_offset, *_first_of_each_stretch(record, vanished), vanished.last_offset}
+    offsets = {vanished.first_offset, *_first_of_each_stretch(evident, vanished), vanished.last_offset}
     of_offset = _attribute_read_record if vanished.kind == VANISHED else _attribute_divergence
-    found = [of_offset(record, vanished, offset) for offset in sorted(offsets)]
+    found = [of_offset(evident, vanished, offset) for offset in sorted(offsets)]
     return min(found, key=lambda one: _GRAVEST.index(one.cause) if one.cause in _GRAVEST else len(_GRAVEST))
 
 
-def _first_of_each_stretch(record: Record, vanished: VanishedRange) -> list[int]:
+def _first_of_each_stretch(evident: EvidentRecord, vanished: VanishedRange) -> list[int]:
     """Return the lowest item of each stretch between cuts, as far as it is known."""
-    cuts = cuts_of(record, vanished)
+    cuts = cuts_of(evident, vanished)
     if not cuts or vanished.count == vanished.last_offset - vanished.first_offset + 1:
         return cuts
-    return lowest_between(record, vanished, cuts) or []
+    return lowest_between(evident.record, vanished, cuts) or []
 
 
-def _attribute_read_record(record: Record, vanished: VanishedRange, offset: int) -> Attribution:
+def _attribute_read_record(evident: EvidentRecord, vanished: VanishedRange, offset: int) -> Attribution:
     """Attribute a record that a consumer had read.
 
     Without a leader epoch only the clock says when the record was there: that may explain, but
@@ -86,20 +88,20 @@ def _attribute_read_record(record: Record, vanished: VanishedRange, offset: int)
     read_ns = vanished.read_ns if vanished.read_ns is not None else 0
     if vanished.leader_epoch is not None:
         lost_offset = _lost_offset(vanished, offset, read_ns, vanished.leader_epoch)
-        return attribute_after_return(record, lost_offset, _attribute_offset(record, lost_offset))
-    state = record.timeline.state_at_time(vanished.topic, vanished.partition, read_ns)
+        return _attribute_offset(evident, lost_offset)
+    state = evident.record.timeline.state_at_time(vanished.topic, vanished.partition, read_ns)
     lost_offset = _lost_offset(vanished, offset, read_ns, state.leader_epoch if state is not None else -1)
-    found = attribute(record, msgspec.structs.replace(lost_offset, exact=False))
+    found = attribute(evident, msgspec.structs.replace(lost_offset, exact=False))
     return _unknown_if_unexplained(found, "the leader epoch under which it was written is not known")
 
 
-def _attribute_divergence(record: Record, vanished: VanishedRange, offset: int) -> Attribution:
+def _attribute_divergence(evident: EvidentRecord, vanished: VanishedRange, offset: int) -> Attribution:
     epoch = vanished.leader_epoch
     if epoch is None:
         return Attribution(cause=None, election=None, why="they are of one leader epoch")
-    begun_ns = record.timeline.epoch_start_ns(vanished.topic, vanished.partition, epoch)
-    lost_offset = _lost_offset(vanished, offset, begun_ns or 0, epoch)
-    found = attribute_after_return(record, lost_offset, _attribute_offset(record, lost_offset))
+    # It was committed, and nothing says by when.
+    lost_offset = _lost_offset(vanished, offset, NEVER, epoch)
+    found = _attribute_offset(evident, lost_offset)
     return _unknown_if_unexplained(found, found.why)
 
 
@@ -116,24 +118,16 @@ def _lost_offset(vanished: VanishedRange, offset: int, since_ns: int, since_epoc
     )
 
 
-def _attribute_offset(record: Record, lost_offset: LostOffset) -> Attribution:
-    """Attribute a record whose leader epoch is known.
-
-    A slow consumer returns records from its buffer after they were cut off. Where no event after
-    the poll explains the record's absence, an event after the start of its leader epoch may.
-    """
-    found = attribute(record, lost_offset)
-    if found.cause not in ("unexplained", None) or not record.timeline.partitions:
-        return found
-    begun_ns = record.timeline.epoch_start_ns(lost_offset.topic, lost_offset.partition, lost_offset.since_epoch)
-    if begun_ns is None:
+def _attribute_offset(evident: EvidentRecord, lost_offset: LostOffset) -> Attribution:
+    """Attribute a record whose leader epoch is known."""
+    begun_ns = evident.record.timeline.epoch_start_ns(lost_offset.topic, lost_offset.partition, lost_offset.since_epoch)
+    if begun_ns is None and evident.record.timeline.states(lost_offset.topic, lost_offset.partition):
         why = (
             f"the metadata timeline of {lost_offset.name} lacks leader epoch {lost_offset.since_epoch}, "
             "under which it was written"
         )
         return Attribution(cause=None, election=None, why=why)
-    earlier = attribute(record, msgspec.structs.replace(lost_offset, since_ns=min(lost_offset.since_ns, begun_ns)))
-    return found if earlier.cause in ("unexplained", None) else earlier
+    return attribute(evident, lost_offset)
 
 
 def _unknown_if_unexplained(found: Attribution, why: str) -> Attribution:

@@ -18,8 +18,7 @@ class LostOffset(msgspec.Struct, frozen=True, kw_only=True):
 
     It was acked or served at `since_ns`, under an epoch of at most `since_epoch`. `until_epoch`
     bounds the guilty election from above; None: any later election. `exact`: the record itself says
-    that it was appended under `since_epoch`, so no election up to that epoch is guilty. `had_min_isr`:
-    it was acked with acks=all, so that at least min ISR replicas had it.
+    that it was appended under `since_epoch`, so no election up to that epoch is guilty.
     """
 
     topic: str
@@ -30,7 +29,6 @@ class LostOffset(msgspec.Struct, frozen=True, kw_only=True):
     since_epoch: int
     until_epoch: int | None = None
     exact: bool = False
-    had_min_isr: bool = False
 
     @property
     def name(self) -> str:
@@ -41,11 +39,12 @@ class LostOffset(msgspec.Struct, frozen=True, kw_only=True):
 class Attribution(msgspec.Struct, frozen=True, kw_only=True):
     """A cause with its election, and the reason in a sentence; cause None: not known.
 
-    `breaks_kip_903`: unexplained because a broker joined the ISR without its log although KIP-903
-    was in force.
+    `is_allowed`: whatever the cause, every history that fits the evidence allows it. `breaks_kip_903`: unexplained
+    because a broker joined the ISR without its log although KIP-903 was in force.
     """
 
     cause: Cause | None
     election: ElectionEvent | None
     why: str
+    is_allowed: bool = False
     breaks_kip_903: bool = False

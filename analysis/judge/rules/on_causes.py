@@ -12,9 +12,9 @@ from analysis.judge.rules.findings import Finding, finding
 
 
 def finding_on_causes(blamed: Sequence[AnyAnomaly], *, exercised: int, kind_unknown: str | None) -> Finding:
-    """Return a violation for each anomaly that nothing explains; one whose cause is not known is unknown."""
+    """Return a violation for each anomaly that nothing explains; one that may be a violation is unknown."""
     violations = [cause_row(one) for one in blamed if one.attribution.cause == "unexplained"]
-    undecided = [cause_row(one) for one in blamed if one.attribution.cause is None]
+    undecided = [cause_row(one) for one in blamed if one.attribution.cause is None and not one.attribution.is_allowed]
     if kind_unknown is not None:
         undecided.append({"why": kind_unknown})
     return finding(exercised=exercised, violations=violations, unknown=undecided)

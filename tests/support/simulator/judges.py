@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from simulator.causes_judge import judge_by_files, judge_in_memory
 from simulator.compare import Judge
-from simulator.new_judge import judge_by_files, judge_in_memory
-from simulator.todays_judge import judge_as_today
+from simulator.runs_judge import judge_as_runs
 
-JUDGES: Mapping[str, Judge] = {"new": judge_in_memory, "new-by-files": judge_by_files, "today": judge_as_today}
+JUDGES: Mapping[str, Judge] = {"memory": judge_in_memory, "record": judge_by_files, "run": judge_as_runs}

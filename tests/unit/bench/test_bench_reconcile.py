@@ -244,7 +244,7 @@ def test_a_made_record_has_the_answers_of_a_broker_in_the_order_in_which_they_ca
 @pytest.mark.parametrize("asked", [200, 20_000])
 def test_the_high_watermarks_of_a_made_record_go_back_as_often_as_its_items_say(tmp_path: Path, asked: int) -> None:
     make_record(tmp_path / "record", asked)
-    rows = ds.dataset([str(file.path) for file in watermark_files(tmp_path / "record")]).to_table().to_pylist()
+    rows = ds.dataset([str(file.source.path) for file in watermark_files(tmp_path / "record")]).to_table().to_pylist()
     highest: Counter[int] = Counter()
     items = 0
     for row in rows:

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
+import numpy as np
 import pytest
 from real_records import KNOWN_TRUTHS, unpack_record
 
+from analysis.causes.columns import PartitionTables
 from analysis.causes.from_record import cluster_history, partition_history
+from analysis.causes.history import Ints
 from analysis.causes.partition import EvidentPartition
 from analysis.causes.ranges import answers_of_sends, lost_sends
 from analysis.judging.one_record import prepare_record
@@ -30,6 +33,26 @@ def causes_in(name: str, to: Path) -> Found:
             election = None if one.guilty is None else partition.history.states[one.guilty].metadata_offset
             found[number, int(partition.history.sends.acks[send]), one.cause, election] += 1
     return found
+
+
+@pytest.mark.parametrize("name", sorted(path.name.partition(".")[0] for path in KNOWN_TRUTHS.glob("*.tar.xz")))
+def test_a_partition_of_which_only_a_part_is_read_has_the_same_causes(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = causes_in(name, tmp_path / "whole")
+    monkeypatch.setattr("analysis.causes.columns._WHOLE_MAX", 15)
+    monkeypatch.setattr(PartitionTables, "_listed", _listed)
+    assert causes_in(name, tmp_path / "thinned") == whole
+
+
+def _listed(tables: PartitionTables) -> tuple[Ints, Ints]:
+    """Return the lost records, as the reconciliation lists them in anomalies/."""
+    of_all = PartitionTables.__new__(PartitionTables)
+    vars(of_all).update(vars(tables), _each=1)
+    sends = of_all.sends()
+    _, final = of_all.polls()
+    lost = ~np.isin(sends.value, final.value)
+    return np.unique(sends.value[lost]), np.unique(sends.offset[lost])
 
 
 def test_acks_that_a_client_noted_after_the_power_loss_accuse_nobody(tmp_path: Path) -> None:

@@ -5,8 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import pytest
+from checkout import ROOT
 
-from analysis.causes.intervals import CONTRADICTED, DISK_TOOK_IT, HAS_IT, STATES, UNRECORDED_LOSS
+from analysis.causes.intervals import (
+    CONTRADICTED,
+    DISK_TOOK_IT,
+    HAS_IT,
+    JOINED_WITHOUT_IT,
+    NEVER_HAD_IT,
+    STATES,
+    TRUNCATED_IT,
+    UNRECORDED_LOSS,
+)
 from analysis.causes.table import NEEDS, TABLE, Condition, Kind, PermissionRow, Permits, permits
 
 NOTHING_MET: Mapping[Condition, bool | None] = dict.fromkeys(
@@ -51,3 +61,36 @@ def test_what_contradicts_a_measurement_is_never_allowed_for_a_committed_record(
 def test_every_disk_counts_only_where_it_is_sure() -> None:
     facts = {**NOTHING_MET, "every replica's disk took it": None, "the only ISR member": True, "no ELR": True}
     assert permits("clean", DISK_TOOK_IT, facts).causes == {"last-replica-standing"}
+
+
+STATES_ON_THE_PAGE: Mapping[str, int] = {
+    "never had it": NEVER_HAD_IT,
+    "disk took it": DISK_TOOK_IT,
+    "truncated it": TRUNCATED_IT,
+    "joined without it": JOINED_WITHOUT_IT,
+    "unrecorded loss": UNRECORDED_LOSS,
+    "contradicted": CONTRADICTED,
+}
+"""Every state without the record, by its name on the page."""
+
+
+def reasons_on_the_page(text: str) -> int:
+    if not text.startswith("any "):
+        return sum(STATES_ON_THE_PAGE[name] for name in text.split(", "))
+    excepted = STATES_ON_THE_PAGE[text.removeprefix("any but ")] if "but" in text else 0
+    return sum(STATES_ON_THE_PAGE.values()) - excepted
+
+
+def test_the_page_on_causes_has_this_table_and_an_example_of_each_cause() -> None:
+    page = (ROOT / "docs" / "causes.md").read_text()
+    rows = [
+        [cell.strip() for cell in line.strip("| ").split("|")] for line in page.splitlines() if line.startswith("|")
+    ]
+    begins = rows.index(["cause", "election", "conditions", "the leader's state"]) + 2
+    shown = [
+        PermissionRow(cause, kind, () if when == "none" else tuple(when.split(", ")), reasons_on_the_page(reasons))  # type: ignore[arg-type]
+        for cause, kind, when, reasons in rows[begins : begins + len(TABLE)]
+    ]
+    assert shown == list(TABLE)
+    examples = {row[0].partition(" (")[0] for row in rows[rows.index(["cause", "what happened"]) + 2 :]}
+    assert examples == {row.cause for row in TABLE}

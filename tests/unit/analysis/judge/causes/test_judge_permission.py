@@ -7,23 +7,15 @@ from typing import Any
 
 import msgspec
 import pytest
-from judge_records import (
-    BEFORE_KIP_903,
-    ELR_OFF,
-    ELR_ON,
-    TRANSITIONS,
-    Story,
-    by_name,
-    cause_and_leader,
-    stale_join,
-    whole_log,
-)
+from judge_records import BEFORE_KIP_903, ELR_OFF, ELR_ON, TRANSITIONS, Story, by_name, cause_and_leader, whole_log
+from stale_joins import stale_join
 
 UNCLEAN = "unclean.leader.election.enable"
+ELR_LEVEL = "eligible.leader.replicas.version"
 
 
 def led_uncleanly(record: Path, *, kafka: str = "3.9.1", topic: str | None = "false", leader: int = 2) -> Story:
-    """The ISR shrinks to broker 1, which is killed; `leader` leads from outside the ISR, and 100 records are gone.
+    """The ISR shrinks to broker 1, which is killed; `leader` leads without the 100 records that only broker 1 had.
 
     The evidence is whole, and the scenario gives the controllers no property of their own.
     """
@@ -41,7 +33,7 @@ def led_uncleanly(record: Path, *, kafka: str = "3.9.1", topic: str | None = "fa
     story.broker(13, 1, "fenced")
     story.tables["brokers"][-1]["metadata_offset"] = story.tables["partitions"][-1]["metadata_offset"] + 1
     story.state(14, leader=leader, isr=[leader], leader_recovery_state=1)
-    story.lose(0, 99, acked_s=5)
+    story.lose(0, 99, acked_s=9)
     whole_log(story)
     story.predict("")
     return story
@@ -98,13 +90,6 @@ def test_a_disk_that_was_replaced_elsewhere_excuses_no_unclean_election(tmp_path
     story.step(9, "wipe-disk", 2)
     verdict = story.judge()
     assert (cause_and_leader(verdict)[0], verdict.outcome) == ("unexplained", "contradicted")
-
-
-def test_what_every_replica_lost_is_not_laid_at_the_door_of_an_unclean_election(tmp_path: Path) -> None:
-    story = led_uncleanly(tmp_path)
-    for broker in (1, 2, 3):
-        story.power_loss(11, broker)
-    assert cause_and_leader(story.judge())[0] == "beyond-tolerance"
 
 
 @pytest.mark.parametrize("resource", ["topic:t", "cluster"])
@@ -164,6 +149,7 @@ def test_where_the_evidence_of_a_permission_is_missing_kafka_is_not_blamed(tmp_p
 def test_a_clean_election_before_one_that_may_have_been_allowed_is_not_blamed(tmp_path: Path) -> None:
     story = Story(tmp_path)
     story.state(1)
+    story.state(3, isr=[1, 2])
     story.state(8, leader=2, isr=[2])
     story.state(13, leader=-1)
     story.state(14, leader=3, isr=[3], leader_recovery_state=1)
@@ -172,27 +158,34 @@ def test_a_clean_election_before_one_that_may_have_been_allowed_is_not_blamed(tm
     assert (verdict.losses, verdict.outcome) == ([], "inconclusive")
 
 
-@pytest.mark.parametrize(("features", "cause"), [(ELR_ON, "last-known-leader"), ({}, None)])
-def test_the_last_known_leader_needs_the_elr_feature_and_no_config(
-    tmp_path: Path, features: dict[str, int], cause: str | None
-) -> None:
-    story = Story(tmp_path, kafka="4.1.0", features=features)
+def led_as_last_known_leader(record: Path, features: dict[str, int]) -> Story:
+    """Brokers 1 and 2 lose power; broker 1 comes back and leads as the last known leader."""
+    story = Story(record, kafka="4.1.0", features=features)
+    for broker in (1, 2, 3):
+        story.broker(0, broker)
+    story.config(0.5, "topic:t", UNCLEAN, "false")
     story.state(1)
+    story.state(4, isr=[1, 2])
+    story.power_loss(10, 1)
+    story.power_loss(10, 2)
     story.state(13, leader=-1, isr=[], last_known_elr=[1])
-    story.state(21, leader=1, isr=[1], last_known_elr=[], leader_recovery_state=1)
-    story.lose(0, 99, acked_s=5)
-    assert [one.cause for one in story.judge().losses] == ([] if cause is None else [cause])
-
-
-def test_with_the_elr_switched_off_the_last_known_leader_is_like_any_other(tmp_path: Path) -> None:
-    story = Story(tmp_path, kafka="4.1.0", features={**ELR_ON, "eligible.leader.replicas.version": 0})
-    story.config(0, "topic:t", UNCLEAN, "false")
-    story.state(1)
-    story.state(13, leader=-1, isr=[], last_known_elr=[1])
+    story.broker(20, 1)
     story.state(21, leader=1, isr=[1], last_known_elr=[], leader_recovery_state=1)
     story.lose(0, 99, acked_s=5)
     whole_log(story)
-    assert cause_and_leader(story.judge())[0] == "unexplained"
+    return story
+
+
+@pytest.mark.parametrize(
+    ("features", "causes"),
+    [(ELR_ON, ["last-known-leader"]), ({}, []), (ELR_ON | {ELR_LEVEL: 0}, ["unexplained"])],
+    ids=["on", "not known", "off"],
+)
+def test_the_last_known_leader_needs_the_elr_feature_and_no_config(
+    tmp_path: Path, features: dict[str, int], causes: list[str]
+) -> None:
+    story = led_as_last_known_leader(tmp_path, features)
+    assert [one.cause for one in story.judge().losses] == causes
 
 
 def clean_restart(record: Path) -> Story:
@@ -209,41 +202,10 @@ def test_a_join_after_a_clean_restart_lost_nothing_and_explains_nothing(tmp_path
     assert by_name(verdict)["no-isr-join-with-an-old-broker-epoch"] != "violated"
 
 
-def test_a_disk_that_was_made_good_by_an_earlier_join_explains_no_later_one(tmp_path: Path) -> None:
-    story = clean_restart(tmp_path)
-    story.tables["partitions"][1]["at_ns"] -= 1_500_000_000
-    story.tables["partitions"][1:1] = [
-        {
-            **story.tables["partitions"][0],
-            "metadata_offset": 32,
-            "at_ns": story.tables["partitions"][0]["at_ns"] + 10**9,
-        },
-        {
-            **story.tables["partitions"][0],
-            "metadata_offset": 34,
-            "at_ns": story.tables["partitions"][0]["at_ns"] + 3 * 10**9,
-        },
-    ]
-    story.tables["partitions"][1]["isr"] = [1]
-    for epoch, row in enumerate(story.tables["partitions"]):
-        row["partition_epoch"] = epoch
-    story.step(2.5, "wipe-disk", 2)
-    assert cause_and_leader(story.judge())[0] == "unexplained"
-
-
 def test_a_disk_that_kept_the_record_explains_no_join_without_it(tmp_path: Path) -> None:
     story = clean_restart(tmp_path)
     story.power_loss(10, 2, end=100)
     assert cause_and_leader(story.judge())[0] == "unexplained"
-
-
-def test_a_disk_that_was_replaced_only_after_the_election_explains_no_join_without_the_record(tmp_path: Path) -> None:
-    story = clean_restart(tmp_path)
-    story.broker(19, 1)
-    story.state(20, isr=[1, 2])
-    story.state(22, leader=1)
-    story.step(24, "wipe-disk", 2)
-    assert cause_and_leader(story.judge()) == ("unexplained", 2, 1)
 
 
 def test_without_steps_a_join_before_kip_903_has_no_cause(tmp_path: Path) -> None:
@@ -288,20 +250,14 @@ def test_acks_1_that_a_deposed_leader_may_have_answered_is_uncommitted(tmp_path:
     story.state(1)
     story.state(5, leader=2, isr=[2, 3])
     story.log(2, (0, 0, 59))
-    story.lose(60, 79, acked_s=8, acks=1, committed=False)
+    story.lose(60, 79, sent_s=4.9, acked_s=8, acks=1, committed=False)
     whole_log(story)
     assert cause_and_leader(story.judge()) == ("uncommitted-at-failover", 2, 1)
 
 
-@pytest.mark.parametrize("lacking", ["steps", "the leader's log", "what says that the metadata log is whole"])
-def test_acks_1_lost_without_an_election_has_no_cause_where_evidence_is_missing(tmp_path: Path, lacking: str) -> None:
+def test_acks_1_lost_without_an_election_has_no_cause_where_steps_are_missing(tmp_path: Path) -> None:
     story = one_leader(tmp_path)
-    if lacking == "steps":
-        story.steps = None
-    elif lacking == "the leader's log":
-        story.tables["replicas"].clear()
-    else:
-        (tmp_path / "evidence.json").unlink()
+    story.steps = None
     verdict = story.judge()
     assert (verdict.losses, verdict.outcome) == ([], "inconclusive")
     assert any("20 lost records" in sentence for sentence in verdict.why)
@@ -312,18 +268,6 @@ def test_acks_1_that_every_later_leader_held_has_no_cause(tmp_path: Path) -> Non
     story.state(10, leader=2, isr=[2, 3])
     story.tables["replicas"].clear()
     story.log(2, (0, 0, 79), (1, 80, 90))
-    verdict = story.judge()
-    assert (verdict.losses, verdict.outcome) == ([], "inconclusive")
-
-
-def test_acks_1_that_every_later_leader_held_was_not_lost_by_a_disk_that_failed_before_the_ack(tmp_path: Path) -> None:
-    story = one_leader(tmp_path)
-    story.power_loss(3, 2, end=40)
-    story.state(4, isr=[1, 3])
-    story.state(6, isr=[1, 2, 3])
-    story.state(10, leader=2, isr=[2, 3])
-    story.tables["replicas"].clear()
-    story.log(2, (0, 0, 79), (1, 80, 90))  # so broker 2 had fetched again what it lost, and more, when it was elected
     verdict = story.judge()
     assert (verdict.losses, verdict.outcome) == ([], "inconclusive")
 
@@ -348,7 +292,6 @@ def test_a_loss_by_an_election_that_a_recovery_caused_has_the_recovery_as_its_ca
     verdict = story.judge()
     assert (cause_and_leader(verdict), by_name(verdict)[TRANSITIONS]) == (("unclean-recovery", 2, 2), "holds")
     assert verdict.outcome == "as-predicted"
-    assert any("by the unclean recovery (balanced) that Ebbtide carried out" in why for why in verdict.why)
 
 
 def test_a_recovery_without_the_proof_of_an_election_may_still_have_asked_for_it(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from coordinator_stories import OFFSETS, CoordinatorStory
 from four_brokers import four_brokers
-from judge_records import ELR_OFF, Story, by_name, cause_and_leader, ns, only_loss
+from judge_records import ELR_OFF, Story, by_name, cause_and_leader, ns, only_loss, value_of
 
 from analysis.evidence.report import ControllerLog, TimelineReport, save
 from ebbtide.logs.scan import Damage
@@ -31,7 +31,6 @@ def test_an_election_may_hide_in_a_gap_of_the_metadata_log(tmp_path: Path, kind:
     story.predict("")
     verdict = story.judge()
     assert (verdict.losses, by_name(verdict)["no-committed-loss-unless-allowed"]) == ([], "unknown")
-    assert "an election may be missing (evidence.json)" in " | ".join(verdict.why)
 
 
 @pytest.mark.parametrize(("at_s", "is_known"), [(30, True), (8, False)], ids=["after it", "before it"])
@@ -109,7 +108,7 @@ def test_an_older_log_that_comes_back_holds_other_records_at_the_same_offsets(tm
     story.state(21, leader=1, isr=[1], leader_recovery_state=1)
     story.state(22, isr=[1, 2, 3], leader_recovery_state=0)
     story.log(1, (0, 0, 299), (3, 300, 310))
-    story.lose(200, 249, acked_s=14)
+    story.lose(200, 249, acked_s=14, epoch=1)
     assert cause_and_leader(story.judge()) == ("unclean-election", 1, 3)
 
 
@@ -124,7 +123,7 @@ def test_what_a_consumer_read_shows_where_an_epoch_began_that_left_no_record(tmp
                 "topic": "t",
                 "partition": 0,
                 "offset": offset,
-                "value": 1000 * epoch + offset,
+                "value": value_of(offset, epoch),
                 "consumer": 1,
                 "session": 1,
             }
@@ -142,28 +141,24 @@ def test_what_a_consumer_read_shows_where_an_epoch_began_that_left_no_record(tmp
     story.broker(30, 3)
     story.state(31, leader=3, isr=[3])
     story.log(3, (0, 0, 1), (3, 2, 5))
-    story.lose(10, 12, acked_s=5)
+    story.lose(10, 12, acked_s=5, epoch=0)
     assert cause_and_leader(story.judge()) == ("unexplained", 3, 1)
 
 
-def test_a_hw_that_was_served_after_a_follower_lost_its_log_has_no_cause(tmp_path: Path) -> None:
+def test_a_hw_that_was_served_after_a_follower_lost_its_log_covers_what_its_disk_had(tmp_path: Path) -> None:
     """Broker 3 loses power while leader 1 lives on; then it is the last replica standing, and leads again."""
-    regressions = []
-    for served_s in (10.5, 13):
-        (tmp_path / str(served_s)).mkdir()
-        story = four_brokers(tmp_path / str(served_s), unclean=False)
-        story.state(1, isr=[1, 3])
-        story.power_loss(11, 3, end=10)
-        story.state(14, leader=3, isr=[3])
-        story.state(20, leader=-1)
-        story.broker(25, 3)
-        story.state(26, leader=3)
-        story.hw(27, 3, 3, 10)
-        story.hw(28, 3, 3, 10)
-        story.log(3, (0, 0, 9), (3, 10, 20))
-        story.regress(1000, 10, epochs=(0, 3), at_s=(served_s, 27))
-        regressions.append([one.cause for one in story.judge().regressions])
-    assert regressions == [["last-replica-standing"], []]
+    story = four_brokers(tmp_path, unclean=False)
+    story.state(1, isr=[1, 3])
+    story.power_loss(11, 3, end=10)
+    story.state(14, leader=3, isr=[3])
+    story.state(20, leader=-1)
+    story.broker(25, 3)
+    story.state(26, leader=3)
+    story.hw(27, 3, 3, 10)
+    story.hw(28, 3, 3, 10)
+    story.log(3, (0, 0, 9), (3, 10, 20))
+    story.regress(1000, 10, epochs=(0, 3), at_s=(13, 27))
+    assert [one.cause for one in story.judge().regressions] == ["last-replica-standing"]
 
 
 def test_a_disk_that_lost_its_log_before_the_offset_was_written_explains_no_lower_hw(tmp_path: Path) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from judge_records import Story, last_replica_standing, only_loss, stale_join
+from judge_records import Story, last_replica_standing, only_loss
+from stale_joins import stale_join
 
 
 def _age(story: Story) -> tuple[float | None, str | None]:

@@ -7,8 +7,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from judge_records import BEFORE_KIP_903, Story, by_name, cause_and_leader, ns, stale_join
+from judge_records import BEFORE_KIP_903, Story, by_name, cause_and_leader, ns
 from records import as_record
+from stale_joins import stale_join
 
 from analysis.judge.history.log_lines import truncations
 from ebbtide.record.verdict import Verdict
@@ -51,7 +52,7 @@ def test_a_truncation_after_the_join_is_what_the_verdict_names_and_not_kip_903(t
 
 @pytest.mark.parametrize(
     "line",
-    [log_line(13, 0), log_line(19, 0), log_line(16, 1), log_line(16, 0, "t-1"), ""],
+    [log_line(13, 0), log_line(19, 0), log_line(16, 100), log_line(16, 0, "t-1"), ""],
     ids=["before-the-join", "after-the-election", "above-the-record", "other-partition", "none"],
 )
 def test_another_truncation_leaves_the_blame_on_the_join(tmp_path: Path, line: str) -> None:

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
-import msgspec
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
-from judge_records import ELR_ON, Story, by_name, cause_and_leader, last_replica_standing
+from judge_records import Story, by_name, cause_and_leader, last_replica_standing
 
 from analysis.evidence.report import ControllerLog, TimelineReport, save
 from ebbtide.logs.scan import Damage
@@ -22,23 +18,25 @@ def test_acks_1_that_a_deposed_leader_acked_late_is_blamed_on_the_election_befor
     story.state(10, leader=2, isr=[2, 3])
     story.state(30, leader=3)
     story.log(3, (0, 0, 99), (1, 100, 200))
-    story.lose(150, 160, acked_s=12, acks=1, committed=False)
+    story.lose(150, 160, sent_s=9.9, acked_s=12, acks=1, committed=False)
     assert cause_and_leader(story.judge()) == ("uncommitted-at-failover", 2, 1)
 
 
-def test_an_acknowledgement_that_the_clocks_cannot_tell_from_an_election_may_be_older(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("acked_s", "found"), [(12.1, ("unclean-election", 3, 1)), (14, ("unexplained", None, None))])
+def test_an_acknowledgement_that_the_clocks_cannot_tell_from_an_election_may_be_older(
+    tmp_path: Path, acked_s: float, found: tuple[str, int | None, int | None]
+) -> None:
     story = Story(tmp_path)
+    for broker in (1, 2, 3):
+        story.broker(0, broker)
     story.config(0, "topic:t", "unclean.leader.election.enable", "true")
     story.state(1)
     story.state(9, isr=[1])
     story.state(12, leader=3, isr=[3], leader_recovery_state=1)
     story.state(20, isr=[1, 2, 3], leader_recovery_state=0)
     story.state(30, leader=1)
-    story.lose(0, 99, acked_s=12.0005)
-    assert cause_and_leader(story.judge()) == ("unclean-election", 3, 1)
-    story.lost.clear()
-    story.lose(0, 99, acked_s=13)
-    assert cause_and_leader(story.judge()) == ("unexplained", 1, 2)
+    story.lose(0, 99, acked_s=acked_s)
+    assert cause_and_leader(story.judge()) == found
 
 
 def test_the_guilty_election_is_the_first_whose_leader_lacked_the_record(tmp_path: Path) -> None:
@@ -60,7 +58,7 @@ def test_an_election_before_one_whose_leader_held_the_record_is_not_guilty(tmp_p
     story.state(21, leader=1)
     story.log(1, (0, 0, 9), (5, 10, 12))
     story.log(4, (0, 0, 29), (2, 30, 40))
-    story.lose(10, 20, acked_s=2)
+    story.lose(10, 20, acked_s=2, epoch=0)
     assert cause_and_leader(story.judge()) == ("last-replica-standing", 1, 5)
 
 
@@ -71,6 +69,7 @@ def test_a_clean_election_without_a_trace_is_passed_over_for_one_that_explains_t
     story.state(11, leader=1, isr=[1])
     story.power_loss(12, 1, end=None)
     story.state(15, leader=-1)
+    story.broker(20, 1)
     story.state(21, leader=1)
     story.lose(10, 20, acked_s=2)
     assert cause_and_leader(story.judge()) == ("last-replica-standing", 1, 4)
@@ -126,7 +125,6 @@ def test_a_new_leaders_one_answer_with_a_lower_hw_does_not_show_that_it_lacked_a
     assert verdict.outcome != "contradicted"
     assert not verdict.regressions
     assert by_name(verdict)["no-hw-regression-unless-allowed"] == "unknown"
-    assert any("a leader may have reported a HW that lagged" in why for why in verdict.why)
 
 
 def test_a_new_leader_that_answers_twice_with_a_lower_hw_lacked_the_record(tmp_path: Path) -> None:
@@ -148,7 +146,7 @@ def test_one_answer_with_a_lower_hw_does_not_draw_the_guilt_from_the_election_th
 ) -> None:
     story = late_answer(tmp_path, 1165, 1166)
     story.state(20, isr=[2])
-    story.power_loss(22, 2, end=900)
+    story.step(22, "power-loss", 2, lost_bytes=4096, logs={"t-0": {"leo_before": 1166, "leo_after": 900}})
     story.state(25, leader=-1)
     story.broker(30, 2)
     story.state(31, leader=2)
@@ -171,42 +169,10 @@ def test_one_range_lost_in_two_elections_is_split_between_them(tmp_path: Path) -
     story.state(20, leader=3, isr=[3])
     story.log(2, (0, 0, 59), (1, 60, 65))
     story.log(3, (0, 0, 49), (2, 50, 55))
-    story.lose(50, 69, acked_s=8, acks=1, committed=False)
+    story.lose(50, 69, acked_s=8, acks=1, committed=False, epoch=0)
     losses = {one.election and one.election.leader_epoch: one for one in story.judge().losses}
     assert (losses[2].first_offset, losses[2].last_offset, losses[2].count) == (50, 59, 10)
     assert (losses[1].first_offset, losses[1].last_offset, losses[1].count) == (60, 69, 10)
-
-
-def holes(record: Path, *, anomalies: bool) -> Story:
-    """Every second of the offsets 50 to 69 is lost, those from 60 on by another election."""
-    story = Story(record)
-    story.state(1)
-    story.step(9, "kill", 1)
-    story.state(12, leader=2, isr=[2, 3])
-    story.state(20, leader=3, isr=[3])
-    story.log(2, (0, 0, 59), (1, 60, 65))
-    story.log(3, (0, 0, 49), (2, 50, 55))
-    story.lose(50, 68, acked_s=8, acks=1, committed=False)
-    story.lost[:] = [msgspec.structs.replace(story.lost[0], count=10, acked_after_epoch=0)]
-    if anomalies:
-        (record / "anomalies").mkdir()
-        details = [{"acks": 1, "committed": False, "acked_after_epoch": 0}, {"acks": -1, "committed": True}]
-        rows = [
-            {"kind": "lost", "topic": "t", "partition": 0, "offset": offset, "details": json.dumps(details[offset % 2])}
-            for offset in range(50, 69)
-        ]
-        pq.write_table(pa.Table.from_pylist(rows), record / "anomalies" / "part-0.parquet")
-    return story
-
-
-def test_a_range_with_holes_is_split_by_counting_its_records(tmp_path: Path) -> None:
-    losses = holes(tmp_path, anomalies=True).judge().losses
-    assert [(one.first_offset, one.last_offset, one.count) for one in losses] == [(50, 59, 5), (60, 68, 5)]
-
-
-def test_a_range_with_holes_that_cannot_be_counted_follows_its_first_offset(tmp_path: Path) -> None:
-    (loss,) = holes(tmp_path, anomalies=False).judge().losses
-    assert (loss.count, loss.election and loss.election.leader_epoch) == (10, 2)
 
 
 def test_a_high_watermark_that_went_back_has_the_cause_of_its_election(tmp_path: Path) -> None:
@@ -305,23 +271,3 @@ def test_a_loss_without_any_election_is_unexplained_unless_the_metadata_log_is_t
     verdict = story.judge()
     assert verdict.losses == []
     assert verdict.outcome == "inconclusive"
-
-
-def test_the_last_known_leader_may_be_elected_by_the_unclean_return_of_the_last_elr_member(tmp_path: Path) -> None:
-    story = Story(tmp_path, kafka="4.3.1", features=ELR_ON)
-    story.state(1)
-    story.state(10, leader=-1, isr=[], elr=[1, 3], last_known_elr=[1])
-    story.state(20, elr=[3])
-    story.state(30, leader=1, isr=[1], elr=[], last_known_elr=[], leader_recovery_state=1)
-    story.lose(0, 99, acked_s=5)
-    assert cause_and_leader(story.judge()) == ("last-known-leader", 1, 2)
-
-
-def test_an_unclean_election_of_the_last_known_leader_beside_an_elr_member_is_unclean(tmp_path: Path) -> None:
-    story = Story(tmp_path, kafka="4.3.1", features=ELR_ON)
-    story.config(0, "topic:t", "unclean.leader.election.enable", "true")
-    story.state(1)
-    story.state(10, leader=-1, isr=[], elr=[3], last_known_elr=[1])
-    story.state(30, leader=1, isr=[1], elr=[3], last_known_elr=[], leader_recovery_state=1)
-    story.lose(0, 99, acked_s=5)
-    assert cause_and_leader(story.judge()) == ("unclean-election", 1, 2)

@@ -10,7 +10,7 @@ import pytest
 from judge_records import Story, last_replica_standing
 from records import as_record
 
-from analysis.record.epochs import load_epochs
+from analysis.causes.from_record import EvidentRecord
 from analysis.record.timeline import load_timeline
 from ebbtide.errors import UsageError
 
@@ -21,19 +21,25 @@ def rewrite(story: Story, table: str, change: object) -> None:
     pq.write_table(pa.Table.from_pylist(rows), story.record / f"{table}.parquet")
 
 
+def starts(record: Path) -> dict[int, tuple[int, int]]:
+    """Return where the epoch of each election began at the latest, and how far its log reached."""
+    traces = EvidentRecord(as_record(record)).partition("t", 0).epochs
+    return {at: (one.start_max, one.end_min) for at, one in traces.of.items()}
+
+
 def test_wider_integers_unknown_columns_and_missing_nullable_ones_are_read(tmp_path: Path) -> None:
     story = last_replica_standing(tmp_path)
     story.hw(22, 1, 2, 7)
     story.log(1, (2, 0, 5))
     story.write()
     expected = load_timeline(as_record(tmp_path))
-    traces = load_epochs(as_record(tmp_path)).traces
+    known = starts(tmp_path)
     for name in ("partitions", "brokers", "watermarks", "replicas"):
         rewrite(story, name, lambda row: {**row, "of_a_later_version": "x"})
     assert load_timeline(as_record(tmp_path)) == expected
-    assert load_epochs(as_record(tmp_path)).traces == traces
+    assert starts(tmp_path) == known
     rewrite(story, "watermarks", lambda row: {key: row[key] for key in row if key != "log_end_offset"})
-    assert load_epochs(as_record(tmp_path)).traces == traces
+    assert starts(tmp_path) == known
 
 
 def test_tables_in_several_files_are_one(tmp_path: Path) -> None:
@@ -69,22 +75,3 @@ def test_a_damaged_table_is_a_usage_error_that_names_it(tmp_path: Path) -> None:
     (tmp_path / "partitions.parquet").write_bytes(b"PAR1 not really")
     with pytest.raises(UsageError, match="a table's file is damaged"):
         load_timeline(as_record(tmp_path))
-
-
-def test_epochs_are_folded_in_memory_that_does_not_grow_with_the_records(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("analysis.record.epochs._FOLD_AT_ROWS", 2)
-    story = Story(tmp_path)
-    story.state(1)
-    story.log(1, (0, 0, 99), (1, 100, 150), (2, 151, 160))
-    story.write()
-    rows = pq.read_table(tmp_path / "replicas.parquet")
-    (tmp_path / "replicas.parquet").unlink()
-    (tmp_path / "replicas").mkdir()
-    for at in range(0, rows.num_rows, 20):
-        pq.write_table(rows.slice(at, 20), tmp_path / "replicas" / f"{at:04}.parquet")
-    folded = [
-        (one.leader_epoch, one.first_offset, one.last_offset) for one in load_epochs(as_record(tmp_path)).replicas
-    ]
-    assert sorted(folded) == [(0, 0, 99), (1, 100, 150), (2, 151, 160)]

@@ -88,6 +88,8 @@ def test_the_losses_of_each_acks_are_compared_apart(tmp_path: Path) -> None:
     story = Story(tmp_path)
     story.state(1)
     story.state(10, leader=2, isr=[2, 3])
+    kept = SEND | {"producer": 2, "value": 0, "acks": -1, "offset": 0, "sent_ns": ns(2), "done_ns": ns(2)}
+    story.tables["sends"].append(kept)
     story.lose(90, 99, acked_s=9, acks=1, committed=False)
     assert outcome(story, 'loss = { acks = { "1" = "some", all = "none" } }')[0] == "as-predicted"
     assert outcome(story, 'loss = { acks = { all = "some" } }')[0] == "inconclusive"

@@ -8,8 +8,8 @@ import msgspec
 import pytest
 from judge_records import ELR_ON, TRANSITIONS, Story, by_name, cause_and_leader, last_replica_standing, whole_log
 from metadata_rows import order_by_time
+from tolerance import tolerated_losses
 
-from analysis.judge.causes.permits import tolerated_losses
 from analysis.record.elections import Road, road_of
 from analysis.spec.variants import VARIANTS
 from ebbtide.record.rows import PartitionState

@@ -13,6 +13,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from analysis.causes.from_record import EvidentRecord
 from analysis.judge.causes.blame import attributed_losses, drop_causes_where_gaps
 from analysis.judge.unsure_times import without_unsure_causes
 from analysis.reconcile.model import LostRange, Reconciliation
@@ -30,7 +31,7 @@ from simulator.writing import write_record
 Group = tuple[int, int, bool, int | None]
 
 
-def judge_as_today(history: TrueHistory) -> Answers:
+def judge_as_runs(history: TrueHistory) -> Answers:
     """Return the causes that the present judge names."""
     if not history.lost:
         return {}
@@ -61,7 +62,7 @@ def _answers(history: TrueHistory, folder: Path) -> Answers:
             last_sent_ns=max(one.sent_ns for one in group),
         )
         reconciliation = Reconciliation(counts=Counts(), groups=[lost_range])
-        blamed = drop_causes_where_gaps(attributed_losses(record, reconciliation), [])
+        blamed = drop_causes_where_gaps(attributed_losses(EvidentRecord(record), reconciliation), [])
         for part in without_unsure_causes(blamed, record.clock_doubt):
             election = part.attribution.election
             named = None if election is None else election.after.metadata_offset

@@ -1,0 +1,39 @@
+"""The sends of the records that a story loses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from analysis.reconcile.model import LostRange
+
+IN_NO_LOG = 1_000
+"""The leader epoch of records that no log of a story has."""
+
+
+def value_of(offset: int, epoch: int) -> int:
+    """The value of the record that a leader epoch has at an offset: logs and lost records agree on it."""
+    return epoch * 1_000_000 + offset
+
+
+def lost_sends(
+    all_lost: Sequence[LostRange], epochs: Mapping[tuple[int, int, int], int], sends: Sequence[Mapping[str, Any]]
+) -> Iterator[dict[str, Any]]:
+    """Yield the acked sends of the lost records that the story has not."""
+    own = {(row.get("offset"), row.get("acks")) for row in sends if row.get("status") == "acked"}
+    for lost in all_lost:
+        epoch = epochs.get((lost.first_offset, lost.last_offset, lost.acks), IN_NO_LOG)
+        for offset in range(lost.first_offset, lost.last_offset + 1):
+            if (offset, lost.acks) not in own:
+                yield {
+                    "topic": lost.topic,
+                    "partition": lost.partition,
+                    "value": value_of(offset, epoch),
+                    "producer": 1,
+                    "sequence": offset,
+                    "acks": lost.acks,
+                    "status": "acked",
+                    "offset": offset,
+                    "sent_ns": lost.first_done_ns if lost.last_sent_ns is None else lost.last_sent_ns,
+                    "done_ns": lost.last_done_ns,
+                }
