@@ -112,6 +112,9 @@ def _without_permission(
         return CauseAnswer(None, None, why)
     if not trails and not partition.history.cluster.steps_known:
         return CauseAnswer(None, None, f"not known: {NEEDS['steps']}")
+    if not trails and not asked.is_committed and elections.states[-1].leader not in partition.history.replicas:
+        # The final read ends at the HW, so the record may still be in the log.
+        return CauseAnswer(None, None, f"not known: {NEEDS['log']}")
     since = asked.writers[0] if len(asked.writers) == 1 else -1
     # A gap behind the election that surely lost the record hides no excuse of it.
     if elections.has_gap_since(since + 1) if guilty is None else elections.has_gap_between(since, guilty):

@@ -66,6 +66,7 @@ def cluster_history(record: Record) -> ClusterHistory:
         log_torn=timeline.torn or (report is not None and bool(report.skipped)),
         # Where a time is not sure, the clocks may differ by the whole span.
         slack_ns=SLACK_NS + max((last - first for first, last in record.clock_doubt.spans), default=0),
+        session_ns=int(record.session_timeout_s * 1e9),
     )
 
 

@@ -142,6 +142,7 @@ class ClusterHistory(msgspec.Struct, frozen=True, kw_only=True):
     - `broker_events` None: the table is missing. They are in the order of the metadata log.
     - `steps_known` False: nobody recorded what was done to the cluster, so any restart may hide a lost disk.
     - `log_whole`: no record of the metadata log is missing. `log_torn`: its end may be missing.
+    - `session_ns`: a controller fences a broker that it has not heard of for so long.
     """
 
     broker_events: tuple[BrokerEvent, ...] | None = ()
@@ -152,6 +153,7 @@ class ClusterHistory(msgspec.Struct, frozen=True, kw_only=True):
     log_whole: bool = True
     log_torn: bool = False
     slack_ns: int = SLACK_NS
+    session_ns: int = 9_000_000_000
 
 
 class History(msgspec.Struct, frozen=True, kw_only=True, eq=False):

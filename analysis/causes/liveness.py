@@ -114,14 +114,26 @@ class Liveness:
         return min((end for end in ends if end >= from_ns - self.slack), default=NEVER)
 
     def is_hindered(self, broker: int, from_ns: int, until_ns: int) -> bool:
-        """Whether a step may have kept the broker from learning or acting within these times."""
-        if not self.cluster.steps_known:
+        """Whether a step, or a starved host, may have kept the broker from learning or acting within these times."""
+        if not self.cluster.steps_known or self._was_silent(broker, from_ns, until_ns):
             return True
         cut = any(
             broker in one.brokers and one.from_ns - self.slack <= until_ns and one.until_ns + STOPS_NS >= from_ns
             for one in self.cluster.hindrances
         )
         return cut or any(self._was_down(broker, one, from_ns, until_ns) for one in self._downs[broker])
+
+    def _was_silent(self, broker: int, from_ns: int, until_ns: int) -> bool:
+        """Whether the broker was about to be fenced, or was fenced, within these times: nobody heard of it."""
+        fenced_ns: int | None = None
+        for event in self._events[broker]:
+            if event.event == "fenced":
+                fenced_ns = event.at_ns if fenced_ns is None else fenced_ns
+            elif fenced_ns is not None:
+                if fenced_ns - self.cluster.session_ns <= until_ns and event.at_ns >= from_ns:
+                    return True
+                fenced_ns = None
+        return fenced_ns is not None and fenced_ns - self.cluster.session_ns <= until_ns
 
     def _was_down(self, broker: int, one: Down, from_ns: int, until_ns: int) -> bool:
         """Whether the broker may still have been down, or not back yet: its next process registers first."""

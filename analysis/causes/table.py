@@ -82,7 +82,7 @@ TABLE = (
 The row *unexplained* is for what Kafka does by its rules and KIP-966 promises not to happen.
 """
 
-NEEDS: Mapping[Condition | Literal["steps", "gap", "kind"], str] = {
+NEEDS: Mapping[Condition | Literal["steps", "gap", "kind", "log"], str] = {
     "never committed": "whether the record was committed",
     "unclean election allowed": "whether an unclean election was allowed (configs.parquet, steps.jsonl)",
     "no live candidate passed over": "which brokers could lead (brokers.parquet)",
@@ -94,6 +94,7 @@ NEEDS: Mapping[Condition | Literal["steps", "gap", "kind"], str] = {
     "broker epochs not compared": "whether KIP-903 was in force",
     "steps": "which disks lost records",
     "kind": "whether the leader registered just then (brokers.parquet)",
+    "log": "what the log of its leader has above the HW (replicas/)",
     "gap": "the missing records of the metadata log",
 }
 """What would decide each condition."""
