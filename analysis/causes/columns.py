@@ -12,13 +12,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
 
 from analysis.causes.history import NEVER, UNKNOWN, AckedSends, Ints, ReadRows, Watermarks, column
 from analysis.record.files import of_partition
 from analysis.record.record import Record
 from ebbtide.record.files import ANOMALIES_DIR
+from ebbtide.record.tables import ANOMALY_SCHEMA
 from ebbtide.rules.table import LOST, VANISHED
+from ebbtide.untrusted.parquet import read_rows
 
 _WHOLE_MAX = 500_000
 """A partition with at most so many acked records is read whole; of a larger one, about as many records stay."""
@@ -39,9 +40,8 @@ class PartitionTables:
 
     def _listed(self) -> tuple[Ints, Ints]:
         """Return the values and the offsets of the records that the reconciliation lists as missing."""
-        files = [str(file) for file in sorted((self._record.folder / ANOMALIES_DIR).glob("*.parquet"))]
-        where = self._mine & pc.field("kind").isin([LOST, VANISHED])
-        table = ds.dataset(files, format="parquet").to_table(columns=["value", "offset"], filter=where)
+        files, where = self._record.folder.files(ANOMALIES_DIR), self._mine & pc.field("kind").isin([LOST, VANISHED])
+        table = read_rows(files, ANOMALIES_DIR, schema=ANOMALY_SCHEMA, columns=["value", "offset"], where=where)
         value, offset = (np.unique(_ints(table[name].combine_chunks())) for name in ("value", "offset"))
         return value, offset
 

@@ -1,6 +1,6 @@
 """What rows, HWs and logs say of each leader epoch: where it began, what it wrote, and what it had committed when.
 
-LeaderEpochs are named by their election (see `elections`). An epoch that was used twice tells nothing.
+An epoch is named by its election. An epoch that was used twice proves nothing.
 """
 
 from __future__ import annotations
@@ -78,6 +78,7 @@ class LeaderEpochs:
         for epoch, at in elections.of_epoch.items():
             self.of[at] = self._evidence(history, at, epoch, polls, logs)
         self.values = np.unique(self._final.value)
+        self.is_lost = ~np.isin(history.sends.value, self.values)
         ids = _Ids(_joined([polls, logs, final]), history)
         self.send_epoch, self.send_read_ns = ids.send_epoch, ids.send_read_ns
         self._sends = history.sends

@@ -9,9 +9,9 @@ import numpy as np
 
 from analysis.causes.elections import Elections
 from analysis.causes.epochs import LeaderEpochs
-from analysis.causes.history import NEVER, DiskLoss, History
+from analysis.causes.history import NEVER, DiskLoss, History, Ints
 from analysis.causes.leaders import Leaders
-from analysis.causes.liveness import Liveness
+from analysis.causes.liveness import LEARNS_NS, Liveness
 from analysis.causes.moments import moments_of
 from analysis.causes.writers import Writers
 
@@ -59,6 +59,11 @@ class EvidentPartition:
             self.leaders, self.writers = self._leaders_and_writers()
         self.moments = moments_of(history, self.elections, self.liveness)
         self._caught_up: dict[tuple[int, int, int], int] = {}
+
+    @cached_property
+    def lost(self) -> Ints:
+        """The indexes of the sends whose value the final log lacks."""
+        return np.flatnonzero(self.epochs.is_lost)
 
     def _leaders_and_writers(self) -> tuple[Leaders, Writers]:
         leaders = Leaders(self.history, self.elections, self.liveness, self.epochs)
@@ -179,5 +184,9 @@ class EvidentPartition:
         """The times at which an answer may change; two clocks may differ by the slack."""
         times = {one.at_ns for one in self.moments} | {state.at_ns for state in self.elections.states}
         times |= {disk.gone.last_ns for disk in self.history.disks} | {rule.at_ns for rule in self.history.rules}
+        brokers = self.elections.brokers
+        pairs = ((one, other) for one in brokers for other in brokers if one < other)
+        times |= {first for pair in pairs for first, _ in self.liveness.silences(*pair)}
+        times |= {state.at_ns + LEARNS_NS for state in self.elections.states}
         slack = self.liveness.slack
         return sorted({time + shift for time in times for shift in (-slack, 0, slack)})

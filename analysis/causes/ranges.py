@@ -16,11 +16,6 @@ from analysis.causes.partition import EvidentPartition, Question
 from analysis.causes.writers import Flags
 
 
-def lost_sends(partition: EvidentPartition) -> Ints:
-    """Return the indexes of the sends whose value the final log lacks."""
-    return np.flatnonzero(~np.isin(partition.history.sends.value, partition.epochs.values))
-
-
 def answers_of_sends(
     partition: EvidentPartition, lost: Ints, *, committed: bool | None = None
 ) -> tuple[list[CauseAnswer], Ints]:

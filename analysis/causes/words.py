@@ -68,9 +68,9 @@ def _why(cause: Cause, trail: Trail) -> str:
 def _road(partition: EvidentPartition, trail: Trail) -> str:
     reasons = " or ".join(states_in(trail.reasons))
     if trail.guilty is None:
-        return f"the leader of an election that is not known {reasons}" if reasons else "an election that is missing"
+        return f"some leader {reasons}" if reasons else "an election that is missing"
     after, kind = partition.elections.states[trail.guilty], partition.leaders.kind[trail.guilty]
     if kind == "clean":
-        is_member = trail.guilty == 0 or after.leader in partition.elections.states[trail.guilty - 1].isr
+        is_member = after.leader in partition.elections.states[trail.guilty - 1].isr
         return f"broker {after.leader} was elected from the {'ISR' if is_member else 'ELR'} and {reasons}"
     return f"broker {after.leader} {_ROADS[kind]} and {reasons}"

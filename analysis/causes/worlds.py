@@ -1,9 +1,11 @@
 """Which histories of one record fit the evidence: the worlds, and the election that each of them blames.
 
-A world fixes what the evidence leaves open, and nothing else: who wrote the record, whether an elected broker led, and
-whether a leader had the record. Equal worlds are merged after each moment, so they do not grow without bound. The
-guilty election of a world is the first leader without the record behind the last leader with it; the table of
-permission is read at that moment. Guilt goes by the order of the metadata log, not by the clock.
+A world fixes what the evidence leaves open: who wrote the record, whether an elected broker led, and whether a leader
+had the record. Where the evidence gives no order, it also fixes whether a disk was lost before an election, whether a
+gap hides an election, and under which leader consumers were served the record. Equal worlds are merged after each
+moment, so they do not grow without bound. The guilty election of a world is the first leader without the record behind
+the last leader with it; the table of permission is read at that moment. Guilt goes by the order of the metadata log,
+not by the clock.
 """
 
 from __future__ import annotations
@@ -305,9 +307,7 @@ class Walk:
             return
         own = dict(world.unled).get(self._states[at].leader)
         if own is not None:
-            here = sum(
-                one for one in STATES if one & reasons and Guilt(at, one, self._permits(world, at, one)).is_allowed
-            )
+            here = sum(one for one in STATES if one & reasons and self._is_allowed(world, at, one))
             by_name = Guilt(own, reasons & ~here, self._permits(world, own, reasons & ~here))
             if by_name.permits:
                 yield by_name

@@ -36,14 +36,16 @@ class Writers:
         ]
         flags = np.column_stack(possible) if possible else np.zeros((len(sends.offset), 0), dtype=bool)
         self.may_have_written: Flags = np.where(known, epochs.send_epoch[:, None] == of_epoch[None, :], flags)
-        # The rules below are those of a lost record.
-        is_lost = ~np.isin(sends.value, epochs.values)
-        only = is_lost & (self.may_have_written.sum(axis=1) == 1)
-        self.only_epoch: Ints = np.where(only, self.may_have_written @ of_epoch, UNKNOWN)
+        # The rules below are those of a lost record, and there are fewer of these.
+        lost = np.flatnonzero(epochs.is_lost)
+        written = self.may_have_written[lost]
         first = column([elections.leadership[at] for at in elections.all])
-        lowest = np.where(self.may_have_written, first, NEVER).min(axis=1, initial=NEVER)
-        highest = np.where(self.may_have_written, first, UNKNOWN).max(axis=1, initial=UNKNOWN)
-        self.only_leadership: Ints = np.where(is_lost & (lowest == highest), lowest, UNKNOWN)
+        lowest = np.where(written, first, NEVER).min(axis=1, initial=NEVER)
+        highest = np.where(written, first, UNKNOWN).max(axis=1, initial=UNKNOWN)
+        self.only_epoch: Ints = np.full(len(sends.value), UNKNOWN)
+        self.only_epoch[lost] = np.where(written.sum(axis=1) == 1, written @ of_epoch, UNKNOWN)
+        self.only_leadership: Ints = np.full(len(sends.value), UNKNOWN)
+        self.only_leadership[lost] = np.where(lowest == highest, lowest, UNKNOWN)
 
     def _possible(self, at: int, offset: Ints, sent: Ints, done: Ints) -> Flags:
         elections, leaders = self._epochs.elections, self._leaders

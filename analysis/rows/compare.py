@@ -66,7 +66,9 @@ def places_of(facts: Facts) -> dict[tuple[str, int], PartitionEnds]:
     for row in partition_rows(facts):
         at = row["topic"], row["partition"]
         known = bool(row.get("final_read")), row.get("log_start"), row.get("read_last")
-        positions = [one for one in facts.positions if (one.topic, one.partition) == at]
+        # Sessions and resets are put in order by the clock.
+        positions = () if facts.clock_went_back else facts.positions
+        positions = [one for one in positions if (one.topic, one.partition) == at]
         found[at] = PartitionEnds(*known, unmoved, all_shown, at in open_readers, positions)
     return found
 

@@ -15,7 +15,7 @@ from analysis.causes.from_record import EvidentRecord
 from analysis.causes.history import NEVER, Ints
 from analysis.causes.intervals import CONTRADICTED
 from analysis.causes.partition import EvidentPartition, Question
-from analysis.causes.ranges import answers_of_sends, lost_sends, questions_of_sends
+from analysis.causes.ranges import answers_of_sends, questions_of_sends
 from analysis.causes.table import NEEDS
 from analysis.causes.words import sentence, ways
 from analysis.judge.causes.lost_offsets import values_of
@@ -87,6 +87,8 @@ def histories_of_loss(evident: EvidentRecord, lost: LostRange) -> LossHistories:
     """Return how a range of records that share their fate may have got lost."""
     partition = evident.partition(lost.topic, lost.partition)
     sends = _sends_of(evident.record, partition, lost)
+    if len(sends) != lost.count:
+        return LossHistories()
     answers, _ = answers_of_sends(partition, sends, committed=_is_committed(lost))
     holders = {trail.holder for one in answers for trail in one.trails}
     return LossHistories(
@@ -111,7 +113,7 @@ def _whole(lost: LostRange, found: Attribution) -> LostPart:
 
 def _sends_of(record: Record, partition: EvidentPartition, lost: LostRange) -> Ints:
     """Return the sends of a lost range: those that the final log lacks, by their values where that is not enough."""
-    sends, found = partition.history.sends, lost_sends(partition)
+    sends, found = partition.history.sends, partition.lost
     offsets = sends.offset[found]
     fits = (sends.acks[found] == lost.acks) & (offsets >= lost.first_offset) & (offsets <= lost.last_offset)
     if int(fits.sum()) != lost.count and (values := values_of(record, lost)) is not None:
@@ -165,7 +167,7 @@ def _question(partition: EvidentPartition, lost_offset: LostOffset, until: int |
 
 def _known_record(partition: EvidentPartition, lost_offset: LostOffset, until: int | None) -> Question | None:
     """Return the question about the acked record that stood at the offset, if it was of that very epoch."""
-    lost = lost_sends(partition)
+    lost = partition.lost
     asked, _ = questions_of_sends(partition, lost[partition.history.sends.offset[lost] == lost_offset.offset])
     of_epoch = [one for one in asked if one.writers == (partition.elections.of_epoch.get(lost_offset.since_epoch),)]
     if len(of_epoch) != 1:

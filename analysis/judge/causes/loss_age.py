@@ -22,7 +22,9 @@ from analysis.record.timeline import MILLISECOND_NS
 from ebbtide.record.log_losses import BrokerLogLoss
 from ebbtide.record.verdict import Cause, LossEvent
 
-BY_DISK: frozenset[Cause] = frozenset({"last-replica-standing", "beyond-tolerance", "last-known-leader", "unexplained"})
+_BY_DISK: frozenset[Cause] = frozenset(
+    {"last-replica-standing", "beyond-tolerance", "last-known-leader", "unexplained"}
+)
 """The causes of a record that the elected broker may have had and lost."""
 
 
@@ -52,7 +54,7 @@ def _disk_loss(record: Record, topic: str, partition: int, part: LostPart, acked
     if election is None:
         leaders = {state.leader for state in record.timeline.states(topic, partition)}
         until_ns = None
-    elif part.attribution.cause in BY_DISK:
+    elif part.attribution.cause in _BY_DISK:
         leaders, until_ns = {election.leader}, election.after.at_ns + MILLISECOND_NS
     else:
         return None

@@ -1,7 +1,6 @@
-"""Finds where, between given offsets, the records of a lost range lie.
+"""Finds the values of a lost range, and the lowest offsets of a vanished one between given offsets.
 
-Needed only for a range with holes that has several causes. Every item is in anomalies/, which is
-read as a stream: memory does not grow with the number of items.
+Every item is in anomalies/, which is read as a stream.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from pathlib import Path
 from analysis.causes.from_record import cluster_history, partition_history
 from analysis.causes.history import History
 from analysis.causes.partition import EvidentPartition
-from analysis.causes.ranges import answers_of_sends, lost_sends
+from analysis.causes.ranges import answers_of_sends
 from analysis.record.record import Record
 from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import read_manifest
@@ -40,7 +40,7 @@ def answers_of(histories: Iterable[History]) -> Answers:
     found: dict[Key, tuple[str | None, int | None]] = {}
     for one in histories:
         partition = EvidentPartition(one)
-        lost = lost_sends(partition)
+        lost = partition.lost
         answers, places = answers_of_sends(partition, lost)
         for at, place in zip(lost.tolist(), places.tolist(), strict=True):
             answer = answers[place]

@@ -1,4 +1,4 @@
-"""The judge as it is: a history is written as a record, and its losses are attributed in this process, without Spark.
+"""The judge of a whole run: a history is written as a record, and its losses are attributed here, without Spark.
 
 The reconciliation is made from the truth, as `analysis.reconcile` groups lost records.
 """
@@ -32,7 +32,7 @@ Group = tuple[int, int, bool, int | None]
 
 
 def judge_as_runs(history: TrueHistory) -> Answers:
-    """Return the causes that the present judge names."""
+    """Return the causes that the judge of a run names."""
     if not history.lost:
         return {}
     with tempfile.TemporaryDirectory() as folder:

@@ -13,7 +13,7 @@ from analysis.causes.columns import PartitionTables
 from analysis.causes.from_record import cluster_history, partition_history
 from analysis.causes.history import Ints
 from analysis.causes.partition import EvidentPartition
-from analysis.causes.ranges import answers_of_sends, lost_sends
+from analysis.causes.ranges import answers_of_sends
 from analysis.judging.one_record import prepare_record
 from ebbtide.record.folder import RecordFolder
 
@@ -26,7 +26,7 @@ def causes_in(name: str, to: Path) -> Found:
     found = Found()
     for topic, number in sorted(record.timeline.partitions):
         partition = EvidentPartition(partition_history(record, topic, number, cluster_history(record)))
-        lost = lost_sends(partition)
+        lost = partition.lost
         answers, which = answers_of_sends(partition, lost)
         for send, at in zip(lost.tolist(), which.tolist(), strict=True):
             one = answers[at]
