@@ -6,10 +6,6 @@ import pytest
 from simulator import Script, draw_script, simulate
 from simulator.causes_judge import judge_by_files, judge_in_memory
 from simulator.compare import Comparison, kind_of
-from simulator.core import core_histories
-
-from analysis.causes.partition import EvidentPartition
-from analysis.causes.ranges import answers_of_sends
 
 HISTORIES = 300
 DEGRADED = 100
@@ -62,13 +58,3 @@ def test_a_planted_violation_that_cost_records_is_found() -> None:
         if forbidden and "right" in kinds and any(cause == "unexplained" for cause, _ in answers.values()):
             accused.add(history.script.violation)
     assert accused >= {"hw-passes-member", "kill-drops-records", "unclean-past-member", "unclean-not-asked"}
-
-
-def test_a_record_has_the_same_answer_alone_and_with_those_that_share_its_fate() -> None:
-    for seed in range(60_000, 60_040):
-        for one in core_histories(simulate(draw_script(seed))):
-            partition = EvidentPartition(one)
-            together, which = answers_of_sends(partition, partition.lost)
-            for send, at in zip(partition.lost[::-3], which.tolist()[::-3], strict=True):
-                (alone,), _ = answers_of_sends(partition, partition.lost[partition.lost == send])
-                assert (alone.cause, alone.guilty) == (together[at].cause, together[at].guilty), (seed, send)
