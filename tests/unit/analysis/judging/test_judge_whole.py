@@ -61,6 +61,7 @@ def poll(value: int, *, offset: int, consumer: int, at_s: float) -> dict[str, An
 def told_whole(record: Path) -> Story:
     """Last replica standing with its sends and polls: values 0 to 19 lost, 100 to 104 sent after the loss."""
     story = last_replica_standing(record)
+    story.keep_all()
     story.tables["sends"] = [send(value, offset=value) for value in range(20)]
     story.tables["sends"] += [send(100 + at, offset=at, at_s=40) for at in range(5)]
     story.tables["polls"] = [poll(100 + at, offset=at, consumer=FINAL, at_s=50) for at in range(5)]

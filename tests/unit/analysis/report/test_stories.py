@@ -10,7 +10,7 @@ from records import as_record, write_table
 
 from analysis.record.timeline import load_timeline
 from analysis.report.stories import LossStory, stories_of
-from ebbtide.record.tables import ANOMALY_SCHEMA, SENDS
+from ebbtide.record.tables import ANOMALY_SCHEMA
 
 
 def story_of(story: Story) -> LossStory:
@@ -36,10 +36,11 @@ def with_sends(story: Story) -> None:
         for value in range(2000)
         for at in (3 if value < 1000 else 40,)
     ]
+    details = '{"acks":-1,"committed":true}'
     lost = [
-        {"kind": "lost", "topic": "t", "partition": 0, "offset": v, "value": v, "details": "{}"} for v in range(1000)
+        {"kind": "lost", "topic": "t", "partition": 0, "offset": v, "value": v, "details": details} for v in range(1000)
     ]
-    write_table(story.record, "sends", pa.Table.from_pylist(sends, schema=SENDS))
+    story.tables["sends"] += sends
     write_table(story.record, "anomalies", pa.Table.from_pylist(lost, schema=ANOMALY_SCHEMA))
 
 
