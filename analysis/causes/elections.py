@@ -6,6 +6,7 @@ are named by the index of their state, because a broken controller may use one e
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import pairwise
 
 from analysis.causes.history import NEVER
@@ -40,7 +41,8 @@ class Elections:
         self._elected = frozenset(self.all)
         self.has_gaps = torn or any(self.gap)
         epochs = [states[at].leader_epoch for at in self.all]
-        self.of_epoch = {epoch: at for epoch, at in zip(epochs, self.all, strict=True) if epochs.count(epoch) == 1}
+        times = Counter(epochs)
+        self.of_epoch = {epoch: at for epoch, at in zip(epochs, self.all, strict=True) if times[epoch] == 1}
         self.leadership: dict[int, int] = {}
         for at in self.all:
             self.leadership[at] = at

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 
@@ -106,8 +107,9 @@ def _rules(record: Record, topic: str, states: Sequence[PartitionState]) -> tupl
     unrecorded = _unrecorded_changes(record)
     changed = {state.metadata_offset - 1: state.at_ns for state in states}
     changed |= {change.metadata_offset: change.at_ns for change in record.timeline.configs}
+    offsets = [state.metadata_offset for state in states]
     for at, at_ns in sorted(changed.items()):
-        state = next((one for one in reversed(states) if one.metadata_offset <= at), states[0])
+        state = states[max(0, bisect_right(offsets, at) - 1)]
         now = InForce(
             metadata_offset=at,
             at_ns=at_ns,

@@ -254,10 +254,8 @@ class Walk:
         place = self._place[state.leader]
         first = self._elections.leadership[at]
         begins = world.leader is None or self._elections.leadership[world.leader] != first
-        found, had = (
-            world.sets[place],
-            self._of.epochs.had(at, asked.value, asked.offset, self._writer, begins=begins),
-        )
+        found = world.sets[place]
+        had = self._of.epochs.had(at, asked.value, asked.offset, self._writer, begins=begins)
         if not led:
             yield world._replace(leader=None, unled=self._with_unled(world, at))
         if led is False:

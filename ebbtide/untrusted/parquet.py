@@ -87,10 +87,7 @@ class ParquetSource:
         content = self.content
         if content is not None:
             return _checked_footer(pa.BufferReader(content), len(content), self.path)
-        with open_file(self.path, what=_WHAT) as file:
-            size = file.seek(0, 2)
-            file.seek(0)
-            return _checked_footer(file, size, self.path)
+        return footer_of(self.path)
 
     def open(self, **settings: Any) -> pq.ParquetFile:
         """Open the file; `settings` are those of pyarrow's `ParquetFile`."""

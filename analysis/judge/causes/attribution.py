@@ -43,12 +43,11 @@ class LostPart(msgspec.Struct, frozen=True, kw_only=True):
 
 def attribute_loss(evident: EvidentRecord, lost: LostRange) -> list[LostPart]:
     """Return the parts of a lost range, each with its cause and election."""
-    partition = evident.partition(lost.topic, lost.partition)
+    partition, sends = _lost_sends(evident, lost)
     if not partition.history.states:
         why = f"the metadata timeline of {lost.topic}-{lost.partition} is missing (partitions.parquet)"
         found = Attribution(cause=None if _is_committed(lost) else "uncommitted-at-failover", election=None, why=why)
         return [_whole(lost, found)]
-    sends = _sends_of(evident.record, partition, lost)
     if len(sends) != lost.count:
         why = f"the record has {len(sends)} of the {lost.count} sends that are lost"
         return [_whole(lost, Attribution(cause=None, election=None, why=why))]
@@ -85,8 +84,7 @@ class LossHistories(NamedTuple):
 
 def histories_of_loss(evident: EvidentRecord, lost: LostRange) -> LossHistories:
     """Return how a range of records that share their fate may have got lost."""
-    partition = evident.partition(lost.topic, lost.partition)
-    sends = _sends_of(evident.record, partition, lost)
+    partition, sends = _lost_sends(evident, lost)
     if len(sends) != lost.count:
         return LossHistories()
     answers, _ = answers_of_sends(partition, sends, committed=_is_committed(lost))
@@ -111,15 +109,15 @@ def _whole(lost: LostRange, found: Attribution) -> LostPart:
     )
 
 
-def _sends_of(record: Record, partition: EvidentPartition, lost: LostRange) -> Ints:
+def _lost_sends(evident: EvidentRecord, lost: LostRange) -> tuple[EvidentPartition, Ints]:
     """Return the sends of a lost range: those that the final log lacks, by their values where that is not enough."""
+    partition = evident.partition(lost.topic, lost.partition)
     sends, found = partition.history.sends, partition.lost
     offsets = sends.offset[found]
     fits = (sends.acks[found] == lost.acks) & (offsets >= lost.first_offset) & (offsets <= lost.last_offset)
-    if int(fits.sum()) != lost.count and (values := values_of(record, lost)) is not None:
+    if int(fits.sum()) != lost.count and (values := values_of(evident.record, lost)) is not None:
         fits &= np.isin(sends.value[found], values)
-    chosen: Ints = found[fits]
-    return chosen
+    return partition, found[fits]
 
 
 def attribute(evident: EvidentRecord, lost_offset: LostOffset) -> Attribution:
@@ -241,4 +239,4 @@ def _how_it_lost_it(record: Record, partition: EvidentPartition, at: int, offset
     registered = [one.at_ns for one in partition.liveness.registrations(leader) if one.at_ns <= joined.at_ns]
     if not any(disk.gone.first_ns <= time for disk in disks for time in registered):
         return "", False
-    return f"broker {leader} {entered}, after it had lost its log and registered anew", True
+    return f"broker {leader} {entered}, after it had lost its log and registered again", True
