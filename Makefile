@@ -10,7 +10,7 @@ BIN := .venv/bin
 # Images for CI often set it. Every process that a run or a test starts would compile all modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup setup-dev demo test test-all mutants lint docs bench lock clean-host
+.PHONY: help setup setup-dev demo test test-all mutants lint docs picture bench lock clean-host
 
 help:
 	@echo 'make demo        lose 2,000 acknowledged records on Kafka 3.9.1, and none on 4.3.1, and say why'
@@ -19,6 +19,7 @@ help:
 	@echo 'make mutants     spoil each checker of the reconciliation, and show that its tests see it'
 	@echo 'make lint        ruff, mypy, the check of the prose and the links of docs/'
 	@echo 'make docs        build the searchable site of docs/ into site/'
+	@echo 'make picture     the picture of the README: two recorded runs side by side, light and dark'
 	@echo 'make bench       measurements in bench/ (as root); BENCHES="wire_proxy" only some'
 	@echo 'make setup       install what is missing: system packages, .venv, Kafka releases'
 	@echo 'make lock        lock the newest Python packages that pyproject.toml allows, with their hashes'
@@ -60,6 +61,10 @@ docs:
 	@tools/bootstrap --dev
 	@# Not --quiet, with which --strict lets warnings pass.
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+picture:
+	@tools/bootstrap --dev
+	$(BIN)/python -m tools.pages.picture
 
 bench: setup-dev
 	@code=0; for name in $(BENCHES); do echo "bench.$$name"; $(BIN)/python -m bench.$$name || code=1; done; exit $$code
