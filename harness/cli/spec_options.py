@@ -16,9 +16,6 @@ if TYPE_CHECKING:
     from analysis.spec.explore.trace import Trace
     from analysis.spec.model.bounds import Bounds
 
-MAX_JOBS = 64
-"""The most processes of one search."""
-
 
 def add_search_options(command: Command) -> None:
     """Declare the variant, the bounds, the property and the limits of a search."""
@@ -61,13 +58,6 @@ def add_search_options(command: Command) -> None:
         "--max-states", type=int, metavar="N", help="the most distinct states (default: as many as fit into memory)"
     )
     command.option("--max-time", type=float, metavar="SECONDS", help="the longest time to search (default: no limit)")
-    command.option(
-        "--jobs",
-        type=int,
-        default=1,
-        metavar="N",
-        help=f"processes that search side by side, 1 to {MAX_JOBS}; the result is the same (default: 1)",
-    )
 
 
 def bounds_of(args: Args) -> Bounds:
@@ -107,8 +97,6 @@ def answer_to(args: Args, wanted: Callable[[Trace], bool] | None = None) -> Answ
     for option, limit in (("--max-states", args.max_states), ("--max-time", args.max_time)):
         if limit is not None and limit <= 0:
             raise UsageError("a search limit must be positive", where=option, got=f"{limit:g}", allowed="above 0")
-    if not 1 <= args.jobs <= MAX_JOBS:
-        raise UsageError("out of range", where="--jobs", got=str(args.jobs), allowed=f"1 to {MAX_JOBS}")
     return ask(
         variant_named(args.variant),
         bounds_of(args),
@@ -116,5 +104,4 @@ def answer_to(args: Args, wanted: Callable[[Trace], bool] | None = None) -> Answ
         max_states=args.max_states,
         max_time_s=args.max_time,
         wanted=wanted,
-        jobs=args.jobs,
     )

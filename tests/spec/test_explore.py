@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from analysis.spec.explore.properties import PROPERTIES
-from analysis.spec.explore.question import Answer, ask, bytes_for, machine_for, states_in, variant_named
+from analysis.spec.explore.question import Answer, ask, machine_for, variant_named
 from analysis.spec.explore.search import BYTES_PER_STATE, replay, search
 from analysis.spec.explore.wording import clause_of, lines
 from analysis.spec.model.bounds import Bounds
@@ -234,11 +234,3 @@ def test_an_unknown_variant_is_refused_with_those_that_there_are() -> None:
 def test_more_states_than_memory_holds_are_refused() -> None:
     with pytest.raises(UsageError, match="do not fit"):
         ask("elr_43", Bounds(), PROPERTIES["committed"], max_states=(1 << 50) // BYTES_PER_STATE)
-
-
-@pytest.mark.parametrize("jobs", [1, 2, 8])
-@pytest.mark.parametrize("size", [1 << 20, 1 << 28, 1 << 31, 1 << 40])
-def test_as_many_states_are_searched_as_memory_holds_with_what_all_processes_remember(size: int, jobs: int) -> None:
-    states = states_in(size, jobs)
-    assert bytes_for(states, jobs) <= size < bytes_for(states + 1, jobs)
-    assert (states_in(size, jobs) < states_in(size, 1)) == (jobs > 1)

@@ -7,13 +7,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from functools import partial
 
 import msgspec
 
 from analysis.spec.explore.properties import PROPERTIES, Property
 from analysis.spec.explore.search import BYTES_PER_STATE, SearchResult, search
-from analysis.spec.explore.side_by_side import BYTES_PER_HASH, REMEMBERED, search_side_by_side
 from analysis.spec.explore.trace import Trace, trace
 from analysis.spec.model.bounds import Bounds, check_bounds
 from analysis.spec.model.machine import Machine
@@ -116,14 +114,11 @@ def ask(
     max_states: int | None = None,
     max_time_s: float | None = None,
     wanted: Callable[[Trace], bool] | None = None,
-    jobs: int = 1,
 ) -> Answer:
     """Search for a counterexample to a property.
 
     `max_states` defaults to what free memory can hold; raises UsageError if memory cannot hold that
-    many. `wanted` may turn down a counterexample; the search then goes on to the next one. The
-    answer is the same for any number of processes, `jobs`; above 1 the caller must have no other
-    thread.
+    many. `wanted` may turn down a counterexample; the search then goes on to the next one.
     """
     return ask_machine(
         machine_for(variant, bounds, asked),
@@ -131,7 +126,6 @@ def ask(
         max_states=max_states,
         max_time_s=max_time_s,
         wanted=wanted,
-        jobs=jobs,
     )
 
 
@@ -142,15 +136,14 @@ def ask_machine(
     max_states: int | None = None,
     max_time_s: float | None = None,
     wanted: Callable[[Trace], bool] | None = None,
-    jobs: int = 1,
 ) -> Answer:
     """Search as `ask` does, in a machine with feature levels of its own."""
-    fitting = states_in(int(_free_bytes() * _MEMORY_SHARE), jobs)
+    fitting = int(_free_bytes() * _MEMORY_SHARE) // BYTES_PER_STATE
     if max_states is not None and max_states > fitting:
         raise UsageError(
             "the states do not fit into memory",
             where="--max-states",
-            got=f"{max_states:,} states, which may take {bytes_for(max_states, jobs) >> 20:,} MiB",
+            got=f"{max_states:,} states, which may take {max_states * BYTES_PER_STATE >> 20:,} MiB",
             allowed=f"at most {fitting:,} here",
         )
     turned_down = 0
@@ -165,7 +158,7 @@ def ask_machine(
         accepted.append(with_ids)
         return True
 
-    found = (search if jobs == 1 else partial(search_side_by_side, jobs=jobs))(
+    found = search(
         machine,
         check=asked.check(machine) if asked.check else None,
         accept=accept,
@@ -173,20 +166,6 @@ def ask_machine(
         max_time_s=max_time_s,
     )
     return Answer(found=found, trace=accepted[0] if accepted else None, turned_down=turned_down)
-
-
-def bytes_for(states: int, jobs: int) -> int:
-    """Return how many bytes a search of so many states may take in `jobs` processes."""
-    remembered = min(states * jobs, REMEMBERED) if jobs > 1 else 0
-    return states * BYTES_PER_STATE + remembered * BYTES_PER_HASH
-
-
-def states_in(size: int, jobs: int) -> int:
-    """Return how many states `jobs` processes can search in so many bytes: the most for which `bytes_for` has room."""
-    if jobs == 1:
-        return size // BYTES_PER_STATE
-    while_remembered = size // (BYTES_PER_STATE + jobs * BYTES_PER_HASH)
-    return max(while_remembered, (size - REMEMBERED * BYTES_PER_HASH) // BYTES_PER_STATE)
 
 
 def _free_bytes() -> int:

@@ -75,7 +75,6 @@ class Paths:
     def __init__(self) -> None:
         self._keys = array("Q", [0])
         self.append = self._keys.append
-        self.extend = self._keys.extend
 
     def __len__(self) -> int:
         return len(self._keys)

@@ -6,9 +6,8 @@ several in Kafka, where the steps between cannot matter: docs/spec-check.md says
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Sequence
-from itertools import combinations, islice
+from itertools import combinations
 from operator import xor
 from typing import Literal, NamedTuple
 
@@ -131,18 +130,6 @@ class Machine:
         shared, controls = self.shared_of(state), tuple(word >> DATA_BITS for word in state[2:])
         first = next(at for at, control in enumerate(controls) if control & w.REPLICA)
         return partition_of(shared, controls, first), self.controls.cluster(shared, controls)
-
-    def plans_from(self, number: int) -> bytes:
-        """Return the plans that this machine has made or learned, without the first `number`.
-
-        Another process takes a sixth of the time to learn a plan that it takes to make it.
-        """
-        return pickle.dumps(list(islice(self._plans.items(), number, None))) if number < len(self._plans) else b""
-
-    def learn_plans(self, plans: bytes) -> int:
-        """Take over plans that another process made; returns how many this machine has now."""
-        self._plans |= dict(pickle.loads(plans)) if plans else {}
-        return len(self._plans)
 
     def moves(self, state: Sequence[int]) -> list[Move]:
         """Return everything that can happen in `state`."""

@@ -39,12 +39,6 @@ def test_a_small_search_of_the_explorer_reaches_lower_targets() -> None:
     assert_ended_well(run_bench("explore", *SMALL_EXPLORE, "--min-states-per-s", "1000"))
 
 
-def test_a_search_in_two_processes_is_measured_beside_one() -> None:
-    done = run_bench("explore", *SMALL_EXPLORE, "--min-states-per-s", "1000", "--jobs", "2")
-    assert_ended_well(done)
-    assert done.stdout.count("the same result") == 2
-
-
 def test_a_search_that_misses_a_target_ends_with_one() -> None:
     done = run_bench("explore", *SMALL_EXPLORE, "--min-states-per-s", "1e12")
     assert (done.returncode, done.stderr) == (1, "")
