@@ -12,14 +12,8 @@ from analysis.advise.groups import TopicGroup, brokers_in_words, hosting_brokers
 from analysis.advise.release import ReleaseFacts, assumed_release
 from analysis.spec.partition import MV_ELR
 from ebbtide.errors import UsageError
-from ebbtide.releases.feature_levels import (
-    ELR_VERSION,
-    METADATA_VERSION,
-    METADATA_VERSIONS,
-    levels_of,
-    newest_metadata_version,
-)
-from ebbtide.releases.known_releases import KNOWN, parse_version
+from ebbtide.releases.feature_levels import METADATA_VERSIONS, levels_of, newest_metadata_version
+from ebbtide.releases.known_releases import ELR_VERSION, KNOWN, METADATA_VERSION, parse_version
 from ebbtide.snapshot.model import FLUSH_MESSAGES, MIN_ISR, UNCLEAN, ClusterSnapshot
 from ebbtide.suggestions import did_you_mean
 

@@ -9,7 +9,8 @@ from packaging.version import Version
 
 from analysis.advise.prices import NO_WAY_BACK, RESTART
 from analysis.advise.release import ReleaseFacts
-from ebbtide.releases.feature_levels import METADATA_VERSION, METADATA_VERSIONS
+from ebbtide.releases.feature_levels import METADATA_VERSIONS
+from ebbtide.releases.known_releases import METADATA_VERSION
 
 _KIP_903 = METADATA_VERSIONS["3.5-IV1"]
 

@@ -7,8 +7,8 @@ from packaging.version import Version
 from analysis.advise.events import AdvisedEvent
 from analysis.advise.groups import GroupSettings
 from analysis.advise.release import ReleaseFacts
-from ebbtide.releases.feature_levels import ELR_VERSION
 from ebbtide.releases.first_with import ELR_BY_DEFAULT
+from ebbtide.releases.known_releases import ELR_VERSION
 from ebbtide.scenario import catalogue
 from ebbtide.scenario.measured_runs import measured_rows
 

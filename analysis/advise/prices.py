@@ -11,7 +11,7 @@ from analysis.advise.assumption import KAFKA, RF
 from analysis.advise.groups import NEVER, GroupSettings
 from analysis.advise.release import ReleaseFacts
 from ebbtide.plurals import plural
-from ebbtide.releases.feature_levels import ELR_VERSION, METADATA_VERSION
+from ebbtide.releases.known_releases import ELR_VERSION, METADATA_VERSION
 from ebbtide.snapshot.model import FLUSH_MESSAGES, MIN_ISR, UNCLEAN
 
 Prices = dict[str, str]

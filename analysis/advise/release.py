@@ -10,9 +10,8 @@ from packaging.version import Version
 from analysis.spec.partition import MV_ELR, Cluster
 from analysis.spec.variants import VARIANTS, cluster_for, protocol_for
 from ebbtide.errors import UsageError
-from ebbtide.releases.feature_levels import ELR_VERSION, METADATA_VERSION, levels_of
-from ebbtide.releases.known_releases import KNOWN
-from ebbtide.releases.minor_release import minor_release_of, patches_of
+from ebbtide.releases.feature_levels import levels_of
+from ebbtide.releases.known_releases import ELR_VERSION, KNOWN, METADATA_VERSION, minor_release_of, patches_of
 from ebbtide.snapshot.model import ClusterSnapshot
 
 ASSUME = "--assume kafka=4.3.1"

@@ -13,8 +13,8 @@ from analysis.advise.groups import TopicGroup
 from analysis.advise.lines import AdviceLine
 from analysis.advise.prices import release_prices, topic_prices
 from analysis.advise.release import ReleaseFacts
-from ebbtide.releases.feature_levels import ELR_VERSION, METADATA_VERSION, METADATA_VERSIONS, newest_metadata_version
-from ebbtide.releases.known_releases import KNOWN
+from ebbtide.releases.feature_levels import METADATA_VERSIONS, newest_metadata_version
+from ebbtide.releases.known_releases import ELR_VERSION, KNOWN, METADATA_VERSION
 from ebbtide.snapshot.model import FLUSH_MESSAGES, MIN_ISR, UNCLEAN
 
 _NEWEST = KNOWN[-1].version

@@ -19,7 +19,7 @@ from analysis.advise.release import ReleaseFacts
 from analysis.advise.schedules import ShownSchedule, schedule_for
 from analysis.spec.generate_steps import FIRST_COUNT, steps_of
 from ebbtide.errors import EbbtideError
-from ebbtide.releases.feature_levels import ELR_VERSION
+from ebbtide.releases.known_releases import ELR_VERSION
 from ebbtide.rules.table import NO_COMMITTED_LOSS, NO_HW_REGRESSION, UNCLEAN_LEAVES
 from ebbtide.scenario.model import (
     ClusterSpec,

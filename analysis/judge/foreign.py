@@ -24,7 +24,7 @@ from analysis.judge.rules.clause import CheckedClause
 from analysis.record.clock_steps import CLOCKS_AGREE_NS
 from analysis.record.timeline import MILLISECOND_NS, Timeline
 from ebbtide.record.manifest import Manifest, WatchFacts
-from ebbtide.releases.minor_release import minor_release_of
+from ebbtide.releases.known_releases import minor_release_of
 
 UNRECORDED = "what happened to disks, processes and the network of this cluster is not recorded"
 

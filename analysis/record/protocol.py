@@ -19,7 +19,7 @@ from ebbtide.errors import UsageError
 from ebbtide.record.manifest import Manifest
 from ebbtide.record.rows import PartitionState
 from ebbtide.record.topic_lives import name_of
-from ebbtide.releases.feature_levels import ELR_VERSION, METADATA_VERSION
+from ebbtide.releases.known_releases import ELR_VERSION, METADATA_VERSION
 
 MIN_ISR = "min.insync.replicas"
 UNCLEAN_ELECTION = "unclean.leader.election.enable"

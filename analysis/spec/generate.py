@@ -20,7 +20,7 @@ from analysis.spec.generate_schedule import ample_machine, describe_operation, s
 from analysis.spec.generate_steps import FIRST_COUNT, steps_of
 from analysis.spec.model.bounds import Bounds
 from analysis.spec.variants import VARIANTS
-from ebbtide.releases.feature_levels import ELR_VERSION
+from ebbtide.releases.known_releases import ELR_VERSION
 from ebbtide.scenario.model import (
     ClusterSpec,
     ConsumerSpec,

@@ -13,16 +13,15 @@ from itertools import combinations, permutations
 import msgspec
 
 from analysis.spec.explore.eager import Operation, play
-from analysis.spec.explore.question import RELEASE_OF
 from analysis.spec.explore.trace import Step, Trace
 from analysis.spec.model import words as w
 from analysis.spec.model.bounds import ADMIN_KINDS, MAX_BUDGET, Bounds
 from analysis.spec.model.machine import Machine
 from analysis.spec.model.words import DATA_BITS, MAX_RECORDS
 from analysis.spec.partition import Cluster
-from analysis.spec.variants import VARIANTS, cluster_for
+from analysis.spec.variants import VARIANTS, cluster_for, release_of
 from ebbtide.errors import UsageError
-from ebbtide.releases.feature_levels import ELR_VERSION
+from ebbtide.releases.known_releases import ELR_VERSION
 
 _PERMUTED = 6
 """Longer schedules are not tried in all orders."""
@@ -214,5 +213,5 @@ def ample_machine(variant: str, bounds: Bounds, *, elr: bool, cluster: Cluster |
         acks="all",
     )
     if cluster is None:
-        cluster = cluster_for(RELEASE_OF[variant], {ELR_VERSION: int(elr)}, (0,))
+        cluster = cluster_for(release_of(variant), {ELR_VERSION: int(elr)}, (0,))
     return Machine(VARIANTS[variant], cluster, unbounded)

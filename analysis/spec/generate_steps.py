@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from analysis.spec.explore.eager import Operation, PlayedSchedule
-from ebbtide.releases.feature_levels import ELR_VERSION
+from ebbtide.releases.known_releases import ELR_VERSION
 from ebbtide.scenario.plain_values import from_plain
 from ebbtide.scenario.roles import ConfigResource, Role, RoleOrNone
 from ebbtide.scenario.steps.admin import ElectStep, ReassignStep, SetConfigStep, SetFeatureStep, UnregisterStep

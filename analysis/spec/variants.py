@@ -18,7 +18,7 @@ from analysis.spec.protocol import Protocol
 from analysis.spec.strict_min_isr import StrictMinIsr, StrictMinIsrIn38, StrictMinIsrIn39
 from ebbtide.errors import UsageError
 from ebbtide.releases import first_with
-from ebbtide.releases.feature_levels import ELR_VERSION, METADATA_VERSION, newest_metadata_version
+from ebbtide.releases.known_releases import ELR_VERSION, KNOWN, METADATA_VERSION, KnownRelease, known_like
 
 VARIANTS: dict[str, Protocol] = {
     protocol.name: protocol
@@ -42,26 +42,6 @@ VARIANTS: dict[str, Protocol] = {
 IN_NO_RELEASE = ("kip966", "kip966_last_known")
 """The KIP's text, and the text with a repair."""
 
-_FIRST_RELEASE: tuple[tuple[str, str], ...] = (
-    ("4.4", "elr_43"),
-    ("4.3", "elr_43"),
-    ("4.2", "elr_41"),
-    ("4.1.1", "elr_41"),
-    ("4.1", "elr_410"),
-    ("4.0", "elr_40"),
-    ("3.9", "strict_min_isr_39"),
-    ("3.8", "strict_min_isr_38"),
-    ("3.7", "strict_min_isr"),
-    ("3.6", "kip903_36"),
-    ("3.5", "kip903"),
-    ("3.4", "kraft"),
-    ("3.3", "kraft"),
-)
-"""The first release of a variant or of a metadata.version, and the variant.
-
-The newest comes first.
-"""
-
 
 def protocol_for(kafka: str, features: Mapping[str, int]) -> Protocol:
     """Return the variant that a release such as 4.3.1 runs with its `features`.
@@ -72,10 +52,10 @@ def protocol_for(kafka: str, features: Mapping[str, int]) -> Protocol:
     may change during a run. A release candidate runs what its release does. Raises UsageError for a
     release or a feature level that is not known.
     """
-    first, name = _release(kafka)
-    protocol = VARIANTS[name]
+    known = _known_release(kafka)
+    protocol = VARIANTS[known.variant]
     level = features.get(ELR_VERSION, 0)
-    version = features.get(METADATA_VERSION, newest_metadata_version(first))
+    version = features.get(METADATA_VERSION, known.metadata_version)
     if level and not (protocol.has_elr and version >= MV_ELR):
         raise UsageError(
             "this release does not know that feature level",
@@ -108,7 +88,7 @@ def cluster_for(
         min_isr=min_isr,
         elr=bool(features.get(ELR_VERSION, int(by_default))),
         unclean=unclean,
-        metadata_version=features.get(METADATA_VERSION, newest_metadata_version(_release(kafka)[0])),
+        metadata_version=features.get(METADATA_VERSION, _known_release(kafka).metadata_version),
     )
 
 
@@ -120,9 +100,21 @@ def _base(kafka: str) -> Version:
         return Version("0")
 
 
-def _release(kafka: str) -> tuple[str, str]:
-    version = _base(kafka)
-    for row in _FIRST_RELEASE:
-        if version >= Version(row[0]) and version < Version("5"):
-            return row
-    raise UsageError("the specification does not know this release", got=kafka, allowed="3.3 to 4.4")
+def _known_release(kafka: str) -> KnownRelease:
+    known = known_like(str(_base(kafka)))
+    if known is None:
+        first, last = KNOWN[0].minor, KNOWN[-1].minor
+        allowed = "{}.{} to {}.{}".format(*first, *last)
+        raise UsageError("the specification does not know this release", got=kafka, allowed=allowed)
+    return known
+
+
+def release_of(variant: str) -> str:
+    """Return a release of a variant, for its feature levels: the newest measured one, if there is one.
+
+    No release runs a variant of `IN_NO_RELEASE`; they take the newest levels.
+    """
+    if variant in IN_NO_RELEASE:
+        return KNOWN[-1].version
+    running = [known for known in KNOWN if known.variant == variant]
+    return ([known for known in running if known.measured] or running)[-1].version

@@ -14,8 +14,9 @@ import msgspec
 from analysis.spec.variants import protocol_for
 from analysis.spec.vector_file import Json, Vector
 from analysis.spec.vector_outcome import outcome
+from ebbtide.releases.known_releases import KNOWN
 
-NEWEST = "4.4.0"
+NEWEST = KNOWN[-1].version
 """The release of `expected`, and of vectors that were executed on none."""
 
 _ORDERED = ("replicas",)

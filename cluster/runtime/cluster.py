@@ -47,7 +47,7 @@ from ebbtide.namespaces import call_in_namespace
 from ebbtide.properties_file import render
 from ebbtide.record.files import LOGS_DIR
 from ebbtide.record.node_times import NodeTimes
-from ebbtide.releases.feature_levels import METADATA_VERSION
+from ebbtide.releases.known_releases import METADATA_VERSION
 from ebbtide.scenario.model import ClusterSpec
 from ebbtide.scenario.roles import CLIENTS
 from ebbtide.signals import defer_signals

@@ -6,12 +6,8 @@ import base64
 import hashlib
 from collections.abc import Mapping, Sequence
 
-from ebbtide.releases.feature_levels import (
-    METADATA_VERSION,
-    levels_of,
-    metadata_version_name,
-    uses_metadata_version_name,
-)
+from ebbtide.releases.feature_levels import levels_of, metadata_version_name, uses_metadata_version_name
+from ebbtide.releases.known_releases import METADATA_VERSION
 
 TOOL = "kafka.tools.StorageTool"
 

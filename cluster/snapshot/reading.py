@@ -23,7 +23,7 @@ from cluster.snapshot.requests import (
 from cluster.snapshot.secure_connection import SecureConnection
 from cluster.snapshot.security import Security
 from ebbtide.errors import UsageError
-from ebbtide.releases.feature_levels import METADATA_VERSION
+from ebbtide.releases.known_releases import METADATA_VERSION
 from ebbtide.snapshot.model import (
     BROKER_NAMES,
     SNAPSHOT_VERSION,

@@ -20,7 +20,7 @@ from ebbtide.kraft.records import MetadataRecord
 from ebbtide.kraft.voters import VoterSet, voter_set_of
 from ebbtide.logs.segments import TopicPartition
 from ebbtide.record.rows import BrokerEvent, ConfigChange, PartitionState, Row
-from ebbtide.releases.feature_levels import METADATA_VERSION
+from ebbtide.releases.known_releases import METADATA_VERSION
 
 _NS_PER_MS = 1_000_000
 _TOPIC_RESOURCE, _BROKER_RESOURCE = 2, 4

@@ -1,8 +1,9 @@
-"""Which Kafka releases Ebbtide accepts, and which ones it was tried with."""
+"""The Kafka releases: a row for each one that Ebbtide was tried with, and which others it accepts."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 import msgspec
 from packaging.version import Version
@@ -13,47 +14,112 @@ OLDEST = "3.3.0"
 """The first release whose KRaft mode is ready for production (KIP-833)."""
 
 
-class KnownRelease(msgspec.Struct, frozen=True, kw_only=True):
-    """A release that Ebbtide was tried with.
+class KnownRelease(msgspec.Struct, frozen=True):
+    """A release that Ebbtide was tried with: what it is called, what it does, and the features that it has.
 
-    `protocol`: what it does by default about lost replicas. `measured`: clusters of it ran and were judged. Others
-    were fetched and start. Any release from `OLDEST` on may be named.
+    - `variant`: the name of its protocol in the specification.
+    - `metadata_version` and `features`: the newest level of each feature that is ready for production. Other levels
+      need `unstable.feature.versions.enable`. They are from the release's own `Feature` (3.8 and 3.9: `Features`),
+      `MetadataVersion` and `KRaftVersion`.
+    - `measured`: clusters of it ran and were judged. Others were fetched and start.
+    - `is_current`: scenarios that name `@current` run on it.
+
+    Any release from `OLDEST` on may be named.
     """
 
     version: str
-    protocol: str
+    variant: str
+    metadata_version: int
+    features: Mapping[str, int] = {}
     measured: bool = False
+    is_current: bool = False
+
+    @property
+    def protocol(self) -> str:
+        """What the release does by default about lost replicas, in words."""
+        return _PROTOCOL_OF[self.variant]
+
+    @property
+    def minor(self) -> tuple[int, int]:
+        """The minor release, such as (4, 3)."""
+        return minor_number_of(self.version)
 
 
-_PLAIN = "no ELR; joins the ISR with a stale broker epoch (before KIP-903)"
-_EPOCHS = "no ELR; KIP-903"
-_FROZEN = "no ELR; HW frozen under min ISR"
-_PREVIEW = "ELR preview, off"
-_ELR = "ELR on"
+_PROTOCOL_OF = {
+    "kraft": "no ELR; joins the ISR with a stale broker epoch (before KIP-903)",
+    **dict.fromkeys(("kip903", "kip903_36"), "no ELR; KIP-903"),
+    **dict.fromkeys(("strict_min_isr", "strict_min_isr_38", "strict_min_isr_39"), "no ELR; HW frozen under min ISR"),
+    "elr_40": "ELR preview, off",
+    **dict.fromkeys(("elr_410", "elr_41", "elr_43"), "ELR on"),
+}
+
+METADATA_VERSION = "metadata.version"
+ELR_VERSION = "eligible.leader.replicas.version"
+KRAFT_VERSION = "kraft.version"
+
+# A static quorum, as `properties_of` sets it up, is kraft.version 0.
+_IN_3_9 = {KRAFT_VERSION: 0, "transaction.version": 0}
+_IN_4_0 = {KRAFT_VERSION: 0, "transaction.version": 2, "group.version": 1, ELR_VERSION: 1}
+_IN_4_1 = {**_IN_4_0, "share.version": 1, "streams.version": 0}
+_IN_4_2 = {**_IN_4_0, "share.version": 1, "streams.version": 1}
+_IN_4_4 = {**_IN_4_0, "share.version": 2, "streams.version": 1}
 
 KNOWN: tuple[KnownRelease, ...] = (
-    KnownRelease(version="3.3.2", protocol=_PLAIN),
-    KnownRelease(version="3.4.1", protocol=_PLAIN, measured=True),
-    KnownRelease(version="3.5.2", protocol=_EPOCHS, measured=True),
-    KnownRelease(version="3.6.2", protocol=_EPOCHS, measured=True),
-    KnownRelease(version="3.7.2", protocol=_FROZEN, measured=True),
-    KnownRelease(version="3.8.1", protocol=_FROZEN, measured=True),
-    KnownRelease(version="3.9.0", protocol=_FROZEN, measured=True),
-    KnownRelease(version="3.9.1", protocol=_FROZEN, measured=True),
-    KnownRelease(version="3.9.2", protocol=_FROZEN),
-    KnownRelease(version="4.0.0", protocol=_PREVIEW, measured=True),
-    KnownRelease(version="4.0.2", protocol=_PREVIEW, measured=True),
-    KnownRelease(version="4.1.0", protocol=_ELR),
-    KnownRelease(version="4.1.1", protocol=_ELR),
-    KnownRelease(version="4.1.2", protocol=_ELR, measured=True),
-    KnownRelease(version="4.2.0", protocol=_ELR),
-    KnownRelease(version="4.2.1", protocol=_ELR, measured=True),
-    KnownRelease(version="4.3.0", protocol=_ELR),
-    KnownRelease(version="4.3.1", protocol=_ELR, measured=True),
-    KnownRelease(version="4.4.0", protocol=_ELR, measured=True),
+    KnownRelease("3.3.2", "kraft", 7),
+    KnownRelease("3.4.1", "kraft", 8, measured=True),
+    KnownRelease("3.5.2", "kip903", 11, measured=True),
+    KnownRelease("3.6.2", "kip903_36", 14, measured=True),
+    KnownRelease("3.7.2", "strict_min_isr", 19, measured=True),
+    KnownRelease("3.8.1", "strict_min_isr_38", 20, measured=True),
+    KnownRelease("3.9.0", "strict_min_isr_39", 21, _IN_3_9, measured=True),
+    KnownRelease("3.9.1", "strict_min_isr_39", 21, _IN_3_9, measured=True),
+    KnownRelease("3.9.2", "strict_min_isr_39", 21, _IN_3_9),
+    KnownRelease("4.0.0", "elr_40", 25, _IN_4_0, measured=True),
+    KnownRelease("4.0.2", "elr_40", 25, _IN_4_0, measured=True),
+    KnownRelease("4.1.0", "elr_410", 27, _IN_4_1),
+    KnownRelease("4.1.1", "elr_41", 27, _IN_4_1),
+    KnownRelease("4.1.2", "elr_41", 27, _IN_4_1, measured=True),
+    KnownRelease("4.2.0", "elr_41", 29, _IN_4_2),
+    KnownRelease("4.2.1", "elr_41", 29, _IN_4_2, measured=True),
+    KnownRelease("4.3.0", "elr_43", 30, _IN_4_2),
+    KnownRelease("4.3.1", "elr_43", 30, _IN_4_2, measured=True, is_current=True),
+    KnownRelease("4.4.0", "elr_43", 33, _IN_4_4, measured=True, is_current=True),
 )
+"""The oldest first. All patches of a minor release have the same features."""
+
+CURRENT = "@current"
+"""Stands in a scenario for the releases whose row says `is_current`."""
 
 _KNOWN_VERSIONS = frozenset(one.version for one in KNOWN)
+
+
+def with_current_releases(raw: dict[str, object]) -> dict[str, object]:
+    """Return a decoded scenario in whose `kafka` the current releases stand for `@current`."""
+    named = raw.get("kafka")
+    if not isinstance(named, list) or CURRENT not in named:
+        return raw
+    at = named.index(CURRENT)
+    current = [known.version for known in KNOWN if known.is_current and known.version not in named]
+    return {**raw, "kafka": [*named[:at], *current, *named[at + 1 :]]}
+
+
+def minor_number_of(kafka: str) -> tuple[int, int]:
+    """Return the minor release of a release: (4, 3) of 4.3.1 and of 4.3."""
+    major, minor = Version(kafka).release[:2]
+    return major, minor
+
+
+def known_like(kafka: str) -> KnownRelease | None:
+    """Return the known release that says what `kafka` does: the newest patch up to it, or else the oldest patch.
+
+    A release that is newer than all known ones is taken for the newest of its major. None: there is nothing like it.
+    """
+    version = Version(kafka)
+    patches = [one for one in KNOWN if one.minor == version.release[:2]]
+    earlier = [one for one in KNOWN if Version(one.version) <= version and one.minor[0] == version.release[0]]
+    if patches and not (earlier and earlier[-1] in patches):
+        return patches[0]
+    return earlier[-1] if earlier else None
 
 
 def is_known(version: str) -> bool:
@@ -68,7 +134,7 @@ def parse_version(text: str) -> Version:
     """
     if not re.fullmatch(r"[0-9]{1,9}\.[0-9]{1,9}\.[0-9]{1,9}", text):
         of_minor = [one.version for one in KNOWN if one.version.startswith(f"{text}.")]
-        allowed = f"three numbers, such as {of_minor[-1] if of_minor else '4.3.1'}"
+        allowed = f"three numbers, such as {of_minor[-1] if of_minor else KNOWN[-1].version}"
         raise UsageError("not a Kafka release", got=repr(text), allowed=allowed, next="ebbtide kafka list")
     version = Version(text)
     if version < Version(OLDEST):
@@ -109,3 +175,18 @@ def nearest_release(version: str) -> str:
         return abs(a - major), minors, abs(c - patch) if (a, b) == (major, minor) else -c
 
     return min(KNOWN, key=distance).version
+
+
+def minor_release_of(newest_supported: int) -> str | None:
+    """Return the minor release, such as 4.3, whose newest metadata.version that is; None if unknown.
+
+    Every minor release has a newest level of its own. A broker that accepts unstable levels
+    (`unstable.feature.versions.enable`) may show that of a later release.
+    """
+    minors = {known.metadata_version: known.minor for known in KNOWN}
+    return None if newest_supported not in minors else "{}.{}".format(*minors[newest_supported])
+
+
+def patches_of(minor: str) -> tuple[str, ...]:
+    """Return the known releases of a minor release, the oldest first."""
+    return tuple(known.version for known in KNOWN if known.minor == minor_number_of(minor))

@@ -8,6 +8,7 @@ from itertools import islice
 from pathlib import Path
 
 from ebbtide.errors import EbbtideError, Problems, UsageError
+from ebbtide.releases.known_releases import with_current_releases
 from ebbtide.scenario.examples import show_example
 from ebbtide.scenario.foreign_files import SCENARIO_FILE, foreign_file_error
 from ebbtide.scenario.line_numbers import LineFinder, add_lines
@@ -114,6 +115,7 @@ def scenario_from_decoded(
     raw: dict[str, object], *, file: str, next: str | None = None, strict: bool = False, to_run: bool = False
 ) -> Scenario:
     """Check the decoded content of a scenario file, as `parse` does; its errors have no lines. Raises `Problems`."""
+    raw = with_current_releases(raw)
     mismatched = mismatches(raw, Scenario, most=PROBLEMS_MAX)
     if len(mismatched) == PROBLEMS_MAX:
         raise Problems(file, [*mismatched, _more_than_shown()], next=next)

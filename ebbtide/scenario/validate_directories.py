@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from packaging.version import Version
 
 from ebbtide.errors import UsageError
-from ebbtide.releases.feature_levels import METADATA_VERSION, METADATA_VERSIONS
+from ebbtide.releases.feature_levels import METADATA_VERSIONS
 from ebbtide.releases.first_with import SEVERAL_LOG_DIRS
-from ebbtide.releases.known_releases import parse_version
+from ebbtide.releases.known_releases import METADATA_VERSION, parse_version
 from ebbtide.scenario.parts import Parts
 from ebbtide.scenario.references import limit
 from ebbtide.scenario.roles import Role

@@ -12,14 +12,8 @@ from packaging.version import Version
 
 from ebbtide.errors import UsageError
 from ebbtide.releases import first_with
-from ebbtide.releases.feature_levels import (
-    ELR_VERSION,
-    KRAFT_VERSION,
-    METADATA_VERSION,
-    levels_of,
-    metadata_version_name,
-    uses_metadata_version_name,
-)
+from ebbtide.releases.feature_levels import levels_of, metadata_version_name, uses_metadata_version_name
+from ebbtide.releases.known_releases import ELR_VERSION, KRAFT_VERSION, METADATA_VERSION
 from ebbtide.scenario.model import ClusterSpec
 from ebbtide.suggestions import bracketed_suggestion, nearest_words
 

@@ -10,8 +10,8 @@ from packaging.version import Version
 
 from ebbtide.errors import UsageError
 from ebbtide.releases import first_with
-from ebbtide.releases.feature_levels import METADATA_VERSION, METADATA_VERSIONS
-from ebbtide.releases.known_releases import parse_version
+from ebbtide.releases.feature_levels import METADATA_VERSIONS
+from ebbtide.releases.known_releases import METADATA_VERSION, parse_version
 from ebbtide.scenario.client_libraries import ConsumerLibrary, GroupProtocol
 from ebbtide.scenario.group_offsets import OFFSETS_TOPIC
 from ebbtide.scenario.parts import Parts, TablePart

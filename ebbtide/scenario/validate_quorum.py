@@ -13,8 +13,8 @@ from packaging.version import Version
 
 from ebbtide.errors import UsageError
 from ebbtide.releases import first_with
-from ebbtide.releases.feature_levels import METADATA_VERSION, METADATA_VERSIONS
-from ebbtide.releases.known_releases import parse_version
+from ebbtide.releases.feature_levels import METADATA_VERSIONS
+from ebbtide.releases.known_releases import METADATA_VERSION, parse_version
 from ebbtide.scenario.model import ClusterSpec, Quorum
 from ebbtide.scenario.parts import Parts, StepPart, TablePart
 from ebbtide.scenario.references import limit

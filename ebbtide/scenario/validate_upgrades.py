@@ -14,8 +14,8 @@ from collections.abc import Collection, Iterator, Mapping
 
 from ebbtide.errors import UsageError
 from ebbtide.releases import first_with
-from ebbtide.releases.feature_levels import KRAFT_VERSION, levels_of
-from ebbtide.releases.known_releases import parse_version
+from ebbtide.releases.feature_levels import levels_of
+from ebbtide.releases.known_releases import KRAFT_VERSION, parse_version
 from ebbtide.scenario.model import ClusterSpec, Quorum
 from ebbtide.scenario.parts import Parts, StepPart
 from ebbtide.scenario.references import put_at

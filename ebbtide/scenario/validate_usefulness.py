@@ -12,8 +12,7 @@ from packaging.version import Version
 
 from ebbtide.errors import UsageError
 from ebbtide.releases import first_with
-from ebbtide.releases.feature_levels import ELR_VERSION
-from ebbtide.releases.known_releases import parse_version
+from ebbtide.releases.known_releases import ELR_VERSION, parse_version
 from ebbtide.scenario.parts import Parts, StepPart, TablePart
 from ebbtide.scenario.steps.admin import SetFeatureStep
 from ebbtide.scenario.steps.wire import DuplicateRequestStep

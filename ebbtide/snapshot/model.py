@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from ebbtide.releases.feature_levels import ELR_VERSION, METADATA_VERSION
+from ebbtide.releases.known_releases import ELR_VERSION, METADATA_VERSION
 
 SNAPSHOT_VERSION = 1
 

@@ -39,10 +39,10 @@ def command() -> Command:
 
 def run(args: Args) -> ExitCode:
     """Search, write the file, and print the next command."""
-    from analysis.spec.explore.question import RELEASE_OF, variant_named
+    from analysis.spec.explore.question import variant_named
     from analysis.spec.generate import scenario_of
     from analysis.spec.generate_schedule import PlayabilityFilter
-    from analysis.spec.variants import IN_NO_RELEASE
+    from analysis.spec.variants import IN_NO_RELEASE, release_of
     from ebbtide.scenario.parse import parse
     from ebbtide.scenario.parts import MAX_BROKERS
     from ebbtide.scenario.references import put_at
@@ -55,7 +55,7 @@ def run(args: Args) -> ExitCode:
         raise UsageError(
             "no release runs this variant", got=args.variant, next=f"ebbtide spec check --variant {args.variant}"
         )
-    releases = tuple(split_list(args.kafka, "--kafka")) or (RELEASE_OF[variant],)
+    releases = tuple(split_list(args.kafka, "--kafka")) or (release_of(variant),)
     problems = [*put_at("--out", partial(check_name, args.out.stem))]
     for release in releases:
         problems += put_at("--kafka", partial(parse_version, release))

@@ -8,9 +8,9 @@ from typing import TypeVar
 
 from packaging.version import Version
 
-from ebbtide.releases.feature_levels import METADATA_VERSION, METADATA_VERSIONS
+from ebbtide.releases.feature_levels import METADATA_VERSIONS
 from ebbtide.releases.first_with import SEVERAL_LOG_DIRS
-from ebbtide.releases.known_releases import parse_version
+from ebbtide.releases.known_releases import METADATA_VERSION, parse_version
 from ebbtide.scenario.roles import Role
 from ebbtide.scenario.steps.admin import MoveReplicaStep
 from ebbtide.scenario.steps.disk import DirectoryStep

@@ -9,9 +9,8 @@ from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, field
 
 from analysis.spec import AlterPartition, Cluster, Outcome, Partition, Protocol, cluster_for, protocol_for
-from analysis.spec.explore.question import RELEASE_OF
 from analysis.spec.partition import NO_EPOCH, NO_LEADER, UncleanElection
-from analysis.spec.variants import IN_NO_RELEASE, VARIANTS
+from analysis.spec.variants import IN_NO_RELEASE, VARIANTS, release_of
 from ebbtide.errors import UsageError
 
 _NEWEST = next(name for name in reversed(VARIANTS) if name not in IN_NO_RELEASE)
@@ -118,7 +117,7 @@ def healthy_replication(
     try:
         protocol = protocol_for(kafka, features)
     except UsageError:
-        protocol, kafka, features = VARIANTS[_NEWEST], RELEASE_OF[_NEWEST], {}
+        protocol, kafka, features = VARIANTS[_NEWEST], release_of(_NEWEST), {}
     cluster = cluster_for(
         kafka, features, tuple(range(1, brokers + 1)), min_isr=min_isr, unclean=UncleanElection(unclean)
     )

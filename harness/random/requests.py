@@ -10,7 +10,7 @@ from random import Random
 from typing import Any, TypedDict
 
 from analysis.spec.partition import NO_LEADER, Election, UncleanElection
-from ebbtide.releases.feature_levels import ELR_VERSION
+from ebbtide.releases.known_releases import ELR_VERSION
 from ebbtide.scenario.roles import ConfigResource, Role
 from ebbtide.scenario.steps.admin import (
     AddPartitionsStep,

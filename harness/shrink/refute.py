@@ -16,7 +16,7 @@ from analysis.spec.explore.question import ask, property_named
 from analysis.spec.model.bounds import MAX_BUDGET, Bounds
 from analysis.spec.variants import protocol_for
 from ebbtide.errors import UsageError
-from ebbtide.releases.feature_levels import ELR_VERSION
+from ebbtide.releases.known_releases import ELR_VERSION
 from ebbtide.scenario.model import Scenario
 from ebbtide.scenario.roles import Role
 from ebbtide.scenario.steps.process import RollingStep

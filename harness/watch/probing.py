@@ -15,9 +15,7 @@ from cluster.snapshot.requests import ApiFacts, Refused, ask_api_versions
 from cluster.snapshot.security import security_of
 from cluster.watched.watch_topic import connection_to
 from ebbtide.errors import UsageError
-from ebbtide.releases.feature_levels import METADATA_VERSION
-from ebbtide.releases.known_releases import KNOWN, parse_version
-from ebbtide.releases.minor_release import minor_release_of, patches_of
+from ebbtide.releases.known_releases import KNOWN, METADATA_VERSION, minor_release_of, parse_version, patches_of
 from ebbtide.releases.shown_release import shown_release
 
 _ANSWER_S, _DEADLINE_S, _LEAST_S = 3.0, 14.0, 0.5

@@ -23,7 +23,7 @@ from cluster.runtime.jvm import installation_of
 from cluster.snapshot.reading import read_cluster
 from cluster.snapshot.security import Login, Security
 from ebbtide.errors import UsageError
-from ebbtide.releases.minor_release import minor_release_of
+from ebbtide.releases.known_releases import minor_release_of
 from ebbtide.snapshot.model import ClusterSnapshot
 
 pytestmark = [pytest.mark.live, pytest.mark.beside]

@@ -23,7 +23,7 @@ from analysis.record.timeline import Timeline, load_timeline
 from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import read_manifest
 from ebbtide.record.rows import BrokerEvent, ConfigChange, PartitionState
-from ebbtide.releases.feature_levels import ELR_VERSION
+from ebbtide.releases.known_releases import ELR_VERSION
 
 TIMELINES = Path(__file__).with_name("timelines")
 NAMES = sorted(path.name for path in TIMELINES.iterdir())

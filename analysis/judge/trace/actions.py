@@ -18,7 +18,7 @@ from analysis.record.requests import Request
 from analysis.spec.partition import NO_EPOCH, AlterPartition, Brokers, Cluster, Election, Partition
 from analysis.spec.protocol import Protocol
 from ebbtide.record.rows import BrokerEvent, ConfigChange
-from ebbtide.releases.feature_levels import ELR_VERSION
+from ebbtide.releases.known_releases import ELR_VERSION
 
 _EVERY_ISR_MAX = 6
 """Up to so many replicas every ISR is tried: 64 of them."""

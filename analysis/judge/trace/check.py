@@ -36,7 +36,7 @@ from analysis.spec.partition import NO_LEADER, Cluster, Partition, UncleanElecti
 from analysis.spec.protocol import Protocol
 from ebbtide.errors import UsageError
 from ebbtide.record.rows import BrokerEvent, ConfigChange, PartitionState
-from ebbtide.releases.feature_levels import ELR_VERSION
+from ebbtide.releases.known_releases import ELR_VERSION
 
 _NEAREST_MAX = 3
 

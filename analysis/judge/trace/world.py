@@ -17,7 +17,7 @@ from analysis.spec.partition import NO_EPOCH, NOBODY, Brokers, Cluster, Partitio
 from analysis.spec.protocol import Protocol
 from analysis.spec.variants import protocol_for
 from ebbtide.record.rows import BrokerEvent, PartitionState
-from ebbtide.releases.feature_levels import METADATA_VERSION
+from ebbtide.releases.known_releases import METADATA_VERSION
 
 _KAFKA_MIN_ISR = 1
 """min.insync.replicas where neither topic, cluster nor controller sets it."""

@@ -15,29 +15,10 @@ from analysis.spec.explore.search import BYTES_PER_STATE, SearchResult, search
 from analysis.spec.explore.trace import Trace, trace
 from analysis.spec.model.bounds import Bounds, check_bounds
 from analysis.spec.model.machine import Machine
-from analysis.spec.variants import IN_NO_RELEASE, VARIANTS, cluster_for, protocol_for
+from analysis.spec.variants import IN_NO_RELEASE, VARIANTS, cluster_for, protocol_for, release_of
 from ebbtide.errors import UsageError
-from ebbtide.releases.feature_levels import ELR_VERSION
+from ebbtide.releases.known_releases import ELR_VERSION
 from ebbtide.suggestions import did_you_mean
-
-RELEASE_OF: dict[str, str] = {
-    "kraft": "3.4.1",
-    "kip903": "3.5.2",
-    "kip903_36": "3.6.2",
-    "strict_min_isr": "3.7.2",
-    "strict_min_isr_38": "3.8.1",
-    "strict_min_isr_39": "3.9.1",
-    "elr_40": "4.0.2",
-    "elr_410": "4.1.0",
-    "elr_41": "4.2.1",
-    "elr_43": "4.4.0",
-    "kip966": "4.4.0",
-    "kip966_last_known": "4.4.0",
-}
-"""A release of each variant, for its feature levels.
-
-No release runs a variant of `IN_NO_RELEASE`; they take the newest levels.
-"""
 
 _MEMORY_SHARE = 0.8
 
@@ -103,7 +84,7 @@ def machine_for(variant: str, bounds: Bounds, asked: Property) -> Machine:
             allowed=", ".join(one.replace("_", "-") for one in IN_NO_RELEASE),
         )
     features = {ELR_VERSION: 1} if protocol.has_elr else {}
-    return Machine(protocol, cluster_for(RELEASE_OF[variant], features, (0,)), bounds, asked.promise)
+    return Machine(protocol, cluster_for(release_of(variant), features, (0,)), bounds, asked.promise)
 
 
 def ask(

@@ -17,7 +17,7 @@ from analysis.spec.partition import (
     UncleanElection,
 )
 from analysis.spec.variants import protocol_for
-from ebbtide.releases.feature_levels import ELR_VERSION
+from ebbtide.releases.known_releases import ELR_VERSION
 from simulator.script import MS, Setup
 
 TOPIC = "t"

@@ -27,7 +27,7 @@ from analysis.spec.variants import protocol_for
 from ebbtide.record.node_times import Span
 from ebbtide.record.rows import BrokerEvent, PartitionState
 from ebbtide.record.steps import StepEntry
-from ebbtide.releases.feature_levels import ELR_VERSION, METADATA_VERSION
+from ebbtide.releases.known_releases import ELR_VERSION, METADATA_VERSION
 from ebbtide.scenario.steps.disk import DirectoryStep
 from ebbtide.scenario.steps.proof import StepProof
 from simulator.clients import FINAL_CONSUMER

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ebbtide.record.node_times import NodeTimes, Span
 from ebbtide.record.sides import CutSides
 from ebbtide.record.steps import StepEntry
-from ebbtide.releases.feature_levels import ELR_VERSION
+from ebbtide.releases.known_releases import ELR_VERSION
 from simulator.controller import CONTROLLER, MIN_ISR, TOPIC, UNCLEAN
 from simulator.script import MS, SECOND, Fault
 

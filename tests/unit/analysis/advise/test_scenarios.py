@@ -13,7 +13,7 @@ from analysis.advise.groups import NEVER, GroupSettings, TopicGroup
 from analysis.advise.lines import AdviceLine, lines_for
 from analysis.advise.release import ReleaseFacts, assumed_release
 from analysis.advise.scenarios import LineScenario, prefix_of, scenarios_of
-from ebbtide.releases.feature_levels import ELR_VERSION
+from ebbtide.releases.known_releases import ELR_VERSION
 from ebbtide.rules.table import UNCLEAN_LEAVES
 from ebbtide.scenario.model import Scenario
 from ebbtide.scenario.parse import parse

@@ -12,7 +12,7 @@ from analysis.record.software import Software
 from analysis.record.timeline import Timeline
 from ebbtide.record.manifest import Manifest, NodeRelease, Topology
 from ebbtide.record.rows import BrokerEvent, ConfigChange, PartitionState
-from ebbtide.releases.feature_levels import ELR_VERSION
+from ebbtide.releases.known_releases import ELR_VERSION
 
 S = 1_000_000_000
 CONTROLLERS = (100, 101, 102)

@@ -17,8 +17,7 @@ from random_oracle import Oracle
 
 from cluster.jars import releases
 from ebbtide.errors import UsageError
-from ebbtide.releases.feature_levels import ELR_VERSION
-from ebbtide.releases.known_releases import KNOWN
+from ebbtide.releases.known_releases import ELR_VERSION, KNOWN
 from ebbtide.scenario.model import Scenario
 from ebbtide.scenario.parse import parse
 from ebbtide.scenario.steps.admin import DeleteRecordsStep
