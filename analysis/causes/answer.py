@@ -6,6 +6,7 @@ from collections.abc import Collection
 
 import msgspec
 
+from analysis.causes.history import NEVER
 from analysis.causes.partition import EvidentPartition, Question
 from analysis.causes.possible_world import Guilt
 from analysis.causes.table import NEEDS
@@ -115,6 +116,10 @@ def _without_permission(
     if not trails and not asked.is_committed and elections.states[-1].leader not in partition.history.replicas:
         # The final read ends at the HW, so the record may still be in the log.
         return CauseAnswer(None, None, f"not known: {NEEDS['log']}")
+    slack = partition.liveness.slack
+    if asked.read_ns == NEVER and elections.hides_one_within(asked.sent_ns - slack, asked.done_ns + slack):
+        # A hidden leader may have appended the record.
+        return CauseAnswer(None, None, f"not known: {NEEDS['gap']}", trails=trails)
     since = asked.writers[0] if len(asked.writers) == 1 else -1
     # A gap behind the election that surely lost the record hides no excuse of it.
     if elections.has_gap_since(since + 1) if guilty is None else elections.has_gap_between(since, guilty):

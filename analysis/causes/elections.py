@@ -84,6 +84,14 @@ class Elections:
         """Whether a record of the partition may be missing from state `at` on."""
         return self.torn or any(self.gap[at:])
 
+    def hides_one_within(self, from_ns: int, until_ns: int) -> bool:
+        """Whether a missing record may hide an election whose leader led at some time between these."""
+        ends = [one.at_ns for one in self.states[1:]] + [NEVER]
+        return any(
+            may_hide and state.at_ns <= until_ns and from_ns <= end
+            for may_hide, state, end in zip([*self.hides[1:], self.torn], self.states, ends, strict=True)
+        )
+
     def of_leadership(self, at: int) -> frozenset[int]:
         """Return the elections of one leadership from election `at` on."""
         return frozenset(one for one in self.all if one >= at and self.leadership[one] == self.leadership[at])

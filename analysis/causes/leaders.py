@@ -59,7 +59,7 @@ class Leaders:
                 if leader in after.isr and leader not in before.isr
             )
             until_ns = min(next(joined, NEVER), next(registered, NEVER))
-        return min(until_ns, liveness.died_by(leader, elected.at_ns))
+        return min(until_ns, liveness.died_by(leader, elected))
 
     def last_state(self, at: int) -> int:
         """Return the last state in which the leader of an election may have led: before its death, or its successor."""

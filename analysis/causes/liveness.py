@@ -108,10 +108,15 @@ class Liveness:
         events = self.registrations(broker)
         return [event for event in events if event.metadata_offset > state.metadata_offset and event != closing]
 
-    def died_by(self, broker: int, from_ns: int) -> int:
-        """Return the first time after a moment by which the broker was surely dead."""
+    def died_by(self, broker: int, state: PartitionState) -> int:
+        """Return the first time at or after a state by which the broker was surely dead, if it led by that state.
+
+        A process that may have ended before the broker registered for that state is not the one that led.
+        """
+        registered = [one.at_ns for one in self.registrations(broker) if one.metadata_offset < state.metadata_offset]
+        since_ns = max(registered, default=-NEVER) + self.slack
         ends = [one.ended.last_ns for one in self._downs[broker] if one.proven]
-        return min((end for end in ends if end >= from_ns - self.slack), default=NEVER)
+        return min((end for end in ends if end >= max(since_ns, state.at_ns - self.slack)), default=NEVER)
 
     def is_hindered(self, broker: int, from_ns: int, until_ns: int) -> bool:
         """Whether a step, or a starved host, may have kept the broker from learning or acting within these times."""

@@ -59,9 +59,10 @@ def _places_of(history: History, elections: Elections, disk: DiskLoss, slack: in
     for at, state in enumerate(history.states):
         if first < state.at_ns <= last:
             places.add(at + 1)
-        if first - slack < state.at_ns < last + slack and elections.is_election(at):
+        brought_about = _brought_about(disk.broker, at, history, elections)
+        if first - slack < state.at_ns < last + slack and (elections.is_election(at) or brought_about):
             places |= {at, at + 1}
-        if abs(state.at_ns - first) < slack <= SLACK_NS and _brought_about(disk.broker, at, history, elections):
+        if abs(state.at_ns - first) < slack <= SLACK_NS and brought_about:
             lowest = at + 1
     return sorted({max(lowest, place) for place in places})
 

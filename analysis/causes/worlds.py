@@ -366,7 +366,7 @@ class Walk:
             return world
         since_ns = max(self._asked.sent_ns, since_ns)
         # A leader that died serves no more fetches before it registers again.
-        until_ns = min(self._elections.time(at + 1) + liveness.slack, liveness.died_by(state.leader, state.at_ns))
+        until_ns = min(self._elections.time(at + 1) + liveness.slack, liveness.died_by(state.leader, state))
         if until_ns < since_ns:
             return world
         for broker in set(state.replicas) - {state.leader} - without:

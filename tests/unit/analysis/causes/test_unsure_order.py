@@ -1,0 +1,63 @@
+"""Where two clocks may differ by seconds, or the metadata log lacks records, the order of events is not sure."""
+
+from __future__ import annotations
+
+import pytest
+
+from analysis.causes.elections import Elections
+from analysis.causes.history import NEVER, ClusterHistory, DiskLoss, Down, History
+from analysis.causes.liveness import Liveness
+from analysis.causes.moments import moments_of
+from ebbtide.record.node_times import Span
+from ebbtide.record.rows import BrokerEvent, PartitionState
+
+SECOND = 1_000_000_000
+
+
+def state(place: int, at_s: float, leader: int, isr: tuple[int, ...], *, epoch: int) -> PartitionState:
+    """State number `place`, at metadata offset 10 times that; broker 1 and 2 are the replicas."""
+    return PartitionState(
+        metadata_offset=10 * place,
+        at_ns=int(at_s * SECOND),
+        topic="t",
+        partition=0,
+        leader=leader,
+        leader_epoch=epoch,
+        partition_epoch=place,
+        replicas=(1, 2),
+        isr=isr,
+    )
+
+
+@pytest.mark.parametrize(("slack_s", "died_s"), [(0.2, 6), (3, NEVER / SECOND)])
+def test_a_process_that_may_have_ended_before_the_registration_is_not_the_one_that_led(
+    slack_s: float, died_s: float
+) -> None:
+    registered = BrokerEvent(metadata_offset=5, at_ns=5 * SECOND, broker=1, broker_epoch=5, event="registered")
+    ended = Down(broker=1, ended=Span(first_ns=6 * SECOND, last_ns=6 * SECOND))
+    cluster = ClusterHistory(broker_events=(registered,), downs=(ended,), slack_ns=int(slack_s * SECOND))
+    assert Liveness(cluster).died_by(1, state(1, 5.5, 1, (1,), epoch=1)) == died_s * SECOND
+
+
+@pytest.mark.parametrize(
+    ("slack_s", "order"), [(0.2, ["state", "state", "disk"]), (3, ["state", "disk", "state", "disk"])]
+)
+def test_a_disk_loss_may_come_before_or_after_its_brokers_join_if_a_clock_was_set(
+    slack_s: float, order: list[str]
+) -> None:
+    cluster = ClusterHistory(slack_ns=int(slack_s * SECOND))
+    gone = Span(first_ns=int(4.9 * SECOND), last_ns=int(4.95 * SECOND))
+    states = (state(0, 1, 2, (2,), epoch=0), state(1, 5, 2, (1, 2), epoch=0))
+    history = History(topic="t", partition=0, cluster=cluster, states=states, disks=(DiskLoss(broker=1, gone=gone),))
+    found = moments_of(history, Elections(states, torn=False), Liveness(cluster))
+    assert [one.what for one in found] == order
+
+
+@pytest.mark.parametrize(("sent_s", "done_s", "is_hidden"), [(2, 4, False), (2, 6, True), (7, 8, True)])
+def test_a_leader_behind_the_torn_end_of_the_log_may_have_appended_what_was_acked_later(
+    sent_s: int, done_s: int, is_hidden: bool
+) -> None:
+    states = (state(0, 1, 2, (2,), epoch=0), state(1, 5, 1, (1, 2), epoch=1))
+    elections = Elections(states, torn=True)
+    assert elections.hides_one_within(sent_s * SECOND, done_s * SECOND) is is_hidden
+    assert not Elections(states, torn=False).hides_one_within(sent_s * SECOND, done_s * SECOND)
