@@ -6,7 +6,7 @@ From the root of a checkout:
     python -m bench.advise_clusters run FOLDER --minutes 7  runs scenarios that were not run yet
     python -m bench.advise_clusters judge FOLDER            judges the records
     python -m bench.advise_clusters table FOLDER            prints what is known of each line
-    python -m bench.advise_clusters page FOLDER             writes it to docs/advised.json and docs/advise-measured.md
+    python -m bench.advise_clusters page FOLDER             writes it to bench/results/advised.json
 
 A line that is alike on several clusters is run once, on the cluster that has had the fewest so far. Alike are the ELR,
 the settings of the group, the event and the answer; a lower metadata.version is a cluster of its own kind. `run` may be
@@ -246,7 +246,7 @@ def _verdict(record: str) -> dict[str, Any]:
 
 
 def lines_with_results(folder: Path) -> list[MeasuredLine]:
-    """Return each kind of line, with what its run showed: here, or earlier by docs/advised.json."""
+    """Return each kind of line, with what its run showed: here, or earlier by bench/results/advised.json."""
     records = _records(folder)
     alike: dict[str, list[PlannedLine]] = {}
     for line in lines(folder):
@@ -274,30 +274,40 @@ def _ran(kafka: str, record: str) -> LineRun | None:
     return LineRun(kafka=kafka, outcome=verdict["outcome"], lost=lost)
 
 
-def clusters_table(found: Sequence[MeasuredLine]) -> str:
+CLUSTER_COLUMNS = ("Kafka", "cluster", "*loses*", "*survives*", "other", "without scenario", "shown by a run")
+
+
+def cluster_rows(found: Sequence[MeasuredLine]) -> tuple[tuple[str, ...], ...]:
     """Return a row for each cluster, with its lines with acks=all."""
-    rows = [
-        "| Kafka | cluster | *loses* | *survives* | other | without scenario | shown by a run |",
-        "|---|---|---|---|---|---|---|",
-    ]
-    for one in CLUSTERS:
-        those = [line for line in found if one.name in line.clusters]
+    rows = []
+    for cluster in CLUSTERS:
+        those = [line for line in found if cluster.name in line.clusters]
         says = Counter(line.says for line in those)
-        cells: list[object] = [one.kafka, one.what, says["loses"], says["survives"]]
-        cells += [says["unknown"] + says["refused"]]
-        cells += [sum(not line.has_scenario and line.says in ("loses", "survives") for line in those)]
-        cells += [sum(line.ran is not None for line in those)]
-        rows += ["| " + " | ".join(map(str, cells)) + " |"] if those else []
-    return "\n".join(rows)
+        counts = (
+            says["loses"],
+            says["survives"],
+            says["unknown"] + says["refused"],
+            sum(not line.has_scenario and line.says in ("loses", "survives") for line in those),
+            sum(line.ran is not None for line in those),
+        )
+        rows += [(cluster.kafka, cluster.what, *map(str, counts))] if those else []
+    return tuple(rows)
 
 
 def table(folder: Path, *, is_page: bool) -> None:
-    """Print what is known of the lines, or write it to docs/."""
+    """Print what is known of the lines, or keep it in bench/results/."""
     found = lines_with_results(folder)
     if is_page:
-        write(found, clusters_table(found))
+        write(found)
+        print("now: python -m tools.pages.measurements")
         return
-    print(clusters_table(found), tables(found), counts_in_words(found), sep="\n\n")
+    for row in (CLUSTER_COLUMNS, *cluster_rows(found)):
+        print(" | ".join(row))
+    for one in tables(found):
+        print(f"\n{one.kind}")
+        for row in (one.columns, *one.rows):
+            print(" | ".join(row))
+    print(counts_in_words(found))
     for line in found:
         if line.agreement() in ("differs", "inconclusive"):
             print(f"{line.agreement()}: {line.key}: {_records(folder).get(line.key, 'an earlier run')}")

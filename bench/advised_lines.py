@@ -1,4 +1,4 @@
-"""docs/advised.json and the tables of docs/advise-measured.md: each kind of line, and what its run showed.
+"""bench/results/advised.json, and its tables: each kind of line of the advice, and what its run showed.
 
 bench.advise_clusters adds what it ran. The file keeps the results of earlier runs, whose records are elsewhere.
 """
@@ -13,10 +13,7 @@ import msgspec
 
 from ebbtide.record.files import write_atomically
 
-DOCS = Path(__file__).resolve().parents[1] / "docs"
-STORED = DOCS / "advised.json"
-PAGE = DOCS / "advise-measured.md"
-_MARK = "<!-- Made by `python -m bench.advise_clusters page FOLDER` from here to the end; do not edit. -->"
+STORED = Path(__file__).resolve().parent / "results" / "advised.json"
 _KINDS = {
     "ELR": "With the ELR",
     "no ELR": "Without the ELR",
@@ -62,7 +59,7 @@ class MeasuredLine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_stored() -> dict[str, MeasuredLine]:
-    """What docs/advised.json holds, by key."""
+    """What bench/results/advised.json holds, by key."""
     rows = msgspec.json.decode(STORED.read_bytes(), type=list[MeasuredLine]) if STORED.is_file() else []
     return {row.key: row for row in rows}
 
@@ -99,22 +96,31 @@ def counts_in_words(lines: Sequence[MeasuredLine]) -> str:
     return "\n".join(parts)
 
 
-def tables(lines: Sequence[MeasuredLine]) -> str:
-    """Return a table for each kind of cluster: a row for each event, a column for the settings of the topics."""
-    parts = []
+class LinesTable(msgspec.Struct, frozen=True, kw_only=True):
+    """The lines of one kind of cluster: a row for each event, a column for the settings of the topics."""
+
+    kind: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+def tables(lines: Sequence[MeasuredLine]) -> Iterator[LinesTable]:
+    """Yield a table for each kind of cluster."""
     for kind, heading in _KINDS.items():
-        those = [one for one in lines if one.kind_and_settings()[0] == kind]
-        if not those:
-            continue
-        columns = sorted({one.kind_and_settings()[1] for one in those})
-        parts += ["", f"### {heading}", "", f"| event | {' | '.join(columns)} |", "|---" * (len(columns) + 1) + "|"]
-        for event in sorted({one.event for one in those}, key=_order_of):
-            cells = [
-                _cell([one for one in those if (one.event, one.kind_and_settings()[1]) == (event, settings)])
-                for settings in columns
-            ]
-            parts.append(f"| {event} | {' | '.join(cells)} |")
-    return "\n".join(parts[1:])
+        those = [line for line in lines if line.kind_and_settings()[0] == kind]
+        settings = sorted({line.kind_and_settings()[1] for line in those})
+        rows = tuple(
+            (
+                event,
+                *(
+                    _cell([line for line in those if (line.event, line.kind_and_settings()[1]) == (event, name)])
+                    for name in settings
+                ),
+            )
+            for event in sorted({line.event for line in those}, key=_order_of)
+        )
+        if rows:
+            yield LinesTable(kind=heading, columns=("event", *settings), rows=rows)
 
 
 def _order_of(event: str) -> tuple[int, str]:
@@ -141,35 +147,6 @@ def _parts_of(lines: Sequence[MeasuredLine]) -> Iterator[str]:
         yield f"{found} [{line.ran.kafka}]"
 
 
-def write(lines: Sequence[MeasuredLine], clusters_table: str) -> None:
-    """Write docs/advised.json, and the end of the page."""
+def write(lines: Sequence[MeasuredLine]) -> None:
+    """Write bench/results/advised.json."""
     write_atomically(STORED, msgspec.json.format(msgspec.json.encode(list(lines)), indent=1) + b"\n")
-    by_hand = PAGE.read_text().partition(_MARK)[0]
-    write_atomically(PAGE, f"{by_hand}{made_part(lines, clusters_table)}".encode())
-
-
-def made_part(lines: Sequence[MeasuredLine], clusters_table: str) -> str:
-    """Return the end of the page, from its mark on."""
-    return "\n".join(
-        [
-            _MARK,
-            "",
-            clusters_table,
-            "",
-            "## Each kind of line",
-            "",
-            counts_in_words(lines),
-            "",
-            _HOW_TO_READ,
-            "",
-            tables(lines),
-            "",
-        ]
-    )
-
-
-_HOW_TO_READ = """\
-A cell has the committed records that the run lost, and the release. *contradicted* is a loss that
-breaks the protocol, as the line's finding says ([elr-off](findings/elr-off.md),
-[late-min-isr](findings/late-min-isr.md), [move-and-back](findings/move-and-back.md)). Cells in
-brackets are answers whose scenarios were not run yet. `-`: the advice has no such line."""

@@ -32,13 +32,13 @@ _PIPE_BYTES = 65_536
 _CLOSE_TIMEOUT_S = 600.0
 """The first session on a host writes its class archive as it ends (analysis.spark.session)."""
 _ANSWER_TIMEOUT_S = 3600.0
-"""How long one record may take. A record of 10^9 rows takes some minutes (docs/performance.md)."""
+"""How long one record may take. A record of 10^9 rows takes some minutes (docs/measurements.md)."""
 _END_TIMEOUT_S = 30.0
 """How long a process that was asked to end at once may take; it ends Spark first."""
 TOGETHER = 4
 """How many records a process for many judges in the same Spark jobs: several cost little more than one.
 
-More take less time each, but more memory, and their verdicts come later (docs/small-records.md).
+More take less time each, but more memory, and their verdicts come later (docs/measurements.md).
 """
 TOGETHER_MARK = "\0"
 """Is between the paths of such records, which are one line; no path has it."""

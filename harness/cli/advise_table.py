@@ -77,7 +77,7 @@ def _print_group(advised: AdvisedGroup, advice: Advice) -> None:
     if measured:
         _say(
             "measured",
-            "in runs near these events, by runtime (docs/scenarios.md), without acks=0 (docs/what-acks-buys.md):",
+            "in runs near these events, by runtime (docs/scenarios.md), without acks=0 (docs/your-settings.md):",
         )
     for event, found in measured:
         _say("", f"{event.what}, {event.when}: {'; '.join(found)}", mark="- ")

@@ -16,11 +16,11 @@ from checkout import ROOT
 DOCS = ROOT / "docs"
 MAX_LINES = 200
 UNCOMMITTED = "uncommitted-at-failover"
-GENERATED_TABLES = {"coverage-facts.md"}
-"""Pages that are one long table, made by tools/pages."""
+GENERATED_TABLES = {"coverage-facts.md", "measurements.md"}
+"""Pages of long tables, made by tools/pages: a reader looks something up, and reads none from top to bottom."""
 MAX_COLUMNS = 100
 GENERATED = {
-    *("coverage-facts.md", "json.md", "replay-rates.md", "scenarios.md", "what-acks-buys.md", "what-recovery-saves.md"),
+    *("coverage-facts.md", "json.md", "measurements.md", "scenarios.md"),
     *(f"scenarios/{page.name}" for page in (DOCS / "scenarios").glob("*.md")),
 }
 """Pages that programs in tools/pages make."""

@@ -1,4 +1,4 @@
-"""Writes docs/what-acks-buys.md from recorded runs.
+"""Counts in recorded runs what each acks setting loses, and writes bench/results/acks.json.
 
 `python -m tools.pages.acks STORE...` takes stores of `ebbtide nightly`. Every figure is counted in the records of the
 acks-matrix scenarios: the records for which a producer got an ack, and those that a consumer which reads everything
@@ -11,6 +11,7 @@ import argparse
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
 
@@ -21,8 +22,9 @@ import pyarrow.dataset as ds
 from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import read_manifest
 from harness.nightly.store import Store
+from tools.pages.measured import RESULTS, Measured, write_measured
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "what-acks-buys.md"
+RESULT = RESULTS / "acks.json"
 PRODUCERS = {"acks-0": "acks=0", "acks-1": "acks=1", "acks-all": "acks=all", "idempotent": "acks=all, idempotent"}
 FAULTS = {
     "acks-matrix-kill": "The leader is killed (SIGKILL) while followers lag for a moment",
@@ -30,37 +32,12 @@ FAULTS = {
     "acks-matrix-partition": "The leader is cut off from the cluster, but not from its clients, until it is deposed",
 }
 
-_HEAD = """# What acks buys
-
-This page counts what `acks=0`, `acks=1`, `acks=all` and idempotent producers lost when a leader failed.
-
-- **acks=0 and acks=1 can lose records whenever a leader fails**, on every release. Records that only the leader has
-  are lost with it: those that no follower had fetched yet, and those that a deposed leader still took. The scenarios
-  hold the followers back for a moment, so that there are such records. No setting of the topic changes that.
-- **acks=all with min.insync.replicas 2 lost nothing here.** A record is acked once every member of the ISR has it. The
-  ISR has at least two members, and one of them leads next. The price is silence: while the ISR is too small, or the
-  partition has no leader, no record is acked.
-- **Idempotence loses as much as acks=all.** It prevents retries from writing a record twice.
-- **acks=all does not cover flushing.** An acked record may be in page caches only. Two power losses in one ISR lose
-  acked records. Without the ELR ([Concepts](concepts.md#eligible-leader-replicas)), one power loss at the last member
-  of the ISR does too.
-
-For the last point see `last-replica-standing`, `rack-power` and `power-losses-beyond-tolerance-3-2` in
-[scenarios.md](scenarios.md), which say on which releases. `rack-power-flushed` shows the effect of `flush.messages=1`.
-
-## How it was measured
-
-Each cell is one run of an `acks-matrix` scenario ([scenarios.md](scenarios.md)), or the range of several runs. The
-cluster has three brokers, RF 3, min.insync.replicas 2 and unclean elections off. Four producers of 200 records/s run
-side by side on one leader until the run ends, with one fault in the middle.
-
-- *acked*: the producer got an ack for the record. With acks=0, the record left the client.
-- *lost*: acked, and no consumer finds the record at the end.
-- *duplicated*: records that are in the log more than once.
-- *longest silence*: the longest time in which no record of this producer was acked.
-
-`python -m tools.pages.acks` makes this page from recorded runs; do not edit it.
-"""
+ABOUT = (
+    "Each cell is the range of the runs of an `acks-matrix` scenario. Three brokers, RF 3, min.insync.replicas 2, "
+    "unclean elections off. Four producers of 200 records/s run side by side on one leader, with one fault in the "
+    "middle. *acked* with acks=0: the record left the client. *lost*: acked, and no consumer finds the record at the "
+    "end. *silence*: the longest time without an ack."
+)
 
 
 class Cell(msgspec.Struct, frozen=True, kw_only=True):
@@ -124,29 +101,33 @@ def judged_runs(stores: Sequence[Path]) -> Runs:
     return runs
 
 
-def page(runs: Runs) -> str:
-    """Return the whole page."""
-    return "\n".join(_lines(runs))
+def measured(runs: Runs) -> Measured:
+    """Return a row for each fault, release and producer."""
+    return Measured(
+        title="What does acks buy?",
+        about=ABOUT,
+        command="python -m tools.pages.acks STORE...",
+        commit="several",
+        date=f"{datetime.now(UTC):%Y-%m}",
+        host="two cores",
+        columns=("fault", "Kafka", "producer", "acked", "lost", "duplicated", "silence, s"),
+        rows=tuple(_rows(runs)),
+    )
 
 
-def _lines(runs: Runs) -> Iterator[str]:
-    yield _HEAD
+def _rows(runs: Runs) -> Iterator[tuple[str, ...]]:
     for scenario, fault in FAULTS.items():
-        yield f"## {fault}\n"
-        yield "| Kafka | producer | acked | lost | duplicated | longest silence, s |"
-        yield "|---|---|---|---|---|---|"
         for target, found in sorted(runs[scenario].items()):
             for topic, name in PRODUCERS.items():
-                of_topic = [one[topic] for one in found if topic in one]
+                of_topic = [cells[topic] for cells in found if topic in cells]
                 if of_topic:
-                    yield f"| {target} | {name} | {_row(of_topic)} |"
-        yield ""
+                    yield (fault, target, name, *_row(of_topic))
 
 
-def _row(found: Sequence[Cell]) -> str:
+def _row(found: Sequence[Cell]) -> tuple[str, ...]:
     counts = [_range([getattr(one, name) for one in found]) for name in ("acked", "lost", "duplicated")]
     silences = sorted({f"{one.silence_s:.1f}" for one in found}, key=float)
-    return " | ".join([*counts, silences[0] if len(silences) == 1 else f"{silences[0]} to {silences[-1]}"])
+    return (*counts, silences[0] if len(silences) == 1 else f"{silences[0]} to {silences[-1]}")
 
 
 def _range(counts: Sequence[int]) -> str:
@@ -155,16 +136,16 @@ def _range(counts: Sequence[int]) -> str:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Write the page."""
+    """Write the file."""
     parser = argparse.ArgumentParser(
         prog="python -m tools.pages.acks", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("stores", nargs="+", type=Path, metavar="STORE")
     runs = judged_runs(parser.parse_args(argv).stores)
     if not runs:
-        parser.error(f"no STORE has judged runs of {', '.join(FAULTS)}: {PAGE.name} stays as it is")
-    PAGE.write_text(page(runs))
-    print(f"{PAGE} written")
+        parser.error(f"no STORE has judged runs of {', '.join(FAULTS)}: {RESULT.name} stays as it is")
+    write_measured(RESULT, measured(runs))
+    print(f"{RESULT} written; now: python -m tools.pages.measurements")
     return 0
 
 

@@ -1,4 +1,4 @@
-"""The figures of docs/what-recovery-saves.md, kept in docs/recovered.json: counts and ranges of all runs so far.
+"""The figures of the unclean recovery, kept in bench/results/recovered.json: counts and ranges of all runs so far.
 
 A new record widens the ranges of its release and runtime. A record counts once, by its run id.
 """

@@ -1,11 +1,11 @@
 """Measures how often a recorded run of each scenario repeats.
 
-Run `python -m tools.pages.replays [RUNS] --times 20` as root. RUNS is a folder of records, such as STORE/runs of
-`ebbtide nightly --store STORE`. Without RUNS the command only writes the page.
+Run `python -m tools.pages.replays RUNS --times 20` as root. RUNS is a folder of records, such as STORE/runs of
+`ebbtide nightly --store STORE`.
 
 - It replays one record of each scenario of the catalogue, preferably one that lost records.
 - The scenario with the fewest replays is next, `--each` times, until all have `--times`.
-- It adds the results to docs/replayed.json, and writes docs/replay-rates.md from that file.
+- It adds the results to bench/results/replayed.json; `python -m tools.pages.measurements` shows them.
 - It starts no replay after `--budget-m`; the same command continues another day.
 - It judges the recorded run again with the first of its replays.
 - It keeps replays that it could not compare with the recorded run, and stderr says where.
@@ -42,24 +42,18 @@ from harness.replay.recorded_run import LoadedRun, load_run
 from harness.replay.replaying import Replay, judge_replays, run_replays, with_recorded_power_loss
 from harness.runner.display import PlainDisplay
 from harness.runner.launch import LaunchOptions, check, prepare
+from tools.pages.measured import RESULTS, Measured
 
-DOCS = Path(__file__).resolve().parents[2] / "docs"
-MEASURED = DOCS / "replayed.json"
-PAGE = DOCS / "replay-rates.md"
+MEASURED = RESULTS / "replayed.json"
 AIM_PERCENT = 95
 TIMES = 20
 AT_ONCE = 2
 """Replays at once: what two cores carry, of clusters of up to three brokers."""
 
-_INTRO = """# How often runs come again
-
-This page counts how often a replay of a recorded run had the same outcome and cause ([replay.md](replay.md)).
-
-One recorded run of each scenario was replayed on its own release, up to two replays at once. *same* counts the replays
-with the same outcome and cause. *fidelity* is the mean of the replays.
-
-`python -m tools.pages.replays RUNS` makes this page from recorded runs; do not edit it.
-"""
+_ABOUT = (
+    "One recorded run of each scenario was replayed on its own release, up to two replays at once. *same* counts the "
+    "replays with the same outcome and cause. *fidelity* is the mean of the replays ([replay](replay.md))."
+)
 
 
 class Departure(msgspec.Struct, frozen=True, kw_only=True):
@@ -171,27 +165,39 @@ def _finding_text(run: LoadedRun | None) -> str:
     return finding(run.verdict).describe() if run is not None and run.verdict is not None else "not judged"
 
 
-def page(rows: Sequence[ReplayResults]) -> str:
-    """Return the whole of docs/replay-rates.md."""
-    times, same = sum(one.times for one in rows), sum(one.same for one in rows)
-    lines = [_INTRO]
-    lines.append(
-        f"- Scenarios: {len(rows)} of {len(names())}\n{_reached_text(rows)}\n- Replays: {times:,}; the same: {same:,}\n"
+def measured(rows: Sequence[ReplayResults]) -> Measured:
+    """Return a row for each scenario."""
+    times, same = sum(row.times for row in rows), sum(row.same for row in rows)
+    counts = [f"- Scenarios: {len(rows)} of {len(names())}", _reached_text(rows)]
+    counts.append(f"- Replays: {times:,}; the same: {same:,}")
+    return Measured(
+        title="How often does a recorded run come again?",
+        about="\n".join([_ABOUT, "", *counts, *(remark for row in rows for remark in _remarks(row))]),
+        command="python -m tools.pages.replays RUNS",
+        commit="several",
+        date="in the rows",
+        host="two cores",
+        columns=("scenario", "release", "recorded", "same", "fidelity", "measured"),
+        rows=tuple(_cells(row) for row in rows),
     )
-    lines += ["| scenario | release | recorded | same | fidelity | measured |", "|---|---|---|---|---|---|"]
-    for one in rows:
-        fidelity = "-" if one.fidelity is None else f"{one.fidelity:.2f}"
-        lines.append(
-            f"| {one.scenario} | {one.release} | {one.recorded} | {one.same} of {one.times} | {fidelity} "
-            f"| {one.dates[0]}{f' to {one.dates[-1]}' if len(one.dates) > 1 else ''} |"
-        )
-    for one in rows:
-        remarks = [f"- {other.found}; {other.first}" for other in one.departed]
-        if len(one.runs) > 1:
-            remarks.append(f"- of {len(one.runs)} recorded runs")
-        if remarks:
-            lines += ["", f"## {one.scenario}", "", *remarks]
-    return "\n".join(lines) + "\n"
+
+
+def _cells(row: ReplayResults) -> tuple[str, ...]:
+    return (
+        row.scenario,
+        row.release,
+        row.recorded,
+        f"{row.same} of {row.times}",
+        "-" if row.fidelity is None else f"{row.fidelity:.2f}",
+        f"{row.dates[0]}{f' to {row.dates[-1]}' if len(row.dates) > 1 else ''}",
+    )
+
+
+def _remarks(row: ReplayResults) -> Iterator[str]:
+    for departed in row.departed:
+        yield f"- {row.scenario}: {departed.found}; {departed.first}"
+    if len(row.runs) > 1:
+        yield f"- {row.scenario}: of {len(row.runs)} recorded runs"
 
 
 def _reached_text(rows: Sequence[ReplayResults]) -> str:
@@ -211,16 +217,15 @@ def _reached_text(rows: Sequence[ReplayResults]) -> str:
 
 
 def read_stored() -> dict[str, ReplayResults]:
-    """What docs/replayed.json holds, by scenario."""
+    """What bench/results/replayed.json holds, by scenario."""
     rows = msgspec.json.decode(MEASURED.read_bytes(), type=list[ReplayResults]) if MEASURED.is_file() else []
     return {row.scenario: row for row in rows}
 
 
 def write(rows: Mapping[str, ReplayResults]) -> None:
-    """Both files."""
+    """Write bench/results/replayed.json."""
     ordered = [one for _, one in sorted(rows.items())]
     write_atomically(MEASURED, msgspec.json.format(msgspec.json.encode(ordered), indent=1) + b"\n")
-    write_atomically(PAGE, page(ordered).encode())
 
 
 def measure(
@@ -324,7 +329,7 @@ def main(argv: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m tools.pages.replays", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("runs", type=Path, nargs="?", metavar="RUNS")
+    parser.add_argument("runs", type=Path, metavar="RUNS")
     parser.add_argument("--times", type=int, default=TIMES, help=f"replays of each run in the end (default {TIMES})")
     parser.add_argument("--each", type=int, default=4, help="replays at a time (default 4)")
     parser.add_argument(
@@ -335,11 +340,6 @@ def main(argv: Sequence[str]) -> int:
     )
     parser.add_argument("--budget-m", type=float, default=120.0, help="begin none after so many minutes")
     args = parser.parse_args(argv)
-    if args.runs is None:
-        if args.anew:
-            parser.error("--anew needs RUNS, the records to replay")
-        write(read_stored())
-        return 0
     records = choose_records(
         args.runs, {run for name, one in read_stored().items() if name not in args.anew for run in one.runs}
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from pathlib import Path
 
@@ -11,7 +10,7 @@ import pytest
 
 from bench import advise_clusters, advised_lines
 from bench.advise_clusters import PlannedLine, lines_of_part
-from bench.advised_lines import LineRun, MeasuredLine, counts_in_words, made_part, merge_lines, read_stored, tables
+from bench.advised_lines import LineRun, MeasuredLine, counts_in_words, merge_lines, tables
 from harness.nightly.shards import Shard
 
 
@@ -53,23 +52,15 @@ def test_an_earlier_result_stays_until_there_is_a_new_one() -> None:
 
 
 def test_a_table_has_a_column_for_each_setting_and_says_what_was_not_run() -> None:
-    found = tables([line(ran=showed(4626)), line("survives", "rf3-min2-flush1"), line(settings="rf3-min1")])
-    assert "| event | rf3-min1 | rf3-min2 | rf3-min2-flush1 |" in found
-    assert "| all 3 brokers lose power together, in sync | (loses) | 4,626 [4.3.1] | (survives) |" in found
+    [found] = tables([line(ran=showed(4626)), line("survives", "rf3-min2-flush1"), line(settings="rf3-min1")])
+    assert found.columns == ("event", "rf3-min1", "rf3-min2", "rf3-min2-flush1")
+    assert found.rows == (("all 3 brokers lose power together, in sync", "(loses)", "4,626 [4.3.1]", "(survives)"),)
 
 
 def test_a_difference_stands_out() -> None:
-    assert "**none, but the line says loses** [4.3.1]" in tables([line(ran=showed(0))])
+    [found] = tables([line(ran=showed(0))])
+    assert "**none, but the line says loses** [4.3.1]" in found.rows[0]
     assert "- 0 that say *loses* lost committed records, 1 lost none," in counts_in_words([line(ran=showed(0))])
-
-
-def test_the_page_is_made_of_the_stored_results() -> None:
-    stored = list(read_stored().values())
-    page = advised_lines.PAGE.read_text()
-    # The table of the clusters needs their names, and comes between.
-    table = re.search(r"\| Kafka \| cluster .*?\n\n", page, re.DOTALL)
-    assert table is not None
-    assert page.endswith(made_part(stored, table[0].strip()))
 
 
 def test_a_result_without_a_conclusion_is_run_again(monkeypatch: pytest.MonkeyPatch) -> None:

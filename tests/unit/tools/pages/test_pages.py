@@ -16,7 +16,8 @@ from ebbtide.record.folder import RecordFolder
 from ebbtide.record.manifest import TopicSetup, read_manifest, write_manifest
 from ebbtide.record.verdict import Loss, Outage, Unavailability, Verdict, read_judgement, write_verdict
 from harness.nightly.store import FinishedJob, Store
-from tools.pages import acks, catalogue, facts, kinds, recovery
+from tools.pages import acks, catalogue, facts, kinds, measurements, recovery
+from tools.pages.measured import read_measured
 from tools.pages.recovery_figures import read_figures
 
 PROGRAMS = [path.stem for path in sorted((ROOT / "tools" / "pages").glob("*.py")) if "__main__" in path.read_text()]
@@ -41,24 +42,24 @@ def stored_run(folder: Path, scenario: str) -> Store:
 
 
 def test_what_acks_buys_is_counted_in_the_records_of_a_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(acks, "PAGE", page := tmp_path / "page.md")
+    monkeypatch.setattr(acks, "RESULT", result := tmp_path / "acks.json")
     stored_run(tmp_path / "store", "acks-matrix-kill")
     assert acks.main([str(tmp_path / "store")]) == 0
-    rows = [line for line in page.read_text().splitlines() if line.startswith("| 4.3.1 |")]
+    rows = read_measured(result).rows
     assert len(rows) == len(acks.PRODUCERS)
-    assert rows[0].startswith("| 4.3.1 | acks=0 | 3 | 1 | 1 |")
+    assert rows[0][1:6] == ("4.3.1", "acks=0", "3", "1", "1")
 
 
-def test_a_store_without_runs_of_the_matrix_leaves_the_page_as_it_is(
+def test_a_store_without_runs_of_the_matrix_leaves_the_file_as_it_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(acks, "PAGE", page := tmp_path / "page.md")
+    monkeypatch.setattr(acks, "RESULT", result := tmp_path / "acks.json")
     stored_run(tmp_path / "store", "healthy")
     with pytest.raises(SystemExit) as ended:
         acks.main([str(tmp_path / "store")])
     assert ended.value.code == 2
     assert "no STORE has judged runs of acks-matrix-kill, " in capsys.readouterr().err
-    assert not page.exists()
+    assert not result.exists()
 
 
 def test_the_catalogue_takes_the_runs_of_a_store_into_its_pages(
@@ -120,26 +121,30 @@ def recovered_run(folder: Path) -> Path:
     return folder
 
 
-def recovery_files(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The page of the recovery, in this folder; its figures begin empty."""
-    monkeypatch.setattr(recovery, "PAGE", page := folder / "page.md")
-    monkeypatch.setattr(recovery, "FIGURES", folder / "recovered.json")
-    return page
+def recovery_figures(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The figures of the recovery, in this folder; they begin empty."""
+    monkeypatch.setattr(recovery, "FIGURES", figures := folder / "recovered.json")
+    return figures
+
+
+def recovered(figures: Path) -> list[tuple[str, ...]]:
+    """The rows of the table that these figures make."""
+    return [row[1:] for row in recovery.measured(read_figures(figures))[0].rows]
 
 
 def test_the_ways_out_of_an_empty_isr_are_counted_side_by_side(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    page = recovery_files(tmp_path, monkeypatch)
+    figures = recovery_figures(tmp_path, monkeypatch)
     assert recovery.main([str(recovered_run(tmp_path / "r"))]) == 0
-    rows = [line.split(" | ", 1)[1] for line in page.read_text().splitlines() if line.startswith("| 4.3.1")]
+    rows = recovered(figures)
     assert len(rows) == len(recovery.WAYS)
-    assert "the release: last leader | 1 | 534 | 7.2 | 53.2 | - | last-known-leader |" in rows
-    assert "Balanced | 1 | 0 | - | - | - | - |" in rows
+    assert ("the release: last leader", "1", "534", "7.2", "53.2", "-", "last-known-leader") in rows
+    assert ("Balanced", "1", "0", "-", "-", "-", "-") in rows
 
 
 def test_another_run_widens_the_ranges_and_counts_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    page = recovery_files(tmp_path, monkeypatch)
+    figures = recovery_figures(tmp_path, monkeypatch)
     first, second = recovered_run(tmp_path / "r"), recovered_run(tmp_path / "s")
     write_manifest(RecordFolder(second), msgspec.structs.replace(read_manifest(RecordFolder(second)), run_id="second"))
     verdict = read_judgement(RecordFolder(second))
@@ -147,14 +152,26 @@ def test_another_run_widens_the_ranges_and_counts_once(
     write_verdict(RecordFolder(second), msgspec.structs.replace(verdict, losses=fewer))
     assert recovery.main([str(first)]) == 0
     assert recovery.main([str(second)]) == 0
-    assert "the release: last leader | 2 | 500 to 534 | 6.0 to 7.2 | 53.2 | - | last-known-leader |" in page.read_text()
-    before = page.read_text()
+    row = ("the release: last leader", "2", "500 to 534", "6.0 to 7.2", "53.2", "-", "last-known-leader")
+    assert row in recovered(figures)
+    before = read_figures(figures)
     with pytest.raises(SystemExit):
         recovery.main([str(first)])
     assert "or it was added before" in capsys.readouterr().err
     assert recovery.main([]) == 0
-    assert page.read_text() == before
+    assert read_figures(figures) == before
 
 
-def test_the_page_of_the_recovery_is_that_of_its_figures() -> None:
-    assert recovery.PAGE.read_text() == recovery.page(read_figures(recovery.FIGURES)), "python -m tools.pages.recovery"
+def test_the_page_of_the_measurements_is_that_of_the_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = measurements.PAGE.read_text()
+    monkeypatch.setattr(measurements, "ROOT", tmp_path)
+    monkeypatch.setattr(measurements, "PAGE", page := tmp_path / "measurements.md")
+    assert measurements.main() == 0
+    assert page.read_text() == kept, "python -m tools.pages.measurements"
+
+
+def test_a_row_of_a_measurement_has_a_cell_for_each_column(tmp_path: Path) -> None:
+    file = tmp_path / "one.json"
+    file.write_bytes((measurements.RESULTS / "demo.json").read_bytes().replace(b'"493b4ba0",', b"", 1))
+    with pytest.raises(msgspec.ValidationError, match="3 columns, and a row of 2 cells"):
+        read_measured(file)

@@ -1,4 +1,4 @@
-"""docs/replay-rates.md says what replays showed: of one run a scenario, how often it came again."""
+"""docs/measurements.md says what replays showed: of one run a scenario, how often it came again."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from harness.replay.plan import plan
 from harness.replay.recorded_run import load_run
 from harness.replay.replaying import Replay, UnjudgedReplay
 from tools.pages import replays
+from tools.pages.measurements import section
 from tools.pages.replays import (
-    PAGE,
     ReplayResults,
     choose_records,
     main,
     measure,
+    measured,
     merge_results,
-    page,
     read_stored,
     row,
 )
@@ -100,8 +100,9 @@ class FakeMeasure:
         return [name for name, _, _ in self.asked]
 
 
-def test_the_page_is_that_of_what_was_measured() -> None:
-    assert PAGE.read_text() == page(list(read_stored().values())), "python -m tools.pages.replays"
+def section_of(rows: list[ReplayResults]) -> str:
+    """The section of these results on the page."""
+    return section(measured(rows))
 
 
 def test_a_run_that_lost_records_as_predicted_is_replayed_rather_than_another(
@@ -136,7 +137,7 @@ def test_replays_with_another_finding_are_listed_with_where_they_departed_and_fa
         "2026-01-01",
     )
     assert (found.times, found.same, found.fidelity) == (2, 1, 0.75)
-    text = page([found])
+    text = section_of([found])
     assert "| last-replica-standing | 3.9.1 |" in text
     assert f"- Scenarios: 1 of {len(names())}\n- Replayed 20 times or more: 0; 95 % or more the same: 0\n" in text
     assert "- Replayed 2 times, too few for that rate: 1; the same every time: 0\n" in text
@@ -145,7 +146,7 @@ def test_replays_with_another_finding_are_listed_with_where_they_departed_and_fa
 
 
 def test_nineteen_of_twenty_reach_the_aim() -> None:
-    text = page([results_of("a", same=19), results_of("b", same=18)])
+    text = section_of([results_of("a", same=19), results_of("b", same=18)])
     assert "- Replayed 20 times or more: 2; 95 % or more the same: 1\n- Replays: 40; " in text
 
 
@@ -153,7 +154,7 @@ def test_a_few_replays_that_were_all_the_same_are_distinguished_from_a_rate() ->
     few = [msgspec.structs.replace(results_of(name, same=same), times=times) for name, same, times in COUNTED]
     assert (
         "- Replayed 20 times or more: 1; 95 % or more the same: 1\n"
-        "- Replayed 4 to 19 times, too few for that rate: 3; the same every time: 2\n" in page(few)
+        "- Replayed 4 to 19 times, too few for that rate: 3; the same every time: 2\n" in section_of(few)
     )
 
 
@@ -164,8 +165,8 @@ def test_replays_of_several_days_add_up_and_those_of_another_finding_do_not(caps
     )
     both = merge_results(first, then)
     assert (both.times, both.same, both.fidelity, both.runs) == (25, 23, 0.9, ("r", "s"))
-    assert "- of 2 recorded runs" in page([both])
-    assert "| 23 of 25 | 0.90 | d to e |" in page([both])
+    assert "- a: of 2 recorded runs" in section_of([both])
+    assert "| 23 of 25 | 0.90 | d to e |" in section_of([both])
     assert merge_results(first, msgspec.structs.replace(then, recorded="another loss")).times == 5
     assert "the 20 before are dropped" in capsys.readouterr().err
 
@@ -287,7 +288,6 @@ def test_an_interruption_says_where_the_replays_lie(tmp_path: Path, capsys: pyte
 def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Records of two scenarios; what is measured goes to a folder of its own."""
     monkeypatch.setattr(replays, "MEASURED", tmp_path / "replayed.json")
-    monkeypatch.setattr(replays, "PAGE", tmp_path / "replay-rates.md")
     for scenario in ("first-partition", "healthy"):
         write_run(tmp_path / "runs", scenario, scenario)
     return tmp_path / "runs"
@@ -327,7 +327,6 @@ def test_what_is_measured_anew_is_known_until_there_is_something_new(
     [
         (["RUNS", "--anew", "healhty"], "has records of first-partition, healthy"),
         (["nowhere", "--anew", "healthy"], "no folder with records of the catalogue"),
-        (["--anew", "healthy"], "--anew needs RUNS"),
     ],
 )
 def test_a_scenario_that_cannot_be_measured_anew_is_refused_and_nothing_is_forgotten(
