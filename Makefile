@@ -10,7 +10,7 @@ BIN := .venv/bin
 # Images for CI often set it. Every process that a run or a test starts would compile all modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup setup-dev demo test test-all mutants lint docs picture bench lock clean-host
+.PHONY: help setup setup-dev demo test test-all mutants lint docs picture bench changelog release lock clean-host
 
 help:
 	@echo 'make demo        lose 2,000 acknowledged records on Kafka 3.9.1, and none on 4.3.1, and say why'
@@ -20,6 +20,8 @@ help:
 	@echo 'make lint        ruff, mypy, the check of the prose and the links of docs/'
 	@echo 'make docs        build the searchable site of docs/ into site/'
 	@echo 'make picture     the picture of the README: two recorded runs side by side, light and dark'
+	@echo 'make changelog   put the files of changes/ together in CHANGELOG.md'
+	@echo 'make release     build a release, and install it on each Python that this host has'
 	@echo 'make bench       measurements in bench/ (as root); BENCHES="wire_proxy" only some'
 	@echo 'make setup       install what is missing: system packages, .venv, Kafka releases'
 	@echo 'make lock        lock the newest Python packages that pyproject.toml allows, with their hashes'
@@ -65,6 +67,12 @@ docs:
 picture:
 	@tools/bootstrap --dev
 	$(BIN)/python -m tools.pages.picture
+
+changelog: setup-dev
+	$(BIN)/towncrier build --yes --version "$$($(BIN)/python -c 'import ebbtide; print(ebbtide.__version__)')"
+
+release: setup-dev
+	$(BIN)/python -m tools.release
 
 bench: setup-dev
 	@code=0; for name in $(BENCHES); do echo "bench.$$name"; $(BIN)/python -m bench.$$name || code=1; done; exit $$code

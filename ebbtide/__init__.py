@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ebbtide.pytest_plugin.kafka_cluster import KafkaCluster
     from ebbtide.pytest_plugin.run_record import RunRecord
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "Chaos",

@@ -1,7 +1,7 @@
 """Every setting of kafka-python's clients that can distort an experiment.
 
 They are set only here. The manifest records the same values that the clients run with. The reasons are in
-docs/workloads.md.
+docs/clients.md.
 """
 
 from __future__ import annotations

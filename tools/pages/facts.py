@@ -15,8 +15,15 @@ from ebbtide.scenario.model import Scenario
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "coverage-facts.md"
 _HEAD = """# Coverage facts
 
-This page lists the facts that `coverage` counts in a verdict, and the scenarios that ask for each. A prediction asks
-for facts in `exercised`, and rules them out in `never` ([coverage.md](coverage.md)).
+`coverage` in a verdict counts the states and events that came about in a run. A verdict about a state that never came
+about says nothing, and coverage shows that. This page lists the facts, and the scenarios that ask for each.
+
+- A prediction asks for facts in `exercised`. If one does not come about, the run is inconclusive.
+- A prediction rules out facts in `never`. If one comes about, the run is contradicted.
+- A fact that came about 0 times is listed. A fact that needs missing parts of the record is left out, and a prediction
+  that asks for it makes the run inconclusive.
+- A fact that did not come about means nothing if it could not have: some are counted only within stretches of a certain
+  state. The table says what each needs. `never` then also makes the run inconclusive.
 
 `python -m tools.pages.catalogue` makes this page from the code and the scenario files; do not edit it.
 """

@@ -43,7 +43,7 @@ from workloads.status import StatusFile
 from workloads.transactions import Transactions
 from workloads.txn_outcomes import TXN_TABLE
 
-DOCUMENTATION = ROOT / "docs" / "send-outcomes.md"
+DOCUMENTATION = ROOT / "docs" / "clients.md"
 
 
 class Producer:

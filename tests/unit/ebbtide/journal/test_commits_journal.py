@@ -17,7 +17,7 @@ from ebbtide.journal.file import JournalHeader, JournalWriter
 from ebbtide.record.files import JOURNAL_DIR
 from ebbtide.record.folder import RecordFolder
 
-DOCS = ROOT / "docs" / "group-offsets.md"
+DOCS = ROOT / "docs" / "groups.md"
 CERTAIN = {
     "ILLEGAL_GENERATION",
     "UNKNOWN_MEMBER_ID",

@@ -11,7 +11,7 @@ from checkout import ROOT
 
 from ebbtide.journal.outcomes import EXPIRED_UNSENT, TABLE, Attempts, outcome_of, resolve
 
-DOCS = ROOT / "docs" / "send-outcomes.md"
+DOCS = ROOT / "docs" / "clients.md"
 
 CERTAIN = {
     "NOT_ENOUGH_REPLICAS",
