@@ -75,8 +75,8 @@ RULE = Clause(
     reads_timeline=False,
     parts=(*OF_LOSSES, "copies", "commits"),
     unknown_when=(
-        "one of the kinds about [copiers](groups.md#is-each-input-copied-exactly-once) is unknown; or there are such items, a log lost "
-        "records or an election left ISR and ELR, and no [lost offset](groups.md#whose-fault-is-a-wrong-copy) "
-        "explains them. Only in runs with copiers"
+        "one of the kinds about [copiers](groups.md#is-each-input-copied-exactly-once) is unknown; or there are "
+        "such items, a log lost records or an election left ISR and ELR, and no [lost "
+        "offset](groups.md#whose-fault-is-a-wrong-copy) explains them. Only in runs with copiers"
     ),
 )

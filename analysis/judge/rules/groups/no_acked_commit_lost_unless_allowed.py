@@ -37,7 +37,7 @@ RULE = Clause(
     parts=(*OF_LOSSES, "commits"),
     allowed="every lost commit of a group is one that the specification allows on this release",
     unknown_when=(
-        "the cause of a lost [commit](groups.md#does-a-group-get-its-place-back) is not known, or lost commits are unknown. Only "
-        "in records with `commits/`"
+        "the cause of a lost [commit](groups.md#does-a-group-get-its-place-back) is not known, or lost commits "
+        "are unknown. Only in records with `commits/`"
     ),
 )

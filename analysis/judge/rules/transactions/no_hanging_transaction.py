@@ -49,8 +49,8 @@ RULE = Clause(
     reads_timeline=False,
     parts=OF_LOSSES,
     unknown_when=(
-        "the kind [hanging-transaction](groups.md#does-every-transaction-end) is unknown, or a log lost records or an election "
-        "left ISR and ELR, so that a marker may be lost. Only with transactional producers; not exercised "
-        "before 3.6.0"
+        "the kind [hanging-transaction](groups.md#does-every-transaction-end) is unknown, or a log lost records "
+        "or an election left ISR and ELR, so that a marker may be lost. Only with transactional producers; not "
+        "exercised before 3.6.0"
     ),
 )
